@@ -1,0 +1,11 @@
+# Flags every target of the project shares.
+add_library(rocmforge_options INTERFACE)
+target_compile_options(rocmforge_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                                                   -Wnon-virtual-dtor -Woverloaded-virtual)
+# Results must not depend on which body a compiler fuses: fused multiply-adds are written where they are meant.
+target_compile_options(rocmforge_options INTERFACE -ffp-contract=off)
+if(ROCMFORGE_SANITIZE)
+  target_compile_options(rocmforge_options INTERFACE -fsanitize=${ROCMFORGE_SANITIZE} -fno-omit-frame-pointer
+                                                     -fno-sanitize-recover=all)
+  target_link_options(rocmforge_options INTERFACE -fsanitize=${ROCMFORGE_SANITIZE})
+endif()

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace rocmforge {
+
+/// What went wrong with a file, a configuration or a device: one line for a person.
+/// Context is added from the outside in: `throw Error("offset 96 is past the end").in("tensor 'output.weight'").in("model.gguf")`
+/// reads "model.gguf: tensor 'output.weight': offset 96 is past the end".
+class Error : public std::exception {
+ public:
+  explicit Error(std::string message) : message_(std::move(message)) {}
+
+  Error& in(std::string_view context) & {
+    message_.insert(0, std::string(context) + ": ");
+    return *this;
+  }
+  Error&& in(std::string_view context) && {
+    message_.insert(0, std::string(context) + ": ");
+    return std::move(*this);
+  }
+
+  [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+/// Runs `body`; an Error that leaves it gets `context` in front.
+template <class Body>
+decltype(auto) with_context(std::string_view context, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (Error& error) {
+    throw std::move(error).in(context);
+  }
+}
+
+/// A broken precondition: a mistake of the caller's code, never of a user's input.
+class LogicError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void fail_check(std::string_view message, const std::source_location& where);
+
+/// Throws LogicError with file and line when `condition` is false.
+inline void check(bool condition, std::string_view message,
+                  const std::source_location& where = std::source_location::current()) {
+  if (!condition) [[unlikely]] {
+    fail_check(message, where);
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,76 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+namespace {
+[[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* action) {
+  const int code = errno;
+  throw Error(std::string(action) + ": " + std::strerror(code)).in(path.string());
+}
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    fail_with_errno(path, "cannot open");
+  }
+  struct Closer {
+    int descriptor;
+    ~Closer() { ::close(descriptor); }
+  } closer{descriptor};
+
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) {
+    fail_with_errno(path, "cannot read its size");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw Error("not a regular file").in(path.string());
+  }
+  if (status.st_size == 0) {
+    return;  // an empty mapping is an error of mmap, but an empty file is only an empty span
+  }
+  void* address = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (address == MAP_FAILED) {
+    fail_with_errno(path, "cannot map into memory");
+  }
+  data_ = static_cast<const std::byte*>(address);
+  size_bytes_ = static_cast<std::size_t>(status.st_size);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) {
+    ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+  }
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+void MappedFile::release(std::span<const std::byte> range) const {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(range.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(range.data() + range.size()) / page * page;
+  if (begin < end) {
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
+
+}  // namespace rocmforge

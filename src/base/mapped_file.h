@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace rocmforge {
+
+/// A file mapped read-only into memory for as long as the object lives. Move-only.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  /// Throws Error (with the path and the system's reason) when the file can't be opened or mapped.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+
+  /// Tells the system that a range won't be read again soon (its pages leave memory; reading it again is still right).
+  void release(std::span<const std::byte> range) const;
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rocmforge {
+
+enum class DeviceKind { cpu, hip, cuda };
+
+/// Instruction sets of the CPU bodies, weakest first. One body is compiled for each and chosen at run time.
+enum class CpuIsa { generic, neon, avx2, avx512 };
+
+std::string_view name(DeviceKind kind);
+std::string_view name(CpuIsa isa);
+
+/// What a kernel may ask about the device it would run on.
+struct DeviceInfo {
+  DeviceKind kind = DeviceKind::cpu;
+  std::string name;                 ///< "AMD EPYC", "NVIDIA H200"
+  std::string architecture;         ///< "x86-64 avx512", "gfx1100", "sm_90"
+  int compute_units = 1;            ///< CPU: processors this process may use
+  std::int64_t memory_bytes = 0;    ///< CPU: installed memory
+  CpuIsa cpu_isa = CpuIsa::generic; ///< CPU only
+  bool avx512_vnni = false;
+  bool avx512_bf16 = false;
+  std::int64_t l2_bytes = 0;        ///< CPU: per core, 0 when unknown
+};
+
+/// The processor this program runs on. `isa_limit` caps the instruction set (tests run every body a machine has).
+DeviceInfo cpu_device_info(CpuIsa isa_limit = CpuIsa::avx512);
+
+}  // namespace rocmforge

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "kv/kv_cache.h"
+#include "models/model.h"
+#include "schedule/scheduler.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+struct EngineOptions {
+  std::int32_t context_length = 0;      ///< 0: the model's
+  std::int32_t max_batch_tokens = 512;
+  std::int32_t max_sequences = 8;
+  std::int64_t kv_tokens = 0;  ///< positions the cache holds in all; 0: one full context
+  std::int32_t threads = 0;    ///< 0: all processors this process may use
+  bool prefix_cache = true;
+  ModelOptions model;
+  std::string isa;             ///< caps the CPU instruction set, "" = best
+};
+
+/// What a step produced for one request.
+struct StepOutput {
+  RequestId id = 0;
+  std::int32_t token = -1;  ///< -1 when none
+  std::string text;         ///< complete characters only, stop strings held back
+  FinishReason finish = FinishReason::none;
+  bool shifted = false;     ///< the context was full and older tokens were dropped
+};
+
+/// Times and counts of a finished request.
+struct RequestStats {
+  std::int32_t prompt_tokens = 0;
+  std::int32_t cached_tokens = 0;  ///< of the prompt, from the prefix cache
+  std::int32_t generated_tokens = 0;
+  double prompt_seconds = 0.0;     ///< submission to first token
+  double decode_seconds = 0.0;     ///< first token to last
+};
+
+/// Runs a model for several requests at once. Not thread-safe: one owner calls it.
+class Engine {
+ public:
+  ~Engine();
+
+  /// Takes a request; output comes from later steps. A request that can never run comes back from the next step with
+  /// FinishReason::error and the reason as text.
+  RequestId submit(Request request);
+  void cancel(RequestId id);
+  [[nodiscard]] bool has_work() const;
+
+  /// One step for every sequence that has work. Never throws for a bad request.
+  std::vector<StepOutput> step();
+
+  /// Removes and returns the statistics of a finished request.
+  RequestStats take_stats(RequestId id);
+
+  [[nodiscard]] const Model& model() const;
+  [[nodiscard]] Model& model();
+  [[nodiscard]] KvCache& cache();
+  [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
+  [[nodiscard]] std::int32_t context_length() const;
+  [[nodiscard]] const GgufFile& file() const;
+  [[nodiscard]] int threads() const;
+
+ private:
+  friend std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options);
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Opens the file, chooses kernels, prepares weights and cache. Throws Error, with the numbers when memory does not suffice.
+std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options = {});
+
+}  // namespace rocmforge

@@ -1,0 +1,13 @@
+#include "kernels/register_all.h"
+
+#include "kernels/cpu/backend.h"
+#include "kernels/reference/backend.h"
+
+namespace rocmforge {
+
+void register_all_kernels(KernelRegistry& registry) {
+  register_reference_kernels(registry);
+  register_cpu_kernels(registry);
+}
+
+}  // namespace rocmforge

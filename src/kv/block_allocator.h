@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace rocmforge {
+
+using BlockId = std::int32_t;
+
+/// Reference-counted ids of cache blocks: integers only. Every call is O(1).
+class BlockAllocator {
+ public:
+  explicit BlockAllocator(std::int32_t num_blocks);
+
+  [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(references_.size()); }
+  [[nodiscard]] std::int32_t num_free() const { return static_cast<std::int32_t>(free_.size()); }
+  [[nodiscard]] bool can_allocate(std::int32_t count) const { return count <= num_free(); }
+
+  /// A free block with one reference. Throws LogicError when none is free: ask can_allocate first.
+  BlockId allocate();
+  /// One more owner of a block in use.
+  void retain(BlockId block);
+  /// One owner fewer; returns true when the block became free. Throws LogicError for a block that is free already.
+  bool release(BlockId block);
+  [[nodiscard]] std::int32_t references(BlockId block) const;
+
+ private:
+  std::vector<std::int32_t> references_;
+  std::vector<BlockId> free_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv/block_allocator.h"
+
+namespace rocmforge {
+
+/// The blocks of one sequence in the order of its positions. Holds a reference to each; move-only.
+class PageTable {
+ public:
+  PageTable(BlockAllocator& allocator, std::int32_t block_tokens);
+  ~PageTable();
+  PageTable(PageTable&& other) noexcept;
+  PageTable& operator=(PageTable&& other) noexcept;
+  PageTable(const PageTable&) = delete;
+  PageTable& operator=(const PageTable&) = delete;
+
+  /// Blocks that `tokens` positions need beyond those held.
+  [[nodiscard]] std::int32_t blocks_needed(std::int32_t tokens) const;
+  /// Makes room for positions [0, tokens). False (and nothing changed) when the allocator has too few free blocks.
+  bool reserve(std::int32_t tokens);
+  /// Takes over shared blocks as the start of an empty table (a cached prefix); retains each.
+  void adopt(std::span<const BlockId> blocks);
+  /// Drops the blocks that hold only positions >= tokens.
+  void truncate(std::int32_t tokens);
+  void clear() { truncate(0); }
+
+  [[nodiscard]] std::span<const BlockId> blocks() const { return blocks_; }
+  [[nodiscard]] std::int32_t capacity_tokens() const;
+  [[nodiscard]] std::int32_t block_tokens() const { return block_tokens_; }
+
+ private:
+  BlockAllocator* allocator_;
+  std::int32_t block_tokens_;
+  std::vector<BlockId> blocks_;
+};
+
+}  // namespace rocmforge

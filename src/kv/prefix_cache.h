@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kv/block_allocator.h"
+
+namespace rocmforge {
+
+/// Finds full blocks whose tokens (and all tokens before them) were computed already. Keeps one reference to each block it
+/// knows; gives the least recently used ones back when asked. A match compares the tokens themselves, not only their hash.
+class PrefixCache {
+ public:
+  PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens);
+  ~PrefixCache();
+  PrefixCache(const PrefixCache&) = delete;
+  PrefixCache& operator=(const PrefixCache&) = delete;
+
+  /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
+  /// still be computed to have logits. The caller adopts (retains) them before the next call.
+  std::vector<BlockId> match(std::span<const std::int32_t> tokens);
+
+  /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens).
+  void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
+
+  /// Frees least recently used blocks that nobody else holds until the allocator has `count` free ones or none is left to give.
+  void evict(std::int32_t count);
+
+  [[nodiscard]] std::int32_t num_blocks() const;
+  [[nodiscard]] std::int32_t num_evictable() const;
+
+ private:
+  struct Entry {
+    std::uint64_t parent = 0;  ///< key of the block before, 0 for the first
+    std::vector<std::int32_t> tokens;
+    BlockId block = -1;
+    std::list<std::uint64_t>::iterator recency;
+    std::int32_t children = 0;
+  };
+
+  BlockAllocator* allocator_;
+  std::int32_t block_tokens_;
+  std::unordered_map<std::uint64_t, Entry> entries_;
+  std::list<std::uint64_t> by_recency_;  ///< front = least recently used
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ops/registry.h"
+
+namespace rocmforge {
+
+enum class Activation { silu, gelu_tanh };
+
+/// out[t, i] = activation(gate[t, i]) * up[t, i]
+struct GatedActivation {
+  static constexpr std::string_view name = "gated_activation";
+
+  struct Spec {
+    Activation activation = Activation::silu;
+    std::int64_t width = 0;
+  };
+
+  struct Args {
+    const float* gate = nullptr;  ///< [tokens, width], rows `stride` apart
+    const float* up = nullptr;    ///< [tokens, width], rows `stride` apart
+    std::int64_t tokens = 0;
+    std::int64_t stride = 0;  ///< elements between two rows of gate and of up
+    float* out = nullptr;     ///< [tokens, width], dense; must not overlap gate or up
+  };
+};
+
+std::string to_string(const GatedActivation::Spec& spec);
+
+}  // namespace rocmforge

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace rocmforge {
+
+/// Order of the elements of one KV head inside one block.
+enum class KvOrder {
+  token_major,  ///< [block_tokens, head_dim]
+  dim_major,    ///< [head_dim, block_tokens]
+};
+
+/// How an attention backend wants the KV cache stored. A block holds `block_tokens` positions of one layer:
+/// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)].
+struct KvLayout {
+  DType dtype = DType::f16;  ///< f32, f16 or bf16
+  std::int32_t block_tokens = 32;
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  KvOrder k_order = KvOrder::token_major;
+  KvOrder v_order = KvOrder::token_major;
+
+  [[nodiscard]] std::int64_t head_elems() const { return std::int64_t{block_tokens} * head_dim; }
+  [[nodiscard]] std::int64_t k_offset(int kv_head) const { return kv_head * head_elems(); }
+  [[nodiscard]] std::int64_t v_offset(int kv_head) const { return (kv_heads + kv_head) * head_elems(); }
+  [[nodiscard]] std::int64_t block_elems() const { return 2 * std::int64_t{kv_heads} * head_elems(); }
+  [[nodiscard]] std::size_t block_bytes() const { return row_bytes(dtype, block_elems()); }
+
+  friend bool operator==(const KvLayout&, const KvLayout&) = default;
+};
+
+/// One layer's cache: blocks of KvLayout::block_elems elements, addressed by block id.
+struct KvCacheView {
+  void* data = nullptr;  ///< [num_blocks, block_elems]
+  std::int64_t num_blocks = 0;
+};
+
+/// The ragged step as attention and RoPE see it. Arrays live as long as the call.
+/// Sequence s owns query rows [query_offsets[s], query_offsets[s + 1]); its row i sits at position
+/// kv_lengths[s] - q_len + i, and position p of its cache in block block_tables[s * max_blocks + p / block_tokens].
+struct RaggedBatch {
+  std::int32_t num_sequences = 0;
+  std::int32_t num_tokens = 0;
+  const std::int32_t* query_offsets = nullptr;  ///< [num_sequences + 1]
+  const std::int32_t* kv_lengths = nullptr;     ///< [num_sequences], this step's tokens included
+  const std::int32_t* block_tables = nullptr;   ///< [num_sequences, max_blocks]
+  std::int32_t max_blocks = 0;
+  const std::int32_t* positions = nullptr;  ///< [num_tokens]
+  const std::int32_t* sequence_of = nullptr;  ///< [num_tokens], index of the token's sequence in this batch
+};
+
+}  // namespace rocmforge

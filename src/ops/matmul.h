@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ops/registry.h"
+#include "tensor/tensor.h"
+
+namespace rocmforge {
+
+/// One linear layer of a group: y[t, n] = sum_k x[t, k] * weight[n, k] (+ bias[n]).
+struct MatmulOutput {
+  DType dtype = DType::f32;      ///< format of the weight
+  const void* weight = nullptr;  ///< what MatmulKernel::pack wrote, or the GGUF rows [n, k] when packed_bytes is 0
+  std::int64_t n = 0;            ///< rows of the weight
+  const float* bias = nullptr;   ///< [n] or null
+  float* out = nullptr;          ///< [tokens, n], rows `stride` apart
+  std::int64_t stride = 0;
+  bool accumulate = false;  ///< out += y in place of out = y (the residual stream)
+};
+
+class MatmulKernel;
+
+/// Linear layers that share one input (Q, K and V; gate and up) in a single call, each with a weight format of its own.
+struct Matmul {
+  static constexpr std::string_view name = "matmul";
+  using KernelInterface = MatmulKernel;
+
+  /// The kernel is chosen for each weight; a group may hold any weights for which the same kernel was chosen.
+  struct Spec {
+    DType weight = DType::f32;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+  };
+
+  struct Args {
+    const float* x = nullptr;  ///< [tokens, k], rows `x_stride` apart
+    std::int64_t tokens = 0;
+    std::int64_t k = 0;
+    std::int64_t x_stride = 0;
+    std::span<const MatmulOutput> outputs;
+    void* workspace = nullptr;  ///< at least workspace_bytes(tokens, k), 64-byte aligned
+  };
+};
+
+std::string to_string(const Matmul::Spec& spec);
+
+/// Every output element is summed in an order that depends on k alone: never on the number of tokens, of threads, or on
+/// what else is in the group. So a token's logits are the same bits whether it is decoded alone or in a batch.
+class MatmulKernel {
+ public:
+  virtual ~MatmulKernel() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual DeviceKind device() const = 0;
+  [[nodiscard]] virtual int priority() const = 0;
+  [[nodiscard]] virtual Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const = 0;
+
+  /// Bytes of the repacked weight, 0 when the kernel reads the file's own layout (no copy is made then).
+  [[nodiscard]] virtual std::size_t packed_bytes(const Matmul::Spec& spec) const = 0;
+  /// Repacks `rows` [n, k] as the file stores them into `packed` (64-byte aligned, packed_bytes long). Runs once, at load.
+  virtual void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
+
+  /// Scratch memory a call with that many tokens needs (quantised activations).
+  [[nodiscard]] virtual std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const = 0;
+
+  virtual void run(const Matmul::Args& args, ExecutionContext& context) const = 0;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "device/device_info.h"
+
+namespace rocmforge {
+
+/// A kernel's answer to "can you do this here?": yes, or no with the reason ("head_dim 72 is not one of 64, 80, 96, 128, 256").
+struct Support {
+  bool ok = true;
+  std::string reason;
+
+  static Support yes() { return {}; }
+  static Support no(std::string why) { return {false, std::move(why)}; }
+};
+
+/// What a kernel runs on. CPU kernels use the pool; a GPU kernel will use the stream of its device.
+struct ExecutionContext {
+  ThreadPool* pool = nullptr;
+};
+
+/// One implementation of the operation `Op`, which names a Spec (shapes and types known when a model loads) and an Args
+/// (pointers and sizes of one call). Implementations are immutable and may be shared by threads.
+template <class Op>
+class OpKernel {
+ public:
+  virtual ~OpKernel() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual DeviceKind device() const = 0;
+  /// Among the kernels that can, the highest wins. The scalar reference has 0.
+  [[nodiscard]] virtual int priority() const = 0;
+  [[nodiscard]] virtual Support supports(const typename Op::Spec& spec, const DeviceInfo& device) const = 0;
+  virtual void run(const typename Op::Spec& spec, const typename Op::Args& args, ExecutionContext& context) const = 0;
+};
+
+/// Why a kernel was not chosen: its own refusal, or the kernel that was preferred.
+struct Refusal {
+  std::string kernel;
+  std::string reason;
+};
+
+/// The interface an operation's kernels implement: `Op::KernelInterface` where it declares one, else OpKernel<Op>.
+template <class Op>
+struct KernelInterfaceOf {
+  using type = OpKernel<Op>;
+};
+template <class Op>
+  requires requires { typename Op::KernelInterface; }
+struct KernelInterfaceOf<Op> {
+  using type = typename Op::KernelInterface;
+};
+
+template <class Op>
+struct Choice {
+  const typename KernelInterfaceOf<Op>::type* kernel = nullptr;
+  std::vector<Refusal> refusals;
+};
+
+/// All kernels of the program, by operation. Filled once by `register_all_kernels`, explicit and in one place.
+template <class... Ops>
+class KernelRegistryOf {
+ public:
+  template <class Op>
+  void add(std::unique_ptr<typename KernelInterfaceOf<Op>::type> kernel) {
+    entries<Op>().push_back(std::move(kernel));
+  }
+
+  template <class Op>
+  [[nodiscard]] const auto& all() const {
+    return std::get<List<Op>>(lists_).entries;
+  }
+
+  /// The best kernel that supports `spec` on `device`, with a reason for every other one of that device kind.
+  /// A non-empty `forced` names the only kernel that may serve. Throws Error, listing every refusal, when none can.
+  template <class Op>
+  [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device, std::string_view forced = {}) const {
+    Choice<Op> choice;
+    bool forced_exists = forced.empty();
+    for (const auto& kernel : all<Op>()) {
+      if (kernel->device() != device.kind) {
+        continue;
+      }
+      forced_exists = forced_exists || kernel->name() == forced;
+      if (!forced.empty() && kernel->name() != forced) {
+        choice.refusals.push_back({std::string(kernel->name()), "'" + std::string(forced) + "' was asked for"});
+        continue;
+      }
+      if (const Support support = kernel->supports(spec, device); !support.ok) {
+        choice.refusals.push_back({std::string(kernel->name()), support.reason});
+      } else if (choice.kernel == nullptr || kernel->priority() > choice.kernel->priority()) {
+        if (choice.kernel != nullptr) {
+          choice.refusals.push_back({std::string(choice.kernel->name()), std::string(kernel->name()) + " is preferred"});
+        }
+        choice.kernel = kernel.get();
+      } else {
+        choice.refusals.push_back({std::string(kernel->name()), std::string(choice.kernel->name()) + " is preferred"});
+      }
+    }
+    if (choice.kernel == nullptr) {
+      std::string message = std::string("no kernel for ") + std::string(Op::name) + " " + to_string(spec);
+      if (!forced_exists) {
+        message += "; there is none named '" + std::string(forced) + "'";
+      }
+      for (const Refusal& refusal : choice.refusals) {
+        message += "; " + refusal.kernel + ": " + refusal.reason;
+      }
+      throw Error(message);
+    }
+    return choice;
+  }
+
+ private:
+  template <class Op>
+  struct List {
+    std::vector<std::unique_ptr<typename KernelInterfaceOf<Op>::type>> entries;
+  };
+  template <class Op>
+  auto& entries() {
+    return std::get<List<Op>>(lists_).entries;
+  }
+
+  std::tuple<List<Ops>...> lists_;
+};
+
+}  // namespace rocmforge

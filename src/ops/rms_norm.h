@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ops/registry.h"
+
+namespace rocmforge {
+
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight   (Zhang and Sennrich 2019, no mean removed)
+struct RmsNorm {
+  static constexpr std::string_view name = "rms_norm";
+
+  struct Spec {
+    std::int64_t dim = 0;
+    float eps = 1e-5f;
+  };
+
+  struct Args {
+    const float* x = nullptr;  ///< [rows, dim]
+    std::int64_t rows = 0;
+    const float* weight = nullptr;  ///< [dim]
+    float* out = nullptr;           ///< [rows, dim]; may be x
+  };
+};
+
+std::string to_string(const RmsNorm::Spec& spec);
+
+}  // namespace rocmforge

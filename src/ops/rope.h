@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ops/kv_layout.h"
+#include "ops/registry.h"
+
+namespace rocmforge {
+
+/// Which elements of a head turn together.
+enum class RopeKind {
+  none,
+  adjacent,  ///< (2p, 2p + 1): `llama` files
+  half,      ///< (p, p + n_rot / 2): qwen2, qwen3
+};
+
+/// Per token: optional RMSNorm over each head of Q and K, rotation of Q (in place) and K, and the append of K and V to the
+/// sequence's pages. Pair p at position `pos` turns by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`.
+struct RopeAppend {
+  static constexpr std::string_view name = "rope_append";
+
+  struct Spec {
+    RopeKind kind = RopeKind::adjacent;
+    std::int32_t q_heads = 0;
+    std::int32_t head_dim = 0;
+    std::int32_t n_rot = 0;  ///< rotated elements of a head, even; the rest pass through
+    bool head_norm = false;  ///< Q and K are normalised per head first (qwen3)
+    float norm_eps = 1e-6f;
+    float magnitude = 1.0f;  ///< YaRN's mscale
+    KvLayout layout;
+  };
+
+  struct Args {
+    float* q = nullptr;        ///< [tokens, q_heads * head_dim], rows `stride` apart, rotated in place
+    const float* k = nullptr;  ///< [tokens, kv_heads * head_dim], rows `stride` apart
+    const float* v = nullptr;  ///< likewise
+    std::int64_t stride = 0;
+    const float* q_norm = nullptr;             ///< [head_dim] when Spec::head_norm
+    const float* k_norm = nullptr;             ///< [head_dim] when Spec::head_norm
+    const float* inverse_frequency = nullptr;  ///< [n_rot / 2]
+    KvCacheView cache;
+    RaggedBatch batch;
+  };
+};
+
+std::string to_string(const RopeAppend::Spec& spec);
+
+}  // namespace rocmforge

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Checks every include in src/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+PURE_KV = {"block_allocator", "page_table", "prefix_cache"}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def layer_of(path):
+    """The layer of a path relative to src/, such as 'ops/matmul.h'."""
+    folder = path.parts[0]
+    return "kv-pure" if folder == "kv" and path.stem in PURE_KV else folder
+
+
+def read_rules():
+    rules = {}
+    for line in (ROOT / "tools/layers.txt").read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line:
+            layer, allowed = line.split(":")
+            rules[layer] = set(allowed.split()) | {layer}
+    return rules
+
+
+def breaches(rules):
+    for file in sorted(SOURCE.rglob("*")):
+        if file.suffix not in {".h", ".cpp", ".hip", ".cu"}:
+            continue
+        relative = file.relative_to(SOURCE)
+        layer = layer_of(relative)
+        if layer not in rules:
+            yield f"{relative}: folder '{relative.parts[0]}' is not in tools/layers.txt"
+            continue
+        for target in INCLUDE.findall(file.read_text()):
+            if not (SOURCE / target).exists():
+                yield f"{relative}: includes \"{target}\", which is not a path from src/"
+            elif layer_of(pathlib.Path(target)) not in rules[layer]:
+                yield f"{relative}: {layer} must not include {target}"
+            elif layer == "engine" and target.startswith("kernels/") and target != "kernels/register_all.h":
+                yield f"{relative}: engine may include of kernels/ only register_all.h"
+
+
+def main():
+    found = list(breaches(read_rules()))
+    print("\n".join(found) if found else "layers: every include is allowed")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
