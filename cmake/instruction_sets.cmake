@@ -2,6 +2,9 @@
 # with ROCMFORGE_ISA naming the namespace, and adds the objects to TARGET. The choice is made at run time.
 function(rocmforge_cpu_bodies target)
   file(GLOB bodies CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/*.cpp)
+  if(NOT bodies)
+    return()
+  endif()
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(sets generic avx2 avx512)
     set(flags_avx2 -mavx2 -mfma -mf16c -mbmi2)

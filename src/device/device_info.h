@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,21 +10,22 @@ namespace rocmforge {
 enum class DeviceKind { cpu, hip, cuda };
 
 /// Instruction sets of the CPU bodies, weakest first. One body is compiled for each and chosen at run time.
+/// avx2 includes FMA and F16C; avx512 includes BW, VL, DQ, VBMI, VNNI and BF16 (Zen 4, Sapphire Rapids and later); neon
+/// includes the dot products of Armv8.2.
 enum class CpuIsa { generic, neon, avx2, avx512 };
 
 std::string_view name(DeviceKind kind);
 std::string_view name(CpuIsa isa);
+std::optional<CpuIsa> cpu_isa_from_name(std::string_view name);
 
 /// What a kernel may ask about the device it would run on.
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::cpu;
   std::string name;                 ///< "AMD EPYC", "NVIDIA H200"
-  std::string architecture;         ///< "x86-64 avx512", "gfx1100", "sm_90"
+  std::string architecture;         ///< "avx512", "gfx1100", "sm_90"
   int compute_units = 1;            ///< CPU: processors this process may use
   std::int64_t memory_bytes = 0;    ///< CPU: installed memory
   CpuIsa cpu_isa = CpuIsa::generic; ///< CPU only
-  bool avx512_vnni = false;
-  bool avx512_bf16 = false;
   std::int64_t l2_bytes = 0;        ///< CPU: per core, 0 when unknown
 };
 

@@ -38,7 +38,8 @@ struct BatchPlan {
   [[nodiscard]] RaggedBatch view() const;
 
  private:
-  std::vector<std::vector<std::int32_t>> pending_blocks_;
+  std::vector<std::int32_t> blocks_;         ///< of all sequences, until finish() lays out the table
+  std::vector<std::int32_t> block_offsets_;  ///< [num_sequences + 1] into blocks_
 };
 
 }  // namespace rocmforge

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace rocmforge {
@@ -55,6 +56,8 @@ struct DTypeInfo {
 };
 
 /// Every known type, in the order of the ids.
+std::span<const DTypeInfo> all_dtypes();
+
 const DTypeInfo& info(DType type);
 
 /// The type with this GGUF id; empty when the id is unknown or was removed from the format.

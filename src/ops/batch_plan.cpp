@@ -1,0 +1,97 @@
+#include "ops/batch_plan.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+void BatchPlan::clear() {
+  tokens.clear();
+  positions.clear();
+  sequence_of.clear();
+  query_offsets.assign(1, 0);
+  kv_lengths.clear();
+  block_tables.clear();
+  logit_rows.clear();
+  block_offsets_.assign(1, 0);
+  blocks_.clear();
+  max_blocks = 0;
+}
+
+void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
+                             std::span<const std::int32_t> blocks, bool last_logits, bool all_logits) {
+  check(!new_tokens.empty(), "a sequence of a step needs at least one token");
+  check(first_position >= 0, "a position can't be negative");
+  if (query_offsets.empty()) {
+    clear();
+  }
+  const std::int32_t sequence = num_sequences();
+  const auto count = static_cast<std::int32_t>(new_tokens.size());
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (all_logits || (last_logits && i + 1 == count)) {
+      logit_rows.push_back(num_tokens());
+    }
+    tokens.push_back(new_tokens[static_cast<std::size_t>(i)]);
+    positions.push_back(first_position + i);
+    sequence_of.push_back(sequence);
+  }
+  query_offsets.push_back(num_tokens());
+  kv_lengths.push_back(first_position + count);
+  blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
+  block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
+  max_blocks = std::max(max_blocks, static_cast<std::int32_t>(blocks.size()));
+}
+
+void BatchPlan::finish() {
+  const auto width = static_cast<std::size_t>(max_blocks);
+  block_tables.assign(kv_lengths.size() * width, -1);
+  for (std::size_t s = 0; s < kv_lengths.size(); ++s) {
+    std::copy(blocks_.begin() + block_offsets_[s], blocks_.begin() + block_offsets_[s + 1],
+              block_tables.begin() + static_cast<std::ptrdiff_t>(s * width));
+  }
+}
+
+void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) const {
+  const auto token_count = static_cast<std::size_t>(num_tokens());
+  const auto sequence_count = static_cast<std::size_t>(num_sequences());
+  check(positions.size() == token_count, "positions: one per token is needed");
+  check(sequence_of.size() == token_count, "sequence_of: one per token is needed");
+  check(query_offsets.size() == sequence_count + 1, "query_offsets: one per sequence and one more is needed");
+  check(query_offsets.front() == 0 && query_offsets.back() == num_tokens(), "query_offsets: must run from 0 to the token count");
+  check(block_tables.size() == sequence_count * static_cast<std::size_t>(max_blocks), "block_tables: finish() was not called");
+  for (std::size_t s = 0; s < sequence_count; ++s) {
+    const std::int32_t first = query_offsets[s];
+    const std::int32_t count = query_offsets[s + 1] - first;
+    check(count > 0, "query_offsets: every sequence needs a token");
+    check(kv_lengths[s] >= count, "kv_lengths: shorter than the step's own tokens");
+    for (std::int32_t i = 0; i < count; ++i) {
+      const auto t = static_cast<std::size_t>(first + i);
+      check(positions[t] == kv_lengths[s] - count + i, "positions: must end at kv_length - 1");
+      check(sequence_of[t] == static_cast<std::int32_t>(s), "sequence_of: contradicts query_offsets");
+    }
+    const std::int32_t blocks = (kv_lengths[s] + block_tokens - 1) / block_tokens;
+    check(blocks <= max_blocks, "block_tables: too short for the KV length");
+    for (std::int32_t b = 0; b < blocks; ++b) {
+      const std::int32_t block = block_tables[s * static_cast<std::size_t>(max_blocks) + static_cast<std::size_t>(b)];
+      check(block >= 0 && block < num_blocks, "block_tables: a block outside the cache");
+    }
+  }
+  check(std::is_sorted(logit_rows.begin(), logit_rows.end()), "logit_rows: must ascend");
+  check(logit_rows.empty() || (logit_rows.front() >= 0 && logit_rows.back() < num_tokens()), "logit_rows: outside the step");
+}
+
+RaggedBatch BatchPlan::view() const {
+  RaggedBatch batch;
+  batch.num_sequences = num_sequences();
+  batch.num_tokens = num_tokens();
+  batch.query_offsets = query_offsets.data();
+  batch.kv_lengths = kv_lengths.data();
+  batch.block_tables = block_tables.data();
+  batch.max_blocks = max_blocks;
+  batch.positions = positions.data();
+  batch.sequence_of = sequence_of.data();
+  return batch;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+namespace {
+std::string_view name(RopeKind kind) {
+  switch (kind) {
+    case RopeKind::none: return "none";
+    case RopeKind::adjacent: return "adjacent";
+    case RopeKind::half: return "half";
+  }
+  return "?";
+}
+}  // namespace
+
+std::string to_string(const EmbeddingRows::Spec& spec) {
+  return fmt::format("{} [{}, {}]", name(spec.table), spec.vocab, spec.hidden);
+}
+
+std::string to_string(const RmsNorm::Spec& spec) { return fmt::format("dim {} eps {:g}", spec.dim, spec.eps); }
+
+std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
+
+std::string to_string(const GatedActivation::Spec& spec) {
+  return fmt::format("{} width {}", spec.activation == Activation::silu ? "silu" : "gelu_tanh", spec.width);
+}
+
+std::string to_string(const RopeAppend::Spec& spec) {
+  return fmt::format("{} heads {}:{} head_dim {} n_rot {}{} kv {} block {}", name(spec.kind), spec.q_heads, spec.layout.kv_heads,
+                     spec.head_dim, spec.n_rot, spec.head_norm ? " head_norm" : "", name(spec.layout.dtype),
+                     spec.layout.block_tokens);
+}
+
+std::string to_string(const Attention::Spec& spec) {
+  std::string text = fmt::format("heads {}:{} head_dim {} kv {}", spec.q_heads, spec.kv_heads, spec.head_dim, name(spec.kv_dtype));
+  if (spec.window > 0) {
+    text += fmt::format(" window {}", spec.window);
+  }
+  if (spec.soft_cap > 0) {
+    text += fmt::format(" soft_cap {:g}", spec.soft_cap);
+  }
+  return text + (spec.sinks ? " sinks" : "");
+}
+
+}  // namespace rocmforge
