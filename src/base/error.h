@@ -8,8 +8,8 @@
 namespace rocmforge {
 
 /// What went wrong with a file, a configuration or a device: one line for a person.
-/// Context is added from the outside in: `throw Error("offset 96 is past the end").in("tensor 'output.weight'").in("model.gguf")`
-/// reads "model.gguf: tensor 'output.weight': offset 96 is past the end".
+/// Context is added from the outside in: `throw Error("offset 96 is past the end").in("tensor
+/// 'output.weight'").in("model.gguf")` reads "model.gguf: tensor 'output.weight': offset 96 is past the end".
 class Error : public std::exception {
  public:
   explicit Error(std::string message) : message_(std::move(message)) {}

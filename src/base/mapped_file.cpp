@@ -31,7 +31,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     ~Closer() { ::close(descriptor); }
   } closer{descriptor};
 
-  struct stat status{};
+  struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
     fail_with_errno(path, "cannot read its size");
   }

@@ -43,19 +43,26 @@ CpuIsa best_isa() {
 
 std::string_view name(DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::cpu: return "cpu";
-    case DeviceKind::hip: return "hip";
-    case DeviceKind::cuda: return "cuda";
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::hip:
+      return "hip";
+    case DeviceKind::cuda:
+      return "cuda";
   }
   return "?";
 }
 
 std::string_view name(CpuIsa isa) {
   switch (isa) {
-    case CpuIsa::generic: return "generic";
-    case CpuIsa::neon: return "neon";
-    case CpuIsa::avx2: return "avx2";
-    case CpuIsa::avx512: return "avx512";
+    case CpuIsa::generic:
+      return "generic";
+    case CpuIsa::neon:
+      return "neon";
+    case CpuIsa::avx2:
+      return "avx2";
+    case CpuIsa::avx512:
+      return "avx512";
   }
   return "?";
 }

@@ -21,12 +21,12 @@ std::optional<CpuIsa> cpu_isa_from_name(std::string_view name);
 /// What a kernel may ask about the device it would run on.
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::cpu;
-  std::string name;                 ///< "AMD EPYC", "NVIDIA H200"
-  std::string architecture;         ///< "avx512", "gfx1100", "sm_90"
-  int compute_units = 1;            ///< CPU: processors this process may use
-  std::int64_t memory_bytes = 0;    ///< CPU: installed memory
-  CpuIsa cpu_isa = CpuIsa::generic; ///< CPU only
-  std::int64_t l2_bytes = 0;        ///< CPU: per core, 0 when unknown
+  std::string name;                  ///< "AMD EPYC", "NVIDIA H200"
+  std::string architecture;          ///< "avx512", "gfx1100", "sm_90"
+  int compute_units = 1;             ///< CPU: processors this process may use
+  std::int64_t memory_bytes = 0;     ///< CPU: installed memory
+  CpuIsa cpu_isa = CpuIsa::generic;  ///< CPU only
+  std::int64_t l2_bytes = 0;         ///< CPU: per core, 0 when unknown
 };
 
 /// The processor this program runs on. `isa_limit` caps the instruction set (tests run every body a machine has).

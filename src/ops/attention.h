@@ -21,10 +21,10 @@ struct Attention {
     std::int32_t kv_heads = 0;
     std::int32_t head_dim = 0;
     DType kv_dtype = DType::f16;
-    float scale = 0.0f;        ///< 0 means 1 / sqrt(head_dim)
-    std::int32_t window = 0;   ///< sliding window in tokens, 0 for none
-    float soft_cap = 0.0f;     ///< scores become c * tanh(score / c) before the mask; 0 for none
-    bool sinks = false;        ///< one extra logit per query head joins the denominator
+    float scale = 0.0f;       ///< 0 means 1 / sqrt(head_dim)
+    std::int32_t window = 0;  ///< sliding window in tokens, 0 for none
+    float soft_cap = 0.0f;    ///< scores become c * tanh(score / c) before the mask; 0 for none
+    bool sinks = false;       ///< one extra logit per query head joins the denominator
   };
 
   struct Args {

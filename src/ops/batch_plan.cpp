@@ -58,8 +58,10 @@ void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) con
   check(positions.size() == token_count, "positions: one per token is needed");
   check(sequence_of.size() == token_count, "sequence_of: one per token is needed");
   check(query_offsets.size() == sequence_count + 1, "query_offsets: one per sequence and one more is needed");
-  check(query_offsets.front() == 0 && query_offsets.back() == num_tokens(), "query_offsets: must run from 0 to the token count");
-  check(block_tables.size() == sequence_count * static_cast<std::size_t>(max_blocks), "block_tables: finish() was not called");
+  check(query_offsets.front() == 0 && query_offsets.back() == num_tokens(),
+        "query_offsets: must run from 0 to the token count");
+  check(block_tables.size() == sequence_count * static_cast<std::size_t>(max_blocks),
+        "block_tables: finish() was not called");
   for (std::size_t s = 0; s < sequence_count; ++s) {
     const std::int32_t first = query_offsets[s];
     const std::int32_t count = query_offsets[s + 1] - first;

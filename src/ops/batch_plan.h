@@ -23,8 +23,8 @@ struct BatchPlan {
 
   /// Appends a sequence: `new_tokens` go to positions first_position onwards; `blocks` cover all of them.
   /// `all_logits` asks for every row's logits, else `last_logits` for the last row's, else none.
-  void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position, std::span<const std::int32_t> blocks,
-                    bool last_logits, bool all_logits = false);
+  void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
+                    std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
 
   /// Lays out block_tables once all sequences are added.
   void finish();

@@ -48,7 +48,7 @@ struct RaggedBatch {
   const std::int32_t* kv_lengths = nullptr;     ///< [num_sequences], this step's tokens included
   const std::int32_t* block_tables = nullptr;   ///< [num_sequences, max_blocks]
   std::int32_t max_blocks = 0;
-  const std::int32_t* positions = nullptr;  ///< [num_tokens]
+  const std::int32_t* positions = nullptr;    ///< [num_tokens]
   const std::int32_t* sequence_of = nullptr;  ///< [num_tokens], index of the token's sequence in this batch
 };
 

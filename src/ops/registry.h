@@ -12,7 +12,8 @@
 
 namespace rocmforge {
 
-/// A kernel's answer to "can you do this here?": yes, or no with the reason ("head_dim 72 is not one of 64, 80, 96, 128, 256").
+/// A kernel's answer to "can you do this here?": yes, or no with the reason ("head_dim 72 is not one of 64, 80, 96, 128,
+/// 256").
 struct Support {
   bool ok = true;
   std::string reason;
@@ -52,7 +53,7 @@ struct KernelInterfaceOf {
   using type = OpKernel<Op>;
 };
 template <class Op>
-  requires requires { typename Op::KernelInterface; }
+requires requires { typename Op::KernelInterface; }
 struct KernelInterfaceOf<Op> {
   using type = typename Op::KernelInterface;
 };
@@ -80,7 +81,8 @@ class KernelRegistryOf {
   /// The best kernel that supports `spec` on `device`, with a reason for every other one of that device kind.
   /// A non-empty `forced` names the only kernel that may serve. Throws Error, listing every refusal, when none can.
   template <class Op>
-  [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device, std::string_view forced = {}) const {
+  [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device,
+                                  std::string_view forced = {}) const {
     Choice<Op> choice;
     bool forced_exists = forced.empty();
     for (const auto& kernel : all<Op>()) {

@@ -16,7 +16,8 @@ enum class RopeKind {
 };
 
 /// Per token: optional RMSNorm over each head of Q and K, rotation of Q (in place) and K, and the append of K and V to the
-/// sequence's pages. Pair p at position `pos` turns by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`.
+/// sequence's pages. Pair p at position `pos` turns by pos * inverse_frequency[p]; cos and sin are multiplied by
+/// `magnitude`.
 struct RopeAppend {
   static constexpr std::string_view name = "rope_append";
 

@@ -7,9 +7,12 @@ namespace rocmforge {
 namespace {
 std::string_view name(RopeKind kind) {
   switch (kind) {
-    case RopeKind::none: return "none";
-    case RopeKind::adjacent: return "adjacent";
-    case RopeKind::half: return "half";
+    case RopeKind::none:
+      return "none";
+    case RopeKind::adjacent:
+      return "adjacent";
+    case RopeKind::half:
+      return "half";
   }
   return "?";
 }
@@ -28,13 +31,14 @@ std::string to_string(const GatedActivation::Spec& spec) {
 }
 
 std::string to_string(const RopeAppend::Spec& spec) {
-  return fmt::format("{} heads {}:{} head_dim {} n_rot {}{} kv {} block {}", name(spec.kind), spec.q_heads, spec.layout.kv_heads,
-                     spec.head_dim, spec.n_rot, spec.head_norm ? " head_norm" : "", name(spec.layout.dtype),
-                     spec.layout.block_tokens);
+  return fmt::format("{} heads {}:{} head_dim {} n_rot {}{} kv {} block {}", name(spec.kind), spec.q_heads,
+                     spec.layout.kv_heads, spec.head_dim, spec.n_rot, spec.head_norm ? " head_norm" : "",
+                     name(spec.layout.dtype), spec.layout.block_tokens);
 }
 
 std::string to_string(const Attention::Spec& spec) {
-  std::string text = fmt::format("heads {}:{} head_dim {} kv {}", spec.q_heads, spec.kv_heads, spec.head_dim, name(spec.kv_dtype));
+  std::string text =
+      fmt::format("heads {}:{} head_dim {} kv {}", spec.q_heads, spec.kv_heads, spec.head_dim, name(spec.kv_dtype));
   if (spec.window > 0) {
     text += fmt::format(" window {}", spec.window);
   }
