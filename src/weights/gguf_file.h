@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,7 @@
 namespace rocmforge {
 
 struct GgufArray;
+struct GgufHeader;
 
 /// A metadata value. Integers of every width widen to (u)int64, floats to double.
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
@@ -54,15 +56,15 @@ class GgufFile {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint32_t version() const { return version_; }
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }  ///< all shards
-  [[nodiscard]] int num_shards() const { return static_cast<int>(shards_.size()); }
+  [[nodiscard]] int num_shards() const { return std::max(1, static_cast<int>(shards_.size())); }
 
   /// Key-value pairs in file order.
   [[nodiscard]] const std::vector<std::pair<std::string, GgufValue>>& metadata() const { return metadata_; }
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
 
-  // Typed access. The plain form throws Error ("key 'llama.block_count' is missing" / "is a string, an integer was expected");
-  // the form with a fallback throws only for a wrong type.
+  // Typed access. The plain form throws Error ("key 'llama.block_count' is missing" / "is a string, an integer was
+  // expected"); the form with a fallback throws only for a wrong type.
   [[nodiscard]] std::int64_t integer(std::string_view key) const;
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t fallback) const;
   [[nodiscard]] double number(std::string_view key) const;  ///< a float or an integer
@@ -85,13 +87,22 @@ class GgufFile {
   void release(const GgufTensor& tensor) const;
 
  private:
-  friend class GgufParser;
   GgufFile() = default;
+
+  /// The number of parts that `header`, the file's own, announces; throws when this is not the first of them.
+  [[nodiscard]] std::int64_t split_count(const GgufHeader& header) const;
+  void open_other_shards(std::int64_t count);
+  /// Adds a shard of `bytes` bytes.
+  void take(GgufHeader header, std::uint64_t bytes);
+
+  [[nodiscard]] const GgufValue& at(std::string_view key) const;
+  template <class Convert>
+  decltype(auto) converted(std::string_view key, const GgufValue& value, Convert convert) const;
 
   std::filesystem::path path_;
   std::uint32_t version_ = 0;
   std::uint64_t file_bytes_ = 0;
-  std::vector<MappedFile> shards_;
+  std::vector<MappedFile> shards_;  ///< none for a file in memory
   std::vector<std::pair<std::string, GgufValue>> metadata_;
   std::map<std::string, std::size_t, std::less<>> keys_;
   std::vector<GgufTensor> tensors_;
