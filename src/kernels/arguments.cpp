@@ -1,0 +1,231 @@
+#include "kernels/arguments.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace rocmforge {
+namespace {
+
+/// check() whose message is only composed when it is needed.
+template <class... Values>
+void require(bool condition, fmt::format_string<Values...> message, Values... values) {
+  if (!condition) [[unlikely]] {
+    check(false, fmt::vformat(message, fmt::make_format_args(values...)));
+  }
+}
+
+void require_pointer(const void* pointer, std::string_view operation, std::string_view argument) {
+  require(pointer != nullptr, "{}: {} is null", operation, argument);
+}
+
+bool is_kv_dtype(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+
+bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
+
+Support check_weight(DType type, std::int64_t rows, std::int64_t cols) {
+  const DTypeInfo& format = info(type);
+  if (!format.computes) {
+    return Support::no(fmt::format("format {} does not compute", format.name));
+  }
+  if (rows <= 0 || cols <= 0) {
+    return Support::no(fmt::format("the weight is empty: [{}, {}]", rows, cols));
+  }
+  if (cols % format.block_elems != 0) {
+    return Support::no(fmt::format("rows of {} elements are not a multiple of the {} of a {} block", cols,
+                                   format.block_elems, format.name));
+  }
+  return Support::yes();
+}
+
+Support check_heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim) {
+  if (q_heads <= 0 || kv_heads <= 0 || head_dim <= 0) {
+    return Support::no(fmt::format("empty: q_heads {}, kv_heads {}, head_dim {}", q_heads, kv_heads, head_dim));
+  }
+  if (q_heads % kv_heads != 0) {
+    return Support::no(fmt::format("q_heads {} is not a multiple of kv_heads {}", q_heads, kv_heads));
+  }
+  return Support::yes();
+}
+
+Support check_layout(const KvLayout& layout) {
+  if (!is_kv_dtype(layout.dtype)) {
+    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(layout.dtype)));
+  }
+  if (!is_power_of_two(layout.block_tokens)) {
+    return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
+  }
+  return Support::yes();
+}
+
+void check_cache(std::string_view operation, const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch) {
+  require_pointer(cache.data, operation, "cache.data");
+  require(cache.num_blocks > 0, "{}: cache.num_blocks is {}", operation, cache.num_blocks);
+  require(batch.num_sequences > 0, "{}: batch.num_sequences is {}", operation, batch.num_sequences);
+  require_pointer(batch.query_offsets, operation, "batch.query_offsets");
+  require_pointer(batch.kv_lengths, operation, "batch.kv_lengths");
+  require_pointer(batch.block_tables, operation, "batch.block_tables");
+  require(batch.query_offsets[0] == 0, "{}: query_offsets start with {}, not 0", operation, batch.query_offsets[0]);
+  require(batch.query_offsets[batch.num_sequences] == batch.num_tokens,
+          "{}: query_offsets end with {}, but there are {} tokens", operation, batch.query_offsets[batch.num_sequences],
+          batch.num_tokens);
+  for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
+    const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
+    const std::int32_t kv_len = batch.kv_lengths[s];
+    require(q_len >= 0, "{}: query_offsets fall at sequence {}", operation, s);
+    require(kv_len >= q_len, "{}: sequence {} has {} queries but kv_length {}", operation, s, q_len, kv_len);
+    const std::int32_t blocks = (kv_len + layout.block_tokens - 1) / layout.block_tokens;
+    require(blocks <= batch.max_blocks, "{}: sequence {} of length {} needs {} blocks of {} tokens, max_blocks is {}",
+            operation, s, kv_len, blocks, layout.block_tokens, batch.max_blocks);
+    for (std::int32_t b = 0; b < blocks; ++b) {
+      const std::int32_t block = batch.block_tables[std::int64_t{s} * batch.max_blocks + b];
+      require(block >= 0 && block < cache.num_blocks,
+              "{}: block table of sequence {}, entry {} names block {}, the cache has {}", operation, s, b, block,
+              cache.num_blocks);
+    }
+  }
+}
+
+}  // namespace
+
+void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args) {
+  constexpr std::string_view operation = EmbeddingRows::name;
+  require_pointer(args.ids, operation, "ids");
+  require_pointer(args.table, operation, "table");
+  require_pointer(args.out, operation, "out");
+  require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
+  for (std::int64_t t = 0; t < args.tokens; ++t) {
+    require(args.ids[t] >= 0 && args.ids[t] < spec.vocab, "{}: id {} of token {} is outside the vocabulary of {}", operation,
+            args.ids[t], t, spec.vocab);
+  }
+}
+
+void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args) {
+  constexpr std::string_view operation = RmsNorm::name;
+  require(spec.dim > 0, "{}: dim is {}", operation, spec.dim);
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.weight, operation, "weight");
+  require_pointer(args.out, operation, "out");
+  require(args.rows >= 0, "{}: rows is {}", operation, args.rows);
+}
+
+void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args) {
+  constexpr std::string_view operation = GatedActivation::name;
+  require_pointer(args.gate, operation, "gate");
+  require_pointer(args.up, operation, "up");
+  require_pointer(args.out, operation, "out");
+  require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
+  require(args.stride >= spec.width, "{}: stride {} is less than the width {}", operation, args.stride, spec.width);
+}
+
+void check_arguments(const Matmul::Args& args) {
+  constexpr std::string_view operation = Matmul::name;
+  require_pointer(args.x, operation, "x");
+  require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
+  require(args.k > 0, "{}: k is {}", operation, args.k);
+  require(args.x_stride >= args.k, "{}: x_stride {} is less than k {}", operation, args.x_stride, args.k);
+  for (std::size_t i = 0; i < args.outputs.size(); ++i) {
+    const MatmulOutput& output = args.outputs[i];
+    require(output.weight != nullptr, "{}: weight of output {} is null", operation, i);
+    require(output.out != nullptr, "{}: out of output {} is null", operation, i);
+    require(output.n > 0, "{}: n of output {} is {}", operation, i, output.n);
+    require(output.stride >= output.n, "{}: stride {} of output {} is less than its n {}", operation, output.stride, i,
+            output.n);
+    require(args.k % info(output.dtype).block_elems == 0, "{}: k {} is not a multiple of the {} block of output {}",
+            operation, args.k, info(output.dtype).name, i);
+  }
+}
+
+void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args) {
+  constexpr std::string_view operation = RopeAppend::name;
+  require_pointer(args.q, operation, "q");
+  require_pointer(args.k, operation, "k");
+  require_pointer(args.v, operation, "v");
+  const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
+  require(args.stride >= q_width, "{}: stride {} is less than q_heads * head_dim = {}", operation, args.stride, q_width);
+  if (spec.head_norm) {
+    require_pointer(args.q_norm, operation, "q_norm");
+    require_pointer(args.k_norm, operation, "k_norm");
+  }
+  if (spec.kind != RopeKind::none) {
+    require_pointer(args.inverse_frequency, operation, "inverse_frequency");
+  }
+  const RaggedBatch& batch = args.batch;
+  check_cache(operation, spec.layout, args.cache, batch);
+  require_pointer(batch.positions, operation, "batch.positions");
+  require_pointer(batch.sequence_of, operation, "batch.sequence_of");
+  for (std::int32_t t = 0; t < batch.num_tokens; ++t) {
+    const std::int32_t s = batch.sequence_of[t];
+    require(s >= 0 && s < batch.num_sequences, "{}: sequence_of token {} is {}, there are {} sequences", operation, t, s,
+            batch.num_sequences);
+    require(batch.positions[t] >= 0 && batch.positions[t] < batch.kv_lengths[s],
+            "{}: token {} is at position {}, but sequence {} has kv_length {}", operation, t, batch.positions[t], s,
+            batch.kv_lengths[s]);
+  }
+}
+
+void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) {
+  constexpr std::string_view operation = Attention::name;
+  require_pointer(args.q, operation, "q");
+  require_pointer(args.out, operation, "out");
+  const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
+  require(args.q_stride >= q_width, "{}: q_stride {} is less than q_heads * head_dim = {}", operation, args.q_stride,
+          q_width);
+  if (spec.sinks) {
+    require_pointer(args.sinks, operation, "sinks");
+  }
+  require(layout.kv_heads == spec.kv_heads, "{}: the layout has {} KV heads, the spec {}", operation, layout.kv_heads,
+          spec.kv_heads);
+  require(layout.head_dim == spec.head_dim, "{}: the layout has head_dim {}, the spec {}", operation, layout.head_dim,
+          spec.head_dim);
+  require(layout.dtype == spec.kv_dtype, "{}: the layout stores {}, the spec says {}", operation, name(layout.dtype),
+          name(spec.kv_dtype));
+  require(is_power_of_two(layout.block_tokens), "{}: block_tokens {} is not a power of two", operation, layout.block_tokens);
+  check_cache(operation, layout, args.cache, args.batch);
+}
+
+Support check_spec(const EmbeddingRows::Spec& spec) { return check_weight(spec.table, spec.vocab, spec.hidden); }
+
+Support check_spec(const RmsNorm::Spec& spec) {
+  return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
+}
+
+Support check_spec(const GatedActivation::Spec& spec) {
+  return spec.width > 0 ? Support::yes() : Support::no(fmt::format("width is {}", spec.width));
+}
+
+Support check_spec(const Matmul::Spec& spec) { return check_weight(spec.weight, spec.n, spec.k); }
+
+Support check_spec(const RopeAppend::Spec& spec) {
+  if (Support heads = check_heads(spec.q_heads, spec.layout.kv_heads, spec.head_dim); !heads.ok) {
+    return heads;
+  }
+  if (spec.layout.head_dim != spec.head_dim) {
+    return Support::no(
+        fmt::format("the cache's head_dim {} is not the {} of the queries", spec.layout.head_dim, spec.head_dim));
+  }
+  if (spec.kind != RopeKind::none && (spec.n_rot <= 0 || spec.n_rot % 2 != 0 || spec.n_rot > spec.head_dim)) {
+    return Support::no(fmt::format("n_rot {} is not an even number up to head_dim {}", spec.n_rot, spec.head_dim));
+  }
+  return check_layout(spec.layout);
+}
+
+Support check_spec(const Attention::Spec& spec) {
+  if (Support heads = check_heads(spec.q_heads, spec.kv_heads, spec.head_dim); !heads.ok) {
+    return heads;
+  }
+  if (!is_kv_dtype(spec.kv_dtype)) {
+    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(spec.kv_dtype)));
+  }
+  if (spec.window < 0 || !(spec.soft_cap >= 0.0f) || !(spec.scale >= 0.0f)) {
+    return Support::no(
+        fmt::format("window {}, soft_cap {} and scale {} must not be negative", spec.window, spec.soft_cap, spec.scale));
+  }
+  return Support::yes();
+}
+
+float attention_scale(const Attention::Spec& spec) {
+  return spec.scale != 0.0f ? spec.scale : 1.0f / std::sqrt(static_cast<float>(spec.head_dim));
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "ops/registry.h"
+
+namespace rocmforge {
+
+/// job(begin, end) over [0, count): on the calling thread when there is one piece only (waking threads costs more) or no
+/// pool.
+template <class Job>
+void for_each_range(const ExecutionContext& context, std::int64_t count, std::int64_t grain, const Job& job) {
+  if (context.pool == nullptr || context.pool->num_threads() == 1 || count <= grain) {
+    job(std::int64_t{0}, count);
+  } else {
+    context.pool->parallel_for(count, grain, job);
+  }
+}
+
+}  // namespace rocmforge

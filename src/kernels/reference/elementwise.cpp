@@ -1,0 +1,89 @@
+#include <cmath>
+#include <numbers>
+
+#include "kernels/arguments.h"
+#include "kernels/parallel.h"
+#include "kernels/reference/kernels.h"
+#include "tensor/quant/dequantize.h"
+
+namespace rocmforge {
+namespace {
+
+class ReferenceEmbedding final : public ReferenceKernel<OpKernel<EmbeddingRows>> {
+ public:
+  [[nodiscard]] Support supports(const EmbeddingRows::Spec& spec, const DeviceInfo&) const override {
+    return check_spec(spec);
+  }
+
+  void run(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    const std::size_t bytes = row_bytes(spec.table, spec.hidden);
+    for (std::int64_t t = 0; t < args.tokens; ++t) {
+      float* out = args.out + t * spec.hidden;
+      dequantize_row(spec.table, static_cast<const std::byte*>(args.table) + static_cast<std::size_t>(args.ids[t]) * bytes,
+                     spec.hidden, out);
+      for (std::int64_t i = 0; i < spec.hidden; ++i) {
+        out[i] *= args.scale;
+      }
+    }
+  }
+};
+
+class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
+ public:
+  [[nodiscard]] Support supports(const RmsNorm::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
+
+  void run(const RmsNorm::Spec& spec, const RmsNorm::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    for (std::int64_t r = 0; r < args.rows; ++r) {
+      const float* x = args.x + r * spec.dim;
+      float* out = args.out + r * spec.dim;
+      double sum = 0.0;
+      for (std::int64_t i = 0; i < spec.dim; ++i) {
+        sum += double{x[i]} * double{x[i]};
+      }
+      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(spec.dim) + double{spec.eps});
+      for (std::int64_t i = 0; i < spec.dim; ++i) {
+        out[i] = static_cast<float>(double{x[i]} * scale * double{args.weight[i]});
+      }
+    }
+  }
+};
+
+double activate(Activation activation, double x) {
+  if (activation == Activation::silu) {
+    return x / (1.0 + std::exp(-x));
+  }
+  // Hendrycks and Gimpel 2016, the tanh form.
+  const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1.0 + std::tanh(inner));
+}
+
+class ReferenceGatedActivation final : public ReferenceKernel<OpKernel<GatedActivation>> {
+ public:
+  [[nodiscard]] Support supports(const GatedActivation::Spec& spec, const DeviceInfo&) const override {
+    return check_spec(spec);
+  }
+
+  void run(const GatedActivation::Spec& spec, const GatedActivation::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    for_each_range(context, args.tokens, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        for (std::int64_t i = 0; i < spec.width; ++i) {
+          const double gate = activate(spec.activation, double{args.gate[t * args.stride + i]});
+          args.out[t * spec.width + i] = static_cast<float>(gate * double{args.up[t * args.stride + i]});
+        }
+      }
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<EmbeddingRows>> make_reference_embedding() { return std::make_unique<ReferenceEmbedding>(); }
+std::unique_ptr<OpKernel<RmsNorm>> make_reference_rms_norm() { return std::make_unique<ReferenceRmsNorm>(); }
+std::unique_ptr<OpKernel<GatedActivation>> make_reference_gated_activation() {
+  return std::make_unique<ReferenceGatedActivation>();
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,88 @@
+#include <cmath>
+#include <vector>
+
+#include "kernels/arguments.h"
+#include "kernels/reference/kernels.h"
+#include "kernels/reference/kv_element.h"
+
+namespace rocmforge {
+namespace {
+
+void normalise(double* head, std::int32_t dim, const float* weight, float eps) {
+  double sum = 0.0;
+  for (std::int32_t i = 0; i < dim; ++i) {
+    sum += head[i] * head[i];
+  }
+  const double scale = 1.0 / std::sqrt(sum / dim + double{eps});
+  for (std::int32_t i = 0; i < dim; ++i) {
+    head[i] *= scale * double{weight[i]};
+  }
+}
+
+/// The angle is a product in float, as the models were trained with; its sine and cosine are exact.
+void rotate(double* head, const RopeAppend::Spec& spec, const float* inverse_frequency, std::int32_t position) {
+  if (spec.kind == RopeKind::none) {
+    return;
+  }
+  const std::int32_t pairs = spec.n_rot / 2;
+  for (std::int32_t p = 0; p < pairs; ++p) {
+    const double angle = double{static_cast<float>(position) * inverse_frequency[p]};
+    const double cosine = std::cos(angle) * double{spec.magnitude};
+    const double sine = std::sin(angle) * double{spec.magnitude};
+    double& first = head[spec.kind == RopeKind::adjacent ? 2 * p : p];
+    double& second = head[spec.kind == RopeKind::adjacent ? 2 * p + 1 : p + pairs];
+    const double turned = first * cosine - second * sine;
+    second = first * sine + second * cosine;
+    first = turned;
+  }
+}
+
+class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
+ public:
+  [[nodiscard]] Support supports(const RopeAppend::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
+
+  void run(const RopeAppend::Spec& spec, const RopeAppend::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    const KvLayout& layout = spec.layout;
+    std::vector<double> head(static_cast<std::size_t>(spec.head_dim));
+    for (std::int32_t t = 0; t < args.batch.num_tokens; ++t) {
+      const std::int32_t position = args.batch.positions[t];
+      for (std::int32_t h = 0; h < spec.q_heads; ++h) {
+        float* q = args.q + t * args.stride + std::int64_t{h} * spec.head_dim;
+        head.assign(q, q + spec.head_dim);
+        prepare(head, spec, args.q_norm, args.inverse_frequency, position);
+        for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+          q[i] = static_cast<float>(head[static_cast<std::size_t>(i)]);
+        }
+      }
+      const std::int64_t block = kv_block_start(layout, args.batch, args.batch.sequence_of[t], position);
+      const std::int32_t slot = position % layout.block_tokens;
+      for (std::int32_t h = 0; h < layout.kv_heads; ++h) {
+        const float* k = args.k + t * args.stride + std::int64_t{h} * spec.head_dim;
+        const float* v = args.v + t * args.stride + std::int64_t{h} * spec.head_dim;
+        head.assign(k, k + spec.head_dim);
+        prepare(head, spec, args.k_norm, args.inverse_frequency, position);
+        for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+          store_kv(layout, args.cache.data, block + layout.k_offset(h) + kv_element(layout, layout.k_order, slot, i),
+                   static_cast<float>(head[static_cast<std::size_t>(i)]));
+          store_kv(layout, args.cache.data, block + layout.v_offset(h) + kv_element(layout, layout.v_order, slot, i), v[i]);
+        }
+      }
+    }
+  }
+
+ private:
+  static void prepare(std::vector<double>& head, const RopeAppend::Spec& spec, const float* norm,
+                      const float* inverse_frequency, std::int32_t position) {
+    if (spec.head_norm) {
+      normalise(head.data(), spec.head_dim, norm, spec.norm_eps);
+    }
+    rotate(head.data(), spec, inverse_frequency, position);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<RopeAppend>> make_reference_rope_append() { return std::make_unique<ReferenceRopeAppend>(); }
+
+}  // namespace rocmforge
