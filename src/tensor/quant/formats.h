@@ -1,0 +1,35 @@
+#pragma once
+
+#include "tensor/quant/iq4_nl.h"
+#include "tensor/quant/iq4_xs.h"
+#include "tensor/quant/mxfp4.h"
+#include "tensor/quant/plain.h"
+#include "tensor/quant/q2_k.h"
+#include "tensor/quant/q3_k.h"
+#include "tensor/quant/q4_0.h"
+#include "tensor/quant/q4_1.h"
+#include "tensor/quant/q4_k.h"
+#include "tensor/quant/q5_0.h"
+#include "tensor/quant/q5_1.h"
+#include "tensor/quant/q5_k.h"
+#include "tensor/quant/q6_k.h"
+#include "tensor/quant/q8_0.h"
+
+namespace rocmforge {
+
+template <class... Blocks>
+struct FormatList {
+  /// Calls `body(Block*)` with a null pointer of the block type of `type`; false when the list lacks it.
+  template <class Body>
+  static constexpr bool visit(DType type, Body&& body) {
+    return ((Blocks::dtype == type && (body(static_cast<Blocks*>(nullptr)), true)) || ...);
+  }
+
+  static constexpr bool contains(DType type) { return ((Blocks::dtype == type) || ...); }
+};
+
+/// Every format that computes: dequantisation, reference kernels and the tests go through this list.
+using Formats = FormatList<BlockF32, BlockF16, BlockBF16, BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, BlockQ2_K,
+                           BlockQ3_K, BlockQ4_K, BlockQ5_K, BlockQ6_K, BlockIQ4_NL, BlockIQ4_XS, BlockMXFP4>;
+
+}  // namespace rocmforge
