@@ -21,7 +21,7 @@ class ReferenceEmbedding final : public ReferenceKernel<OpKernel<EmbeddingRows>>
     for (std::int64_t t = 0; t < args.tokens; ++t) {
       float* out = args.out + t * spec.hidden;
       dequantize_row(spec.table, static_cast<const std::byte*>(args.table) + static_cast<std::size_t>(args.ids[t]) * bytes,
-                     spec.hidden, out);
+                     out, spec.hidden);
       for (std::int64_t i = 0; i < spec.hidden; ++i) {
         out[i] *= args.scale;
       }

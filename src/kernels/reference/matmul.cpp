@@ -29,7 +29,7 @@ class ReferenceMatmul final : public ReferenceKernel<MatmulKernel> {
     std::vector<float> weight(static_cast<std::size_t>(args.k));
     for (std::int64_t n = begin; n < end; ++n) {
       dequantize_row(output.dtype, static_cast<const std::byte*>(output.weight) + static_cast<std::size_t>(n) * bytes,
-                     args.k, weight.data());
+                     weight.data(), args.k);
       for (std::int64_t t = 0; t < args.tokens; ++t) {
         const float* x = args.x + t * args.x_stride;
         double sum = output.bias != nullptr ? double{output.bias[n]} : 0.0;
