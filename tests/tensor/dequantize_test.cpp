@@ -1,0 +1,150 @@
+#include "tensor/quant/dequantize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/quant/formats.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::vector<DType> computed_types() {
+  std::vector<DType> types;
+  for (const DTypeInfo& entry : all_dtypes()) {
+    if (entry.computes) {
+      types.push_back(entry.type);
+    }
+  }
+  return types;
+}
+
+struct Golden {
+  std::vector<char> blocks;
+  std::vector<float> values;
+};
+
+Golden load_golden(DType type) {
+  const DTypeInfo& format = info(type);
+  std::string name(format.name);
+  for (char& c : name) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  std::ifstream file(ROCMFORGE_TEST_DATA "/golden/quant/" + name + ".bin", std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t per_block =
+      static_cast<std::size_t>(format.block_bytes) + 4 * static_cast<std::size_t>(format.block_elems);
+  EXPECT_FALSE(bytes.empty()) << name << ": no golden file";
+  EXPECT_EQ(bytes.size() % per_block, 0u) << name;
+  const std::size_t block_bytes = bytes.size() / per_block * static_cast<std::size_t>(format.block_bytes);
+  Golden golden;
+  golden.blocks.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(block_bytes));
+  golden.values.resize((bytes.size() - block_bytes) / 4);
+  if (!golden.values.empty()) {
+    std::memcpy(golden.values.data(), bytes.data() + block_bytes, bytes.size() - block_bytes);
+  }
+  return golden;
+}
+
+class Dequantize : public testing::TestWithParam<DType> {};
+
+// The values are those of the gguf Python package (tools/quant_golden.py), compared bit for bit.
+TEST_P(Dequantize, MatchesTheReferenceBitForBit) {
+  const Golden golden = load_golden(GetParam());
+  ASSERT_GE(golden.values.size(), 512u);
+  std::vector<float> values(golden.values.size(), std::numeric_limits<float>::quiet_NaN());
+  dequantize_row(GetParam(), golden.blocks.data(), values.data(), static_cast<std::int64_t>(values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::memcmp(&values[i], &golden.values[i], sizeof(float)), 0)
+        << "element " << i << ": " << values[i] << " instead of " << golden.values[i];
+  }
+}
+
+// Guards the golden data itself: a constant or all-zero file would let any layout pass.
+TEST_P(Dequantize, GoldenValuesAreWellSpread) {
+  const Golden golden = load_golden(GetParam());
+  int negative = 0;
+  int denormal = 0;
+  for (const float value : golden.values) {
+    negative += std::signbit(value) ? 1 : 0;
+    denormal += value != 0 && std::fabs(value) < 0x1p-14f ? 1 : 0;  // below the least normal f16
+  }
+  EXPECT_GT(negative, static_cast<int>(golden.values.size() / 4));
+  EXPECT_LT(negative, static_cast<int>(golden.values.size() * 3 / 4));
+  EXPECT_GT(denormal, 0);
+}
+
+TEST_P(Dequantize, WritesWholeBlocksOnly) {
+  const std::int64_t block = info(GetParam()).block_elems;
+  const std::vector<char> row(row_bytes(GetParam(), block));
+  std::vector<float> out(static_cast<std::size_t>(block) + 1, 7.0f);
+  dequantize_row(GetParam(), row.data(), out.data(), block);
+  EXPECT_EQ(out.back(), 7.0f);
+  EXPECT_NE(out[static_cast<std::size_t>(block) - 1], 7.0f);
+  if (block > 1) {
+    EXPECT_THROW(dequantize_row(GetParam(), row.data(), out.data(), block - 1), LogicError);
+  }
+}
+
+TEST_P(Dequantize, BlockHasTheSizeOfTheTypeTable) {
+  const DTypeInfo& format = info(GetParam());
+  EXPECT_TRUE(Formats::visit(GetParam(), [&]<class Block>(Block*) {
+    EXPECT_EQ(sizeof(Block), static_cast<std::size_t>(format.block_bytes));
+    EXPECT_EQ(Block::elems, format.block_elems);
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Dequantize, testing::ValuesIn(computed_types()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST(DequantizeRow, EveryTypeEitherComputesOrIsRefusedByName) {
+  EXPECT_EQ(computed_types().size(), 16u);
+  const std::vector<char> row(512);
+  std::vector<float> out(256);
+  for (const DTypeInfo& entry : all_dtypes()) {
+    EXPECT_EQ(entry.computes, Formats::contains(entry.type)) << entry.name;
+    if (!entry.computes) {
+      EXPECT_THAT([&] { dequantize_row(entry.type, row.data(), out.data(), entry.block_elems); },
+                  ThrowsMessage<Error>(HasSubstr("type " + std::string(entry.name) + " cannot")));
+    }
+  }
+}
+
+TEST(UnpackScales, K4FollowsTheTableOfTheFormat) {
+  std::uint8_t packed[12];
+  for (int i = 0; i < 12; ++i) {
+    packed[i] = static_cast<std::uint8_t>(37 * i + 201);
+  }
+  std::uint8_t scales[8];
+  std::uint8_t minima[8];
+  unpack_scales_k4(packed, scales, minima);
+  for (int k = 0; k < 8; ++k) {
+    const int scale = k < 4 ? packed[k] & 63 : (packed[k + 4] & 15) + 16 * (packed[k - 4] >> 6);
+    const int minimum = k < 4 ? packed[k + 4] & 63 : (packed[k + 4] >> 4) + 16 * (packed[k] >> 6);
+    EXPECT_EQ(scales[k], scale) << k;
+    EXPECT_EQ(minima[k], minimum) << k;
+  }
+}
+
+TEST(MxFp4, ScaleIsUnsignedWithDenormalsAtTheBottom) {
+  EXPECT_EQ(mxfp4_half_scale(0), 0x1p-128f);
+  EXPECT_EQ(mxfp4_half_scale(1), 0x1p-127f);
+  EXPECT_EQ(mxfp4_half_scale(2), 0x1p-126f);
+  EXPECT_EQ(mxfp4_half_scale(128), 1.0f);
+  EXPECT_EQ(mxfp4_half_scale(254), 0x1p126f);
+}
+
+}  // namespace
+}  // namespace rocmforge
