@@ -14,7 +14,12 @@ namespace rocmforge {
 /// knows; gives the least recently used ones back when asked. A match compares the tokens themselves, not only their hash.
 class PrefixCache {
  public:
-  PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens);
+  /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function serves: keys that
+  /// collide cost hits, never a wrong match.
+  using BlockHash = std::uint64_t (*)(std::uint64_t parent, std::span<const std::int32_t> tokens);
+  static std::uint64_t hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens);
+
+  PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
@@ -26,10 +31,12 @@ class PrefixCache {
   /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens).
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
-  /// Frees least recently used blocks that nobody else holds until the allocator has `count` free ones or none is left to give.
+  /// Frees least recently used blocks that nobody else holds, the ends of chains first, until the allocator has `count` free
+  /// ones or none is left to give.
   void evict(std::int32_t count);
 
-  [[nodiscard]] std::int32_t num_blocks() const;
+  [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
+  /// Blocks that `evict` could free: nobody else holds them or a block that follows them. Linear in num_blocks.
   [[nodiscard]] std::int32_t num_evictable() const;
 
  private:
@@ -41,8 +48,14 @@ class PrefixCache {
     std::int32_t children = 0;
   };
 
+  /// The entry of the block with these tokens after `parent`, or null.
+  Entry* find(std::uint64_t key, std::uint64_t parent, std::span<const std::int32_t> tokens);
+  /// Makes a chain the most recently used, its first block last: so a parent is always behind its children in the list.
+  void touch(std::span<const std::uint64_t> chain);
+
   BlockAllocator* allocator_;
   std::int32_t block_tokens_;
+  BlockHash hash_;
   std::unordered_map<std::uint64_t, Entry> entries_;
   std::list<std::uint64_t> by_recency_;  ///< front = least recently used
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schedule/sampling_params.h"
@@ -11,10 +12,10 @@ namespace rocmforge {
 using RequestId = std::uint64_t;
 
 enum class FinishReason {
-  none,       ///< still running
-  stop,       ///< an end-of-generation token or a stop string
-  length,     ///< max_tokens reached
-  context,    ///< the context is full
+  none,     ///< still running
+  stop,     ///< an end-of-generation token or a stop string
+  length,   ///< max_tokens reached
+  context,  ///< the context is full
   cancelled,
   error,
 };
@@ -30,7 +31,7 @@ enum class ContextPolicy {
 struct Request {
   std::vector<std::int32_t> prompt;
   SamplingParams sampling;
-  std::int32_t max_tokens = -1;  ///< -1: until an end token or the context's end
+  std::int32_t max_tokens = -1;   ///< -1: until an end token or the context's end
   std::vector<std::string> stop;  ///< text at which the answer ends (the text itself is not part of the answer)
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;

@@ -1,0 +1,62 @@
+#include "kv/page_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+PageTable::PageTable(BlockAllocator& allocator, std::int32_t block_tokens)
+    : allocator_(&allocator), block_tokens_(block_tokens) {
+  check(block_tokens > 0, "a block holds at least one token");
+}
+
+PageTable::~PageTable() { clear(); }
+
+PageTable::PageTable(PageTable&& other) noexcept
+    : allocator_(other.allocator_), block_tokens_(other.block_tokens_), blocks_(std::exchange(other.blocks_, {})) {}
+
+PageTable& PageTable::operator=(PageTable&& other) noexcept {
+  std::swap(allocator_, other.allocator_);
+  std::swap(block_tokens_, other.block_tokens_);
+  std::swap(blocks_, other.blocks_);
+  return *this;
+}
+
+std::int32_t PageTable::blocks_needed(std::int32_t tokens) const {
+  const std::int32_t total = tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);
+  return std::max(0, total - static_cast<std::int32_t>(blocks_.size()));
+}
+
+bool PageTable::reserve(std::int32_t tokens) {
+  const std::int32_t needed = blocks_needed(tokens);
+  if (!allocator_->can_allocate(needed)) {
+    return false;
+  }
+  for (std::int32_t i = 0; i < needed; ++i) {
+    blocks_.push_back(allocator_->allocate());
+  }
+  return true;
+}
+
+void PageTable::adopt(std::span<const BlockId> blocks) {
+  check(blocks_.empty(), "only an empty table can adopt a prefix");
+  for (const BlockId block : blocks) {
+    allocator_->retain(block);
+    blocks_.push_back(block);
+  }
+}
+
+void PageTable::truncate(std::int32_t tokens) {
+  check(tokens >= 0, "a table can't hold fewer than no tokens");
+  const auto kept = static_cast<std::size_t>(tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0));
+  while (blocks_.size() > kept) {
+    allocator_->release(blocks_.back());
+    blocks_.pop_back();
+  }
+}
+
+std::int32_t PageTable::capacity_tokens() const { return static_cast<std::int32_t>(blocks_.size()) * block_tokens_; }
+
+}  // namespace rocmforge

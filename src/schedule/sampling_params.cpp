@@ -1,0 +1,53 @@
+#include "schedule/sampling_params.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace rocmforge {
+
+std::string SamplingParams::validate() const {
+  const auto out_of_range = [](const char* parameter, auto value, const char* range) {
+    return fmt::format("{} is {}, must be {}", parameter, value, range);
+  };
+  // The comparisons are written so that NaN fails them.
+  if (!std::isfinite(temperature)) {
+    return out_of_range("temperature", temperature, "a finite number");
+  }
+  if (top_k < 0) {
+    return out_of_range("top_k", top_k, "0 (off) or more");
+  }
+  if (!(top_p > 0.0f && top_p <= 1.0f)) {
+    return out_of_range("top_p", top_p, "in (0, 1]");
+  }
+  if (!(min_p >= 0.0f && min_p <= 1.0f)) {
+    return out_of_range("min_p", min_p, "in [0, 1]");
+  }
+  if (!(typical_p > 0.0f && typical_p <= 1.0f)) {
+    return out_of_range("typical_p", typical_p, "in (0, 1]");
+  }
+  if (repeat_last_n < -1) {
+    return out_of_range("repeat_last_n", repeat_last_n, "-1 (all), 0 (none) or more");
+  }
+  if (!(repeat_penalty > 0.0f && std::isfinite(repeat_penalty))) {
+    return out_of_range("repeat_penalty", repeat_penalty, "a finite number above 0");
+  }
+  if (!std::isfinite(frequency_penalty)) {
+    return out_of_range("frequency_penalty", frequency_penalty, "a finite number");
+  }
+  if (!std::isfinite(presence_penalty)) {
+    return out_of_range("presence_penalty", presence_penalty, "a finite number");
+  }
+  for (const auto& [token, bias] : logit_bias) {
+    if (token < 0) {
+      return fmt::format("logit_bias names token {}, ids start at 0", token);
+    }
+    if (!(bias < std::numeric_limits<float>::infinity())) {
+      return fmt::format("logit_bias of token {} is {}, must be a finite number or -inf", token, bias);
+    }
+  }
+  return {};
+}
+
+}  // namespace rocmforge

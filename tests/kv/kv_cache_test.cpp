@@ -1,0 +1,103 @@
+#include "kv/kv_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+
+namespace rocmforge {
+namespace {
+
+KvLayout small_layout(DType dtype) { return {.dtype = dtype, .block_tokens = 16, .kv_heads = 2, .head_dim = 8}; }
+
+TEST(KvCache, LayersAreDisjointZeroedAndAligned) {
+  for (const auto& [dtype, element_bytes] :
+       {std::pair{DType::f32, 4u}, std::pair{DType::f16, 2u}, std::pair{DType::bf16, 2u}}) {
+    const KvLayout layout = small_layout(dtype);
+    KvCache cache(layout, 3, 5);
+    const std::size_t layer_bytes = 5u * 2 * 2 * 16 * 8 * element_bytes;
+    ASSERT_EQ(cache.bytes(), 3 * layer_bytes);
+    for (int index = 0; index < 3; ++index) {
+      const KvCacheView view = cache.layer(index);
+      EXPECT_EQ(view.num_blocks, 5);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.data) % 64, 0u);
+      const auto* bytes = static_cast<const unsigned char*>(view.data);
+      for (std::size_t i = 0; i < layer_bytes; ++i) {
+        ASSERT_EQ(bytes[i], 0) << "layer " << index << " overlaps one written before";
+      }
+      std::memset(view.data, index + 1, layer_bytes);
+    }
+    EXPECT_THROW((void)cache.layer(3), LogicError);
+    EXPECT_THROW((void)cache.layer(-1), LogicError);
+  }
+}
+
+TEST(KvCache, CopyBlockCopiesThatBlockInEveryLayerAndNoOther) {
+  const KvLayout layout = small_layout(DType::f32);
+  KvCache cache(layout, 2, 4);
+  const auto block_elems = static_cast<std::size_t>(layout.block_elems());
+  const auto value = [](std::size_t layer, std::size_t block, std::size_t i) {
+    return static_cast<float>(layer * 1'000'000 + block * 10'000 + i);
+  };
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    auto* data = static_cast<float*>(cache.layer(static_cast<int>(layer)).data);
+    for (std::size_t i = 0; i < 4 * block_elems; ++i) {
+      data[i] = value(layer, i / block_elems, i % block_elems);
+    }
+  }
+  cache.copy_block(1, 3);
+  cache.copy_block(2, 2);
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    const auto* data = static_cast<const float*>(cache.layer(static_cast<int>(layer)).data);
+    for (std::size_t i = 0; i < 4 * block_elems; ++i) {
+      const std::size_t block = i / block_elems;
+      ASSERT_EQ(data[i], value(layer, block == 3 ? 1 : block, i % block_elems));
+    }
+  }
+  EXPECT_THROW(cache.copy_block(0, 4), LogicError);
+  EXPECT_THROW(cache.copy_block(-1, 0), LogicError);
+}
+
+TEST(KvCache, ImpossibleSizeIsAnErrorWithTheNumbers) {
+  const KvLayout layout{.dtype = DType::f16, .block_tokens = 32, .kv_heads = 128, .head_dim = 256};
+  try {
+    KvCache cache(layout, 200, std::numeric_limits<std::int32_t>::max());
+    FAIL() << "petabytes were allocated";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("68719476704 tokens"), testing::HasSubstr("GiB"),
+                                             testing::HasSubstr("200 layers")));
+  }
+}
+
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t total_pages = 0;
+  std::size_t resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return resident_pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(KvCache, TouchesMemoryOnlyWhenUsed) {
+  const KvLayout layout{.dtype = DType::f16, .block_tokens = 32, .kv_heads = 8, .head_dim = 128};
+  const std::size_t before = resident_bytes();
+  KvCache cache(layout, 4, 1024);
+  ASSERT_EQ(cache.bytes(), std::size_t{512} << 20);
+  static_cast<char*>(cache.layer(3).data)[0] = 1;
+  EXPECT_LT(resident_bytes(), before + (std::size_t{16} << 20));
+}
+
+TEST(KvCache, RefusesTypesItCannotHold) {
+  EXPECT_THROW(KvCache(small_layout(DType::q8_0), 1, 1), LogicError);
+  EXPECT_THROW(KvCache(small_layout(DType::f16), 0, 1), LogicError);
+  EXPECT_THROW(KvCache(small_layout(DType::f16), 1, 0), LogicError);
+}
+
+}  // namespace
+}  // namespace rocmforge
