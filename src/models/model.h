@@ -14,7 +14,7 @@
 namespace rocmforge {
 
 struct ModelOptions {
-  DType kv_dtype = DType::f16;        ///< f32, f16 or bf16
+  DType kv_dtype = DType::f16;          ///< f32, f16 or bf16
   std::int32_t max_batch_tokens = 512;  ///< workspace is laid out for this many
   std::int32_t max_logit_rows = 64;     ///< rows of logits in one step (perplexity asks for max_batch_tokens)
   std::string matmul;                   ///< forced kernel names, "" = best
@@ -48,7 +48,8 @@ class Model {
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
 
-  /// Computes one step; K and V of its tokens are appended to `cache`. Returns logits [logit_rows, vocab], valid until the next call.
+  /// Computes one step; K and V of its tokens are appended to `cache`. Returns logits [logit_rows, vocab], valid until the
+  /// next call.
   virtual const float* forward(const BatchPlan& batch, KvCache& cache) = 0;
 };
 

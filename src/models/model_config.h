@@ -10,7 +10,8 @@
 
 namespace rocmforge {
 
-/// The numbers of a decoder-only transformer, read from a file's metadata: defaults first, then the file's values, then checked.
+/// The numbers of a decoder-only transformer, read from a file's metadata: defaults first, then the file's values, then
+/// checked.
 struct ModelConfig {
   std::string architecture;  ///< general.architecture
   std::string name;          ///< general.name, "" when absent

@@ -91,7 +91,7 @@ class KernelRegistryOf {
       }
       forced_exists = forced_exists || kernel->name() == forced;
       if (!forced.empty() && kernel->name() != forced) {
-        choice.refusals.push_back({std::string(kernel->name()), "'" + std::string(forced) + "' was asked for"});
+        choice.refusals.push_back({std::string(kernel->name()), std::string("'").append(forced) + "' was asked for"});
         continue;
       }
       if (const Support support = kernel->supports(spec, device); !support.ok) {

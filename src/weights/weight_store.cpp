@@ -1,5 +1,6 @@
 #include "weights/weight_store.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "weights/gguf_value.h"
 
 namespace rocmforge {
 namespace {
@@ -32,7 +34,7 @@ HostMemory::HostMemory(std::size_t size_bytes) : size_bytes_(size_bytes) {
   }
   void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    throw Error("no memory for " + std::to_string(size_bytes) + " bytes: " + std::strerror(errno));
+    throw Error(fmt::format("no memory for {} bytes: {}", size_bytes, std::strerror(errno)));
   }
   data_ = static_cast<std::byte*>(memory);
 #ifdef MADV_HUGEPAGE
@@ -58,8 +60,8 @@ HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
 const void* WeightStore::view(const GgufTensor& tensor) const {
   const std::size_t needed = natural_alignment(tensor.tensor.dtype);
   if (reinterpret_cast<std::uintptr_t>(tensor.tensor.data) % needed != 0) {
-    throw Error("tensor '" + tensor.name + "' lies at offset " + std::to_string(tensor.file_offset) + ", " +
-                std::string(name(tensor.tensor.dtype)) + " needs a multiple of " + std::to_string(needed));
+    throw Error(fmt::format("{}: tensor {} lies at offset {}, {} needs a multiple of {}", file_->path().string(),
+                            quote(tensor.name), tensor.file_offset, name(tensor.tensor.dtype), needed));
   }
   return tensor.tensor.data;
 }
@@ -78,7 +80,8 @@ const float* WeightStore::floats(const GgufTensor& tensor) {
     return static_cast<const float*>(data);
   }
   if (type != DType::f16 && type != DType::bf16) {
-    throw Error("tensor '" + tensor.name + "' is " + std::string(name(type)) + ", a vector must be F32, F16 or BF16");
+    throw Error(fmt::format("{}: tensor {} is {}, a vector must be F32, F16 or BF16", file_->path().string(),
+                            quote(tensor.name), name(type)));
   }
   const auto count = static_cast<std::size_t>(tensor.tensor.shape.elems());
   const auto* bits = static_cast<const std::uint16_t*>(data);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "models/execution_plan.h"
+#include "models/layer.h"
+#include "models/metadata_reader.h"
+#include "models/model_config.h"
+
+namespace rocmforge {
+
+/// What sets one model architecture apart from the others.
+struct Architecture {
+  std::string_view name;  ///< as general.architecture has it
+
+  /// Sets what the architecture fixes and checks what it demands; the common keys have been read.
+  void (*configure)(ModelConfig& config, MetadataReader& metadata);
+
+  /// Looks up the weights of layer `index` and chooses its kernels.
+  std::unique_ptr<Layer> (*make_layer)(ExecutionPlan& plan, const ModelConfig& config, int index);
+};
+
+/// Every architecture that can be loaded.
+std::span<const Architecture> architectures();
+
+/// Throws Error with the list of names when there is none called `name`.
+const Architecture& find_architecture(std::string_view name);
+
+// One function for each, in a source file of its own.
+Architecture llama_architecture();
+Architecture qwen2_architecture();
+Architecture qwen3_architecture();
+
+}  // namespace rocmforge

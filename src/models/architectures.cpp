@@ -1,0 +1,38 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "models/architecture.h"
+#include "weights/gguf_value.h"
+
+namespace rocmforge {
+
+std::span<const Architecture> architectures() {
+  static const std::array all{
+      llama_architecture(),
+      qwen2_architecture(),
+      qwen3_architecture(),
+  };
+  return all;
+}
+
+const Architecture& find_architecture(std::string_view name) {
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.name == name) {
+      return architecture;
+    }
+  }
+  throw Error(fmt::format("architecture {} is not supported, those supported are {}", quote(name),
+                          fmt::join(supported_architectures(), ", ")));
+}
+
+std::vector<std::string> supported_architectures() {
+  std::vector<std::string> names;
+  for (const Architecture& architecture : architectures()) {
+    names.emplace_back(architecture.name);
+  }
+  return names;
+}
+
+}  // namespace rocmforge

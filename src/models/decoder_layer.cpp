@@ -1,0 +1,81 @@
+#include "models/decoder_layer.h"
+
+#include <fmt/format.h>
+
+namespace rocmforge {
+
+DecoderLayer::DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int index)
+    : q_dim_(config.q_dim()), kv_dim_(config.kv_dim()), inverse_frequency_(config.inverse_frequency.data()) {
+  const auto name = [index](std::string_view part) { return fmt::format("blk.{}.{}", index, part); };
+
+  attention_norm_ = plan.norm(name("attn_norm.weight"), config.hidden, config.norm_eps);
+  qkv_ = plan.linear(name("attn_qkv"),
+                     {{name("attn_q"), config.q_dim(), config.qkv_bias},
+                      {name("attn_k"), config.kv_dim(), config.qkv_bias},
+                      {name("attn_v"), config.kv_dim(), config.qkv_bias}},
+                     config.hidden);
+  if (config.head_norm) {
+    q_norm_ = plan.vector(name("attn_q_norm.weight"), config.head_dim);
+    k_norm_ = plan.vector(name("attn_k_norm.weight"), config.head_dim);
+  }
+  attention_ = plan.attention({.q_heads = config.q_heads,
+                               .kv_heads = config.kv_heads,
+                               .head_dim = config.head_dim,
+                               .kv_dtype = plan.kv_dtype(),
+                               .window = config.sliding_window});
+  rope_append_ = plan.resolve<RopeAppend>({.kind = config.rope_kind,
+                                           .q_heads = config.q_heads,
+                                           .head_dim = config.head_dim,
+                                           .n_rot = config.n_rot,
+                                           .head_norm = config.head_norm,
+                                           .norm_eps = config.norm_eps,
+                                           .magnitude = config.rope_magnitude,
+                                           .layout = plan.kv_layout()});
+  attention_output_ = plan.linear(name("attn_output"), {{name("attn_output"), config.hidden}}, config.q_dim());
+
+  ffn_norm_ = plan.norm(name("ffn_norm.weight"), config.hidden, config.norm_eps);
+  gate_up_ = plan.linear(name("ffn_gate_up"), {{name("ffn_gate"), config.ffn}, {name("ffn_up"), config.ffn}}, config.hidden);
+  gated_activation_ = plan.resolve<GatedActivation>({config.activation, config.ffn});
+  down_ = plan.linear(name("ffn_down"), {{name("ffn_down"), config.hidden}}, config.ffn);
+}
+
+void DecoderLayer::forward(const Step& step) const {
+  attend(step);
+  feed_forward(step);
+}
+
+void DecoderLayer::attend(const Step& step) const {
+  const auto& [hidden, normed, projected, attended, logits, scratch] = step.buffers;
+  float* q = projected;
+  float* k = q + q_dim_;
+  float* v = k + kv_dim_;
+  const std::int64_t stride = qkv_.width();
+
+  attention_norm_.run(step.tokens, hidden, normed, step);
+  qkv_.run(step, normed, projected);
+
+  Resolved<RopeAppend> rope_append = rope_append_;
+  rope_append.spec.layout = step.layout;
+  rope_append.run({q, k, v, stride, q_norm_, k_norm_, inverse_frequency_, step.cache, step.batch}, step);
+
+  const Attention::Args args{q, stride, step.cache, step.batch, nullptr, attended, scratch};
+  attention_.kernel->run(attention_.spec, step.layout, args, *step.context);
+  attention_output_.run(step, attended, hidden, true);
+}
+
+void DecoderLayer::feed_forward(const Step& step) const {
+  const auto& [hidden, normed, projected, activated, logits, scratch] = step.buffers;
+  const float* gate = projected;
+  const float* up = gate + gated_activation_.spec.width;
+
+  ffn_norm_.run(step.tokens, hidden, normed, step);
+  gate_up_.run(step, normed, projected);
+  gated_activation_.run({gate, up, step.tokens, gate_up_.width(), activated}, step);
+  down_.run(step, activated, hidden, true);
+}
+
+std::unique_ptr<Layer> make_decoder_layer(ExecutionPlan& plan, const ModelConfig& config, int index) {
+  return std::make_unique<DecoderLayer>(plan, config, index);
+}
+
+}  // namespace rocmforge

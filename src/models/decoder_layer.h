@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+
+#include "models/execution_plan.h"
+#include "models/layer.h"
+#include "models/model_config.h"
+
+namespace rocmforge {
+
+/// The pre-norm decoder block of Llama and its relatives:
+///   h += Wo attention(rope(Wq x), rope(Wk x), Wv x)   with x = rms_norm(h)
+///   h += Wdown (activation(Wgate x) * Wup x)          with x = rms_norm(h)
+/// Biases of Q, K and V (Qwen2) and a norm over each head of Q and K (Qwen3) come from the configuration.
+class DecoderLayer final : public Layer {
+ public:
+  DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void forward(const Step& step) const override;
+
+ private:
+  void attend(const Step& step) const;
+  void feed_forward(const Step& step) const;
+
+  std::int64_t q_dim_;
+  std::int64_t kv_dim_;
+  Norm attention_norm_;
+  Linear qkv_;
+  Resolved<RopeAppend> rope_append_;
+  const float* q_norm_ = nullptr;             ///< [head_dim] or null
+  const float* k_norm_ = nullptr;             ///< [head_dim] or null
+  const float* inverse_frequency_ = nullptr;  ///< [n_rot / 2], the configuration's
+  Resolved<Attention> attention_;
+  Linear attention_output_;
+  Norm ffn_norm_;
+  Linear gate_up_;
+  Resolved<GatedActivation> gated_activation_;
+  Linear down_;
+};
+
+/// `config` must outlive the layer.
+std::unique_ptr<Layer> make_decoder_layer(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+}  // namespace rocmforge

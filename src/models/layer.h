@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/kv_layout.h"
+#include "ops/registry.h"
+
+namespace rocmforge {
+
+/// Activations of one step, laid out once for the largest batch. Two phases of a layer share `projected` and `gathered`.
+struct Buffers {
+  float* hidden = nullptr;     ///< [tokens, hidden]: the residual stream
+  float* normed = nullptr;     ///< [tokens, hidden]
+  float* projected = nullptr;  ///< [tokens, q_dim + 2 kv_dim] or [tokens, 2 ffn]
+  float* gathered = nullptr;   ///< [tokens, q_dim] or [tokens, ffn]
+  float* logits = nullptr;     ///< [logit rows, vocab]
+  void* scratch = nullptr;     ///< of the kernel that runs
+};
+
+/// What a layer sees of one step.
+struct Step {
+  std::int64_t tokens = 0;
+  RaggedBatch batch;
+  KvLayout layout;
+  KvCacheView cache;  ///< this layer's
+  Buffers buffers;
+  ExecutionContext* context = nullptr;
+};
+
+/// One block of a model with its weights and kernels: reads and updates Buffers::hidden.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual void forward(const Step& step) const = 0;
+};
+
+}  // namespace rocmforge

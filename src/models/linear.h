@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/layer.h"
+#include "ops/matmul.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// A weight matrix and the kernel chosen for it.
+struct MatmulWeight {
+  const GgufTensor* tensor = nullptr;
+  Matmul::Spec spec;
+  const MatmulKernel* kernel = nullptr;
+  const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
+};
+
+/// Linear layers of one input whose outputs lie side by side in each row: Q, K and V, or gate and up. Those with the same
+/// kernel run as one call.
+class Linear {
+ public:
+  struct Part {
+    const MatmulWeight* weight = nullptr;  ///< owned by the plan
+    const float* bias = nullptr;           ///< [n] or null
+  };
+
+  Linear() = default;
+  explicit Linear(const std::vector<Part>& parts);
+
+  /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense.
+  void run(const Step& step, const float* x, float* out, bool accumulate = false) const;
+  void run(std::int64_t tokens, const Step& step, const float* x, float* out, bool accumulate = false) const;
+
+  /// Columns of a row of all outputs.
+  [[nodiscard]] std::int64_t width() const { return width_; }
+
+ private:
+  struct Column {
+    Part part;
+    std::int64_t offset = 0;
+  };
+  using Call = std::vector<Column>;  ///< parts with the same kernel
+
+  std::vector<Call> calls_;
+  std::int64_t width_ = 0;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// Reads the keys of one architecture, "block_count" standing for "llama.block_count", and remembers which were asked for.
+/// Every error names the file and the whole key.
+class MetadataReader {
+ public:
+  /// `file` must outlive the reader.
+  MetadataReader(const GgufFile& file, std::string_view architecture);
+
+  [[nodiscard]] const GgufFile& file() const { return *file_; }
+  [[nodiscard]] const std::string& architecture() const { return architecture_; }
+  bool contains(std::string_view key);
+
+  /// A count in [1, 2^31). An array with one value per layer is accepted when all its values agree.
+  std::int32_t count(std::string_view key);
+  std::int32_t count(std::string_view key, std::int32_t fallback);
+  /// A finite number; `count`'s rule for arrays does not apply.
+  double number(std::string_view key);
+  double number(std::string_view key, double fallback);
+  std::string string(std::string_view key, std::string_view fallback);
+
+  /// An Error about a key: "model.gguf: key 'llama.block_count' is 0, ...".
+  [[nodiscard]] Error error(std::string_view key, std::string_view what) const;
+
+  /// Keys of this architecture that nobody asked for, quoted, in file order.
+  [[nodiscard]] std::vector<std::string> unread() const;
+
+ private:
+  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
+  std::string ask(std::string_view key);
+
+  const GgufFile* file_;
+  std::string architecture_;
+  std::string prefix_;
+  std::set<std::string> asked_;
+};
+
+}  // namespace rocmforge

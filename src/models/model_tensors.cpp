@@ -1,0 +1,18 @@
+#include "models/model_tensors.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+const GgufTensor& expect_tensor(const GgufFile& file, std::string_view name, const Shape& shape) {
+  const GgufTensor& found = file.tensor(name);
+  if (found.tensor.shape != shape) {
+    throw Error(fmt::format("{}: tensor '{}' is {}, expected {}", file.path().string(), name, found.tensor.shape.to_string(),
+                            shape.to_string()));
+  }
+  return found;
+}
+
+}  // namespace rocmforge

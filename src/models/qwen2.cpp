@@ -1,0 +1,17 @@
+#include "models/architecture.h"
+#include "models/decoder_layer.h"
+
+namespace rocmforge {
+namespace {
+
+/// Qwen2 and Qwen2.5: Q, K and V have a bias.
+void configure(ModelConfig& config, MetadataReader& /*metadata*/) {
+  config.rope_kind = RopeKind::half;
+  config.qkv_bias = true;
+}
+
+}  // namespace
+
+Architecture qwen2_architecture() { return {"qwen2", configure, make_decoder_layer}; }
+
+}  // namespace rocmforge
