@@ -15,7 +15,12 @@ struct ChatMessage {
   std::string content;
 };
 
-/// The conversation formats that are built in.
+/// The conversation formats that are built in. Each gives what the model family's own template gives for plain
+/// conversations, less the BOS, which encode_pieces adds, and without texts that a template makes up by itself (default
+/// system prompts, dates). Where templates of a family differ:
+/// - mistral is the form of the v3 and later templates, "[INST]text[/INST]", with the system text before the last question;
+///   a SentencePiece tokenizer puts the spaces of older models in by itself;
+/// - gemma has no system role: as in Gemma 3, the system text goes before the first question.
 enum class ChatFormat { chatml, llama2, llama3, mistral, phi3, gemma, zephyr };
 
 std::string_view name(ChatFormat format);
@@ -34,7 +39,8 @@ struct PromptPiece {
 /// Throws Error for an unknown role or an order the format can't express.
 std::vector<PromptPiece> render_chat(ChatFormat format, std::span<const ChatMessage> messages, bool add_generation_prompt);
 
-/// The ids of a rendered conversation: BOS once where the model adds it and the template has none.
+/// The ids of a rendered conversation: BOS once where the model adds it and the template has none. Text is tokenized across
+/// the borders of pieces as the whole would be; only control tokens keep to their piece.
 std::vector<std::int32_t> encode_pieces(const Tokenizer& tokenizer, std::span<const PromptPiece> pieces);
 
 }  // namespace rocmforge

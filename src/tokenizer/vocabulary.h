@@ -20,9 +20,9 @@ struct Vocabulary {
   TokenizerModel model = TokenizerModel::bpe;
   std::string pre;  ///< pre-tokenizer name, bpe only; "" when the file has none
   std::vector<std::string> tokens;
-  std::vector<float> scores;         ///< empty or one per token
-  std::vector<TokenType> types;      ///< one per token
-  std::vector<std::string> merges;   ///< "left right", rank = index
+  std::vector<float> scores;        ///< empty or one per token
+  std::vector<TokenType> types;     ///< one per token
+  std::vector<std::string> merges;  ///< "left right", rank = index
   std::int32_t bos = -1, eos = -1, eot = -1, eom = -1, unknown = -1, separator = -1, padding = -1;
   std::int32_t fim_pre = -1, fim_suf = -1, fim_mid = -1, fim_pad = -1, fim_rep = -1, fim_sep = -1;
   std::optional<bool> add_bos, add_eos, add_space_prefix;  ///< unset: the model's and pre-tokenizer's default

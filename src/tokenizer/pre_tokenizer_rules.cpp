@@ -1,0 +1,116 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "tokenizer/pre_tokenizer.h"
+
+namespace rocmforge {
+namespace {
+
+// The expressions are those of the models' own tokenizer files, in the order in which they are tried.
+
+constexpr std::string_view gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+#define CONTRACTION R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
+#define SYMBOLS_AND_SPACE R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
+constexpr std::string_view llama3 = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" SYMBOLS_AND_SPACE;
+constexpr std::string_view qwen2 = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" SYMBOLS_AND_SPACE;
+constexpr std::string_view qwen35 =
+    CONTRACTION R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Words that start in upper case and end in lower case, then words in upper case alone; letters without case are both.
+#define UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
+#define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
+#define LEAD R"([^\r\n\p{L}\p{N}]?)"
+#define CASED_END R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
+constexpr std::string_view gpt4o =
+    LEAD UPPER "*" LOWER "+" CONTRACTION "?|" LEAD UPPER "+" LOWER "*" CONTRACTION R"(?|\p{N}{1,3}|)" CASED_END;
+constexpr std::string_view tekken = LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER R"(*|\p{N}|)" CASED_END;
+#undef CONTRACTION
+#undef SYMBOLS_AND_SPACE
+#undef UPPER
+#undef LOWER
+#undef LEAD
+#undef CASED_END
+
+constexpr std::string_view line_ends = R"([\r\n])";
+constexpr std::string_view deepseek_cjk = R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
+constexpr std::string_view deepseek_letters =
+    R"(\s?[)"
+    R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF})"
+    R"(\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1})"
+    R"(\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5})"
+    R"(\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B}\x{1D6B}-\x{1D77})"
+    R"(\x{1D79}-\x{1D9A}\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D})"
+    R"(\x{1F50}-\x{1F57}\x{1F59}\x{1F5B}\x{1F5D}\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{1FBE})"
+    R"(\x{1FC2}-\x{1FC4}\x{1FC6}-\x{1FCC}\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC})"
+    R"(\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107}\x{210A}-\x{2113}\x{2115}\x{2119}-\x{211D}\x{2124})"
+    R"(\x{2126}\x{2128}\x{212A}-\x{212D}\x{212F}-\x{2134}\x{2139}\x{213C}-\x{213F}\x{2145}-\x{2149}\x{214E})"
+    R"(\x{2183}\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4}\x{2CEB}-\x{2CEE}\x{2CF2}\x{2CF3}\x{A640}-\x{A66D})"
+    R"(\x{A680}-\x{A69B}\x{A722}-\x{A76F}\x{A771}-\x{A787}\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF})"
+    R"(\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F})"
+    R"(\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF})"
+    R"(\x{1E900}-\x{1E943})"
+    R"(]+)";
+constexpr std::string_view deepseek_punctuation =
+    R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)";
+// "\s+$" without its quadratic search: only the start of a run of spaces is tried.
+constexpr std::string_view trailing_space = R"((?<!\s)\s++\z)";
+constexpr std::string_view deepseek3_cjk = R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
+constexpr std::string_view deepseek3 =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+    R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+constexpr std::string_view digit = R"(\p{N})";
+constexpr std::string_view digits = R"(\p{N}+)";
+constexpr std::string_view digits_by_three = R"(\p{N}{1,3})";
+constexpr std::string_view three_digits = "[0-9][0-9][0-9]";
+
+std::vector<PreTokenizerRules> all_rules() {
+  return {
+      {{"default"}, {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, digits, three_digits}},
+      {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "gigachat", "a.x-4.0", "mellum", "exaone4"},
+       {gpt2}},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "laguna", "midm-2.0"},
+       {llama3},
+       /*ignore_merges=*/true,
+       /*adds_bos=*/true},
+      {{"glm4", "chatglm-bpe", "dbrx", "smaug-bpe"}, {llama3}},
+      {{"qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "solar-open", "grok-2", "megrez", "kormo", "openpangu"},
+       {qwen2}},
+      {{"qwen35"}, {qwen35}},
+      {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {gpt4o}},
+      {{"tekken"}, {tekken}, /*ignore_merges=*/true, /*adds_bos=*/true},
+      {{"deepseek-llm"}, {line_ends, deepseek_letters, deepseek_punctuation, trailing_space, deepseek_cjk, digits}},
+      {{"deepseek-coder"}, {line_ends, R"(\s?\p{L}+)", R"(\s?\p{P}+)", deepseek_cjk, digit}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"}, {digits_by_three, deepseek3_cjk, deepseek3}},
+      {{"starcoder", "refact", "command-r", "cohere2_moe", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"},
+       {digit, gpt2}},
+      {{"falcon"}, {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, three_digits}},
+  };
+}
+
+}  // namespace
+
+std::vector<std::string_view> pre_tokenizer_names() {
+  std::vector<std::string_view> names;
+  for (const PreTokenizerRules& rules : all_rules()) {
+    names.insert(names.end(), rules.names.begin(), rules.names.end());
+  }
+  return names;
+}
+
+PreTokenizerRules pre_tokenizer_rules(std::string_view name) {
+  const std::string_view wanted = name.empty() ? "default" : name;
+  std::string known;
+  for (PreTokenizerRules& rules : all_rules()) {
+    if (std::find(rules.names.begin(), rules.names.end(), wanted) != rules.names.end()) {
+      return std::move(rules);
+    }
+    for (const std::string_view each : rules.names) {
+      known.append(known.empty() ? "" : ", ").append(each);
+    }
+  }
+  throw Error("unknown pre-tokenizer '" + std::string(name) + "'; known are " + known);
+}
+
+}  // namespace rocmforge

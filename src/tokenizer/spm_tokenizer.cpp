@@ -1,0 +1,157 @@
+#include "tokenizer/spm_tokenizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "tokenizer/merge.h"
+#include "tokenizer/utf8.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::string_view space_mark = "\u2581";
+
+/// Order of the scores as an unsigned number, the highest score first.
+std::uint32_t priority_of(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // -0 becomes 0
+  const std::uint32_t increasing = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  return ~increasing;
+}
+
+/// The value of a "<0xHH>" token, or -1.
+int byte_of(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') {
+    return -1;
+  }
+  int value = 0;
+  for (const char c : text.substr(3, 2)) {
+    const bool is_digit = c >= '0' && c <= '9', is_letter = (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
+    if (!is_digit && !is_letter) {
+      return -1;
+    }
+    value = value * 16 + (is_digit ? c - '0' : (c | 0x20) - 'a' + 10);
+  }
+  return value;
+}
+
+/// True when a space follows something else than a space: the place where a word ends.
+bool has_space_inside(std::string_view text) {
+  for (std::size_t i = text.find(space_mark); i != std::string_view::npos;
+       i = text.find(space_mark, i + space_mark.size())) {
+    if (i > 0 && !text.substr(0, i).ends_with(space_mark)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+SpmTokenizer::SpmTokenizer(Vocabulary vocabulary) : Tokenizer(std::move(vocabulary)) {
+  if (vocabulary_.scores.empty()) {
+    throw Error("a SentencePiece vocabulary needs a score for every token, there are none");
+  }
+  read_tokens();
+  drops_leading_space_ = vocabulary_.add_space_prefix.value_or(true);
+  adds_bos_ = vocabulary_.add_bos.value_or(true) && vocabulary_.bos >= 0;
+  adds_eos_ = vocabulary_.add_eos.value_or(false) && vocabulary_.eos >= 0;
+}
+
+void SpmTokenizer::read_tokens() {
+  byte_ids_.fill(-1);
+  for (std::int32_t id = 0; id < size(); ++id) {
+    const std::string_view text = vocabulary_.tokens[static_cast<std::size_t>(id)];
+    const float score = vocabulary_.scores[static_cast<std::size_t>(id)];
+    if (std::isnan(score)) {
+      throw Error("the score of token " + std::to_string(id) + " is not a number");
+    }
+    priorities_.push_back(priority_of(score));
+    if (type(id) == TokenType::byte) {
+      const int byte = byte_of(text);
+      if (byte < 0) {
+        throw Error("token " + std::to_string(id) + " is '" + std::string(text) + "', a byte such as '<0x0A>' was expected");
+      }
+      byte_ids_[static_cast<std::size_t>(byte)] = id;
+    } else if (find_mergeable(text) == id) {
+      longest_ = std::max(longest_, text.size());
+      words_are_apart_ = words_are_apart_ && !has_space_inside(text);
+    }
+  }
+  if (vocabulary_.unknown < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) {
+    log_warning("the vocabulary has neither all bytes nor an unknown token; characters outside it are lost");
+  }
+}
+
+void SpmTokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+  // Called for the start of the text and after special tokens, where the tokenizer puts a space of its own.
+  std::string marked;
+  marked.reserve(text.size() + text.size() / 2);
+  if (drops_leading_space_) {
+    marked.append(space_mark);
+  }
+  for (const char c : text) {
+    if (c == ' ') {
+      marked.append(space_mark);
+    } else {
+      marked.push_back(c);
+    }
+  }
+  const std::string_view all = marked;
+  std::size_t begin = 0;
+  for (std::size_t end = all.find(space_mark, 1); words_are_apart_ && end != std::string_view::npos;
+       end = all.find(space_mark, end + space_mark.size())) {
+    // No token reaches over the end of a word, so words can be merged one by one, with a short queue.
+    if (!all.substr(begin, end - begin).ends_with(space_mark)) {
+      encode_stretch(all.substr(begin, end - begin), ids);
+      begin = end;
+    }
+  }
+  encode_stretch(all.substr(begin), ids);
+}
+
+void SpmTokenizer::encode_stretch(std::string_view text, std::vector<std::int32_t>& ids) const {
+  std::vector<MergeSymbol> symbols;
+  for (std::size_t position = 0; position < text.size();) {
+    const Utf8Unit unit = utf8_unit(text, position);
+    append_symbol(symbols, position, unit.length, find_mergeable(text.substr(position, unit.length)));
+    position += unit.length;
+  }
+  merge_symbols(symbols, [this, text](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
+    const std::size_t length = left.length + right.length;
+    const std::int32_t id = length <= longest_ ? find_mergeable(text.substr(left.begin, length)) : -1;
+    return id < 0 ? std::nullopt : std::optional(MergeResult{priorities_[static_cast<std::size_t>(id)], id});
+  });
+  for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
+    const MergeSymbol& symbol = symbols[static_cast<std::size_t>(i)];
+    if (symbol.value >= 0) {
+      ids.push_back(symbol.value);
+      continue;
+    }
+    for (const char c : text.substr(symbol.begin, symbol.length)) {
+      const std::int32_t byte = byte_ids_[static_cast<unsigned char>(c)];
+      if (byte >= 0 || vocabulary_.unknown >= 0) {
+        ids.push_back(byte >= 0 ? byte : vocabulary_.unknown);
+      }
+    }
+  }
+}
+
+std::string SpmTokenizer::ordinary_bytes(std::int32_t id) const {
+  const std::string_view text = vocabulary_.tokens[static_cast<std::size_t>(id)];
+  if (type(id) == TokenType::byte) {
+    return std::string(1, static_cast<char>(byte_of(text)));
+  }
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool is_space = text.substr(i).starts_with(space_mark);
+    bytes.push_back(is_space ? ' ' : text[i]);
+    i += is_space ? space_mark.size() : 1;
+  }
+  return bytes;
+}
+
+}  // namespace rocmforge

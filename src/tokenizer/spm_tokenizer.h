@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+/// SentencePiece-style BPE ("llama"): spaces as U+2581, pairs merged by the highest score, leftover characters as bytes.
+class SpmTokenizer final : public Tokenizer {
+ public:
+  explicit SpmTokenizer(Vocabulary vocabulary);
+
+ protected:
+  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  [[nodiscard]] std::string ordinary_bytes(std::int32_t id) const override;
+
+ private:
+  void read_tokens();
+  void encode_stretch(std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  std::vector<std::uint32_t> priorities_;     // by id, 0 for the highest score
+  std::array<std::int32_t, 256> byte_ids_{};  // -1 where the vocabulary has no such byte
+  std::size_t longest_ = 0;                   // bytes of the longest token that merging can give
+  bool words_are_apart_ = true;               // no such token has a space after anything but a space
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,226 @@
+#include "tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "tokenizer/bpe_tokenizer.h"
+#include "tokenizer/spm_tokenizer.h"
+#include "tokenizer/utf8.h"
+
+namespace rocmforge {
+namespace {
+
+// Known by their text, since many files name but one of several end tokens.
+constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
+                                                        "<|im_end|>",
+                                                        "<|end|>",
+                                                        "<|return|>",
+                                                        "<|call|>",
+                                                        "<|calls|>",
+                                                        "<|flush|>",
+                                                        "<end_of_turn>",
+                                                        "<|endoftext|>",
+                                                        "</s>",
+                                                        "<|eom_id|>",
+                                                        "<EOT>",
+                                                        "_<EOT>",
+                                                        "[EOT]",
+                                                        "[EOS]",
+                                                        "<|end_of_text|>",
+                                                        "<eos>",
+                                                        "<turn|>",
+                                                        "<|tool_response>",
+                                                        "<end_of_utterance>",
+                                                        "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+
+// The marks of an answer's parts in the harmony format: they separate what a reader must be able to tell apart.
+constexpr std::array<std::string_view, 4> shown_texts = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
+
+void check_vocabulary(const Vocabulary& vocabulary) {
+  const std::size_t count = vocabulary.tokens.size();
+  if (count == 0) {
+    throw Error("the vocabulary has no tokens");
+  }
+  if (count > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max() / 2)) {
+    throw Error("the vocabulary has " + std::to_string(count) + " tokens, more than ids can number");
+  }
+  if (vocabulary.types.size() != count) {
+    throw Error("the vocabulary has " + std::to_string(count) + " tokens but " + std::to_string(vocabulary.types.size()) +
+                " token types");
+  }
+  if (!vocabulary.scores.empty() && vocabulary.scores.size() != count) {
+    throw Error("the vocabulary has " + std::to_string(count) + " tokens but " + std::to_string(vocabulary.scores.size()) +
+                " scores");
+  }
+}
+
+/// An id outside the vocabulary is as good as none.
+void drop_bad_ids(Vocabulary& vocabulary) {
+  const auto size = static_cast<std::int32_t>(vocabulary.tokens.size());
+  for (std::int32_t* id : {&vocabulary.bos, &vocabulary.eos, &vocabulary.eot, &vocabulary.eom, &vocabulary.unknown,
+                           &vocabulary.separator, &vocabulary.padding, &vocabulary.fim_pre, &vocabulary.fim_suf,
+                           &vocabulary.fim_mid, &vocabulary.fim_pad, &vocabulary.fim_rep, &vocabulary.fim_sep}) {
+    if (*id >= size) {
+      log_warning("special token id {} is outside the vocabulary of {} tokens and is ignored", *id, size);
+    }
+    if (*id < 0 || *id >= size) {
+      *id = -1;
+    }
+  }
+}
+
+bool is_control(TokenType type) { return type == TokenType::control || type == TokenType::unknown; }
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> Tokenizer::create(Vocabulary vocabulary) {
+  check_vocabulary(vocabulary);
+  drop_bad_ids(vocabulary);
+  if (vocabulary.model == TokenizerModel::spm) {
+    return std::make_shared<SpmTokenizer>(std::move(vocabulary));
+  }
+  return std::make_shared<BpeTokenizer>(std::move(vocabulary));
+}
+
+Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
+  ids_.reserve(vocabulary_.tokens.size());
+  for (std::int32_t id = 0; id < size(); ++id) {
+    ids_.emplace(vocabulary_.tokens[static_cast<std::size_t>(id)], id);
+  }
+  find_end_ids();
+  for (const std::string_view text : shown_texts) {
+    shown_ids_.push_back(find(text));
+  }
+  for (std::int32_t id = 0; id < size(); ++id) {
+    if (is_control(type(id)) || type(id) == TokenType::user_defined) {
+      special_tokens_.add(vocabulary_.tokens[static_cast<std::size_t>(id)], id, type(id) == TokenType::user_defined);
+    }
+  }
+}
+
+void Tokenizer::find_end_ids() {
+  const auto add = [this](std::int32_t id) {
+    if (id >= 0) {
+      end_ids_.push_back(id);
+    }
+  };
+  for (const std::string_view text : end_texts) {
+    const std::int32_t id = find(text);
+    add(id);
+    if (id >= 0) {
+      // Some files mark these as ordinary; a user's text must not become one.
+      vocabulary_.types[static_cast<std::size_t>(id)] = TokenType::control;
+    }
+  }
+  for (const std::int32_t id :
+       {vocabulary_.eos, vocabulary_.eot, vocabulary_.eom, vocabulary_.fim_pad, vocabulary_.fim_rep, vocabulary_.fim_sep}) {
+    add(id);
+  }
+  std::sort(end_ids_.begin(), end_ids_.end());
+  end_ids_.erase(std::unique(end_ids_.begin(), end_ids_.end()), end_ids_.end());
+  // In these families <|end|> closes a message inside one answer.
+  const bool has_messages =
+      (find("<|return|>") >= 0 && find("<|call|>") >= 0) || (find("<|calls|>") >= 0 && find("<|flush|>") >= 0);
+  if (has_messages) {
+    std::erase(end_ids_, find("<|end|>"));
+  }
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  const TextPart part{text, options.parse_special};
+  return encode(std::span(&part, 1), options.add_special);
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, bool add_special) const {
+  std::vector<std::int32_t> ids;
+  if (add_special && adds_bos_) {
+    ids.push_back(vocabulary_.bos);
+  }
+  const std::size_t start = ids.size();
+  std::string pending;
+  for (const TextPart& part : parts) {
+    if (part.text.size() + pending.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max() / 4)) {
+      throw Error("a text of " + std::to_string(part.text.size()) + " bytes is too long to be tokenized at once");
+    }
+    std::size_t position = 0;
+    while (position < part.text.size()) {
+      const SpecialTokens::Match match = special_tokens_.find(part.text, position, part.parse_special);
+      pending.append(part.text.substr(position, match.begin - position));
+      if (match.id < 0) {
+        break;
+      }
+      if (!pending.empty()) {
+        encode_text(pending, ids);
+        pending.clear();
+      }
+      ids.push_back(match.id);
+      position = match.begin + match.length;
+    }
+  }
+  if (!pending.empty()) {
+    encode_text(pending, ids);
+  }
+  if (start == 1 && ids.size() > 1 && ids[1] == vocabulary_.bos) {
+    ids.erase(ids.begin());
+  }
+  if (add_special && adds_eos_ && (ids.empty() || ids.back() != vocabulary_.eos)) {
+    ids.push_back(vocabulary_.eos);
+  }
+  return ids;
+}
+
+std::string Tokenizer::token_bytes(std::int32_t id, bool special) const {
+  if (id < 0 || id >= size()) {
+    return "";
+  }
+  if (is_control(type(id))) {
+    const bool shown = special || std::find(shown_ids_.begin(), shown_ids_.end(), id) != shown_ids_.end();
+    return shown ? vocabulary_.tokens[static_cast<std::size_t>(id)] : "";
+  }
+  return type(id) == TokenType::user_defined ? vocabulary_.tokens[static_cast<std::size_t>(id)] : ordinary_bytes(id);
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool special) const {
+  std::string bytes;
+  for (const std::int32_t id : ids) {
+    bytes += token_bytes(id, special);
+  }
+  if (drops_leading_space_ && bytes.starts_with(' ')) {
+    bytes.erase(0, 1);
+  }
+  return take_utf8(bytes, /*last=*/true);
+}
+
+bool Tokenizer::is_end_of_generation(std::int32_t id) const {
+  return std::binary_search(end_ids_.begin(), end_ids_.end(), id);
+}
+
+std::int32_t Tokenizer::find(std::string_view token_text) const {
+  const auto found = ids_.find(token_text);
+  return found == ids_.end() ? -1 : found->second;
+}
+
+std::int32_t Tokenizer::find_mergeable(std::string_view text) const {
+  const std::int32_t id = find(text);
+  return id >= 0 && (type(id) == TokenType::normal || type(id) == TokenType::user_defined) ? id : -1;
+}
+
+StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool special, bool at_start)
+    : tokenizer_(std::move(tokenizer)), special_(special), first_(at_start) {
+  check(tokenizer_ != nullptr, "a stream decoder needs a tokenizer");
+}
+
+std::string StreamDecoder::add(std::int32_t id) {
+  const std::string bytes = tokenizer_->token_bytes(id, special_);
+  const bool drops_space = first_ && tokenizer_->drops_leading_space() && bytes.starts_with(' ');
+  first_ = first_ && bytes.empty();
+  held_.append(bytes, drops_space ? 1 : 0);
+  return take_utf8(held_, /*last=*/false);
+}
+
+std::string StreamDecoder::finish() { return take_utf8(held_, /*last=*/true); }
+
+}  // namespace rocmforge
