@@ -2,8 +2,8 @@
 
 namespace rocmforge {
 
-void fail_check(std::string_view message, const std::source_location& where) {
-  throw LogicError(std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " + std::string(message));
+void fail_check(std::string_view message, const char* file, int line) {
+  throw LogicError(std::string(file) + ":" + std::to_string(line) + ": " + std::string(message));
 }
 
 }  // namespace rocmforge

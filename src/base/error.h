@@ -1,6 +1,5 @@
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -45,13 +44,14 @@ class LogicError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-[[noreturn]] void fail_check(std::string_view message, const std::source_location& where);
+// The location of a caller comes from the compiler's built-ins: Clang 14 lacks std::source_location.
+[[noreturn]] void fail_check(std::string_view message, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 /// Throws LogicError with file and line when `condition` is false.
-inline void check(bool condition, std::string_view message,
-                  const std::source_location& where = std::source_location::current()) {
+inline void check(bool condition, std::string_view message, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (!condition) [[unlikely]] {
-    fail_check(message, where);
+    fail_check(message, file, line);
   }
 }
 

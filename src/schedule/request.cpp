@@ -19,7 +19,7 @@ std::string_view name(FinishReason reason) {
     case FinishReason::error:
       return "error";
   }
-  fail_check("unknown finish reason", std::source_location::current());
+  fail_check("unknown finish reason");
 }
 
 }  // namespace rocmforge
