@@ -1,7 +1,21 @@
 #include "kernels/cpu/backend.h"
 
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matmul.h"
+
 namespace rocmforge {
 
-void register_cpu_kernels(KernelRegistry&) {}
+void register_cpu_kernels(KernelRegistry& registry) {
+  registry.add<EmbeddingRows>(make_cpu_embedding());
+  for (const CpuBodies& bodies : cpu_bodies()) {
+    registry.add<RmsNorm>(make_cpu_rms_norm(bodies));
+    registry.add<GatedActivation>(make_cpu_gated_activation(bodies));
+    registry.add<RopeAppend>(make_cpu_rope_append(bodies));
+    registry.add<Attention>(make_cpu_attention(bodies));
+  }
+  for (auto& matmul : make_cpu_matmuls()) {
+    registry.add<Matmul>(std::move(matmul));
+  }
+}
 
 }  // namespace rocmforge

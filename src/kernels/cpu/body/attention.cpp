@@ -1,0 +1,311 @@
+// Attention of one chunk of keys for a tile of query rows. Both products are the same small matrix product: a tile of rows
+// times vectors of columns, held in registers, with the cache's elements turned into floats as they are loaded (each once
+// for all rows of the tile). Every score is one chain of multiply-adds over the head's dimensions and every sum one chain
+// over the keys, so the bits of a row's result don't depend on which rows share its tile.
+
+#include "kernels/cpu/body/operations.h"
+#include "kernels/cpu/body/simd.h"
+
+namespace rocmforge::ROCMFORGE_ISA {
+namespace {
+
+constexpr float infinity = __builtin_huge_valf();
+
+/// Some rows of a matrix product: out[r, c] (+)= sum over k of a[r, k] * b[k, c].
+template <class T>
+struct Product {
+  const float* a;
+  int64_t a_stride;
+  const T* b;
+  int64_t b_stride;
+  float* out;
+  int64_t out_stride;
+  int32_t depth;  ///< of the sum
+  bool add;       ///< continues the sums that `out` holds
+};
+
+template <int rows, int vectors, class T>
+inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
+  const float* a = p.a + row * p.a_stride;
+  const T* b = p.b + column;
+  float* out = p.out + row * p.out_stride + column;
+  Vec sums[rows][vectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      sums[r][v] = p.add ? load(out + r * p.out_stride + v * vec_width) : zero_vec();
+    }
+  }
+  for (int32_t k = 0; k < p.depth; ++k) {
+    Vec right[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      right[v] = load(b + k * p.b_stride + v * vec_width);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const Vec left = broadcast(a[r * p.a_stride + k]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        sums[r][v] = fma(left, right[v], sums[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      store(out + r * p.out_stride + v * vec_width, sums[r][v]);
+    }
+  }
+}
+
+template <int rows, class T>
+inline void multiply_rows(const Product<T>& p, int64_t row, int64_t column, int64_t column_end) {
+  for (; column + 2 * vec_width <= column_end; column += 2 * vec_width) {
+    multiply_tile<rows, 2>(p, row, column);
+  }
+  if (column < column_end) {
+    multiply_tile<rows, 1>(p, row, column);
+  }
+}
+
+template <int rows, class T>
+inline void multiply_counted_rows(int32_t count, const Product<T>& p, int64_t row, int64_t column, int64_t column_end) {
+  if (count == rows) {
+    multiply_rows<rows>(p, row, column, column_end);
+  } else if constexpr (rows > 1) {
+    multiply_counted_rows<rows - 1>(count, p, row, column, column_end);
+  }
+}
+
+/// `columns` is a multiple of the vector width. The rows are shared out evenly between as few tiles as there can be.
+template <class T>
+void multiply(const Product<T>& p, int32_t rows, int32_t columns) {
+  // Columns in pairs of vectors outside, so that a strip of b stays in the first cache while all rows pass over it.
+  for (int32_t column = 0; column < columns; column += 2 * vec_width) {
+    const int32_t end = column + 2 * vec_width < columns ? column + 2 * vec_width : columns;
+    int32_t tiles = (rows + max_tile_rows - 1) / max_tile_rows;
+    for (int32_t row = 0; row < rows; --tiles) {
+      const int32_t count = (rows - row + tiles - 1) / tiles;
+      multiply_counted_rows<max_tile_rows>(count, p, row, column, end);
+      row += count;
+    }
+  }
+}
+
+/// Keys [begin, end) of the chunk, as the unit's rows see them.
+struct KeyRange {
+  int32_t begin;
+  int32_t end;
+};
+
+inline KeyRange visible_keys(const AttentionUnit& unit, int32_t first_row, int32_t last_row, int32_t chunk) {
+  const int32_t start = chunk * attention_chunk;
+  const int32_t first_query = unit.first_position + first_row / unit.group;
+  const int32_t last_query = unit.first_position + last_row / unit.group;
+  int32_t begin = unit.window > 0 ? first_query - unit.window + 1 - start : 0;
+  int32_t end = last_query + 1 - start;
+  begin = begin < 0 ? 0 : begin;
+  end = end > attention_chunk ? attention_chunk : end;
+  return {begin, end < begin ? begin : end};
+}
+
+/// Calls f(first key in the chunk, count, pointer to the block, first key in the block) for the blocks under some keys.
+template <class T, class F>
+inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange keys, F f) {
+  for (int32_t key = keys.begin; key < keys.end;) {
+    const int32_t position = chunk * attention_chunk + key;
+    const int32_t slot = position % unit.block_tokens;
+    const int32_t left = unit.block_tokens - slot;
+    const int32_t count = left < keys.end - key ? left : keys.end - key;
+    const T* block = static_cast<const T*>(unit.cache) + unit.blocks[position / unit.block_tokens] * unit.block_elems;
+    f(key, count, block, slot);
+    key += count;
+  }
+}
+
+/// The range widened to whole vectors of any width; blocks hold a multiple of 16 keys.
+inline KeyRange whole_vectors(KeyRange keys) { return {keys.begin / 16 * 16, (keys.end + 15) / 16 * 16}; }
+
+template <class T>
+void copy_rows(const T* from, int64_t from_stride, int32_t rows, int32_t columns, float* to, int64_t to_stride) {
+  for (int32_t r = 0; r < rows; ++r) {
+    int32_t c = 0;
+    for (; c + vec_width <= columns; c += vec_width) {
+      store(to + r * to_stride + c, load(from + r * from_stride + c));
+    }
+    if (c < columns) {
+      T last[vec_width] = {};
+      memcpy(last, from + r * from_stride + c, static_cast<size_t>(columns - c) * sizeof(T));
+      store(to + r * to_stride + c, load(last));
+    }
+  }
+}
+
+template <class T>
+void score_keys(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  const int64_t query_stride = padded_head_dim(unit.head_dim);
+  const KeyRange wide = whole_vectors(keys);
+  for_each_block<T>(unit, chunk, wide, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+    const T* k = block + unit.k_offset + slot;
+    if (copy) {
+      copy_rows(k, unit.block_tokens, unit.head_dim, count, scratch.keys + key, attention_score_stride);
+    } else {
+      multiply<T>({scratch.queries, query_stride, k, unit.block_tokens, scratch.scores + key, attention_score_stride,
+                   unit.head_dim, false},
+                  rows, count);
+    }
+  });
+  if (copy) {
+    multiply<float>({scratch.queries, query_stride, scratch.keys + wide.begin, attention_score_stride,
+                     scratch.scores + wide.begin, attention_score_stride, unit.head_dim, false},
+                    rows, wide.end - wide.begin);
+  }
+}
+
+template <class T>
+void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy,
+                float* sums) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  const int32_t padded = padded_head_dim(unit.head_dim);
+  const int64_t value_stride = padded + 16;
+  for_each_block<T>(unit, chunk, keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+    const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
+    if (copy) {
+      copy_rows(v, unit.head_dim, count, unit.head_dim, scratch.values + key * value_stride, value_stride);
+    } else {
+      multiply<T>({scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin},
+                  rows, unit.head_dim);
+    }
+  });
+  if (copy) {
+    const int32_t columns = (unit.head_dim + vec_width - 1) / vec_width * vec_width;
+    multiply<float>({scratch.scores + keys.begin, attention_score_stride, scratch.values + keys.begin * value_stride,
+                     value_stride, sums, padded, keys.end - keys.begin, false},
+                    rows, columns);
+  }
+}
+
+/// Turns one row of scores into exp(score - largest), 0 for masked keys, over the unit's keys.
+inline void softmax_row(const AttentionUnit& unit, float* scores, KeyRange unit_keys, KeyRange keys, float* largest,
+                        float* weight) {
+  const KeyRange wide = whole_vectors(unit_keys);
+  if (keys.begin >= keys.end) {
+    for (int32_t key = wide.begin; key < wide.end; ++key) {
+      scores[key] = 0.0f;
+    }
+    *largest = -infinity;
+    *weight = 0.0f;
+    return;
+  }
+  if (unit.soft_cap > 0.0f) {
+    const Vec cap = broadcast(unit.soft_cap);
+    for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
+      store(scores + key, cap * hyperbolic_tangent(load(scores + key) / cap));
+    }
+  }
+  for (int32_t key = wide.begin; key < keys.begin; ++key) {
+    scores[key] = -infinity;
+  }
+  for (int32_t key = keys.end; key < wide.end; ++key) {
+    scores[key] = -infinity;
+  }
+  Vec top = broadcast(-infinity);
+  for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
+    top = maximum(top, load(scores + key));
+  }
+  *largest = max_lane(top);
+  const Vec shift = broadcast(*largest);
+  Vec sum = zero_vec();
+  for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
+    const Vec p = exponential(load(scores + key) - shift);
+    store(scores + key, p);
+    sum = sum + p;
+  }
+  *weight = sum_lanes(sum);
+}
+
+template <class T>
+void chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, const AttentionState& part) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  const KeyRange keys = visible_keys(unit, unit.row_begin, unit.row_end - 1, chunk);
+  // With many rows, converting a chunk once into floats is cheaper than converting it again for every tile of rows.
+  const bool many = sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows;
+  score_keys<T>(unit, scratch, chunk, keys, many);
+  for (int32_t r = 0; r < rows; ++r) {
+    const int32_t row = unit.row_begin + r;
+    softmax_row(unit, scratch.scores + r * attention_score_stride, keys, visible_keys(unit, row, row, chunk),
+                part.largest + r, part.weight + r);
+  }
+  sum_values<T>(unit, scratch, chunk, keys, many || unit.head_dim % vec_width != 0, part.sums);
+}
+
+}  // namespace
+
+void attention_load(const AttentionUnit& unit, const AttentionScratch& scratch) {
+  const int32_t padded = padded_head_dim(unit.head_dim);
+  for (int32_t row = unit.row_begin; row < unit.row_end; ++row) {
+    const float* q = unit.q + row / unit.group * unit.q_stride + row % unit.group * unit.head_dim;
+    float* scaled = scratch.queries + int64_t{row - unit.row_begin} * padded;
+    for (int32_t i = 0; i < unit.head_dim; ++i) {
+      scaled[i] = q[i] * unit.scale;
+    }
+  }
+}
+
+void attention_begin(const AttentionUnit& unit, int32_t row, const AttentionState& state) {
+  const bool sink = unit.sinks != nullptr;
+  const int32_t padded = padded_head_dim(unit.head_dim);
+  state.largest[row] = sink ? unit.sinks[(unit.row_begin + row) % unit.group] : -infinity;
+  state.weight[row] = sink ? 1.0f : 0.0f;
+  memset(state.sums + int64_t{row} * padded, 0, static_cast<size_t>(padded) * sizeof(float));
+}
+
+void attention_chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk,
+                             const AttentionState& part) {
+  switch (unit.element) {
+    case KvElement::f32:
+      chunk_softmax<float>(unit, scratch, chunk, part);
+      break;
+    case KvElement::f16:
+      chunk_softmax<HalfBits>(unit, scratch, chunk, part);
+      break;
+    case KvElement::bf16:
+      chunk_softmax<BfloatBits>(unit, scratch, chunk, part);
+      break;
+  }
+}
+
+void attention_fold(const AttentionUnit& unit, int32_t row, const AttentionState& state, const AttentionState& part) {
+  if (part.largest[row] == -infinity) {
+    return;  // the row sees none of the chunk's keys
+  }
+  const float largest = state.largest[row] > part.largest[row] ? state.largest[row] : part.largest[row];
+  float factors[vec_width] = {state.largest[row] - largest, part.largest[row] - largest};
+  store(factors, exponential(load(factors)));
+  state.largest[row] = largest;
+  state.weight[row] = state.weight[row] * factors[0] + part.weight[row] * factors[1];
+  const Vec keep = broadcast(factors[0]);
+  const Vec add = broadcast(factors[1]);
+  const int32_t padded = padded_head_dim(unit.head_dim);
+  float* sums = state.sums + int64_t{row} * padded;
+  const float* more = part.sums + int64_t{row} * padded;
+  for (int32_t i = 0; i < unit.head_dim; i += vec_width) {
+    store(sums + i, fma(load(sums + i), keep, load(more + i) * add));
+  }
+}
+
+void attention_finish(const AttentionUnit& unit, int32_t row, const AttentionState& state) {
+  const int32_t index = unit.row_begin + row;
+  float* out = unit.out + index / unit.group * unit.out_stride + index % unit.group * unit.head_dim;
+  const float* sums = state.sums + int64_t{row} * padded_head_dim(unit.head_dim);
+  const float scale = state.weight[row] > 0.0f ? 1.0f / state.weight[row] : 0.0f;
+  for (int32_t i = 0; i < unit.head_dim; ++i) {
+    out[i] = sums[i] * scale + 0.0f;  // -0 becomes 0: its sign could depend on masked keys
+  }
+}
+
+}  // namespace rocmforge::ROCMFORGE_ISA

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <stdint.h>
+
+/// The interface between the scheduling of CPU kernels and their bodies, which are compiled once per instruction set. Only
+/// plain structs and function pointers cross it.
+namespace rocmforge {
+
+enum class KvElement : int32_t { f32, f16, bf16 };
+
+/// Rotation of one token's heads and the place of its K and V in the cache.
+struct RopeToken {
+  float* q;        ///< [q_heads, head_dim], rotated in place
+  const float* k;  ///< [kv_heads, head_dim]
+  const float* v;  ///< [kv_heads, head_dim]
+  int32_t q_heads;
+  int32_t kv_heads;
+  int32_t head_dim;     ///< at most max_rope_head_dim
+  const float* q_norm;  ///< [head_dim] or null
+  const float* k_norm;  ///< [head_dim] or null
+  float norm_eps;
+  bool adjacent;        ///< pairs (2p, 2p + 1), else (p, p + pairs)
+  int32_t pairs;        ///< 0 for no rotation
+  const float* cosine;  ///< [pairs], magnitude included
+  const float* sine;    ///< [pairs]
+  KvElement element;
+  void* k_out;           ///< the token's first element of KV head 0
+  void* v_out;           ///< likewise
+  int64_t head_elems;    ///< elements from one KV head to the next
+  int64_t k_dim_stride;  ///< elements from one dimension to the next
+  int64_t v_dim_stride;
+};
+
+constexpr int32_t max_rope_head_dim = 512;
+
+/// Keys are taken in chunks at fixed positions: chunk c holds [attention_chunk * c, attention_chunk * (c + 1)).
+constexpr int32_t attention_chunk = 128;
+/// Query rows (query heads of one KV head, for one or more tokens) that are computed together.
+constexpr int32_t max_unit_rows = 64;
+
+/// One KV head of one sequence for a tile of query rows: row r is query r / group of the sequence and head r % group of the
+/// group.
+struct AttentionUnit {
+  const float* q;  ///< the sequence's first query, the group's first head; queries `q_stride` apart
+  int64_t q_stride;
+  float* out;  ///< likewise, `out_stride` apart
+  int64_t out_stride;
+  int32_t row_begin;
+  int32_t row_end;         ///< at most max_unit_rows after row_begin
+  int32_t first_position;  ///< of the sequence's query 0
+  int32_t group;
+  int32_t head_dim;  ///< a multiple of 8
+  int32_t window;
+  float scale;
+  float soft_cap;
+  const float* sinks;  ///< [group] or null
+  KvElement element;
+  const void* cache;
+  const int32_t* blocks;  ///< the sequence's block table
+  int32_t block_tokens;
+  int64_t block_elems;
+  int64_t k_offset;  ///< of this KV head's K in a block, [head_dim, block_tokens]
+  int64_t v_offset;  ///< of its V, [block_tokens, head_dim]
+};
+
+/// Softmax of some keys for the rows of a unit, not yet divided: out = sums / weight once all keys are in.
+struct AttentionState {
+  float* largest;  ///< [rows], -infinity while a row has seen no key
+  float* weight;   ///< [rows], sum of exp(score - largest)
+  float* sums;     ///< [rows, padded head_dim], sum of exp(score - largest) * v
+};
+
+/// A thread's memory for attention. Rows of queries and sums are padded_head_dim(head_dim) apart.
+struct AttentionScratch {
+  float* queries;  ///< [max_unit_rows, padded head_dim], scaled
+  float* scores;   ///< [max_unit_rows, attention_score_stride]
+  float* keys;     ///< [head_dim, attention_score_stride], a chunk of K as floats
+  float* values;   ///< [attention_chunk, padded head_dim + 16], a chunk of V as floats
+};
+
+/// One cache line more than the chunk, so that columns don't fall into the same set of a cache.
+constexpr int32_t attention_score_stride = attention_chunk + 16;
+
+constexpr int32_t padded_head_dim(int32_t head_dim) { return (head_dim + 15) / 16 * 16; }
+
+struct BodyTable {
+  void (*exponential)(const float* x, int64_t count, float* out);  ///< what softmax and the activations use
+  void (*rms_norm)(const float* x, const float* weight, int64_t dim, float eps, float* out);
+  void (*silu_gate)(const float* gate, const float* up, int64_t width, float* out);
+  void (*gelu_tanh_gate)(const float* gate, const float* up, int64_t width, float* out);
+
+  /// cos and sin of position * inverse_frequency[p], times `magnitude`.
+  void (*rope_angles)(const float* inverse_frequency, int32_t pairs, float position, float magnitude, float* cosine,
+                      float* sine);
+  void (*rope_append)(const RopeToken& token);
+
+  /// Scales the unit's queries into the scratch memory.
+  void (*attention_load)(const AttentionUnit& unit, const AttentionScratch& scratch);
+  /// A row's state before any key: empty, or with the attention sink. Rows are counted from the unit's first.
+  void (*attention_begin)(const AttentionUnit& unit, int32_t row, const AttentionState& state);
+  /// The softmax of one chunk alone.
+  void (*attention_chunk)(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk,
+                          const AttentionState& part);
+  /// Adds a chunk to a row's state. Chunks are added in rising order: that order is part of the result.
+  void (*attention_fold)(const AttentionUnit& unit, int32_t row, const AttentionState& state, const AttentionState& part);
+  void (*attention_finish)(const AttentionUnit& unit, int32_t row, const AttentionState& state);
+};
+
+#define ROCMFORGE_DECLARE_BODY_TABLE(isa) \
+  namespace isa {                         \
+  extern const BodyTable body_table;      \
+  }
+ROCMFORGE_DECLARE_BODY_TABLE(generic)
+ROCMFORGE_DECLARE_BODY_TABLE(neon)
+ROCMFORGE_DECLARE_BODY_TABLE(avx2)
+ROCMFORGE_DECLARE_BODY_TABLE(avx512)
+#undef ROCMFORGE_DECLARE_BODY_TABLE
+
+}  // namespace rocmforge

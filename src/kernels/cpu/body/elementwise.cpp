@@ -1,0 +1,57 @@
+#include "kernels/cpu/body/operations.h"
+#include "kernels/cpu/body/simd.h"
+
+namespace rocmforge::ROCMFORGE_ISA {
+namespace {
+
+/// out[i] = f(a[i], b[i]), the last vector in part.
+template <class F>
+inline void map(const float* a, const float* b, int64_t count, float* out, F f) {
+  int64_t i = 0;
+  for (; i + vec_width <= count; i += vec_width) {
+    store(out + i, f(load(a + i), load(b + i)));
+  }
+  if (const int rest = static_cast<int>(count - i); rest > 0) {
+    store_partial(out + i, f(load_partial(a + i, rest), load_partial(b + i, rest)), rest);
+  }
+}
+
+}  // namespace
+
+void exponential_array(const float* x, int64_t count, float* out) {
+  map(x, x, count, out, [](Vec value, Vec) { return exponential(value); });
+}
+
+void rms_norm(const float* x, const float* weight, int64_t dim, float eps, float* out) {
+  constexpr int chains = 4;  // sums that don't wait for each other
+  Vec sums[chains] = {zero_vec(), zero_vec(), zero_vec(), zero_vec()};
+  int64_t i = 0;
+  for (; i + chains * vec_width <= dim; i += chains * vec_width) {
+    for (int c = 0; c < chains; ++c) {
+      const Vec value = load(x + i + c * vec_width);
+      sums[c] = fma(value, value, sums[c]);
+    }
+  }
+  for (; i < dim; i += vec_width) {
+    const int64_t left = dim - i;
+    const Vec value = load_partial(x + i, left < vec_width ? static_cast<int>(left) : vec_width);
+    sums[0] = fma(value, value, sums[0]);
+  }
+  const float mean = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(dim);
+  const Vec scale = broadcast(1.0f / __builtin_sqrtf(mean + eps));
+  map(x, weight, dim, out, [scale](Vec value, Vec factor) { return value * scale * factor; });
+}
+
+void silu_gate(const float* gate, const float* up, int64_t width, float* out) {
+  map(gate, up, width, out, [](Vec g, Vec u) { return g / (broadcast(1.0f) + exponential(zero_vec() - g)) * u; });
+}
+
+void gelu_tanh_gate(const float* gate, const float* up, int64_t width, float* out) {
+  // (1 + tanh z) / 2 = 1 / (1 + e^(-2 z)), z = sqrt(2 / pi) * (g + 0.044715 g^3)
+  map(gate, up, width, out, [](Vec g, Vec u) {
+    const Vec inner = g * fma(g * g, broadcast(0.044715f), broadcast(1.0f));
+    return g / (broadcast(1.0f) + exponential(inner * broadcast(-1.5957691216f))) * u;
+  });
+}
+
+}  // namespace rocmforge::ROCMFORGE_ISA

@@ -1,0 +1,19 @@
+#include "kernels/cpu/body/operations.h"
+
+namespace rocmforge::ROCMFORGE_ISA {
+
+const BodyTable body_table = {
+    .exponential = exponential_array,
+    .rms_norm = rms_norm,
+    .silu_gate = silu_gate,
+    .gelu_tanh_gate = gelu_tanh_gate,
+    .rope_angles = rope_angles,
+    .rope_append = rope_append,
+    .attention_load = attention_load,
+    .attention_begin = attention_begin,
+    .attention_chunk = attention_chunk_softmax,
+    .attention_fold = attention_fold,
+    .attention_finish = attention_finish,
+};
+
+}  // namespace rocmforge::ROCMFORGE_ISA

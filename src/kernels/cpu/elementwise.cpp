@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "kernels/arguments.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/parallel.h"
+#include "tensor/quant/dequantize.h"
+
+namespace rocmforge {
+namespace {
+
+/// Rows for one thread at a time: about 10 microseconds of work, so that handing them out costs little.
+std::int64_t row_grain(std::int64_t width) { return std::max<std::int64_t>(1, 32768 / width); }
+
+class CpuEmbedding final : public OpKernel<EmbeddingRows> {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "cpu"; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
+  [[nodiscard]] int priority() const override { return 10; }
+  [[nodiscard]] Support supports(const EmbeddingRows::Spec& spec, const DeviceInfo&) const override {
+    return check_spec(spec);
+  }
+
+  void run(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    const auto* table = static_cast<const std::byte*>(args.table);
+    const std::size_t bytes = row_bytes(spec.table, spec.hidden);
+    for_each_range(context, args.tokens, row_grain(spec.hidden), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        float* out = args.out + t * spec.hidden;
+        dequantize_row(spec.table, table + static_cast<std::size_t>(args.ids[t]) * bytes, out, spec.hidden);
+        if (args.scale != 1.0f) {
+          std::for_each(out, out + spec.hidden, [&](float& value) { value *= args.scale; });
+        }
+      }
+    });
+  }
+};
+
+class CpuRmsNorm final : public CpuKernel<OpKernel<RmsNorm>> {
+ public:
+  using CpuKernel::CpuKernel;
+
+  [[nodiscard]] Support supports(const RmsNorm::Spec& spec, const DeviceInfo& device) const override {
+    const Support support = check_device(device);
+    return support.ok ? check_spec(spec) : support;
+  }
+
+  void run(const RmsNorm::Spec& spec, const RmsNorm::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    for_each_range(context, args.rows, row_grain(spec.dim), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        body().rms_norm(args.x + r * spec.dim, args.weight, spec.dim, spec.eps, args.out + r * spec.dim);
+      }
+    });
+  }
+};
+
+class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
+ public:
+  using CpuKernel::CpuKernel;
+
+  [[nodiscard]] Support supports(const GatedActivation::Spec& spec, const DeviceInfo& device) const override {
+    const Support support = check_device(device);
+    return support.ok ? check_spec(spec) : support;
+  }
+
+  void run(const GatedActivation::Spec& spec, const GatedActivation::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    const auto gate = spec.activation == Activation::silu ? body().silu_gate : body().gelu_tanh_gate;
+    for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        gate(args.gate + t * args.stride, args.up + t * args.stride, spec.width, args.out + t * spec.width);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<EmbeddingRows>> make_cpu_embedding() { return std::make_unique<CpuEmbedding>(); }
+
+std::unique_ptr<OpKernel<RmsNorm>> make_cpu_rms_norm(const CpuBodies& bodies) {
+  return std::make_unique<CpuRmsNorm>(bodies);
+}
+
+std::unique_ptr<OpKernel<GatedActivation>> make_cpu_gated_activation(const CpuBodies& bodies) {
+  return std::make_unique<CpuGatedActivation>(bodies);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+
+#include "kernels/cpu/isa.h"
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+std::unique_ptr<OpKernel<EmbeddingRows>>
+make_cpu_embedding();  ///< "cpu": dequantisation is the same for every instruction set
+
+// One kernel for each instruction set; `bodies` outlive it.
+std::unique_ptr<OpKernel<RmsNorm>> make_cpu_rms_norm(const CpuBodies& bodies);
+std::unique_ptr<OpKernel<GatedActivation>> make_cpu_gated_activation(const CpuBodies& bodies);
+std::unique_ptr<OpKernel<RopeAppend>> make_cpu_rope_append(const CpuBodies& bodies);
+std::unique_ptr<AttentionBackend> make_cpu_attention(const CpuBodies& bodies);
+
+}  // namespace rocmforge
