@@ -15,14 +15,14 @@
 namespace rocmforge {
 
 struct EngineOptions {
-  std::int32_t context_length = 0;      ///< 0: the model's
+  std::int32_t context_length = 0;  ///< 0: the model's
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
   std::int64_t kv_tokens = 0;  ///< positions the cache holds in all; 0: one full context
   std::int32_t threads = 0;    ///< 0: all processors this process may use
   bool prefix_cache = true;
   ModelOptions model;
-  std::string isa;             ///< caps the CPU instruction set, "" = best
+  std::string isa;  ///< caps the CPU instruction set, "" = best
 };
 
 /// What a step produced for one request.
@@ -31,7 +31,7 @@ struct StepOutput {
   std::int32_t token = -1;  ///< -1 when none
   std::string text;         ///< complete characters only, stop strings held back
   FinishReason finish = FinishReason::none;
-  bool shifted = false;     ///< the context was full and older tokens were dropped
+  bool shifted = false;  ///< the context was full and older tokens were dropped
 };
 
 /// Times and counts of a finished request.
@@ -39,9 +39,23 @@ struct RequestStats {
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;  ///< of the prompt, from the prefix cache
   std::int32_t generated_tokens = 0;
-  double prompt_seconds = 0.0;     ///< submission to first token
-  double decode_seconds = 0.0;     ///< first token to last
+  double prompt_seconds = 0.0;  ///< submission to first token
+  double decode_seconds = 0.0;  ///< first token to last
 };
+
+/// What an engine holds right now.
+struct EngineStatus {
+  std::int32_t waiting = 0;  ///< requests without pages
+  std::int32_t running = 0;
+  std::int32_t unread_stats = 0;  ///< finished requests whose statistics nobody has taken
+  std::int32_t kv_blocks = 0;     ///< of the cache in all
+  std::int32_t free_blocks = 0;
+  std::int32_t prefix_blocks = 0;     ///< remembered for prompts that start alike
+  std::int32_t evictable_blocks = 0;  ///< of those, as good as free
+  std::int64_t preemptions = 0;       ///< since the engine exists
+};
+
+struct EngineParts;
 
 /// Runs a model for several requests at once. Not thread-safe: one owner calls it.
 class Engine {
@@ -51,31 +65,35 @@ class Engine {
   /// Takes a request; output comes from later steps. A request that can never run comes back from the next step with
   /// FinishReason::error and the reason as text.
   RequestId submit(Request request);
+  /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ids that have finished are ignored.
   void cancel(RequestId id);
+  /// Whether `step` has something to compute or to deliver.
   [[nodiscard]] bool has_work() const;
 
   /// One step for every sequence that has work. Never throws for a bad request.
   std::vector<StepOutput> step();
 
-  /// Removes and returns the statistics of a finished request.
+  /// Removes and returns the statistics of a finished request. Those of the last 1,024 are kept.
   RequestStats take_stats(RequestId id);
+  [[nodiscard]] EngineStatus status() const;
 
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();
   [[nodiscard]] KvCache& cache();
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
-  [[nodiscard]] std::int32_t context_length() const;
+  [[nodiscard]] std::int32_t context_length() const;  ///< positions one sequence may hold; never more than the cache
   [[nodiscard]] const GgufFile& file() const;
   [[nodiscard]] int threads() const;
 
  private:
-  friend std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options);
+  friend std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& options);
   struct State;
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
 /// Opens the file, chooses kernels, prepares weights and cache. Throws Error, with the numbers when memory does not suffice.
+/// A file without a tokenizer loads too: then ids flow and texts are empty.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options = {});
 
 }  // namespace rocmforge

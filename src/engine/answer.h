@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/sampler.h"
+#include "engine/stop_strings.h"
+#include "schedule/scheduler.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+/// What the engine keeps for one request besides its Sequence: how its tokens are drawn and become text, and when.
+class Answer {
+ public:
+  Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
+
+  /// Draws the next token; -1 when every token is forbidden.
+  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history);
+  /// Text that `token` completes: whole characters, nothing that may be the start of a stop string.
+  std::string add(std::int32_t token);
+  /// Text that was held back, at the end of the answer.
+  std::string finish();
+
+  [[nodiscard]] bool stopped() const { return stop_.stopped(); }
+  [[nodiscard]] double prompt_seconds() const;
+  [[nodiscard]] double decode_seconds() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Sampler sampler_;
+  std::optional<StreamDecoder> decoder_;
+  StopStrings stop_;
+  Clock::time_point submitted_;
+  std::optional<Clock::time_point> first_token_;
+  Clock::time_point last_token_;
+};
+
+}  // namespace rocmforge

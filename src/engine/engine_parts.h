@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "engine/engine.h"
+#include "kv/kv_cache.h"
+#include "models/model.h"
+#include "ops/kernel_registry.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// What an engine is put together from; each part may use those above it.
+struct EngineParts {
+  std::unique_ptr<const GgufFile> file;  ///< null for a model that comes from no file
+  std::unique_ptr<const KernelRegistry> registry;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<KvCache> cache;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
+};
+
+/// `options` gives the limits; what concerns files and threads has been dealt with in the parts.
+std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& options);
+
+}  // namespace rocmforge

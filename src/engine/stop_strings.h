@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocmforge {
+
+/// Watches a stream of text for the strings that end it. Text that may be the start of one is held back; where the stream
+/// was cut into pieces makes no difference. Linear in the text (Knuth, Morris, Pratt 1977).
+class StopStrings {
+ public:
+  /// None of them may be empty.
+  explicit StopStrings(const std::vector<std::string>& stops);
+
+  /// The text that can be shown now. After a stop string has been seen that is all there will ever be: the string itself and
+  /// what follows are dropped.
+  std::string add(std::string_view text);
+  /// What was held back, when the stream has ended otherwise.
+  std::string finish();
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
+ private:
+  struct Stop {
+    std::string text;
+    std::vector<std::size_t> borders;  ///< [i]: length of the longest proper start of text[0, i] that is also its end
+    std::size_t matched = 0;           ///< bytes of `text` that the stream ends with
+  };
+
+  /// The number of bytes matched once `byte` follows.
+  static std::size_t advance(const Stop& stop, std::size_t matched, char byte);
+
+  std::vector<Stop> stops_;
+  std::string held_;
+  bool stopped_ = false;
+};
+
+}  // namespace rocmforge
