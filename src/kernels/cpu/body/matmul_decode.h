@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/body/matmul_simd.h"
+#include "kernels/cpu/matmul_layout.h"
+
+/// From a packed block (matmul_layout.h) to codes and scales in registers. One-row and many-row products both read weights
+/// through here, which is what makes their results the same bits.
+namespace rocmforge::ROCMFORGE_ISA {
+namespace {
+
+constexpr std::uint8_t iq4_table_plus_128[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+constexpr std::uint8_t e2m1_table_plus_16[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+
+/// Codes of this format need all 8 bits.
+constexpr bool is_wide(const PackedFormat& format) { return format.offset_shift == 7; }
+/// Codes leave decode_codes() as signed bytes, their offset of 128 taken off.
+constexpr bool is_signed(const PackedFormat& format) { return is_wide(format) && !wide_codes_unsigned; }
+constexpr bool has_half_scales(const PackedFormat& format) {
+  return format.scales == ScaleForm::signed_bytes || format.scales == ScaleForm::nibbles;
+}
+constexpr bool has_addends(const PackedFormat& format) { return format.offset_shift < 0; }
+
+/// The vectors of codes of one block: the vector i holds the columns 4 * i to 4 * i + 3 of 16 rows.
+struct BlockCodes {
+  Bytes v[8];
+};
+
+/// value = scale * (code - offset) + addend; the second entries are for the columns from 16 where halves differ.
+struct BlockScales {
+  Floats scale[2];
+  Floats addend[2];
+};
+
+struct PanelHead {
+  Floats d;
+  Floats minus_dmin;
+};
+
+template <PackedFormat format>
+inline PanelHead decode_head(const std::uint8_t* panel) {
+  PanelHead head{};
+  if constexpr (packed::head_bytes(format) > 0) {
+    head.d = load_halves(panel);
+  }
+  if constexpr (packed::head_bytes(format) > 32) {
+    head.minus_dmin = negate(load_halves(panel + 32));
+  }
+  return head;
+}
+
+template <PackedFormat format>
+inline BlockScales decode_scales(const PanelHead& head, const std::uint8_t* panel, int block) {
+  const std::uint8_t* at = panel + packed::head_bytes(format) + block * packed::scale_bytes(format);
+  BlockScales result{};
+  if constexpr (format.scales == ScaleForm::half) {
+    result.scale[0] = load_halves(at);
+  } else if constexpr (format.scales == ScaleForm::half_and_addend) {
+    result.scale[0] = load_halves(at);
+    result.addend[0] = load_halves(at + 32);
+  } else if constexpr (format.scales == ScaleForm::byte_and_minimum) {
+    result.scale[0] = multiply(head.d, load_unsigned_bytes(at));
+    result.addend[0] = multiply(head.minus_dmin, load_unsigned_bytes(at + 16));
+  } else if constexpr (format.scales == ScaleForm::signed_byte) {
+    result.scale[0] = multiply(head.d, load_signed_bytes(at));
+  } else if constexpr (format.scales == ScaleForm::signed_bytes) {
+    result.scale[0] = multiply(head.d, load_signed_bytes(at));
+    result.scale[1] = multiply(head.d, load_signed_bytes(at + 16));
+  } else if constexpr (format.scales == ScaleForm::nibbles) {
+    result.scale[0] = multiply(head.d, load_nibbles<0>(at));
+    result.scale[1] = multiply(head.d, load_nibbles<0>(at + 16));
+    result.addend[0] = multiply(head.minus_dmin, load_nibbles<4>(at));
+    result.addend[1] = multiply(head.minus_dmin, load_nibbles<4>(at + 16));
+  } else {
+    static_assert(format.scales == ScaleForm::exponent);
+    result.scale[0] = load_exponents(at);
+  }
+  return result;
+}
+
+template <PackedFormat format, int i>
+inline Bytes decode_vector(const Bytes (&low)[8], const Bytes (&high)[2]) {
+  constexpr int bits = format.low_bits;
+  Bytes codes = low[i % bits];
+  if constexpr (bits < 8) {
+    codes = extract<i / bits * bits, (1 << bits) - 1>(codes);
+  }
+  if constexpr (format.high_bits > 0) {
+    constexpr int high_bits = format.high_bits;
+    codes = insert<i / high_bits * high_bits, bits, ((1 << high_bits) - 1) << bits>(codes, high[i % high_bits]);
+  }
+  if constexpr (format.codes == CodeForm::iq4_table) {
+    codes = look_up(iq4_table_plus_128, codes);
+  } else if constexpr (format.codes == CodeForm::e2m1_table) {
+    codes = look_up(e2m1_table_plus_16, codes);
+  }
+  if constexpr (is_signed(format)) {
+    codes = flip_top_bits(codes);
+  }
+  return codes;
+}
+
+template <PackedFormat format>
+inline BlockCodes decode_codes(const std::uint8_t* block) {
+  Bytes low[8];
+  Bytes high[2];
+  for (int v = 0; v < format.low_bits; ++v) {
+    low[v] = load_bytes(block + 64 * v);
+  }
+  for (int v = 0; v < format.high_bits; ++v) {
+    high[v] = load_bytes(block + packed::low_bytes(format) + 64 * v);
+  }
+  return {{decode_vector<format, 0>(low, high), decode_vector<format, 1>(low, high), decode_vector<format, 2>(low, high),
+           decode_vector<format, 3>(low, high), decode_vector<format, 4>(low, high), decode_vector<format, 5>(low, high),
+           decode_vector<format, 6>(low, high), decode_vector<format, 7>(low, high)}};
+}
+
+}  // namespace
+}  // namespace rocmforge::ROCMFORGE_ISA

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/body/matmul_simd.h"
+#include "kernels/cpu/matmul_body.h"
+
+/// Products of F32, F16 and BF16 rows, read as the file stores them, with f32 activations. A sum has 16 lanes: lane l adds
+/// the columns l, l + 16, ... in rising order, and the lanes are added at the end in one fixed tree.
+namespace rocmforge::ROCMFORGE_ISA {
+namespace {
+
+constexpr int lanes = 16;
+
+template <DType type>
+inline Floats load_weights(const std::uint8_t* from) {
+  if constexpr (type == DType::f32) {
+    return load_floats(from);
+  } else if constexpr (type == DType::f16) {
+    return load_halves(from);
+  } else {
+    return load_bfloats(from);
+  }
+}
+
+/// The last `count` columns of a row, zeros after them.
+template <DType type>
+inline Floats load_last_weights(const std::uint8_t* from, std::int64_t count) {
+  constexpr int bytes = type == DType::f32 ? 4 : 2;
+  std::uint8_t padded[lanes * bytes] = {};
+  std::memcpy(padded, from, static_cast<std::size_t>(count * bytes));
+  return load_weights<type>(padded);
+}
+
+inline Floats load_last_floats(const float* from, std::int64_t count) {
+  float padded[lanes] = {};
+  std::memcpy(padded, from, static_cast<std::size_t>(count) * sizeof(float));
+  return load_floats(padded);
+}
+
+template <DType type, int rows, int tokens>
+void multiply_plain_tile(const MatmulProduct& product, std::int64_t row, std::int64_t token) {
+  constexpr int bytes = type == DType::f32 ? 4 : 2;
+  const std::int64_t row_bytes_count = product.k * bytes;
+  const std::uint8_t* weights = product.weight + row * row_bytes_count;
+  const float* x = product.x + token * product.x_stride;
+  Floats sum[rows][tokens];
+  for (auto& of_row : sum) {
+    for (Floats& one : of_row) {
+      one = zero_floats();
+    }
+  }
+  const std::int64_t whole = product.k / lanes * lanes;
+  for (std::int64_t column = 0; column < whole; column += lanes) {
+    Floats w[rows];
+    for (int r = 0; r < rows; ++r) {
+      w[r] = load_weights<type>(weights + r * row_bytes_count + column * bytes);
+    }
+    for (int t = 0; t < tokens; ++t) {
+      const Floats value = load_floats(x + t * product.x_stride + column);
+      for (int r = 0; r < rows; ++r) {
+        sum[r][t] = multiply_add(w[r], value, sum[r][t]);
+      }
+    }
+  }
+  if (whole < product.k) {
+    const std::int64_t rest = product.k - whole;
+    for (int t = 0; t < tokens; ++t) {
+      const Floats value = load_last_floats(x + t * product.x_stride + whole, rest);
+      for (int r = 0; r < rows; ++r) {
+        const Floats w = load_last_weights<type>(weights + r * row_bytes_count + whole * bytes, rest);
+        sum[r][t] = multiply_add(w, value, sum[r][t]);
+      }
+    }
+  }
+  for (int t = 0; t < tokens; ++t) {
+    float* out = product.out + (token + t) * product.out_stride + row;
+    for (int r = 0; r < rows; ++r) {
+      const float total = sum_of(sum[r][t]);
+      const float y = product.bias == nullptr ? total : total + product.bias[row + r];
+      out[r] = product.accumulate ? out[r] + y : y;
+    }
+  }
+}
+
+template <DType type, int rows, int tokens = plain_tile_tokens>
+void multiply_plain_up_to(std::int64_t count, const MatmulProduct& product, std::int64_t row, std::int64_t token) {
+  if constexpr (tokens > 1) {
+    if (count < tokens) {
+      return multiply_plain_up_to<type, rows, tokens - 1>(count, product, row, token);
+    }
+  }
+  multiply_plain_tile<type, rows, tokens>(product, row, token);
+}
+
+/// Rows that stay in the second-level cache while all tokens pass.
+constexpr std::int64_t plain_block_rows = 32;
+
+template <DType type>
+void multiply_plain_type(const MatmulProduct& product, const MatmulPart& part) {
+  for (std::int64_t block = part.row_begin; block < part.row_end; block += plain_block_rows) {
+    const std::int64_t block_end = part.row_end - block < plain_block_rows ? part.row_end : block + plain_block_rows;
+    for (std::int64_t token = part.token_begin; token < part.token_end; token += plain_tile_tokens) {
+      const std::int64_t left = part.token_end - token;
+      const std::int64_t count = left < plain_tile_tokens ? left : plain_tile_tokens;
+      std::int64_t row = block;
+      for (; row + plain_tile_rows <= block_end; row += plain_tile_rows) {
+        multiply_plain_up_to<type, plain_tile_rows>(count, product, row, token);
+      }
+      for (; row < block_end; ++row) {
+        multiply_plain_up_to<type, 1>(count, product, row, token);
+      }
+    }
+  }
+}
+
+void multiply_plain(const MatmulProduct& product, const MatmulPart& part) {
+  switch (product.dtype) {
+    case DType::f32:
+      return multiply_plain_type<DType::f32>(product, part);
+    case DType::f16:
+      return multiply_plain_type<DType::f16>(product, part);
+    default:
+      return multiply_plain_type<DType::bf16>(product, part);
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge::ROCMFORGE_ISA

@@ -1,0 +1,13 @@
+#pragma once
+
+/// The vocabulary of the matrix products: Bytes (64), Ints and Floats (16 lanes each), the same on every instruction set.
+/// Only these headers hold intrinsics. Everything lives in the namespace of the instruction set.
+#if defined(ROCMFORGE_ISA_avx512)
+#include "kernels/cpu/body/matmul_simd_avx512.h"
+#elif defined(ROCMFORGE_ISA_avx2)
+#include "kernels/cpu/body/matmul_simd_avx2.h"
+#elif defined(ROCMFORGE_ISA_neon)
+#include "kernels/cpu/body/matmul_simd_neon.h"
+#else
+#include "kernels/cpu/body/matmul_simd_generic.h"
+#endif

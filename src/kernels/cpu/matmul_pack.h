@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/matmul_layout.h"
+
+namespace rocmforge {
+
+/// The packed layout of a format, or null when the type is not one of packed::formats.
+const PackedFormat* find_packed_format(DType type);
+
+/// Packs the group of 16 rows that starts at row `16 * group` of `rows` [n, k] (as the file stores them) to `destination`,
+/// group_bytes long.
+void pack_matmul_group(const PackedFormat& format, const std::uint8_t* rows, std::int64_t n, std::int64_t k,
+                       std::int64_t group, std::uint8_t* destination);
+
+}  // namespace rocmforge
