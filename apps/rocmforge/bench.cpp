@@ -1,0 +1,246 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "bench_report.h"
+#include "command.h"
+#include "flags.h"
+#include "measure.h"
+#include "model_path.h"
+#include "model_summary.h"
+#include "progress.h"
+#include "step_runner.h"
+#include "text.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::int64_t most_tokens = 1 << 20;
+
+struct BenchFlags {
+  std::string model;
+  std::string prompts = "512";
+  std::string generations = "128";
+  std::vector<std::string> pairs;
+  std::string depths = "0";
+  std::string batch_sizes = "1";
+  std::string threads = "0";
+  std::int32_t repetitions = 5;
+  std::string format = "md";
+  EngineFlags engine;
+};
+
+/// Read `prompt` tokens, then generate `generated`, with `depth` tokens before both, in `sequences` sequences at once.
+struct BenchTest {
+  std::int32_t prompt = 0;
+  std::int32_t generated = 0;
+  std::int32_t depth = 0;
+  std::int32_t sequences = 1;
+
+  [[nodiscard]] std::int32_t length() const { return depth + prompt + generated; }
+  [[nodiscard]] std::string name() const {
+    std::string text = prompt > 0 ? fmt::format("pp{}", prompt) : "";
+    text += generated > 0 ? fmt::format("{}tg{}", text.empty() ? "" : "+", generated) : "";
+    text += sequences > 1 ? fmt::format(" x{}", sequences) : "";
+    return text + (depth > 0 ? fmt::format(" @ d{}", depth) : "");
+  }
+};
+
+std::vector<BenchTest> plan_tests(const BenchFlags& flags) {
+  const auto depths = parse_integers(flags.depths, "--depth", 0, most_tokens);
+  std::vector<BenchTest> tests;
+  for (const std::int32_t depth : depths) {
+    for (const std::int32_t prompt : parse_integers(flags.prompts, "--prompt", 0, most_tokens)) {
+      tests.push_back({.prompt = prompt, .depth = depth});
+    }
+    for (const std::int32_t sequences : parse_integers(flags.batch_sizes, "--batch-sizes", 1, 256)) {
+      for (const std::int32_t generated : parse_integers(flags.generations, "--generate", 0, most_tokens)) {
+        tests.push_back({.generated = generated, .depth = depth, .sequences = sequences});
+      }
+    }
+    for (const std::string& text : flags.pairs) {
+      const auto pair = parse_integers(text, "--pg", 1, most_tokens);
+      if (pair.size() != 2) {
+        throw UsageError(fmt::format("--pg: '{}' is not PP,TG, as in 512,128", text));
+      }
+      tests.push_back({.prompt = pair[0], .generated = pair[1], .depth = depth});
+    }
+  }
+  std::erase_if(tests, [](const BenchTest& test) { return test.prompt + test.generated == 0; });
+  if (tests.empty()) {
+    throw UsageError("there is nothing to measure: -p, -n and --pg are all 0");
+  }
+  return tests;
+}
+
+/// Elements of the weights that every token is multiplied with (the blocks), and those that only rows with logits are
+/// (the output layer).
+struct MultiplyCounts {
+  double per_token = 0.0;
+  double per_logit_row = 0.0;
+
+  explicit MultiplyCounts(const GgufFile& file) {
+    for (const GgufTensor& tensor : file.tensors()) {
+      if (tensor.name.starts_with("blk.") && tensor.tensor.shape.rank() == 2) {
+        per_token += static_cast<double>(tensor.tensor.shape.elems());
+      }
+    }
+    const GgufTensor* output = file.find_tensor("output.weight");
+    output = output != nullptr ? output : file.find_tensor("token_embd.weight");
+    per_logit_row = output != nullptr ? static_cast<double>(output->tensor.shape.elems()) : 0.0;
+  }
+};
+
+class Bench {
+ public:
+  Bench(Engine& engine, std::int32_t batch_tokens) : engine_(engine), batch_tokens_(batch_tokens), random_(1) {}
+
+  /// Seconds that the test takes; filling the cache to its depth is not counted.
+  double measure(const BenchTest& test) {
+    StepRunner runner(engine_, test.sequences, test.length(), batch_tokens_);
+    for (std::int32_t sequence = 0; sequence < test.sequences && test.depth > 0; ++sequence) {
+      runner.prefill(sequence, random_tokens(test.depth), 0);
+    }
+    const auto prompt = random_tokens(test.prompt);
+    const auto start = std::chrono::steady_clock::now();
+    runner.prefill(0, prompt, test.depth);
+    for (std::int32_t step = 0; step < test.generated; ++step) {
+      runner.decode(random_tokens(test.sequences), test.depth + test.prompt + step);
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  std::vector<std::int32_t> random_tokens(std::int32_t count) {
+    std::uniform_int_distribution<std::int32_t> any(0, engine_.model().config().vocab - 1);
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+    std::generate(tokens.begin(), tokens.end(), [&] { return any(random_); });
+    return tokens;
+  }
+
+  Engine& engine_;
+  std::int32_t batch_tokens_;
+  std::mt19937 random_;
+};
+
+BenchResult describe(const BenchTest& test, const Engine& engine, std::vector<double> seconds,
+                     double memory_bytes_per_second) {
+  const GgufFile& file = engine.file();
+  BenchResult result;
+  result.path = file.path().string();
+  result.model = printable(file.string("general.architecture", "?")) + " " + main_format(file);
+  result.model_bytes = file.file_bytes();
+  result.parameters = parameter_count(file);
+  result.backend = "CPU";
+  result.threads = engine.threads();
+  result.test = test.name();
+  result.prompt_tokens = test.prompt;
+  result.generated_tokens = test.generated;
+  result.depth = test.depth;
+  result.sequences = test.sequences;
+  const double mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+  result.seconds = std::move(seconds);
+  result.memory_gb_per_second = memory_bytes_per_second / 1e9;
+  if (test.prompt == 0) {
+    result.weight_gb_per_second = test.generated / mean * static_cast<double>(engine.model().bytes_per_token()) / 1e9;
+  }
+  if (test.prompt > 0 || test.sequences > 1) {
+    const MultiplyCounts counts(file);
+    const double tokens = static_cast<double>(test.prompt + test.generated) * test.sequences;
+    const double rows = (test.prompt > 0 ? 1.0 : 0.0) + static_cast<double>(test.generated) * test.sequences;
+    result.gmac_per_second = (tokens * counts.per_token + rows * counts.per_logit_row) / mean / 1e9;
+  }
+  return result;
+}
+
+int bench(const BenchFlags& flags) {
+  if (flags.repetitions < 1 || flags.repetitions > 1000) {
+    throw UsageError(fmt::format("--repetitions is {}, must be 1 to 1000", flags.repetitions));
+  }
+  const auto tests = plan_tests(flags);
+  const auto threads = parse_integers(flags.threads, "--threads", 0, 1024);
+  EngineOptions options = flags.engine.options();
+  const std::string path = find_model(flags.model);
+  options.prefix_cache = false;
+  for (const BenchTest& test : tests) {
+    options.context_length = std::max(options.context_length, test.length());
+    options.max_sequences = std::max(options.max_sequences, test.sequences);
+    options.kv_tokens = std::max(options.kv_tokens, StepRunner::cache_tokens(test.sequences, test.length()));
+  }
+  options.max_batch_tokens = std::max(options.max_batch_tokens, options.max_sequences);
+  options.model.max_batch_tokens = options.max_batch_tokens;
+  options.model.max_logit_rows = std::max(options.model.max_logit_rows, options.max_sequences);
+  std::vector<BenchResult> results;
+  for (const std::int32_t count : threads) {
+    options.threads = count;
+    const auto engine = load_engine(path, options);
+    Progress progress("measuring");
+    const double memory = read_bandwidth(engine->threads());
+    Bench bench(*engine, options.max_batch_tokens);
+    for (std::size_t i = 0; i < tests.size(); ++i) {
+      const double share = static_cast<double>(i) / static_cast<double>(tests.size());
+      progress.update(share, tests[i].name() + ", warm-up");
+      bench.measure(tests[i]);
+      std::vector<double> seconds;
+      for (std::int32_t repetition = 0; repetition < flags.repetitions; ++repetition) {
+        progress.update(share, fmt::format("{}, {} of {}", tests[i].name(), repetition + 1, flags.repetitions));
+        seconds.push_back(bench.measure(tests[i]));
+      }
+      results.push_back(describe(tests[i], *engine, std::move(seconds), memory));
+    }
+  }
+  print_report(results, flags.format);
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* command = program.add_subcommand("bench", "Measure speed beside what the memory allows");
+  command->footer(
+      "The tests of llama-bench: ppN reads a prompt of N tokens, tgN generates N, each after a warm-up; random tokens,\n"
+      "nothing sampled. GB/s counts the weights that generation reads, once a step, beside the reading speed of the\n"
+      "memory measured in the same run with the same threads. GMAC/s counts products with weights. With --batch-sizes B,\n"
+      "B sequences generate at once and t/s is of all of them.\n\nExamples:\n"
+      "  rocmforge bench\n"
+      "  rocmforge bench model.gguf -p 128,512 -n 64 -t 1,2,4 -r 3\n"
+      "  rocmforge bench model.gguf -p 0 -n 64 --batch-sizes 1,8 -d 0,1024\n"
+      "  rocmforge bench model.gguf -pg 512,128 -o json");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("-p,--prompt", flags->prompts, "Prompt lengths; 0: none")->type_name("LIST")->capture_default_str();
+  command->add_option("-n,--generate", flags->generations, "Tokens to generate; 0: none")
+      ->type_name("LIST")
+      ->capture_default_str();
+  command->add_option("--pg", flags->pairs, "Read PP tokens, then generate TG (may be repeated; also -pg)")
+      ->allow_extra_args(false)
+      ->type_name("PP,TG");
+  command->add_option("-d,--depth", flags->depths, "Tokens in the context before the test")
+      ->type_name("LIST")
+      ->capture_default_str();
+  command->add_option("--batch-sizes", flags->batch_sizes, "Sequences that generate at once")
+      ->type_name("LIST")
+      ->capture_default_str();
+  command->add_option("-r,--repetitions", flags->repetitions, "Times each test is measured")->capture_default_str();
+  command->add_option("-o,--output", flags->format, "Format")
+      ->check(CLI::IsMember({"md", "json", "csv"}))
+      ->capture_default_str();
+  flags->engine.add_to(*command);
+  // Here threads are a list, and the tests say how long the context is.
+  command->remove_option(command->get_option("--threads"));
+  command->remove_option(command->get_option("--context"));
+  command->add_option("-t,--threads", flags->threads, "Threads; 0: all processors")
+      ->type_name("LIST")
+      ->capture_default_str();
+  command->callback([flags, &action] { action = [flags] { return bench(*flags); }; });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,255 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "flags.h"
+#include "generate.h"
+#include "interrupt.h"
+#include "line_reader.h"
+#include "model_path.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr const char* help_text =
+    "/help          this list\n"
+    "/clear         forget the conversation (the system message stays)\n"
+    "/system TEXT   set the system message and begin anew\n"
+    "/retry         answer the last message once more\n"
+    "/stats         speed and memory of the last answer\n"
+    "/exit          leave (or Ctrl-D, or Ctrl-C twice)\n"
+    "Ctrl-C stops an answer. A line that ends with \\ goes on in the next; lines between \"\"\" and \"\"\" are one "
+    "message.\n";
+
+struct ChatFlags {
+  std::string model;
+  std::string chat_format;
+  GenerationFlags generation;
+  EngineFlags engine;
+};
+
+/// A conversation in the terminal. The whole of it goes to the engine each turn; its prefix cache knows what was computed.
+class Chat {
+ public:
+  Chat(Engine& engine, ChatFormat format, const ChatFlags& flags)
+      : engine_(engine),
+        format_(format),
+        batch_tokens_(flags.engine.options().max_batch_tokens),
+        context_shift_(flags.generation.context_shift()),
+        request_(flags.generation.request(engine.model().config().vocab)),
+        reader_(history_path()) {
+    if (reader_.interactive()) {  // in a pipe Ctrl-C means what it always means
+      interrupt_.emplace(InterruptScope::Second::also_flags);
+    }
+    set_system(flags.generation.system());
+  }
+
+  int loop();
+
+ private:
+  std::optional<std::string> read_message();
+  /// False when the program shall end.
+  bool obey(const std::string& line);
+  void set_system(const std::string& text);
+  void say(const std::string& text) {
+    messages_.push_back({"user", text});
+    answer();
+  }
+  void retry();
+  void answer();
+  std::vector<std::int32_t> fitting_prompt();
+
+  Engine& engine_;
+  ChatFormat format_;
+  std::int32_t batch_tokens_;
+  bool context_shift_;
+  Request request_;  ///< all but the prompt
+  LineReader reader_;
+  std::optional<InterruptScope> interrupt_;
+  std::vector<ChatMessage> messages_;
+  std::optional<Answer> last_;
+};
+
+void Chat::set_system(const std::string& text) {
+  messages_.clear();
+  if (!text.empty()) {
+    messages_.push_back({"system", text});
+  }
+}
+
+/// One message, of several lines if the person says so. Empty at the end of input.
+std::optional<std::string> Chat::read_message() {
+  std::string text;
+  bool quoted = false;
+  bool leaving = false;
+  for (bool first = true;;) {
+    const LineReader::Result input = reader_.read(first ? "> " : "... ");
+    if (input.event == LineReader::Event::end) {
+      return text.empty() ? std::nullopt : std::optional(text);
+    }
+    if (input.event == LineReader::Event::interrupted) {
+      fmt::print("\n");
+      const bool empty = first && !input.had_text;
+      if (empty && leaving) {
+        return std::nullopt;
+      }
+      if (empty) {
+        fmt::print("(Ctrl-C once more, Ctrl-D or /exit leaves)\n");
+      }
+      leaving = empty;
+      text.clear();
+      quoted = false;
+      first = true;
+      continue;
+    }
+    reader_.remember(input.line);
+    leaving = false;
+    std::string line = input.line;
+    constexpr std::string_view fence = "\"\"\"";
+    const bool opens = first && line.starts_with(fence);
+    if (opens) {
+      line.erase(0, fence.size());
+      quoted = true;
+    }
+    const bool closes = quoted && line.ends_with(fence);
+    if (closes) {
+      line.erase(line.size() - fence.size());
+    }
+    const bool goes_on = quoted ? !closes : line.ends_with('\\');
+    if (goes_on && !quoted) {
+      line.pop_back();
+    }
+    text += line;
+    if (!goes_on) {
+      return text;
+    }
+    text += opens && line.empty() ? "" : "\n";
+    first = false;
+  }
+}
+
+/// The conversation as ids. With --context-shift the oldest turns leave until it fits.
+std::vector<std::int32_t> Chat::fitting_prompt() {
+  auto prompt = encode_chat(engine_, format_, messages_);
+  const std::size_t start = messages_.front().role == "system" ? 1 : 0;
+  bool dropped = false;
+  while (context_shift_ && prompt.size() >= static_cast<std::size_t>(engine_.context_length()) &&
+         messages_.size() > start + 2) {
+    const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(start);
+    messages_.erase(oldest, oldest + 2);
+    dropped = true;
+    prompt = encode_chat(engine_, format_, messages_);
+  }
+  if (dropped) {
+    fmt::print(stderr, "(the context of {} tokens is full: the oldest turns were dropped)\n", engine_.context_length());
+  }
+  return prompt;
+}
+
+/// Answers the last message, which is the user's; takes it back when it can't be answered.
+void Chat::answer() {
+  Request request = request_;
+  request.prompt = fitting_prompt();
+  last_ = generate(engine_, std::move(request), batch_tokens_, [](std::string_view piece) {
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+  });
+  if (last_->finish == FinishReason::error) {
+    fmt::print(stderr, "({}; /clear begins anew)\n", last_->error);
+    messages_.pop_back();
+    return;
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+  if (last_->finish == FinishReason::cancelled) {
+    fmt::print("(stopped)\n");
+  } else if (last_->finish == FinishReason::context) {
+    fmt::print(stderr, "(the context of {} tokens is full; /clear begins anew)\n", engine_.context_length());
+  } else if (last_->shifted) {
+    fmt::print(stderr, "(the context of {} tokens was full: older tokens were dropped)\n", engine_.context_length());
+  }
+  messages_.push_back({"assistant", last_->text});
+}
+
+void Chat::retry() {
+  if (messages_.empty() || messages_.back().role != "assistant") {
+    fmt::print(stderr, "(there is nothing to answer once more)\n");
+    return;
+  }
+  messages_.pop_back();
+  answer();
+}
+
+bool Chat::obey(const std::string& line) {
+  const std::string command = line.substr(0, line.find(' '));
+  const std::string rest = line.size() > command.size() ? line.substr(command.size() + 1) : "";
+  if (command == "/exit") {
+    return false;
+  }
+  if (command == "/help") {
+    fmt::print("{}", help_text);
+  } else if (command == "/clear") {
+    set_system(!messages_.empty() && messages_.front().role == "system" ? messages_.front().content : "");
+  } else if (command == "/system") {
+    set_system(rest);
+  } else if (command == "/retry") {
+    retry();
+  } else if (command == "/stats") {
+    fmt::print("{}\n", last_.has_value() ? describe(*last_, engine_) : "no answer yet");
+  } else {
+    fmt::print(stderr, "(there is no command {}; /help lists them)\n", command);
+  }
+  return true;
+}
+
+int Chat::loop() {
+  if (reader_.interactive()) {
+    fmt::print("{}: /help lists the commands, /exit leaves\n", engine_.file().path().filename().string());
+  }
+  while (const auto message = read_message()) {
+    if (message->starts_with('/')) {
+      if (!obey(*message)) {
+        break;
+      }
+    } else if (message->find_first_not_of(" \t\n") != std::string::npos) {
+      say(*message);
+    }
+  }
+  return 0;
+}
+
+int chat(const ChatFlags& flags) {
+  flags.generation.validate();
+  const std::string path = find_model(flags.model);
+  const auto engine = load_engine(path, flags.engine.options());
+  const auto format = choose_format(*engine, flags.chat_format);
+  if (!format.has_value()) {
+    throw UsageError(
+        fmt::format("{}: the model's chat template is none of {}; --chat-format names one", path, chat_format_names()));
+  }
+  return Chat(*engine, *format, flags).loop();
+}
+
+}  // namespace
+
+void add_chat(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<ChatFlags>();
+  CLI::App* command = program.add_subcommand("chat", "Chat in the terminal");
+  command->footer(std::string("Inside the chat:\n") + help_text +
+                  "\nExamples:\n"
+                  "  rocmforge chat\n"
+                  "  rocmforge chat model.gguf --system \"Answer briefly.\" --temp 0.7\n"
+                  "  printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("--chat-format", flags->chat_format, chat_format_names())->type_name("NAME");
+  flags->generation.add_to(*command);
+  flags->engine.add_to(*command);
+  command->callback([flags, &action] { action = [flags] { return chat(*flags); }; });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,144 @@
+#include "generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "command.h"
+#include "interrupt.h"
+#include "measure.h"
+#include "progress.h"
+#include "text.h"
+
+namespace rocmforge {
+
+Answer generate(Engine& engine, Request request, std::int32_t batch_tokens,
+                const std::function<void(std::string_view)>& show) {
+  const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
+  const RequestId id = engine.submit(std::move(request));
+  auto progress = std::make_unique<Progress>(fmt::format("reading a prompt of {} tokens", prompt_tokens));
+  Answer answer;
+  std::int64_t done = 0;
+  while (answer.finish == FinishReason::none && engine.has_work()) {
+    if (InterruptScope::take()) {
+      engine.cancel(id);
+      answer.finish = FinishReason::cancelled;
+      break;
+    }
+    for (const StepOutput& output : engine.step()) {
+      if (output.id != id) {
+        continue;
+      }
+      progress.reset();
+      answer.finish = output.finish;
+      answer.shifted = answer.shifted || output.shifted;
+      if (output.finish == FinishReason::error) {
+        answer.error = output.text;
+      } else if (!output.text.empty()) {
+        answer.text += output.text;
+        show(output.text);
+      }
+    }
+    if (progress != nullptr) {
+      done = std::min(done + batch_tokens, prompt_tokens);
+      progress->update(static_cast<double>(done) / static_cast<double>(prompt_tokens));
+    }
+  }
+  answer.stats = engine.take_stats(id);
+  return answer;
+}
+
+const Tokenizer& require_tokenizer(const Engine& engine) {
+  const auto tokenizer = engine.tokenizer();
+  if (tokenizer == nullptr) {
+    throw Error(engine.file().path().string() + ": the file has no tokenizer, so it can't read or write text");
+  }
+  return *tokenizer;
+}
+
+std::string chat_format_names() {
+  std::string names;
+  for (const ChatFormat format : {ChatFormat::chatml, ChatFormat::llama2, ChatFormat::llama3, ChatFormat::mistral,
+                                  ChatFormat::phi3, ChatFormat::gemma, ChatFormat::zephyr}) {
+    names += (names.empty() ? "" : ", ") + std::string(name(format));
+  }
+  return names;
+}
+
+std::optional<ChatFormat> choose_format(const Engine& engine, const std::string& forced) {
+  if (forced.empty()) {
+    return detect_chat_format(require_tokenizer(engine).vocabulary().chat_template);
+  }
+  if (const auto format = chat_format_from_name(forced)) {
+    return format;
+  }
+  throw UsageError(fmt::format("--chat-format: '{}' is not one of {}", forced, chat_format_names()));
+}
+
+std::vector<std::int32_t> encode_chat(const Engine& engine, ChatFormat format, std::span<const ChatMessage> messages) {
+  return encode_pieces(require_tokenizer(engine), render_chat(format, messages, true));
+}
+
+namespace {
+
+double per_second(std::int32_t count, double seconds) { return count > 0 && seconds > 0.0 ? count / seconds : 0.0; }
+
+/// The first generated token belongs to the prompt's time.
+double decode_speed(const RequestStats& stats) { return per_second(stats.generated_tokens - 1, stats.decode_seconds); }
+
+double prompt_speed(const RequestStats& stats) {
+  return per_second(stats.prompt_tokens - stats.cached_tokens, stats.prompt_seconds);
+}
+
+double weight_rate(const RequestStats& stats, const Engine& engine) {
+  return decode_speed(stats) * static_cast<double>(engine.model().bytes_per_token()) / 1e9;
+}
+
+}  // namespace
+
+std::string describe(const Answer& answer, Engine& engine) {
+  const RequestStats& stats = answer.stats;
+  std::string line = fmt::format("{} prompt tokens", stats.prompt_tokens);
+  if (stats.cached_tokens > 0) {
+    line += fmt::format(" ({} from the cache)", stats.cached_tokens);
+  }
+  if (prompt_speed(stats) > 0.0) {
+    line += fmt::format(", {:.1f} tok/s", prompt_speed(stats));
+  }
+  line += fmt::format("; {} generated", stats.generated_tokens);
+  if (decode_speed(stats) > 0.0) {
+    line += fmt::format(", {:.1f} tok/s, {:.2f} GB/s of weights", decode_speed(stats), weight_rate(stats, engine));
+  }
+  return line + fmt::format("; {}; peak memory {} (file {}, KV cache {}, repacked {}, workspace {})", name(answer.finish),
+                            human_bytes(peak_memory_bytes()), human_bytes(engine.file().file_bytes()),
+                            human_bytes(engine.cache().bytes()), human_bytes(engine.model().packed_bytes()),
+                            human_bytes(engine.model().workspace_bytes()));
+}
+
+nlohmann::ordered_json to_json(const Answer& answer, Engine& engine) {
+  const RequestStats& stats = answer.stats;
+  nlohmann::ordered_json out;
+  out["text"] = answer.text;
+  out["finish_reason"] = name(answer.finish);
+  if (!answer.error.empty()) {
+    out["error"] = answer.error;
+  }
+  out["shifted"] = answer.shifted;
+  out["prompt_tokens"] = stats.prompt_tokens;
+  out["cached_tokens"] = stats.cached_tokens;
+  out["generated_tokens"] = stats.generated_tokens;
+  out["prompt_seconds"] = stats.prompt_seconds;
+  out["decode_seconds"] = stats.decode_seconds;
+  out["prompt_tokens_per_second"] = prompt_speed(stats);
+  out["generated_tokens_per_second"] = decode_speed(stats);
+  out["weights_gb_per_second"] = weight_rate(stats, engine);
+  out["memory"] = {{"peak_bytes", peak_memory_bytes()},
+                   {"file_bytes", engine.file().file_bytes()},
+                   {"kv_cache_bytes", engine.cache().bytes()},
+                   {"repacked_bytes", engine.model().packed_bytes()},
+                   {"workspace_bytes", engine.model().workspace_bytes()}};
+  return out;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tokenizer/chat_format.h"
+
+namespace rocmforge {
+
+/// The outcome of one request.
+struct Answer {
+  std::string text;
+  FinishReason finish = FinishReason::none;
+  std::string error;     ///< why, when finish is FinishReason::error
+  bool shifted = false;  ///< older tokens were dropped on the way
+  RequestStats stats;
+};
+
+/// Runs one request to its end, or until InterruptScope reports Ctrl-C (FinishReason::cancelled); `show` gets the text as
+/// it comes. Long prompts show progress, `batch_tokens` a step.
+Answer generate(Engine& engine, Request request, std::int32_t batch_tokens,
+                const std::function<void(std::string_view)>& show);
+
+/// The engine's tokenizer. Throws Error for a file without one.
+const Tokenizer& require_tokenizer(const Engine& engine);
+
+/// The format called `forced`, or without one the format of the model's own template; empty when that is none we know.
+/// Throws UsageError for an unknown name.
+std::optional<ChatFormat> choose_format(const Engine& engine, const std::string& forced);
+/// "chatml, llama2, ..."
+std::string chat_format_names();
+
+std::vector<std::int32_t> encode_chat(const Engine& engine, ChatFormat format, std::span<const ChatMessage> messages);
+
+/// "19 prompt tokens, 311 tok/s; 4 generated, 82 tok/s ..." with the peak of the memory and what it is made of.
+std::string describe(const Answer& answer, Engine& engine);
+nlohmann::ordered_json to_json(const Answer& answer, Engine& engine);
+
+}  // namespace rocmforge

@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "command.h"
+#include "flags.h"
+#include "model_path.h"
+#include "model_summary.h"
+#include "models/model_config.h"
+#include "plan_table.h"
+#include "text.h"
+
+namespace rocmforge {
+namespace {
+
+struct InspectFlags {
+  std::string model;
+  bool tensors = false;
+  bool plan = false;
+  bool json = false;
+  EngineFlags engine;
+};
+
+constexpr std::size_t shown_elements = 6;
+constexpr std::size_t shown_characters = 100;
+
+std::string show(const GgufValue& value);
+
+std::string show_array(const GgufArray& array) {
+  std::string text = fmt::format("[{}; {}] ", name(array.element_type), array.size());
+  std::visit(
+      [&](const auto& elements) {
+        for (std::size_t i = 0; i < std::min(elements.size(), shown_elements); ++i) {
+          using Element = typename std::decay_t<decltype(elements)>::value_type;
+          text += (i == 0 ? "" : ", ") + show(GgufValue(static_cast<Element>(elements[i])));
+        }
+        text += elements.size() > shown_elements ? ", ..." : "";
+      },
+      array.elements);
+  return text;
+}
+
+std::string show(const GgufValue& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, GgufArray>) {
+          return show_array(held);
+        } else if constexpr (std::is_same_v<Held, std::string>) {
+          return held.size() <= shown_characters ? in_quotes(held) : in_quotes(held.substr(0, shown_characters)) + "...";
+        } else if constexpr (std::is_same_v<Held, double>) {
+          return fmt::format("{:g}", held);
+        } else {
+          return fmt::format("{}", held);
+        }
+      },
+      value);
+}
+
+/// Long arrays come as their type, length and first elements.
+nlohmann::ordered_json to_json(const GgufValue& value) {
+  return std::visit(
+      [](const auto& held) -> nlohmann::ordered_json {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, GgufArray>) {
+          nlohmann::ordered_json out = {{"type", name(held.element_type)}, {"length", held.size()}};
+          auto& first = out["first"] = nlohmann::ordered_json::array();
+          std::visit(
+              [&](const auto& elements) {
+                for (std::size_t i = 0; i < std::min(elements.size(), shown_elements); ++i) {
+                  using Element = typename std::decay_t<decltype(elements)>::value_type;
+                  first.push_back(to_json(GgufValue(static_cast<Element>(elements[i]))));
+                }
+              },
+              held.elements);
+          return out;
+        } else {
+          return held;
+        }
+      },
+      value);
+}
+
+nlohmann::ordered_json tensors_json(const GgufFile& file) {
+  auto out = nlohmann::ordered_json::array();
+  for (const GgufTensor& tensor : file.tensors()) {
+    std::vector<std::int64_t> shape;
+    for (int i = 0; i < tensor.tensor.shape.rank(); ++i) {
+      shape.push_back(tensor.tensor.shape[i]);
+    }
+    out.push_back({{"name", tensor.name},
+                   {"format", name(tensor.tensor.dtype)},
+                   {"shape", shape},
+                   {"bytes", tensor.tensor.bytes()},
+                   {"file_offset", tensor.file_offset},
+                   {"shard", tensor.shard}});
+  }
+  return out;
+}
+
+/// What running it takes; "refused" in place of the numbers when this build can't run it.
+nlohmann::ordered_json memory_json(const GgufFile& file, const EngineOptions& options) {
+  nlohmann::ordered_json out = {{"weights_bytes", file.file_bytes()}};
+  try {
+    const std::uint64_t per_token = kv_bytes_per_token(file, options.model.kv_dtype);
+    const std::int32_t context =
+        options.context_length > 0 ? options.context_length : ModelConfig::from_gguf(file).context_length;
+    out["kv_bytes_per_token"] = per_token;
+    out["context"] = context;
+    out["kv_bytes"] = per_token * static_cast<std::uint64_t>(context);
+    out["total_bytes"] = file.file_bytes() + per_token * static_cast<std::uint64_t>(context);
+  } catch (const Error& error) {
+    out["refused"] = error.what();
+  }
+  return out;
+}
+
+void print_memory(const nlohmann::ordered_json& memory) {
+  fmt::print("\nmemory\n  weights        {}\n", human_bytes(memory["weights_bytes"]));
+  if (memory.contains("refused")) {
+    fmt::print("  this build can't run the model: {}\n", memory["refused"].get<std::string>());
+    return;
+  }
+  const std::uint64_t per_token = memory["kv_bytes_per_token"];
+  fmt::print("  KV cache       {} per 1000 tokens\n", human_bytes(per_token * 1000));
+  fmt::print("  in all         {} with a context of {}, repacked copies and workspace not counted (--plan shows them)\n",
+             human_bytes(memory["total_bytes"]), memory["context"].get<std::int64_t>());
+}
+
+void print_tensors(const GgufFile& file) {
+  Table table({"tensor", "format", "shape", ">bytes", ">offset"});
+  for (const GgufTensor& tensor : file.tensors()) {
+    table.add({printable(tensor.name), std::string(name(tensor.tensor.dtype)), tensor.tensor.shape.to_string(),
+               fmt::format("{}", tensor.tensor.bytes()), fmt::format("{}", tensor.file_offset)});
+  }
+  fmt::print("\ntensors\n");
+  table.print(stdout);
+}
+
+int inspect(const InspectFlags& flags) {
+  const EngineOptions options = flags.engine.options();
+  const std::string path = find_model(flags.model);
+  const GgufFile file(path);
+  const auto memory = memory_json(file, options);
+  const auto engine = flags.plan ? load_engine(path, options) : nullptr;
+  if (flags.json) {
+    nlohmann::ordered_json metadata;
+    for (const auto& [key, value] : file.metadata()) {
+      metadata[key] = to_json(value);
+    }
+    nlohmann::ordered_json out = {{"path", path},
+                                  {"version", file.version()},
+                                  {"shards", file.num_shards()},
+                                  {"parameters", parameter_count(file)},
+                                  {"formats", format_mix(file)},
+                                  {"metadata", metadata},
+                                  {"memory", memory}};
+    if (flags.tensors) {
+      out["tensors"] = tensors_json(file);
+    }
+    if (engine != nullptr) {
+      out["plan"] = plan_json(engine->model());
+    }
+    print_json(out);
+    return 0;
+  }
+  fmt::print("{}: GGUF {}, {} file(s), {}, {} tensors, {} parameters, {}\n\nmetadata\n", path, file.version(),
+             file.num_shards(), human_bytes(file.file_bytes()), file.tensors().size(), human_count(parameter_count(file)),
+             format_mix(file));
+  for (const auto& [key, value] : file.metadata()) {
+    fmt::print("  {} = {}\n", printable(key), show(value));
+  }
+  if (flags.tensors) {
+    print_tensors(file);
+  }
+  print_memory(memory);
+  if (engine != nullptr) {
+    print_plan(engine->model());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command = program.add_subcommand("inspect", "Show what a model file holds, needs, and which kernels run it");
+  command->footer(
+      "Examples:\n"
+      "  rocmforge inspect model.gguf\n"
+      "  rocmforge inspect model.gguf --tensors\n"
+      "  rocmforge inspect model.gguf --plan -c 4096 --kv-type f32\n"
+      "  rocmforge inspect model.gguf --json --tensors");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_flag("--tensors", flags->tensors, "List the tensors");
+  command->add_flag("--plan", flags->plan, "Load it and show each operation's kernel and why not the others");
+  command->add_flag("--json", flags->json, "JSON");
+  flags->engine.add_to(*command);
+  command->callback([flags, &action] { action = [flags] { return inspect(*flags); }; });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,59 @@
+#include "model_path.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "command.h"
+
+namespace rocmforge {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> models_folders() {
+  std::vector<fs::path> candidates;
+  if (const char* folder = std::getenv("ROCMFORGE_MODELS_DIR"); folder != nullptr && *folder != '\0') {
+    candidates.emplace_back(folder);
+  }
+  std::error_code ignored;
+  if (const fs::path program = fs::read_symlink("/proc/self/exe", ignored); !program.empty()) {
+    candidates.push_back(program.parent_path().parent_path() / "share" / "rocmforge");
+  }
+  candidates.emplace_back(ROCMFORGE_MODELS_DIR);
+  std::vector<fs::path> folders;
+  for (const fs::path& candidate : candidates) {
+    if (fs::is_directory(candidate, ignored)) {
+      folders.push_back(candidate);
+    }
+  }
+  return folders;
+}
+
+std::string find_model(const std::string& argument) {
+  const std::string name = argument.empty() ? "forge-demo" : argument;
+  std::error_code ignored;
+  if (!argument.empty() && fs::is_directory(argument, ignored)) {
+    throw UsageError(fmt::format("'{}' is a folder; rocmforge models '{}' lists its models", argument, argument));
+  }
+  if (!argument.empty() && fs::exists(argument, ignored)) {
+    return argument;
+  }
+  std::string looked;
+  if (name.find('/') == std::string::npos) {
+    for (const fs::path& folder : models_folders()) {
+      for (const char* ending : {"", ".gguf"}) {
+        if (const fs::path path = folder / (name + ending); fs::is_regular_file(path, ignored)) {
+          return path.string();
+        }
+      }
+      looked += (looked.empty() ? " in " : ", ") + folder.string();
+    }
+  }
+  if (argument.empty()) {
+    throw UsageError(fmt::format("no MODEL was given and there is no demo model forge-demo.gguf{}", looked));
+  }
+  throw UsageError(fmt::format("there is no model file '{}', here or{}; rocmforge models lists those there are", argument,
+                               looked.empty() ? " in a models folder" : looked));
+}
+
+}  // namespace rocmforge

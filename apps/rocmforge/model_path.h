@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rocmforge {
+
+/// Folders where models are looked for: $ROCMFORGE_MODELS_DIR, ../share/rocmforge beside the program, and the one the
+/// program was built with; those that exist.
+std::vector<std::filesystem::path> models_folders();
+
+/// The file that MODEL means: a path, or the name of a file (with or without .gguf) in one of the folders; "" is the demo
+/// model. Throws UsageError that says where it looked.
+std::string find_model(const std::string& argument);
+
+}  // namespace rocmforge

@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "flags.h"
+#include "generate.h"
+#include "model_path.h"
+#include "progress.h"
+#include "step_runner.h"
+#include "text.h"
+
+namespace rocmforge {
+namespace {
+
+struct PerplexityFlags {
+  std::string model;
+  std::string file;
+  std::int32_t context = 512;
+  std::int32_t chunks = -1;
+  bool json = false;
+  EngineFlags engine;
+};
+
+/// Negative log likelihood of tokens, summed in double.
+struct Likelihood {
+  double sum = 0.0;
+  double sum_of_squares = 0.0;
+  std::int64_t count = 0;
+
+  void add(double value) {
+    sum += value;
+    sum_of_squares += value * value;
+    ++count;
+  }
+  [[nodiscard]] double perplexity() const { return std::exp(sum / static_cast<double>(count)); }
+  /// The standard error of the mean, carried through the exponential.
+  [[nodiscard]] double error() const {
+    if (count < 2) {
+      return 0.0;
+    }
+    const double mean = sum / static_cast<double>(count);
+    const double variance = std::max(0.0, sum_of_squares / static_cast<double>(count) - mean * mean);
+    return perplexity() * std::sqrt(variance / static_cast<double>(count - 1));
+  }
+};
+
+/// -log softmax(logits)[token], the maximum taken out first.
+double surprise(std::span<const float> logits, std::int32_t token) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float logit : logits) {
+    sum += std::exp(logit - largest);
+  }
+  return std::log(sum) - static_cast<double>(logits[static_cast<std::size_t>(token)] - largest);
+}
+
+/// Scores the second half of a chunk: the logits at positions context/2 to context - 2 predict the token after them.
+void score_chunk(StepRunner& runner, std::span<const std::int32_t> chunk, std::int32_t batch, std::size_t vocab,
+                 Likelihood& likelihood) {
+  const auto context = static_cast<std::int32_t>(chunk.size());
+  const std::int32_t first = context / 2;
+  runner.prefill(0, chunk.first(static_cast<std::size_t>(first)), 0);
+  for (std::int32_t begin = first; begin < context - 1; begin += batch) {
+    const auto tokens =
+        chunk.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(std::min(batch, context - 1 - begin)));
+    const float* logits = runner.all_logits(0, tokens, begin);
+    for (std::size_t row = 0; row < tokens.size(); ++row) {
+      likelihood.add(surprise({logits + row * vocab, vocab}, chunk[static_cast<std::size_t>(begin) + row + 1]));
+    }
+  }
+}
+
+int perplexity(const PerplexityFlags& flags) {
+  if (flags.context < 4) {
+    throw UsageError(fmt::format("--context is {}, must be at least 4", flags.context));
+  }
+  if (flags.chunks == 0 || flags.chunks < -1) {
+    throw UsageError(fmt::format("--chunks is {}, must be at least 1, or -1 for all", flags.chunks));
+  }
+  EngineOptions options = flags.engine.options();
+  const std::string path = find_model(flags.model);
+  const std::string text = read_text(flags.file);
+  options.context_length = flags.context;
+  options.kv_tokens = StepRunner::cache_tokens(1, flags.context);
+  options.max_sequences = 1;
+  options.model.max_logit_rows = std::min(options.max_batch_tokens, flags.context - flags.context / 2);
+  const auto engine = load_engine(path, options);
+  const Tokenizer& tokenizer = require_tokenizer(*engine);
+  std::vector<std::int32_t> tokens = tokenizer.encode(text, {});
+  const auto context = static_cast<std::size_t>(flags.context);
+  std::size_t chunks = tokens.size() / context;
+  if (chunks == 0) {
+    throw UsageError(fmt::format("{}: the text has {} tokens, one chunk takes {}; -c sets the size of a chunk", flags.file,
+                                 tokens.size(), flags.context));
+  }
+  chunks = flags.chunks > 0 ? std::min(chunks, static_cast<std::size_t>(flags.chunks)) : chunks;
+  StepRunner runner(*engine, 1, flags.context, options.max_batch_tokens);
+  Likelihood likelihood;
+  std::vector<double> running;
+  {
+    Progress progress(fmt::format("perplexity of {} chunks", chunks));
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::span piece(tokens.data() + chunk * context, context);
+      if (tokenizer.adds_bos()) {
+        piece[0] = tokenizer.vocabulary().bos;
+      }
+      score_chunk(runner, piece, options.max_batch_tokens, static_cast<std::size_t>(engine->model().config().vocab),
+                  likelihood);
+      running.push_back(likelihood.perplexity());
+      progress.update(static_cast<double>(chunk + 1) / static_cast<double>(chunks),
+                      fmt::format("PPL {:.4f}", running.back()));
+      if (!flags.json) {
+        fmt::print("[{}]{:.4f},", chunk + 1, running.back());
+        std::fflush(stdout);
+      }
+    }
+  }
+  if (flags.json) {
+    print_json({{"model", path},
+                {"file", flags.file},
+                {"context", flags.context},
+                {"chunks", chunks},
+                {"scored_tokens", likelihood.count},
+                {"perplexity", likelihood.perplexity()},
+                {"error", likelihood.error()},
+                {"running", running}});
+  } else {
+    fmt::print("\nFinal estimate: PPL = {:.4f} +/- {:.4f}\n", likelihood.perplexity(), likelihood.error());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_perplexity(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  CLI::App* command = program.add_subcommand("perplexity", "How well a model predicts a text");
+  command->footer(
+      "The text is cut into chunks; each begins with BOS where the model adds one, and its second half is scored: the\n"
+      "protocol of llama.cpp, so that its numbers compare.\n\nExamples:\n"
+      "  rocmforge perplexity model.gguf -f held-out.txt\n"
+      "  rocmforge perplexity model.gguf -f held-out.txt -c 1024 --chunks 20 --json");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("-f,--file", flags->file, "Text to predict; -: standard input")->type_name("FILE")->required();
+  command->add_option("--chunks", flags->chunks, "Score only the first chunks; -1: all")->capture_default_str();
+  command->add_flag("--json", flags->json, "JSON");
+  flags->engine.add_to(*command);
+  // Here the context is the size of a chunk.
+  command->remove_option(command->get_option("--context"));
+  command->add_option("-c,--context", flags->context, "Tokens of a chunk")->capture_default_str();
+  command->callback([flags, &action] { action = [flags] { return perplexity(*flags); }; });
+}
+
+}  // namespace rocmforge

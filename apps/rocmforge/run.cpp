@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "flags.h"
+#include "generate.h"
+#include "interrupt.h"
+#include "model_path.h"
+#include "text.h"
+
+namespace rocmforge {
+namespace {
+
+struct RunFlags {
+  std::string model;
+  std::string prompt;
+  std::string file;
+  bool raw = false;
+  std::string chat_format;
+  bool json = false;
+  GenerationFlags generation;
+  EngineFlags engine;
+};
+
+/// The ids of the prompt: as a user's message when the model has a chat format, as plain text otherwise.
+std::vector<std::int32_t> encode_prompt(const RunFlags& flags, const Engine& engine, const std::string& text) {
+  const Tokenizer& tokenizer = require_tokenizer(engine);
+  const auto format = flags.raw ? std::nullopt : choose_format(engine, flags.chat_format);
+  if (!format.has_value()) {
+    if (!flags.generation.system().empty()) {
+      throw UsageError("--system needs a chat format, and this model's is none of " + chat_format_names() +
+                       "; --chat-format names one");
+    }
+    if (!flags.raw && !tokenizer.vocabulary().chat_template.empty()) {
+      fmt::print(stderr, "rocmforge: the model's chat template is none of {}: the prompt is continued as plain text\n",
+                 chat_format_names());
+    }
+    return tokenizer.encode(text, {});
+  }
+  std::vector<ChatMessage> messages;
+  if (!flags.generation.system().empty()) {
+    messages.push_back({"system", flags.generation.system()});
+  }
+  messages.push_back({"user", text});
+  return encode_chat(engine, *format, messages);
+}
+
+int run(const RunFlags& flags, bool has_prompt) {
+  if (!has_prompt && flags.file.empty()) {
+    throw UsageError("a prompt is missing: -p TEXT, -f FILE, or -f - for standard input");
+  }
+  if (flags.raw && !flags.generation.system().empty()) {
+    throw UsageError("--system has no meaning with --raw");
+  }
+  flags.generation.validate();
+  const std::string path = find_model(flags.model);
+  const EngineOptions options = flags.engine.options();
+  const std::string text = has_prompt && flags.prompt != "-" ? flags.prompt : read_text(has_prompt ? "-" : flags.file);
+  const auto engine = load_engine(path, options);
+  Request request = flags.generation.request(engine->model().config().vocab);
+  request.prompt = encode_prompt(flags, *engine, text);
+
+  const InterruptScope interrupt(InterruptScope::Second::ends);
+  const Answer answer = generate(*engine, std::move(request), options.max_batch_tokens, [&](std::string_view piece) {
+    if (!flags.json) {
+      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      std::fflush(stdout);
+    }
+  });
+  if (answer.finish == FinishReason::error) {
+    throw Error(answer.error);
+  }
+  if (flags.json) {
+    nlohmann::ordered_json out = {{"model", path}};
+    out.update(to_json(answer, *engine));
+    print_json(out);
+  } else {
+    fmt::print("\n");
+    std::fflush(stdout);
+    if (answer.finish == FinishReason::context) {
+      fmt::print(stderr, "rocmforge: the context of {} tokens is full (--context-shift would go on)\n",
+                 engine->context_length());
+    }
+    if (answer.shifted) {
+      fmt::print(stderr, "rocmforge: the context of {} tokens was full: older tokens were dropped\n",
+                 engine->context_length());
+    }
+    fmt::print(stderr, "{}\n", describe(answer, *engine));
+  }
+  constexpr int exit_interrupted = 130;
+  return answer.finish == FinishReason::cancelled ? exit_interrupted : 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = program.add_subcommand("run", "Answer a prompt");
+  command->footer(
+      "The prompt is a user's message where the model has a chat template, else text to continue.\n\nExamples:\n"
+      "  rocmforge run -p \"What is 127 + 458?\" --greedy\n"
+      "  rocmforge run model.gguf -f question.txt -n 200 --temp 0.7 --seed 1\n"
+      "  echo \"Once upon a time\" | rocmforge run model.gguf -f - --raw --stop \"The end\"\n"
+      "  rocmforge run -p \"Reverse the word stone.\" --greedy --json");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  auto* prompt = command->add_option("-p,--prompt", flags->prompt, "Prompt; -: standard input")->type_name("TEXT");
+  command->add_option("-f,--file", flags->file, "Read the prompt from a file; -: standard input")
+      ->type_name("FILE")
+      ->excludes(prompt);
+  auto* raw = command->add_flag("--raw", flags->raw, "Continue the text, no chat format");
+  command->add_option("--chat-format", flags->chat_format, chat_format_names())->type_name("NAME")->excludes(raw);
+  command->add_flag("--json", flags->json, "The answer and its statistics as JSON");
+  flags->generation.add_to(*command);
+  flags->engine.add_to(*command);
+  command->callback(
+      [flags, prompt, &action] { action = [flags, has_prompt = prompt->count() > 0] { return run(*flags, has_prompt); }; });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,68 @@
+#include "step_runner.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+StepRunner::StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens)
+    : engine_(engine), batch_tokens_(batch_tokens), block_tokens_(engine.cache().layout().block_tokens) {
+  const std::int32_t blocks_each = (max_tokens + block_tokens_ - 1) / block_tokens_;
+  check(sequences * blocks_each <= engine.cache().num_blocks(), "the cache holds all sequences");
+  for (std::int32_t sequence = 0; sequence < sequences; ++sequence) {
+    auto& blocks = blocks_.emplace_back();
+    for (std::int32_t block = 0; block < blocks_each; ++block) {
+      blocks.push_back(sequence * blocks_each + block);
+    }
+  }
+}
+
+std::int64_t StepRunner::cache_tokens(std::int32_t sequences, std::int32_t max_tokens) {
+  constexpr std::int64_t largest_block = 256;
+  return sequences * ((max_tokens + largest_block - 1) / largest_block * largest_block);
+}
+
+void StepRunner::add(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first, bool last, bool all) {
+  const auto& blocks = blocks_[static_cast<std::size_t>(sequence)];
+  const auto positions = static_cast<std::size_t>(first) + tokens.size();
+  const std::size_t used =
+      (positions + static_cast<std::size_t>(block_tokens_) - 1) / static_cast<std::size_t>(block_tokens_);
+  plan_.add_sequence(tokens, first, std::span(blocks).first(used), last, all);
+}
+
+const float* StepRunner::forward() {
+  plan_.finish();
+  return engine_.model().forward(plan_, engine_.cache());
+}
+
+const float* StepRunner::prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
+  const float* logits = nullptr;
+  while (!tokens.empty()) {
+    const auto piece = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(batch_tokens_)));
+    plan_.clear();
+    add(sequence, piece, first, piece.size() == tokens.size(), false);
+    logits = forward();
+    tokens = tokens.subspan(piece.size());
+    first += static_cast<std::int32_t>(piece.size());
+  }
+  return logits;
+}
+
+const float* StepRunner::all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
+  check(tokens.size() <= static_cast<std::size_t>(batch_tokens_), "a step takes at most batch_tokens tokens");
+  plan_.clear();
+  add(sequence, tokens, first, true, true);
+  return forward();
+}
+
+const float* StepRunner::decode(std::span<const std::int32_t> tokens, std::int32_t position) {
+  check(tokens.size() == blocks_.size(), "one token for each sequence");
+  plan_.clear();
+  for (std::size_t sequence = 0; sequence < tokens.size(); ++sequence) {
+    add(static_cast<std::int32_t>(sequence), tokens.subspan(sequence, 1), position, true, false);
+  }
+  return forward();
+}
+
+}  // namespace rocmforge

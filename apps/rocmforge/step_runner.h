@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace rocmforge {
+
+/// Runs a model's steps directly, without scheduler and sampler, for measurements: `sequences` sequences of up to
+/// `max_tokens` positions each, in the engine's cache, which must be large enough and otherwise unused.
+class StepRunner {
+ public:
+  StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens);
+
+  /// Positions the engine's cache must hold for that many sequences of that length (EngineOptions::kv_tokens), whatever the
+  /// size of its blocks (at most 256 positions).
+  static std::int64_t cache_tokens(std::int32_t sequences, std::int32_t max_tokens);
+
+  /// Appends tokens to sequence `sequence` from position `first` on, in pieces of the batch size.
+  /// Returns the logits of the last token, [vocab].
+  const float* prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
+
+  /// The same in one step, which the batch size must allow, with every token's logits: [tokens, vocab].
+  const float* all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
+
+  /// One step with one token for each sequence, all at `position`. Returns logits [sequences, vocab].
+  const float* decode(std::span<const std::int32_t> tokens, std::int32_t position);
+
+ private:
+  void add(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first, bool last, bool all);
+  const float* forward();
+
+  Engine& engine_;
+  std::int32_t batch_tokens_;
+  std::int32_t block_tokens_;
+  std::vector<std::vector<std::int32_t>> blocks_;  ///< of each sequence
+  BatchPlan plan_;
+};
+
+}  // namespace rocmforge
