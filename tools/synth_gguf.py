@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Writes a GGUF file of a real model's shape with random weights, for speed measurements. Needs numpy.
+
+With VOCAB.gguf its tokenizer is copied in and the model's vocabulary gets its size; without, there is no tokenizer.
+usage: synth_gguf.py SHAPE MIX OUT.gguf [VOCAB.gguf]
+MIX: f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 for matrices of one type, or q4_k_m for the usual mix of Q4_K and Q6_K.
+"""
+import dataclasses
+import sys
+
+import numpy as np
+
+import gguf_io
+import gguf_quant
+
+
+@dataclasses.dataclass
+class Model:
+    arch: str
+    layers: int
+    hidden: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    rope_base: float
+    qkv_bias: bool = False
+    qk_norm: bool = False
+
+
+SHAPES = {
+    "tinyllama": Model("llama", 22, 2048, 5632, 32, 4, 64, 32000, 1e4),
+    "llama2-7b": Model("llama", 32, 4096, 11008, 32, 32, 128, 32000, 1e4),
+    "llama3-8b": Model("llama", 32, 4096, 14336, 32, 8, 128, 128256, 5e5),
+    "llama3-70b": Model("llama", 80, 8192, 28672, 64, 8, 128, 128256, 5e5),
+    "qwen2.5-0.5b": Model("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 1e6, qkv_bias=True),
+    "qwen2.5-1.5b": Model("qwen2", 28, 1536, 8960, 12, 2, 128, 151936, 1e6, qkv_bias=True),
+    "qwen2.5-7b": Model("qwen2", 28, 3584, 18944, 28, 4, 128, 152064, 1e6, qkv_bias=True),
+    "qwen3-8b": Model("qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 1e6, qk_norm=True),
+}
+Q4_K_M_FILE_TYPE = 15
+DEVIATION = 0.02  # of the weights
+# Random values are made once per type and repeated. A prime number of blocks keeps rows from repeating exactly.
+REPEATED_BLOCKS = {1: 2097143, 32: 65521, 256: 8191}
+
+
+class RandomWeights:
+    def __init__(self):
+        self._chunks = {}
+        self._random = np.random.default_rng(7)
+
+    def chunk(self, kind):
+        if kind not in self._chunks:
+            elems = gguf_io.TYPES[kind][1]
+            values = self._random.standard_normal(REPEATED_BLOCKS[elems] * elems, dtype=np.float32) * np.float32(DEVIATION)
+            self._chunks[kind] = b"".join(gguf_quant.quantize(kind, values))
+        return self._chunks[kind]
+
+    def pieces(self, kind, nbytes):
+        while nbytes > 0:
+            piece = self.chunk(kind)[:nbytes]
+            nbytes -= len(piece)
+            yield piece
+
+
+def matrix_type(model, mix, name, layer):
+    """In the q4_k_m mix the head, and attn_v and ffn_down of the first and last eighth and every third layer, get Q6_K."""
+    if mix != "Q4_K_M":
+        return mix
+    if name in ("attn_v", "ffn_down"):
+        eighth = model.layers // 8
+        finer = layer < eighth or layer >= 7 * model.layers // 8 or (layer - eighth) % 3 == 2
+        return "Q6_K" if finer else "Q4_K"
+    return "Q6_K" if name == "output" else "Q4_K"
+
+
+def tensors_of(model, mix):
+    weights = RandomWeights()
+
+    def matrix(name, inputs, outputs, layer=None):
+        kind = matrix_type(model, mix, name, layer)
+        if inputs % gguf_io.TYPES[kind][1]:
+            kind = "Q8_0"
+        full = f"{name}.weight" if layer is None else f"blk.{layer}.{name}.weight"
+        tensor = gguf_io.Tensor(full, (inputs, outputs), kind, None)
+        tensor.data = weights.pieces(kind, tensor.nbytes())
+        return tensor
+
+    def vector(name, size, fill):
+        return gguf_io.Tensor(name, (size,), "F32", np.full(size, fill, np.float32).tobytes())
+
+    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    yield matrix("token_embd", model.hidden, model.vocab)
+    yield vector("output_norm.weight", model.hidden, 1)
+    yield matrix("output", model.hidden, model.vocab)
+    for i in range(model.layers):
+        yield vector(f"blk.{i}.attn_norm.weight", model.hidden, 1)
+        for name, size in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys)):
+            yield matrix(name, model.hidden, size, i)
+            if model.qkv_bias:
+                yield vector(f"blk.{i}.{name}.bias", size, 0)
+        if model.qk_norm:
+            for name in ("attn_q_norm", "attn_k_norm"):
+                yield vector(f"blk.{i}.{name}.weight", model.head_dim, 1)
+        yield matrix("attn_output", queries, model.hidden, i)
+        yield vector(f"blk.{i}.ffn_norm.weight", model.hidden, 1)
+        yield matrix("ffn_gate", model.hidden, model.ffn, i)
+        yield matrix("ffn_up", model.hidden, model.ffn, i)
+        yield matrix("ffn_down", model.ffn, model.hidden, i)
+
+
+def metadata_of(model, shape, mix):
+    text, u32, f32 = gguf_io.STRING, gguf_io.U32, gguf_io.FLOAT32
+    a = model.arch
+    entries = {
+        "general.architecture": (text, a),
+        "general.name": (text, f"synthetic {shape} {mix.lower()}"),
+        "general.file_type": (u32, Q4_K_M_FILE_TYPE if mix == "Q4_K_M" else gguf_io.FILE_TYPES[mix]),
+        f"{a}.block_count": (u32, model.layers),
+        f"{a}.context_length": (u32, 32768),
+        f"{a}.embedding_length": (u32, model.hidden),
+        f"{a}.feed_forward_length": (u32, model.ffn),
+        f"{a}.attention.head_count": (u32, model.heads),
+        f"{a}.attention.head_count_kv": (u32, model.kv_heads),
+        f"{a}.attention.key_length": (u32, model.head_dim),
+        f"{a}.attention.value_length": (u32, model.head_dim),
+        f"{a}.attention.layer_norm_rms_epsilon": (f32, 1e-5),
+        f"{a}.rope.dimension_count": (u32, model.head_dim),
+        f"{a}.rope.freq_base": (f32, model.rope_base),
+        f"{a}.vocab_size": (u32, model.vocab),
+    }
+    return {key: gguf_io.value(*entry) for key, entry in entries.items()}
+
+
+def synthesise(shape, mix, target, vocab=None):
+    mix = mix.upper()
+    if shape not in SHAPES:
+        raise ValueError(f"shape {shape} is unknown; known: {', '.join(SHAPES)}")
+    if mix != "Q4_K_M" and mix not in gguf_quant.QUANTIZE:
+        raise ValueError(f"mix {mix} is unknown; known: q4_k_m, {', '.join(gguf_quant.QUANTIZE).lower()}")
+    model, tokenizer = SHAPES[shape], {"tokenizer.ggml.model": gguf_io.value(gguf_io.STRING, "no_vocab")}
+    if vocab:
+        file = gguf_io.File(vocab)
+        tokenizer = {key: raw for key, raw in file.metadata.items() if key.startswith("tokenizer.")}
+        model = dataclasses.replace(model, vocab=file.array_length("tokenizer.ggml.tokens"))
+    tensors = list(tensors_of(model, mix))
+    gguf_io.write(target, metadata_of(model, shape, mix) | tokenizer, tensors)
+    print(f"{target}: {len(tensors)} tensors, {sum(tensor.nbytes() for tensor in tensors) / 1e9:.2f} GB")
+
+
+def main():
+    if len(sys.argv) not in (4, 5):
+        sys.exit(__doc__ + "SHAPE: " + " ".join(SHAPES))
+    try:
+        synthesise(*sys.argv[1:])
+    except (ValueError, OSError) as error:
+        sys.exit(f"synth_gguf.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
