@@ -109,12 +109,11 @@ TEST_P(Dequantize, BlockHasTheSizeOfTheTypeTable) {
 INSTANTIATE_TEST_SUITE_P(Formats, Dequantize, testing::ValuesIn(computed_types()),
                          [](const auto& test) { return std::string(name(test.param)); });
 
-TEST(DequantizeRow, EveryTypeEitherComputesOrIsRefusedByName) {
+TEST(DequantizeRow, RefusesOtherTypesByName) {
   EXPECT_EQ(computed_types().size(), 16u);
   const std::vector<char> row(512);
   std::vector<float> out(256);
   for (const DTypeInfo& entry : all_dtypes()) {
-    EXPECT_EQ(entry.computes, Formats::contains(entry.type)) << entry.name;
     if (!entry.computes) {
       EXPECT_THAT([&] { dequantize_row(entry.type, row.data(), out.data(), entry.block_elems); },
                   ThrowsMessage<Error>(HasSubstr("type " + std::string(entry.name) + " cannot")));
