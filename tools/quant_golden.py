@@ -60,8 +60,8 @@ def main():
     default = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "quant"
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
     folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(SEED)
     for name in ["F32", "F16", "BF16", *HALF_FIELDS]:
+        rng = np.random.default_rng([SEED, GGMLQuantizationType[name]])  # a new format leaves the other files as they are
         data = blocks_of(rng, name) if name in HALF_FIELDS else plain_values(rng, name)
         with np.errstate(over="ignore"):
             values = dequantize(data.reshape(-1), GGMLQuantizationType[name]).astype("<f4").reshape(-1)
