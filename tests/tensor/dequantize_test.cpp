@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Dequantize, testing::ValuesIn(computed_types()
                          [](const auto& test) { return std::string(name(test.param)); });
 
 TEST(DequantizeRow, RefusesOtherTypesByName) {
-  EXPECT_EQ(computed_types().size(), 16u);
+  EXPECT_GE(computed_types().size(), 16u);
   const std::vector<char> row(512);
   std::vector<float> out(256);
   for (const DTypeInfo& entry : all_dtypes()) {
