@@ -137,7 +137,7 @@ void read(const BlockIQ4_XS& block, int, PanelRow& row) {
 
 void read_panel_row(DType type, const std::uint8_t* from, int blocks, PanelRow& row) {
   Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (Block::elems > 1) {
+    if constexpr (requires(Block block) { read(block, 0, row); }) {
       for (int b = 0; b < blocks * packed::block_columns / Block::elems; ++b) {
         Block block;
         std::memcpy(&block, from + b * sizeof block, sizeof block);
