@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -56,16 +57,24 @@ void merge_symbols(std::vector<MergeSymbol>& symbols, const Join& join) {
                      first.length + second.length, result->value};
   };
 
+  // Most candidates are there from the start; sorting them once costs less than keeping them all in the queue.
   std::vector<Candidate> initial;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     if (const auto found = candidate(static_cast<std::int32_t>(i))) {
       initial.push_back(*found);
     }
   }
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue(std::greater<>{}, std::move(initial));
-  while (!queue.empty()) {
-    const Candidate best = queue.top();
-    queue.pop();
+  std::sort(initial.begin(), initial.end(), [](const Candidate& a, const Candidate& b) { return a.order < b.order; });
+  auto next_initial = initial.cbegin();
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
+  while (next_initial != initial.cend() || !queue.empty()) {
+    Candidate best;
+    if (queue.empty() || (next_initial != initial.cend() && !(*next_initial > queue.top()))) {
+      best = *next_initial++;
+    } else {
+      best = queue.top();
+      queue.pop();
+    }
     const auto left = static_cast<std::int32_t>(best.order & 0xffffffffu);
     MergeSymbol& first = symbols[static_cast<std::size_t>(left)];
     if (first.length == 0 || first.next < 0) {

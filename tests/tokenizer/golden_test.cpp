@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstring>
+
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/random_text.h"
+#include "tokenizer/vocabulary_files.h"
+
+namespace rocmforge::test {
+namespace {
+
+std::vector<std::string> split_at(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find(separator); end != std::string::npos; end = text.find(separator, begin)) {
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+/// The published cases: one text, one line of ids.
+void expect_cases(const std::string& name) {
+  const auto tokenizer = load_golden(name);
+  const std::vector<std::string> texts = split_at(read_golden("cases.txt"), "\n__ggml_vocab_test__\n");
+  const std::vector<std::string> lines = split_at(read_golden(name + ".ids"), "\n");
+  int cases = 0;
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    std::istringstream line(lines[i]);
+    const std::vector<std::int32_t> expected((std::istream_iterator<std::int32_t>(line)), {});
+    EXPECT_EQ(tokenizer->encode(texts[i], {.add_special = false}), expected)
+        << name << ": " << testing::PrintToString(texts[i]);
+    EXPECT_EQ(tokenizer->decode(expected), texts[i]);
+    ++cases;
+  }
+  EXPECT_EQ(cases, 46);
+}
+
+TEST(Golden, CasesOfGpt2) { expect_cases("gpt-2"); }
+TEST(Golden, CasesOfDeepseekCoder) { expect_cases("deepseek-coder"); }
+TEST(Golden, CasesOfLlama) { expect_cases("llama-spm"); }
+TEST(Golden, CasesOfPhi3) { expect_cases("phi-3"); }
+
+std::string escaped(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    shown += byte >= 0x20 && byte < 0x7F
+                 ? std::string(1, c)
+                 : "\\x" + std::string(1, "0123456789abcdef"[byte >> 4]) + "0123456789abcdef"[byte & 15];
+  }
+  return shown;
+}
+
+/// Random strings against the hashes of what Hugging Face gives: ids, then the lengths of the pieces where a pre-tokenizer
+/// is given. Each must also decode to itself.
+void expect_random(const Tokenizer& tokenizer, const std::string& file, const PreTokenizer* pre = nullptr) {
+  const std::string hashes = read_golden(file + ".hashes");
+  const std::size_t count = hashes.size() / sizeof(std::uint32_t);
+  ASSERT_EQ(count, 10000u);
+  std::size_t matched = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t expected = 0;
+    std::memcpy(&expected, hashes.data() + i * sizeof(expected), sizeof(expected));
+    const std::string text = RandomText(i).make();
+    const std::vector<std::int32_t> ids = tokenizer.encode(text, {.add_special = false});
+    std::vector<std::int32_t> result = ids;
+    for (const std::string_view piece : pre == nullptr ? std::vector<std::string_view>() : pre->split(text)) {
+      result.push_back(static_cast<std::int32_t>(piece.size()));
+    }
+    const bool same = hash_ids(result) == expected;
+    matched += same ? 1 : 0;
+    if (!same && i - matched < 5) {
+      ADD_FAILURE() << file << " string " << i << " (tools/tokenizer_golden.py --show " << file << " " << i << "): \""
+                    << escaped(text) << "\"\ngives " << testing::PrintToString(result);
+    }
+    if (text.find("\u2581") == std::string::npos) {
+      ASSERT_EQ(tokenizer.decode(ids), text);
+    }
+  }
+  EXPECT_EQ(matched, count) << file;
+}
+
+TEST(Golden, RandomStringsOfGpt2) { expect_random(*load_golden("gpt-2"), "gpt-2"); }
+TEST(Golden, RandomStringsOfDeepseekCoder) { expect_random(*load_golden("deepseek-coder"), "deepseek-coder"); }
+TEST(Golden, RandomStringsOfLlama) { expect_random(*load_golden("llama-spm"), "llama-spm"); }
+TEST(Golden, RandomStringsOfPhi3) { expect_random(*load_golden("phi-3"), "phi-3"); }
+
+struct PreCase {
+  const char* pre;   ///< name under test
+  const char* file;  ///< golden file of its kind
+};
+
+class PreTokenizers : public testing::TestWithParam<PreCase> {};
+
+TEST_P(PreTokenizers, RandomStrings) {
+  const PreTokenizer pre(pre_tokenizer_rules(GetParam().pre));
+  expect_random(*gpt2_with(GetParam().pre), GetParam().file, &pre);
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, PreTokenizers,
+                         testing::Values(PreCase{"llama-bpe", "pre.llama-bpe"}, PreCase{"glm4", "pre.llama-bpe"},
+                                         PreCase{"qwen2", "pre.qwen2"}, PreCase{"qwen35", "pre.qwen35"},
+                                         PreCase{"gpt-4o", "pre.gpt-4o"}, PreCase{"tekken", "pre.tekken"},
+                                         PreCase{"deepseek-llm", "pre.deepseek-llm"},
+                                         PreCase{"deepseek-coder", "pre.deepseek-coder"},
+                                         PreCase{"deepseek-v3", "pre.deepseek-v3"}, PreCase{"starcoder", "pre.starcoder"},
+                                         PreCase{"smollm", "pre.starcoder"}, PreCase{"command-r", "pre.starcoder"},
+                                         PreCase{"falcon", "pre.falcon"}, PreCase{"gpt-2", "pre.gpt-2"},
+                                         PreCase{"phi-2", "pre.gpt-2"}, PreCase{"default", "pre.default"}),
+                         [](const auto& each) {
+                           std::string name = each.param.pre;
+                           std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
+                           return name;
+                         });
+
+TEST(Golden, KindsOfPreTokenizersDiffer) {
+  // Mixing kinds up changes token counts alone, which nobody sees: each file must tell its kind from the others.
+  const std::vector<std::string> kinds = {"gpt-2",   "llama-bpe",    "qwen2",          "qwen35",      "gpt-4o",    "tekken",
+                                          "default", "deepseek-llm", "deepseek-coder", "deepseek-v3", "starcoder", "falcon"};
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_TRUE(read_golden("pre." + kinds[i] + ".hashes") != read_golden("pre." + kinds[j] + ".hashes"))
+          << kinds[i] << " " << kinds[j];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge::test
