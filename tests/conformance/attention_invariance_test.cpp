@@ -1,0 +1,114 @@
+// A token's attention is the same bits however its sequence was cut into steps, whatever else is in the batch, wherever its
+// blocks lie and on any number of threads.
+
+#include "conformance/harness.h"
+
+namespace rocmforge::test {
+namespace {
+
+struct Variant {
+  const char* name;
+  Attention::Spec spec;
+  std::int32_t length;
+};
+
+std::vector<Variant> variants() {
+  Attention::Spec plain{.q_heads = 8, .kv_heads = 2, .head_dim = 64};
+  Attention::Spec window = plain;
+  window.window = 70;
+  Attention::Spec sinks = plain;
+  sinks.sinks = true;
+  sinks.soft_cap = 8.0f;
+  Attention::Spec multi_query{.q_heads = 20, .kv_heads = 1, .head_dim = 128, .kv_dtype = DType::bf16};
+  Attention::Spec odd{.q_heads = 6, .kv_heads = 2, .head_dim = 72, .kv_dtype = DType::f32};
+  return {{"plain", plain, 300},
+          {"window", window, 300},
+          {"sinks", sinks, 150},
+          {"multi_query", multi_query, 290},
+          {"odd", odd, 140}};
+}
+
+class AttentionInvariance : public testing::TestWithParam<Variant> {
+ protected:
+  AttentionInvariance() : problem_(GetParam().spec, {{GetParam().length, GetParam().length}}, 21) {}
+
+  [[nodiscard]] std::int64_t width() const { return std::int64_t{problem_.spec.q_heads} * problem_.spec.head_dim; }
+
+  /// The sequence in steps of the given sizes (the last repeats); each step's K and V are written just before it.
+  std::vector<float> in_steps(const AttentionBackend& kernel, std::span<const std::int32_t> sizes,
+                              ExecutionContext& context) {
+    const std::int32_t length = problem_.shapes[0].kv_len;
+    PagedCache cache(kernel.layout(problem_.spec), kv_lengths(problem_.shapes), 99);
+    std::vector<float> out;
+    std::size_t step = 0;
+    for (std::int32_t done = 0; done < length; ++step) {
+      const std::int32_t count = std::min(sizes[std::min(step, sizes.size() - 1)], length - done);
+      cache.write(problem_.kv, 0, done, done + count);
+      const SequenceShape shape{done + count, count};
+      const auto rows =
+          std::span(problem_.q).subspan(static_cast<std::size_t>(done * width()), static_cast<std::size_t>(count * width()));
+      const auto part = run_attention(kernel, problem_.spec, cache, {&shape, 1}, rows, problem_.sinks, context);
+      out.insert(out.end(), part.begin(), part.end());
+      done += count;
+    }
+    return out;
+  }
+
+  AttentionProblem problem_;
+};
+
+TEST_P(AttentionInvariance, CutIntoSteps) {
+  harness().for_each_kernel<Attention>(problem_.spec, [&](const AttentionBackend& kernel) {
+    const std::vector<float> whole = problem_.run(kernel, harness().context);
+    const std::vector<std::vector<std::int32_t>> cuts = {{1}, {16, 17, 1, 1, 129, 3}, {128}, {100, 1}};
+    for (const auto& sizes : cuts) {
+      EXPECT_TRUE(same_bits(in_steps(kernel, sizes, harness().context), whole))
+          << "steps of " << testing::PrintToString(sizes);
+    }
+  });
+}
+
+TEST_P(AttentionInvariance, AnyNumberOfThreads) {
+  harness().for_each_kernel<Attention>(problem_.spec, [&](const AttentionBackend& kernel) {
+    const std::vector<std::int32_t> steps = {37, 1, 1, 100, 1};
+    ExecutionContext alone;
+    const std::vector<float> expected = in_steps(kernel, steps, alone);
+    for (const int threads : {1, 2, 5}) {
+      ThreadPool pool(threads);
+      ExecutionContext context{&pool};
+      EXPECT_TRUE(same_bits(in_steps(kernel, steps, context), expected)) << threads << " threads";
+    }
+  });
+}
+
+TEST_P(AttentionInvariance, AmongOtherSequences) {
+  harness().for_each_kernel<Attention>(problem_.spec, [&](const AttentionBackend& kernel) {
+    const std::int32_t length = problem_.shapes[0].kv_len;
+    const std::vector<float> whole = problem_.run(kernel, harness().context);
+    // The last five tokens of our sequence, as the second of three sequences.
+    AttentionProblem batch(problem_.spec, {{200, 200}, {length, 5}, {77, 1}}, 22);
+    batch.sinks = problem_.sinks;
+    batch.kv.k[1] = problem_.kv.k[0];
+    batch.kv.v[1] = problem_.kv.v[0];
+    std::copy_n(problem_.q.end() - 5 * width(), 5 * width(), batch.q.begin() + 200 * width());
+    const std::vector<float> out = batch.run(kernel, harness().context);
+    const auto ours = std::span(out).subspan(static_cast<std::size_t>(200 * width()), static_cast<std::size_t>(5 * width()));
+    EXPECT_TRUE(same_bits(ours, std::span(whole).last(static_cast<std::size_t>(5 * width()))));
+  });
+}
+
+TEST_P(AttentionInvariance, AnyBlocks) {
+  harness().for_each_kernel<Attention>(problem_.spec, [&](const AttentionBackend& kernel) {
+    const std::vector<float> expected = problem_.run(kernel, harness().context);
+    for (const std::int32_t block_tokens : {16, 64, 256}) {
+      EXPECT_TRUE(same_bits(problem_.run(kernel, harness().context, block_tokens, 5), expected))
+          << block_tokens << " tokens a block";
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, AttentionInvariance, testing::ValuesIn(variants()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace rocmforge::test

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "conformance/inputs.h"
+#include "ops/batch_plan.h"
+#include "ops/kv_layout.h"
+
+namespace rocmforge::test {
+
+/// A sequence of `kv_len` positions, the last `q_len` of which are this step's queries.
+struct SequenceShape {
+  std::int32_t kv_len;
+  std::int32_t q_len;
+};
+
+/// K and V of some sequences as plain floats, already rounded to the cache's type, from which a cache of any layout is
+/// filled.
+struct PagedSequences {
+  PagedSequences() = default;
+  /// `kv_lens` gives each sequence's full length.
+  PagedSequences(std::span<const std::int32_t> kv_lens, DType dtype, std::int32_t kv_heads, std::int32_t head_dim,
+                 Random& random, float deviation = 1.0f);
+
+  /// One sequence's [kv_len, kv_heads, head_dim].
+  std::vector<std::vector<float>> k;
+  std::vector<std::vector<float>> v;
+};
+
+/// The block ids of each sequence: in random order over one pool, or as given.
+class PagedCache {
+ public:
+  PagedCache(const KvLayout& layout, std::span<const std::int32_t> kv_lens, std::uint64_t seed);
+  PagedCache(const KvLayout& layout, std::vector<std::vector<std::int32_t>> blocks);
+
+  /// Stores positions [begin, end) of sequence `s`; everything else stays NaN.
+  void write(const PagedSequences& sequences, std::size_t s, std::int32_t begin, std::int32_t end);
+  [[nodiscard]] float k(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const;
+  [[nodiscard]] float v(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const;
+
+  [[nodiscard]] KvCacheView view() { return {bytes_.data(), num_blocks_}; }
+  [[nodiscard]] std::span<const std::int32_t> blocks(std::size_t s) const { return blocks_[s]; }
+  [[nodiscard]] const KvLayout& layout() const { return layout_; }
+  /// Elements that aren't NaN.
+  [[nodiscard]] std::int64_t written_elements() const;
+
+ private:
+  [[nodiscard]] std::int64_t element(bool value, std::size_t s, std::int32_t position, std::int32_t head,
+                                     std::int32_t dim) const;
+  [[nodiscard]] float read(std::int64_t index) const;
+
+  KvLayout layout_;
+  std::vector<std::vector<std::int32_t>> blocks_;
+  std::int64_t num_blocks_ = 0;
+  PoisonedBytes bytes_;
+};
+
+/// The step in which each sequence's last `q_len` of `kv_len` positions are queries.
+BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache);
+
+float round_to(DType dtype, float value);
+
+}  // namespace rocmforge::test

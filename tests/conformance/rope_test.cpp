@@ -1,0 +1,154 @@
+#include <cmath>
+
+#include "conformance/harness.h"
+
+namespace rocmforge::test {
+namespace {
+
+struct Case {
+  const char* name;
+  RopeKind kind;
+  std::int32_t q_heads;
+  std::int32_t kv_heads;
+  std::int32_t head_dim;
+  std::int32_t n_rot;
+  bool head_norm = false;
+  DType dtype = DType::f16;
+  KvOrder k_order = KvOrder::dim_major;
+  KvOrder v_order = KvOrder::token_major;
+  std::int32_t block_tokens = 32;
+  float magnitude = 1.0f;
+};
+
+RopeAppend::Spec spec_of(const Case& c) {
+  return {.kind = c.kind,
+          .q_heads = c.q_heads,
+          .head_dim = c.head_dim,
+          .n_rot = c.n_rot,
+          .head_norm = c.head_norm,
+          .norm_eps = 1e-6f,
+          .magnitude = c.magnitude,
+          .layout = {.dtype = c.dtype,
+                     .block_tokens = c.block_tokens,
+                     .kv_heads = c.kv_heads,
+                     .head_dim = c.head_dim,
+                     .k_order = c.k_order,
+                     .v_order = c.v_order}};
+}
+
+std::vector<float> inverse_frequencies(std::int32_t n_rot, double base = 10000.0) {
+  std::vector<float> values;
+  for (std::int32_t p = 0; p < n_rot / 2; ++p) {
+    values.push_back(static_cast<float>(std::pow(base, -2.0 * p / n_rot)));
+  }
+  return values;
+}
+
+/// Q, K and V side by side in one row, as a fused product leaves them.
+struct RopeRun {
+  std::vector<float> rows;
+  PagedCache cache;
+};
+
+RopeRun run_rope(const OpKernel<RopeAppend>& kernel, const RopeAppend::Spec& spec, std::span<const SequenceShape> shapes) {
+  Random random(31);
+  RopeRun run{{}, PagedCache(spec.layout, kv_lengths(shapes), 8)};
+  const BatchPlan batch = make_batch(shapes, run.cache);
+  const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
+  const std::int64_t kv_width = std::int64_t{spec.layout.kv_heads} * spec.head_dim;
+  run.rows = random.normals(batch.num_tokens() * (q_width + 2 * kv_width), 2.0f);
+  const std::vector<float> q_norm = random.uniforms(spec.head_dim, 0.5f, 1.5f);
+  const std::vector<float> k_norm = random.uniforms(spec.head_dim, 0.5f, 1.5f);
+  const std::vector<float> frequencies = inverse_frequencies(spec.n_rot);
+  RopeAppend::Args args;
+  args.q = run.rows.data();
+  args.k = run.rows.data() + q_width;
+  args.v = run.rows.data() + q_width + kv_width;
+  args.stride = q_width + 2 * kv_width;
+  args.q_norm = spec.head_norm ? q_norm.data() : nullptr;
+  args.k_norm = spec.head_norm ? k_norm.data() : nullptr;
+  args.inverse_frequency = spec.kind == RopeKind::none ? nullptr : frequencies.data();
+  args.cache = run.cache.view();
+  args.batch = batch.view();
+  kernel.run(spec, args, harness().context);
+  return run;
+}
+
+class RopeConformance : public testing::TestWithParam<Case> {};
+
+TEST_P(RopeConformance, EqualsTheReference) {
+  const RopeAppend::Spec spec = spec_of(GetParam());
+  const std::vector<SequenceShape> shapes = {{70, 70}, {33, 1}, {64, 3}, {1000, 2}};
+  const RopeRun expected = run_rope(harness().reference<RopeAppend>(spec), spec, shapes);
+  harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
+    const RopeRun actual = run_rope(kernel, spec, shapes);
+    EXPECT_LE(relative_error(actual.rows, expected.rows), 1e-6);
+    std::vector<float> k;
+    std::vector<float> expected_k;
+    for (std::size_t s = 0; s < shapes.size(); ++s) {
+      for (std::int32_t position = shapes[s].kv_len - shapes[s].q_len; position < shapes[s].kv_len; ++position) {
+        for (std::int32_t head = 0; head < spec.layout.kv_heads; ++head) {
+          for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+            k.push_back(actual.cache.k(s, position, head, i));
+            expected_k.push_back(expected.cache.k(s, position, head, i));
+            ASSERT_EQ(actual.cache.v(s, position, head, i), expected.cache.v(s, position, head, i));
+          }
+        }
+      }
+    }
+    EXPECT_LE(relative_error(k, expected_k), tolerance(spec.layout.dtype));
+    EXPECT_EQ(actual.cache.written_elements(), 2 * static_cast<std::int64_t>(k.size())) << "wrote outside the step's slots";
+  });
+}
+
+constexpr auto by_token = KvOrder::token_major;
+constexpr auto by_dim = KvOrder::dim_major;
+
+INSTANTIATE_TEST_SUITE_P(
+    Specs, RopeConformance,
+    testing::Values(Case{"adjacent", RopeKind::adjacent, 8, 2, 64, 64}, Case{"half", RopeKind::half, 8, 2, 64, 64},
+                    Case{"none", RopeKind::none, 8, 2, 64, 0}, Case{"partial_half", RopeKind::half, 4, 4, 80, 32},
+                    Case{"partial_adjacent", RopeKind::adjacent, 4, 4, 96, 40},
+                    Case{"head_norm", RopeKind::half, 8, 2, 128, 128, true, DType::bf16, by_dim, by_token, 16},
+                    Case{"norm_without_rotation", RopeKind::none, 3, 1, 72, 0, true, DType::f32},
+                    Case{"token_major", RopeKind::half, 4, 2, 64, 64, false, DType::f32, by_token, by_token, 64},
+                    Case{"dim_major_values", RopeKind::half, 4, 2, 72, 72, false, DType::bf16, by_token, by_dim},
+                    Case{"multi_query_odd_dims", RopeKind::adjacent, 5, 1, 20, 12, true},
+                    Case{"magnitude", RopeKind::half, 4, 1, 256, 256, false, DType::f16, by_dim, by_dim, 128, 1.3f}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(RopeConformance, LargePositionsTurnByTheRightAngle) {
+  // A head of ones at position p becomes cos a - sin a and sin a + cos a.
+  const std::int32_t head_dim = 64;
+  const std::vector<float> frequencies = inverse_frequencies(head_dim, 500000.0);
+  RopeAppend::Spec spec = spec_of({"", RopeKind::half, 1, 1, head_dim, head_dim, false, DType::f32});
+  harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
+    for (const std::int32_t position : {0, 1, 3, 4095, 32767, 131071}) {
+      std::vector<std::int32_t> table(static_cast<std::size_t>(position / 32 + 1), 0);
+      PagedCache cache(spec.layout, {table});
+      const SequenceShape shape{position + 1, 1};
+      const BatchPlan batch = make_batch({&shape, 1}, cache);
+      std::vector<float> q(head_dim, 1.0f);
+      const std::vector<float> kv(head_dim, 1.0f);
+      RopeAppend::Args args;
+      args.q = q.data();
+      args.k = kv.data();
+      args.v = kv.data();
+      args.stride = head_dim;
+      args.inverse_frequency = frequencies.data();
+      args.cache = cache.view();
+      args.batch = batch.view();
+      kernel.run(spec, args, harness().context);
+      for (std::int32_t p = 0; p < head_dim / 2; ++p) {
+        const long double angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(p)];
+        EXPECT_NEAR(q[static_cast<std::size_t>(p)], static_cast<double>(std::cos(angle) - std::sin(angle)), 1e-6);
+        EXPECT_NEAR(q[static_cast<std::size_t>(p + head_dim / 2)], static_cast<double>(std::sin(angle) + std::cos(angle)),
+                    1e-6);
+        EXPECT_EQ(cache.k(0, position, 0, p), q[static_cast<std::size_t>(p)]);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rocmforge::test
