@@ -25,8 +25,8 @@ class Runner {
   static constexpr std::int32_t block_tokens = 16;
 
   /// Options other than the KV type, which is f32, and the batch size are the defaults. `file` must outlive the runner.
-  Runner(const GgufFile& file, const std::string& kernel_set, int num_threads = 3);
-  Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 3);
+  Runner(const GgufFile& file, const std::string& kernel_set, int num_threads = 2);
+  Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 2);
 
   /// One step; logits of every row, [tokens, vocab].
   std::vector<float> step(const std::vector<Piece>& pieces);

@@ -1,0 +1,185 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/error_text.h"
+#include "models/model_file.h"
+#include "models/runner.h"
+
+namespace rocmforge::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// What loading the golden model `name` says after `change`.
+template <class Change>
+std::string refusal(const std::string& name, Change&& change) {
+  ModelFile model = ModelFile::golden(name);
+  change(model);
+  const OpenModel open(model);
+  return error_text([&] { Runner(open.file, "reference"); });
+}
+
+TEST(LoadModel, EveryMissingTensorIsNamed) {
+  for (const char* name : {"llama-gqa4", "qwen2", "qwen3"}) {
+    for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
+      const std::string expected =
+          weight.name == "output.weight" ? "no error" : "tiny.gguf: tensor '" + weight.name + "' is missing";
+      EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.remove_weight(weight.name); }), expected);
+    }
+  }
+}
+
+TEST(LoadModel, EveryTensorOfAnotherShapeIsNamedWithBoth) {
+  for (const char* name : {"llama-gqa4", "qwen2", "qwen3"}) {
+    for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
+      const std::string text = refusal(name, [&](ModelFile& model) {
+        ModelFile::Weight& changed = model.weight(weight.name);
+        const std::int64_t cols = changed.shape.cols();
+        changed.shape = changed.shape.rank() == 1 ? Shape{cols / 2} : Shape{changed.shape.rows(), cols / 2};
+        changed.data.resize(changed.data.size() / 2);
+      });
+      EXPECT_THAT(text, HasSubstr("tensor '" + weight.name + "' is ["));
+      EXPECT_THAT(text, HasSubstr("expected " + weight.shape.to_string()));
+    }
+  }
+  EXPECT_EQ(refusal("llama-gqa4",
+                    [](ModelFile& model) {
+                      model.weight("blk.0.attn_k.weight").shape = {64, 16};
+                    }),
+            "tiny.gguf: tensor 'blk.0.attn_k.weight' is [64, 16], expected [16, 64]");
+}
+
+TEST(LoadModel, AVocabularyUnlikeTheEmbeddingIsRefused) {
+  const std::string text = refusal("llama-gqa4", [](ModelFile& model) {
+    model.set("tokenizer.ggml.tokens", GgufArray{GgufType::string, std::vector<std::string>(113)});
+  });
+  EXPECT_EQ(text, "tiny.gguf: tensor 'token_embd.weight' is [112, 64], expected [113, 64]");
+}
+
+TEST(LoadModel, AFormatThatCannotBeComputedIsRefusedByName) {
+  const auto as_integers = [](const char* name) {
+    return refusal("llama-gqa4", [&](ModelFile& model) { model.weight(name).dtype = DType::i32; });
+  };
+  EXPECT_EQ(as_integers("blk.1.ffn_up.weight"),
+            "tiny.gguf: tensor 'blk.1.ffn_up.weight' is I32, a format that is known but can't be computed yet");
+  EXPECT_EQ(as_integers("output_norm.weight"),
+            "tiny.gguf: tensor 'output_norm.weight' is I32, a format that is known but can't be computed yet");
+}
+
+TEST(LoadModel, AnUnknownKernelNameIsRefused) {
+  const GgufFile file{golden_path("llama-gqa4")};
+  ModelOptions options = f32_options();
+  options.matmul = "nosuch";
+  EXPECT_THAT(error_text([&] { Runner(file, "reference", options); }), HasSubstr("there is none named 'nosuch'"));
+  options.matmul.clear();
+  options.attention = "nosuch";
+  EXPECT_THAT(error_text([&] { Runner(file, "reference", options); }), HasSubstr("there is none named 'nosuch'"));
+}
+
+TEST(ModelPlan, ListsEveryOperationOnce) {
+  const GgufFile file{golden_path("llama-gqa4")};
+  for (const std::string& set : kernel_sets()) {
+    Runner runner(file, set);
+    std::vector<std::string> operations;
+    for (const PlannedOperation& line : runner.model().plan()) {
+      operations.push_back(line.operation);
+      EXPECT_EQ(line.kernel == "reference", set == "reference") << line.operation << " " << line.kernel;
+      EXPECT_FALSE(line.spec.empty()) << line.operation;
+    }
+    const std::vector<std::string> expected{
+        "embedding",         "rms_norm",          "blk.0.attn_qkv",   "attention",      "rope_append",
+        "blk.0.attn_output", "blk.0.ffn_gate_up", "gated_activation", "blk.0.ffn_down", "blk.1.attn_qkv",
+        "blk.1.attn_output", "blk.1.ffn_gate_up", "blk.1.ffn_down",   "output"};
+    EXPECT_EQ(operations, expected);
+  }
+}
+
+TEST(ModelPlan, CountsTheBytesOfAStep) {
+  const ModelFile model = ModelFile::golden("llama-gqa4");
+  std::size_t all = 0;
+  for (const ModelFile::Weight& weight : model.weights) {
+    all += weight.data.size();
+  }
+  const OpenModel open(model);
+  Runner runner(open.file, "reference");
+  // One row of the embedding is looked up, the rest of the file is read.
+  EXPECT_EQ(runner.model().bytes_per_token(), all - std::size_t{112} * 64 * 4);
+  EXPECT_EQ(runner.model().packed_bytes(), 0u);
+  EXPECT_GT(runner.model().workspace_bytes(), 256u * 112u * 4u);
+  const std::vector<PlannedOperation>& plan = runner.model().plan();
+  EXPECT_EQ(plan[2].weight_bytes, std::size_t{(64 + 2 * 16) * 64 * 4});
+  EXPECT_EQ(plan.back().weight_bytes, std::size_t{112} * 64 * 4);
+
+  // A tied head reads the embedding's memory.
+  ModelFile tied = model;
+  tied.remove_weight("output.weight");
+  const OpenModel open_tied(tied);
+  EXPECT_EQ(Runner(open_tied.file, "reference").model().bytes_per_token(), runner.model().bytes_per_token());
+}
+
+TEST(ModelPlan, ProgressRunsToOneWhileWeightsAreRepacked) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  model.convert("blk.0.ffn_down.weight", DType::q8_0);
+  const OpenModel open(model);
+  for (const std::string& set : kernel_sets()) {
+    std::vector<double> steps;
+    ModelOptions options = f32_options();
+    options.progress = [&](double share) { steps.push_back(share); };
+    Runner runner(open.file, set, options);
+    EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+    EXPECT_EQ(steps.empty(), runner.model().packed_bytes() == 0) << set;
+    if (!steps.empty()) {
+      EXPECT_GT(steps.front(), 0.0);
+      EXPECT_EQ(steps.back(), 1.0);
+    }
+  }
+}
+
+TEST(ModelStep, OnlyTheWantedRowsHaveLogits) {
+  const Golden golden = read_golden("qwen3");
+  const GgufFile file{golden_path("qwen3")};
+  Runner runner(file, "reference");
+  const std::vector<float> all = runner.whole(golden.tokens);
+  const auto vocab = static_cast<std::size_t>(golden.vocab);
+  BatchPlan plan;
+  plan.clear();
+  const std::vector<std::int32_t> blocks{7, 0, 5};
+  plan.add_sequence(golden.tokens, 0, blocks, false);
+  plan.finish();
+  plan.logit_rows = {2, 30, 43};
+  const float* logits = runner.model().forward(plan, runner.cache());
+  for (std::size_t i = 0; i < plan.logit_rows.size(); ++i) {
+    const auto row = all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(plan.logit_rows[i]) * vocab);
+    EXPECT_TRUE(std::equal(row, row + golden.vocab, logits + i * vocab)) << plan.logit_rows[i];
+  }
+}
+
+TEST(ModelStep, MistakesOfTheCallerAreCaught) {
+  const GgufFile file{golden_path("llama-gqa4")};
+  ModelOptions options = f32_options();
+  options.max_batch_tokens = 4;
+  options.max_logit_rows = 2;
+  Runner runner(file, "reference", options);
+  EXPECT_NO_THROW(runner.step({{{1, 2}, 0, {0}}}));
+  EXPECT_THROW(runner.step({{{1, 2, 3, 4, 5}, 0, {0}}}), LogicError);  // more tokens than the workspace holds
+  EXPECT_THROW(runner.step({{{1, 2, 3}, 0, {0}}}), LogicError);        // more rows of logits
+  EXPECT_THROW(runner.step({{{112}, 0, {0}}}), LogicError);            // no such token
+  EXPECT_THROW(runner.step({{{-1}, 0, {0}}}), LogicError);
+  EXPECT_THROW(runner.step({{{1}, 16, {0}}}), LogicError);  // no block for that position
+  EXPECT_THROW(runner.step({{{1}, 0, {Runner::num_blocks}}}), LogicError);
+  KvLayout layout = runner.model().kv_layout();
+  layout.head_dim *= 2;
+  KvCache other(layout, 2, 4);
+  BatchPlan plan;
+  plan.clear();
+  const std::vector<std::int32_t> token{1};
+  const std::vector<std::int32_t> block{0};
+  plan.add_sequence(token, 0, block, true);
+  plan.finish();
+  EXPECT_THROW(runner.model().forward(plan, other), LogicError);
+}
+
+}  // namespace
+}  // namespace rocmforge::testing

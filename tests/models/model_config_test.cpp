@@ -1,0 +1,206 @@
+#include "models/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "base/log.h"
+#include "models/error_text.h"
+#include "models/model_file.h"
+#include "models/rope_frequencies.h"
+
+namespace rocmforge::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ModelConfig config_of(const ModelFile& model) { return ModelConfig::from_gguf(OpenModel(model).file); }
+
+/// What from_gguf says about the golden model `name` after `change`.
+template <class Change>
+std::string refusal(const std::string& name, Change&& change) {
+  ModelFile model = ModelFile::golden(name);
+  change(model);
+  return error_text([&] { config_of(model); });
+}
+
+std::string refusal_of_key(const std::string& key, GgufValue value) {
+  return refusal("llama-gqa4", [&](ModelFile& model) { model.set(key, std::move(value)); });
+}
+
+GgufArray per_layer(std::vector<std::uint64_t> values) { return {GgufType::u64, std::move(values)}; }
+
+/// What is logged while `body` runs.
+template <class Body>
+std::string logged(Body&& body) {
+  std::ostringstream text;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+  body();
+  spdlog::set_default_logger(before);
+  return text.str();
+}
+
+TEST(ModelConfig, ReadsEveryNumber) {
+  const ModelConfig config = config_of(ModelFile::golden("llama-gqa4"));
+  EXPECT_EQ(config.architecture, "llama");
+  EXPECT_EQ(config.name, "llama-gqa4");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(config.hidden, 64);
+  EXPECT_EQ(config.ffn, 64);
+  EXPECT_EQ(config.q_heads, 8);
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 8);
+  EXPECT_EQ(config.vocab, 112);
+  EXPECT_EQ(config.context_length, 128);
+  EXPECT_EQ(config.sliding_window, 0);
+  EXPECT_FLOAT_EQ(config.norm_eps, 1e-2f);
+  EXPECT_EQ(config.rope_kind, RopeKind::adjacent);
+  EXPECT_EQ(config.n_rot, 8);
+  EXPECT_FALSE(config.qkv_bias);
+  EXPECT_FALSE(config.head_norm);
+}
+
+TEST(ModelConfig, ArchitecturesDiffer) {
+  const ModelConfig qwen2 = config_of(ModelFile::golden("qwen2"));
+  EXPECT_EQ(qwen2.rope_kind, RopeKind::half);
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.head_norm);
+  const ModelConfig qwen3 = config_of(ModelFile::golden("qwen3"));
+  EXPECT_EQ(qwen3.rope_kind, RopeKind::half);
+  EXPECT_FALSE(qwen3.qkv_bias);
+  EXPECT_TRUE(qwen3.head_norm);
+  EXPECT_EQ(qwen3.head_dim, 32);  // not hidden / heads
+  EXPECT_EQ(config_of(ModelFile::golden("mistral-window")).sliding_window, 12);
+}
+
+TEST(ModelConfig, AbsentKeysHaveTheirDefaults) {
+  ModelFile model = ModelFile::golden("llama-linear");
+  for (const char* key : {"llama.attention.head_count_kv", "llama.rope.freq_base", "llama.rope.dimension_count",
+                          "llama.rope.scaling.type", "llama.rope.scaling.factor", "llama.vocab_size", "general.name"}) {
+    model.remove(key);
+  }
+  const ModelConfig config = config_of(model);
+  EXPECT_EQ(config.name, "");
+  EXPECT_EQ(config.kv_heads, config.q_heads);
+  EXPECT_EQ(config.n_rot, config.head_dim);
+  EXPECT_EQ(config.vocab, 112);  // rows of the embedding
+  ASSERT_EQ(config.inverse_frequency.size(), 8u);
+  EXPECT_FLOAT_EQ(config.inverse_frequency[1], std::pow(10000.0f, -2.0f / 16.0f));
+}
+
+TEST(ModelConfig, ARepeatedValuePerLayerCountsAsOne) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  model.set("llama.attention.head_count_kv", per_layer({2, 2}));
+  model.set("llama.feed_forward_length", per_layer({64, 64}));
+  EXPECT_EQ(config_of(model).kv_heads, 2);
+  EXPECT_EQ(config_of(model).ffn, 64);
+  EXPECT_EQ(refusal_of_key("llama.feed_forward_length", per_layer({64, 32})),
+            "tiny.gguf: key 'llama.feed_forward_length' differs between layers (64, 32), which is not supported");
+}
+
+TEST(ModelConfig, AbsentKeysThatHaveNoDefaultAreNamed) {
+  for (const char* key : {"block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
+                          "attention.layer_norm_rms_epsilon"}) {
+    const std::string full = std::string("llama.") + key;
+    EXPECT_EQ(refusal("llama-gqa4", [&](ModelFile& model) { model.remove(full); }),
+              "tiny.gguf: key '" + full + "' is missing");
+  }
+}
+
+TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
+  EXPECT_EQ(refusal_of_key("general.architecture", std::string("gemma")),
+            "tiny.gguf: architecture 'gemma' is not supported, those supported are llama, qwen2, qwen3");
+  EXPECT_EQ(refusal_of_key("llama.expert_count", std::uint64_t{8}),
+            "tiny.gguf: key 'llama.expert_count' is 8, mixtures of experts are not supported");
+  EXPECT_EQ(refusal_of_key("llama.block_count", std::uint64_t{0}),
+            "tiny.gguf: key 'llama.block_count' is 0, it must be in [1, 2^31)");
+  EXPECT_EQ(refusal_of_key("llama.embedding_length", std::uint64_t{3000000000}),
+            "tiny.gguf: key 'llama.embedding_length' is 3000000000, it must be in [1, 2^31)");
+  EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", std::uint64_t{3}),
+            "tiny.gguf: key 'llama.attention.head_count_kv' is 3, which does not divide the 8 query heads");
+  EXPECT_EQ(refusal_of_key("llama.attention.head_count", std::uint64_t{10}),
+            "tiny.gguf: key 'llama.attention.head_count' is 10, which does not divide embedding_length 64");
+  EXPECT_EQ(refusal_of_key("llama.attention.key_length", std::uint64_t{0}),
+            "tiny.gguf: key 'llama.attention.key_length' is 0, it must be in [1, 2^31)");
+  EXPECT_EQ(refusal_of_key("llama.attention.key_length", std::uint64_t{70000}),
+            "tiny.gguf: key 'llama.attention.key_length' is 70000, at most 65536 is possible");
+  EXPECT_EQ(refusal_of_key("llama.attention.value_length", std::uint64_t{16}),
+            "tiny.gguf: key 'llama.attention.value_length' is 16, different from the key length 8, which is not supported");
+  EXPECT_EQ(refusal_of_key("llama.attention.layer_norm_rms_epsilon", -1.0),
+            "tiny.gguf: key 'llama.attention.layer_norm_rms_epsilon' is -1, it can't be negative");
+  EXPECT_EQ(refusal_of_key("llama.attention.sliding_window", std::int64_t{-4}),
+            "tiny.gguf: key 'llama.attention.sliding_window' is -4, it must be in [1, 2^31)");
+  EXPECT_EQ(refusal_of_key("llama.rope.dimension_count", std::uint64_t{4}),
+            "tiny.gguf: key 'llama.rope.dimension_count' is 4, the whole head (8) must turn in a llama model");
+  EXPECT_EQ(refusal_of_key("llama.rope.dimension_count", std::uint64_t{7}),
+            "tiny.gguf: key 'llama.rope.dimension_count' is 7, it must be even and at most the head length 8");
+  EXPECT_EQ(refusal_of_key("llama.rope.freq_base", 0.0), "tiny.gguf: key 'llama.rope.freq_base' is 0, it must be above 1");
+  EXPECT_EQ(refusal_of_key("llama.rope.freq_base", std::nan("")), "tiny.gguf: key 'llama.rope.freq_base' is nan");
+  EXPECT_EQ(refusal_of_key("llama.rope.scaling.type", std::string("longrope")),
+            "tiny.gguf: key 'llama.rope.scaling.type' is 'longrope', those supported are none, linear, yarn");
+  EXPECT_EQ(refusal_of_key("llama.block_count", std::string("two")),
+            "tiny.gguf: key 'llama.block_count' is a string, an integer was expected");
+}
+
+TEST(ModelConfig, TheTokenizerGivesTheSizeOfTheVocabulary) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  model.set("tokenizer.ggml.tokens", GgufArray{GgufType::string, std::vector<std::string>{"a", "b", "c"}});
+  EXPECT_EQ(config_of(model).vocab, 3);
+  model.set("tokenizer.ggml.tokens", GgufArray{GgufType::string, std::vector<std::string>{}});
+  EXPECT_EQ(error_text([&] { config_of(model); }),
+            "tiny.gguf: the vocabulary has 0 tokens, it must have between 1 and 2^31");
+}
+
+TEST(ModelConfig, FrequencyFactorsAreChecked) {
+  EXPECT_EQ(refusal("llama3", [](ModelFile& model) { model.weight("rope_freqs.weight").floats()[3] = 0.0f; }),
+            "tiny.gguf: tensor 'rope_freqs.weight' has the factor 0 for pair 3, it must be positive");
+  EXPECT_EQ(refusal("llama-gqa4",
+                    [](ModelFile& model) {
+                      model.add_vector("rope_freqs.weight", {1.0f, 1.0f, 1.0f});
+                    }),
+            "tiny.gguf: tensor 'rope_freqs.weight' is [3], expected [4]");
+}
+
+TEST(ModelConfig, KeysWithoutEffectAreSaidOnce) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  EXPECT_EQ(logged([&] { config_of(model); }), "");
+  model.set("llama.attention.scale", 0.5);
+  model.set("llama.logit_scale", 2.0);
+  model.set("other.logit_scale", 2.0);
+  const std::string log = logged([&] { config_of(model); });
+  EXPECT_THAT(log, HasSubstr("tiny.gguf: keys without effect: 'llama.attention.scale', 'llama.logit_scale'"));
+  EXPECT_THAT(log, Not(HasSubstr("other.")));
+}
+
+TEST(RopeFrequencies, PlainLinearAndFactors) {
+  EXPECT_THAT(rope_frequencies(4, 100.0, {}, {}).inverse_frequency, ElementsAre(1.0f, 0.1f));
+  const RopeScaling linear{.kind = RopeScaling::Kind::linear, .factor = 4.0};
+  EXPECT_THAT(rope_frequencies(4, 100.0, linear, {}).inverse_frequency, ElementsAre(0.25f, 0.025f));
+  EXPECT_FLOAT_EQ(rope_frequencies(4, 100.0, linear, {}).magnitude, 1.0f);
+  const float factors[] = {1.0f, 8.0f};  // they divide
+  EXPECT_THAT(rope_frequencies(4, 100.0, {}, factors).inverse_frequency, ElementsAre(1.0f, 0.0125f));
+}
+
+TEST(RopeFrequencies, YarnStretchesSlowPairsOnly) {
+  const RopeScaling yarn{.kind = RopeScaling::Kind::yarn, .factor = 8.0, .original_context = 4096.0};
+  const RopeFrequencies scaled = rope_frequencies(128, 10000.0, yarn, {});
+  const RopeFrequencies plain = rope_frequencies(128, 10000.0, {}, {});
+  // Pair 0 turns 652 times in 4096 positions, pair 63 less than once; between them the share falls in a straight line from
+  // pair 20 = floor(64 ln(4096 / 64 pi) / ln 10000) to pair 46 = ceil(64 ln(4096 / 2 pi) / ln 10000).
+  EXPECT_EQ(scaled.inverse_frequency[0], plain.inverse_frequency[0]);
+  EXPECT_EQ(scaled.inverse_frequency[20], plain.inverse_frequency[20]);
+  EXPECT_FLOAT_EQ(scaled.inverse_frequency[33], plain.inverse_frequency[33] * (0.5f + 0.5f / 8.0f));
+  EXPECT_FLOAT_EQ(scaled.inverse_frequency[46], plain.inverse_frequency[46] / 8.0f);
+  EXPECT_FLOAT_EQ(scaled.inverse_frequency[63], plain.inverse_frequency[63] / 8.0f);
+  EXPECT_FLOAT_EQ(scaled.magnitude, 1.0f + 0.1f * std::log(8.0f));
+}
+
+}  // namespace
+}  // namespace rocmforge::testing
