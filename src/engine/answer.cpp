@@ -1,13 +1,24 @@
 #include "engine/answer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace rocmforge {
 
+namespace {
+
+/// Whether an answer to `prompt` begins a text: its tokens show nothing (such as BOS alone).
+bool shows_nothing(const std::vector<std::int32_t>& prompt, const Tokenizer& tokenizer) {
+  return std::ranges::all_of(prompt, [&](std::int32_t token) { return tokenizer.token_bytes(token).empty(); });
+}
+
+}  // namespace
+
 Answer::Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer)
     : sampler_(request.sampling), stop_(request.stop), submitted_(Clock::now()), last_token_(submitted_) {
   if (tokenizer != nullptr) {
-    decoder_.emplace(std::move(tokenizer));
+    const bool at_start = shows_nothing(request.prompt, *tokenizer);
+    decoder_.emplace(std::move(tokenizer), /*special=*/false, at_start);
   }
 }
 

@@ -21,15 +21,15 @@ struct EngineOptions {
   std::int64_t kv_tokens = 0;  ///< positions the cache holds in all; 0: one full context
   std::int32_t threads = 0;    ///< 0: all processors this process may use
   bool prefix_cache = true;
-  ModelOptions model;
-  std::string isa;  ///< caps the CPU instruction set, "" = best
+  ModelOptions model{};
+  std::string isa{};  ///< caps the CPU instruction set, "" = best
 };
 
 /// What a step produced for one request.
 struct StepOutput {
   RequestId id = 0;
   std::int32_t token = -1;  ///< -1 when none
-  std::string text;         ///< complete characters only, stop strings held back
+  std::string text{};       ///< complete characters only, stop strings held back
   FinishReason finish = FinishReason::none;
   bool shifted = false;  ///< the context was full and older tokens were dropped
 };

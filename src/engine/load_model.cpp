@@ -50,6 +50,7 @@ void check_options(const EngineOptions& options) {
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
     throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16 or BF16", name(dtype)));
   }
+  (void)isa_limit(options.isa);
 }
 
 /// Weights and cache must fit before anything is read: a machine that swaps serves nobody.

@@ -172,10 +172,13 @@ void Sampler::keep_min() {
   }
 }
 
-// Walks the candidates from the most likely one. The temperature acts on what the filters left.
+// Walks the candidates from the most likely one, or in the order of ids where no filter has moved them: sorting a whole
+// vocabulary would cost more than the rest. The temperature acts on what the filters left.
 std::int32_t Sampler::draw() {
-  std::ranges::sort(candidates_, more_likely);
-  const double best = candidates_.front().logit;
+  if (params_.top_k > 0 || params_.typical_p < 1.0f || params_.top_p < 1.0f) {
+    std::ranges::sort(candidates_, more_likely);
+  }
+  const double best = std::ranges::min(candidates_, more_likely).logit;
   double sum = 0.0;
   for (Candidate& candidate : candidates_) {
     candidate.probability = std::exp((candidate.logit - best) / params_.temperature);
@@ -189,7 +192,7 @@ std::int32_t Sampler::draw() {
       return candidate.id;
     }
   }
-  return candidates_.front().id;  // rounding used the sum up
+  return std::ranges::min(candidates_, more_likely).id;  // rounding used the sum up
 }
 
 }  // namespace rocmforge

@@ -29,10 +29,10 @@ enum class ContextPolicy {
 };
 
 struct Request {
-  std::vector<std::int32_t> prompt;
-  SamplingParams sampling;
-  std::int32_t max_tokens = -1;   ///< -1: until an end token or the context's end
-  std::vector<std::string> stop;  ///< text at which the answer ends (the text itself is not part of the answer)
+  std::vector<std::int32_t> prompt{};
+  SamplingParams sampling{};
+  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end
+  std::vector<std::string> stop{};  ///< text at which the answer ends (the text itself is not part of the answer)
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;
   std::int32_t keep = 0;  ///< prompt tokens that a shift never drops

@@ -1,0 +1,148 @@
+#include "engine/fake_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ value >> 33) * 0xff51afd7ed558ccdu;
+  value = (value ^ value >> 33) * 0xc4ceb9fe1a85ec53u;
+  return value ^ value >> 33;
+}
+
+float* slot(const KvLayout& layout, const KvCacheView& view, std::int32_t block, std::int64_t offset) {
+  return static_cast<float*>(view.data) + block * layout.block_elems() + offset;
+}
+
+}  // namespace
+
+FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length) {
+  config_.architecture = "fake";
+  config_.layers = layers;
+  config_.vocab = vocab;
+  config_.context_length = context_length;
+}
+
+KvLayout FakeModel::kv_layout() const {
+  return {.dtype = DType::f32, .block_tokens = block_tokens, .kv_heads = 1, .head_dim = 1};
+}
+
+std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
+  std::vector<float> logits(static_cast<std::size_t>(config_.vocab));
+  if (script_) {
+    const std::int32_t token = script_(visible);
+    std::ranges::fill(logits, token < 0 ? std::nanf("") : -std::numeric_limits<float>::infinity());
+    if (token >= 0) {
+      logits[static_cast<std::size_t>(token)] = 1.0f;
+    }
+    return logits;
+  }
+  std::uint64_t hash = visible.size();
+  for (const std::int32_t token : visible) {
+    hash = mix(hash + static_cast<std::uint64_t>(token) + 1);
+  }
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = static_cast<float>(mix(hash + i) >> 40) * 0x1p-24f * 8.0f;
+  }
+  logits[0] = logits[bos_token] = logits[end_token] = -1e9f;  // only scripts end by themselves
+  return logits;
+}
+
+const float* FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
+  batch.validate(cache.num_blocks(), block_tokens);
+  ++steps_;
+  largest_step_ = std::max(largest_step_, batch.num_tokens());
+  computed_tokens_ += batch.num_tokens();
+  const KvLayout layout = kv_layout();
+  const RaggedBatch view = batch.view();
+  const auto at = [&](std::int32_t layer, std::int32_t sequence, std::int32_t position, std::int64_t part) {
+    const std::int32_t block = view.block_tables[sequence * view.max_blocks + position / block_tokens];
+    return slot(layout, cache.layer(layer), block, part + position % block_tokens);
+  };
+  for (std::int32_t row = 0; row < view.num_tokens; ++row) {
+    for (std::int32_t layer = 0; layer < layers; ++layer) {
+      const std::int32_t sequence = view.sequence_of[row];
+      const std::int32_t position = view.positions[row];
+      *at(layer, sequence, position, layout.k_offset(0)) =
+          static_cast<float>(batch.tokens[static_cast<std::size_t>(row)] + 1000 * layer);
+      *at(layer, sequence, position, layout.v_offset(0)) = static_cast<float>(position);
+    }
+  }
+  logits_.clear();
+  for (const std::int32_t row : batch.logit_rows) {
+    Tokens visible;
+    for (std::int32_t position = 0; position <= view.positions[row]; ++position) {
+      visible.push_back(static_cast<std::int32_t>(*at(0, view.sequence_of[row], position, layout.k_offset(0))));
+      for (std::int32_t layer = 0; layer < layers; ++layer) {
+        const float key = *at(layer, view.sequence_of[row], position, layout.k_offset(0));
+        const float value = *at(layer, view.sequence_of[row], position, layout.v_offset(0));
+        check(key == static_cast<float>(visible.back() + 1000 * layer) && value == static_cast<float>(position),
+              "a page holds something else than its sequence wrote there");
+      }
+    }
+    const std::vector<float> logits = logits_after(visible);
+    logits_.insert(logits_.end(), logits.begin(), logits.end());
+  }
+  return logits_.data();
+}
+
+std::shared_ptr<const Tokenizer> byte_tokenizer() {
+  Vocabulary vocabulary;
+  vocabulary.model = TokenizerModel::spm;
+  vocabulary.tokens = {"<unk>", "<s>", "</s>"};
+  vocabulary.types = {TokenType::unknown, TokenType::control, TokenType::control};
+  for (int byte = 0; byte < 256; ++byte) {
+    vocabulary.tokens.push_back(fmt::format("<0x{:02X}>", byte));
+    vocabulary.types.push_back(TokenType::byte);
+  }
+  vocabulary.tokens.push_back("\u2581hi");
+  vocabulary.types.push_back(TokenType::normal);
+  vocabulary.scores.assign(vocabulary.tokens.size(), 0.0f);
+  vocabulary.unknown = 0;
+  vocabulary.bos = bos_token;
+  vocabulary.eos = end_token;
+  return Tokenizer::create(std::move(vocabulary));
+}
+
+std::vector<std::int32_t> byte_ids(std::string_view text) {
+  std::vector<std::int32_t> ids;
+  for (const char byte : text) {
+    ids.push_back(3 + static_cast<unsigned char>(byte));
+  }
+  return ids;
+}
+
+Request make_request(std::vector<std::int32_t> prompt, std::int32_t max_tokens, std::vector<std::string> stop) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.stop = std::move(stop);
+  return request;
+}
+
+FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer) {
+  auto model = std::make_unique<FakeModel>(byte_vocab, 256);
+  FakeEngine fake;
+  fake.model = model.get();
+  EngineParts parts;
+  parts.pool = std::make_unique<ThreadPool>(1);
+  const auto num_blocks = static_cast<std::int32_t>(options.kv_tokens / FakeModel::block_tokens);
+  parts.cache = std::make_unique<KvCache>(model->kv_layout(), FakeModel::layers, num_blocks);
+  const std::size_t floats = parts.cache->bytes() / sizeof(float);
+  std::fill_n(static_cast<float*>(parts.cache->layer(0).data), floats, -7.0f);  // nobody wrote this
+  parts.model = std::move(model);
+  parts.tokenizer = with_tokenizer ? byte_tokenizer() : nullptr;
+  fake.engine = make_engine(std::move(parts), options);
+  return fake;
+}
+
+}  // namespace rocmforge

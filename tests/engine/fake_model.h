@@ -1,0 +1,69 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine_parts.h"
+
+namespace rocmforge {
+
+/// A model whose logits are a function of all tokens it can see through the KV cache: each step writes its tokens and their
+/// positions into the cache and reads the whole sequence back by the block table. A page that is missing, stale or somebody
+/// else's changes what follows.
+class FakeModel : public Model {
+ public:
+  using Tokens = std::vector<std::int32_t>;
+  /// When set, the one token that can follow these (or -1 for logits that are not numbers).
+  using Script = std::function<std::int32_t(const Tokens& visible)>;
+
+  static constexpr std::int32_t layers = 2;
+  static constexpr std::int32_t block_tokens = 4;
+
+  FakeModel(std::int32_t vocab, std::int32_t context_length);
+
+  void follow(Script script) { script_ = std::move(script); }
+  [[nodiscard]] std::vector<float> logits_after(const Tokens& visible) const;
+  [[nodiscard]] std::int32_t steps() const { return steps_; }
+  [[nodiscard]] std::int32_t largest_step() const { return largest_step_; }
+  [[nodiscard]] std::int64_t computed_tokens() const { return computed_tokens_; }
+
+  [[nodiscard]] const ModelConfig& config() const override { return config_; }
+  [[nodiscard]] KvLayout kv_layout() const override;
+  [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_; }
+  [[nodiscard]] std::size_t packed_bytes() const override { return 0; }
+  [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
+  [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
+  const float* forward(const BatchPlan& batch, KvCache& cache) override;
+
+ private:
+  ModelConfig config_;
+  std::vector<PlannedOperation> plan_;
+  Script script_;
+  std::vector<float> logits_;
+  std::int32_t steps_ = 0;
+  std::int32_t largest_step_ = 0;
+  std::int64_t computed_tokens_ = 0;
+};
+
+/// Ids: 0 unknown, 1 BOS, 2 end of sequence, then one token for each byte, then the word " hi".
+std::shared_ptr<const Tokenizer> byte_tokenizer();
+constexpr std::int32_t bos_token = 1;
+constexpr std::int32_t end_token = 2;
+constexpr std::int32_t word_token = 259;
+constexpr std::int32_t byte_vocab = 260;
+std::vector<std::int32_t> byte_ids(std::string_view text);
+
+Request make_request(std::vector<std::int32_t> prompt, std::int32_t max_tokens = -1, std::vector<std::string> stop = {});
+
+/// An engine on a FakeModel and the byte tokenizer, and the model for scripts and counts.
+struct FakeEngine {
+  std::unique_ptr<Engine> engine;
+  FakeModel* model = nullptr;
+};
+/// `options.kv_tokens` must be set; the model's context is 256.
+FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true);
+
+}  // namespace rocmforge

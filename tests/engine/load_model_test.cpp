@@ -1,0 +1,42 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+#include "engine/engine.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::HasSubstr;
+
+std::string message(const std::function<void(EngineOptions&)>& change) {
+  EngineOptions options;
+  change(options);
+  try {
+    load_model("no/such/model.gguf", options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "loaded";
+}
+
+TEST(LoadModel, MissingFileIsNamed) {
+  EXPECT_THAT(message([](EngineOptions&) {}), HasSubstr("no/such/model.gguf"));
+}
+
+TEST(LoadModel, ImpossibleOptionsAreNamedBeforeAnythingIsRead) {
+  EXPECT_EQ(message([](EngineOptions& o) { o.threads = -1; }), "threads is -1, must be at least 0");
+  EXPECT_EQ(message([](EngineOptions& o) { o.context_length = -1; }), "context_length is -1, must be at least 0");
+  EXPECT_EQ(message([](EngineOptions& o) { o.max_batch_tokens = 0; }), "max_batch_tokens is 0, must be at least 1");
+  EXPECT_EQ(message([](EngineOptions& o) { o.max_sequences = 0; }), "max_sequences is 0, must be at least 1");
+  EXPECT_EQ(message([](EngineOptions& o) { o.kv_tokens = -7; }), "kv_tokens is -7, must be at least 0");
+  EXPECT_THAT(message([](EngineOptions& o) { o.isa = "sse9"; }),
+              HasSubstr("'sse9' is not one of generic, neon, avx2, avx512"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q8_0; }), HasSubstr("Q8_0"));
+}
+
+}  // namespace
+}  // namespace rocmforge
