@@ -1,0 +1,320 @@
+#include "tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tokenizer/vocabulary_files.h"
+
+namespace rocmforge::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+constexpr Tokenizer::EncodeOptions plain{.add_special = false, .parse_special = false};
+constexpr Tokenizer::EncodeOptions parsed{.add_special = false, .parse_special = true};
+
+template <class Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A byte-level vocabulary of the letters a to d, a few merges and control tokens.
+Vocabulary small_bpe() {
+  Vocabulary vocabulary;
+  vocabulary.model = TokenizerModel::bpe;
+  vocabulary.pre = "gpt-2";
+  vocabulary.tokens = {"a", "b", "c", "d", "ab", "bc", "cd", "abcd", "<s>", "<e>", "Ġ"};
+  vocabulary.types.assign(vocabulary.tokens.size(), TokenType::normal);
+  vocabulary.types[8] = vocabulary.types[9] = TokenType::control;
+  vocabulary.merges = {"b c", "a b", "c d"};
+  vocabulary.bos = 8;
+  vocabulary.eos = 9;
+  return vocabulary;
+}
+
+/// A SentencePiece vocabulary; scores as given, bytes for U+00E9 alone.
+Vocabulary small_spm() {
+  Vocabulary vocabulary;
+  vocabulary.model = TokenizerModel::spm;
+  vocabulary.tokens = {"<unk>", "<s>", "</s>", "▁", "a", "b", "aa", "ab", "▁a", "<0xC3>", "<0xA9>"};
+  vocabulary.types.assign(vocabulary.tokens.size(), TokenType::normal);
+  vocabulary.types[0] = TokenType::unknown;
+  vocabulary.types[1] = vocabulary.types[2] = TokenType::control;
+  vocabulary.types[9] = vocabulary.types[10] = TokenType::byte;
+  vocabulary.scores = {0, 0, 0, -10, -11, -12, -2, -2, -3, 0, 0};
+  vocabulary.unknown = 0;
+  vocabulary.bos = 1;
+  vocabulary.eos = 2;
+  return vocabulary;
+}
+
+TEST(Bpe, LowestRankFirst) {
+  const auto tokenizer = Tokenizer::create(small_bpe());
+  EXPECT_THAT(tokenizer->encode("abcd", plain), ElementsAre(0, 5, 3));
+  EXPECT_THAT(tokenizer->encode("ababcdcd", plain), ElementsAre(4, 0, 5, 3, 6));
+}
+
+TEST(Bpe, LeftmostOfEquals) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.tokens[7] = "aa";
+  vocabulary.merges = {"a a"};
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("aaa", plain), ElementsAre(7, 0));
+}
+
+TEST(Bpe, WholePieceIsTakenWhereMergesAreIgnored) {
+  Vocabulary vocabulary = small_bpe();
+  for (const char* pre : {"llama-bpe", "tekken"}) {
+    vocabulary.pre = pre;
+    EXPECT_THAT(Tokenizer::create(vocabulary)->encode("abcd", plain), ElementsAre(7)) << pre;
+  }
+  for (const char* pre : {"glm4", "qwen2", "gpt-4o"}) {
+    vocabulary.pre = pre;
+    EXPECT_THAT(Tokenizer::create(vocabulary)->encode("abcd", plain), ElementsAre(0, 5, 3)) << pre;
+  }
+}
+
+TEST(Bpe, MergeWithoutTokenFallsBackToBytes) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.merges = {"b c", "bc d"};
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("abcd", plain), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Bpe, ByteWithoutTokenIsUnknownOrNothing) {
+  Vocabulary vocabulary = small_bpe();
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azb", plain), ElementsAre(0, 1));
+  vocabulary.unknown = 3;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azb", plain), ElementsAre(0, 3, 1));
+}
+
+TEST(Spm, HighestScoreThenLeftmost) {
+  Vocabulary vocabulary = small_spm();
+  vocabulary.add_space_prefix = false;
+  const auto tokenizer = Tokenizer::create(vocabulary);
+  EXPECT_THAT(tokenizer->encode("aab", plain), ElementsAre(6, 5));  // "aa" and "ab" have one score
+  EXPECT_THAT(tokenizer->encode("aaab", plain), ElementsAre(6, 7));
+}
+
+TEST(Spm, ByteFallbackAndUnknown) {
+  const auto tokenizer = Tokenizer::create(small_spm());
+  EXPECT_THAT(tokenizer->encode("é", plain), ElementsAre(3, 9, 10));
+  EXPECT_THAT(tokenizer->encode("z", plain), ElementsAre(3, 0));
+  EXPECT_EQ(tokenizer->decode(Ids{3, 9, 10}), "é");
+}
+
+TEST(Spm, SpacePrefixAtTheStartAndAfterSpecialTokens) {
+  Vocabulary vocabulary = small_spm();
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("a</s>a", parsed), ElementsAre(8, 2, 8));
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode(" a", plain), ElementsAre(3, 8));
+  vocabulary.add_space_prefix = false;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("a</s>a", parsed), ElementsAre(4, 2, 4));
+  EXPECT_EQ(Tokenizer::create(vocabulary)->decode(Ids{8}), " a");
+}
+
+TEST(Bos, DefaultsOfTheKinds) {
+  EXPECT_TRUE(Tokenizer::create(small_spm())->adds_bos());
+  EXPECT_FALSE(Tokenizer::create(small_spm())->adds_eos());
+  Vocabulary vocabulary = small_bpe();
+  for (const char* pre : {"llama-bpe", "llama3", "llama-v3", "tekken"}) {
+    vocabulary.pre = pre;
+    EXPECT_TRUE(Tokenizer::create(vocabulary)->adds_bos()) << pre;
+  }
+  for (const char* pre : {"gpt-2", "qwen2", "gpt-4o", "glm4", "deepseek-v3", "default", ""}) {
+    vocabulary.pre = pre;
+    EXPECT_FALSE(Tokenizer::create(vocabulary)->adds_bos()) << pre;
+  }
+}
+
+TEST(Bos, TheFileOverridesTheDefault) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.add_bos = true;
+  vocabulary.add_eos = true;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("a", {}), ElementsAre(8, 0, 9));
+  vocabulary.pre = "llama-bpe";
+  vocabulary.add_bos = false;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("a", {}), ElementsAre(0, 9));
+}
+
+TEST(Bos, EmptyText) {
+  const auto tokenizer = Tokenizer::create(small_spm());
+  EXPECT_THAT(tokenizer->encode("", {}), ElementsAre(1));
+  EXPECT_THAT(tokenizer->encode("", plain), ElementsAre());
+  EXPECT_EQ(tokenizer->decode(Ids{}), "");
+}
+
+TEST(Bos, NeverTwice) {
+  const auto tokenizer = Tokenizer::create(small_spm());
+  EXPECT_THAT(tokenizer->encode("<s>a", {.add_special = true, .parse_special = true}), ElementsAre(1, 8));
+  EXPECT_THAT(tokenizer->encode("a", {}), ElementsAre(1, 8));
+}
+
+TEST(Bos, LeftOutWhereTheModelNamesNone) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.pre = "llama-bpe";
+  vocabulary.bos = -1;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("a", {}), ElementsAre(0));
+}
+
+TEST(Special, ControlTokensAreTextInAUsersWords) {
+  for (const char* name : {"gpt-2", "deepseek-coder", "llama-spm", "phi-3"}) {
+    const auto tokenizer = load_golden(name);
+    const Vocabulary& vocabulary = tokenizer->vocabulary();
+    int checked = 0;
+    for (std::int32_t id = 0; id < tokenizer->size(); ++id) {
+      const auto type = vocabulary.types[static_cast<std::size_t>(id)];
+      if (type != TokenType::control && type != TokenType::unknown) {
+        continue;
+      }
+      const std::string& text = vocabulary.tokens[static_cast<std::size_t>(id)];
+      const Ids ids = tokenizer->encode("x" + text + "y", plain);
+      EXPECT_THAT(ids, testing::Not(testing::Contains(id))) << text;
+      EXPECT_EQ(tokenizer->decode(ids), "x" + text + "y");
+      EXPECT_THAT(tokenizer->encode("x" + text + "y", parsed), testing::Contains(id)) << text;
+      ++checked;
+    }
+    EXPECT_GT(checked, 0) << name;
+  }
+  const auto llama = load_golden("llama-spm");
+  EXPECT_EQ(llama->decode(llama->encode("<0x0A>", plain)), "<0x0A>");
+}
+
+TEST(Special, EndTokensThatAFileMarksAsOrdinaryAreControl) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.tokens[9] = "<|im_end|>";
+  vocabulary.types[9] = TokenType::normal;
+  vocabulary.eos = -1;
+  const auto tokenizer = Tokenizer::create(vocabulary);
+  EXPECT_THAT(tokenizer->encode("a<|im_end|>", plain), ElementsAre(0, 3));  // "d" is all that has a token
+  EXPECT_THAT(tokenizer->encode("a<|im_end|>", parsed), ElementsAre(0, 9));
+  EXPECT_EQ(tokenizer->decode(Ids{0, 9}), "a");
+  EXPECT_TRUE(tokenizer->is_end_of_generation(9));
+}
+
+TEST(Special, UserDefinedTokensAlwaysMatch) {
+  const auto tokenizer = load_golden("deepseek-coder");
+  EXPECT_THAT(tokenizer->encode("<|User|>", plain), ElementsAre(32019));
+  EXPECT_EQ(tokenizer->decode(Ids{32019}), "<|User|>");
+}
+
+TEST(Special, LeftmostThenLongest) {
+  SpecialTokens tokens;
+  tokens.add("<a>", 1, false);
+  tokens.add("<a><b>", 2, false);
+  tokens.add("b>!", 3, true);
+  const std::string text = "x<a><b>!";
+  SpecialTokens::Match match = tokens.find(text, 0, true);
+  EXPECT_EQ(match.id, 2);
+  EXPECT_EQ(match.begin, 1u);
+  EXPECT_EQ(match.length, 6u);
+  match = tokens.find(text, 0, false);
+  EXPECT_EQ(match.id, 3);
+  EXPECT_EQ(match.begin, 5u);
+  EXPECT_EQ(tokens.find(text, 6, true).id, -1);
+}
+
+TEST(Special, PartsAreOneTextExceptForControlTokens) {
+  const auto tokenizer = load_golden("gpt-2");
+  const std::vector<Tokenizer::TextPart> parts = {{"Hel", true}, {"lo wor", false}, {"ld<|endof", true}, {"text|>", false}};
+  EXPECT_EQ(tokenizer->encode(parts, false), tokenizer->encode("Hello world<|endoftext|>", plain));
+}
+
+TEST(EndOfGeneration, IdsAndTexts) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.tokens.insert(vocabulary.tokens.end(), {"<|eot_id|>", "<|end|>", "<pad>", "<|call|>"});
+  vocabulary.types.resize(vocabulary.tokens.size(), TokenType::control);
+  vocabulary.fim_pad = 13;
+  const auto tokenizer = Tokenizer::create(vocabulary);
+  EXPECT_THAT(tokenizer->end_of_generation_ids(), ElementsAre(9, 11, 12, 13, 14));
+  EXPECT_TRUE(tokenizer->is_end_of_generation(11));
+  EXPECT_FALSE(tokenizer->is_end_of_generation(8));
+  EXPECT_FALSE(tokenizer->is_end_of_generation(-1));
+}
+
+TEST(EndOfGeneration, EndOfAMessageIsNotTheEndInHarmony) {
+  for (const auto& [first, second] : {std::pair{"<|return|>", "<|call|>"}, std::pair{"<|calls|>", "<|flush|>"}}) {
+    Vocabulary vocabulary = small_bpe();
+    vocabulary.tokens.insert(vocabulary.tokens.end(), {first, second, "<|end|>", "<|channel|>"});
+    vocabulary.types.resize(vocabulary.tokens.size(), TokenType::control);
+    const auto tokenizer = Tokenizer::create(vocabulary);
+    EXPECT_THAT(tokenizer->end_of_generation_ids(), ElementsAre(9, 11, 12));
+    // The marks of a message's parts belong to the answer's text, and still can't come from a user's.
+    EXPECT_EQ(tokenizer->decode(Ids{14, 0}), "<|channel|>a");
+    EXPECT_THAT(tokenizer->encode("<|channel|>", plain), testing::Not(testing::Contains(14)));
+  }
+}
+
+TEST(EndOfGeneration, OfTheVocabularies) {
+  EXPECT_THAT(load_golden("gpt-2")->end_of_generation_ids(), ElementsAre(50256));
+  EXPECT_THAT(load_golden("llama-spm")->end_of_generation_ids(), ElementsAre(2));
+  EXPECT_THAT(load_golden("phi-3")->end_of_generation_ids(), ElementsAre(2, 32000, 32007));
+  EXPECT_THAT(load_golden("deepseek-coder")->end_of_generation_ids(), ElementsAre(32014));
+}
+
+TEST(Create, IdsOutsideTheVocabularyAreNone) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.eos = 11;
+  vocabulary.eot = 1000000;
+  vocabulary.bos = -5;
+  const auto tokenizer = Tokenizer::create(vocabulary);
+  EXPECT_EQ(tokenizer->vocabulary().eos, -1);
+  EXPECT_EQ(tokenizer->vocabulary().eot, -1);
+  EXPECT_EQ(tokenizer->vocabulary().bos, -1);
+  EXPECT_THAT(tokenizer->end_of_generation_ids(), ElementsAre());
+}
+
+TEST(Create, UnknownPreTokenizerIsAnErrorThatListsTheKnown) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.pre = "llama-4711";
+  const std::string message = error_of([&] { static_cast<void>(Tokenizer::create(vocabulary)); });
+  EXPECT_THAT(message, testing::StartsWith("unknown pre-tokenizer 'llama-4711'"));
+  for (const char* known : {"gpt-2", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "gpt-4o",
+                            "tekken", "smollm", "starcoder", "falcon", "phi-2", "glm4", "command-r", "default"}) {
+    EXPECT_THAT(message, HasSubstr(known));
+  }
+}
+
+TEST(Create, InconsistentVocabulariesAreErrors) {
+  const auto error = [](Vocabulary vocabulary) {
+    return error_of([&] { static_cast<void>(Tokenizer::create(std::move(vocabulary))); });
+  };
+  EXPECT_EQ(error({}), "the vocabulary has no tokens");
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.types.pop_back();
+  EXPECT_EQ(error(vocabulary), "the vocabulary has 11 tokens but 10 token types");
+  vocabulary = small_bpe();
+  vocabulary.scores = {1.0f};
+  EXPECT_EQ(error(vocabulary), "the vocabulary has 11 tokens but 1 scores");
+  vocabulary = small_bpe();
+  vocabulary.merges.clear();
+  EXPECT_THAT(error(vocabulary), HasSubstr("needs merges"));
+  for (const char* merge : {"ab", "", " ", "a ", "a"}) {
+    vocabulary.merges = {"a b", merge};
+    EXPECT_THAT(error(vocabulary), testing::StartsWith("merge 1 is '" + std::string(merge) + "'"));
+  }
+  vocabulary = small_spm();
+  vocabulary.scores.clear();
+  EXPECT_THAT(error(vocabulary), HasSubstr("needs a score"));
+  vocabulary = small_spm();
+  vocabulary.scores[4] = std::nanf("");
+  EXPECT_EQ(error(vocabulary), "the score of token 4 is not a number");
+  vocabulary = small_spm();
+  vocabulary.tokens[9] = "<0xG0>";
+  EXPECT_THAT(error(vocabulary), testing::StartsWith("token 9 is '<0xG0>'"));
+}
+
+TEST(Find, ByExactText) {
+  const auto tokenizer = load_golden("phi-3");
+  EXPECT_EQ(tokenizer->find("<|end|>"), 32007);
+  EXPECT_EQ(tokenizer->find("no such token"), -1);
+}
+
+}  // namespace
+}  // namespace rocmforge::test
