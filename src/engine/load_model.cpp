@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -117,8 +118,15 @@ EngineParts load_parts(std::unique_ptr<const GgufFile> file, const EngineOptions
 
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options) {
   check_options(options);
-  auto file = std::make_unique<const GgufFile>(path);
-  return with_context(path, [&] { return make_engine(load_parts(std::move(file), options), options); });
+  try {
+    return make_engine(load_parts(std::make_unique<const GgufFile>(path), options), options);
+  } catch (Error& error) {
+    // What is wrong inside the file names it already; what is wrong with the machine does not.
+    if (!std::string_view(error.what()).starts_with(path)) {
+      error.in(path);
+    }
+    throw;
+  }
 }
 
 }  // namespace rocmforge

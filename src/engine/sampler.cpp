@@ -128,8 +128,12 @@ void Sampler::keep_mass(double mass, Before before) {
   for (std::size_t kept = 0; kept < candidates_.size(); ++kept) {
     if (kept == sorted) {
       sorted = std::min(candidates_.size(), std::max<std::size_t>(64, 4 * sorted));
-      std::partial_sort(candidates_.begin() + static_cast<std::ptrdiff_t>(kept),
-                        candidates_.begin() + static_cast<std::ptrdiff_t>(sorted), candidates_.end(), before);
+      const auto first = candidates_.begin() + static_cast<std::ptrdiff_t>(kept);
+      const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(sorted);
+      if (last != candidates_.end()) {
+        std::nth_element(first, last, candidates_.end(), before);
+      }
+      std::sort(first, last, before);
     }
     sum += candidates_[kept].probability;
     if (sum >= mass) {
