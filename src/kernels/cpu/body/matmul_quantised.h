@@ -189,6 +189,7 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
   constexpr int parts = kind.halves ? 2 : 1;
   for (int b = 0; b < blocks; ++b) {
     Ints integers[tokens][groups][2];
+#pragma GCC unroll 2
     for (int part = 0; part < parts; ++part) {
       for (int t = 0; t < tokens; ++t) {
         for (int g = 0; g < groups; ++g) {
@@ -209,17 +210,20 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
         }
       }
     }
+    Floats scale[groups][2];
+    Floats addend[groups][2];
     for (int g = 0; g < groups; ++g) {
-      Floats scale[2];
-      Floats addend[2];
+#pragma GCC unroll 2
       for (int part = 0; part < parts; ++part) {
-        scale[part] = load_floats(panels[g].scale[b][part]);
+        scale[g][part] = load_floats(panels[g].scale[b][part]);
         if constexpr (kind.addends) {
-          addend[part] = load_floats(panels[g].addend[b][part]);
+          addend[g][part] = load_floats(panels[g].addend[b][part]);
         }
       }
-      for (int t = 0; t < tokens; ++t) {
-        sum[t][g] = add_block<kind>(sum[t][g], integers[t][g], scale, addend, x, t, b);
+    }
+    for (int t = 0; t < tokens; ++t) {
+      for (int g = 0; g < groups; ++g) {
+        sum[t][g] = add_block<kind>(sum[t][g], integers[t][g], scale[g], addend[g], x, t, b);
       }
     }
   }

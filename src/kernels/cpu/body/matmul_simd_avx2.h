@@ -124,6 +124,31 @@ inline float sum_of(Floats a) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+inline float largest_magnitude(Floats a, Floats b) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  __m256i eight = _mm256_setzero_si256();
+  for (int i = 0; i < 2; ++i) {
+    eight = _mm256_max_epi32(eight, _mm256_and_si256(_mm256_castps_si256(a.v[i]), magnitude));
+    eight = _mm256_max_epi32(eight, _mm256_and_si256(_mm256_castps_si256(b.v[i]), magnitude));
+  }
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1))));
+}
+inline Ints round_to_ints(Floats a) { return {{_mm256_cvtps_epi32(a.v[0]), _mm256_cvtps_epi32(a.v[1])}}; }
+inline std::int32_t sum_of(Ints a) {
+  const __m256i eight = _mm256_add_epi32(a.v[0], a.v[1]);
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+inline void store_narrowed(std::int8_t* to, Ints a) {
+  // The packs work inside 128-bit lanes: bring the four pieces back in order.
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.v[0], a.v[1]), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+
 inline Floats load_halves(const void* from) {
   return {{_mm256_cvtph_ps(load_16(from)), _mm256_cvtph_ps(load_16(static_cast<const char*>(from) + 16))}};
 }

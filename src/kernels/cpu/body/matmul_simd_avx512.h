@@ -13,7 +13,7 @@ namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
 constexpr int tile_groups = 2;
-constexpr int tile_tokens = 6;
+constexpr int tile_tokens = 4;
 constexpr int plain_tile_rows = 4;
 constexpr int plain_tile_tokens = 6;
 constexpr bool wide_codes_unsigned = true;
@@ -92,6 +92,18 @@ inline float sum_of(Floats a) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline float largest_magnitude(Floats a, Floats b) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+  const __m512i bits = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a.v), magnitude),
+                                        _mm512_and_si512(_mm512_castps_si512(b.v), magnitude));
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(bits))));
+}
+inline Ints round_to_ints(Floats a) { return {_mm512_cvtps_epi32(a.v)}; }
+inline std::int32_t sum_of(Ints a) { return _mm512_reduce_add_epi32(a.v); }
+inline void store_narrowed(std::int8_t* to, Ints a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(a.v));
 }
 
 inline __m128i load_16(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }

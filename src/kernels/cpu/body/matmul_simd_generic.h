@@ -164,6 +164,43 @@ inline float sum_of(const Floats& a) {
   return lanes[0];
 }
 
+/// The largest |lane| of both; a NaN is larger than infinity.
+inline float largest_magnitude(const Floats& a, const Floats& b) {
+  std::int32_t bits[32];
+  std::memcpy(bits, a.v, sizeof a.v);
+  std::memcpy(bits + 16, b.v, sizeof b.v);
+  std::int32_t largest = 0;  // non-negative floats are ordered as their bits are
+  for (const std::int32_t lane : bits) {
+    const std::int32_t magnitude = lane & 0x7fffffff;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  float result;
+  std::memcpy(&result, &largest, sizeof result);
+  return result;
+}
+/// To nearest, ties to even, for lanes below 2^22.
+inline Ints round_to_ints(const Floats& a) {
+  Ints result;
+  for (int i = 0; i < 16; ++i) {
+    const float shifted = a.v[i] + 12582912.0f;  // 1.5 * 2^23: the rounded integer is left in the low bits
+    std::memcpy(&result.v[i], &shifted, sizeof shifted);
+    result.v[i] -= 0x4b400000;
+  }
+  return result;
+}
+inline std::int32_t sum_of(const Ints& a) {
+  std::int32_t sum = 0;
+  for (const std::int32_t lane : a.v) {
+    sum += lane;
+  }
+  return sum;
+}
+inline void store_narrowed(std::int8_t* to, const Ints& a) {
+  for (int i = 0; i < 16; ++i) {
+    to[i] = static_cast<std::int8_t>(a.v[i]);
+  }
+}
+
 inline float bits_to_float(std::uint32_t bits) {
   float result;
   std::memcpy(&result, &bits, sizeof result);

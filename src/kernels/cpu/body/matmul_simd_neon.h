@@ -149,6 +149,26 @@ inline Floats negate(Floats a) {
 }
 inline float sum_of(const Floats& a) { return vaddvq_f32(vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]))); }
 
+inline float largest_magnitude(const Floats& a, const Floats& b) {
+  int32x4_t four = vdupq_n_s32(0);
+  for (int i = 0; i < 4; ++i) {
+    four = vmaxq_s32(four, vreinterpretq_s32_f32(vabsq_f32(a.v[i])));
+    four = vmaxq_s32(four, vreinterpretq_s32_f32(vabsq_f32(b.v[i])));
+  }
+  return vget_lane_f32(vreinterpret_f32_s32(vdup_n_s32(vmaxvq_s32(four))), 0);
+}
+inline Ints round_to_ints(const Floats& a) {
+  return {{vcvtnq_s32_f32(a.v[0]), vcvtnq_s32_f32(a.v[1]), vcvtnq_s32_f32(a.v[2]), vcvtnq_s32_f32(a.v[3])}};
+}
+inline std::int32_t sum_of(const Ints& a) {
+  return vaddvq_s32(vaddq_s32(vaddq_s32(a.v[0], a.v[1]), vaddq_s32(a.v[2], a.v[3])));
+}
+inline void store_narrowed(std::int8_t* to, const Ints& a) {
+  const int16x8_t low = vcombine_s16(vqmovn_s32(a.v[0]), vqmovn_s32(a.v[1]));
+  const int16x8_t high = vcombine_s16(vqmovn_s32(a.v[2]), vqmovn_s32(a.v[3]));
+  vst1q_s8(to, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
+}
+
 inline Floats load_halves(const void* from) {
   const auto* bytes = static_cast<const std::uint8_t*>(from);
   Floats result;
