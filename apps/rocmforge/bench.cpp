@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <string>
@@ -19,8 +21,9 @@
 #include "progress.h"
 #include "step_runner.h"
 #include "text.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 constexpr std::int64_t most_tokens = 1 << 20;
@@ -243,4 +246,4 @@ void add_bench(CLI::App& program, Action& action) {
   command->callback([flags, &action] { action = [flags] { return bench(*flags); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

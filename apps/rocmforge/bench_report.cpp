@@ -4,11 +4,12 @@
 
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "text.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 double mean(const std::vector<double>& values) {
@@ -125,4 +126,4 @@ void print_report(const std::vector<BenchResult>& results, const std::string& fo
   }
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// One line of the table.
 struct BenchResult {
@@ -30,4 +30,4 @@ struct BenchResult {
 /// `format` is md, json or csv.
 void print_report(const std::vector<BenchResult>& results, const std::string& format);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -12,8 +13,9 @@
 #include "interrupt.h"
 #include "line_reader.h"
 #include "model_path.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 constexpr const char* help_text =
@@ -72,7 +74,7 @@ class Chat {
   LineReader reader_;
   std::optional<InterruptScope> interrupt_;
   std::vector<ChatMessage> messages_;
-  std::optional<Answer> last_;
+  std::optional<Reply> last_;
 };
 
 void Chat::set_system(const std::string& text) {
@@ -243,7 +245,7 @@ void add_chat(CLI::App& program, Action& action) {
   command->footer(std::string("Inside the chat:\n") + help_text +
                   "\nExamples:\n"
                   "  rocmforge chat\n"
-                  "  rocmforge chat model.gguf --system \"Answer briefly.\" --temp 0.7\n"
+                  "  rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7\n"
                   "  printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy");
   command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
   command->add_option("--chat-format", flags->chat_format, chat_format_names())->type_name("NAME");
@@ -252,4 +254,4 @@ void add_chat(CLI::App& program, Action& action) {
   command->callback([flags, &action] { action = [flags] { return chat(*flags); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 
-#include "base/error.h"
+namespace CLI {
+class App;
+}
 
-namespace rocmforge {
-
-/// A wrong command line: one line on standard error and exit code 2. Every other Error ends with exit code 1.
-class UsageError : public Error {
- public:
-  using Error::Error;
-};
+namespace rocmforge::app {
 
 /// What the command line asks for; runs after all of it has been read. Returns the exit code.
 using Action = std::function<int()>;
@@ -26,4 +21,4 @@ void add_perplexity(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

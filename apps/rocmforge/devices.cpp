@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,7 @@
 #include "progress.h"
 #include "text.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 template <class Op>
@@ -82,4 +84,4 @@ void add_devices(CLI::App& program, Action& action) {
   command->callback([json, &action] { action = [json] { return devices(*json); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

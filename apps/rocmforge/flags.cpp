@@ -1,17 +1,18 @@
 #include "flags.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 
-#include "command.h"
 #include "kernels/register_all.h"
 #include "progress.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 void check_at_least(std::string_view flag, std::int32_t value, std::int32_t least, std::string_view meaning = {}) {
@@ -166,4 +167,4 @@ std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions optio
   return load_model(path, options);
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

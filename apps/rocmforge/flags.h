@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,7 +7,11 @@
 
 #include "engine/engine.h"
 
-namespace rocmforge {
+namespace CLI {
+class App;
+}
+
+namespace rocmforge::app {
 
 /// The flags of every command that loads a model.
 class EngineFlags {
@@ -52,4 +55,4 @@ class GenerationFlags {
 /// load_model behind a progress line.
 std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -4,39 +4,38 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 
-#include "command.h"
 #include "interrupt.h"
 #include "measure.h"
 #include "progress.h"
 #include "text.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
-Answer generate(Engine& engine, Request request, std::int32_t batch_tokens,
-                const std::function<void(std::string_view)>& show) {
+Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
+               const std::function<void(std::string_view)>& show) {
   const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
   const RequestId id = engine.submit(std::move(request));
   auto progress = std::make_unique<Progress>(fmt::format("reading a prompt of {} tokens", prompt_tokens));
-  Answer answer;
+  Reply reply;
   std::int64_t done = 0;
-  while (answer.finish == FinishReason::none && engine.has_work()) {
+  while (reply.finish == FinishReason::none && engine.has_work()) {
     if (InterruptScope::take()) {
-      engine.cancel(id);
-      answer.finish = FinishReason::cancelled;
-      break;
+      engine.cancel(id);  // the next step delivers what was held back
     }
     for (const StepOutput& output : engine.step()) {
       if (output.id != id) {
         continue;
       }
       progress.reset();
-      answer.finish = output.finish;
-      answer.shifted = answer.shifted || output.shifted;
+      reply.finish = output.finish;
+      reply.shifted = reply.shifted || output.shifted;
       if (output.finish == FinishReason::error) {
-        answer.error = output.text;
+        reply.error = output.text;
       } else if (!output.text.empty()) {
-        answer.text += output.text;
+        reply.text += output.text;
         show(output.text);
       }
     }
@@ -45,8 +44,8 @@ Answer generate(Engine& engine, Request request, std::int32_t batch_tokens,
       progress->update(static_cast<double>(done) / static_cast<double>(prompt_tokens));
     }
   }
-  answer.stats = engine.take_stats(id);
-  return answer;
+  reply.stats = engine.take_stats(id);
+  return reply;
 }
 
 const Tokenizer& require_tokenizer(const Engine& engine) {
@@ -97,8 +96,8 @@ double weight_rate(const RequestStats& stats, const Engine& engine) {
 
 }  // namespace
 
-std::string describe(const Answer& answer, Engine& engine) {
-  const RequestStats& stats = answer.stats;
+std::string describe(const Reply& reply, Engine& engine) {
+  const RequestStats& stats = reply.stats;
   std::string line = fmt::format("{} prompt tokens", stats.prompt_tokens);
   if (stats.cached_tokens > 0) {
     line += fmt::format(" ({} from the cache)", stats.cached_tokens);
@@ -110,21 +109,21 @@ std::string describe(const Answer& answer, Engine& engine) {
   if (decode_speed(stats) > 0.0) {
     line += fmt::format(", {:.1f} tok/s, {:.2f} GB/s of weights", decode_speed(stats), weight_rate(stats, engine));
   }
-  return line + fmt::format("; {}; peak memory {} (file {}, KV cache {}, repacked {}, workspace {})", name(answer.finish),
+  return line + fmt::format("; {}; peak memory {} (file {}, KV cache {}, repacked {}, workspace {})", name(reply.finish),
                             human_bytes(peak_memory_bytes()), human_bytes(engine.file().file_bytes()),
                             human_bytes(engine.cache().bytes()), human_bytes(engine.model().packed_bytes()),
                             human_bytes(engine.model().workspace_bytes()));
 }
 
-nlohmann::ordered_json to_json(const Answer& answer, Engine& engine) {
-  const RequestStats& stats = answer.stats;
+nlohmann::ordered_json to_json(const Reply& reply, Engine& engine) {
+  const RequestStats& stats = reply.stats;
   nlohmann::ordered_json out;
-  out["text"] = answer.text;
-  out["finish_reason"] = name(answer.finish);
-  if (!answer.error.empty()) {
-    out["error"] = answer.error;
+  out["text"] = reply.text;
+  out["finish_reason"] = name(reply.finish);
+  if (!reply.error.empty()) {
+    out["error"] = reply.error;
   }
-  out["shifted"] = answer.shifted;
+  out["shifted"] = reply.shifted;
   out["prompt_tokens"] = stats.prompt_tokens;
   out["cached_tokens"] = stats.cached_tokens;
   out["generated_tokens"] = stats.generated_tokens;
@@ -141,4 +140,4 @@ nlohmann::ordered_json to_json(const Answer& answer, Engine& engine) {
   return out;
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

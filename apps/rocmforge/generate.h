@@ -1,7 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,10 +11,10 @@
 #include "engine/engine.h"
 #include "tokenizer/chat_format.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// The outcome of one request.
-struct Answer {
+struct Reply {
   std::string text;
   FinishReason finish = FinishReason::none;
   std::string error;     ///< why, when finish is FinishReason::error
@@ -24,8 +24,8 @@ struct Answer {
 
 /// Runs one request to its end, or until InterruptScope reports Ctrl-C (FinishReason::cancelled); `show` gets the text as
 /// it comes. Long prompts show progress, `batch_tokens` a step.
-Answer generate(Engine& engine, Request request, std::int32_t batch_tokens,
-                const std::function<void(std::string_view)>& show);
+Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
+               const std::function<void(std::string_view)>& show);
 
 /// The engine's tokenizer. Throws Error for a file without one.
 const Tokenizer& require_tokenizer(const Engine& engine);
@@ -39,7 +39,7 @@ std::string chat_format_names();
 std::vector<std::int32_t> encode_chat(const Engine& engine, ChatFormat format, std::span<const ChatMessage> messages);
 
 /// "19 prompt tokens, 311 tok/s; 4 generated, 82 tok/s ..." with the peak of the memory and what it is made of.
-std::string describe(const Answer& answer, Engine& engine);
-nlohmann::ordered_json to_json(const Answer& answer, Engine& engine);
+std::string describe(const Reply& reply, Engine& engine);
+nlohmann::ordered_json to_json(const Reply& reply, Engine& engine);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

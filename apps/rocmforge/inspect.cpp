@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -15,7 +17,7 @@
 #include "plan_table.h"
 #include "text.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 struct InspectFlags {
@@ -204,4 +206,4 @@ void add_inspect(CLI::App& program, Action& action) {
   command->callback([flags, &action] { action = [flags] { return inspect(*flags); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

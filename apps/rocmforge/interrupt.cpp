@@ -1,6 +1,6 @@
 #include "interrupt.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 // A signal handler can reach nothing but a variable of the whole program.
@@ -29,4 +29,4 @@ bool InterruptScope::take() {
   return was;
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

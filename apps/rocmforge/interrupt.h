@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// While it lives, Ctrl-C sets a flag in place of ending the program, and blocking reads return with EINTR. One at a time.
 class InterruptScope {
@@ -25,4 +25,4 @@ class InterruptScope {
   struct sigaction previous_ = {};
 };
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -11,7 +11,7 @@
 
 #include "interrupt.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 struct LineReader::Terminal {
   explicit Terminal(std::filesystem::path path)
@@ -132,4 +132,4 @@ std::filesystem::path history_path() {
   return {};
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

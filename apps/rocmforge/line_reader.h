@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// Lines from a person at a terminal (with editing and a history that is kept in a file), or from a pipe when standard
 /// input or output is no terminal (nothing but the lines then).
@@ -39,4 +39,4 @@ class LineReader {
 /// $XDG_STATE_HOME/rocmforge/history or ~/.local/state/rocmforge/history; empty when neither variable is set.
 std::filesystem::path history_path();
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <clocale>
@@ -11,8 +12,10 @@
 
 #include "base/log.h"
 #include "command.h"
+#include "parse_error.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 constexpr int exit_failure = 1;
@@ -23,32 +26,6 @@ int fail(int code, std::string message) {
   std::fflush(stdout);
   fmt::print(stderr, "rocmforge: {}\n", message);
   return code;
-}
-
-/// What is wrong with the command line, and where to read on.
-std::string describe(const CLI::ParseError& error, const CLI::App& program, const std::vector<std::string>& arguments) {
-  const auto commands = program.get_subcommands();
-  if (commands.empty()) {
-    std::string known;
-    for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
-      known += (known.empty() ? "" : ", ") + command->get_name();
-    }
-    const auto word =
-        std::find_if(arguments.begin(), arguments.end(), [](const auto& text) { return !text.starts_with('-'); });
-    if (word != arguments.end()) {
-      return fmt::format("there is no command '{}'; the commands are {}", *word, known);
-    }
-    if (arguments.empty()) {
-      return fmt::format("a command is missing: {} (rocmforge --help says more)", known);
-    }
-  }
-  std::string message = error.what();
-  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && message.starts_with("Could not convert: ")) {
-    message = "not a valid value: " + message.substr(std::string("Could not convert: ").size());
-  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    message = "unknown option or one argument too many: " + message.substr(message.find(": ") + 2);
-  }
-  return fmt::format("{} (see rocmforge {}--help)", message, commands.empty() ? "" : commands.front()->get_name() + " ");
 }
 
 int run(std::vector<std::string> arguments) {
@@ -73,17 +50,10 @@ int run(std::vector<std::string> arguments) {
   return std::fflush(stdout) == 0 ? code : fail(exit_failure, "standard output can't be written");
 }
 
-}  // namespace
-}  // namespace rocmforge
-
-int main(int argc, char** argv) {
-  using namespace rocmforge;
-  std::signal(SIGPIPE, SIG_DFL);  // a reader that has left (`| head`) ends the program without a word
-  std::setlocale(LC_CTYPE, "");
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("rocmforge"));
-  spdlog::set_pattern("rocmforge: %v");
+/// Runs the program; whatever goes wrong becomes one line and an exit code.
+int guarded_run(std::vector<std::string> arguments) {
   try {
-    return run(std::vector<std::string>(argv + 1, argv + argc));
+    return run(std::move(arguments));
   } catch (const UsageError& error) {
     return fail(exit_usage, error.what());
   } catch (const Error& error) {
@@ -93,4 +63,16 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return fail(exit_failure, fmt::format("internal error: {}", error.what()));
   }
+}
+
+}  // namespace
+}  // namespace rocmforge::app
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // a reader that has left (`| head`) ends the program without a word
+  std::setlocale(LC_CTYPE, "");
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("rocmforge"));
+  spdlog::set_pattern("rocmforge: %v");
+  spdlog::set_level(spdlog::level::warn);
+  return rocmforge::app::guarded_run(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "device/device_info.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 std::uint64_t peak_memory_bytes() {
   std::ifstream status("/proc/self/status");
@@ -74,4 +74,4 @@ double read_bandwidth(int threads) {
   return best;
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// The most memory this process has held so far (VmHWM, mapped file pages included); 0 where the system does not tell.
 std::uint64_t peak_memory_bytes();
@@ -11,4 +11,4 @@ std::uint64_t peak_memory_bytes();
 /// the best of several passes. The ceiling of any decode that reads its weights from memory.
 double read_bandwidth(int threads);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

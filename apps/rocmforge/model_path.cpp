@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "command.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 namespace fs = std::filesystem;
 
@@ -56,4 +56,4 @@ std::string find_model(const std::string& argument) {
                                looked.empty() ? " in a models folder" : looked));
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// Folders where models are looked for: $ROCMFORGE_MODELS_DIR, ../share/rocmforge beside the program, and the one the
 /// program was built with; those that exist.
@@ -14,4 +14,4 @@ std::vector<std::filesystem::path> models_folders();
 /// model. Throws UsageError that says where it looked.
 std::string find_model(const std::string& argument);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -7,7 +7,7 @@
 
 #include "models/model_config.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 std::uint64_t parameter_count(const GgufFile& file) {
   std::uint64_t count = 0;
@@ -51,4 +51,4 @@ std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
   return static_cast<std::uint64_t>(config.layers) * 2 * row_bytes(kv_dtype, config.kv_dim());
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

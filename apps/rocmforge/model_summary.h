@@ -7,7 +7,7 @@
 
 #include "weights/gguf_file.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// Elements of all tensors.
 std::uint64_t parameter_count(const GgufFile& file);
@@ -24,4 +24,4 @@ std::string main_format(const GgufFile& file);
 /// Bytes that K and V of one position take in all layers. Throws Error when the metadata does not say.
 std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype);
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

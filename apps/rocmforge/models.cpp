@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,8 +12,9 @@
 #include "model_path.h"
 #include "model_summary.h"
 #include "text.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -113,4 +116,4 @@ void add_models(CLI::App& program, Action& action) {
   command->callback([flags, &action] { action = [flags] { return models(*flags); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

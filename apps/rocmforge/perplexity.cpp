@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,9 @@
 #include "progress.h"
 #include "step_runner.h"
 #include "text.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 struct PerplexityFlags {
@@ -157,4 +160,4 @@ void add_perplexity(CLI::App& program, Action& action) {
   command->callback([flags, &action] { action = [flags] { return perplexity(*flags); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <tuple>
@@ -11,7 +12,7 @@
 
 #include "text.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 /// Operations of several layers that have everything in common.
@@ -87,4 +88,4 @@ nlohmann::ordered_json plan_json(const Model& model) {
           {"workspace_bytes", model.workspace_bytes()}};
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

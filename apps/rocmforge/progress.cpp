@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 using namespace std::chrono_literals;
 
@@ -46,4 +46,4 @@ void Progress::show(const std::stop_token& stop) {
   fmt::print(stderr, "\r\033[K");
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

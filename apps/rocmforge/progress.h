@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// Says on standard error what is going on once it has taken a second: on a terminal one line that is rewritten and then
 /// cleared, elsewhere one plain line. A thread of its own writes, so that one long step shows too.
@@ -30,4 +30,4 @@ class Progress {
   std::jthread thread_;  // last: it uses all of the above
 };
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

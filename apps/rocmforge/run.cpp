@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.h"
@@ -11,8 +13,9 @@
 #include "interrupt.h"
 #include "model_path.h"
 #include "text.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 struct RunFlags {
@@ -65,34 +68,34 @@ int run(const RunFlags& flags, bool has_prompt) {
   request.prompt = encode_prompt(flags, *engine, text);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
-  const Answer answer = generate(*engine, std::move(request), options.max_batch_tokens, [&](std::string_view piece) {
+  const Reply reply = generate(*engine, std::move(request), options.max_batch_tokens, [&](std::string_view piece) {
     if (!flags.json) {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
     }
   });
-  if (answer.finish == FinishReason::error) {
-    throw Error(answer.error);
+  if (reply.finish == FinishReason::error) {
+    throw Error(reply.error);
   }
   if (flags.json) {
     nlohmann::ordered_json out = {{"model", path}};
-    out.update(to_json(answer, *engine));
+    out.update(to_json(reply, *engine));
     print_json(out);
   } else {
     fmt::print("\n");
     std::fflush(stdout);
-    if (answer.finish == FinishReason::context) {
+    if (reply.finish == FinishReason::context) {
       fmt::print(stderr, "rocmforge: the context of {} tokens is full (--context-shift would go on)\n",
                  engine->context_length());
     }
-    if (answer.shifted) {
+    if (reply.shifted) {
       fmt::print(stderr, "rocmforge: the context of {} tokens was full: older tokens were dropped\n",
                  engine->context_length());
     }
-    fmt::print(stderr, "{}\n", describe(answer, *engine));
+    fmt::print(stderr, "{}\n", describe(reply, *engine));
   }
   constexpr int exit_interrupted = 130;
-  return answer.finish == FinishReason::cancelled ? exit_interrupted : 0;
+  return reply.finish == FinishReason::cancelled ? exit_interrupted : 0;
 }
 
 }  // namespace
@@ -120,4 +123,4 @@ void add_run(CLI::App& program, Action& action) {
       [flags, prompt, &action] { action = [flags, has_prompt = prompt->count() > 0] { return run(*flags, has_prompt); }; });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

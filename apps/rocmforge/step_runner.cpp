@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 StepRunner::StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens)
     : engine_(engine), batch_tokens_(batch_tokens), block_tokens_(engine.cache().layout().block_tokens) {
@@ -65,4 +65,4 @@ const float* StepRunner::decode(std::span<const std::int32_t> tokens, std::int32
   return forward();
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

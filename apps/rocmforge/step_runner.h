@@ -6,7 +6,7 @@
 
 #include "engine/engine.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// Runs a model's steps directly, without scheduler and sampler, for measurements: `sequences` sequences of up to
 /// `max_tokens` positions each, in the engine's cache, which must be large enough and otherwise unused.
@@ -39,4 +39,4 @@ class StepRunner {
   BatchPlan plan_;
 };
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -8,10 +8,11 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 
-#include "command.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -191,4 +192,4 @@ void Table::print(std::FILE* stream, bool markdown) const {
   }
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace rocmforge {
+namespace rocmforge::app {
 
 /// "11.4 MiB"
 std::string human_bytes(std::uint64_t bytes);
@@ -48,4 +48,4 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app

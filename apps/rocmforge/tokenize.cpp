@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -8,8 +10,9 @@
 #include "engine/load_tokenizer.h"
 #include "model_path.h"
 #include "text.h"
+#include "usage_error.h"
 
-namespace rocmforge {
+namespace rocmforge::app {
 namespace {
 
 struct TokenizeFlags {
@@ -100,4 +103,4 @@ void add_tokenize(CLI::App& program, Action& action) {
   });
 }
 
-}  // namespace rocmforge
+}  // namespace rocmforge::app
