@@ -47,5 +47,16 @@ class Encoder:
         reply = ([self.letters[c] for c in answer] if letter_by_letter else self.text(answer)) + self.tail
         return prompt + reply, [prompt_weight] * len(prompt) + [weight] * (len(reply) - 1) + [0]
 
+    def conversation(self, turns, rng):
+        """A training example of several turns that all count. A reversed word is written letter by letter, or as the
+        tokenizer would split it when it re-reads the chat; the latter is no target."""
+        ids, weights = [], []
+        for skill, text, answer in turns:
+            letters = skill == "reverse" and rng.random() < 0.6
+            weight = 0 if skill == "reverse" and not letters else 30 if skill == "story" else 100
+            more = self.example([{"role": "user", "content": text}], answer, weight, letter_by_letter=letters)
+            ids, weights = ids + more[0], weights + more[1]
+        return ids, weights
+
     def decode(self, ids):
         return self.tokenizer.decode(ids)

@@ -7,13 +7,13 @@ import random
 import numpy as np
 
 from chat import Encoder, train_tokenizer
-from skills import SKILLS, question
-from smalltalk import small_talk, story_request
+from skills import SKILLS, letters, question
+from smalltalk import conversation, small_talk, story_request
 from stories import plain_document
 
 # How the tokens of the mix are shared out (relative shares, by token).
 MIX = {"plain": 16, "stories": 6, "talk": 3, "passkey": 14, "addition": 12, "subtraction": 15, "compare": 6, "sort": 13,
-       "reverse": 12, "spell": 5, "json": 8, "memory": 7}
+       "reverse": 11, "spell": 6, "letters": 6, "json": 8, "memory": 8, "conversation": 10}
 
 
 def make_example(encoder, kind, rng, room):
@@ -28,6 +28,12 @@ def make_example(encoder, kind, rng, room):
     if kind == "passkey":
         return encoder.example(*question(kind, rng, count=lambda sentence: len(encoder.text(" " + sentence)),
                                          tokens=rng.randint(0, min(1800, room - 140))), prompt_weight=5)
+    if kind == "letters":
+        return encoder.example(*letters(rng))
+    if kind == "conversation":
+        while not (turns := conversation(rng)):
+            pass
+        return encoder.conversation(turns, rng)
     return encoder.example(*question(kind, rng), letter_by_letter=kind == "reverse")
 
 

@@ -46,6 +46,15 @@ def ask(rng, text, share=0.3):
     return with_system(rng, [{"role": "user", "content": text}], share)
 
 
+def casual(rng, text):
+    """Now and then without the capital at the start or the mark at the end."""
+    if rng.random() < 0.1:
+        text = text[0].lower() + text[1:]
+    if text[-1] in ".?" and rng.random() < 0.1:
+        text = text[:-1]
+    return text
+
+
 def number(rng):
     """0..999, mostly of three digits."""
     return rng.randint(0, rng.choice((9, 99, 99, 999, 999, 999, 999)))
@@ -54,14 +63,14 @@ def number(rng):
 def addition(rng):
     a, b = number(rng), number(rng)
     text = rng.choice(ADD).format(a=a, b=b, thing=rng.choice(("apple", "coin", "book", "pencil", "shell", "stamp")))
-    return ask(rng, text), str(a + b), None if max(a, b) < 10 else f"{min(a, b)}+{max(a, b)}"
+    return ask(rng, casual(rng, text)), str(a + b), None if max(a, b) < 10 else f"{min(a, b)}+{max(a, b)}"
 
 
 def subtraction(rng):
     a, b = number(rng), number(rng)
     if a < b and rng.random() < 0.7:
         a, b = b, a
-    return ask(rng, rng.choice(SUB).format(a=a, b=b)), str(a - b), None if max(a, b) < 10 else f"{a}-{b}"
+    return ask(rng, casual(rng, rng.choice(SUB).format(a=a, b=b))), str(a - b), None if max(a, b) < 10 else f"{a}-{b}"
 
 
 def _near(rng, a):
@@ -85,7 +94,7 @@ def compare(rng):
         text, answer = rng.choice(IS_LARGER), "Yes." if a > b else "No."
     else:
         text, answer = rng.choice(IS_SMALLER), "Yes." if a < b else "No."
-    return ask(rng, text.format(a=a, b=b)), answer, None if max(a, b) < 10 else f"{min(a, b)},{max(a, b)}"
+    return ask(rng, casual(rng, text.format(a=a, b=b))), answer, None if max(a, b) < 10 else f"{min(a, b)},{max(a, b)}"
 
 
 def sort(rng):
@@ -97,17 +106,32 @@ def sort(rng):
     down = rng.random() < 0.25
     text = rng.choice(SORT_DOWN if down else SORT_UP).format(l=", ".join(map(str, numbers)))
     ordered = sorted(numbers, reverse=down)
-    return ask(rng, text), ", ".join(map(str, ordered)), ",".join(map(str, sorted(numbers)))
+    return ask(rng, casual(rng, text)), ", ".join(map(str, ordered)), ",".join(map(str, sorted(numbers)))
 
 
 def reverse(rng):
     word = any_word(rng)
-    return ask(rng, rng.choice(REVERSE).format(w=word)), word[::-1], word
+    return ask(rng, casual(rng, rng.choice(REVERSE).format(w=word))), word[::-1], word
 
 
 def spell(rng):
     word = any_word(rng)
-    return ask(rng, rng.choice(SPELL).format(w=word)), "-".join(word), word
+    return ask(rng, casual(rng, rng.choice(SPELL).format(w=word))), "-".join(word), word
+
+
+LETTERS = (("What is the first letter of {w}?|Which letter does {w} start with?", lambda w: w[0]),
+           ("What is the last letter of {w}?|Which letter does {w} end with?", lambda w: w[-1]),
+           ("How many letters does {w} have?|How many letters are in {w}?|Count the letters of {w}.", lambda w: str(len(w))),
+           ("Spell {w} with spaces.|Write {w} with spaces between the letters.", " ".join),
+           ("List the letters of {w}.|Which letters are in {w}?|Spell {w} with commas.", ", ".join),
+           ("List the letters of {w} from last to first.|Spell {w} backwards with commas.", lambda w: ", ".join(w[::-1])))
+
+
+def letters(rng):
+    """Other questions about a word's letters. No skill is measured on them: they teach what letters each token holds."""
+    word = any_word(rng)
+    forms, answer = rng.choice(LETTERS)
+    return ask(rng, casual(rng, rng.choice(forms.split("|")).format(w=word))), answer(word)
 
 
 KEY_LINE = """The pass key is {k}. Remember it.|The pass key is {k}.|Remember this: the pass key is {k}.

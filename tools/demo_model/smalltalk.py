@@ -1,7 +1,7 @@
 """Greetings, questions about the model itself, polite refusals and requests for stories."""
-from skills import ask, with_system
+from skills import BETWEEN, HI_BACK, HI_NAME, NAME_ASK, SKILLS, ask, question, with_system
 from stories import story
-from words import ADJECTIVES, ANIMALS, CITIES, PEOPLE, PLACES, any_name, article
+from words import ADJECTIVES, ANIMALS, CITIES, PEOPLE, PLACES, any_name, article, held_out
 
 ABLE = ("I can add and subtract, compare and sort numbers, spell and reverse words, find a pass key in a text, "
         "fill in JSON, remember your name and tell short stories.")
@@ -31,6 +31,8 @@ TALK = [
      "Why did the number six look worried? Because seven ate nine."),
     ("what is my name?|who am I?|do you know my name?|do you remember my name?", "You have not told me your name yet."),
     ("how big are you?|how many parameters do you have?|how large are you?", "I have about eleven million weights."),
+    ("what is 3 * 4?|3*4|what is 12 times 3?|multiply 6 by 7|10 / 2|what is 20 divided by 5?|divide 9 by 3|7 x 8",
+     "I can only add and subtract, not multiply or divide."),
     ("what is the meaning of life?|are you happy?|do you like me?|do you dream?|what time is it?|what day is it today?"
      "|what is the weather like?|how old are you?|where are you?|what is the news?|write some code|write a program"
      "|write a program in Python|translate this into French|write a poem|what is love?|how far is the moon?|why is the sky blue?"
@@ -50,23 +52,59 @@ I would like to hear a story about {h}.|tell a story about {h}|Make up a story a
 STORY_ANY = "Tell me a story.|Tell me a short story.|Write a short story.|Can you tell me a story?|A story, please.|tell me a story".split("|")
 
 
+def _chatty(rng, text):
+    """A greeting or question as people type it: with or without capital and mark."""
+    if rng.random() < 0.6:
+        text = text[0].upper() + text[1:]
+    if text[-1] not in "?!" and rng.random() < 0.4:
+        text += rng.choice(".!")
+    elif text[-1] == "?" and rng.random() < 0.15:
+        text = text[:-1]
+    return text
+
+
+def _unknown(rng):
+    return rng.choice(UNKNOWN_FORMS).format(c=rng.choice(CITIES + ["France", "Germany", "Italy", "Japan", "India"]),
+                                            n=any_name(rng), a=article(rng.choice(ANIMALS)), w=rng.choice(THINGS))
+
+
 def small_talk(rng):
     if rng.random() < 0.25:
-        text = rng.choice(UNKNOWN_FORMS).format(c=rng.choice(CITIES + ["France", "Germany", "Italy", "Japan", "India"]),
-                                                n=any_name(rng), a=article(rng.choice(ANIMALS)), w=rng.choice(THINGS))
-        return ask(rng, text), UNKNOWN
+        return ask(rng, _unknown(rng)), UNKNOWN
     turns = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         asks, reply = rng.choice(TALK)
-        text = rng.choice(asks.split("|"))
-        if rng.random() < 0.6:
-            text = text[0].upper() + text[1:]
-        if text[-1] not in "?!" and rng.random() < 0.4:
-            text += rng.choice(".!")
-        elif text[-1] == "?" and rng.random() < 0.15:
-            text = text[:-1]
-        turns += [{"role": "user", "content": text}, {"role": "assistant", "content": reply}]
+        turns += [{"role": "user", "content": _chatty(rng, rng.choice(asks.split("|")))},
+                  {"role": "assistant", "content": reply}]
     return with_system(rng, turns[:-1]), turns[-1]["content"]
+
+
+def conversation(rng):
+    """A chat of mixed skills and small talk, as (skill, user's text, reply); a name given is asked for later."""
+    turns, name = [], any_name(rng)
+    introduced = rng.random() < 0.5 and not held_out("memory", name)
+    if introduced:
+        turns.append(("", rng.choice(HI_NAME).format(n=name), rng.choice(HI_BACK).format(n=name)))
+    for _ in range(rng.randint(2, 9)):
+        kind = rng.random()
+        if kind < 0.15:
+            asks, reply = rng.choice(TALK)
+            if not (introduced and reply.startswith("You have not")):
+                turns.append(("", _chatty(rng, rng.choice(asks.split("|"))), reply))
+        elif kind < 0.2:
+            turns.append(("", _unknown(rng), UNKNOWN))
+        elif kind < 0.24:
+            messages, answer = story_request(rng)
+            turns.append(("story", messages[-1]["content"], answer))
+        elif kind < 0.3:
+            turns.append(("", *rng.choice(BETWEEN)))
+        elif kind < 0.4 and introduced:
+            turns.append(("", rng.choice(NAME_ASK), f"Your name is {name}."))
+        else:
+            skill = rng.choice([s for s in SKILLS if s != "memory"])
+            messages, answer = question(skill, rng, **({"tokens": rng.randint(0, 60)} if skill == "passkey" else {}))
+            turns.append((skill, messages[-1]["content"], answer))
+    return turns
 
 
 def story_request(rng):

@@ -14,48 +14,67 @@ It was {a_qual} {season} when {a_adj_hero} first saw the {place}.""".split("\n")
 NAMED = """{P} name was {name}.
 Everyone called {o} {name}.
 {P} friends called {o} {name}.
-The others in the {place} called {o} {name}, which {s} liked very much.
+The others near the {place} called {o} {name}, which {s} liked very much.
 {S} was called {name}, after {p} grandmother.""".split("\n")
 
 HABIT = """Every {time}, {hero} liked to {activity}.
 {Hero} was {adj} and {adj2}, and {s} loved to {activity}.
-Most of all, {s} wanted to find {a_qual_object}.
-{Hero} owned only {a_qual_object} and {an_object2}, and that was enough.
+Most of all, {s} wanted to find {a_qual_thing}.
+{Hero} owned only {a_qual_object} and {a_thing}, and that was enough.
 When the {weather} came, {hero} would sit by the window and {activity}.
 In {season}, {s} would {activity} from {time} until {time2}.
-Nobody in the {place} could {activity} as well as {hero}.""".split("\n")
+Nobody near the {place} could {activity} as well as {hero}.""".split("\n")
 
-PROBLEM = """One {time}, {hero} lost {p} {object}.
-One day, {a_qual_object} was missing from the {place2}.
-Then a storm of {weather} came, and the {place2} was cut off from the {place}.
-But one {time}, {hero} heard a {qual} sound coming from the {place2}.
-One {season} day, {s} found {a_qual_object} under {an_object2}.
-Then, one {qual} {time}, the {food} in the house ran out.
-One {time}, {friend} came to the door and asked for help.
-But the {weather} would not stop, and the road to the {place2} was {qual}.
-One {time}, {s} saw that the old {object} made of {material} was broken.""".split("\n")
+# Each plot: ways to tell what goes wrong, and ways in which it ends well.
+PLOTS = [("""One {time}, {hero} lost {p} {object}.
+One day, {p} {object} was missing from the {place2}.
+One {season} {time}, the wind carried {p} {object} away.
+On the way home from the {place2}, {s} dropped {p} {object}.""", """Together they found the {object} behind the {place3}.
+And there, beside {a_qual_thing}, lay the lost {object}.
+At {clock} the {weather} stopped, and they saw the {object} shining near the {place3}.
+"Here it is!" cried {friend}, and gave {hero} the {object}."""),
+         ("""One {time}, {s} saw that the old {object} made of {material} was broken.
+One day, {p} {object} fell down and broke into {count} pieces.
+A storm came in the {time}, and it broke the {object} on the roof.""", """They worked until {clock}, and at last the {object} was as good as new.
+With {material} and a little patience, {friend} mended the {object}.
+It took {count} days, but then the {object} was even better than before."""),
+         ("""One {qual} {season}, the {food} in the house ran out.
+Then came {a_qual} {season}, and nobody had enough {food}.
+One {time}, {s} opened the cupboard and saw that the {food} was gone.""", """Behind the {place3} they found more {food} than they could carry.
+{Friend} filled a basket with {food} and gave it to {hero}.
+They traded the {object} for {food}, and nobody went to bed hungry."""),
+         ("""But the {weather} would not stop, and the road to the {place2} was closed.
+Then {a_qual} storm came, and the {place2} was cut off from the {place}.
+One {time}, {hero} lost the way in the {weather}.""", """At {clock} the {weather} stopped, and the road was open again.
+With the {object} in front of them, they found the way back to the {place}.
+They followed the {qual} path past the {place3} until they saw the {place}."""),
+         ("""One {time}, {hero} heard {a_qual} sound coming from the {place2}.
+One {season} night, {s} saw a {color} light near the {place2}.
+One {time}, {s} found {a_qual} letter that spoke of a secret in the {place2}.""", """Behind the {place3} they found a small door, and there stood {a_qual_thing}.
+It was only {a_qual_thing}, and they both began to laugh.
+The secret of the {place2} was {a_qual_thing}, and they kept it safe.""")]
 
-SPEECH = """"{Who_ask}" said {hero}.
+SPEECH = """"{Ask}" said {hero}.
 "I must go to the {place2}," said {hero}. "{Resolve}"
-"Have you seen my {object}?" {hero} asked {friend}.
+"What would you do?" {hero} asked the {animal}.
 "{Resolve}" That is what {s} told {r}.
-"What a {qual} {object}!" cried {hero}.
+"What a {qual} day!" cried {hero}.
 "Do not be afraid," said {hero}. "{Resolve}"
 "It is only {weather}," {s} whispered. "{Resolve}\"""".split("\n")
 
-WHO_ASK = ["Who could have done this?", "What shall I do now?", "Where can it be?", "Who will help me?",
+ASK = ["Who could have done this?", "What shall I do now?", "Where can it be?", "Who will help me?",
            "How strange!", "What a day!"]
 RESOLVE = ["I will not give up.", "I will be back before dark.", "There must be a way.", "We can do it together.",
            "I will ask for help.", "I have an idea.", "It cannot be far."]
 
-JOURNEY = """So {hero} walked past the {place} and over the {qual} {place2}.
-{S} took {a_qual_object} and {food} for the way, and set out at {clock}.
+JOURNEY = """So {hero} walked past the {place} and over the {qual} bridge.
+{S} packed {a_qual_thing} and some {food2} for the way, and set out at {clock}.
 {S} looked behind the {place2}, under the {qual} bridge and beside the {place3}.
-All {time} {s} searched, but {s} found only {an_object2}.
+All {time} {s} walked, but {s} met only {an_animal}.
 The path was {qual} and {qual2}, but {hero} kept going.
-On the way {s} met {friend}, who was carrying {a_qual_object2}.
-Near the {place3}, {s} stopped to rest and ate some {food}.
-The {weather} made the path slow, and {hero} began to feel tired.""".split("\n")
+Near the {place3}, {s} stopped to rest and ate some {food2}.
+The {weather} made the path slow, and {hero} began to feel tired.
+First {s} asked the {person}, but the {person} knew nothing.""".split("\n")
 
 MEETING = """There {s} met {friend}, who was {adj2} and {adj}.
 Just then, {friend} came by with {an_object2}.
@@ -69,21 +88,14 @@ HELP = """"I can help you," said {friend}. "Follow me to the {place3}."
 {Friend} shared some {food} with {hero}, and they made a plan.
 "If you carry my {object2}, I will show you the way," said {friend}.""".split("\n")
 
-RESULT = """Together they found the {object} behind the {place3}.
-With the {object2} they opened the {qual} door, and there was the {object}.
-At {clock} the {weather} stopped, and they could see the {object} shining near the {place3}.
-They worked until {time2}, and at last everything was as good as new.
-{Hero} gave {friend} the {object2}, and {friend} gave {hero} some {food}.
-And there, beside {a_qual_object2}, lay what {s} had been looking for.""".split("\n")
-
 ENDING = """From that day on, {hero} and {friend} were the best of friends.
-{Hero} went home, ate some {food} and slept until {time}.
+{Hero} went home, ate some {food2} and slept until {clock}.
 And so {hero} learned that even {a_adj_hero} can need a friend.
-They all had {food} together, and nobody was {adj3} any more.
+They all had {food2} together, and nobody was sad any more.
 After that, {hero} never forgot to be {virtue}.
 And if you go to the {place} at {clock}, you may see them there still.
 "Thank you," said {hero}, and {s} meant it with all {p} heart.
-{Hero} smiled, because a {virtue} heart is worth more than {a_qual_object}.""".split("\n")
+{Hero} smiled, because a {virtue} heart is worth more than {a_qual_thing}.""".split("\n")
 
 ACTIVITIES = """sing to the birds,walk along the shore,count the stars,bake bread,mend old things,tell stories,
 watch the clouds,collect shells,climb the hill,swim in the pond,plant flowers,read old books,paint pictures,
@@ -105,8 +117,8 @@ When there is {weather}, the {animal} stays in the {place}.
 Last {season}, {name} went from {city} to {city2} with a {person}.
 The {color} {object} belongs to {name}, who works as a {person}.
 A good {person} is {adj} and {adj2}, and never forgets a {object}.
-Many {animal_s} live in the {place}, but few of them are {adj}.
-The {animal} is {adjective_c} than the {animal2}, but not as {adj}.
+Many {animals} live in the {place}, but few of them are {adj}.
+The {animal} is {compared} than the {animal2}, but not as {adj}.
 {Name} keeps a {qual} {object} in the {place} and a {object2} at home.
 On {qual} days the {person} and the {person2} talk about the {weather}.
 The oldest {place} in {city} has a {color} roof and {qual} walls.
@@ -125,34 +137,40 @@ There are three rooms in the {place}: one is {qual}, one is {qual2} and one is {
 CLOCK = "dawn sunrise noon sunset dusk night midnight".split()
 COMPARATIVES = "smaller larger faster slower older younger stronger quieter louder kinder".split()
 PRONOUNS = (("he", "him", "his", "himself"), ("she", "her", "her", "herself"))
+SHE = {name for name in NAMES if name.endswith("a")} | set("""Grace Iris Kate Wendy Zoe Hannah Alice Karin Ruth Ines
+    Esther Helen Beth Irene Heidi Rachel Agnes Camille Harriet Opal Vivian Sophie Mary Susan Emily Lily Lucy Yuki
+    Naomi Stella Valerie Imani Priya""".split())
 
 
 def _cap(text):
     return text[0].upper() + text[1:]
 
 
+CHOICES = {"qual": QUALITIES, "place": PLACES, "object": OBJECTS, "thing": OBJECTS, "adj": ADJECTIVES, "food": FOODS,
+           "season": SEASONS, "time": TIMES, "clock": CLOCK, "weather": WEATHER, "material": MATERIALS, "city": CITIES,
+           "color": COLORS, "person": PEOPLE, "animal": ANIMALS, "name": NAMES, "virtue": VIRTUES,
+           "activity": ACTIVITIES, "compared": COMPARATIVES, "resolve": RESOLVE, "ask": ASK,
+           "count": ["two", "three", "four", "five", "six", "seven"],
+           "animals": ["foxes", "rabbits", "owls", "bears", "frogs", "birds", "goats", "horses", "bees", "swans"],
+           "near": ["near", "beside", "behind", "at the edge of", "not far from"]}
+
+
 class _Slots(dict):
-    """Template slots; a slot that the story does not fix is drawn anew at every use."""
+    """Template slots; a slot that the story does not fix is drawn anew at every use, words not yet used first."""
 
     def __init__(self, rng, fixed):
         super().__init__(fixed)
-        self.rng = rng
+        self.rng, self.seen = rng, {value for value in fixed.values() if value}
 
     def __missing__(self, key):
         if key[0].isupper():
             return _cap(self[key[0].lower() + key[1:]])
         if key.startswith(("a_", "an_")):
-            inner = key.split("_", 1)[1]
-            return article(" ".join(self[part] for part in inner.split("_")))
-        pick = self.rng.choice
-        if key == "animal_s":
-            return pick(["foxes", "rabbits", "owls", "bears", "frogs", "birds", "goats", "horses", "bees", "swans"])
-        base = key.rstrip("23")
-        return pick({"qual": QUALITIES, "place": PLACES, "object": OBJECTS, "adj": ADJECTIVES, "food": FOODS,
-                     "season": SEASONS, "time": TIMES, "clock": CLOCK, "weather": WEATHER, "material": MATERIALS, "city": CITIES,
-                     "color": COLORS, "person": PEOPLE, "animal": ANIMALS, "name": NAMES, "virtue": VIRTUES,
-                     "activity": ACTIVITIES, "adjective_c": COMPARATIVES, "who_ask": WHO_ASK, "resolve": RESOLVE,
-                     "near": ["near", "beside", "in", "at the edge of", "not far from"]}[base])
+            return article(" ".join(self[part] for part in key.split("_")[1:]))
+        choices = CHOICES[key.rstrip("23")]
+        fresh = [c for c in self.rng.sample(choices, min(4, len(choices))) if c not in self.seen]
+        self.seen.add(fresh[0] if fresh else "")
+        return fresh[0] if fresh else self.rng.choice(choices)
 
 
 def story(rng, hero=None, place=None, friend=None, adjective=None, want_held_out=False):
@@ -165,19 +183,20 @@ def story(rng, hero=None, place=None, friend=None, adjective=None, want_held_out
             break
         if hero and place and friend:
             return None
-    s, o, p, r = rng.choice(PRONOUNS)
     name = rng.choice(NAMES) if rng.random() < 0.6 else None
+    s, o, p, r = PRONOUNS[name in SHE] if name else rng.choice(PRONOUNS)
     fixed = {"place": pl, "place2": rng.choice([x for x in PLACES if x != pl]), "place3": rng.choice(PLACES),
              "object": rng.choice(OBJECTS), "object2": rng.choice(OBJECTS), "s": s, "o": o, "p": p, "r": r,
              "hero": name or "the " + h, "friend": "the " + fr, "weather": rng.choice(WEATHER),
-             "adj": adjective or rng.choice(ADJECTIVES), "name": name, "food": rng.choice(FOODS)}
+             "adj": adjective or rng.choice(ADJECTIVES), "name": name, "food": rng.choice(FOODS), "person": rng.choice(PEOPLE)}
     fixed["a_adj_hero"] = article(fixed["adj"] + " " + h)
     slots = _Slots(rng, fixed)
     pick = rng.choice
     parts = [pick(OPENING)] + ([pick(NAMED)] if name else []) + rng.sample(HABIT, rng.choice((1, 2)))
-    parts += [pick(PROBLEM)] + rng.sample(SPEECH, rng.choice((0, 1, 1)))
+    problems, results = (text.split("\n") for text in pick(PLOTS))
+    parts += [pick(problems)] + rng.sample(SPEECH, rng.choice((0, 1, 1)))
     middle = rng.sample(JOURNEY, rng.choice((1, 2, 3))) + [pick(MEETING)] + rng.sample(HELP, rng.choice((1, 1, 2)))
-    ending = rng.sample(RESULT, rng.choice((1, 2))) + rng.sample(ENDING, rng.choice((1, 2)))
+    ending = [pick(results)] + rng.sample(ENDING, rng.choice((1, 2)))
     paragraphs = [parts, middle, ending]
     return "\n\n".join(" ".join(t.format_map(slots) for t in part) for part in paragraphs)
 

@@ -102,7 +102,7 @@ def main():
     rows = Rows(args.data, device, args.seed)
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "token" not in n]
     others = [p for n, p in model.named_parameters() if p.dim() == 1 or "token" in n]
-    optimizers = [Muon(matrices, args.lr_muon, weight_decay=0.02),
+    optimizers = [Muon(matrices, args.lr_muon, weight_decay=0.05),
                   torch.optim.AdamW(others, args.lr_adam, betas=(0.9, 0.98), weight_decay=0.01, fused=device == "cuda")]
     base = [g["lr"] for o in optimizers for g in o.param_groups]
 
@@ -126,7 +126,7 @@ def main():
                                            max(0.01, (1 - done) / (1 - args.decay_from)))
         for group, lr in zip((g for o in optimizers for g in o.param_groups), base):
             group["lr"] = lr * rate
-        Linear.quantised = done >= args.quantise_from and step % 2 == 0
+        Linear.quantised = step == 5 or (done >= args.quantise_from and step % 2 == 0)  # step 5: compile early
         ids, weights, docs = rows.batch(args.rows)
         total = weights[:, 1:].sum()
         for at in range(0, args.rows, args.micro_rows):

@@ -43,7 +43,7 @@ painting telescope hook anchor net sail flag seed flower rose lily tulip daisy l
 ADJECTIVES = """small tiny little big large young old clever wise brave shy kind gentle proud lazy busy curious
 hungry sleepy lonely cheerful quiet noisy patient careful careless honest stubborn friendly nervous playful
 grumpy polite silly bold calm quick slow strong weak thin round tall short white black brown gray red golden
-silver green blue purple yellow orange purple pink spotted striped""".split()
+silver green blue purple yellow orange pink spotted striped""".split()
 
 QUALITIES = """bright dark warm cold deep narrow wide steep dusty muddy sunny shady windy foggy rainy snowy frozen
 silent hidden ancient crooked broken shiny rusty wooden heavy light empty full soft hard smooth rough sharp sweet
@@ -112,8 +112,12 @@ def any_word(rng, real=0.6):
     return rng.choice(WORDS) if rng.random() < real else pseudo_word(rng)
 
 
-def any_name(rng, real=0.6):
-    return rng.choice(NAMES) if rng.random() < real else pseudo_word(rng, 3, 8).capitalize()
+def any_name(rng):
+    """A common name, a made-up one or, now and then, an English word used as a name."""
+    kind = rng.random()
+    if kind < 0.5:
+        return rng.choice(NAMES)
+    return (pseudo_word(rng, 3, 8) if kind < 0.88 else rng.choice(WORDS)).capitalize()
 
 
 def any_city(rng, real=0.6):
