@@ -21,7 +21,7 @@ std::size_t stored_bytes(const MatmulWeight& weight) {
 
 ExecutionPlan::ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                              ThreadPool& pool, const ModelOptions& options)
-    : file_(&file), registry_(&registry), device_(&device), pool_(&pool), options_(options), store_(file) {
+    : file_(&file), registry_(&registry), device_(device), pool_(&pool), options_(options), store_(file) {
   used_.insert("rope_freqs.weight");  // part of the configuration
 }
 
@@ -89,7 +89,7 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
   const GgufTensor& found = tensor(name, {layer.n, k});
   const Matmul::Spec spec{found.tensor.dtype, layer.n, k};
   Choice<Matmul> choice = with_context(file_->path().string() + ": tensor " + quote(name),
-                                       [&] { return registry_->choose<Matmul>(spec, *device_, options_.matmul); });
+                                       [&] { return registry_->choose<Matmul>(spec, device_, options_.matmul); });
   for (Refusal& refusal : choice.refusals) {
     if (std::none_of(refusals.begin(), refusals.end(), [&](const Refusal& known) {
           return known.kernel == refusal.kernel && known.reason == refusal.reason;

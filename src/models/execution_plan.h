@@ -43,14 +43,14 @@ struct LinearName {
 /// not fit is said at once; then `load_weights` repacks what its kernel wants repacked.
 class ExecutionPlan {
  public:
-  /// The arguments must outlive the plan.
+  /// `file`, `registry` and `pool` must outlive the plan.
   ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, ThreadPool& pool,
                 const ModelOptions& options);
 
   /// Chooses the kernel of an operation without weights. Layers that ask for the same share a line of the plan.
   template <class Op>
   Resolved<Op> resolve(const typename Op::Spec& spec, std::string_view forced = {}) {
-    Choice<Op> choice = registry_->choose<Op>(spec, *device_, forced);
+    Choice<Op> choice = registry_->choose<Op>(spec, device_, forced);
     line(std::string(Op::name), to_string(spec), std::string(choice.kernel->name()), std::move(choice.refusals));
     return {spec, choice.kernel};
   }
@@ -84,7 +84,7 @@ class ExecutionPlan {
 
   const GgufFile* file_;
   const KernelRegistry* registry_;
-  const DeviceInfo* device_;
+  DeviceInfo device_;
   ThreadPool* pool_;
   ModelOptions options_;
   WeightStore store_;

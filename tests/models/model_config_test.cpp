@@ -145,8 +145,29 @@ TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
   EXPECT_EQ(refusal_of_key("llama.rope.freq_base", std::nan("")), "tiny.gguf: key 'llama.rope.freq_base' is nan");
   EXPECT_EQ(refusal_of_key("llama.rope.scaling.type", std::string("longrope")),
             "tiny.gguf: key 'llama.rope.scaling.type' is 'longrope', those supported are none, linear, yarn");
+  EXPECT_EQ(refusal_of_key("llama.rope.scaling.factor", -2.0),
+            "tiny.gguf: key 'llama.rope.scaling.factor' is -2, it can't be negative");
+  EXPECT_EQ(refusal("llama-yarn", [](ModelFile& model) { model.set("llama.rope.scaling.yarn_beta_slow", 0.0); }),
+            "tiny.gguf: key 'llama.rope.scaling.yarn_beta_slow' and yarn_beta_fast must be positive");
   EXPECT_EQ(refusal_of_key("llama.block_count", std::string("two")),
             "tiny.gguf: key 'llama.block_count' is a string, an integer was expected");
+}
+
+TEST(ModelConfig, ZeroMeansNoneForExpertsWindowAndFactor) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  model.set("llama.expert_count", std::uint64_t{0});
+  model.set("llama.attention.sliding_window", std::uint64_t{0});
+  model.set("llama.rope.scaling.factor", 0.0);
+  const ModelConfig config = config_of(model);
+  EXPECT_EQ(config.sliding_window, 0);
+  EXPECT_EQ(config.inverse_frequency, config_of(ModelFile::golden("llama-gqa4")).inverse_frequency);
+}
+
+TEST(ModelConfig, AWindowInSomeLayersOnlyIsRefused) {
+  EXPECT_EQ(refusal("mistral-window",
+                    [](ModelFile& model) { model.set("llama.attention.sliding_window_pattern", std::uint64_t{2}); }),
+            "tiny.gguf: key 'llama.attention.sliding_window_pattern' asks for a window in some layers only, which is not "
+            "supported");
 }
 
 TEST(ModelConfig, TheTokenizerGivesTheSizeOfTheVocabulary) {
