@@ -169,7 +169,7 @@ int bench(const BenchFlags& flags) {
     throw UsageError(fmt::format("--repetitions is {}, must be 1 to 1000", flags.repetitions));
   }
   const auto tests = plan_tests(flags);
-  const auto threads = parse_integers(flags.threads, "--threads", 0, 1024);
+  const auto threads = parse_integers(flags.threads, "--threads", 0, max_threads);
   EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model);
   options.prefix_cache = false;
@@ -218,7 +218,7 @@ void add_bench(CLI::App& program, Action& action) {
       "  rocmforge bench model.gguf -p 128,512 -n 64 -t 1,2,4 -r 3\n"
       "  rocmforge bench model.gguf -p 0 -n 64 --batch-sizes 1,8 -d 0,1024\n"
       "  rocmforge bench model.gguf -pg 512,128 -o json");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   command->add_option("-p,--prompt", flags->prompts, "Prompt lengths; 0: none")->type_name("LIST")->capture_default_str();
   command->add_option("-n,--generate", flags->generations, "Tokens to generate; 0: none")
       ->type_name("LIST")

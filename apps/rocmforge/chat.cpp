@@ -247,7 +247,7 @@ void add_chat(CLI::App& program, Action& action) {
                   "  rocmforge chat\n"
                   "  rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7\n"
                   "  printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   command->add_option("--chat-format", flags->chat_format, chat_format_names())->type_name("NAME");
   flags->generation.add_to(*command);
   flags->engine.add_to(*command);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,6 +23,7 @@ void list_kernels(const KernelRegistry& registry, nlohmann::ordered_json& out) {
   for (const auto& kernel : registry.all<Op>()) {
     names.push_back({{"name", kernel->name()}, {"device", name(kernel->device())}, {"priority", kernel->priority()}});
   }
+  std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a["priority"] > b["priority"]; });
   out[std::string(Op::name)] = names;
 }
 

@@ -15,7 +15,13 @@
 namespace rocmforge::app {
 namespace {
 
-void check_at_least(std::string_view flag, std::int32_t value, std::int32_t least, std::string_view meaning = {}) {
+void check_range(std::string_view flag, std::int32_t value, std::int32_t least, std::int32_t most) {
+  if (value < least || value > most) {
+    throw UsageError(fmt::format("{} is {}, must be {} to {}", flag, value, least, most));
+  }
+}
+
+void check_at_least(std::string_view flag, std::int32_t value, std::int32_t least, std::string_view meaning) {
   if (value < least) {
     throw UsageError(fmt::format("{} is {}, must be at least {}{}", flag, value, least, meaning));
   }
@@ -74,8 +80,8 @@ void EngineFlags::add_to(CLI::App& command) {
 
 EngineOptions EngineFlags::options() const {
   check_at_least("--context", context_, 0, " (0: the model's)");
-  check_at_least("--batch", batch_, 1);
-  check_at_least("--threads", threads_, 0, " (0: all processors)");
+  check_range("--batch", batch_, 1, 65536);
+  check_range("--threads", threads_, 0, max_threads);
   if (!attention_.empty() || !matmul_.empty()) {
     KernelRegistry registry;
     register_all_kernels(registry);
@@ -125,7 +131,7 @@ void GenerationFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false)
       ->type_name("ID=VALUE")
       ->group(group);
-  command.add_option("--seed", sampling_.seed, "Same seed, same answer; random when not given")->group(group);
+  number("--seed", seed_, "Same seed, same answer; -1: random");
 }
 
 void GenerationFlags::validate() const { static_cast<void>(request(std::numeric_limits<std::int32_t>::max())); }
@@ -135,6 +141,12 @@ Request GenerationFlags::request(std::int32_t vocab) const {
   request.sampling = sampling_;
   if (greedy_) {
     request.sampling.temperature = 0.0f;
+  }
+  if (seed_ < -1) {
+    throw UsageError(fmt::format("--seed is {}, must be at least 0, or -1 for a random one", seed_));
+  }
+  if (seed_ >= 0) {
+    request.sampling.seed = static_cast<std::uint64_t>(seed_);
   }
   for (const std::string& text : logit_bias_) {
     const auto [id, bias] = parse_bias(text);

@@ -13,6 +13,8 @@ class App;
 
 namespace rocmforge::app {
 
+constexpr std::int32_t max_threads = 1024;
+
 /// The flags of every command that loads a model.
 class EngineFlags {
  public:
@@ -44,6 +46,7 @@ class GenerationFlags {
  private:
   SamplingParams sampling_;
   bool greedy_ = false;
+  std::int64_t seed_ = -1;
   std::vector<std::string> logit_bias_;
   std::int32_t max_tokens_ = -1;
   std::vector<std::string> stop_;

@@ -198,7 +198,7 @@ void add_inspect(CLI::App& program, Action& action) {
       "  rocmforge inspect model.gguf --tensors\n"
       "  rocmforge inspect model.gguf --plan -c 4096 --kv-type f32\n"
       "  rocmforge inspect model.gguf --json --tensors");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   command->add_flag("--tensors", flags->tensors, "List the tensors");
   command->add_flag("--plan", flags->plan, "Load it and show each operation's kernel and why not the others");
   command->add_flag("--json", flags->json, "JSON");

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/log.h"
@@ -47,7 +48,8 @@ int run(std::vector<std::string> arguments) {
     return fail(exit_usage, describe(error, program, arguments));
   }
   const int code = action();
-  return std::fflush(stdout) == 0 ? code : fail(exit_failure, "standard output can't be written");
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? code
+                                                              : fail(exit_failure, "standard output can't be written");
 }
 
 /// Runs the program; whatever goes wrong becomes one line and an exit code.
@@ -60,6 +62,8 @@ int guarded_run(std::vector<std::string> arguments) {
     return fail(exit_failure, error.what());
   } catch (const std::bad_alloc&) {
     return fail(exit_failure, "not enough memory");
+  } catch (const std::system_error& error) {  // no more threads, no more room for output
+    return fail(exit_failure, error.what());
   } catch (const std::exception& error) {
     return fail(exit_failure, fmt::format("internal error: {}", error.what()));
   }

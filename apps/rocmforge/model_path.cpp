@@ -38,22 +38,23 @@ std::string find_model(const std::string& argument) {
   if (!argument.empty() && fs::exists(argument, ignored)) {
     return argument;
   }
+  if (name.find('/') != std::string::npos) {
+    throw UsageError(fmt::format("there is no file '{}'", name));
+  }
   std::string looked;
-  if (name.find('/') == std::string::npos) {
-    for (const fs::path& folder : models_folders()) {
-      for (const char* ending : {"", ".gguf"}) {
-        if (const fs::path path = folder / (name + ending); fs::is_regular_file(path, ignored)) {
-          return path.string();
-        }
+  for (const fs::path& folder : models_folders()) {
+    for (const char* ending : {"", ".gguf"}) {
+      if (const fs::path path = folder / (name + ending); fs::is_regular_file(path, ignored)) {
+        return path.string();
       }
-      looked += (looked.empty() ? " in " : ", ") + folder.string();
     }
+    looked += (looked.empty() ? " in " : ", ") + folder.string();
   }
   if (argument.empty()) {
     throw UsageError(fmt::format("no MODEL was given and there is no demo model forge-demo.gguf{}", looked));
   }
-  throw UsageError(fmt::format("there is no model file '{}', here or{}; rocmforge models lists those there are", argument,
-                               looked.empty() ? " in a models folder" : looked));
+  throw UsageError(fmt::format("there is no model file '{}' here{}{}; rocmforge models lists those there are", argument,
+                               looked.empty() ? "" : " or", looked));
 }
 
 }  // namespace rocmforge::app

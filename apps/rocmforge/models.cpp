@@ -111,7 +111,7 @@ void add_models(CLI::App& program, Action& action) {
   auto flags = std::make_shared<ModelsFlags>();
   CLI::App* command = program.add_subcommand("models", "List the model files of a folder");
   command->footer("Examples:\n  rocmforge models\n  rocmforge models ~/models --json");
-  command->add_option("DIR", flags->folder, "Folder; without it the models folder and the current one");
+  command->add_option("DIR", flags->folder, "Folder; without it the models folder and the current one")->type_name("");
   command->add_flag("--json", flags->json, "JSON in place of a table");
   command->callback([flags, &action] { action = [flags] { return models(*flags); }; });
 }

@@ -16,12 +16,12 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program, cons
     }
     const auto word =
         std::find_if(arguments.begin(), arguments.end(), [](const auto& text) { return !text.starts_with('-'); });
-    if (word != arguments.end()) {
-      return fmt::format("there is no command '{}'; the commands are {}", *word, known);
-    }
     if (arguments.empty()) {
       return fmt::format("a command is missing: {} (rocmforge --help says more)", known);
     }
+    return word != arguments.end()
+               ? fmt::format("there is no command '{}'; the commands are {}", *word, known)
+               : fmt::format("there is no option {} before the command (see rocmforge --help)", arguments.front());
   }
   std::string message = error.what();
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && message.starts_with("Could not convert: ")) {
@@ -29,7 +29,7 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program, cons
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     message = "unknown option or one argument too many: " + message.substr(message.find(": ") + 2);
   }
-  return fmt::format("{} (see rocmforge {}--help)", message, commands.empty() ? "" : commands.front()->get_name() + " ");
+  return fmt::format("{} (see rocmforge {} --help)", message, commands.front()->get_name());
 }
 
 }  // namespace rocmforge::app

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -6,12 +7,14 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "command.h"
+#include "engine/load_tokenizer.h"
 #include "flags.h"
-#include "generate.h"
 #include "model_path.h"
 #include "progress.h"
 #include "step_runner.h"
@@ -79,6 +82,54 @@ void score_chunk(StepRunner& runner, std::span<const std::int32_t> chunk, std::i
   }
 }
 
+/// The text as chunks of `context` tokens one after another, each beginning with BOS where the model adds one.
+std::vector<std::int32_t> read_chunks(const PerplexityFlags& flags, const std::string& model) {
+  const std::string text = read_text(flags.file);
+  const auto tokenizer = load_tokenizer(GgufFile(model));
+  if (tokenizer == nullptr) {
+    throw Error(model + ": the file has no tokenizer");
+  }
+  std::vector<std::int32_t> tokens = tokenizer->encode(text, {});
+  const auto context = static_cast<std::size_t>(flags.context);
+  const std::size_t whole = tokens.size() / context;
+  if (whole == 0) {
+    throw UsageError(fmt::format("{}: the text has {} tokens, one chunk takes {}; -c sets the size of a chunk", flags.file,
+                                 tokens.size(), flags.context));
+  }
+  tokens.resize(context * (flags.chunks > 0 ? std::min(whole, static_cast<std::size_t>(flags.chunks)) : whole));
+  for (std::size_t first = 0; tokenizer->adds_bos() && first < tokens.size(); first += context) {
+    tokens[first] = tokenizer->vocabulary().bos;
+  }
+  return tokens;
+}
+
+/// Scores all chunks, and shows the perplexity so far after each: as text, or as progress where text is not wanted.
+Likelihood score(Engine& engine, std::span<const std::int32_t> tokens, const PerplexityFlags& flags, std::int32_t batch,
+                 std::vector<double>& running) {
+  const auto context = static_cast<std::size_t>(flags.context);
+  const std::size_t chunks = tokens.size() / context;
+  StepRunner runner(engine, 1, flags.context, batch);
+  Likelihood likelihood;
+  std::optional<Progress> progress;
+  if (flags.json || isatty(STDOUT_FILENO) == 0) {
+    progress.emplace(fmt::format("perplexity of {} chunks", chunks));
+  }
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    score_chunk(runner, tokens.subspan(chunk * context, context), batch,
+                static_cast<std::size_t>(engine.model().config().vocab), likelihood);
+    running.push_back(likelihood.perplexity());
+    if (progress.has_value()) {
+      progress->update(static_cast<double>(chunk + 1) / static_cast<double>(chunks),
+                       fmt::format("PPL {:.4f}", running.back()));
+    }
+    if (!flags.json) {
+      fmt::print("[{}]{:.4f},", chunk + 1, running.back());
+      std::fflush(stdout);
+    }
+  }
+  return likelihood;
+}
+
 int perplexity(const PerplexityFlags& flags) {
   if (flags.context < 4) {
     throw UsageError(fmt::format("--context is {}, must be at least 4", flags.context));
@@ -88,47 +139,19 @@ int perplexity(const PerplexityFlags& flags) {
   }
   EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model);
-  const std::string text = read_text(flags.file);
+  const std::vector<std::int32_t> tokens = read_chunks(flags, path);
   options.context_length = flags.context;
   options.kv_tokens = StepRunner::cache_tokens(1, flags.context);
   options.max_sequences = 1;
   options.model.max_logit_rows = std::min(options.max_batch_tokens, flags.context - flags.context / 2);
   const auto engine = load_engine(path, options);
-  const Tokenizer& tokenizer = require_tokenizer(*engine);
-  std::vector<std::int32_t> tokens = tokenizer.encode(text, {});
-  const auto context = static_cast<std::size_t>(flags.context);
-  std::size_t chunks = tokens.size() / context;
-  if (chunks == 0) {
-    throw UsageError(fmt::format("{}: the text has {} tokens, one chunk takes {}; -c sets the size of a chunk", flags.file,
-                                 tokens.size(), flags.context));
-  }
-  chunks = flags.chunks > 0 ? std::min(chunks, static_cast<std::size_t>(flags.chunks)) : chunks;
-  StepRunner runner(*engine, 1, flags.context, options.max_batch_tokens);
-  Likelihood likelihood;
   std::vector<double> running;
-  {
-    Progress progress(fmt::format("perplexity of {} chunks", chunks));
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::span piece(tokens.data() + chunk * context, context);
-      if (tokenizer.adds_bos()) {
-        piece[0] = tokenizer.vocabulary().bos;
-      }
-      score_chunk(runner, piece, options.max_batch_tokens, static_cast<std::size_t>(engine->model().config().vocab),
-                  likelihood);
-      running.push_back(likelihood.perplexity());
-      progress.update(static_cast<double>(chunk + 1) / static_cast<double>(chunks),
-                      fmt::format("PPL {:.4f}", running.back()));
-      if (!flags.json) {
-        fmt::print("[{}]{:.4f},", chunk + 1, running.back());
-        std::fflush(stdout);
-      }
-    }
-  }
+  const Likelihood likelihood = score(*engine, tokens, flags, options.max_batch_tokens, running);
   if (flags.json) {
     print_json({{"model", path},
                 {"file", flags.file},
                 {"context", flags.context},
-                {"chunks", chunks},
+                {"chunks", running.size()},
                 {"scored_tokens", likelihood.count},
                 {"perplexity", likelihood.perplexity()},
                 {"error", likelihood.error()},
@@ -149,7 +172,7 @@ void add_perplexity(CLI::App& program, Action& action) {
       "protocol of llama.cpp, so that its numbers compare.\n\nExamples:\n"
       "  rocmforge perplexity model.gguf -f held-out.txt\n"
       "  rocmforge perplexity model.gguf -f held-out.txt -c 1024 --chunks 20 --json");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   command->add_option("-f,--file", flags->file, "Text to predict; -: standard input")->type_name("FILE")->required();
   command->add_option("--chunks", flags->chunks, "Score only the first chunks; -1: all")->capture_default_str();
   command->add_flag("--json", flags->json, "JSON");

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,18 +51,19 @@ std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
 void print_plan(const Model& model) {
   fmt::print("\nplan\n");
   Table table({"operation", ">times", "kernel", ">weights", "what"});
-  std::set<std::string> refusals;
-  for (const PlanGroup& line : group(model.plan())) {
+  const std::vector<PlanGroup> groups = group(model.plan());
+  for (const PlanGroup& line : groups) {
     table.add({line.operation, fmt::format("{}", line.count), line.first->kernel,
                line.weight_bytes > 0 ? human_bytes(line.weight_bytes) : "", line.first->spec});
-    for (const Refusal& refusal : line.first->refusals) {
-      refusals.insert(fmt::format("  {}: not {}: {}", line.operation, refusal.kernel, refusal.reason));
-    }
   }
   table.print(stdout);
-  fmt::print("\nnot chosen\n");
-  for (const std::string& line : refusals) {
-    fmt::print("{}\n", line);
+  fmt::print("\nnot chosen, and why\n");
+  for (const PlanGroup& line : groups) {
+    std::vector<std::string> reasons;
+    for (const Refusal& refusal : line.first->refusals) {
+      reasons.push_back(fmt::format("{} ({})", refusal.kernel, refusal.reason));
+    }
+    fmt::print("  {}: {}\n", line.operation, fmt::join(reasons, ", "));
   }
   fmt::print("\nweights read per token {}, repacked copies {}, workspace {}\n", human_bytes(model.bytes_per_token()),
              human_bytes(model.packed_bytes()), human_bytes(model.workspace_bytes()));

@@ -109,7 +109,7 @@ void add_run(CLI::App& program, Action& action) {
       "  rocmforge run model.gguf -f question.txt -n 200 --temp 0.7 --seed 1\n"
       "  echo \"Once upon a time\" | rocmforge run model.gguf -f - --raw --stop \"The end\"\n"
       "  rocmforge run -p \"Reverse the word stone.\" --greedy --json");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   auto* prompt = command->add_option("-p,--prompt", flags->prompt, "Prompt; -: standard input")->type_name("TEXT");
   command->add_option("-f,--file", flags->file, "Read the prompt from a file; -: standard input")
       ->type_name("FILE")

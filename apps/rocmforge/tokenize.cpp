@@ -88,8 +88,8 @@ void add_tokenize(CLI::App& program, Action& action) {
       "  rocmforge tokenize forge-demo \"<|im_start|>user\" --parse-special --json\n"
       "  rocmforge tokenize model.gguf -f book.txt --no-special\n"
       "  rocmforge tokenize model.gguf --decode 72,101,108");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model");
-  auto* text = command->add_option("TEXT", flags->text, "Text; without it, or with -, standard input");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
+  auto* text = command->add_option("TEXT", flags->text, "Text; without it, or with -, standard input")->type_name("");
   command->add_option("-f,--file", flags->file, "Read the text from a file")->type_name("FILE");
   auto* decode = command->add_option("--decode", flags->decode, "Print the text of these ids; -: ids on standard input")
                      ->type_name("IDS");

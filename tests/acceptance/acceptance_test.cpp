@@ -1,0 +1,144 @@
+// The demo model must still know its skills: a kernel, format or engine that spoils answers is caught here.
+// ROCMFORGE_FULL=1 asks all questions; ROCMFORGE_ACCEPTANCE_MODEL=FILE asks another file (another format of the model).
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tokenizer/chat_format.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::size_t fast_questions_per_skill = 15;
+constexpr std::size_t questions_without_limit = 1 << 20;
+constexpr double required_share = 0.95;
+
+struct Question {
+  std::string skill;
+  std::vector<ChatMessage> messages;
+  std::string expect;
+  std::string check;
+};
+
+struct Score {
+  int right = 0;
+  int asked = 0;
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string model_path() {
+  const std::string chosen = environment("ROCMFORGE_ACCEPTANCE_MODEL");
+  return chosen.empty() ? ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf" : chosen;
+}
+
+std::vector<Question> read_questions(std::size_t per_skill) {
+  std::ifstream stream(ROCMFORGE_TEST_DATA "/acceptance/demo_questions.json");
+  const nlohmann::json document = nlohmann::json::parse(stream);
+  std::map<std::string, std::size_t> taken;
+  std::vector<Question> questions;
+  for (const auto& entry : document.at("questions")) {
+    Question question{entry.at("skill"), {}, entry.at("expect"), entry.at("check")};
+    if (++taken[question.skill] > per_skill) {
+      continue;
+    }
+    for (const auto& message : entry.at("messages")) {
+      question.messages.push_back({message.at("role"), message.at("content")});
+    }
+    questions.push_back(std::move(question));
+  }
+  return questions;
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+bool is_right(const Question& question, const std::string& reply) {
+  if (question.check == "equals") {
+    return trimmed(reply) == question.expect;
+  }
+  if (question.check == "contains") {
+    return reply.find(question.expect) != std::string::npos;
+  }
+  if (question.check == "json") {
+    const auto value = nlohmann::json::parse(reply, nullptr, false);
+    return !value.is_discarded() && value == nlohmann::json::parse(question.expect);
+  }
+  ADD_FAILURE() << "unknown check '" << question.check << "'";
+  return false;
+}
+
+/// Asks every question greedily, several in one batch.
+std::map<RequestId, std::string> answer_all(Engine& engine, const std::vector<Question>& questions,
+                                            std::map<RequestId, const Question*>& asked) {
+  const auto format = detect_chat_format(engine.tokenizer()->vocabulary().chat_template);
+  EXPECT_TRUE(format.has_value()) << "the demo model's chat template is one of the built-in formats";
+  for (const Question& question : questions) {
+    Request request;
+    request.prompt = encode_pieces(*engine.tokenizer(), render_chat(format.value(), question.messages, true));
+    request.sampling.temperature = 0.0f;
+    request.max_tokens = 160;
+    asked[engine.submit(std::move(request))] = &question;
+  }
+  std::map<RequestId, std::string> replies;
+  while (engine.has_work()) {
+    for (const StepOutput& output : engine.step()) {
+      EXPECT_NE(output.finish, FinishReason::error) << output.text;
+      replies[output.id] += output.text;
+    }
+  }
+  return replies;
+}
+
+TEST(Acceptance, DemoModelKnowsItsSkills) {
+  const std::string path = model_path();
+  if (!std::filesystem::exists(path)) {
+    GTEST_SKIP() << path << " is absent";
+  }
+  const bool full = environment("ROCMFORGE_FULL") == "1";
+  const auto questions = read_questions(full ? questions_without_limit : fast_questions_per_skill);
+  ASSERT_FALSE(questions.empty());
+  EngineOptions options;
+  options.max_sequences = 8;
+  options.kv_tokens = 8 * 2048;
+  const auto engine = load_model(path, options);
+  std::map<RequestId, const Question*> asked;
+  const auto replies = answer_all(*engine, questions, asked);
+
+  std::map<std::string, Score> scores;
+  for (const auto& [id, question] : asked) {
+    const std::string& reply = replies.at(id);
+    Score& score = scores[question->skill];
+    ++score.asked;
+    if (is_right(*question, reply)) {
+      ++score.right;
+    } else {
+      std::cout << fmt::format("{}: '{}' expected '{}', answered '{}'\n", question->skill, question->messages.back().content,
+                               question->expect, trimmed(reply));
+    }
+  }
+  std::cout << fmt::format("{:<12} {:>6} {:>6} {:>7}\n", "skill", "right", "asked", "share");
+  for (const auto& [skill, score] : scores) {
+    const double share = static_cast<double>(score.right) / score.asked;
+    std::cout << fmt::format("{:<12} {:>6} {:>6} {:>6.1f} %\n", skill, score.right, score.asked, 100.0 * share);
+    EXPECT_GE(share, required_share) << skill;
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "apps/program.h"
+
+namespace rocmforge {
+namespace {
+
+const std::vector<std::string> commands = {"run", "chat", "inspect", "models", "tokenize", "perplexity", "bench", "devices"};
+
+TEST(CommandLine, HelpOfEveryCommandHasExamples) {
+  for (const std::string& command : commands) {
+    const ProgramResult result = run_program({command, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << command;
+    EXPECT_EQ(result.err, "") << command;
+    EXPECT_NE(result.out.find("Examples:\n  rocmforge " + command), std::string::npos) << result.out;
+  }
+}
+
+TEST(CommandLine, HelpListsEveryCommand) {
+  const ProgramResult result = run_program({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const std::string& command : commands) {
+    EXPECT_NE(result.out.find("\n  " + command + " "), std::string::npos) << command;
+  }
+}
+
+TEST(CommandLine, Version) {
+  const ProgramResult result = run_program({"--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(result.out.starts_with("rocmforge 0.")) << result.out;
+}
+
+struct WrongLine {
+  std::vector<std::string> arguments;
+  std::string message;  ///< the whole of standard error without "rocmforge: " and the newline
+};
+
+std::ostream& operator<<(std::ostream& stream, const WrongLine& line) { return stream << line.message; }
+
+class WrongCommandLine : public testing::TestWithParam<WrongLine> {};
+
+TEST_P(WrongCommandLine, IsOneLineAndExitCodeTwo) {
+  const ProgramResult result = run_program(GetParam().arguments);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "rocmforge: " + GetParam().message + "\n");
+}
+
+// None of these needs a model: what is wrong is known before one is looked for or prepared.
+INSTANTIATE_TEST_SUITE_P(
+    Lines, WrongCommandLine,
+    testing::Values(
+        WrongLine{{},
+                  "a command is missing: run, chat, inspect, models, tokenize, perplexity, bench, devices (rocmforge --help "
+                  "says more)"},
+        WrongLine{{"rnu"},
+                  "there is no command 'rnu'; the commands are run, chat, inspect, models, tokenize, perplexity, bench, "
+                  "devices"},
+        WrongLine{{"--loud"}, "there is no option --loud before the command (see rocmforge --help)"},
+        WrongLine{{"run", "-p", "hi", "--loud"},
+                  "unknown option or one argument too many: --loud (see rocmforge run --help)"},
+        WrongLine{{"run", "a.gguf", "b.gguf", "-p", "hi"},
+                  "unknown option or one argument too many: b.gguf (see rocmforge run --help)"},
+        WrongLine{{"run"}, "a prompt is missing: -p TEXT, -f FILE, or -f - for standard input"},
+        WrongLine{{"run", "-p"}, "--prompt: 1 required TEXT missing (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "-f", "x"}, "--prompt excludes --file (see rocmforge run --help)"},
+        WrongLine{{"run", "-f", "/nowhere.txt"}, "/nowhere.txt: No such file or directory"},
+        WrongLine{{"run", "-p", "hi", "-n", "many"}, "not a valid value: --max-tokens = many (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "-n", "0"}, "--max-tokens is 0, must be at least 1, or -1 for no limit"},
+        WrongLine{{"run", "-p", "hi", "-n", "99999999999"},
+                  "not a valid value: --max-tokens = 99999999999 (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "--temp", "nan"}, "temperature is nan, must be a finite number"},
+        WrongLine{{"run", "-p", "hi", "--temp", "1e999"}, "temperature is inf, must be a finite number"},
+        WrongLine{{"run", "-p", "hi", "--top-p", "1.5"}, "top_p is 1.5, must be in (0, 1]"},
+        WrongLine{{"run", "-p", "hi", "--seed", "-2"}, "--seed is -2, must be at least 0, or -1 for a random one"},
+        WrongLine{{"run", "-p", "hi", "--greedy", "--temp", "1"}, "--temp excludes --greedy (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "--logit-bias", "x"}, "--logit-bias: 'x' is not ID=VALUE, as in 42=-inf"},
+        WrongLine{{"run", "-p", "hi", "--logit-bias", "5=nan"}, "--logit-bias: '5=nan' is not ID=VALUE, as in 42=-inf"},
+        WrongLine{{"run", "-p", "hi", "--stop", ""}, "--stop: the text is empty"},
+        WrongLine{{"run", "-p", "hi", "--raw", "--system", "x"}, "--system has no meaning with --raw"},
+        WrongLine{{"run", "nowhere/model.gguf", "-p", "hi"}, "there is no file 'nowhere/model.gguf'"},
+        WrongLine{{"run", "/", "-p", "hi"}, "'/' is a folder; rocmforge models '/' lists its models"},
+        WrongLine{{"perplexity"}, "--file is required (see rocmforge perplexity --help)"},
+        WrongLine{{"perplexity", "-f", "x", "-c", "2"}, "--context is 2, must be at least 4"},
+        WrongLine{{"bench", "-p", "x"}, "--prompt: \"x\" is not an integer"},
+        WrongLine{{"bench", "-p", "0", "-n", "0"}, "there is nothing to measure: -p, -n and --pg are all 0"},
+        WrongLine{{"bench", "-pg", "5"}, "--pg: '5' is not PP,TG, as in 512,128"},
+        WrongLine{{"bench", "-o", "xml"}, "--output: xml not in {md,json,csv} (see rocmforge bench --help)"},
+        WrongLine{{"bench", "-t", "5000"}, "--threads: 5000 is outside 0 to 1024"},
+        WrongLine{{"tokenize", "m", "text", "--decode", "1"},
+                  "--decode takes ids and there is a text as well: one of the two"},
+        WrongLine{{"models", "/nowhere"}, "/nowhere: No such file or directory"},
+        WrongLine{{"chat", "--system"}, "--system: 1 required TEXT missing (see rocmforge chat --help)"},
+        WrongLine{{"devices", "x"}, "unknown option or one argument too many: x (see rocmforge devices --help)"}));
+
+class WrongEngineFlag : public testing::TestWithParam<WrongLine> {};
+
+// The flags of every command that loads a model, on a command that needs nothing else.
+TEST_P(WrongEngineFlag, IsOneLineAndExitCodeTwo) {
+  std::vector<std::string> arguments = GetParam().arguments;
+  arguments.insert(arguments.begin(), "inspect");
+  const ProgramResult result = run_program(arguments);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(result.err.starts_with("rocmforge: " + GetParam().message)) << result.err;
+  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Flags, WrongEngineFlag,
+                         testing::Values(WrongLine{{"-c", "-5"}, "--context is -5, must be at least 0 (0: the model's)"},
+                                         WrongLine{{"-b", "0"}, "--batch is 0, must be 1 to 65536"},
+                                         WrongLine{{"-t", "99999"}, "--threads is 99999, must be 0 to 1024"},
+                                         WrongLine{{"--kv-type", "q8_0"}, "--kv-type: q8_0 not in {f32,f16,bf16}"},
+                                         WrongLine{{"--isa", "sse"}, "--isa: sse not in {generic,neon,avx2,avx512}"},
+                                         WrongLine{{"--attention", "none"},
+                                                   "--attention: there is no attention kernel 'none'; there are reference"},
+                                         WrongLine{{"--matmul", "none"},
+                                                   "--matmul: there is no matmul kernel 'none'; there are reference"}));
+
+TEST(CommandLine, AMissingModelSaysWhereItWasLookedFor) {
+  const TemporaryFolder folder;
+  const ProgramResult result =
+      run_program({"inspect", "no-such-model"}, "", {"ROCMFORGE_MODELS_DIR=" + folder.path().string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(
+      result.err.starts_with("rocmforge: there is no model file 'no-such-model' here or in " + folder.path().string()))
+      << result.err;
+}
+
+TEST(CommandLine, ABrokenFileIsOneLineAndExitCodeOne) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("broken.gguf", "GGUG and nothing more");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", path, "-p", "hi"}, {"inspect", path}, {"tokenize", path, "x"}, {"bench", path}}) {
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.exit_code, 1) << arguments[0];
+    EXPECT_EQ(result.out, "") << arguments[0];
+    EXPECT_TRUE(result.err.starts_with("rocmforge: " + path + ": ")) << result.err;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge

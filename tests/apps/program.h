@@ -1,0 +1,63 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rocmforge {
+
+/// What a run of the program left behind.
+struct ProgramResult {
+  int exit_code = -1;  ///< 128 + number for a signal
+  std::string out;
+  std::string err;
+};
+
+/// Runs the built program to its end. `input` is its standard input; `environment` adds NAME=VALUE lines.
+ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input = "",
+                          const std::vector<std::string>& environment = {});
+
+/// The program in a terminal of its own, for what only happens there: line editing and Ctrl-C.
+class TerminalProgram {
+ public:
+  explicit TerminalProgram(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {});
+  ~TerminalProgram();
+  TerminalProgram(const TerminalProgram&) = delete;
+  TerminalProgram& operator=(const TerminalProgram&) = delete;
+
+  void type(const std::string& keys) const;
+  /// Reads until `text` has appeared after what earlier calls waited for. False after `seconds`, or when the program ended.
+  bool wait_for(const std::string& text, double seconds = 60.0);
+  /// Waits for the end and returns the exit code; -1 when it does not come.
+  int wait_for_end(double seconds = 60.0);
+  [[nodiscard]] const std::string& screen() const { return screen_; }
+
+ private:
+  bool read_more(double seconds);
+
+  int terminal_ = -1;
+  int process_ = -1;
+  std::string screen_;
+  std::size_t seen_ = 0;
+};
+
+/// models/forge-demo.gguf of the source tree.
+std::filesystem::path demo_model();
+bool has_demo_model();
+
+/// A folder that is removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Writes a file into it and returns its path.
+  [[nodiscard]] std::string write(const std::string& name, const std::string& content) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace rocmforge

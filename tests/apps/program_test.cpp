@@ -1,0 +1,331 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/program.h"
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::json;
+
+/// Commands on the demo model; every run is greedy, so the answers are known.
+class DemoProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_demo_model()) {
+      GTEST_SKIP() << demo_model() << " is absent";
+    }
+  }
+
+  /// Runs a command that must succeed.
+  static ProgramResult run(const std::vector<std::string>& arguments, const std::string& input = "") {
+    ProgramResult result = run_program(arguments, input);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result;
+  }
+  static json run_json(const std::vector<std::string>& arguments, const std::string& input = "") {
+    return json::parse(run(arguments, input).out);
+  }
+  static std::string model() { return demo_model().string(); }
+};
+
+TEST_F(DemoProgram, RunAnswersAndPrintsStatistics) {
+  const ProgramResult result = run({"run", "-p", "What is 127 + 458?", "--greedy"});
+  EXPECT_EQ(result.out, "585\n");
+  for (const char* piece : {" prompt tokens, ", " generated, ", " tok/s", " GB/s of weights", "; stop; peak memory ",
+                            "(file ", "KV cache ", "repacked ", "workspace "}) {
+    EXPECT_NE(result.err.find(piece), std::string::npos) << piece << " is not in " << result.err;
+  }
+}
+
+TEST_F(DemoProgram, RunTakesThePromptFromAFileOrAPipe) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("prompt.txt", "What is 20 + 30?");
+  EXPECT_EQ(run({"run", "-f", file, "--greedy"}).out, "50\n");
+  EXPECT_EQ(run({"run", "-f", "-", "--greedy"}, "What is 20 + 30?").out, "50\n");
+  EXPECT_EQ(run({"run", "-p", "-", "--greedy"}, "What is 20 + 30?").out, "50\n");
+}
+
+TEST_F(DemoProgram, RunJsonTellsWhatHappened) {
+  const json out = run_json({"run", "-p", "What is 127 + 458?", "--greedy", "--json", "-n", "2"});
+  EXPECT_EQ(out.at("text"), "58");
+  EXPECT_EQ(out.at("finish_reason"), "length");
+  EXPECT_EQ(out.at("generated_tokens"), 2);
+  EXPECT_GT(out.at("prompt_tokens"), 10);
+  EXPECT_GT(out.at("memory").at("peak_bytes"), 0);
+  EXPECT_EQ(out.at("memory").at("file_bytes"), std::filesystem::file_size(demo_model()));
+  EXPECT_GT(out.at("memory").at("kv_cache_bytes"), 0);
+}
+
+TEST_F(DemoProgram, StopStringsEndTheAnswerWithoutThem) {
+  const json out =
+      run_json({"run", "-p", "How do you spell butterfly?", "--greedy", "--json", "--stop", "nothing", "--stop", "-t"});
+  EXPECT_EQ(out.at("text"), "b-u");
+  EXPECT_EQ(out.at("finish_reason"), "stop");
+}
+
+TEST_F(DemoProgram, TheSeedDecidesTheAnswer) {
+  const auto story = [](const char* seed) {
+    return run({"run", "-p", "Tell me a short story.", "--temp", "1.5", "-n", "24", "--seed", seed}).out;
+  };
+  const std::string first = story("7");
+  EXPECT_EQ(first, story("7"));
+  EXPECT_NE(first, story("8"));
+}
+
+TEST_F(DemoProgram, LogitBiasForbidsAToken) {
+  const json ids = run_json({"tokenize", model(), "5", "--json", "--no-special"}).at("ids");
+  ASSERT_EQ(ids.size(), 1);
+  const std::string bias = ids[0].dump() + "=-inf";
+  const std::string out = run({"run", "-p", "What is 127 + 458?", "--greedy", "--logit-bias", bias}).out;
+  EXPECT_EQ(out.find('5'), std::string::npos) << out;
+  const ProgramResult wrong = run_program({"run", "-p", "hi", "--logit-bias", "99999999=1"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.err, "rocmforge: --logit-bias: 99999999 is no token, the vocabulary has 4096\n");
+}
+
+TEST_F(DemoProgram, RawContinuesTheText) {
+  const json chat = run_json({"run", "-p", "Once upon a time", "--greedy", "--json", "-n", "4"});
+  const json raw = run_json({"run", "-p", "Once upon a time", "--greedy", "--json", "-n", "4", "--raw"});
+  EXPECT_GT(chat.at("prompt_tokens"), raw.at("prompt_tokens"));
+  EXPECT_EQ(raw.at("prompt_tokens"), run_json({"tokenize", model(), "Once upon a time", "--json"}).at("ids").size());
+}
+
+TEST_F(DemoProgram, IgnoreEosGoesOnToTheLimit) {
+  const json out = run_json({"run", "-p", "What is 1 + 2?", "--greedy", "--json", "--ignore-eos", "-n", "12"});
+  EXPECT_EQ(out.at("generated_tokens"), 12);
+  EXPECT_EQ(out.at("finish_reason"), "length");
+}
+
+TEST_F(DemoProgram, AFullContextIsSaid) {
+  const std::vector<std::string> base = {"run", "-p", "Tell me a short story.", "--greedy", "--ignore-eos", "-c", "48"};
+  const ProgramResult full = run(base);
+  EXPECT_NE(full.err.find("rocmforge: the context of 48 tokens is full"), std::string::npos) << full.err;
+  std::vector<std::string> shifting = base;
+  shifting.insert(shifting.end(), {"--context-shift", "-n", "60"});
+  const ProgramResult shifted = run(shifting);
+  EXPECT_NE(shifted.err.find("older tokens were dropped"), std::string::npos) << shifted.err;
+  EXPECT_NE(shifted.err.find("60 generated"), std::string::npos) << shifted.err;
+}
+
+TEST_F(DemoProgram, APromptLongerThanTheContextIsOneLine) {
+  const ProgramResult result = run_program({"run", "-p", "What is 127 + 458?", "-c", "8"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "rocmforge: the prompt has 23 tokens, the context holds 8\n");
+}
+
+TEST_F(DemoProgram, AnyBytesAreAPrompt) {
+  for (const std::string& prompt : {std::string("\xff\xfe\xc3"), std::string("{}"), std::string("%%"), std::string("[1,2]"),
+                                    std::string("<|im_end|>"), std::string("-5 + 3")}) {
+    const json out = run_json({"run", "-p", prompt, "--greedy", "--json", "-n", "2"});
+    EXPECT_GE(out.at("generated_tokens"), 1) << prompt;
+  }
+}
+
+TEST_F(DemoProgram, EveryInstructionSetAndReferenceKernelAnswersAlike) {
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{{"--isa", "generic"},
+                                                                                     {"--isa", "avx2"},
+                                                                                     {"--kv-type", "f32"},
+                                                                                     {"--kv-type", "bf16"},
+                                                                                     {"--attention", "reference"},
+                                                                                     {"-t", "1"},
+                                                                                     {"-b", "4"}}) {
+    std::vector<std::string> arguments = {"run", "-p", "What is 127 + 458?", "--greedy"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    EXPECT_EQ(run(arguments).out, "585\n") << flags[0] << " " << flags[1];
+  }
+}
+
+TEST_F(DemoProgram, AClosedOutputEndsQuietly) {
+  const std::string command =
+      std::string(ROCMFORGE_PROGRAM) + " run -p 'Tell me a short story.' --ignore-eos --greedy -n 200 2>&1 >/dev/full";
+  FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string said(4096, '\0');
+  said.resize(fread(said.data(), 1, said.size(), pipe));
+  const int status = pclose(pipe);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_TRUE(said.ends_with("rocmforge: standard output can't be written\n")) << said;
+  const std::string piped = std::string("bash -c '") + ROCMFORGE_PROGRAM +
+                            " tokenize forge-demo --json -f " ROCMFORGE_TEST_DATA
+                            "/data/demo_heldout.txt | head -c 5; exit "
+                            "${PIPESTATUS[0]}' 2>&1";
+  pipe = popen(piped.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  said.assign(4096, '\0');
+  said.resize(fread(said.data(), 1, said.size(), pipe));
+  EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 128 + 13);
+  EXPECT_EQ(said.size(), 5) << said;
+}
+
+TEST_F(DemoProgram, ChatRemembersAndObeys) {
+  const ProgramResult result = run({"chat", "--greedy"},
+                                   "Hi, my name is Sara.\nWhat is my name?\n/retry\n/nonsense\n/clear\n"
+                                   "\"\"\"\nWhat is 7 - 4?\n\"\"\"\nWhat is \\\n2 + 3?\n/stats\n/exit\nWhat is 1 + 1?\n");
+  const std::size_t name = result.out.find("Your name is Sara.\n");
+  ASSERT_NE(name, std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("Your name is Sara.\n3\n5\n", name + 1), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find(" from the cache)"), std::string::npos) << "the second turn reuses the first: " << result.out;
+  EXPECT_FALSE(result.out.ends_with("2\n")) << "nothing is answered after /exit";
+  EXPECT_EQ(result.err, "(there is no command /nonsense; /help lists them)\n");
+}
+
+TEST_F(DemoProgram, ChatForgetsAfterClear) {
+  const std::string out = run({"chat", "--greedy"}, "Hi, my name is Wilma.\n/clear\nWhat is my name?\n").out;
+  EXPECT_EQ(out.find("Wilma.", out.find('\n')), std::string::npos) << out;
+}
+
+TEST_F(DemoProgram, TokenizeAndBack) {
+  const json out = run_json({"tokenize", model(), "Hello <|im_end|> w\xc3\xb6rld", "--parse-special", "--json"});
+  ASSERT_EQ(out.at("ids").size(), out.at("pieces").size());
+  std::string ids;
+  bool control = false;
+  for (std::size_t i = 0; i < out.at("ids").size(); ++i) {
+    ids += (i == 0 ? "" : ",") + out.at("ids")[i].dump();
+    control = control || out.at("pieces")[i] == "<|im_end|>";
+  }
+  EXPECT_TRUE(control) << out;
+  EXPECT_EQ(run({"tokenize", model(), "--decode", ids}).out, "Hello <|im_end|> w\xc3\xb6rld\n");
+  const json plain = run_json({"tokenize", model(), "<|im_end|>", "--json"});
+  EXPECT_GT(plain.at("ids").size(), 1) << "control tokens in a user's text stay text";
+  EXPECT_EQ(run_json({"tokenize", model(), "--json"}, "Hello").at("ids"),
+            run_json({"tokenize", model(), "Hello", "--json"}).at("ids"));
+  EXPECT_EQ(run_program({"tokenize", model(), "--decode", "4096"}).err, "rocmforge: --decode: 4096 is outside 0 to 4095\n");
+}
+
+TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
+  const json out = run_json({"inspect", "--json", "--tensors", "--plan", "-c", "1000"});
+  EXPECT_EQ(out.at("metadata").at("general.architecture"), "llama");
+  EXPECT_EQ(out.at("metadata").at("tokenizer.ggml.tokens").at("length"), 4096);
+  EXPECT_EQ(out.at("metadata").at("tokenizer.ggml.tokens").at("first").size(), 6);
+  const std::int64_t layers = out.at("metadata").at("llama.block_count");
+  const std::int64_t kv_heads = out.at("metadata").at("llama.attention.head_count_kv");
+  const json& memory = out.at("memory");
+  EXPECT_EQ(memory.at("kv_bytes"), 1000 * layers * 2 * kv_heads * 64 * 2);
+  EXPECT_EQ(memory.at("total_bytes"),
+            memory.at("weights_bytes").get<std::int64_t>() + memory.at("kv_bytes").get<std::int64_t>());
+  std::int64_t bytes = 0;
+  for (const json& tensor : out.at("tensors")) {
+    bytes += tensor.at("bytes").get<std::int64_t>();
+  }
+  EXPECT_GT(bytes, 0);
+  EXPECT_LE(bytes, memory.at("weights_bytes"));
+  bool attention = false;
+  for (const json& operation : out.at("plan").at("operations")) {
+    if (operation.at("operation") == "attention") {
+      attention = true;
+      EXPECT_GE(operation.at("refusals").size(), 1);
+    }
+  }
+  EXPECT_TRUE(attention);
+  const std::string text = run({"inspect", "--plan", "--tensors"}).out;
+  for (const char* piece :
+       {"general.architecture = \"llama\"", "token_embd.weight", "per 1000 tokens", "not chosen, and why"}) {
+    EXPECT_NE(text.find(piece), std::string::npos) << piece;
+  }
+}
+
+TEST_F(DemoProgram, ForcedKernelsServe) {
+  const json out = run_json({"inspect", "--json", "--plan", "--attention", "reference", "--matmul", "reference"});
+  for (const json& operation : out.at("plan").at("operations")) {
+    if (operation.at("weight_bytes") > 0 || operation.at("operation") == "attention") {
+      EXPECT_EQ(operation.at("kernel"), "reference") << operation;
+    }
+  }
+}
+
+TEST_F(DemoProgram, PerplexityFollowsTheProtocol) {
+  const std::string text = ROCMFORGE_TEST_DATA "/data/demo_heldout.txt";
+  const json out = run_json({"perplexity", "-f", text, "--chunks", "2", "--json"});
+  EXPECT_EQ(out.at("chunks"), 2);
+  EXPECT_EQ(out.at("scored_tokens"), 2 * 255);
+  EXPECT_EQ(out.at("running").back(), out.at("perplexity"));
+  EXPECT_GT(out.at("perplexity"), 1.5);
+  EXPECT_LT(out.at("perplexity"), 3.5);
+  EXPECT_GT(out.at("error"), 0.0);
+  const std::string printed = run({"perplexity", model(), "-f", text, "--chunks", "2"}).out;
+  EXPECT_TRUE(printed.starts_with("[1]")) << printed;
+  EXPECT_NE(printed.find("\nFinal estimate: PPL = "), std::string::npos) << printed;
+  const json pieces = run_json({"perplexity", "-f", text, "--chunks", "2", "--json", "-b", "100"});
+  EXPECT_NEAR(pieces.at("perplexity"), out.at("perplexity"), 1e-4) << "the batch size changes nothing";
+  EXPECT_EQ(run_json({"perplexity", "-f", text, "--chunks", "1", "-c", "65", "--json"}).at("scored_tokens"), 65 - 32 - 1);
+  const TemporaryFolder folder;
+  const std::string small = folder.write("small.txt", "too short");
+  const ProgramResult wrong = run_program({"perplexity", "-f", small});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_TRUE(wrong.err.starts_with("rocmforge: " + small + ": the text has ")) << wrong.err;
+}
+
+TEST_F(DemoProgram, BenchMeasuresEveryTest) {
+  const std::vector<std::string> arguments = {"bench",         "-p",  "16,32", "-n", "4",  "-pg", "8,2", "-d", "0,8",
+                                              "--batch-sizes", "1,2", "-r",    "2",  "-t", "1",   "-o"};
+  auto with_format = [&](const char* format) {
+    std::vector<std::string> all = arguments;
+    all.emplace_back(format);
+    return run(all).out;
+  };
+  const json out = json::parse(with_format("json"));
+  std::vector<std::string> tests;
+  for (const json& row : out) {
+    tests.push_back(row.at("test"));
+    EXPECT_EQ(row.at("seconds").size(), 2);
+    EXPECT_GT(row.at("tokens_per_second"), 0.0);
+    EXPECT_GT(row.at("memory_gb_per_second"), 0.0);
+    EXPECT_EQ(row.at("threads"), 1);
+    EXPECT_EQ(row.at("prompt_tokens") == 0, row.at("weight_gb_per_second") > 0.0) << row;
+  }
+  EXPECT_EQ(tests, (std::vector<std::string>{"pp16", "pp32", "tg4", "tg4 x2", "pp8+tg2", "pp16 @ d8", "pp32 @ d8",
+                                             "tg4 @ d8", "tg4 x2 @ d8", "pp8+tg2 @ d8"}));
+  EXPECT_TRUE(with_format("csv").starts_with("model,path,"));
+  const std::string table = with_format("md");
+  EXPECT_NE(table.find("| pp16 + "), 0);
+  EXPECT_NE(table.find(" ± "), std::string::npos) << table;
+  EXPECT_NE(table.find("read memory at "), std::string::npos) << table;
+}
+
+TEST(Program, ModelsListsGoodAndBrokenFiles) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(ROCMFORGE_TEST_DATA "/golden/models/qwen2.gguf", folder.path() / "good.gguf");
+  const std::string broken = folder.write("broken.gguf", "GGUF");
+  ASSERT_FALSE(folder.write("other.txt", "no model").empty());
+  const ProgramResult result = run_program({"models", folder.path().string(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json rows = json::parse(result.out);
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[0].at("path"), broken);
+  EXPECT_TRUE(rows[0].contains("error"));
+  EXPECT_EQ(rows[1].at("architecture"), "qwen2");
+  EXPECT_EQ(rows[1].at("formats"), "F32 100 %");
+  const ProgramResult table = run_program({"models", folder.path().string()});
+  EXPECT_NE(table.out.find("broken: "), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("qwen2"), std::string::npos) << table.out;
+}
+
+TEST(Program, InspectNeedsNoTokenizer) {
+  const ProgramResult result = run_program({"inspect", ROCMFORGE_TEST_DATA "/golden/models/llama3.gguf"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("llama.block_count = "), std::string::npos) << result.out;
+}
+
+TEST(Program, DevicesNamesProcessorMemoryAndKernels) {
+  const ProgramResult result = run_program({"devices", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out.at("devices").at(0).at("kind"), "cpu");
+  EXPECT_GT(out.at("devices").at(0).at("read_bytes_per_second"), 1e8);
+  EXPECT_FALSE(out.at("gpu_kernels"));
+  for (const char* operation : {"embedding", "rms_norm", "matmul", "rope_append", "attention", "gated_activation"}) {
+    EXPECT_GE(out.at("kernels").at(operation).size(), 2) << operation;
+    EXPECT_EQ(out.at("kernels").at(operation).back().at("name"), "reference") << operation;
+  }
+  EXPECT_NE(run_program({"devices"}).out.find("this build has no GPU kernels"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "apps/program.h"
+
+namespace rocmforge {
+namespace {
+
+const std::string control_c = "\x03";
+const std::string control_d = "\x04";
+
+/// The chat in a terminal of its own, with a history file of its own.
+class TerminalChat : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_demo_model()) {
+      GTEST_SKIP() << demo_model() << " is absent";
+    }
+  }
+  [[nodiscard]] std::vector<std::string> environment() const { return {"XDG_STATE_HOME=" + folder_.path().string()}; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TerminalChat, ControlCStopsTheAnswerAndNotTheProgram) {
+  TerminalProgram chat({"chat", "--greedy", "--ignore-eos"}, environment());
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("Tell me a short story about a fox.\r");
+  ASSERT_TRUE(chat.wait_for("fox")) << chat.screen();  // the echo of the question
+  ASSERT_TRUE(chat.wait_for("fox")) << chat.screen();  // the answer has begun
+  chat.type(control_c);
+  ASSERT_TRUE(chat.wait_for("(stopped)")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("/stats\r");
+  ASSERT_TRUE(chat.wait_for("; cancelled; peak memory")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("/exit\r");
+  EXPECT_EQ(chat.wait_for_end(), 0) << chat.screen();
+}
+
+TEST_F(TerminalChat, ControlCTwiceAtTheEmptyPromptLeaves) {
+  TerminalProgram chat({"chat", "--greedy"}, environment());
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("half a questi");
+  ASSERT_TRUE(chat.wait_for("questi")) << chat.screen();
+  chat.type(control_c);
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type(control_c);
+  ASSERT_TRUE(chat.wait_for("(Ctrl-C once more, Ctrl-D or /exit leaves)")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("What is 2 + 3?\r");
+  ASSERT_TRUE(chat.wait_for("\n5")) << "the typed text was dropped and the program goes on: " << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type(control_c);
+  ASSERT_TRUE(chat.wait_for("leaves)")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type(control_c);
+  EXPECT_EQ(chat.wait_for_end(), 0) << chat.screen();
+}
+
+TEST_F(TerminalChat, ControlDLeavesAndTheHistoryStays) {
+  {
+    TerminalProgram chat({"chat", "--greedy"}, environment());
+    ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+    chat.type("What is 40 + 2?\r");
+    ASSERT_TRUE(chat.wait_for("\n42")) << chat.screen();
+    ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+    chat.type(control_d);
+    EXPECT_EQ(chat.wait_for_end(), 0) << chat.screen();
+  }
+  std::ifstream history(folder_.path() / "rocmforge" / "history");
+  const std::string kept((std::istreambuf_iterator<char>(history)), {});
+  EXPECT_NE(kept.find("40"), std::string::npos) << kept;
+  TerminalProgram chat({"chat", "--greedy"}, environment());
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("\x10\r");  // the line before, once more
+  EXPECT_TRUE(chat.wait_for("\n42")) << chat.screen();
+}
+
+}  // namespace
+}  // namespace rocmforge
