@@ -224,7 +224,7 @@ TEST(GgufFile, LoadsALargeVocabularyQuickly) {
   const auto file = GgufFile::from_memory(bytes);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(*file.strings("tokenizer.ggml.tokens"), tokens);
-  EXPECT_LT(elapsed.count(), 500.0);  // 15 ms on a slow core; sanitizers and a busy machine get room
+  EXPECT_LT(elapsed.count(), 500.0);  // about 25 ms on a slow core; sanitizers and a busy machine get room
   RecordProperty("milliseconds", std::to_string(elapsed.count()));
 }
 
