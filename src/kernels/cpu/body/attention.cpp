@@ -22,12 +22,15 @@ struct Product {
   int64_t out_stride;
   int32_t depth;  ///< of the sum
   bool add;       ///< continues the sums that `out` holds
+  const T* next;  ///< of the same shape as b: what will be read soon; b itself when nothing
 };
 
 template <int rows, int vectors, class T>
 inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
   const float* a = p.a + row * p.a_stride;
   const T* b = p.b + column;
+  const T* next = p.next + column;
+  constexpr int lines = (vectors * vec_width * static_cast<int>(sizeof(T)) + 63) / 64;
   float* out = p.out + row * p.out_stride + column;
   Vec sums[rows][vectors];
 #pragma GCC unroll 8
@@ -38,6 +41,10 @@ inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
     }
   }
   for (int32_t k = 0; k < p.depth; ++k) {
+    // A block of one head is a page of memory or less, too short for the processor to see the stream by itself.
+    for (int line = 0; line < lines; ++line) {
+      __builtin_prefetch(reinterpret_cast<const char*>(next + k * p.b_stride) + 64 * line);
+    }
     Vec right[vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
@@ -112,6 +119,11 @@ inline KeyRange visible_keys(const AttentionUnit& unit, int32_t first_row, int32
   return {begin, end < begin ? begin : end};
 }
 
+template <class T>
+inline const T* block_at(const AttentionUnit& unit, int32_t position) {
+  return static_cast<const T*>(unit.cache) + unit.blocks[position / unit.block_tokens] * unit.block_elems;
+}
+
 /// Calls f(first key in the chunk, count, pointer to the block, first key in the block) for the blocks under some keys.
 template <class T, class F>
 inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange keys, F f) {
@@ -120,10 +132,16 @@ inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange ke
     const int32_t slot = position % unit.block_tokens;
     const int32_t left = unit.block_tokens - slot;
     const int32_t count = left < keys.end - key ? left : keys.end - key;
-    const T* block = static_cast<const T*>(unit.cache) + unit.blocks[position / unit.block_tokens] * unit.block_elems;
-    f(key, count, block, slot);
+    f(key, count, block_at<T>(unit, position), slot);
     key += count;
   }
+}
+
+/// The K (offset k_offset) or V of the block that holds `position`; `otherwise` when the unit doesn't read that far.
+template <class T>
+inline const T* upcoming(const AttentionUnit& unit, int32_t position, int64_t offset, const T* otherwise) {
+  const int32_t last = unit.first_position + (unit.row_end - 1) / unit.group;
+  return position <= last ? block_at<T>(unit, position) + offset : otherwise;
 }
 
 /// The range widened to whole vectors of any width; blocks hold a multiple of 16 keys.
@@ -154,14 +172,17 @@ void score_keys(const AttentionUnit& unit, const AttentionScratch& scratch, int3
     if (copy) {
       copy_rows(k, unit.block_tokens, unit.head_dim, count, scratch.keys + key, attention_score_stride);
     } else {
+      const bool more = key + count < wide.end;
+      const T* next = more ? upcoming(unit, chunk * attention_chunk + key + count, unit.k_offset, k)
+                           : upcoming(unit, chunk * attention_chunk + keys.begin, unit.v_offset, k);
       multiply<T>({scratch.queries, query_stride, k, unit.block_tokens, scratch.scores + key, attention_score_stride,
-                   unit.head_dim, false},
+                   unit.head_dim, false, next},
                   rows, count);
     }
   });
   if (copy) {
     multiply<float>({scratch.queries, query_stride, scratch.keys + wide.begin, attention_score_stride,
-                     scratch.scores + wide.begin, attention_score_stride, unit.head_dim, false},
+                     scratch.scores + wide.begin, attention_score_stride, unit.head_dim, false, scratch.keys + wide.begin},
                     rows, wide.end - wide.begin);
   }
 }
@@ -177,14 +198,17 @@ void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int3
     if (copy) {
       copy_rows(v, unit.head_dim, count, unit.head_dim, scratch.values + key * value_stride, value_stride);
     } else {
-      multiply<T>({scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin},
-                  rows, unit.head_dim);
+      const int32_t after = chunk * attention_chunk + key + count;
+      const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
+      multiply<T>(
+          {scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin, next},
+          rows, unit.head_dim);
     }
   });
   if (copy) {
     const int32_t columns = (unit.head_dim + vec_width - 1) / vec_width * vec_width;
     multiply<float>({scratch.scores + keys.begin, attention_score_stride, scratch.values + keys.begin * value_stride,
-                     value_stride, sums, padded, keys.end - keys.begin, false},
+                     value_stride, sums, padded, keys.end - keys.begin, false, scratch.values + keys.begin * value_stride},
                     rows, columns);
   }
 }
@@ -284,12 +308,10 @@ void attention_fold(const AttentionUnit& unit, int32_t row, const AttentionState
     return;  // the row sees none of the chunk's keys
   }
   const float largest = state.largest[row] > part.largest[row] ? state.largest[row] : part.largest[row];
-  float factors[vec_width] = {state.largest[row] - largest, part.largest[row] - largest};
-  store(factors, exponential(load(factors)));
+  const Vec keep = exponential(broadcast(state.largest[row] - largest));
+  const Vec add = exponential(broadcast(part.largest[row] - largest));
   state.largest[row] = largest;
-  state.weight[row] = state.weight[row] * factors[0] + part.weight[row] * factors[1];
-  const Vec keep = broadcast(factors[0]);
-  const Vec add = broadcast(factors[1]);
+  store_partial(state.weight + row, fma(broadcast(state.weight[row]), keep, broadcast(part.weight[row]) * add), 1);
   const int32_t padded = padded_head_dim(unit.head_dim);
   float* sums = state.sums + int64_t{row} * padded;
   const float* more = part.sums + int64_t{row} * padded;

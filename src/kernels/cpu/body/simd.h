@@ -7,6 +7,7 @@
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 takes the deliberately undefined operands of its own AVX-512 functions for mistakes.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -48,11 +49,12 @@ inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vec maximum(Vec a, Vec b) { return _mm512_max_ps(a, b); }  ///< b when either is NaN
 inline Vec minimum(Vec a, Vec b) { return _mm512_min_ps(a, b); }  ///< b when either is NaN
 inline Vec nearest(Vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-/// 2^n for whole n in [-126, 127].
-inline Vec power_of_two(Vec n) {
-  const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
-}
+/// x * 2^n for whole n in [-252, 254], rounded once.
+inline Vec scale_by_power(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
+inline float sum_lanes(Vec value) {
+  return _mm512_reduce_add_ps(value);
+}  ///< halves added pairwise: one order for every call
+inline float max_lane(Vec value) { return _mm512_reduce_max_ps(value); }
 
 #elif defined(ROCMFORGE_ISA_avx2)
 
@@ -175,27 +177,37 @@ inline void store_partial(float* to, Vec value, int count) {
   memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
 }
 
+#if !defined(ROCMFORGE_ISA_avx512)
+
+/// x * 2^n for whole n in [-252, 254], in two factors; only the second product can round.
+inline Vec scale_by_power(Vec x, Vec n) {
+  const Vec first = nearest(n * broadcast(0.5f));
+  return x * power_of_two(first) * power_of_two(n - first);
+}
+
 /// The sum of the lanes, halves added pairwise: one order for every call.
 inline float sum_lanes(Vec value) {
-  float lanes[vec_width];
-  store(lanes, value);
-  for (int half = vec_width / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) {
-      lanes[i] += lanes[i + half];
-    }
-  }
-  return lanes[0];
+#if defined(ROCMFORGE_ISA_avx2)
+  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
+  const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+#else
+  return (value[0] + value[2]) + (value[1] + value[3]);
+#endif
 }
 inline float max_lane(Vec value) {
-  float lanes[vec_width];
-  store(lanes, value);
-  for (int half = vec_width / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) {
-      lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
-    }
-  }
-  return lanes[0];
+#if defined(ROCMFORGE_ISA_avx2)
+  const __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
+  const __m128 pair = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)));
+#else
+  const float even = value[0] > value[2] ? value[0] : value[2];
+  const float odd = value[1] > value[3] ? value[1] : value[3];
+  return even > odd ? even : odd;
+#endif
 }
+
+#endif
 
 /// e^x over the whole range, within 2 units in the last place, denormal results, 0, infinity and NaN included:
 /// x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 P(r), P fitted to a relative error of 3e-9.
@@ -211,9 +223,7 @@ inline Vec exponential(Vec x) {
   p = fma(p, r, broadcast(0.1666651964187622f));
   p = fma(p, r, broadcast(0.5f));
   p = fma(p, r * r, r) + broadcast(1.0f);
-  // 2^n in two factors, since n may reach 128 and -150.
-  const Vec first = nearest(n * broadcast(0.5f));
-  return p * power_of_two(first) * power_of_two(n - first);
+  return scale_by_power(p, n);  // n is 128 to -150
 }
 
 /// tanh x: an odd polynomial below 0.625, else from the exponential.
