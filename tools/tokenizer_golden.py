@@ -49,7 +49,7 @@ SYMBOLS = [(0xA1, 0xBF), (0x2010, 0x2027), (0x20A0, 0x20BF), (0x2150, 0x2188), (
 
 class RandomText:
     def __init__(self, index):
-        self.state = (index * 0x9E3779B97F4A7C15 + 0x526F434D) & MASK
+        self.state = (index * 0xD1B54A32D192ED03 + 0x526F434D) & MASK
         self.text = []
 
     def below(self, count):

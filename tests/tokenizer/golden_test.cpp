@@ -94,6 +94,8 @@ struct PreCase {
   const char* file;  ///< golden file of its kind
 };
 
+void PrintTo(const PreCase& each, std::ostream* stream) { *stream << each.pre; }
+
 class PreTokenizers : public testing::TestWithParam<PreCase> {};
 
 TEST_P(PreTokenizers, RandomStrings) {

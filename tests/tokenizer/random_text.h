@@ -11,10 +11,11 @@
 namespace rocmforge::test {
 
 /// Strings of every kind of text, the same as those of tools/tokenizer_golden.py: string number i is a function of i alone.
-/// Numbers come from splitmix64 started at i * 0x9E3779B97F4A7C15 + 0x526F434D; below(n) is (next() >> 33) % n.
+/// Numbers come from splitmix64 started at i * 0xD1B54A32D192ED03 + 0x526F434D (another step than its own, lest the strings
+/// overlap); below(n) is (next() >> 33) % n.
 class RandomText {
  public:
-  explicit RandomText(std::uint64_t index) : state_(index * 0x9E3779B97F4A7C15u + 0x526F434Du) {}
+  explicit RandomText(std::uint64_t index) : state_(index * 0xD1B54A32D192ED03u + 0x526F434Du) {}
 
   std::string make() {
     const std::uint64_t segments = 1 + below(12);
