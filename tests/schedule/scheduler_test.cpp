@@ -234,6 +234,16 @@ TEST(Scheduler, TwoThatWantTheLastBlock) {
   EXPECT_EQ(bench.allocator.num_free(), 5);
 }
 
+TEST(Scheduler, NewcomerDoesNotTakeTheBlockThatARunningOneNeedsNext) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 4, .context_length = 1000}, 4);
+  bench.submit(1, counting(0, 8), 4);  // fills two blocks, its next token needs a third
+  bench.step();
+  bench.submit(2, counting(100, 8), 2);  // two blocks are free
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1)));
+  bench.run();
+  EXPECT_EQ(bench.scheduler->num_preemptions(), 0);
+}
+
 TEST(Scheduler, PreemptionChangesNoTokenAndKeepsTheOrderOfArrival) {
   for (const bool prefix : {false, true}) {
     Bench bench({.max_batch_tokens = 32, .max_sequences = 8, .context_length = 60}, 24, 4, prefix);
