@@ -34,7 +34,8 @@ void check_kernel(std::string_view flag, const std::string& wanted, const Kernel
     if (kernel->name() == wanted) {
       return;
     }
-    known += (known.empty() ? "" : ", ") + std::string(kernel->name());
+    known += known.empty() ? "" : ", ";
+    known += std::string(kernel->name());
   }
   throw UsageError(fmt::format("{}: there is no {} kernel '{}'; there are {}", flag, Op::name, wanted, known));
 }

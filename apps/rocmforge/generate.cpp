@@ -60,7 +60,8 @@ std::string chat_format_names() {
   std::string names;
   for (const ChatFormat format : {ChatFormat::chatml, ChatFormat::llama2, ChatFormat::llama3, ChatFormat::mistral,
                                   ChatFormat::phi3, ChatFormat::gemma, ChatFormat::zephyr}) {
-    names += (names.empty() ? "" : ", ") + std::string(name(format));
+    names += names.empty() ? "" : ", ";
+    names += std::string(name(format));
   }
   return names;
 }

@@ -39,7 +39,8 @@ std::string show_array(const GgufArray& array) {
       [&](const auto& elements) {
         for (std::size_t i = 0; i < std::min(elements.size(), shown_elements); ++i) {
           using Element = typename std::decay_t<decltype(elements)>::value_type;
-          text += (i == 0 ? "" : ", ") + show(GgufValue(static_cast<Element>(elements[i])));
+          text += i == 0 ? "" : ", ";
+          text += show(GgufValue(static_cast<Element>(elements[i])));
         }
         text += elements.size() > shown_elements ? ", ..." : "";
       },

@@ -48,7 +48,8 @@ std::string find_model(const std::string& argument) {
         return path.string();
       }
     }
-    looked += (looked.empty() ? " in " : ", ") + folder.string();
+    looked += looked.empty() ? " in " : ", ";
+    looked += folder.string();
   }
   if (argument.empty()) {
     throw UsageError(fmt::format("no MODEL was given and there is no demo model forge-demo.gguf{}", looked));

@@ -96,7 +96,8 @@ int models(const ModelsFlags& flags) {
   if (rows.empty()) {
     std::string looked;
     for (const fs::path& folder : folders) {
-      looked += (looked.empty() ? "" : ", ") + folder.string();
+      looked += looked.empty() ? "" : ", ";
+      looked += folder.string();
     }
     fmt::print("no .gguf files in {}\n", looked);
     return 0;

@@ -12,7 +12,8 @@ std::string describe(const CLI::ParseError& error, const CLI::App& program, cons
   if (commands.empty()) {
     std::string known;
     for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
-      known += (known.empty() ? "" : ", ") + command->get_name();
+      known += known.empty() ? "" : ", ";
+      known += command->get_name();
     }
     const auto word =
         std::find_if(arguments.begin(), arguments.end(), [](const auto& text) { return !text.starts_with('-'); });

@@ -167,13 +167,15 @@ TEST_F(DemoProgram, AClosedOutputEndsQuietly) {
 TEST_F(DemoProgram, ChatRemembersAndObeys) {
   const ProgramResult result = run({"chat", "--greedy"},
                                    "Hi, my name is Sara.\nWhat is my name?\n/retry\n/nonsense\n/clear\n"
-                                   "\"\"\"\nWhat is 7 - 4?\n\"\"\"\nWhat is \\\n2 + 3?\n/stats\n/exit\nWhat is 1 + 1?\n");
-  const std::size_t name = result.out.find("Your name is Sara.\n");
-  ASSERT_NE(name, std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("Your name is Sara.\n3\n5\n", name + 1), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find(" from the cache)"), std::string::npos) << "the second turn reuses the first: " << result.out;
-  EXPECT_FALSE(result.out.ends_with("2\n")) << "nothing is answered after /exit";
+                                   "\"\"\"\nWhat is 7 - 4?\n\"\"\"\nWhat is \\\n2 + 3?\n/exit\nWhat is 1 + 1?\n");
+  EXPECT_TRUE(result.out.ends_with("\nYour name is Sara.\nYour name is Sara.\n3\n5\n")) << result.out;
   EXPECT_EQ(result.err, "(there is no command /nonsense; /help lists them)\n");
+}
+
+TEST_F(DemoProgram, ChatComputesAnEarlierTurnOnce) {
+  const std::string out =
+      run({"chat", "--greedy"}, "Hi, my name is Sara.\nWhat is my name?\nAnd what is 2 + 3?\n/stats\n").out;
+  EXPECT_NE(out.find(" from the cache)"), std::string::npos) << out;
 }
 
 TEST_F(DemoProgram, ChatForgetsAfterClear) {
@@ -187,7 +189,8 @@ TEST_F(DemoProgram, TokenizeAndBack) {
   std::string ids;
   bool control = false;
   for (std::size_t i = 0; i < out.at("ids").size(); ++i) {
-    ids += (i == 0 ? "" : ",") + out.at("ids")[i].dump();
+    ids += i == 0 ? "" : ",";
+    ids += out.at("ids")[i].dump();
     control = control || out.at("pieces")[i] == "<|im_end|>";
   }
   EXPECT_TRUE(control) << out;
