@@ -12,8 +12,8 @@ from smalltalk import conversation, small_talk, story_request
 from stories import plain_document
 
 # How the tokens of the mix are shared out (relative shares, by token).
-MIX = {"plain": 16, "stories": 6, "talk": 3, "passkey": 14, "addition": 12, "subtraction": 15, "compare": 6, "sort": 13,
-       "reverse": 11, "spell": 6, "letters": 6, "json": 8, "memory": 8, "conversation": 10}
+MIX = {"plain": 14, "stories": 5, "talk": 3, "passkey": 14, "addition": 10, "subtraction": 12, "compare": 6, "sort": 18,
+       "reverse": 14, "spell": 7, "letters": 7, "json": 8, "memory": 9, "conversation": 18}
 
 
 def make_example(encoder, kind, rng, room):

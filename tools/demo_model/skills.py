@@ -100,7 +100,10 @@ def compare(rng):
 def sort(rng):
     high = rng.choice((20, 99, 999, 999))
     numbers = rng.sample(range(high + 1), rng.choice((3, 3, 4, 4, 5, 5, 6)))
-    if rng.random() < 0.2:  # numbers with the same leading digits
+    if rng.random() < 0.5:  # numbers of mixed lengths
+        highs = rng.choice(((9,), (9, 9, 9, 99), (9, 99), (9, 99, 99), (9, 99, 999), (9, 9, 999), (99, 999)))
+        numbers = list(dict.fromkeys(rng.randint(0, rng.choice(highs)) for _ in numbers + [0]))
+    elif rng.random() < 0.2:  # numbers with the same leading digits
         base = rng.randint(0, 90) * 10
         numbers = rng.sample(range(base, base + 40), len(numbers))
     down = rng.random() < 0.25

@@ -81,6 +81,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", required=True, help="checkpoint to write")
+    parser.add_argument("--start", help="checkpoint to go on from")
     parser.add_argument("--minutes", type=float, default=20, help="stop the schedule after this much training time")
     parser.add_argument("--steps", type=int, default=0, help="fixed number of steps instead of --minutes")
     parser.add_argument("--rows", type=int, default=128, help="rows per step")
@@ -98,6 +99,8 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = Config(**{key: getattr(args, key) for key in asdict(Config())})
     model = Model(config).to(device)
+    if args.start:
+        model.load_state_dict(torch.load(args.start, map_location=device)["model"])
     print("parameters:", sum(p.numel() for p in model.parameters()), flush=True)
     rows = Rows(args.data, device, args.seed)
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "token" not in n]

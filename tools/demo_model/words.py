@@ -89,39 +89,70 @@ surprise swim system table tail talk task taste tax temper tent test theater the
 tide timber time title toast toe tongue tooth top touch trade train treasure tree trick trouble trumpet trunk
 truth tunnel turn twist uncle unit value vapor velvet vessel view vinegar visit voice voyage waist wall war wash
 waste watch water wave wax way wedding week weight well west wheat whistle widow window wing wire wisdom wish
-woman wonder word work world wound wrist writing yard year yeast zero zone""".split()
+woman wonder word work world wound wrist writing yard year yeast zero zone
+add afraid ahead arrive asleep aunt banana bathroom beautiful began believe best bicycle bigger birthday blossom
+bought breakfast brought build busy calendar called came carried catch caught chocolate clever climbed closed
+coffee cold compare cried crossroads dangerous dark dear delicious different difficult dinosaur discover drawer
+easy eight elbow engineer enough enormous evening every example excited explain fifteen fifty finally first five
+follow forest forgot forty found four friends funny galaxy garden geography giggle gone grammar hundred hurry
+important interesting keep keyboard knew knock language later laugh learned leave letters listen listened lived
+long lost loved machine many mathematics maybe met mended missing mistake moment month mystery nature never next
+nine ninety nothing notice number often once only open opened orchestra other packed people perfect picture
+pineapple pleasant police potato pretty program pumpkin quickly quite rainbow reached really remember reverse
+rhinoceros said sandwich saw saxophone school sentence seven seventeen shining shoulder simple sixteen sixty
+slowly someone sometimes somewhere sorry speak spell splendid stood stopped strawberry strength suddenly sugar
+sunflower telephone ten terrible thank their themselves there thirteen thirty thought thousand three through
+together tomorrow took towards travel twelve twenty twice under until usually vegetable very visited walked
+wanted warning wednesday went whisper window wonderful worked world worth written xylophone yesterday young
+zebra""".split()
 
 WORDS = sorted({w.lower() for w in ANIMALS + PEOPLE + PLACES + OBJECTS + ADJECTIVES + QUALITIES + COLORS + FOODS
                 + WEATHER + SEASONS + TIMES + MATERIALS + EXTRA})
 
-_ONSETS = "b c d f g h j k l m n p r s t v w z br cl cr dr fl gr pl pr sh sl st th tr".split()
-_VOWELS = "a e i o u a e i o ai ea oo ou".split()
-_CODAS = ["", "", "", "n", "r", "l", "s", "t", "m", "k", "nd", "st", "ck", "rn"]
+_ONSETS = """b c d f g h j k l m n p r s t v w z b d f g h k l m n p r s t br ch cl cr dr fl fr gl gr kn ph pl pr qu
+sc scr sh sk sl sm sn sp st str sw th tr tw wh x y""".split() + [""] * 6
+_VOWELS = "a e i o u a e i o u a e i o ai au ea ee ei ie io oa oo ou ue y".split()
+_CODAS = [""] * 9 + "b ck d f g gh k l ld ll lm m mp n n nd ng nk nt p r r rd rk rn rt s sh ss st t th tt x z".split()
+_LETTERS = "aaabbcccdddeeeeefffgghhhiiijkkllllmmmnnnnooooppqrrrrsssstttttuuuvwwxyyz"
+_ENDINGS = "s ed ing er ly y ness less ful able est ish ment".split()
 
 
 def pseudo_word(rng, low=3, high=9):
-    """A pronounceable made-up word of low..high letters."""
+    """A made-up word of low..high letters: mostly syllables, at times just letters."""
     while True:
+        if rng.random() < 0.15:
+            return "".join(rng.choice(_LETTERS) for _ in range(rng.randint(low, high)))
         word = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS)
                        for _ in range(rng.choice((1, 2, 2, 3))))
         if low <= len(word) <= high:
             return word
 
 
-def any_word(rng, real=0.6):
-    return rng.choice(WORDS) if rng.random() < real else pseudo_word(rng)
+def any_word(rng):
+    """A listed word, one with an ending, two joined, a name in lower case, or a made-up word."""
+    kind = rng.random()
+    if kind < 0.5:
+        return rng.choice(WORDS)
+    if kind < 0.6:
+        return rng.choice(WORDS) + rng.choice(_ENDINGS)
+    if kind < 0.65:
+        return rng.choice(WORDS) + rng.choice([w for w in WORDS[::7] if len(w) < 6])
+    if kind < 0.7:
+        return rng.choice(NAMES + CITIES).lower()
+    return pseudo_word(rng, 3, 11)
 
 
 def any_name(rng):
     """A common name, a made-up one or, now and then, an English word used as a name."""
     kind = rng.random()
-    if kind < 0.5:
+    if kind < 0.4:
         return rng.choice(NAMES)
-    return (pseudo_word(rng, 3, 8) if kind < 0.88 else rng.choice(WORDS)).capitalize()
+    name = (pseudo_word(rng, 2, 9) if kind < 0.9 else rng.choice(WORDS)).capitalize()
+    return name if rng.random() < 0.96 else name + " " + pseudo_word(rng, 3, 9).capitalize()
 
 
-def any_city(rng, real=0.6):
-    return rng.choice(CITIES) if rng.random() < real else pseudo_word(rng, 4, 9).capitalize()
+def any_city(rng):
+    return rng.choice(CITIES) if rng.random() < 0.5 else pseudo_word(rng, 4, 9).capitalize()
 
 
 def held_out(skill, key, one_in=40):
