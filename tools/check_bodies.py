@@ -9,7 +9,7 @@ def main(objects):
     shared = []
     for path in objects:
         listed = subprocess.run(["nm", "-C", "--defined-only", path], capture_output=True, text=True, check=True).stdout
-        shared += [f"{path}: {line.split(maxsplit=2)[2]}" for line in listed.splitlines() if line.split()[1] in "WVu"]
+        shared += [f"{path}: {line.split(maxsplit=2)[2]}" for line in listed.splitlines() if line.split()[1] == "W"]
     print("\n".join(shared) if shared else f"{len(objects)} objects share no function")
     return 1 if shared or not objects else 0
 
