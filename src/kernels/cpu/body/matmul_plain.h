@@ -13,6 +13,8 @@ namespace {
 
 constexpr int lanes = 16;
 
+constexpr std::int64_t bytes_of(DType type) { return type == DType::f32 ? 4 : 2; }
+
 template <DType type>
 inline Floats load_weights(const std::uint8_t* from) {
   if constexpr (type == DType::f32) {
@@ -27,7 +29,7 @@ inline Floats load_weights(const std::uint8_t* from) {
 /// The last `count` columns of a row, zeros after them.
 template <DType type>
 inline Floats load_last_weights(const std::uint8_t* from, std::int64_t count) {
-  constexpr int bytes = type == DType::f32 ? 4 : 2;
+  constexpr std::int64_t bytes = bytes_of(type);
   std::uint8_t padded[lanes * bytes] = {};
   std::memcpy(padded, from, static_cast<std::size_t>(count * bytes));
   return load_weights<type>(padded);
@@ -39,11 +41,14 @@ inline Floats load_last_floats(const float* from, std::int64_t count) {
   return load_floats(padded);
 }
 
+/// How far ahead of its use a row is asked for when one token reads the weight only once.
+constexpr std::int64_t row_prefetch_bytes = 1536;
+
 template <DType type, int rows, int tokens>
 void multiply_plain_tile(const MatmulProduct& product, std::int64_t row, std::int64_t token) {
-  constexpr int bytes = type == DType::f32 ? 4 : 2;
-  const std::int64_t row_bytes_count = product.k * bytes;
-  const std::uint8_t* weights = product.weight + row * row_bytes_count;
+  constexpr std::int64_t bytes = bytes_of(type);
+  const std::int64_t row_stride = product.k * bytes;
+  const std::uint8_t* weights = product.weight + row * row_stride;
   const float* x = product.x + token * product.x_stride;
   Floats sum[rows][tokens];
   for (auto& of_row : sum) {
@@ -53,9 +58,17 @@ void multiply_plain_tile(const MatmulProduct& product, std::int64_t row, std::in
   }
   const std::int64_t whole = product.k / lanes * lanes;
   for (std::int64_t column = 0; column < whole; column += lanes) {
+    if constexpr (tokens == 1) {
+      // Past the end of these rows lie the next ones that will be read together.
+      std::int64_t ahead = column * bytes + row_prefetch_bytes;
+      ahead += ahead < row_stride ? 0 : (rows - 1) * row_stride;
+      for (int r = 0; r < rows; ++r) {
+        prefetch(weights + r * row_stride + ahead);
+      }
+    }
     Floats w[rows];
     for (int r = 0; r < rows; ++r) {
-      w[r] = load_weights<type>(weights + r * row_bytes_count + column * bytes);
+      w[r] = load_weights<type>(weights + r * row_stride + column * bytes);
     }
     for (int t = 0; t < tokens; ++t) {
       const Floats value = load_floats(x + t * product.x_stride + column);
@@ -69,7 +82,7 @@ void multiply_plain_tile(const MatmulProduct& product, std::int64_t row, std::in
     for (int t = 0; t < tokens; ++t) {
       const Floats value = load_last_floats(x + t * product.x_stride + whole, rest);
       for (int r = 0; r < rows; ++r) {
-        const Floats w = load_last_weights<type>(weights + r * row_bytes_count + whole * bytes, rest);
+        const Floats w = load_last_weights<type>(weights + r * row_stride + whole * bytes, rest);
         sum[r][t] = multiply_add(w, value, sum[r][t]);
       }
     }
@@ -97,13 +110,26 @@ void multiply_plain_up_to(std::int64_t count, const MatmulProduct& product, std:
 /// Rows that stay in the second-level cache while all tokens pass.
 constexpr std::int64_t plain_block_rows = 32;
 
+/// Asks for one of `parts` equal parts of `bytes` bytes.
+inline void prefetch_part(const std::uint8_t* from, std::int64_t bytes, std::int64_t part, std::int64_t parts) {
+  for (std::int64_t at = bytes * part / parts; at < bytes * (part + 1) / parts; at += 64) {
+    prefetch(from + at);
+  }
+}
+
 template <DType type>
 void multiply_plain_type(const MatmulProduct& product, const MatmulPart& part) {
+  const std::int64_t row_stride = product.k * bytes_of(type);
+  const std::int64_t tiles = (part.token_end - part.token_begin + plain_tile_tokens - 1) / plain_tile_tokens;
   for (std::int64_t block = part.row_begin; block < part.row_end; block += plain_block_rows) {
     const std::int64_t block_end = part.row_end - block < plain_block_rows ? part.row_end : block + plain_block_rows;
-    for (std::int64_t token = part.token_begin; token < part.token_end; token += plain_tile_tokens) {
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t token = part.token_begin + tile * plain_tile_tokens;
       const std::int64_t left = part.token_end - token;
       const std::int64_t count = left < plain_tile_tokens ? left : plain_tile_tokens;
+      if (count > 1) {  // the next rows come from memory while these are computed with
+        prefetch_part(product.weight + block_end * row_stride, (block_end - block) * row_stride, tile, tiles);
+      }
       std::int64_t row = block;
       for (; row + plain_tile_rows <= block_end; row += plain_tile_rows) {
         multiply_plain_up_to<type, plain_tile_rows>(count, product, row, token);

@@ -260,6 +260,10 @@ void multiply_chunk(const MatmulProduct& product, std::int64_t row, int groups, 
     const int blocks = static_cast<int>(left < packed::panel_blocks ? left : packed::panel_blocks);
     for (int g = 0; g < groups; ++g) {
       unpack_panel<format>(panel + g * group_stride, blocks, panels[g]);
+      // The next panel comes from memory while this one is computed with.
+      for (int line = 0; line < packed::panel_bytes(format, blocks); line += 64) {
+        prefetch(panel + g * group_stride + packed::panel_bytes(format, blocks) + line);
+      }
     }
     for (int t = 0; t < tokens; t += tile_tokens) {
       const PanelActivations x = activations_at(product.activations, product.tokens, p, token + t);
