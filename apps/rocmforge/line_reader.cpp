@@ -45,19 +45,19 @@ struct LineReader::Terminal {
     return static_cast<Terminal*>(data);
   }
 
-  /// One character for the editor. Its own reader repeats a read that Ctrl-C broke off; this one gives up.
+  /// One character for the editor; -1 at Ctrl-C, where its own reader would go on reading.
   static int read_character(EditLine* line, wchar_t* character) {
     std::mbstate_t state{};
     for (;;) {
-      char byte = 0;
-      const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
-      if (count < 0 && errno == EINTR) {
-        if (!InterruptScope::pending()) {
-          continue;
-        }
+      if (!InterruptScope::wait_readable(STDIN_FILENO)) {
         const LineInfo* info = el_line(line);
         of(line)->had_text = info->lastchar != info->buffer;
         return -1;
+      }
+      char byte = 0;
+      const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
+      if (count < 0 && errno == EINTR) {
+        continue;
       }
       if (count <= 0) {
         return static_cast<int>(count);
@@ -96,7 +96,8 @@ LineReader::Result LineReader::read(const std::string& prompt) {
     terminal_->prompt = prompt;
     terminal_->had_text = false;
     el_resize(terminal_->editor);
-    InterruptScope::take();  // one that came after the last answer ended
+    InterruptScope::take();                      // one that came after the last answer ended
+    el_set(terminal_->editor, EL_PREP_TERM, 1);  // before the prompt shows: a key typed at once must find the editor
     int length = 0;
     if (const char* text = el_gets(terminal_->editor, &length); text != nullptr && length > 0) {
       result.event = Event::line;

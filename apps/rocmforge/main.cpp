@@ -6,6 +6,7 @@
 #include <clocale>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <system_error>
@@ -75,6 +76,9 @@ int guarded_run(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has left (`| head`) ends the program without a word
   std::setlocale(LC_CTYPE, "");
+  if (MB_CUR_MAX == 1) {
+    std::setlocale(LC_CTYPE, "C.UTF-8");  // the models speak UTF-8 even where the terminal's settings say nothing
+  }
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rocmforge"));
   spdlog::set_pattern("rocmforge: %v");
   spdlog::set_level(spdlog::level::warn);
