@@ -1,6 +1,9 @@
 #include "device/device_info.h"
 
 #include <unistd.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #include <algorithm>
 #include <fstream>
@@ -33,8 +36,12 @@ CpuIsa best_isa() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     return CpuIsa::avx2;
   }
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
-  return CpuIsa::neon;
+#elif defined(__aarch64__)
+  // The kernel's names for the dot products and the half precision arithmetic of Armv8.2.
+  constexpr unsigned long needed = HWCAP_ASIMDDP | HWCAP_ASIMDHP;
+  if ((::getauxval(AT_HWCAP) & needed) == needed) {
+    return CpuIsa::neon;
+  }
 #endif
   return CpuIsa::generic;
 }

@@ -11,7 +11,7 @@ enum class DeviceKind { cpu, hip, cuda };
 
 /// Instruction sets of the CPU bodies, weakest first. One body is compiled for each and chosen at run time.
 /// avx2 includes FMA and F16C; avx512 includes BW, VL, DQ, VBMI, VNNI and BF16 (Zen 4, Sapphire Rapids and later); neon
-/// includes the dot products of Armv8.2.
+/// includes the dot products and half precision arithmetic of Armv8.2.
 enum class CpuIsa { generic, neon, avx2, avx512 };
 
 std::string_view name(DeviceKind kind);
