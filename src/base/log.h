@@ -1,19 +1,18 @@
 #pragma once
 
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
+
+#include <string_view>
 
 namespace rocmforge {
 
-/// The program's logger writes to standard error; libraries below apps/ log only what a person must know (warnings).
-/// `apps/` sets the level and pattern once at start.
-template <class... Args>
-void log_info(fmt::format_string<Args...> format, Args&&... args) {
-  spdlog::info(format, std::forward<Args>(args)...);
-}
+/// Hands one line to the program's logger (standard error). `apps/` sets its level and pattern once at start.
+void log_warning_line(std::string_view line);
 
+/// Libraries below apps/ log only what a person must know.
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
-  spdlog::warn(format, std::forward<Args>(args)...);
+  log_warning_line(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace rocmforge
