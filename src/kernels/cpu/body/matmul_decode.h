@@ -22,11 +22,6 @@ constexpr bool has_half_scales(const PackedFormat& format) {
 }
 constexpr bool has_addends(const PackedFormat& format) { return format.offset_shift < 0; }
 
-/// The vectors of codes of one block: the vector i holds the columns 4 * i to 4 * i + 3 of 16 rows.
-struct BlockCodes {
-  Bytes v[8];
-};
-
 /// value = scale * (code - offset) + addend; the second entries are for the columns from 16 where halves differ.
 struct BlockScales {
   Floats scale[2];
@@ -79,16 +74,18 @@ inline BlockScales decode_scales(const PanelHead& head, const std::uint8_t* pane
   return result;
 }
 
+/// The codes of columns 4 * i to 4 * i + 3 of 16 rows.
 template <PackedFormat format, int i>
-inline Bytes decode_vector(const Bytes (&low)[8], const Bytes (&high)[2]) {
-  constexpr int bits = format.low_bits;
-  Bytes codes = low[i % bits];
-  if constexpr (bits < 8) {
-    codes = extract<i / bits * bits, (1 << bits) - 1>(codes);
+inline Bytes decode_codes(const std::uint8_t* block) {
+  constexpr int low_bits = format.low_bits;
+  Bytes codes = load_bytes(block + 64 * (i % low_bits));
+  if constexpr (low_bits < 8) {
+    codes = extract<i / low_bits * low_bits, (1 << low_bits) - 1>(codes);
   }
   if constexpr (format.high_bits > 0) {
     constexpr int high_bits = format.high_bits;
-    codes = insert<i / high_bits * high_bits, bits, ((1 << high_bits) - 1) << bits>(codes, high[i % high_bits]);
+    const Bytes high = load_bytes(block + packed::low_bytes(format) + 64 * (i % high_bits));
+    codes = insert<i / high_bits * high_bits, low_bits, ((1 << high_bits) - 1) << low_bits>(codes, high);
   }
   if constexpr (format.codes == CodeForm::iq4_table) {
     codes = look_up(iq4_table_plus_128, codes);
@@ -101,19 +98,13 @@ inline Bytes decode_vector(const Bytes (&low)[8], const Bytes (&high)[2]) {
   return codes;
 }
 
-template <PackedFormat format>
-inline BlockCodes decode_codes(const std::uint8_t* block) {
-  Bytes low[8];
-  Bytes high[2];
-  for (int v = 0; v < format.low_bits; ++v) {
-    low[v] = load_bytes(block + 64 * v);
+/// Calls body.operator()<i>() for each i of [begin, end).
+template <int begin, int end, class Body>
+inline void unrolled(const Body& body) {
+  if constexpr (begin < end) {
+    body.template operator()<begin>();
+    unrolled<begin + 1, end>(body);
   }
-  for (int v = 0; v < format.high_bits; ++v) {
-    high[v] = load_bytes(block + packed::low_bytes(format) + 64 * v);
-  }
-  return {{decode_vector<format, 0>(low, high), decode_vector<format, 1>(low, high), decode_vector<format, 2>(low, high),
-           decode_vector<format, 3>(low, high), decode_vector<format, 4>(low, high), decode_vector<format, 5>(low, high),
-           decode_vector<format, 6>(low, high), decode_vector<format, 7>(low, high)}};
 }
 
 }  // namespace

@@ -51,9 +51,11 @@ void multiply_plain_tile(const MatmulProduct& product, std::int64_t row, std::in
   const std::uint8_t* weights = product.weight + row * row_stride;
   const float* x = product.x + token * product.x_stride;
   Floats sum[rows][tokens];
-  for (auto& of_row : sum) {
-    for (Floats& one : of_row) {
-      one = zero_floats();
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+    for (int t = 0; t < tokens; ++t) {
+      sum[r][t] = zero_floats();
     }
   }
   const std::int64_t whole = product.k / lanes * lanes;
@@ -62,36 +64,43 @@ void multiply_plain_tile(const MatmulProduct& product, std::int64_t row, std::in
       // Past the end of these rows lie the next ones that will be read together.
       std::int64_t ahead = column * bytes + row_prefetch_bytes;
       ahead += ahead < row_stride ? 0 : (rows - 1) * row_stride;
+#pragma GCC unroll 8
       for (int r = 0; r < rows; ++r) {
         prefetch(weights + r * row_stride + ahead);
       }
     }
     Floats w[rows];
+#pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
       w[r] = load_weights<type>(weights + r * row_stride + column * bytes);
     }
+#pragma GCC unroll 8
     for (int t = 0; t < tokens; ++t) {
       const Floats value = load_floats(x + t * product.x_stride + column);
+#pragma GCC unroll 8
       for (int r = 0; r < rows; ++r) {
         sum[r][t] = multiply_add(w[r], value, sum[r][t]);
       }
     }
   }
-  if (whole < product.k) {
-    const std::int64_t rest = product.k - whole;
+  // The sums leave their registers here: what follows would keep the compiler from using any above.
+  float totals[rows][tokens][lanes];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
     for (int t = 0; t < tokens; ++t) {
-      const Floats value = load_last_floats(x + t * product.x_stride + whole, rest);
-      for (int r = 0; r < rows; ++r) {
-        const Floats w = load_last_weights<type>(weights + r * row_stride + whole * bytes, rest);
-        sum[r][t] = multiply_add(w, value, sum[r][t]);
-      }
+      store_floats(totals[r][t], sum[r][t]);
     }
   }
   for (int t = 0; t < tokens; ++t) {
     float* out = product.out + (token + t) * product.out_stride + row;
     for (int r = 0; r < rows; ++r) {
-      const float total = sum_of(sum[r][t]);
-      const float y = product.bias == nullptr ? total : total + product.bias[row + r];
+      Floats total = load_floats(totals[r][t]);
+      if (whole < product.k) {
+        const Floats w = load_last_weights<type>(weights + r * row_stride + whole * bytes, product.k - whole);
+        total = multiply_add(w, load_last_floats(x + t * product.x_stride + whole, product.k - whole), total);
+      }
+      const float y = product.bias == nullptr ? sum_of(total) : sum_of(total) + product.bias[row + r];
       out[r] = product.accumulate ? out[r] + y : y;
     }
   }

@@ -94,7 +94,6 @@ inline Floats add_block_of_one(Floats sum, const PanelHead& head, const std::uin
   for (int line = 0; line < packed::code_bytes(format); line += 64) {
     prefetch(codes_at + prefetch_bytes + line);
   }
-  const BlockCodes codes = decode_codes<format>(codes_at);
   const BlockScales scales = decode_scales<format>(head, panel, b);
   const std::int8_t* quants = x.quants + b * packed::block_columns;
   // Two chains of integer sums, for the halves of the block; exact, so it does not matter how they are joined.
@@ -102,10 +101,10 @@ inline Floats add_block_of_one(Floats sum, const PanelHead& head, const std::uin
   if constexpr (kind.halves) {
     integers[1] = offset_term<kind>(x, 0, 2 * b + 1);
   }
-  for (int i = 0; i < 4; ++i) {
-    integers[0] = dot<kind.signed_codes>(integers[0], codes.v[i], load_quad(quants + 4 * i));
-    integers[1] = dot<kind.signed_codes>(integers[1], codes.v[i + 4], load_quad(quants + 16 + 4 * i));
-  }
+  unrolled<0, 4>([&]<int i>() {
+    integers[0] = dot<kind.signed_codes>(integers[0], decode_codes<format, i>(codes_at), load_quad(quants + 4 * i));
+    integers[1] = dot<kind.signed_codes>(integers[1], decode_codes<format, i + 4>(codes_at), load_quad(quants + 16 + 4 * i));
+  });
   if constexpr (!kind.halves) {
     integers[0] = add(integers[0], integers[1]);
   }
@@ -159,14 +158,14 @@ void unpack_panel(const std::uint8_t* panel, int blocks, UnpackedPanel& result) 
   const PanelHead head = decode_head<format>(panel);
   const std::uint8_t* codes_at = panel + packed::code_offset(format, blocks);
   for (int b = 0; b < blocks; ++b, codes_at += packed::code_bytes(format)) {
-    const BlockCodes codes = decode_codes<format>(codes_at);
-    for (int i = 0; i < 8; ++i) {
+    unrolled<0, 8>([&]<int i>() {
+      const Bytes codes = decode_codes<format, i>(codes_at);
       if constexpr (has_addends(format) || is_signed(format) || format.offset_shift == common_offset_shift) {
-        store_bytes(result.codes[b][i], codes.v[i]);
+        store_bytes(result.codes[b][i], codes);
       } else {
-        store_bytes(result.codes[b][i], add_to_bytes<(1 << common_offset_shift) - (1 << format.offset_shift)>(codes.v[i]));
+        store_bytes(result.codes[b][i], add_to_bytes<(1 << common_offset_shift) - (1 << format.offset_shift)>(codes));
       }
-    }
+    });
     const BlockScales scales = decode_scales<format>(head, panel, b);
     for (int half = 0; half < (has_half_scales(format) ? 2 : 1); ++half) {
       store_floats(result.scale[b][half], scales.scale[half]);
@@ -181,7 +180,9 @@ void unpack_panel(const std::uint8_t* panel, int blocks, UnpackedPanel& result) 
 template <Kind kind, int groups, int tokens>
 void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int blocks, float* sums) {
   Floats sum[tokens][groups];
+#pragma GCC unroll 8
   for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
     for (int g = 0; g < groups; ++g) {
       sum[t][g] = load_floats(sums + (t * tile_groups + g) * packed::group_rows);
     }
@@ -191,7 +192,9 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
     Ints integers[tokens][groups][2];
 #pragma GCC unroll 2
     for (int part = 0; part < parts; ++part) {
+#pragma GCC unroll 8
       for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
         for (int g = 0; g < groups; ++g) {
           integers[t][g][part] = offset_term<kind>(x, t, parts * b + part);
         }
@@ -199,11 +202,14 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
 #pragma GCC unroll 8
       for (int i = 8 / parts * part; i < 8 / parts * (part + 1); ++i) {
         Bytes codes[groups];
+#pragma GCC unroll 8
         for (int g = 0; g < groups; ++g) {
           codes[g] = load_bytes(panels[g].codes[b][i]);
         }
+#pragma GCC unroll 8
         for (int t = 0; t < tokens; ++t) {
           const Quad quad = load_quad(x.quants + t * packed::panel_columns + b * packed::block_columns + 4 * i);
+#pragma GCC unroll 8
           for (int g = 0; g < groups; ++g) {
             integers[t][g][part] = dot<kind.signed_codes>(integers[t][g][part], codes[g], quad);
           }
@@ -212,6 +218,7 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
     }
     Floats scale[groups][2];
     Floats addend[groups][2];
+#pragma GCC unroll 8
     for (int g = 0; g < groups; ++g) {
 #pragma GCC unroll 2
       for (int part = 0; part < parts; ++part) {
@@ -221,13 +228,17 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
         }
       }
     }
+#pragma GCC unroll 8
     for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) {
         sum[t][g] = add_block<kind>(sum[t][g], integers[t][g], scale[g], addend[g], x, t, b);
       }
     }
   }
+#pragma GCC unroll 8
   for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
     for (int g = 0; g < groups; ++g) {
       store_floats(sums + (t * tile_groups + g) * packed::group_rows, sum[t][g]);
     }

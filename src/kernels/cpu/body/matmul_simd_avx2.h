@@ -11,7 +11,7 @@ namespace {
 
 constexpr int tile_groups = 1;
 constexpr int tile_tokens = 4;
-constexpr int plain_tile_rows = 2;
+constexpr int plain_tile_rows = 3;
 constexpr int plain_tile_tokens = 2;
 /// maddubs adds two products in 16 bits with saturation: unsigned bytes must stay below 128 (2 * 127 * 127 < 2^15).
 constexpr bool wide_codes_unsigned = false;
