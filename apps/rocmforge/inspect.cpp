@@ -111,8 +111,7 @@ nlohmann::ordered_json memory_json(const GgufFile& file, const EngineOptions& op
   nlohmann::ordered_json out = {{"weights_bytes", file.file_bytes()}};
   try {
     const std::uint64_t per_token = kv_bytes_per_token(file, options.model.kv_dtype);
-    const std::int32_t context =
-        options.context_length > 0 ? options.context_length : ModelConfig::from_gguf(file).context_length;
+    const std::int32_t context = context_length(options, ModelConfig::from_gguf(file));
     out["kv_bytes_per_token"] = per_token;
     out["context"] = context;
     out["kv_bytes"] = per_token * static_cast<std::uint64_t>(context);

@@ -45,8 +45,7 @@ struct Engine::State {
 namespace {
 
 SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& options) {
-  const std::int32_t trained = parts.model->config().context_length;
-  return {options.max_batch_tokens, options.max_sequences, options.context_length > 0 ? options.context_length : trained};
+  return {options.max_batch_tokens, options.max_sequences, context_length(options, parts.model->config())};
 }
 
 }  // namespace

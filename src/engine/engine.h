@@ -14,8 +14,11 @@
 
 namespace rocmforge {
 
+/// A long-context model would reserve gigabytes of cache for a short chat: more than this must be asked for.
+constexpr std::int32_t default_context_limit = 8192;
+
 struct EngineOptions {
-  std::int32_t context_length = 0;  ///< 0: the model's
+  std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
   std::int64_t kv_tokens = 0;  ///< positions the cache holds in all; 0: one full context
@@ -91,6 +94,9 @@ class Engine {
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// Positions a sequence may hold under these options.
+std::int32_t context_length(const EngineOptions& options, const ModelConfig& config);
 
 /// Opens the file, chooses kernels, prepares weights and cache. Throws Error, with the numbers when memory does not suffice.
 /// A file without a tokenizer loads too: then ids flow and texts are empty.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -22,18 +21,13 @@ namespace rocmforge {
 namespace {
 
 CpuIsa isa_limit(const std::string& wanted) {
-  constexpr std::array all = {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512};
   if (wanted.empty()) {
     return CpuIsa::avx512;
   }
-  std::string known;
-  for (const CpuIsa isa : all) {
-    if (wanted == name(isa)) {
-      return isa;
-    }
-    known += (known.empty() ? "" : ", ") + std::string(name(isa));
+  if (const auto isa = cpu_isa_from_name(wanted)) {
+    return *isa;
   }
-  throw Error(fmt::format("instruction set '{}' is not one of {}", wanted, known));
+  throw Error(fmt::format("instruction set '{}' is not one of generic, neon, avx2, avx512", wanted));
 }
 
 void check_options(const EngineOptions& options) {
@@ -90,7 +84,7 @@ EngineParts load_parts(std::unique_ptr<const GgufFile> file, const EngineOptions
   EngineParts parts;
   parts.file = std::move(file);
   const ModelConfig config = ModelConfig::from_gguf(*parts.file);
-  const std::int32_t context = options.context_length > 0 ? options.context_length : config.context_length;
+  const std::int32_t context = context_length(options, config);
   if (context > config.context_length) {
     log_warning("{}: a context of {} tokens was asked for, the model was trained with {}", parts.file->path().string(),
                 context, config.context_length);
@@ -115,6 +109,10 @@ EngineParts load_parts(std::unique_ptr<const GgufFile> file, const EngineOptions
 }
 
 }  // namespace
+
+std::int32_t context_length(const EngineOptions& options, const ModelConfig& config) {
+  return options.context_length > 0 ? options.context_length : std::min(config.context_length, default_context_limit);
+}
 
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options) {
   check_options(options);
