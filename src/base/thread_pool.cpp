@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -15,6 +16,11 @@ namespace {
 // A step launches hundreds of short jobs: sleeping between them would cost more than the jobs. Waiting longer than this is
 // idling, and then the thread sleeps in the kernel. About 20 to 50 microseconds.
 constexpr int spins_before_sleep = 4000;
+
+// The gate's bits: how many workers are inside, whether more may enter, and the low bits of the job's generation.
+constexpr std::uint32_t inside_mask = 0x7ff;
+constexpr std::uint32_t open_bit = 0x800;
+constexpr int generation_shift = 12;
 
 inline void pause_briefly() {
 #if defined(__x86_64__)
@@ -41,14 +47,23 @@ void wait_while_equal(const std::atomic<T>& value, T old) {
 }  // namespace
 
 ThreadPool::ThreadPool(int num_threads) {
-  check(num_threads >= 1, "a thread pool needs at least one thread");
+  check(num_threads >= 1 && num_threads <= static_cast<int>(inside_mask), "a thread pool has 1 to 2047 threads");
   workers_.reserve(static_cast<std::size_t>(num_threads - 1));
-  for (int i = 1; i < num_threads; ++i) {
-    workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < num_threads; ++i) {
+      workers_.emplace_back([this, i] { work(i); });
+    }
+  } catch (const std::system_error& error) {
+    const auto started = workers_.size() + 1;
+    stop();
+    throw Error("cannot start " + std::to_string(num_threads) + " threads, only " + std::to_string(started) + ": " +
+                error.what());
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_.store(true, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
@@ -61,14 +76,46 @@ void ThreadPool::work(int thread_index) {
   std::uint32_t seen = 0;
   while (true) {
     wait_while_equal(generation_, seen);
-    ++seen;  // run() waits for every worker, so no generation is ever skipped
+    seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_acquire)) {
       return;
     }
-    (*job_)(thread_index);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      running_.notify_one();
+    if (!enter(seen)) {
+      continue;
     }
+    (*job_)(thread_index);
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_one();
+    if (const auto before = gate_.fetch_sub(1, std::memory_order_acq_rel); (before & (open_bit | inside_mask)) == 1) {
+      gate_.notify_one();
+    }
+  }
+}
+
+bool ThreadPool::enter(std::uint32_t generation) {
+  auto gate = gate_.load(std::memory_order_acquire);
+  while ((gate & open_bit) != 0 && gate >> generation_shift == (generation << generation_shift) >> generation_shift) {
+    if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadPool::post(const std::function<void(int)>& job) {
+  job_ = &job;
+  finished_.store(0, std::memory_order_relaxed);
+  const auto generation = generation_.load(std::memory_order_relaxed) + 1;
+  gate_.store(generation << generation_shift | open_bit, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
+  generation_.notify_all();
+}
+
+void ThreadPool::close() {
+  auto gate = gate_.fetch_and(~open_bit, std::memory_order_acq_rel) & ~open_bit;
+  while ((gate & inside_mask) != 0) {
+    wait_while_equal(gate_, gate);
+    gate = gate_.load(std::memory_order_acquire);
   }
 }
 
@@ -77,14 +124,13 @@ void ThreadPool::run(const std::function<void(int)>& job) {
     job(0);
     return;
   }
-  job_ = &job;
-  running_.store(static_cast<std::int32_t>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  post(job);
   job(0);
-  for (auto left = running_.load(std::memory_order_acquire); left != 0; left = running_.load(std::memory_order_acquire)) {
-    wait_while_equal(running_, left);
+  const auto all = static_cast<std::int32_t>(workers_.size());
+  for (auto done = finished_.load(std::memory_order_acquire); done != all; done = finished_.load(std::memory_order_acquire)) {
+    wait_while_equal(finished_, done);
   }
+  close();
 }
 
 void ThreadPool::barrier() {
@@ -108,11 +154,15 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
     return;
   }
   std::atomic<std::int64_t> next{0};
-  run([&](int) {
-    for (auto begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain)) {
+  const std::function<void(int)> take_pieces = [&](int) {
+    for (auto begin = next.fetch_add(grain, std::memory_order_relaxed); begin < count;
+         begin = next.fetch_add(grain, std::memory_order_relaxed)) {
       job(begin, std::min(begin + grain, count));
     }
-  });
+  };
+  post(take_pieces);
+  take_pieces(0);
+  close();
 }
 
 int available_processors() {

@@ -8,11 +8,11 @@
 
 namespace rocmforge {
 
-/// A fixed group of threads that run one job together. The calling thread takes part as thread 0.
-/// Only one thread may call `run` at a time. Jobs must not throw.
+/// A fixed group of threads that work on one job together. The calling thread takes part as thread 0.
+/// Only one thread may post jobs at a time. Jobs must not throw.
 class ThreadPool {
  public:
-  /// `num_threads` >= 1, the caller included.
+  /// `num_threads` >= 1, the caller included. Throws Error when the system can't start that many.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,22 +20,29 @@ class ThreadPool {
 
   [[nodiscard]] int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls job(thread_index) once on every thread and returns when all are done.
+  /// Calls job(thread_index) once on every thread and returns when all are done. For jobs that need all threads at once
+  /// (barriers); parallel_for waits for nobody who has nothing to do.
   void run(const std::function<void(int)>& job);
 
-  /// Inside a job: waits until every thread of the pool has reached this point. All threads must call it equally often.
+  /// Inside a job of `run`: waits until every thread of the pool has reached this point. All must call it equally often.
   void barrier();
 
   /// Splits [0, count) into pieces of `grain` items which free threads take one after another: job(begin, end).
+  /// A thread that the system lets run too late takes no part, and the others don't wait for it.
   void parallel_for(std::int64_t count, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& job);
 
  private:
   void work(int thread_index);
+  bool enter(std::uint32_t generation);
+  void post(const std::function<void(int)>& job);
+  void close();
+  void stop();
 
   std::vector<std::thread> workers_;
   const std::function<void(int)>* job_ = nullptr;
-  std::atomic<std::uint32_t> generation_{0};
-  std::atomic<std::int32_t> running_{0};
+  std::atomic<std::uint32_t> generation_{0};  ///< counts jobs; workers sleep on it
+  std::atomic<std::uint32_t> gate_{0};        ///< generation, whether workers may still enter, how many are inside
+  std::atomic<std::int32_t> finished_{0};     ///< workers that are done with the current job
   std::atomic<std::int32_t> at_barrier_{0};
   std::atomic<std::uint32_t> barrier_phase_{0};
   std::atomic<bool> stop_{false};

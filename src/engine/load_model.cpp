@@ -85,12 +85,12 @@ EngineParts load_parts(std::unique_ptr<const GgufFile> file, const EngineOptions
   parts.file = std::move(file);
   const ModelConfig config = ModelConfig::from_gguf(*parts.file);
   const std::int32_t context = context_length(options, config);
+  const std::int64_t kv_tokens = options.kv_tokens > 0 ? options.kv_tokens : context;
+  check_memory(*parts.file, config, options.model.kv_dtype, kv_tokens);
   if (context > config.context_length) {
     log_warning("{}: a context of {} tokens was asked for, the model was trained with {}", parts.file->path().string(),
                 context, config.context_length);
   }
-  const std::int64_t kv_tokens = options.kv_tokens > 0 ? options.kv_tokens : context;
-  check_memory(*parts.file, config, options.model.kv_dtype, kv_tokens);
   parts.tokenizer = load_tokenizer(*parts.file);
 
   auto registry = std::make_unique<KernelRegistry>();

@@ -69,6 +69,27 @@ TEST(ThreadPool, wakes_up_after_sleeping) {
   EXPECT_EQ(calls.load(), 12);
 }
 
+// More threads than processors, and jobs so short that most workers come too late for them.
+TEST(ThreadPool, latecomers_take_no_part_and_harm_nothing) {
+  ThreadPool pool(8);
+  std::int64_t total = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::int64_t sums[2] = {0, 0};  // plain: two pieces write it, the caller reads it
+    pool.parallel_for(2, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = begin; i < end; ++i) {
+        sums[i] = round + i;
+      }
+    });
+    total += sums[0] + sums[1];
+    if (round % 1000 == 0) {
+      std::vector<int> calls(8, 0);
+      pool.run([&](int thread) { ++calls[static_cast<std::size_t>(thread)]; });
+      EXPECT_EQ(calls, std::vector<int>(8, 1));
+    }
+  }
+  EXPECT_EQ(total, std::int64_t{20000} * 19999 + 20000);
+}
+
 TEST(AvailableProcessors, is_at_least_one) { EXPECT_GE(available_processors(), 1); }
 
 }  // namespace
