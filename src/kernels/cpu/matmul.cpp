@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "kernels/arguments.h"
 #include "kernels/cpu/matmul_body.h"
@@ -120,32 +119,27 @@ class CpuMatmul final : public MatmulKernel {
     check(!quantised || args.workspace != nullptr, "matmul: no workspace for the quantised activations");
     QuantisedActivations activations{};
     place(args.tokens, args.k, static_cast<std::byte*>(args.workspace), activations);
-    ThreadPool* pool = context.pool;
-    const int threads = pool == nullptr ? 1 : pool->num_threads();
-    const Partition partition = cut(args, body_, threads);
-    std::atomic<std::int64_t> next_part{0};
-    const auto job = [&](int thread) {
-      if (quantised) {
-        quantise_share(args, activations, thread, threads);
-        if (threads > 1) {
-          pool->barrier();
-        }
-      }
-      multiply_parts(args, activations, partition, next_part);
-    };
-    if (threads == 1) {
-      job(0);
-    } else {
-      pool->run(job);
+    if (quantised) {
+      // A short input is quantised before other threads would have woken up.
+      constexpr std::int64_t least_elems = 32768;
+      const std::int64_t pieces = divide_up(args.k, packed::panel_columns) * args.tokens;
+      for_each_range(context, pieces, least_elems / packed::panel_columns,
+                     [&](std::int64_t begin, std::int64_t end) { quantise_pieces(args, activations, begin, end); });
     }
+    const Partition partition = cut(args, body_, context.pool == nullptr ? 1 : context.pool->num_threads());
+    std::int64_t parts = 0;
+    for (const MatmulOutput& output : args.outputs) {
+      parts += partition.parts_of(output);
+    }
+    for_each_range(context, parts, 1,
+                   [&](std::int64_t begin, std::int64_t end) { multiply_parts(args, activations, partition, begin, end); });
   }
 
  private:
-  /// Quantises one thread's share of the [panels, tokens] pieces of the input.
-  void quantise_share(const Matmul::Args& args, const QuantisedActivations& activations, int thread, int threads) const {
-    const std::int64_t pieces = divide_up(args.k, packed::panel_columns) * args.tokens;
-    const std::int64_t end = pieces * (thread + 1) / threads;
-    for (std::int64_t piece = pieces * thread / threads; piece < end;) {
+  /// Quantises some of the [panels, tokens] pieces of the input.
+  void quantise_pieces(const Matmul::Args& args, const QuantisedActivations& activations, std::int64_t begin,
+                       std::int64_t end) const {
+    for (std::int64_t piece = begin; piece < end;) {
       const std::int64_t panel = piece / args.tokens;
       const std::int64_t token = piece % args.tokens;
       const std::int64_t count = std::min(args.tokens - token, end - piece);
@@ -154,10 +148,10 @@ class CpuMatmul final : public MatmulKernel {
     }
   }
 
+  /// Computes parts [begin, end) of all outputs' parts, counted one output after another.
   void multiply_parts(const Matmul::Args& args, const QuantisedActivations& activations, const Partition& partition,
-                      std::atomic<std::int64_t>& next_part) const {
+                      std::int64_t begin, std::int64_t end) const {
     std::int64_t first_part = 0;  // of the current output
-    std::int64_t part = next_part.fetch_add(1, std::memory_order_relaxed);
     for (const MatmulOutput& output : args.outputs) {
       const MatmulProduct product = {output.dtype,  static_cast<const std::uint8_t*>(output.weight),
                                      output.n,      args.k,
@@ -166,14 +160,14 @@ class CpuMatmul final : public MatmulKernel {
                                      output.bias,   output.out,
                                      output.stride, output.accumulate};
       const auto multiply = info(output.dtype).block_elems > 1 ? body_.quantised : body_.plain;
-      const std::int64_t end = first_part + partition.parts_of(output);
-      for (; part < end; part = next_part.fetch_add(1, std::memory_order_relaxed)) {
+      const std::int64_t past = first_part + partition.parts_of(output);
+      for (std::int64_t part = std::max(begin, first_part); part < std::min(end, past); ++part) {
         const std::int64_t row = (part - first_part) / partition.token_parts * partition.rows;
         const std::int64_t token = (part - first_part) % partition.token_parts * partition.tokens;
         multiply(product,
                  {row, std::min(row + partition.rows, output.n), token, std::min(token + partition.tokens, args.tokens)});
       }
-      first_part = end;
+      first_part = past;
     }
   }
 
