@@ -21,9 +21,9 @@ inline QuantisedBlock quantise_block(const float* x, std::int8_t* quants) {
   const Floats low = load_floats(x);
   const Floats high = load_floats(x + 16);
   const float largest = largest_magnitude(low, high);
-  if (largest < 1e-30f) {  // 127 / largest could overflow
+  if (!(largest >= 1e-30f && largest <= 3.4028235e38f)) {  // 127 / largest could overflow, or there is nothing to round
     std::memset(quants, 0, packed::block_columns);
-    return {};
+    return {largest < 1.0f ? 0.0f : largest, {}};
   }
   const Floats inverse = broadcast(127.0f / largest);
   const Ints rounded[2] = {round_to_ints(multiply(low, inverse)), round_to_ints(multiply(high, inverse))};

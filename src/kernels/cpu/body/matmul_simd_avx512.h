@@ -1,8 +1,10 @@
 #pragma once
 
 // GCC's own AVX-512 header trips over its undefined vectors.
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #include <cstdint>
