@@ -133,6 +133,16 @@ void ThreadPool::run(const std::function<void(int)>& job) {
   close();
 }
 
+void ThreadPool::run_with_free_threads(const std::function<void(int)>& job) {
+  if (workers_.empty()) {
+    job(0);
+    return;
+  }
+  post(job);
+  job(0);
+  close();
+}
+
 void ThreadPool::barrier() {
   const auto phase = barrier_phase_.load(std::memory_order_acquire);
   if (at_barrier_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_threads()) {
@@ -154,15 +164,13 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
     return;
   }
   std::atomic<std::int64_t> next{0};
-  const std::function<void(int)> take_pieces = [&](int) {
+  const auto take_pieces = [&](int) {
     for (auto begin = next.fetch_add(grain, std::memory_order_relaxed); begin < count;
          begin = next.fetch_add(grain, std::memory_order_relaxed)) {
       job(begin, std::min(begin + grain, count));
     }
   };
-  post(take_pieces);
-  take_pieces(0);
-  close();
+  run_with_free_threads(take_pieces);
 }
 
 int available_processors() {

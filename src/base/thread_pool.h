@@ -21,11 +21,15 @@ class ThreadPool {
   [[nodiscard]] int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   /// Calls job(thread_index) once on every thread and returns when all are done. For jobs that need all threads at once
-  /// (barriers); parallel_for waits for nobody who has nothing to do.
+  /// (barriers); the other calls wait for nobody who has nothing to do.
   void run(const std::function<void(int)>& job);
 
   /// Inside a job of `run`: waits until every thread of the pool has reached this point. All must call it equally often.
   void barrier();
+
+  /// Calls job(thread_index) on the caller and on every worker that comes before the caller's own call has returned: for
+  /// jobs whose threads take pieces of the work until none is left. Returns when all who came are done.
+  void run_with_free_threads(const std::function<void(int)>& job);
 
   /// Splits [0, count) into pieces of `grain` items which free threads take one after another: job(begin, end).
   /// A thread that the system lets run too late takes no part, and the others don't wait for it.

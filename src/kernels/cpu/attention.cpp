@@ -33,7 +33,7 @@ struct AttentionCall {
     if (pool == nullptr) {
       job(0);
     } else {
-      pool->run(job);
+      pool->run_with_free_threads(job);
     }
   }
 
