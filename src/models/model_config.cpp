@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "base/log.h"
 #include "models/architecture.h"
@@ -24,6 +25,18 @@ void refuse_experts(MetadataReader& metadata) {
   if (metadata.contains("expert_count") && metadata.file().integer(key) > 0) {
     throw metadata.error("expert_count",
                          fmt::format("is {}, mixtures of experts are not supported", metadata.file().integer(key)));
+  }
+}
+
+/// Factors that other architectures use and these compute without: a value that would change the result is refused.
+void refuse_factors(MetadataReader& metadata) {
+  for (const char* key : {"attention.scale", "attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
+                          "residual_scale", "embedding_scale", "rope.scaling.yarn_log_multiplier"}) {
+    const double value = metadata.number(key, 0.0);
+    const bool neutral = value == 0.0 || (value == 1.0 && std::string_view(key).ends_with("_scale"));
+    if (!neutral) {
+      throw metadata.error(key, fmt::format("is {}, it changes the computation and is not supported", value));
+    }
   }
 }
 
@@ -163,6 +176,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file) {
       with_context(file.path().string(), [&]() -> const Architecture& { return find_architecture(config.architecture); });
   MetadataReader metadata(file, config.architecture);
   refuse_experts(metadata);
+  refuse_factors(metadata);
   read_sizes(config, metadata);
   read_sliding_window(config, metadata);
   read_rope(config, metadata);

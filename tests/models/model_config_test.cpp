@@ -164,6 +164,17 @@ TEST(ModelConfig, ZeroMeansNoneForExpertsWindowAndFactor) {
   EXPECT_EQ(config.inverse_frequency, config_of(ModelFile::golden("llama-gqa4")).inverse_frequency);
 }
 
+TEST(ModelConfig, FactorsThatWouldChangeTheResultAreRefused) {
+  EXPECT_EQ(refusal_of_key("llama.attention.scale", 0.5),
+            "tiny.gguf: key 'llama.attention.scale' is 0.5, it changes the computation and is not supported");
+  EXPECT_EQ(refusal_of_key("llama.logit_scale", 2.0),
+            "tiny.gguf: key 'llama.logit_scale' is 2, it changes the computation and is not supported");
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  model.set("llama.attention.scale", 0.0);
+  model.set("llama.residual_scale", 1.0);
+  EXPECT_NO_THROW(config_of(model));
+}
+
 TEST(ModelConfig, AWindowInSomeLayersOnlyIsRefused) {
   EXPECT_EQ(refusal("mistral-window",
                     [](ModelFile& model) { model.set("llama.attention.sliding_window_pattern", std::uint64_t{2}); }),
@@ -193,11 +204,11 @@ TEST(ModelConfig, FrequencyFactorsAreChecked) {
 TEST(ModelConfig, KeysWithoutEffectAreSaidOnce) {
   ModelFile model = ModelFile::golden("llama-gqa4");
   EXPECT_EQ(logged([&] { config_of(model); }), "");
-  model.set("llama.attention.scale", 0.5);
-  model.set("llama.logit_scale", 2.0);
-  model.set("other.logit_scale", 2.0);
+  model.set("llama.use_parallel_residual", true);
+  model.set("llama.pooling_type", std::uint64_t{1});
+  model.set("other.pooling_type", std::uint64_t{1});
   const std::string log = logged([&] { config_of(model); });
-  EXPECT_THAT(log, HasSubstr("tiny.gguf: keys without effect: 'llama.attention.scale', 'llama.logit_scale'"));
+  EXPECT_THAT(log, HasSubstr("tiny.gguf: keys without effect: 'llama.use_parallel_residual', 'llama.pooling_type'"));
   EXPECT_THAT(log, Not(HasSubstr("other.")));
 }
 
