@@ -84,6 +84,7 @@ class KernelRegistryOf {
   [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device,
                                   std::string_view forced = {}) const {
     Choice<Op> choice;
+    std::vector<const typename KernelInterfaceOf<Op>::type*> able;
     bool forced_exists = forced.empty();
     for (const auto& kernel : all<Op>()) {
       if (kernel->device() != device.kind) {
@@ -96,12 +97,15 @@ class KernelRegistryOf {
       }
       if (const Support support = kernel->supports(spec, device); !support.ok) {
         choice.refusals.push_back({std::string(kernel->name()), support.reason});
-      } else if (choice.kernel == nullptr || kernel->priority() > choice.kernel->priority()) {
-        if (choice.kernel != nullptr) {
-          choice.refusals.push_back({std::string(choice.kernel->name()), std::string(kernel->name()) + " is preferred"});
-        }
-        choice.kernel = kernel.get();
       } else {
+        able.push_back(kernel.get());
+        if (choice.kernel == nullptr || kernel->priority() > choice.kernel->priority()) {
+          choice.kernel = kernel.get();
+        }
+      }
+    }
+    for (const auto* kernel : able) {
+      if (kernel != choice.kernel) {
         choice.refusals.push_back({std::string(kernel->name()), std::string(choice.kernel->name()) + " is preferred"});
       }
     }
