@@ -63,7 +63,9 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
 
 void EngineFlags::add_to(CLI::App& command) {
   const std::string group = "Model";
-  command.add_option("-c,--context", context_, fmt::format("Positions of the context; 0: the model's, at most {}", default_context_limit))
+  command
+      .add_option("-c,--context", context_,
+                  fmt::format("Positions of the context; 0: the model's, at most {}", default_context_limit))
       ->capture_default_str()
       ->group(group);
   command.add_option("-b,--batch", batch_, "Tokens computed in one step")->capture_default_str()->group(group);

@@ -127,7 +127,8 @@ void ThreadPool::run(const std::function<void(int)>& job) {
   post(job);
   job(0);
   const auto all = static_cast<std::int32_t>(workers_.size());
-  for (auto done = finished_.load(std::memory_order_acquire); done != all; done = finished_.load(std::memory_order_acquire)) {
+  for (auto done = finished_.load(std::memory_order_acquire); done != all;
+       done = finished_.load(std::memory_order_acquire)) {
     wait_while_equal(finished_, done);
   }
   close();
