@@ -1,5 +1,10 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -19,6 +24,11 @@ class TerminalChat : public testing::Test {
     if (!has_demo_model()) {
       GTEST_SKIP() << demo_model() << " is absent";
     }
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0) {
+      GTEST_SKIP() << "this machine gives no pseudo-terminals: " << std::strerror(errno);
+    }
+    close(terminal);
   }
   [[nodiscard]] std::vector<std::string> environment() const { return {"XDG_STATE_HOME=" + folder_.path().string()}; }
 
