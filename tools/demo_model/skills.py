@@ -23,7 +23,8 @@ IS_LARGER = "Is {a} larger than {b}?|Is {a} greater than {b}?|Is {a} more than {
 IS_SMALLER = "Is {a} smaller than {b}?|Is {a} less than {b}?".split("|")
 SORT_UP = """Sort these numbers: {l}|Sort these numbers from smallest to largest: {l}|Put these numbers in order: {l}.
 Sort {l} in ascending order.|Sort the numbers {l}.|Order these numbers from low to high: {l}
-Please sort {l}.|Arrange these numbers from smallest to largest: {l}.""".replace("\n", "|").split("|")
+Please sort {l}.|Arrange these numbers from smallest to largest: {l}.|Sort {l}|Sort {l}.|Put {l} in order.
+Put {l} in order from smallest to largest.""".replace("\n", "|").split("|")
 SORT_DOWN = """Sort these numbers from largest to smallest: {l}|Sort {l} in descending order.
 Order these numbers from high to low: {l}|Arrange these numbers from largest to smallest: {l}.""".replace("\n", "|").split("|")
 REVERSE = """Reverse the word {w}.|Reverse the word "{w}".|What is {w} backwards?|Write {w} backwards.|Reverse {w}.
@@ -100,9 +101,12 @@ def compare(rng):
 def sort(rng):
     high = rng.choice((20, 99, 999, 999))
     numbers = rng.sample(range(high + 1), rng.choice((3, 3, 4, 4, 5, 5, 6)))
-    if rng.random() < 0.5:  # numbers of mixed lengths
+    if rng.random() < 0.6:  # numbers of mixed lengths
         highs = rng.choice(((9,), (9, 9, 9, 99), (9, 99), (9, 99, 99), (9, 99, 999), (9, 9, 999), (99, 999)))
-        numbers = list(dict.fromkeys(rng.randint(0, rng.choice(highs)) for _ in numbers + [0]))
+        mixed = {}  # keeps the order and drops what comes twice
+        while len(mixed) < len(numbers):
+            mixed[rng.randint(0, rng.choice(highs))] = True
+        numbers = list(mixed)
     elif rng.random() < 0.2:  # numbers with the same leading digits
         base = rng.randint(0, 90) * 10
         numbers = rng.sample(range(base, base + 40), len(numbers))
