@@ -5,7 +5,6 @@
 #include <sys/auxv.h>
 #endif
 
-#include <algorithm>
 #include <fstream>
 
 #include "base/thread_pool.h"
@@ -92,7 +91,6 @@ DeviceInfo cpu_device_info(CpuIsa isa_limit) {
   device.architecture = name(device.cpu_isa);
   device.compute_units = available_processors();
   device.memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  device.l2_bytes = std::max<std::int64_t>(0, ::sysconf(_SC_LEVEL2_CACHE_SIZE));
   return device;
 }
 

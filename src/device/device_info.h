@@ -26,7 +26,6 @@ struct DeviceInfo {
   int compute_units = 1;             ///< CPU: processors this process may use
   std::int64_t memory_bytes = 0;     ///< CPU: installed memory
   CpuIsa cpu_isa = CpuIsa::generic;  ///< CPU only
-  std::int64_t l2_bytes = 0;         ///< CPU: per core, 0 when unknown
 };
 
 /// The processor this program runs on. `isa_limit` caps the instruction set (tests run every body a machine has).
