@@ -21,11 +21,19 @@ std::optional<CpuIsa> cpu_isa_from_name(std::string_view name);
 /// What a kernel may ask about the device it would run on.
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::cpu;
+  int index = 0;                     ///< among the devices of its kind
   std::string name;                  ///< "AMD EPYC", "NVIDIA H200"
   std::string architecture;          ///< "avx512", "gfx1100", "sm_90"
-  int compute_units = 1;             ///< CPU: processors this process may use
+  int compute_units = 1;             ///< CPU: processors this process may use; NVIDIA: multiprocessors
   std::int64_t memory_bytes = 0;     ///< CPU: installed memory
   CpuIsa cpu_isa = CpuIsa::generic;  ///< CPU only
+
+  // GPU only
+  int wave_size = 0;                     ///< lanes that run in step: 32 or 64
+  std::int64_t shared_memory_bytes = 0;  ///< LDS, or shared memory, that one work-group may use
+  std::int64_t l2_bytes = 0;
+
+  [[nodiscard]] bool is_gpu() const { return kind != DeviceKind::cpu; }
 };
 
 /// The processor this program runs on. `isa_limit` caps the instruction set (tests run every body a machine has).

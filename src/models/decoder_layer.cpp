@@ -58,7 +58,8 @@ void DecoderLayer::attend(const Step& step) const {
   rope_append.spec.layout = step.layout;
   rope_append.run({q, k, v, stride, q_norm_, k_norm_, inverse_frequency_, step.cache, step.batch}, step);
 
-  const Attention::Args args{q, stride, step.cache, step.batch, nullptr, attended, scratch};
+  const Attention::Args args{
+      .q = q, .q_stride = stride, .cache = step.cache, .batch = step.batch, .out = attended, .workspace = scratch};
   attention_.kernel->run(attention_.spec, step.layout, args, *step.context);
   attention_output_.run(step, attended, hidden, true);
 }

@@ -53,7 +53,8 @@ Resolved<Attention> ExecutionPlan::attention(const Attention::Spec& spec) {
   const KvLayout layout = resolved.kernel->layout(spec);
   check(kv_layout_.kv_heads == 0 || kv_layout_ == layout, "all layers must agree on the layout of the cache");
   kv_layout_ = layout;
-  needs_scratch(resolved.kernel->workspace_bytes(spec, options_.max_batch_tokens, pool_->num_threads()));
+  needs_scratch(resolved.kernel->workspace_bytes(
+      spec, {.max_tokens = options_.max_batch_tokens, .num_threads = pool_->num_threads()}));
   return resolved;
 }
 

@@ -10,8 +10,9 @@ namespace rocmforge {
 
 class AttentionBackend;
 
-/// Causal attention of a ragged batch over the paged KV cache: out = softmax(scale * q k^T) v per head, query head h reading
-/// KV head h / (q_heads / kv_heads). The query at position q sees keys at positions q - window < k <= q.
+/// Attention of a ragged batch over the paged KV cache: out = softmax(scale * q k^T + mask) v per head, query head h reading
+/// KV head h / (q_heads / kv_heads). The query at position q sees keys at positions q - window < k <= q; without `causal`
+/// all keys of its sequence.
 struct Attention {
   static constexpr std::string_view name = "attention";
   using KernelInterface = AttentionBackend;
@@ -21,21 +22,41 @@ struct Attention {
     std::int32_t kv_heads = 0;
     std::int32_t head_dim = 0;
     DType kv_dtype = DType::f16;
-    float scale = 0.0f;       ///< 0 means 1 / sqrt(head_dim)
-    std::int32_t window = 0;  ///< sliding window in tokens, 0 for none
-    float soft_cap = 0.0f;    ///< scores become c * tanh(score / c) before the mask; 0 for none
-    bool sinks = false;       ///< one extra logit per query head joins the denominator
+    DType io_dtype = DType::f32;  ///< of q and out
+    float scale = 0.0f;           ///< 0 means 1 / sqrt(head_dim)
+    std::int32_t window = 0;      ///< sliding window in tokens, 0 for none
+    float soft_cap = 0.0f;        ///< scores become c * tanh(score / c) before the mask; 0 for none
+    bool sinks = false;           ///< one extra logit per query head joins the denominator
+    bool causal = true;
+    bool mask = false;    ///< Args::mask is added to the scores
+    bool decode = false;  ///< every sequence that is computed has one query row
   };
 
+  /// Which sequences of the batch a call computes; the rows of the others are left alone.
+  enum class Rows { all, single, several };
+
   struct Args {
-    const float* q = nullptr;  ///< [tokens, q_heads * head_dim], rows `q_stride` apart
+    const void* q = nullptr;  ///< [tokens, q_heads * head_dim] of Spec::io_dtype, rows `q_stride` elements apart
     std::int64_t q_stride = 0;
-    KvCacheView cache;
-    RaggedBatch batch;
+    KvCacheView cache{};
+    DenseKv dense{};  ///< in place of the cache when dense.k is set
+    RaggedBatch batch{};
     const float* sinks = nullptr;  ///< [q_heads] when Spec::sinks
-    float* out = nullptr;          ///< [tokens, q_heads * head_dim], dense
-    void* workspace = nullptr;     ///< at least workspace_bytes, 64-byte aligned
+    const float* mask = nullptr;   ///< [tokens, mask_stride] when Spec::mask: added to the scores of all heads, -inf masks
+    std::int64_t mask_stride = 0;  ///< elements, at least every KV length
+    void* out = nullptr;           ///< [tokens, q_heads * head_dim] of Spec::io_dtype, dense
+    Rows rows = Rows::all;
+    void* workspace = nullptr;  ///< at least workspace_bytes, 256-byte aligned
+    void* state = nullptr;      ///< state_bytes that were zero at first and that only this backend's calls touch
   };
+};
+
+/// The largest step a backend will be given.
+struct AttentionLimits {
+  std::int64_t max_tokens = 0;
+  std::int64_t max_sequences = 0;
+  std::int64_t max_kv_len = 0;
+  int num_threads = 1;  ///< CPU
 };
 
 std::string to_string(const Attention::Spec& spec);
@@ -53,9 +74,10 @@ class AttentionBackend {
   /// The cache layout this backend reads; `block_tokens` is its default and may be replaced by another power of two >= 16.
   [[nodiscard]] virtual KvLayout layout(const Attention::Spec& spec) const = 0;
 
-  /// Scratch memory for a batch of at most `max_tokens` query rows on `num_threads` threads.
-  [[nodiscard]] virtual std::size_t workspace_bytes(const Attention::Spec& spec, std::int64_t max_tokens,
-                                                    int num_threads) const = 0;
+  /// Scratch memory for any step within the limits.
+  [[nodiscard]] virtual std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const = 0;
+  /// Memory for counters that calls leave as they found it; 0 for none.
+  [[nodiscard]] virtual std::size_t state_bytes(const Attention::Spec&, const AttentionLimits&) const { return 0; }
 
   virtual void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
                    ExecutionContext& context) const = 0;

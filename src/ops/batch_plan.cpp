@@ -93,6 +93,11 @@ RaggedBatch BatchPlan::view() const {
   batch.max_blocks = max_blocks;
   batch.positions = positions.data();
   batch.sequence_of = sequence_of.data();
+  for (std::int32_t s = 0; s < num_sequences(); ++s) {
+    const auto index = static_cast<std::size_t>(s);
+    batch.max_q_len = std::max(batch.max_q_len, query_offsets[index + 1] - query_offsets[index]);
+    batch.max_kv_len = std::max(batch.max_kv_len, kv_lengths[index]);
+  }
   return batch;
 }
 

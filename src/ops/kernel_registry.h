@@ -1,15 +1,19 @@
 #pragma once
 
 #include "ops/attention.h"
+#include "ops/building_blocks.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
+#include "ops/sample.h"
 
 namespace rocmforge {
 
-using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, Matmul, RopeAppend, Attention, GatedActivation>;
+using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
+                                        ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
+                                        Dequantize, DequantizeRmsNorm, GatherRows>;
 
 }  // namespace rocmforge

@@ -38,9 +38,21 @@ struct KvCacheView {
   std::int64_t num_blocks = 0;
 };
 
+/// K and V as plain tensors [sequences, kv_len, kv_heads, head_dim] of one type, for callers without a paged cache. The
+/// batch's block tables are not read. `head_dim` elements are always side by side.
+struct DenseKv {
+  const void* k = nullptr;
+  const void* v = nullptr;
+  std::int64_t sequence_stride = 0;  ///< elements
+  std::int64_t token_stride = 0;
+  std::int64_t head_stride = 0;
+};
+
 /// The ragged step as attention and RoPE see it. Arrays live as long as the call.
 /// Sequence s owns query rows [query_offsets[s], query_offsets[s + 1]); its row i sits at position
 /// kv_lengths[s] - q_len + i, and position p of its cache in block block_tables[s * max_blocks + p / block_tokens].
+/// On a GPU the arrays are device addresses, and a batch may end in padding: sequences of KV length 0, whose rows append
+/// nothing and attend to nothing (zeros).
 struct RaggedBatch {
   std::int32_t num_sequences = 0;
   std::int32_t num_tokens = 0;
@@ -50,6 +62,8 @@ struct RaggedBatch {
   std::int32_t max_blocks = 0;
   const std::int32_t* positions = nullptr;    ///< [num_tokens]
   const std::int32_t* sequence_of = nullptr;  ///< [num_tokens], index of the token's sequence in this batch
+  std::int32_t max_q_len = 0;                 ///< no sequence has more query rows
+  std::int32_t max_kv_len = 0;                ///< no sequence is longer
 };
 
 }  // namespace rocmforge

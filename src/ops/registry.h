@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "device/device_info.h"
+#include "device/device.h"
 
 namespace rocmforge {
 
@@ -22,9 +22,11 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-/// What a kernel runs on. CPU kernels use the pool; a GPU kernel will use the stream of its device.
+/// What a kernel runs on. CPU kernels use the pool and return when they are done; GPU kernels put their work on the stream,
+/// and every pointer of their Args is a device address.
 struct ExecutionContext {
   ThreadPool* pool = nullptr;
+  Stream* stream = nullptr;  ///< null on the CPU
 };
 
 /// One implementation of the operation `Op`, which names a Spec (shapes and types known when a model loads) and an Args

@@ -45,7 +45,36 @@ std::string to_string(const Attention::Spec& spec) {
   if (spec.soft_cap > 0) {
     text += fmt::format(" soft_cap {:g}", spec.soft_cap);
   }
-  return text + (spec.sinks ? " sinks" : "");
+  if (spec.io_dtype != DType::f32) {
+    text += fmt::format(" io {}", name(spec.io_dtype));
+  }
+  text += spec.causal ? "" : " full";
+  text += spec.mask ? " mask" : "";
+  text += spec.sinks ? " sinks" : "";
+  return text + (spec.decode ? " decode" : "");
+}
+
+std::string to_string(const SampleTokens::Spec& spec) { return fmt::format("vocab {}", spec.vocab); }
+
+std::string to_string(const ResidualAdd::Spec&) { return "f32"; }
+std::string to_string(const Scale::Spec&) { return "f32"; }
+std::string to_string(const CausalMask::Spec&) { return "f32"; }
+std::string to_string(const RowSoftmax::Spec&) { return "f32"; }
+std::string to_string(const GatherRows::Spec& spec) { return fmt::format("dim {}", spec.dim); }
+std::string to_string(const Dequantize::Spec& spec) { return std::string(name(spec.dtype)); }
+
+std::string to_string(const QueryKey::Spec& spec) { return fmt::format("heads {} head_dim {}", spec.heads, spec.head_dim); }
+
+std::string to_string(const WeightsValue::Spec& spec) {
+  return fmt::format("heads {} head_dim {}", spec.heads, spec.head_dim);
+}
+
+std::string to_string(const ReplicateKv::Spec& spec) {
+  return fmt::format("heads {}:{} head_dim {}", spec.q_heads, spec.kv_heads, spec.head_dim);
+}
+
+std::string to_string(const DequantizeRmsNorm::Spec& spec) {
+  return fmt::format("{} dim {} eps {:g}", name(spec.dtype), spec.dim, spec.eps);
 }
 
 }  // namespace rocmforge

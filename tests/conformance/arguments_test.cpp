@@ -40,8 +40,15 @@ class AttentionArguments : public testing::Test {
       std::vector<float> q(4 * 256);
       std::vector<float> out(4 * 256);
       std::vector<float> sinks(4);
-      PoisonedBytes workspace(kernel.workspace_bytes(spec_, 4, 3));
-      Attention::Args args{q.data(), 256, cache.view(), batch.view(), sinks.data(), out.data(), workspace.data()};
+      PoisonedBytes workspace(kernel.workspace_bytes(spec_, {.max_tokens = 4, .num_threads = 3}));
+      Attention::Args args;
+      args.q = q.data();
+      args.q_stride = 256;
+      args.cache = cache.view();
+      args.batch = batch.view();
+      args.sinks = sinks.data();
+      args.out = out.data();
+      args.workspace = workspace.data();
       change(args, layout);
       expect_complaint(words, [&] { kernel.run(spec_, layout, args, harness().context); });
     });

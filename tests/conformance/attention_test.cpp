@@ -134,7 +134,7 @@ TEST(AttentionConformance, QueriesMayLieBetweenOtherData) {
     cache.write(problem.kv, 0, 0, 40);
     cache.write(problem.kv, 1, 0, 33);
     const BatchPlan batch = make_batch(problem.shapes, cache);
-    PoisonedBytes workspace(kernel.workspace_bytes(spec, 6, 3));
+    PoisonedBytes workspace(kernel.workspace_bytes(spec, {.max_tokens = 6, .num_threads = 3}));
     std::vector<float> out = poisoned(6 * width);
     Attention::Args args{spaced.data(), stride, cache.view(), batch.view(), nullptr, out.data(), workspace.data()};
     kernel.run(spec, cache.layout(), args, harness().context);

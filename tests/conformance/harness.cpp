@@ -40,8 +40,8 @@ std::vector<float> run_attention(const AttentionBackend& kernel, const Attention
   const BatchPlan batch = make_batch(shapes, cache);
   const std::int64_t width = std::int64_t{spec.q_heads} * spec.head_dim;
   std::vector<float> out = poisoned(batch.num_tokens() * width);
-  PoisonedBytes workspace(
-      kernel.workspace_bytes(spec, batch.num_tokens(), context.pool != nullptr ? context.pool->num_threads() : 1));
+  PoisonedBytes workspace(kernel.workspace_bytes(
+      spec, {.max_tokens = batch.num_tokens(), .num_threads = context.pool != nullptr ? context.pool->num_threads() : 1}));
   Attention::Args args;
   args.q = q.data();
   args.q_stride = width;

@@ -156,9 +156,8 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
             .v_order = KvOrder::token_major};
   }
 
-  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, std::int64_t max_tokens,
-                                            int num_threads) const override {
-    return AttentionWorkspace(nullptr, spec.head_dim, unit_rows(spec, max_tokens), num_threads).bytes();
+  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
+    return AttentionWorkspace(nullptr, spec.head_dim, unit_rows(spec, limits.max_tokens), limits.num_threads).bytes();
   }
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,

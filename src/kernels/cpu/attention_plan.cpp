@@ -32,9 +32,9 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
   const std::int64_t first_element = std::int64_t{kv_head} * group_ * spec_.head_dim;
   const std::int64_t out_stride = std::int64_t{spec_.q_heads} * spec_.head_dim;
   return {
-      .q = args_.q + first_row * args_.q_stride + first_element,
+      .q = static_cast<const float*>(args_.q) + first_row * args_.q_stride + first_element,
       .q_stride = args_.q_stride,
-      .out = args_.out + first_row * out_stride + first_element,
+      .out = static_cast<float*>(args_.out) + first_row * out_stride + first_element,
       .out_stride = out_stride,
       .row_begin = tile * max_unit_rows,
       .row_end = std::min(rows, (tile + 1) * max_unit_rows),

@@ -19,7 +19,7 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
     return {.dtype = spec.kv_dtype, .block_tokens = 32, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim};
   }
 
-  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, std::int64_t, int) const override { return 0; }
+  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
@@ -42,7 +42,7 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
   static void attend(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args, std::int32_t s,
                      std::int32_t row, std::int32_t position, std::int32_t head) {
     const std::int32_t kv_head = head / (spec.q_heads / spec.kv_heads);
-    const float* q = args.q + row * args.q_stride + std::int64_t{head} * spec.head_dim;
+    const float* q = static_cast<const float*>(args.q) + row * args.q_stride + std::int64_t{head} * spec.head_dim;
     const std::int32_t first = spec.window > 0 ? std::max(0, position - spec.window + 1) : 0;
     const double scale = double{attention_scale(spec)};
     const double cap = double{spec.soft_cap};
@@ -73,7 +73,7 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
         sum[static_cast<std::size_t>(i)] += weight * double{load_kv(layout, args.cache.data, index)};
       }
     }
-    float* out = args.out + (std::int64_t{row} * spec.q_heads + head) * spec.head_dim;
+    float* out = static_cast<float*>(args.out) + (std::int64_t{row} * spec.q_heads + head) * spec.head_dim;
     for (std::int32_t i = 0; i < spec.head_dim; ++i) {
       out[i] = total > 0.0 ? static_cast<float>(sum[static_cast<std::size_t>(i)] / total) : 0.0f;
     }

@@ -1,0 +1,257 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "device/driver.h"
+#include "device/kernel_library.h"
+
+namespace rocmforge {
+
+class Device;
+
+/// Memory of a device: GPU memory, or for the CPU anonymous memory in huge pages. Zeroed. Move-only.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  friend class Device;
+  DeviceBuffer(Device& device, std::byte* data, std::size_t size_bytes)
+      : device_(&device), data_(data), size_bytes_(size_bytes) {}
+
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+/// Host memory that copies from and to the device need not wait for. Move-only.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  ~PinnedBuffer();
+  PinnedBuffer(PinnedBuffer&& other) noexcept;
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  friend class Device;
+  PinnedBuffer(Device& device, std::byte* data, std::size_t size_bytes)
+      : device_(&device), data_(data), size_bytes_(size_bytes) {}
+
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+/// A moment in a stream. Move-only.
+class Event {
+ public:
+  explicit Event(Device& device);
+  ~Event();
+  Event(Event&& other) noexcept;
+  Event& operator=(Event&& other) noexcept;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void synchronize();  ///< the host waits until the moment has passed
+  [[nodiscard]] bool finished() const;
+  /// Between two recorded and finished events.
+  [[nodiscard]] static double elapsed_seconds(const Event& from, const Event& to);
+
+ private:
+  friend class Stream;
+  Device* device_;
+  EventHandle handle_;
+};
+
+/// Recorded work that replays with one call. Move-only.
+class Graph {
+ public:
+  Graph() = default;
+  ~Graph();
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  [[nodiscard]] explicit operator bool() const { return handle_.value != nullptr; }
+
+ private:
+  friend class Stream;
+  Device* device_ = nullptr;
+  GraphHandle handle_;
+};
+
+/// Work in order on one GPU. Sizes are bytes, addresses device addresses unless said.
+class Stream {
+ public:
+  explicit Stream(Device& device);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  void copy_to_device(void* to, const void* from_host, std::size_t size_bytes);
+  void copy_to_host(void* to_host, const void* from, std::size_t size_bytes);
+  void copy_on_device(void* to, const void* from, std::size_t size_bytes);
+  void fill(void* to, std::uint8_t value, std::size_t size_bytes);
+
+  /// Runs kernel `kernel` of source `object`. `args` is its only parameter.
+  void launch(std::string_view object, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args);
+  void launch(const Graph& graph);
+
+  /// Everything that `record` puts on this stream, as a graph. The work is not run. When `record` throws, the capture ends
+  /// and the error passes on.
+  template <class Record>
+  Graph capture(Record&& record) {
+    begin_capture();
+    try {
+      record();
+    } catch (...) {
+      abandon_capture();
+      throw;
+    }
+    return end_capture();
+  }
+
+  void record(Event& event);
+  void wait(const Event& event);  ///< the stream waits, the host doesn't
+  void synchronize();             ///< the host waits
+
+  [[nodiscard]] Device& device() const { return *device_; }
+
+ private:
+  void begin_capture();
+  Graph end_capture();
+  void abandon_capture() noexcept;
+
+  Device* device_;
+  StreamHandle handle_;
+};
+
+/// Where a model lives: the CPU, or one GPU with its code objects loaded. Owns the compute stream, and outlives everything
+/// made from it.
+class Device {
+ public:
+  /// The CPU. `isa_limit` caps the instruction set.
+  explicit Device(CpuIsa isa_limit = CpuIsa::avx512);
+  /// A GPU. Throws Error when `kernels` has none for its architecture, naming those it has.
+  Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] const DeviceInfo& info() const { return info_; }
+  [[nodiscard]] bool is_gpu() const { return driver_ != nullptr; }
+
+  /// Zeroed memory, at least 256-byte aligned. `purpose` is for the error: "cannot allocate 3.20 GiB for the KV cache: 1.10
+  /// of 16.00 GiB are free on AMD Radeon RX 7900 XT".
+  DeviceBuffer allocate(std::size_t size_bytes, std::string_view purpose);
+  PinnedBuffer allocate_pinned(std::size_t size_bytes);
+  /// Bytes that can still be allocated; on the CPU nothing is known.
+  [[nodiscard]] std::optional<Driver::Memory> memory();
+
+  /// Copies host memory into the device's and waits until `from` may be reused. On the CPU a memcpy.
+  void upload(void* to, const void* from, std::size_t size_bytes);
+  /// Copies into host memory and waits.
+  void download(void* to, const void* from, std::size_t size_bytes);
+
+  // GPU only.
+  [[nodiscard]] Stream& stream() { return *stream_; }  ///< the compute stream
+  [[nodiscard]] Driver& driver() { return *driver_; }
+  [[nodiscard]] FunctionHandle function(std::string_view object, std::string_view kernel);
+  [[nodiscard]] FunctionInfo function_info(std::string_view object, std::string_view kernel);
+
+ private:
+  friend class DeviceBuffer;
+  friend class PinnedBuffer;
+  void release(std::byte* data, std::size_t size_bytes) noexcept;
+
+  DeviceInfo info_;
+  std::unique_ptr<Driver> driver_;
+  std::map<std::string, ModuleHandle, std::less<>> modules_;  ///< by source name
+  struct Names {
+    std::string_view object;
+    std::string_view kernel;
+    friend bool operator==(const Names&, const Names&) = default;
+  };
+  struct HashNames {
+    std::size_t operator()(const Names& names) const {
+      return std::hash<std::string_view>()(names.object) * 31 + std::hash<std::string_view>()(names.kernel);
+    }
+  };
+  struct Function {
+    std::string object;
+    std::string kernel;
+    FunctionHandle handle;
+  };
+  std::unordered_map<Names, std::unique_ptr<Function>, HashNames> functions_;  ///< keys view the values' strings
+  std::unique_ptr<Stream> stream_;
+};
+
+/// A kernel by its source and its name, with the type of its one parameter. `Args` is plain data, the same struct in host
+/// and device code.
+template <class Args>
+class Kernel {
+ public:
+  constexpr Kernel(std::string_view object, std::string_view kernel) : object_(object), kernel_(kernel) {}
+
+  void launch(Stream& stream, const LaunchShape& shape, const Args& args) const {
+    static_assert(std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>);
+    stream.launch(object_, kernel_, shape, std::as_bytes(std::span(&args, 1)));
+  }
+
+ private:
+  std::string_view object_;
+  std::string_view kernel_;
+};
+
+/// A runtime that was looked for.
+struct RuntimeReport {
+  DeviceKind kind = DeviceKind::hip;
+  std::string library;              ///< the file that was opened, or those that were tried
+  std::string version;              ///< empty when it was not found
+  std::string problem;              ///< why there are no devices, empty when there are
+  std::vector<DeviceInfo> devices;  ///< in the runtime's order
+};
+
+/// Looks for both runtimes. Never throws: what is missing is said in the report.
+std::vector<RuntimeReport> find_runtimes();
+
+/// Opens one GPU. Throws Error when the runtime or the device isn't there.
+std::unique_ptr<Driver> open_driver(DeviceKind kind, int index = 0);
+
+/// "auto" (the first GPU that `kernels` serves, else the CPU), "cpu", "hip", "cuda", "hip:1", "cuda:0". Throws Error with
+/// what there is when the device is missing or has no kernels; "auto" logs why a GPU that was seen is not used.
+std::unique_ptr<Device> open_device(std::string_view wanted, const KernelLibrary& kernels,
+                                    CpuIsa isa_limit = CpuIsa::avx512);
+
+}  // namespace rocmforge

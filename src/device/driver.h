@@ -1,0 +1,141 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "device/device_info.h"
+
+namespace rocmforge {
+
+/// What a driver was asked to do since it was opened. Work replayed by a graph counts as one graph launch.
+struct DriverCounters {
+  std::int64_t copies_to_device = 0;
+  std::int64_t bytes_to_device = 0;
+  std::int64_t copies_to_host = 0;
+  std::int64_t bytes_to_host = 0;
+  std::int64_t copies_on_device = 0;
+  std::int64_t fills = 0;
+  std::int64_t launches = 0;
+  std::int64_t graph_launches = 0;
+  std::int64_t synchronizations = 0;  ///< the host waited: for a stream or an event
+  std::int64_t allocations = 0;
+
+  friend DriverCounters operator-(const DriverCounters& after, const DriverCounters& before);
+  friend bool operator==(const DriverCounters&, const DriverCounters&) = default;
+};
+
+struct LaunchShape {
+  std::array<std::uint32_t, 3> grid{1, 1, 1};   ///< work-groups
+  std::array<std::uint32_t, 3> block{1, 1, 1};  ///< threads of a work-group
+  std::uint32_t shared_bytes = 0;               ///< dynamic LDS of a work-group
+
+  friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
+};
+
+/// Registers and memory of a kernel as the runtime reports them; -1 where it doesn't say.
+struct FunctionInfo {
+  int registers = -1;
+  int static_shared_bytes = -1;
+  int scratch_bytes = -1;
+  int max_threads = -1;
+};
+
+// Names of things that live in a runtime; null is none.
+struct StreamHandle {
+  void* value = nullptr;
+};
+struct EventHandle {
+  void* value = nullptr;
+};
+struct GraphHandle {
+  void* value = nullptr;
+};
+struct ModuleHandle {
+  void* value = nullptr;
+};
+struct FunctionHandle {
+  void* value = nullptr;
+};
+
+/// One GPU through one runtime: the HIP runtime or the CUDA driver, opened when the program runs, or an emulator in tests.
+/// Every call throws Error with the runtime's own words when it fails. Calls may come from any thread, one at a time.
+/// Public functions count, the virtual ones below act.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  [[nodiscard]] virtual const DeviceInfo& info() const = 0;
+  [[nodiscard]] virtual std::string runtime() const = 0;  ///< "CUDA driver 13.0", "HIP 6.2.41"
+  [[nodiscard]] const DriverCounters& counters() const { return counters_; }
+
+  struct Memory {
+    std::int64_t free_bytes = 0;
+    std::int64_t total_bytes = 0;
+  };
+  [[nodiscard]] virtual Memory memory() = 0;
+
+  /// Device memory, at least 256-byte aligned. Throws when there is none left.
+  void* allocate(std::size_t size_bytes);
+  virtual void free(void* address) noexcept = 0;
+  /// Host memory that the device can copy from and to without waiting.
+  virtual void* allocate_pinned(std::size_t size_bytes) = 0;
+  virtual void free_pinned(void* address) noexcept = 0;
+
+  // In stream order. A copy from or to host memory that is not pinned may wait for the stream.
+  void copy_to_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream);
+  void copy_to_host(void* to, const void* from, std::size_t size_bytes, StreamHandle stream);
+  void copy_on_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream);
+  void fill(void* to, std::uint8_t value, std::size_t size_bytes, StreamHandle stream);
+
+  virtual StreamHandle create_stream() = 0;  ///< never ordered with the default stream
+  virtual void destroy_stream(StreamHandle stream) noexcept = 0;
+  void synchronize(StreamHandle stream);
+
+  virtual EventHandle create_event() = 0;
+  virtual void destroy_event(EventHandle event) noexcept = 0;
+  virtual void record(EventHandle event, StreamHandle stream) = 0;
+  void synchronize(EventHandle event);
+  virtual bool finished(EventHandle event) = 0;
+  virtual void wait(StreamHandle stream, EventHandle event) = 0;  ///< the stream waits, the host doesn't
+  virtual double elapsed_seconds(EventHandle from, EventHandle to) = 0;
+
+  /// What is put on the stream until end_capture is recorded in place of run.
+  virtual void begin_capture(StreamHandle stream) = 0;
+  virtual GraphHandle end_capture(StreamHandle stream) = 0;
+  void launch(GraphHandle graph, StreamHandle stream);
+  virtual void destroy_graph(GraphHandle graph) noexcept = 0;
+
+  virtual ModuleHandle load_module(std::span<const std::byte> code_object, std::string_view label) = 0;
+  virtual void unload_module(ModuleHandle module) noexcept = 0;
+  /// Empty handle when the module has no such kernel.
+  virtual FunctionHandle find_function(ModuleHandle module, const std::string& kernel) = 0;
+  virtual FunctionInfo function_info(FunctionHandle function) = 0;
+  /// `args` is the kernel's one parameter, passed by value. Errors name `kernel` and the shape.
+  void launch(FunctionHandle function, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,
+              StreamHandle stream);
+
+ protected:
+  Driver() = default;
+
+ private:
+  virtual void* do_allocate(std::size_t size_bytes) = 0;
+  virtual void do_copy_to_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream) = 0;
+  virtual void do_copy_to_host(void* to, const void* from, std::size_t size_bytes, StreamHandle stream) = 0;
+  virtual void do_copy_on_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream) = 0;
+  virtual void do_fill(void* to, std::uint8_t value, std::size_t size_bytes, StreamHandle stream) = 0;
+  virtual void do_synchronize(StreamHandle stream) = 0;
+  virtual void do_synchronize(EventHandle event) = 0;
+  virtual void do_launch(GraphHandle graph, StreamHandle stream) = 0;
+  virtual void do_launch(FunctionHandle function, std::string_view kernel, const LaunchShape& shape,
+                         std::span<const std::byte> args, StreamHandle stream) = 0;
+
+  DriverCounters counters_;
+};
+
+}  // namespace rocmforge
