@@ -136,7 +136,13 @@ TEST(AttentionConformance, QueriesMayLieBetweenOtherData) {
     const BatchPlan batch = make_batch(problem.shapes, cache);
     PoisonedBytes workspace(kernel.workspace_bytes(spec, {.max_tokens = 6, .num_threads = 3}));
     std::vector<float> out = poisoned(6 * width);
-    Attention::Args args{spaced.data(), stride, cache.view(), batch.view(), nullptr, out.data(), workspace.data()};
+    Attention::Args args;
+    args.q = spaced.data();
+    args.q_stride = stride;
+    args.cache = cache.view();
+    args.batch = batch.view();
+    args.out = out.data();
+    args.workspace = workspace.data();
     kernel.run(spec, cache.layout(), args, harness().context);
     EXPECT_TRUE(same_bits(out, problem.run(kernel, harness().context)));
   });
