@@ -1,6 +1,7 @@
 #include "kernels/register_all.h"
 
 #include "kernels/cpu/backend.h"
+#include "kernels/gpu/backend.h"
 #include "kernels/reference/backend.h"
 
 namespace rocmforge {
@@ -8,6 +9,8 @@ namespace rocmforge {
 void register_all_kernels(KernelRegistry& registry) {
   register_reference_kernels(registry);
   register_cpu_kernels(registry);
+  register_gpu_kernels(registry, DeviceKind::hip);
+  register_gpu_kernels(registry, DeviceKind::cuda);
 }
 
 }  // namespace rocmforge
