@@ -1,0 +1,66 @@
+#include "device/ceilings.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+
+namespace rocmforge {
+namespace {
+
+/// A line's device name, and its figures when they are sane.
+std::pair<std::string, std::optional<Ceilings>> parse(const std::string& line) {
+  const std::size_t tab = line.find('\t');
+  std::pair<std::string, std::optional<Ceilings>> entry{line.substr(0, tab), std::nullopt};
+  Ceilings ceilings;
+  std::istringstream figures(tab == std::string::npos ? std::string() : line.substr(tab));
+  if (figures >> ceilings.read_bytes_per_second >> ceilings.copy_bytes_per_second >> ceilings.matrix_flops_per_second &&
+      ceilings.read_bytes_per_second > 0.0 && ceilings.copy_bytes_per_second > 0.0 &&
+      ceilings.matrix_flops_per_second > 0.0) {
+    entry.second = ceilings;
+  }
+  return entry;
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& file) {
+  std::vector<std::string> lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::optional<Ceilings> CeilingCache::find(const std::string& device_name) const {
+  for (const std::string& line : lines_of(file_)) {
+    if (auto [name, ceilings] = parse(line); name == device_name) {
+      return ceilings;
+    }
+  }
+  return std::nullopt;
+}
+
+void CeilingCache::store(const std::string& device_name, const Ceilings& ceilings) const {
+  std::string text;
+  for (const std::string& line : lines_of(file_)) {
+    if (const auto [name, known] = parse(line); known && name != device_name) {
+      text += line + '\n';
+    }
+  }
+  text += fmt::format("{}\t{:.6g}\t{:.6g}\t{:.6g}\n", device_name, ceilings.read_bytes_per_second,
+                      ceilings.copy_bytes_per_second, ceilings.matrix_flops_per_second);
+  std::error_code ignored;  // what matters is whether the file can be written
+  std::filesystem::create_directories(file_.parent_path(), ignored);
+  std::ofstream out(file_, std::ios::trunc);
+  if (!(out << text) || !out.flush()) {
+    throw Error(fmt::format("{}: can't be written", file_.string()));
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,59 @@
+#include "device/ceilings.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+
+namespace rocmforge {
+namespace {
+
+class CeilingCacheTest : public testing::Test {
+ protected:
+  CeilingCacheTest() { std::filesystem::remove_all(folder_); }
+  ~CeilingCacheTest() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "rocmforge_ceilings_test";
+  std::filesystem::path file_ = folder_ / "new" / "ceilings.txt";
+};
+
+TEST_F(CeilingCacheTest, KeepsOneLinePerDevice) {
+  const CeilingCache cache(file_);
+  EXPECT_FALSE(cache.find("Card One"));
+  cache.store("Card One", {1.5e12, 2.5e12, 7e14});
+  cache.store("Card Two", {1e12, 2e12, 3e14});
+  cache.store("Card One", {4e12, 4.25e12, 7.5e14});
+  const auto one = cache.find("Card One");
+  ASSERT_TRUE(one);
+  EXPECT_DOUBLE_EQ(one->read_bytes_per_second, 4e12);
+  EXPECT_DOUBLE_EQ(one->copy_bytes_per_second, 4.25e12);
+  EXPECT_DOUBLE_EQ(one->matrix_flops_per_second, 7.5e14);
+  EXPECT_DOUBLE_EQ(cache.find("Card Two")->read_bytes_per_second, 1e12);
+  EXPECT_FALSE(cache.find("Card"));
+}
+
+TEST_F(CeilingCacheTest, ADamagedLineCountsAsNotMeasured) {
+  std::filesystem::create_directories(file_.parent_path());
+  std::ofstream(file_) << "Card One\t1e12\tmany\t3e14\nCard Two\nCard Three\t-1\t2\t3\nCard Four\t1\t2\t3\n";
+  const CeilingCache cache(file_);
+  EXPECT_FALSE(cache.find("Card One"));
+  EXPECT_FALSE(cache.find("Card Two"));
+  EXPECT_FALSE(cache.find("Card Three"));
+  EXPECT_TRUE(cache.find("Card Four"));
+}
+
+TEST_F(CeilingCacheTest, SaysWhichFileCannotBeWritten) {
+  std::filesystem::create_directories(file_);  // a folder stands where the file should be
+  try {
+    CeilingCache(file_).store("Card", {1, 2, 3});
+    FAIL() << "nothing was said";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), file_.string() + ": can't be written");
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge
