@@ -1,27 +1,85 @@
 #include "kernels/arguments.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+#include <limits>
+
+#include "kernels/argument_checks.h"
 
 namespace rocmforge {
 namespace {
 
-/// check() whose message is only composed when it is needed.
-template <class... Values>
-void require(bool condition, fmt::format_string<Values...> message, Values... values) {
-  if (!condition) [[unlikely]] {
-    check(false, fmt::vformat(message, fmt::make_format_args(values...)));
+Support check_layout(const KvLayout& layout) {
+  if (!is_float_dtype(layout.dtype)) {
+    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(layout.dtype)));
+  }
+  if (!is_power_of_two(layout.block_tokens)) {
+    return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
+  }
+  return Support::yes();
+}
+
+/// Pointers and sizes of a batch, as far as they can be judged without reading its arrays.
+void check_batch(std::string_view operation, const RaggedBatch& batch) {
+  require(batch.num_sequences > 0, "{}: batch.num_sequences is {}", operation, batch.num_sequences);
+  require(batch.num_tokens >= 0, "{}: batch.num_tokens is {}", operation, batch.num_tokens);
+  require_pointer(batch.query_offsets, operation, "batch.query_offsets");
+  require_pointer(batch.kv_lengths, operation, "batch.kv_lengths");
+}
+
+/// Pointers and sizes of a paged cache and its block tables.
+void check_cache(std::string_view operation, const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch) {
+  require_pointer(cache.data, operation, "cache.data");
+  require(cache.num_blocks > 0, "{}: cache.num_blocks is {}", operation, cache.num_blocks);
+  require_pointer(batch.block_tables, operation, "batch.block_tables");
+  const std::int64_t blocks = (std::int64_t{batch.max_kv_len} + layout.block_tokens - 1) / layout.block_tokens;
+  require(blocks <= batch.max_blocks, "{}: max_kv_len {} needs {} blocks of {} tokens, max_blocks is {}", operation,
+          batch.max_kv_len, blocks, layout.block_tokens, batch.max_blocks);
+}
+
+/// What a batch's arrays hold, in host memory.
+void check_lengths(std::string_view operation, const RaggedBatch& batch) {
+  require(batch.query_offsets[0] == 0, "{}: query_offsets start with {}, not 0", operation, batch.query_offsets[0]);
+  require(batch.query_offsets[batch.num_sequences] == batch.num_tokens,
+          "{}: query_offsets end with {}, but there are {} tokens", operation, batch.query_offsets[batch.num_sequences],
+          batch.num_tokens);
+  for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
+    const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
+    const std::int32_t kv_len = batch.kv_lengths[s];
+    require(q_len >= 0, "{}: query_offsets fall at sequence {}", operation, s);
+    require(q_len <= batch.max_q_len, "{}: sequence {} has {} queries, max_q_len is {}", operation, s, q_len,
+            batch.max_q_len);
+    require(kv_len <= batch.max_kv_len, "{}: sequence {} has kv_length {}, max_kv_len is {}", operation, s, kv_len,
+            batch.max_kv_len);
   }
 }
 
-void require_pointer(const void* pointer, std::string_view operation, std::string_view argument) {
-  require(pointer != nullptr, "{}: {} is null", operation, argument);
+/// The block tables in host memory name blocks of the cache.
+void check_block_tables(std::string_view operation, const KvLayout& layout, const KvCacheView& cache,
+                        const RaggedBatch& batch) {
+  for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
+    const std::int32_t kv_len = batch.kv_lengths[s];
+    const std::int32_t blocks = (kv_len + layout.block_tokens - 1) / layout.block_tokens;
+    require(blocks <= batch.max_blocks, "{}: sequence {} of length {} needs {} blocks of {} tokens, max_blocks is {}",
+            operation, s, kv_len, blocks, layout.block_tokens, batch.max_blocks);
+    for (std::int32_t b = 0; b < blocks; ++b) {
+      const std::int32_t block = batch.block_tables[std::int64_t{s} * batch.max_blocks + b];
+      require(block >= 0 && block < cache.num_blocks,
+              "{}: block table of sequence {}, entry {} names block {}, the cache has {}", operation, s, b, block,
+              cache.num_blocks);
+    }
+  }
 }
 
-bool is_kv_dtype(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+/// A causal row lies at the end of its sequence, so there are no more rows than positions.
+void check_rows_fit(std::string_view operation, const RaggedBatch& batch) {
+  for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
+    const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
+    require(batch.kv_lengths[s] >= q_len, "{}: sequence {} has {} queries but kv_length {}", operation, s, q_len,
+            batch.kv_lengths[s]);
+  }
+}
 
-bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
+}  // namespace
 
 Support check_weight(DType type, std::int64_t rows, std::int64_t cols) {
   const DTypeInfo& format = info(type);
@@ -48,53 +106,13 @@ Support check_heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t he
   return Support::yes();
 }
 
-Support check_layout(const KvLayout& layout) {
-  if (!is_kv_dtype(layout.dtype)) {
-    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(layout.dtype)));
-  }
-  if (!is_power_of_two(layout.block_tokens)) {
-    return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
-  }
-  return Support::yes();
-}
-
-void check_cache(std::string_view operation, const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch) {
-  require_pointer(cache.data, operation, "cache.data");
-  require(cache.num_blocks > 0, "{}: cache.num_blocks is {}", operation, cache.num_blocks);
-  require(batch.num_sequences > 0, "{}: batch.num_sequences is {}", operation, batch.num_sequences);
-  require_pointer(batch.query_offsets, operation, "batch.query_offsets");
-  require_pointer(batch.kv_lengths, operation, "batch.kv_lengths");
-  require_pointer(batch.block_tables, operation, "batch.block_tables");
-  require(batch.query_offsets[0] == 0, "{}: query_offsets start with {}, not 0", operation, batch.query_offsets[0]);
-  require(batch.query_offsets[batch.num_sequences] == batch.num_tokens,
-          "{}: query_offsets end with {}, but there are {} tokens", operation, batch.query_offsets[batch.num_sequences],
-          batch.num_tokens);
-  for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
-    const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
-    const std::int32_t kv_len = batch.kv_lengths[s];
-    require(q_len >= 0, "{}: query_offsets fall at sequence {}", operation, s);
-    require(kv_len >= q_len, "{}: sequence {} has {} queries but kv_length {}", operation, s, q_len, kv_len);
-    const std::int32_t blocks = (kv_len + layout.block_tokens - 1) / layout.block_tokens;
-    require(blocks <= batch.max_blocks, "{}: sequence {} of length {} needs {} blocks of {} tokens, max_blocks is {}",
-            operation, s, kv_len, blocks, layout.block_tokens, batch.max_blocks);
-    for (std::int32_t b = 0; b < blocks; ++b) {
-      const std::int32_t block = batch.block_tables[std::int64_t{s} * batch.max_blocks + b];
-      require(block >= 0 && block < cache.num_blocks,
-              "{}: block table of sequence {}, entry {} names block {}, the cache has {}", operation, s, b, block,
-              cache.num_blocks);
-    }
-  }
-}
-
-}  // namespace
-
-void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args) {
+void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, DeviceKind device) {
   constexpr std::string_view operation = EmbeddingRows::name;
   require_pointer(args.ids, operation, "ids");
   require_pointer(args.table, operation, "table");
   require_pointer(args.out, operation, "out");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
-  for (std::int64_t t = 0; t < args.tokens; ++t) {
+  for (std::int64_t t = 0; device == DeviceKind::cpu && t < args.tokens; ++t) {
     require(args.ids[t] >= 0 && args.ids[t] < spec.vocab, "{}: id {} of token {} is outside the vocabulary of {}", operation,
             args.ids[t], t, spec.vocab);
   }
@@ -136,7 +154,7 @@ void check_arguments(const Matmul::Args& args) {
   }
 }
 
-void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args) {
+void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device) {
   constexpr std::string_view operation = RopeAppend::name;
   require_pointer(args.q, operation, "q");
   require_pointer(args.k, operation, "k");
@@ -151,9 +169,16 @@ void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args)
     require_pointer(args.inverse_frequency, operation, "inverse_frequency");
   }
   const RaggedBatch& batch = args.batch;
+  check_batch(operation, batch);
   check_cache(operation, spec.layout, args.cache, batch);
   require_pointer(batch.positions, operation, "batch.positions");
   require_pointer(batch.sequence_of, operation, "batch.sequence_of");
+  if (device != DeviceKind::cpu) {
+    return;
+  }
+  check_lengths(operation, batch);
+  check_rows_fit(operation, batch);
+  check_block_tables(operation, spec.layout, args.cache, batch);
   for (std::int32_t t = 0; t < batch.num_tokens; ++t) {
     const std::int32_t s = batch.sequence_of[t];
     require(s >= 0 && s < batch.num_sequences, "{}: sequence_of token {} is {}, there are {} sequences", operation, t, s,
@@ -164,8 +189,51 @@ void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args)
   }
 }
 
-void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) {
+namespace {
+
+void check_dense(const Attention::Spec& spec, const DenseKv& dense, const RaggedBatch& batch) {
   constexpr std::string_view operation = Attention::name;
+  require_pointer(dense.v, operation, "dense.v");
+  const auto require_stride = [&](std::int64_t stride, std::int64_t count, std::string_view argument) {
+    require(count <= 1 || stride >= spec.head_dim, "{}: {} {} is less than head_dim {}", operation, argument, stride,
+            spec.head_dim);
+  };
+  require_stride(dense.head_stride, spec.kv_heads, "dense.head_stride");
+  require_stride(dense.token_stride, batch.max_kv_len, "dense.token_stride");
+  require_stride(dense.sequence_stride, batch.num_sequences, "dense.sequence_stride");
+}
+
+void check_layout_of(const Attention::Spec& spec, const KvLayout& layout) {
+  constexpr std::string_view operation = Attention::name;
+  require(layout.kv_heads == spec.kv_heads, "{}: the layout has {} KV heads, the spec {}", operation, layout.kv_heads,
+          spec.kv_heads);
+  require(layout.head_dim == spec.head_dim, "{}: the layout has head_dim {}, the spec {}", operation, layout.head_dim,
+          spec.head_dim);
+  require(layout.dtype == spec.kv_dtype, "{}: the layout stores {}, the spec says {}", operation, name(layout.dtype),
+          name(spec.kv_dtype));
+  require(is_power_of_two(layout.block_tokens), "{}: block_tokens {} is not a power of two", operation, layout.block_tokens);
+}
+
+/// Every sequence that a call computes has one row, as Spec::decode promises.
+void check_decode(const Attention::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = Attention::name;
+  const RaggedBatch& batch = args.batch;
+  require(args.rows != Attention::Rows::several, "{}: rows of several queries, but the spec is for decode", operation);
+  if (args.rows == Attention::Rows::single) {
+    return;
+  }
+  require(batch.max_q_len <= 1, "{}: max_q_len is {}, but the spec is for decode", operation, batch.max_q_len);
+  for (std::int32_t s = 0; device == DeviceKind::cpu && s < batch.num_sequences; ++s) {
+    const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
+    require(q_len <= 1, "{}: sequence {} has {} queries, but the spec is for decode", operation, s, q_len);
+  }
+}
+
+}  // namespace
+
+void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = Attention::name;
+  const RaggedBatch& batch = args.batch;
   require_pointer(args.q, operation, "q");
   require_pointer(args.out, operation, "out");
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
@@ -174,14 +242,56 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
   if (spec.sinks) {
     require_pointer(args.sinks, operation, "sinks");
   }
-  require(layout.kv_heads == spec.kv_heads, "{}: the layout has {} KV heads, the spec {}", operation, layout.kv_heads,
-          spec.kv_heads);
-  require(layout.head_dim == spec.head_dim, "{}: the layout has head_dim {}, the spec {}", operation, layout.head_dim,
-          spec.head_dim);
-  require(layout.dtype == spec.kv_dtype, "{}: the layout stores {}, the spec says {}", operation, name(layout.dtype),
-          name(spec.kv_dtype));
-  require(is_power_of_two(layout.block_tokens), "{}: block_tokens {} is not a power of two", operation, layout.block_tokens);
-  check_cache(operation, layout, args.cache, args.batch);
+  if (spec.mask) {
+    require_pointer(args.mask, operation, "mask");
+    require(args.mask_stride >= batch.max_kv_len, "{}: mask_stride {} is less than max_kv_len {}", operation,
+            args.mask_stride, batch.max_kv_len);
+  }
+  check_layout_of(spec, layout);
+  check_batch(operation, batch);
+  const bool dense = args.dense.k != nullptr;
+  if (dense) {
+    check_dense(spec, args.dense, batch);
+  } else {
+    check_cache(operation, layout, args.cache, batch);
+  }
+  if (device == DeviceKind::cpu) {
+    check_lengths(operation, batch);
+    if (spec.causal && !dense) {
+      check_rows_fit(operation, batch);
+    }
+    if (!dense) {
+      check_block_tables(operation, layout, args.cache, batch);
+    }
+  }
+  if (spec.decode) {
+    check_decode(args, device);
+  }
+}
+
+void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = SampleTokens::name;
+  require_pointer(args.logits, operation, "logits");
+  require_pointer(args.rows, operation, "rows");
+  require_pointer(args.out, operation, "out");
+  require_least(args.num_rows, 0, operation, "num_rows");
+  if (device != DeviceKind::cpu) {
+    return;
+  }
+  for (std::int64_t r = 0; r < args.num_rows; ++r) {
+    const SampleTokens::Row& row = args.rows[r];
+    require(row.uniform >= 0.0 && row.uniform < 1.0, "{}: uniform of row {} is {}, not in [0, 1)", operation, r,
+            row.uniform);
+    require(!args.all_greedy || !(row.temperature > 0.0f), "{}: all_greedy, but the temperature of row {} is {}", operation,
+            r, row.temperature);
+    require(row.num_adjustments == 0 || args.adjustments != nullptr, "{}: adjustments is null, row {} has {}", operation, r,
+            row.num_adjustments);
+    for (std::int32_t i = 0; i < row.num_adjustments; ++i) {
+      const std::int32_t id = args.adjustments[row.first_adjustment + i].id;
+      require(id >= 0 && id < spec.vocab, "{}: adjustment {} of row {} names id {}, outside the vocabulary of {}", operation,
+              i, r, id, spec.vocab);
+    }
+  }
 }
 
 Support check_spec(const EmbeddingRows::Spec& spec) { return check_weight(spec.table, spec.vocab, spec.hidden); }
@@ -214,12 +324,25 @@ Support check_spec(const Attention::Spec& spec) {
   if (Support heads = check_heads(spec.q_heads, spec.kv_heads, spec.head_dim); !heads.ok) {
     return heads;
   }
-  if (!is_kv_dtype(spec.kv_dtype)) {
+  if (!is_float_dtype(spec.kv_dtype)) {
     return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(spec.kv_dtype)));
+  }
+  if (!is_float_dtype(spec.io_dtype)) {
+    return Support::no(fmt::format("io_dtype {} is not one of F32, F16, BF16", name(spec.io_dtype)));
+  }
+  if (spec.window > 0 && !spec.causal) {
+    return Support::no(fmt::format("a window of {} needs causal attention", spec.window));
   }
   if (spec.window < 0 || !(spec.soft_cap >= 0.0f) || !(spec.scale >= 0.0f)) {
     return Support::no(
         fmt::format("window {}, soft_cap {} and scale {} must not be negative", spec.window, spec.soft_cap, spec.scale));
+  }
+  return Support::yes();
+}
+
+Support check_spec(const SampleTokens::Spec& spec) {
+  if (spec.vocab <= 0 || spec.vocab > std::numeric_limits<std::int32_t>::max()) {
+    return Support::no(fmt::format("a vocabulary of {} tokens", spec.vocab));
   }
   return Support::yes();
 }

@@ -4,15 +4,29 @@
 
 namespace rocmforge {
 
-/// Preconditions of every kernel of an operation. Each throws LogicError that names the operation, the argument and what is
-/// wrong with it ("attention: block table of sequence 1 names block 7 of 4"). Costs a few integers per token, nothing per
-/// element.
-void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args);
+/// Preconditions of every kernel of an operation; each kernel's run() begins with them. Each throws LogicError that names
+/// the operation, the argument and what is wrong with it ("attention: block table of sequence 1 names block 7 of 4").
+/// `device` is the kernel's own: pointers and sizes are checked on every device, what arrays hold only where the host can
+/// read them, on the CPU. There it costs a few integers per token, nothing per element. For a GPU BatchPlan::validate looks
+/// at the arrays before they are uploaded.
+void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args);
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args);
 void check_arguments(const Matmul::Args& args);
-void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args);
-void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args);
+void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
+                     DeviceKind device = DeviceKind::cpu);
+void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args);
+void check_arguments(const Scale::Spec& spec, const Scale::Args& args);
+void check_arguments(const CausalMask::Spec& spec, const CausalMask::Args& args);
+void check_arguments(const RowSoftmax::Spec& spec, const RowSoftmax::Args& args);
+void check_arguments(const QueryKey::Spec& spec, const QueryKey::Args& args);
+void check_arguments(const WeightsValue::Spec& spec, const WeightsValue::Args& args);
+void check_arguments(const ReplicateKv::Spec& spec, const ReplicateKv::Args& args);
+void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args);
+void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
+void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
 
 /// What every kernel asks of a spec; kernels add limits of their own.
 [[nodiscard]] Support check_spec(const EmbeddingRows::Spec& spec);
@@ -21,6 +35,17 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
 [[nodiscard]] Support check_spec(const Matmul::Spec& spec);
 [[nodiscard]] Support check_spec(const RopeAppend::Spec& spec);
 [[nodiscard]] Support check_spec(const Attention::Spec& spec);
+[[nodiscard]] Support check_spec(const SampleTokens::Spec& spec);
+[[nodiscard]] Support check_spec(const ResidualAdd::Spec& spec);
+[[nodiscard]] Support check_spec(const Scale::Spec& spec);
+[[nodiscard]] Support check_spec(const CausalMask::Spec& spec);
+[[nodiscard]] Support check_spec(const RowSoftmax::Spec& spec);
+[[nodiscard]] Support check_spec(const QueryKey::Spec& spec);
+[[nodiscard]] Support check_spec(const WeightsValue::Spec& spec);
+[[nodiscard]] Support check_spec(const ReplicateKv::Spec& spec);
+[[nodiscard]] Support check_spec(const Dequantize::Spec& spec);
+[[nodiscard]] Support check_spec(const DequantizeRmsNorm::Spec& spec);
+[[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
 
 /// The softmax scale with its default filled in.
 [[nodiscard]] float attention_scale(const Attention::Spec& spec);
