@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -194,6 +196,7 @@ class Device {
   friend class DeviceBuffer;
   friend class PinnedBuffer;
   void release(std::byte* data, std::size_t size_bytes) noexcept;
+  void unload() noexcept;
 
   DeviceInfo info_;
   std::unique_ptr<Driver> driver_;

@@ -11,7 +11,8 @@
 
 namespace rocmforge {
 
-/// What a driver was asked to do since it was opened. Work replayed by a graph counts as one graph launch.
+/// What a driver was asked to do since it was opened. Work is counted when it is put on a stream, recorded or not; what a
+/// graph replays counts as one graph launch.
 struct DriverCounters {
   std::int64_t copies_to_device = 0;
   std::int64_t bytes_to_device = 0;
@@ -35,6 +36,9 @@ struct LaunchShape {
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };
+
+/// "grid 8x1x1, block 256x1x1, 1024 bytes of dynamic shared memory"
+std::string to_string(const LaunchShape& shape);
 
 /// Registers and memory of a kernel as the runtime reports them; -1 where it doesn't say.
 struct FunctionInfo {
@@ -116,7 +120,8 @@ class Driver {
   /// Empty handle when the module has no such kernel.
   virtual FunctionHandle find_function(ModuleHandle module, const std::string& kernel) = 0;
   virtual FunctionInfo function_info(FunctionHandle function) = 0;
-  /// `args` is the kernel's one parameter, passed by value. Errors name `kernel` and the shape.
+  /// `args` is the kernel's one parameter, passed by value. Errors get `kernel` and the shape in front; an error of a later
+  /// synchronization gets those of the last launch behind it.
   void launch(FunctionHandle function, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,
               StreamHandle stream);
 
@@ -135,7 +140,12 @@ class Driver {
   virtual void do_launch(FunctionHandle function, std::string_view kernel, const LaunchShape& shape,
                          std::span<const std::byte> args, StreamHandle stream) = 0;
 
+  template <class Wait>
+  void wait_for(Wait&& wait);
+
   DriverCounters counters_;
+  std::string last_kernel_;  ///< empty: none yet, or a graph
+  LaunchShape last_shape_;
 };
 
 }  // namespace rocmforge

@@ -1,0 +1,232 @@
+#include "device/device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace rocmforge {
+namespace {
+
+/// Large copies go in pieces: runtimes have failed on copies of hundreds of megabytes from deep inside an allocation.
+constexpr std::size_t largest_copy_bytes = std::size_t{256} << 20;
+
+std::string size_text(std::size_t size_bytes) {
+  const auto bytes = static_cast<double>(size_bytes);
+  if (size_bytes < (std::size_t{1} << 20)) {
+    return fmt::format("{} bytes", size_bytes);
+  }
+  return size_bytes < (std::size_t{1} << 30) ? fmt::format("{:.2f} MiB", bytes / (1 << 20))
+                                             : fmt::format("{:.2f} GiB", bytes / (1 << 30));
+}
+
+double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
+
+/// Anonymous memory, zeroed and in huge pages where the system has them. Null when there is none, with errno set.
+std::byte* map_memory(std::size_t size_bytes) {
+  void* memory = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return nullptr;
+  }
+#ifdef MADV_HUGEPAGE
+  ::madvise(memory, size_bytes, MADV_HUGEPAGE);  // a hint: systems without huge pages refuse it, and lose nothing but speed
+#endif
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) {
+    device_->release(data_, size_bytes_);
+  }
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  DeviceBuffer moved(std::move(other));
+  std::swap(device_, moved.device_);
+  std::swap(data_, moved.data_);
+  std::swap(size_bytes_, moved.size_bytes_);
+  return *this;
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ == nullptr) {
+    return;
+  }
+  if (device_->is_gpu()) {
+    device_->driver_->free_pinned(data_);
+  } else {
+    device_->release(data_, size_bytes_);
+  }
+}
+
+PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
+  PinnedBuffer moved(std::move(other));
+  std::swap(device_, moved.device_);
+  std::swap(data_, moved.data_);
+  std::swap(size_bytes_, moved.size_bytes_);
+  return *this;
+}
+
+Device::Device(CpuIsa isa_limit) : info_(cpu_device_info(isa_limit)) {}
+
+Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels) : driver_(std::move(driver)) {
+  check(driver_ != nullptr, "a GPU needs a driver");
+  info_ = driver_->info();
+  const std::string architecture = kernels.architecture_for(info_);
+  if (architecture.empty()) {
+    const std::vector<std::string> available = kernels.architectures();
+    throw Error(fmt::format("{} is {}, for which there are no kernels{}", info_.name, info_.architecture,
+                            available.empty() ? ", nor for any other GPU"
+                                              : fmt::format(": there are kernels for {}", fmt::join(available, ", "))));
+  }
+  // All of them at once: an object that the device refuses is an error of the start, not of some later step.
+  try {
+    for (const auto& [name, code_object] : kernels.objects(architecture)) {
+      modules_.emplace(name, driver_->load_module(code_object, architecture + "/" + name));
+    }
+    stream_ = std::make_unique<Stream>(*this);
+  } catch (...) {
+    unload();
+    throw;
+  }
+}
+
+Device::~Device() { unload(); }
+
+void Device::unload() noexcept {
+  stream_.reset();
+  for (const auto& [name, module] : modules_) {
+    driver_->unload_module(module);
+  }
+  modules_.clear();
+}
+
+DeviceBuffer Device::allocate(std::size_t size_bytes, std::string_view purpose) {
+  if (size_bytes == 0) {
+    return {};
+  }
+  const auto refusal = [&](std::string_view why) {
+    return Error(fmt::format("cannot allocate {} for {}: {}", size_text(size_bytes), purpose, why));
+  };
+  if (!is_gpu()) {
+    std::byte* data = map_memory(size_bytes);
+    if (data == nullptr) {
+      throw refusal(std::strerror(errno));
+    }
+    return {*this, data, size_bytes};
+  }
+  const Driver::Memory memory = driver_->memory();
+  const std::string left =
+      fmt::format("{:.2f} of {:.2f} GiB are free on {}", gib(memory.free_bytes), gib(memory.total_bytes), info_.name);
+  if (static_cast<std::int64_t>(size_bytes) > memory.free_bytes) {
+    throw refusal(left);
+  }
+  void* address = nullptr;
+  try {
+    address = driver_->allocate(size_bytes);
+  } catch (const Error& error) {
+    throw refusal(fmt::format("{} ({})", left, error.what()));
+  }
+  DeviceBuffer buffer(*this, static_cast<std::byte*>(address), size_bytes);
+  stream_->fill(address, 0, size_bytes);
+  stream_->synchronize();  // other streams may use the memory too
+  return buffer;
+}
+
+PinnedBuffer Device::allocate_pinned(std::size_t size_bytes) {
+  if (size_bytes == 0) {
+    return {};
+  }
+  if (is_gpu()) {
+    auto* data = static_cast<std::byte*>(driver_->allocate_pinned(size_bytes));
+    std::memset(data, 0, size_bytes);
+    return {*this, data, size_bytes};
+  }
+  std::byte* data = map_memory(size_bytes);
+  if (data == nullptr) {
+    throw Error(fmt::format("cannot allocate {} of host memory: {}", size_text(size_bytes), std::strerror(errno)));
+  }
+  return {*this, data, size_bytes};
+}
+
+std::optional<Driver::Memory> Device::memory() { return is_gpu() ? std::optional(driver_->memory()) : std::nullopt; }
+
+void Device::upload(void* to, const void* from, std::size_t size_bytes) {
+  if (!is_gpu()) {
+    if (size_bytes > 0) {
+      std::memcpy(to, from, size_bytes);
+    }
+    return;
+  }
+  for (std::size_t done = 0; done < size_bytes; done += largest_copy_bytes) {
+    stream_->copy_to_device(static_cast<std::byte*>(to) + done, static_cast<const std::byte*>(from) + done,
+                            std::min(largest_copy_bytes, size_bytes - done));
+  }
+  stream_->synchronize();
+}
+
+void Device::download(void* to, const void* from, std::size_t size_bytes) {
+  if (!is_gpu()) {
+    if (size_bytes > 0) {
+      std::memcpy(to, from, size_bytes);
+    }
+    return;
+  }
+  for (std::size_t done = 0; done < size_bytes; done += largest_copy_bytes) {
+    stream_->copy_to_host(static_cast<std::byte*>(to) + done, static_cast<const std::byte*>(from) + done,
+                          std::min(largest_copy_bytes, size_bytes - done));
+  }
+  stream_->synchronize();
+}
+
+FunctionHandle Device::function(std::string_view object, std::string_view kernel) {
+  if (const auto found = functions_.find({object, kernel}); found != functions_.end()) {
+    return found->second->handle;
+  }
+  check(is_gpu(), "the CPU has no code objects");
+  const auto module = modules_.find(object);
+  if (module == modules_.end()) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, handle] : modules_) {
+      names.push_back(name);
+    }
+    throw Error(fmt::format("kernel {}: there is no code object {} for {}, only {}", kernel, object, info_.architecture,
+                            fmt::join(names, ", ")));
+  }
+  auto function = std::make_unique<Function>(Function{std::string(object), std::string(kernel), {}});
+  function->handle = driver_->find_function(module->second, function->kernel);
+  if (function->handle.value == nullptr) {
+    throw Error(fmt::format("the code object {} for {} has no kernel {}", object, info_.architecture, kernel));
+  }
+  const Names names{function->object, function->kernel};
+  return functions_.emplace(names, std::move(function)).first->second->handle;
+}
+
+FunctionInfo Device::function_info(std::string_view object, std::string_view kernel) {
+  return driver_->function_info(function(object, kernel));
+}
+
+void Device::release(std::byte* data, std::size_t size_bytes) noexcept {
+  if (is_gpu()) {
+    driver_->free(data);
+  } else {
+    ::munmap(data, size_bytes);
+  }
+}
+
+}  // namespace rocmforge

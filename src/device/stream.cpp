@@ -1,0 +1,97 @@
+#include <utility>
+
+#include "device/device.h"
+
+namespace rocmforge {
+
+Event::Event(Device& device) : device_(&device), handle_(device.driver().create_event()) {}
+
+Event::~Event() {
+  if (handle_.value != nullptr) {
+    device_->driver().destroy_event(handle_);
+  }
+}
+
+Event::Event(Event&& other) noexcept : device_(other.device_), handle_(std::exchange(other.handle_, {})) {}
+
+Event& Event::operator=(Event&& other) noexcept {
+  Event moved(std::move(other));
+  std::swap(device_, moved.device_);
+  std::swap(handle_, moved.handle_);
+  return *this;
+}
+
+void Event::synchronize() { device_->driver().synchronize(handle_); }
+
+bool Event::finished() const { return device_->driver().finished(handle_); }
+
+double Event::elapsed_seconds(const Event& from, const Event& to) {
+  check(from.device_ == to.device_, "time between events of two devices is not defined");
+  return from.device_->driver().elapsed_seconds(from.handle_, to.handle_);
+}
+
+Graph::~Graph() {
+  if (handle_.value != nullptr) {
+    device_->driver().destroy_graph(handle_);
+  }
+}
+
+Graph::Graph(Graph&& other) noexcept : device_(other.device_), handle_(std::exchange(other.handle_, {})) {}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  Graph moved(std::move(other));
+  std::swap(device_, moved.device_);
+  std::swap(handle_, moved.handle_);
+  return *this;
+}
+
+Stream::Stream(Device& device) : device_(&device), handle_(device.driver().create_stream()) {}
+
+Stream::~Stream() { device_->driver().destroy_stream(handle_); }
+
+void Stream::copy_to_device(void* to, const void* from_host, std::size_t size_bytes) {
+  device_->driver().copy_to_device(to, from_host, size_bytes, handle_);
+}
+
+void Stream::copy_to_host(void* to_host, const void* from, std::size_t size_bytes) {
+  device_->driver().copy_to_host(to_host, from, size_bytes, handle_);
+}
+
+void Stream::copy_on_device(void* to, const void* from, std::size_t size_bytes) {
+  device_->driver().copy_on_device(to, from, size_bytes, handle_);
+}
+
+void Stream::fill(void* to, std::uint8_t value, std::size_t size_bytes) {
+  device_->driver().fill(to, value, size_bytes, handle_);
+}
+
+void Stream::launch(std::string_view object, std::string_view kernel, const LaunchShape& shape,
+                    std::span<const std::byte> args) {
+  device_->driver().launch(device_->function(object, kernel), kernel, shape, args, handle_);
+}
+
+void Stream::launch(const Graph& graph) { device_->driver().launch(graph.handle_, handle_); }
+
+void Stream::record(Event& event) { device_->driver().record(event.handle_, handle_); }
+
+void Stream::wait(const Event& event) { device_->driver().wait(handle_, event.handle_); }
+
+void Stream::synchronize() { device_->driver().synchronize(handle_); }
+
+void Stream::begin_capture() { device_->driver().begin_capture(handle_); }
+
+Graph Stream::end_capture() {
+  Graph graph;
+  graph.device_ = device_;
+  graph.handle_ = device_->driver().end_capture(handle_);
+  return graph;
+}
+
+void Stream::abandon_capture() noexcept {
+  try {
+    end_capture();
+  } catch (...) {  // the error that broke the recording is on its way; that the runtime has one too adds nothing
+  }
+}
+
+}  // namespace rocmforge
