@@ -20,7 +20,7 @@ struct BlockIQ4_NL {
 };
 static_assert(sizeof(BlockIQ4_NL) == 18);
 
-static inline void dequantize(const BlockIQ4_NL& block, float* out) {
+static constexpr void dequantize(const BlockIQ4_NL& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   for (int j = 0; j < 16; ++j) {
     out[j] = scale * static_cast<float>(iq4_values[block.quants[j] & 15]);

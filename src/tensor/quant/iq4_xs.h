@@ -21,7 +21,7 @@ struct BlockIQ4_XS {
 };
 static_assert(sizeof(BlockIQ4_XS) == 136);
 
-static inline void dequantize(const BlockIQ4_XS& block, float* out) {
+static constexpr void dequantize(const BlockIQ4_XS& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   std::int8_t scales[8];
   unpack_scales_iq4_xs(block.scales_low, block.scales_high, scales);

@@ -26,7 +26,7 @@ struct BlockMXFP4 {
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 
-static inline void dequantize(const BlockMXFP4& block, float* out) {
+static constexpr void dequantize(const BlockMXFP4& block, float* out) {
   const float scale = mxfp4_half_scale(block.exponent);
   for (int j = 0; j < 16; ++j) {
     out[j] = scale * static_cast<float>(mxfp4_values[block.quants[j] & 15]);

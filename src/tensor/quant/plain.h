@@ -28,8 +28,8 @@ struct BlockBF16 {
 };
 static_assert(sizeof(BlockBF16) == 2);
 
-static inline void dequantize(const BlockF32& block, float* out) { *out = block.value; }
-static inline void dequantize(const BlockF16& block, float* out) { *out = static_cast<float>(block.value); }
-static inline void dequantize(const BlockBF16& block, float* out) { *out = static_cast<float>(block.value); }
+static constexpr void dequantize(const BlockF32& block, float* out) { *out = block.value; }
+static constexpr void dequantize(const BlockF16& block, float* out) { *out = static_cast<float>(block.value); }
+static constexpr void dequantize(const BlockBF16& block, float* out) { *out = static_cast<float>(block.value); }
 
 }  // namespace rocmforge

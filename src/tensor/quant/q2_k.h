@@ -19,7 +19,7 @@ struct BlockQ2_K {
 };
 static_assert(sizeof(BlockQ2_K) == 84);
 
-static inline void dequantize(const BlockQ2_K& block, float* out) {
+static constexpr void dequantize(const BlockQ2_K& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   const float minimum_scale = static_cast<float>(block.minimum_scale);
   for (int s = 0; s < 16; ++s) {

@@ -20,7 +20,7 @@ struct BlockQ3_K {
 };
 static_assert(sizeof(BlockQ3_K) == 110);
 
-static inline void dequantize(const BlockQ3_K& block, float* out) {
+static constexpr void dequantize(const BlockQ3_K& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   std::int8_t scales[16];
   unpack_scales_q3_k(block.scales, scales);

@@ -17,7 +17,7 @@ struct BlockQ4_0 {
 };
 static_assert(sizeof(BlockQ4_0) == 18);
 
-static inline void dequantize(const BlockQ4_0& block, float* out) {
+static constexpr void dequantize(const BlockQ4_0& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   for (int j = 0; j < 16; ++j) {
     out[j] = scale * static_cast<float>((block.quants[j] & 15) - 8);

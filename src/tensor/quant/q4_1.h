@@ -17,7 +17,7 @@ struct BlockQ4_1 {
 };
 static_assert(sizeof(BlockQ4_1) == 20);
 
-static inline void dequantize(const BlockQ4_1& block, float* out) {
+static constexpr void dequantize(const BlockQ4_1& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   const float minimum = static_cast<float>(block.minimum);
   for (int j = 0; j < 16; ++j) {

@@ -20,7 +20,7 @@ struct BlockQ4_K {
 };
 static_assert(sizeof(BlockQ4_K) == 144);
 
-static inline void dequantize(const BlockQ4_K& block, float* out) {
+static constexpr void dequantize(const BlockQ4_K& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   const float minimum_scale = static_cast<float>(block.minimum_scale);
   std::uint8_t scales[8];

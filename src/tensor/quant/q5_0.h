@@ -19,7 +19,7 @@ struct BlockQ5_0 {
 };
 static_assert(sizeof(BlockQ5_0) == 22);
 
-static inline void dequantize(const BlockQ5_0& block, float* out) {
+static constexpr void dequantize(const BlockQ5_0& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   const std::uint32_t high_bits = load_u32(block.high_bits);
   for (int j = 0; j < 16; ++j) {

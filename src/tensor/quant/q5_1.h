@@ -19,7 +19,7 @@ struct BlockQ5_1 {
 };
 static_assert(sizeof(BlockQ5_1) == 24);
 
-static inline void dequantize(const BlockQ5_1& block, float* out) {
+static constexpr void dequantize(const BlockQ5_1& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   const float minimum = static_cast<float>(block.minimum);
   const std::uint32_t high_bits = load_u32(block.high_bits);

@@ -21,7 +21,7 @@ struct BlockQ5_K {
 };
 static_assert(sizeof(BlockQ5_K) == 176);
 
-static inline void dequantize(const BlockQ5_K& block, float* out) {
+static constexpr void dequantize(const BlockQ5_K& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   const float minimum_scale = static_cast<float>(block.minimum_scale);
   std::uint8_t scales[8];

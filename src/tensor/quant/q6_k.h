@@ -20,7 +20,7 @@ struct BlockQ6_K {
 };
 static_assert(sizeof(BlockQ6_K) == 210);
 
-static inline void dequantize(const BlockQ6_K& block, float* out) {
+static constexpr void dequantize(const BlockQ6_K& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   for (int s = 0; s < 16; ++s) {
     const float step = scale * static_cast<float>(block.scales[s]);

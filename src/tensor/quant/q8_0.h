@@ -16,7 +16,7 @@ struct BlockQ8_0 {
 };
 static_assert(sizeof(BlockQ8_0) == 34);
 
-static inline void dequantize(const BlockQ8_0& block, float* out) {
+static constexpr void dequantize(const BlockQ8_0& block, float* out) {
   const float scale = static_cast<float>(block.scale);
   for (int j = 0; j < 32; ++j) {
     out[j] = scale * static_cast<float>(block.quants[j]);
