@@ -27,55 +27,100 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
     for (std::int32_t s = 0; s < args.batch.num_sequences; ++s) {
       const std::int32_t first_row = args.batch.query_offsets[s];
       const std::int32_t q_len = args.batch.query_offsets[s + 1] - first_row;
+      if (!computes(args.rows, q_len)) {
+        continue;
+      }
+      const Call call{spec, layout, args, s};
       for_each_range(context, std::int64_t{q_len} * spec.q_heads, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const auto row = static_cast<std::int32_t>(i / spec.q_heads);
-          attend(spec, layout, args, s, first_row + row, args.batch.kv_lengths[s] - q_len + row,
-                 static_cast<std::int32_t>(i % spec.q_heads));
+          attend(call, first_row + row, args.batch.kv_lengths[s] - q_len + row, static_cast<std::int32_t>(i % spec.q_heads));
         }
       });
     }
   }
 
  private:
-  /// One query head of one token at `position` of sequence `s`.
-  static void attend(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args, std::int32_t s,
-                     std::int32_t row, std::int32_t position, std::int32_t head) {
+  /// One sequence of a call.
+  struct Call {
+    const Attention::Spec& spec;
+    const KvLayout& layout;
+    const Attention::Args& args;
+    std::int32_t sequence;
+
+    /// The index of the first element of a key's row of K or V.
+    [[nodiscard]] std::int64_t dense_row(std::int32_t key, std::int32_t kv_head) const {
+      const DenseKv& dense = args.dense;
+      return sequence * dense.sequence_stride + key * dense.token_stride + kv_head * dense.head_stride;
+    }
+    [[nodiscard]] double k(std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
+      if (args.dense.k != nullptr) {
+        return load_kv(layout, args.dense.k, dense_row(key, kv_head) + dim);
+      }
+      const std::int64_t block = kv_block_start(layout, args.batch, sequence, key) + layout.k_offset(kv_head);
+      return load_kv(layout, args.cache.data, block + kv_element(layout, layout.k_order, key % layout.block_tokens, dim));
+    }
+    [[nodiscard]] double v(std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
+      if (args.dense.k != nullptr) {
+        return load_kv(layout, args.dense.v, dense_row(key, kv_head) + dim);
+      }
+      const std::int64_t block = kv_block_start(layout, args.batch, sequence, key) + layout.v_offset(kv_head);
+      return load_kv(layout, args.cache.data, block + kv_element(layout, layout.v_order, key % layout.block_tokens, dim));
+    }
+  };
+
+  static bool computes(Attention::Rows rows, std::int32_t q_len) {
+    return rows == Attention::Rows::all || (rows == Attention::Rows::single) == (q_len == 1);
+  }
+
+  /// The scaled, capped and masked score of one key.
+  static double score(const Call& call, std::int32_t row, std::int32_t head, std::int32_t key) {
+    const Attention::Spec& spec = call.spec;
     const std::int32_t kv_head = head / (spec.q_heads / spec.kv_heads);
-    const float* q = static_cast<const float*>(args.q) + row * args.q_stride + std::int64_t{head} * spec.head_dim;
-    const std::int32_t first = spec.window > 0 ? std::max(0, position - spec.window + 1) : 0;
-    const double scale = double{attention_scale(spec)};
+    const std::int64_t q = row * call.args.q_stride + std::int64_t{head} * spec.head_dim;
+    double sum = 0.0;
+    for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+      sum += double{load_element(spec.io_dtype, call.args.q, q + i)} * call.k(key, kv_head, i);
+    }
+    sum *= double{attention_scale(spec)};
     const double cap = double{spec.soft_cap};
+    sum = cap > 0.0 ? cap * std::tanh(sum / cap) : sum;
+    return spec.mask ? sum + double{call.args.mask[row * call.args.mask_stride + key]} : sum;
+  }
+
+  /// One query head of one token at `position` of its sequence, which is negative when a causal row sees no key.
+  static void attend(const Call& call, std::int32_t row, std::int32_t position, std::int32_t head) {
+    const Attention::Spec& spec = call.spec;
+    const std::int32_t kv_head = head / (spec.q_heads / spec.kv_heads);
+    const std::int32_t kv_len = call.args.batch.kv_lengths[call.sequence];
+    const std::int32_t end = spec.causal ? std::clamp(position + 1, 0, kv_len) : kv_len;
+    const std::int32_t first = spec.window > 0 ? std::max(0, position - spec.window + 1) : 0;
+    constexpr double none = -std::numeric_limits<double>::infinity();
 
     std::vector<double> scores;
-    double largest = spec.sinks ? double{args.sinks[head]} : -std::numeric_limits<double>::infinity();
-    for (std::int32_t key = first; key <= position; ++key) {
-      const std::int64_t block = kv_block_start(layout, args.batch, s, key) + layout.k_offset(kv_head);
-      double score = 0.0;
-      for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-        const std::int64_t index = block + kv_element(layout, layout.k_order, key % layout.block_tokens, i);
-        score += double{q[i]} * double{load_kv(layout, args.cache.data, index)};
-      }
-      score *= scale;
-      score = cap > 0.0 ? cap * std::tanh(score / cap) : score;
-      scores.push_back(score);
-      largest = std::max(largest, score);
+    double largest = spec.sinks ? double{call.args.sinks[head]} : none;
+    for (std::int32_t key = first; key < end; ++key) {
+      scores.push_back(score(call, row, head, key));
+      largest = std::max(largest, scores.back());
     }
 
-    double total = spec.sinks ? std::exp(double{args.sinks[head]} - largest) : 0.0;
+    double total = spec.sinks && largest > none ? std::exp(double{call.args.sinks[head]} - largest) : 0.0;
     std::vector<double> sum(static_cast<std::size_t>(spec.head_dim), 0.0);
-    for (std::int32_t key = first; key <= position; ++key) {
-      const double weight = std::exp(scores[static_cast<std::size_t>(key - first)] - largest);
-      const std::int64_t block = kv_block_start(layout, args.batch, s, key) + layout.v_offset(kv_head);
+    for (std::int32_t key = first; key < end; ++key) {
+      const double key_score = scores[static_cast<std::size_t>(key - first)];
+      if (key_score == none) {
+        continue;  // a masked key's value does not matter, not even when it is not a number
+      }
+      const double weight = std::exp(key_score - largest);
       total += weight;
       for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-        const std::int64_t index = block + kv_element(layout, layout.v_order, key % layout.block_tokens, i);
-        sum[static_cast<std::size_t>(i)] += weight * double{load_kv(layout, args.cache.data, index)};
+        sum[static_cast<std::size_t>(i)] += weight * call.v(key, kv_head, i);
       }
     }
-    float* out = static_cast<float*>(args.out) + (std::int64_t{row} * spec.q_heads + head) * spec.head_dim;
+    const std::int64_t out = (std::int64_t{row} * spec.q_heads + head) * spec.head_dim;
     for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-      out[i] = total > 0.0 ? static_cast<float>(sum[static_cast<std::size_t>(i)] / total) : 0.0f;
+      const double value = total > 0.0 ? sum[static_cast<std::size_t>(i)] / total : 0.0;
+      store_element(spec.io_dtype, call.args.out, out + i, static_cast<float>(value));
     }
   }
 };

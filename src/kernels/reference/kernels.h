@@ -13,6 +13,17 @@ std::unique_ptr<MatmulKernel> make_reference_matmul();
 std::unique_ptr<OpKernel<RopeAppend>> make_reference_rope_append();
 std::unique_ptr<AttentionBackend> make_reference_attention();
 std::unique_ptr<OpKernel<GatedActivation>> make_reference_gated_activation();
+std::unique_ptr<OpKernel<SampleTokens>> make_reference_sample();
+std::unique_ptr<OpKernel<ResidualAdd>> make_reference_residual_add();
+std::unique_ptr<OpKernel<Scale>> make_reference_scale();
+std::unique_ptr<OpKernel<CausalMask>> make_reference_causal_mask();
+std::unique_ptr<OpKernel<RowSoftmax>> make_reference_row_softmax();
+std::unique_ptr<OpKernel<QueryKey>> make_reference_query_key();
+std::unique_ptr<OpKernel<WeightsValue>> make_reference_weights_value();
+std::unique_ptr<OpKernel<ReplicateKv>> make_reference_replicate_kv();
+std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize();
+std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm();
+std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows();
 
 /// What all of them answer.
 template <class Interface>

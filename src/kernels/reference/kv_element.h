@@ -10,8 +10,9 @@ inline std::int64_t kv_element(const KvLayout& layout, KvOrder order, std::int64
   return order == KvOrder::token_major ? token * layout.head_dim + dim : dim * layout.block_tokens + token;
 }
 
-inline float load_kv(const KvLayout& layout, const void* data, std::int64_t index) {
-  switch (layout.dtype) {
+/// Element `index` of f32, f16 or bf16 data.
+inline float load_element(DType dtype, const void* data, std::int64_t index) {
+  switch (dtype) {
     case DType::f16:
       return half_to_float(static_cast<const std::uint16_t*>(data)[index]);
     case DType::bf16:
@@ -21,8 +22,8 @@ inline float load_kv(const KvLayout& layout, const void* data, std::int64_t inde
   }
 }
 
-inline void store_kv(const KvLayout& layout, void* data, std::int64_t index, float value) {
-  switch (layout.dtype) {
+inline void store_element(DType dtype, void* data, std::int64_t index, float value) {
+  switch (dtype) {
     case DType::f16:
       static_cast<std::uint16_t*>(data)[index] = float_to_half(value);
       break;
@@ -33,6 +34,14 @@ inline void store_kv(const KvLayout& layout, void* data, std::int64_t index, flo
       static_cast<float*>(data)[index] = value;
       break;
   }
+}
+
+inline float load_kv(const KvLayout& layout, const void* data, std::int64_t index) {
+  return load_element(layout.dtype, data, index);
+}
+
+inline void store_kv(const KvLayout& layout, void* data, std::int64_t index, float value) {
+  store_element(layout.dtype, data, index, value);
 }
 
 /// The index of the first element of the block that holds `position` of sequence `s`.
