@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/driver.h"
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+/// What the portable kernels answer. One object serves one kind of device.
+template <class Interface>
+class GpuKernel : public Interface {
+ public:
+  explicit GpuKernel(DeviceKind kind) : kind_(kind) {}
+  [[nodiscard]] std::string_view name() const override { return "gpu"; }
+  [[nodiscard]] DeviceKind device() const override { return kind_; }
+  [[nodiscard]] int priority() const override { return 10; }
+
+ private:
+  DeviceKind kind_;
+};
+
+inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// `groups` work-groups of `threads`, or as many as any device starts at once: kernels walk over the rest in strides of the
+/// grid.
+inline LaunchShape launch_of(std::int64_t groups, std::uint32_t threads) {
+  constexpr std::int64_t most_groups = 1 << 20;
+  LaunchShape shape;
+  shape.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>(groups, 1, most_groups));
+  shape.block[0] = threads;
+  return shape;
+}
+
+/// The same with a grid of `groups` by `rows`; NVIDIA limits the second dimension to 65,535.
+inline LaunchShape launch_of(std::int64_t groups, std::int64_t rows, std::uint32_t threads) {
+  constexpr std::int64_t most_rows = 65535;
+  LaunchShape shape = launch_of(std::min<std::int64_t>(groups, 1 << 15), threads);
+  shape.grid[1] = static_cast<std::uint32_t>(std::clamp<std::int64_t>(rows, 1, most_rows));
+  return shape;
+}
+
+/// Threads for `items` of one row, whole waves of either size: a power of two from 64 to `most`.
+inline std::uint32_t threads_for(std::int64_t items, std::uint32_t most) {
+  std::uint32_t threads = 64;
+  while (threads < most && threads < items) {
+    threads *= 2;
+  }
+  return threads;
+}
+
+}  // namespace rocmforge
