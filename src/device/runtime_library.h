@@ -1,0 +1,80 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "device/driver.h"
+
+namespace rocmforge {
+
+/// A vendor's runtime, opened while the program runs. It is never closed: the runtimes start threads and handlers of the
+/// process's end that outlive any object of ours.
+class RuntimeLibrary {
+ public:
+  /// Opens the first of `names` that can be opened. Throws Error with the loader's reason when none can.
+  explicit RuntimeLibrary(std::span<const char* const> names);
+
+  /// Null when the library lacks the symbol.
+  [[nodiscard]] void* find(const char* symbol) const;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  void* handle_ = nullptr;
+  std::string path_;
+};
+
+enum class Presence { required, optional };
+
+/// A function of a runtime by its exported name. Runtimes return an enum of int's size, 0 for success.
+template <class Signature>
+class Entry;
+
+template <class Result, class... Parameters>
+class Entry<Result(Parameters...)> {
+ public:
+  /// Throws Error when a required function is missing.
+  Entry(const RuntimeLibrary& library, const char* name, Presence presence = Presence::required)
+      : name_(name), function_(reinterpret_cast<Result (*)(Parameters...)>(library.find(name))) {
+    if (function_ == nullptr && presence == Presence::required) {
+      throw Error(fmt::format("{} has no function {}: it is too old", library.path(), name));
+    }
+  }
+
+  Result operator()(Parameters... arguments) const { return function_(arguments...); }
+  [[nodiscard]] explicit operator bool() const { return function_ != nullptr; }
+  [[nodiscard]] const char* name() const { return name_; }
+
+ private:
+  const char* name_;
+  Result (*function_)(Parameters...);
+};
+
+/// Calls a runtime's function; its failure is an Error: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+/// `api.describe(code)` gives the words.
+template <class Api, class... Parameters, class... Arguments>
+void call(const Api& api, const Entry<int(Parameters...)>& entry, Arguments... arguments) {
+  if (const int code = entry(arguments...); code != 0) [[unlikely]] {
+    throw Error(fmt::format("{}: {}", entry.name(), api.describe(code)));
+  }
+}
+
+/// A kernel of a loaded module, with what a launch is checked against.
+struct LoadedFunction {
+  void* handle = nullptr;
+  void* module = nullptr;
+  FunctionInfo info;
+  std::size_t argument_bytes = 0;   ///< size of its one parameter, 0 where the runtime doesn't say
+  std::int64_t dynamic_bytes = -1;  ///< dynamic shared memory the runtime has been told of, -1: none
+};
+
+/// Throws Error for a launch the hardware cannot do: runtimes report it in words that don't say what is wrong, or not at
+/// all.
+void check_launch(const LoadedFunction& function, const DeviceInfo& device, const LaunchShape& shape,
+                  std::size_t argument_bytes);
+
+}  // namespace rocmforge

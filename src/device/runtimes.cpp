@@ -1,0 +1,131 @@
+#include "device/runtimes.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <utility>
+
+#include "base/log.h"
+
+namespace rocmforge {
+namespace {
+
+/// What a person asks for: "hip" leaves the index open.
+struct Wanted {
+  DeviceKind kind = DeviceKind::cpu;
+  std::optional<int> index;
+};
+
+Wanted parse(std::string_view text) {
+  const auto colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  Wanted wanted;
+  bool known = text == "cpu";
+  if (kind == name(DeviceKind::hip) || kind == name(DeviceKind::cuda)) {
+    wanted.kind = kind == name(DeviceKind::hip) ? DeviceKind::hip : DeviceKind::cuda;
+    known = true;
+    if (colon != std::string_view::npos) {
+      const std::string_view digits = text.substr(colon + 1);
+      int index = -1;
+      const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+      known = failure == std::errc() && end == digits.data() + digits.size() && index >= 0;
+      wanted.index = index;
+    }
+  }
+  if (!known) {
+    throw Error(
+        fmt::format("no such device: {} (there are auto, cpu, hip, cuda, and hip:N and cuda:N for one of several)", text));
+  }
+  return wanted;
+}
+
+std::string label(const DeviceInfo& device) {
+  return fmt::format("{}:{} ({}, {})", name(device.kind), device.index, device.name, device.architecture);
+}
+
+/// Why a device that was seen is not used.
+std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
+  const std::vector<std::string> available = kernels.architectures();
+  return fmt::format("{}: there are no kernels for it, {}", label(device),
+                     available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")));
+}
+
+std::string joined_labels(const std::vector<DeviceInfo>& devices) {
+  std::vector<std::string> labels;
+  for (const DeviceInfo& device : devices) {
+    labels.push_back(label(device));
+  }
+  return fmt::format("{}", fmt::join(labels, ", "));
+}
+
+RuntimeReport find_runtime(DeviceKind kind) {
+  RuntimeReport report;
+  report.kind = kind;
+  report.library = kind == DeviceKind::hip ? "libamdhip64.so" : "libcuda.so.1";
+  try {
+    kind == DeviceKind::hip ? find_hip(report) : find_cuda(report);
+  } catch (const Error& error) {
+    report.problem = error.what();
+    report.devices.clear();
+  }
+  return report;
+}
+
+std::unique_ptr<Device> open_first(const KernelLibrary& kernels, CpuIsa isa_limit) {
+  for (const RuntimeReport& report : find_runtimes()) {
+    for (const DeviceInfo& device : report.devices) {
+      if (kernels.architecture_for(device).empty()) {
+        log_warning("not used: {}", without_kernels(device, kernels));
+        continue;
+      }
+      try {
+        return std::make_unique<Device>(open_driver(device.kind, device.index), kernels);
+      } catch (const Error& error) {
+        log_warning("not used: {}: {}", label(device), error.what());
+      }
+    }
+  }
+  return std::make_unique<Device>(isa_limit);
+}
+
+}  // namespace
+
+std::vector<RuntimeReport> find_runtimes() {
+  std::vector<RuntimeReport> reports;
+  reports.push_back(find_runtime(DeviceKind::hip));
+  reports.push_back(find_runtime(DeviceKind::cuda));
+  return reports;
+}
+
+std::unique_ptr<Driver> open_driver(DeviceKind kind, int index) {
+  check(kind != DeviceKind::cpu, "the CPU has no driver");
+  return kind == DeviceKind::hip ? open_hip_driver(index) : open_cuda_driver(index);
+}
+
+std::unique_ptr<Device> open_device(std::string_view wanted, const KernelLibrary& kernels, CpuIsa isa_limit) {
+  if (wanted == "auto") {
+    return open_first(kernels, isa_limit);
+  }
+  const auto [kind, index] = parse(wanted);
+  if (kind == DeviceKind::cpu) {
+    return std::make_unique<Device>(isa_limit);
+  }
+  const RuntimeReport report = find_runtime(kind);
+  if (!report.problem.empty()) {
+    throw Error(fmt::format("{}: {}", wanted, report.problem));
+  }
+  const DeviceInfo* unserved = nullptr;
+  for (const DeviceInfo& device : report.devices) {
+    if (index && *index != device.index) {
+      continue;
+    }
+    if (!kernels.architecture_for(device).empty()) {
+      return std::make_unique<Device>(open_driver(kind, device.index), kernels);
+    }
+    unserved = &device;
+  }
+  throw Error(unserved != nullptr ? without_kernels(*unserved, kernels)
+                                  : fmt::format("there is no device {}, only {}", wanted, joined_labels(report.devices)));
+}
+
+}  // namespace rocmforge
