@@ -4,11 +4,13 @@
 #include <string>
 
 #include "ops/registry.h"
+#include "ops/sample_row.h"
 
 namespace rocmforge {
 
 /// Draws one token from each row of logits. Per row, in this order: bias, penalties, top-k, typical-p, top-p, min-p,
 /// temperature, draw. Of equal logits the lower id comes first; NaN counts as forbidden.
+/// +inf counts as the largest finite number, -inf as forbidden.
 /// The draw walks the tokens that are left in the order of their ids until their probabilities exceed `uniform`, so that
 /// every kernel draws the same token but where rounding decides.
 struct SampleTokens {
@@ -18,28 +20,8 @@ struct SampleTokens {
     std::int64_t vocab = 0;
   };
 
-  /// One row's parameters, plain data. The defaults take the most likely token.
-  struct Row {
-    double uniform = 0.0;      ///< in [0, 1): the random number of this draw
-    float temperature = 0.0f;  ///< 0 or less: the most likely token
-    float top_p = 1.0f;        ///< keep the most likely tokens that together reach this mass
-    float min_p = 0.0f;        ///< keep tokens at least this share of the most likely one's probability
-    float typical_p = 1.0f;    ///< keep the tokens closest to the entropy that together reach this mass
-    float repeat_penalty = 1.0f;
-    float frequency_penalty = 0.0f;
-    float presence_penalty = 0.0f;
-    std::int32_t top_k = 0;  ///< 0 or less: all
-    std::int32_t first_adjustment = 0;
-    std::int32_t num_adjustments = 0;
-  };
-
-  /// What happens to one token's logit: += bias; then, when it occurred `count` > 0 times in the window,
-  /// (logit > 0 ? / : *) repeat_penalty and -= count * frequency_penalty + presence_penalty.
-  struct Adjustment {
-    std::int32_t id = 0;  ///< each at most once a row
-    std::int32_t count = 0;
-    float bias = 0.0f;
-  };
+  using Row = SampleRow;
+  using Adjustment = SampleAdjustment;
 
   struct Args {
     float* logits = nullptr;  ///< [num_rows, vocab]; adjustments are made in place
