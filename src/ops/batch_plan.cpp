@@ -14,6 +14,8 @@ void BatchPlan::clear() {
   kv_lengths.clear();
   block_tables.clear();
   logit_rows.clear();
+  sample_rows.clear();
+  adjustments.clear();
   block_offsets_.assign(1, 0);
   blocks_.clear();
   max_blocks = 0;
@@ -26,6 +28,7 @@ void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int3
   if (query_offsets.empty()) {
     clear();
   }
+  check(kv_lengths.empty() || kv_lengths.back() > 0, "sequences come before padding");
   const std::int32_t sequence = num_sequences();
   const auto count = static_cast<std::int32_t>(new_tokens.size());
   for (std::int32_t i = 0; i < count; ++i) {
@@ -41,6 +44,21 @@ void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int3
   blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
   block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
   max_blocks = std::max(max_blocks, static_cast<std::int32_t>(blocks.size()));
+}
+
+void BatchPlan::add_padding(std::int32_t count) {
+  check(count >= 0, "an amount of padding can't be negative");
+  if (query_offsets.empty()) {
+    clear();
+  }
+  for (std::int32_t i = 0; i < count; ++i) {
+    sequence_of.push_back(num_sequences());
+    tokens.push_back(0);
+    positions.push_back(0);
+    query_offsets.push_back(num_tokens());
+    kv_lengths.push_back(0);
+    block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
+  }
 }
 
 void BatchPlan::finish() {
@@ -63,24 +81,37 @@ void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) con
   check(block_tables.size() == sequence_count * static_cast<std::size_t>(max_blocks),
         "block_tables: finish() was not called");
   for (std::size_t s = 0; s < sequence_count; ++s) {
-    const std::int32_t first = query_offsets[s];
-    const std::int32_t count = query_offsets[s + 1] - first;
-    check(count > 0, "query_offsets: every sequence needs a token");
-    check(kv_lengths[s] >= count, "kv_lengths: shorter than the step's own tokens");
-    for (std::int32_t i = 0; i < count; ++i) {
-      const auto t = static_cast<std::size_t>(first + i);
-      check(positions[t] == kv_lengths[s] - count + i, "positions: must end at kv_length - 1");
-      check(sequence_of[t] == static_cast<std::int32_t>(s), "sequence_of: contradicts query_offsets");
-    }
-    const std::int32_t blocks = (kv_lengths[s] + block_tokens - 1) / block_tokens;
-    check(blocks <= max_blocks, "block_tables: too short for the KV length");
-    for (std::int32_t b = 0; b < blocks; ++b) {
-      const std::int32_t block = block_tables[s * static_cast<std::size_t>(max_blocks) + static_cast<std::size_t>(b)];
-      check(block >= 0 && block < num_blocks, "block_tables: a block outside the cache");
-    }
+    validate_sequence(s, num_blocks, block_tokens);
+    check(s == 0 || kv_lengths[s] == 0 || kv_lengths[s - 1] > 0, "kv_lengths: sequences come before padding");
   }
   check(std::is_sorted(logit_rows.begin(), logit_rows.end()), "logit_rows: must ascend");
   check(logit_rows.empty() || (logit_rows.front() >= 0 && logit_rows.back() < num_tokens()), "logit_rows: outside the step");
+  check(sample_rows.empty() || sample_rows.size() == logit_rows.size(), "sample_rows: one per logit row, or none");
+  for (const SampleTokens::Row& row : sample_rows) {
+    check(row.first_adjustment >= 0 && row.num_adjustments >= 0 &&
+              static_cast<std::size_t>(row.first_adjustment) + static_cast<std::size_t>(row.num_adjustments) <=
+                  adjustments.size(),
+          "sample_rows: adjustments outside the list");
+  }
+}
+
+void BatchPlan::validate_sequence(std::size_t s, std::int64_t num_blocks, std::int32_t block_tokens) const {
+  const std::int32_t first = query_offsets[s];
+  const std::int32_t count = query_offsets[s + 1] - first;
+  const bool padding = kv_lengths[s] == 0;
+  check(count > 0, "query_offsets: every sequence needs a token");
+  check(padding ? count == 1 : kv_lengths[s] >= count, "kv_lengths: shorter than the step's own tokens");
+  for (std::int32_t i = 0; i < count; ++i) {
+    const auto t = static_cast<std::size_t>(first + i);
+    check(positions[t] == (padding ? 0 : kv_lengths[s] - count + i), "positions: must end at kv_length - 1");
+    check(sequence_of[t] == static_cast<std::int32_t>(s), "sequence_of: contradicts query_offsets");
+  }
+  const std::int32_t blocks = (kv_lengths[s] + block_tokens - 1) / block_tokens;
+  check(blocks <= max_blocks, "block_tables: too short for the KV length");
+  for (std::int32_t b = 0; b < blocks; ++b) {
+    const std::int32_t block = block_tables[s * static_cast<std::size_t>(max_blocks) + static_cast<std::size_t>(b)];
+    check(block >= 0 && block < num_blocks, "block_tables: a block outside the cache");
+  }
 }
 
 RaggedBatch BatchPlan::view() const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/kv_layout.h"
+#include "ops/sample.h"
 
 namespace rocmforge {
 
@@ -19,6 +20,10 @@ struct BatchPlan {
   std::int32_t max_blocks = 0;
   std::vector<std::int32_t> logit_rows;  ///< rows (indices into tokens) whose logits are wanted, ascending
 
+  // What is drawn from the logits on the device: one row per logit row, or none at all.
+  std::vector<SampleTokens::Row> sample_rows;
+  std::vector<SampleTokens::Adjustment> adjustments;  ///< of all rows
+
   void clear();
 
   /// Appends a sequence: `new_tokens` go to positions first_position onwards; `blocks` cover all of them.
@@ -26,11 +31,20 @@ struct BatchPlan {
   void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
                     std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
 
+  /// Appends `count` sequences of one row and KV length 0, for a recorded step of a fixed size that has fewer sequences.
+  /// Their rows append nothing and attend to nothing. Nothing but padding may follow.
+  void add_padding(std::int32_t count);
+
   /// Lays out block_tables once all sequences are added.
   void finish();
 
   [[nodiscard]] std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
   [[nodiscard]] std::int32_t num_sequences() const { return static_cast<std::int32_t>(kv_lengths.size()); }
+  [[nodiscard]] std::int32_t num_logit_rows() const { return static_cast<std::int32_t>(logit_rows.size()); }
+  [[nodiscard]] std::int32_t q_len(std::int32_t sequence) const {
+    const auto s = static_cast<std::size_t>(sequence);
+    return query_offsets[s + 1] - query_offsets[s];
+  }
 
   /// Throws LogicError naming the first array that contradicts the others or reaches outside the cache.
   void validate(std::int64_t num_blocks, std::int32_t block_tokens) const;
@@ -38,6 +52,8 @@ struct BatchPlan {
   [[nodiscard]] RaggedBatch view() const;
 
  private:
+  void validate_sequence(std::size_t s, std::int64_t num_blocks, std::int32_t block_tokens) const;
+
   std::vector<std::int32_t> blocks_;         ///< of all sequences, until finish() lays out the table
   std::vector<std::int32_t> block_offsets_;  ///< [num_sequences + 1] into blocks_
 };

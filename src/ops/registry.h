@@ -66,6 +66,11 @@ struct Choice {
   std::vector<Refusal> refusals;
 };
 
+/// Whether a kernel's name is the one asked for, or one of its variants: "cpu" means "cpu_avx2" too.
+inline bool is_named(std::string_view kernel, std::string_view wanted) {
+  return kernel == wanted || (kernel.starts_with(wanted) && kernel.substr(wanted.size()).starts_with('_'));
+}
+
 /// All kernels of the program, by operation. Filled once by `register_all_kernels`, explicit and in one place.
 template <class... Ops>
 class KernelRegistryOf {
@@ -81,7 +86,8 @@ class KernelRegistryOf {
   }
 
   /// The best kernel that supports `spec` on `device`, with a reason for every other one of that device kind.
-  /// A non-empty `forced` names the only kernel that may serve. Throws Error, listing every refusal, when none can.
+  /// A non-empty `forced` names the only kernel, or family of them, that may serve. Throws Error, listing every refusal,
+  /// when none can.
   template <class Op>
   [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device,
                                   std::string_view forced = {}) const {
@@ -92,8 +98,8 @@ class KernelRegistryOf {
       if (kernel->device() != device.kind) {
         continue;
       }
-      forced_exists = forced_exists || kernel->name() == forced;
-      if (!forced.empty() && kernel->name() != forced) {
+      forced_exists = forced_exists || is_named(kernel->name(), forced);
+      if (!forced.empty() && !is_named(kernel->name(), forced)) {
         choice.refusals.push_back({std::string(kernel->name()), std::string("'").append(forced) + "' was asked for"});
         continue;
       }
