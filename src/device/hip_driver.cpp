@@ -24,6 +24,7 @@ namespace {
 
 // Values of the runtime's enums, the same in ROCm 5, 6 and 7.
 constexpr int error_no_device = 100;
+constexpr int error_invalid_device = 101;
 constexpr int error_not_found = 500;
 constexpr int error_not_ready = 600;
 constexpr int attribute_l2_bytes = 19;
@@ -105,7 +106,7 @@ int initialize(const HipApi& api) {
   int count = 0;
   if (code == 0) {
     call(api, api.hipGetDeviceCount, &count);
-  } else if (code != error_no_device) {
+  } else if (code != error_no_device && code != error_invalid_device) {  // ROCm 5 says the second of no device at all
     throw Error(fmt::format("hipInit: {}", api.describe(code)));
   }
   if (count == 0) {

@@ -1,0 +1,110 @@
+#include "device/kernel_library.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "device/embedded_kernels.h"
+#include "temporary_folder.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::string_view elf =
+    "\x7f"
+    "ELF and more";
+
+DeviceInfo gpu(DeviceKind kind, std::string architecture) {
+  DeviceInfo device;
+  device.kind = kind;
+  device.architecture = std::move(architecture);
+  return device;
+}
+
+template <class Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class KernelFolder : public testing::Test {
+ protected:
+  KernelFolder() {
+    folder_.write("gfx942/matvec.hsaco", elf);
+    folder_.write("gfx1100/elementwise.hsaco", elf);
+    folder_.write("gfx1100/matvec.hsaco", std::string(elf) + "!");
+    folder_.write("gfx1100/registers.json", "{}");
+    folder_.write("gfx1100/other.cubin", elf);
+    folder_.write("sm_90/elementwise.cubin", elf);
+    folder_.write("sm_90a/elementwise.cubin", elf);
+    folder_.write("sm_80/elementwise.cubin", elf);
+    folder_.write("notes/elementwise.hsaco", "text");
+    folder_.write("gfx1030", "a file, not a folder");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(KernelFolder, takes_the_code_objects_of_each_architecture) {
+  KernelLibrary read = KernelLibrary::from_folder(folder_.path());
+  const KernelLibrary library = std::move(read);
+  EXPECT_THAT(library.architectures(), ElementsAre("gfx1100", "gfx942", "sm_80", "sm_90", "sm_90a"));
+  const auto& objects = library.objects("gfx1100");
+  ASSERT_EQ(objects.size(), 2);
+  EXPECT_EQ(objects.at("elementwise").size(), elf.size());
+  EXPECT_EQ(objects.at("matvec").size(), elf.size() + 1);
+  EXPECT_EQ(static_cast<char>(objects.at("matvec").back()), '!');
+}
+
+TEST_F(KernelFolder, serves_a_device_by_its_architecture_without_features) {
+  const KernelLibrary library = KernelLibrary::from_folder(folder_.path());
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx942:sramecc+:xnack-")), "gfx942");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1100")), "gfx1100");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1030")), "");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx11")), "");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::cuda, "sm_90")), "sm_90a");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::cuda, "sm_80")), "sm_80");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::cuda, "sm_100")), "");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::cpu, "gfx1100")), "");
+}
+
+TEST_F(KernelFolder, names_what_is_there_when_an_architecture_is_missing) {
+  const KernelLibrary library = KernelLibrary::from_folder(folder_.path());
+  EXPECT_EQ(error_of([&] { (void)library.objects("gfx1201"); }),
+            "no kernels for gfx1201: there are some for gfx1100, gfx942, sm_80, sm_90, sm_90a");
+  EXPECT_EQ(error_of([] { (void)KernelLibrary().objects("gfx1201"); }),
+            "no kernels for gfx1201: there are none for any GPU");
+}
+
+TEST_F(KernelFolder, refuses_a_file_that_is_no_code_object) {
+  folder_.write("gfx1100/broken.hsaco", "<!doctype html>");
+  EXPECT_EQ(error_of([&] { KernelLibrary::from_folder(folder_.path()); }),
+            (folder_.path() / "gfx1100/broken.hsaco").string() + ": not a code object (it does not begin as an ELF file)");
+}
+
+TEST(KernelLibrary, names_a_folder_that_cannot_be_read_or_is_empty) {
+  EXPECT_EQ(error_of([] { KernelLibrary::from_folder("/nowhere/kernels"); }),
+            "cannot read the kernel folder /nowhere/kernels: No such file or directory");
+  const TemporaryFolder empty;
+  EXPECT_EQ(error_of([&] { KernelLibrary::from_folder(empty.path()); }),
+            "the kernel folder " + empty.path().string() +
+                " holds no code object such as gfx1100/NAME.hsaco or sm_90a/NAME.cubin");
+}
+
+TEST(KernelLibrary, embedded_holds_what_was_compiled_in) {
+  const KernelLibrary library = KernelLibrary::embedded();
+  std::size_t objects = 0;
+  for (const std::string& architecture : library.architectures()) {
+    objects += library.objects(architecture).size();
+  }
+  EXPECT_EQ(objects, embedded_kernels().size());
+}
+
+}  // namespace
+}  // namespace rocmforge
