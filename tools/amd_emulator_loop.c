@@ -1,0 +1,355 @@
+/* The inner loop of amd_emulator.py: runs the waves of one kernel launch over a table of decoded instructions.
+ *
+ * Most instructions are functions that the caller had compiled. Matrix products and plain loads and stores are done here: with
+ * every kind of operand, at any address, and with shared memory checked. Memory that no buffer covers is unmapped, so that a
+ * stray access is a signal, which becomes an answer.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <xmmintrin.h>
+
+enum Kind { UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL };
+enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
+enum Answer { FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC };
+enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64 };
+
+typedef void (*Function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+typedef struct {
+  Function function;
+  uint8_t operands[6]; /* which of the buffers each parameter is: sgpr, vgpr, memory, lds, scratch, accumulators */
+  uint8_t kind;
+  uint8_t size;          /* bytes */
+  int32_t offset[2];     /* memory: bytes; the second of two addresses */
+  uint16_t destination;  /* vector register; what memory is loaded to or stored from */
+  uint16_t source[3];    /* operand codes: 256 and above are vector registers. Memory: address register, scalar base (124 and
+                            above: none), register of the second store */
+  uint8_t accumulators;  /* bit 0: source 0, bit 1: source 1, bit 2: source 2 and the destination live in accumulators */
+  uint8_t bytes;         /* memory: of one lane at one address */
+  uint8_t flags;         /* memory */
+  uint8_t bfloat;        /* products: the elements' format */
+} Instruction;
+
+typedef struct {
+  uint32_t sgpr[SGPRS + 252];
+  uint32_t vgpr[257 * 64];
+  uint32_t accumulators[257 * 64];
+} Wave;
+
+typedef struct {
+  uint32_t grid[3], block[3];
+  uint64_t code, code_bytes, entry;
+  Instruction* instructions; /* one for each four bytes of code */
+  uint32_t user_sgprs[16], user_sgpr_count;
+  uint32_t resources; /* the descriptor's second word */
+  uint32_t wave_size, ids_in_ttmp, flush_denormals, vgprs;
+  uint32_t lds_bytes, scratch_bytes;
+  uint64_t max_instructions; /* of one wave */
+  /* answers */
+  uint64_t pc, fault_address;
+  uint32_t group[3], wave;
+  uint64_t executed;
+  /* state */
+  uint32_t running, next_group, round;
+  uint8_t done[MAX_WAVES];
+  uint64_t count[MAX_WAVES];
+} Launch;
+
+static Wave* waves[MAX_WAVES];
+static uint8_t* scratch;
+static uint64_t scratch_capacity;
+static uint8_t* lds; /* lanes that are switched off read and rewrite any 32-bit address: the whole range is reserved */
+static const uint64_t lds_reserved = (1ull << 32) + (1 << 20);
+static sigjmp_buf escape;
+static volatile sig_atomic_t may_escape;
+static void* fault_address;
+
+static void on_fault(int number, siginfo_t* info, void* context) {
+  (void)context;
+  if (!may_escape) {
+    signal(number, SIG_DFL);
+    return;
+  }
+  fault_address = info->si_addr;
+  siglongjmp(escape, 1);
+}
+
+int prepare(void) {
+  struct sigaction action = {0};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGSEGV, &action, 0);
+  sigaction(SIGBUS, &action, 0);
+  lds = mmap(0, lds_reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return lds != MAP_FAILED;
+}
+
+static void start_wave(Launch* l, uint32_t index, const uint32_t* group) {
+  static const uint32_t floats[9] = {0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
+                                     0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983};
+  const uint32_t threads = l->block[0] * l->block[1] * l->block[2], first = index * l->wave_size;
+  const uint32_t lanes = threads - first < l->wave_size ? threads - first : l->wave_size;
+  if (!waves[index]) waves[index] = aligned_alloc(64, (sizeof(Wave) + 63) & ~63ul);
+  Wave* w = waves[index];
+  uint32_t* s = w->sgpr;
+  memset(s, 0, sizeof w->sgpr);
+  for (int i = 0; i <= 64; ++i) s[128 + i] = i;
+  for (int i = 0; i < 16; ++i) s[193 + i] = (uint32_t)-(i + 1);
+  memcpy(s + 240, floats, sizeof floats);
+  const uint64_t exec = lanes == 64 ? ~0ull : (1ull << lanes) - 1;
+  s[EXEC] = (uint32_t)exec;
+  if (l->wave_size == 64) s[EXEC + 1] = (uint32_t)(exec >> 32);
+  s[PC] = (uint32_t)l->entry;
+  s[PC + 1] = (uint32_t)(l->entry >> 32);
+  memcpy(s, l->user_sgprs, 4 * l->user_sgpr_count);
+  if (l->ids_in_ttmp) {
+    s[108 + 7] = group[1] | group[2] << 16;
+    s[108 + 9] = group[0];
+  } else {
+    uint32_t at = l->resources >> 1 & 31;
+    for (int i = 0; i < 3; ++i)
+      if (l->resources >> (7 + i) & 1) s[at++] = group[i];
+  }
+  s[SCRATCH_STRIDE] = l->scratch_bytes;
+  s[HARDWARE_REGISTERS + 4] = (index & 15) | (index & 3) << 4;
+  /* Registers and accumulators start as a NaN that no kernel may see. */
+  for (uint32_t i = 0; i < l->vgprs * l->wave_size; ++i) w->vgpr[i] = 0x7fc0dead;
+  if (l->wave_size == 64) memcpy(w->accumulators, w->vgpr, 4ul * l->vgprs * l->wave_size);
+  for (uint32_t lane = 0; lane < l->wave_size; ++lane) {
+    const uint32_t thread = first + lane, plane = l->block[0] * l->block[1];
+    w->vgpr[lane] = lane < lanes ? thread / plane << 20 | thread / l->block[0] % l->block[1] << 10 | thread % l->block[0] : 0;
+  }
+}
+
+static void start_group(Launch* l) {
+  uint32_t at = l->next_group++;
+  l->group[0] = at % l->grid[0];
+  l->group[1] = at / l->grid[0] % l->grid[1];
+  l->group[2] = at / l->grid[0] / l->grid[1];
+  const uint32_t count = (l->block[0] * l->block[1] * l->block[2] + l->wave_size - 1) / l->wave_size;
+  for (uint32_t i = 0; i < count; ++i) {
+    start_wave(l, i, l->group);
+    l->done[i] = 0;
+    l->count[i] = 0;
+  }
+  memset(lds, 0xff, l->lds_bytes + 64);
+  const uint64_t wanted = (uint64_t)l->scratch_bytes * l->wave_size * count;
+  if (wanted > scratch_capacity) {
+    free(scratch);
+    scratch = malloc(scratch_capacity = wanted);
+  }
+  if (wanted) memset(scratch, 0xff, wanted);
+  l->round = 0;
+  l->wave = 0;
+  l->running = 1;
+}
+
+static uint32_t scalar(const Wave* w, uint32_t code) { return w->sgpr[code]; }
+
+static float as_float(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+static float half_to_float(uint32_t bits) {
+  const uint32_t sign = (bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
+  if (exponent == 31) return as_float(sign | 0x7f800000 | mantissa << 13);
+  if (exponent) return as_float(sign | (exponent + 112) << 23 | mantissa << 13);
+  const float small = (float)mantissa * 0x1p-24f;
+  return sign ? -small : small;
+}
+
+static float element(const uint32_t* registers, uint32_t wave_size, uint32_t first, uint32_t lane, uint32_t index, int bfloat) {
+  const uint32_t word = registers[(first + index / 2) * wave_size + lane], bits = index & 1 ? word >> 16 : word & 0xffff;
+  return bfloat ? as_float(bits << 16) : half_to_float(bits);
+}
+
+/* D = A * B + C, 16 x 16 x 16. Where element (row or column i, k) of A and B and element (m, n) of C and D live is the
+ * instruction set's: AMD's RDNA3, RDNA4 and CDNA3 manuals. */
+static void matrix_product(Wave* w, const Instruction* in, uint32_t wave_size) {
+  float a[16][16], b[16][16], d[16][16];
+  const uint32_t* files[3];
+  for (int i = 0; i < 3; ++i) files[i] = in->accumulators >> i & 1 ? w->accumulators : w->vgpr;
+  for (uint32_t i = 0; i < 16; ++i)
+    for (uint32_t k = 0; k < 16; ++k) {
+      uint32_t lane, index;
+      if (in->kind == WMMA_RDNA3) {
+        lane = i, index = k;
+      } else if (in->kind == WMMA_RDNA4) {
+        lane = i + 16 * (k >> 3), index = k & 7;
+      } else {
+        lane = i + 16 * (k >> 2), index = k & 3;
+      }
+      a[i][k] = element(files[0], wave_size, in->source[0] - 256, lane, index, in->bfloat);
+      b[i][k] = element(files[1], wave_size, in->source[1] - 256, lane, index, in->bfloat);
+    }
+  for (uint32_t pass = 0; pass < 2; ++pass)
+    for (uint32_t m = 0; m < 16; ++m)
+      for (uint32_t n = 0; n < 16; ++n) {
+        uint32_t lane, reg;
+        if (in->kind == WMMA_RDNA3) {
+          lane = n + 16 * (m & 1), reg = m >> 1;
+        } else if (in->kind == WMMA_RDNA4) {
+          lane = n + 16 * (m >> 3), reg = m & 7;
+        } else {
+          lane = n + 16 * (m >> 2), reg = m & 3;
+        }
+        if (pass == 0) {
+          float sum = as_float(in->source[2] < 256 ? scalar(w, in->source[2])
+                                                   : files[2][(in->source[2] - 256 + reg) * wave_size + lane]);
+          for (uint32_t k = 0; k < 16; ++k) sum = __builtin_fmaf(a[m][k], b[n][k], sum);
+          d[m][n] = sum;
+        } else {
+          uint32_t* file = in->accumulators & 4 ? w->accumulators : w->vgpr;
+          memcpy(&file[(in->destination + reg) * wave_size + lane], &d[m][n], 4);
+        }
+      }
+}
+
+static int active(const Wave* w, uint32_t lane) { return w->sgpr[EXEC + lane / 32] >> (lane & 31) & 1; }
+
+static uint64_t lane_address(const Wave* w, const Instruction* in, uint32_t wave_size, uint32_t lane, int second) {
+  const uint32_t low = w->vgpr[in->source[0] * wave_size + lane];
+  if (in->flags & SHARED) return low + (uint32_t)in->offset[second];
+  const uint64_t base = in->source[1] < 124 ? w->sgpr[in->source[1]] | (uint64_t)w->sgpr[in->source[1] + 1] << 32
+                                            : (uint64_t)w->vgpr[(in->source[0] + 1) * wave_size + lane] << 32;
+  return base + low + (int64_t)in->offset[second];
+}
+
+/* Loads of fewer than four bytes fill the register, or one half of it. */
+static uint32_t widened(const Instruction* in, uint32_t value, uint32_t before) {
+  if (in->flags & SIGNED) value = in->bytes == 1 ? (uint32_t)(int8_t)value : (uint32_t)(int16_t)value;
+  if (in->flags & LOW_HALF) return (before & 0xffff0000) | (value & 0xffff);
+  if (in->flags & HIGH_HALF) return (before & 0xffff) | value << 16;
+  return value;
+}
+
+/* Whether every address lies in shared memory; *where is the last one looked at. */
+static int access_memory(const Launch* l, Wave* w, const Instruction* in, uint64_t* where) {
+  uint32_t* file = in->accumulators ? w->accumulators : w->vgpr;
+  const int addresses = in->flags & TWO_ADDRESSES ? 2 : 1;
+  const uint32_t words = (in->bytes + 3) / 4, size = l->wave_size;
+  for (uint32_t lane = 0; lane < size; ++lane) {
+    if (!active(w, lane)) continue;
+    uint8_t* at[2];
+    for (int i = 0; i < addresses; ++i) {
+      *where = lane_address(w, in, size, lane, i);
+      at[i] = (uint8_t*)*where;
+      if (!(in->flags & SHARED)) continue;
+      if (*where + in->bytes > l->lds_bytes) return 0;
+      at[i] = lds + *where;
+    }
+    for (int i = 0; i < addresses; ++i) {
+      const uint32_t first = in->flags & STORE ? (i ? in->source[2] : in->destination) : in->destination + i * words;
+      for (uint32_t word = 0; word < words; ++word) {
+        uint32_t* reg = &file[(first + word) * size + lane];
+        if (in->flags & STORE) {
+          const uint32_t value = in->flags & HIGH_HALF ? *reg >> 16 : *reg;
+          memcpy(at[i] + 4 * word, &value, in->bytes < 4 ? in->bytes : 4);
+        } else {
+          uint32_t value = 0;
+          memcpy(&value, at[i] + 4 * word, in->bytes < 4 ? in->bytes : 4);
+          *reg = in->bytes < 4 ? widened(in, value, *reg) : value;
+        }
+      }
+    }
+  }
+  return 1;
+}
+
+static int shared_access_fits(const Launch* l, const Wave* w, const Instruction* in, uint64_t* where) {
+  for (uint32_t lane = 0; lane < l->wave_size; ++lane) {
+    if (!active(w, lane)) continue;
+    *where = lane_address(w, in, l->wave_size, lane, 0);
+    if (*where + in->bytes > l->lds_bytes || *where % in->bytes) return 0;
+  }
+  return 1;
+}
+
+/* Until the wave waits at a barrier (1), ends (2), or something is the matter (0, with the answer). */
+static int run_wave(Launch* l, uint32_t index, int* answer) {
+  Wave* w = waves[index];
+  const uint64_t buffers[6] = {(uint64_t)w->sgpr, (uint64_t)w->vgpr, 0, (uint64_t)lds,
+                               (uint64_t)(scratch + (uint64_t)l->scratch_bytes * l->wave_size * index), (uint64_t)w->accumulators};
+  for (;;) {
+    const uint64_t pc = w->sgpr[PC] | (uint64_t)w->sgpr[PC + 1] << 32;
+    if (pc == ~0ull) return 2;
+    l->pc = pc;
+    if (pc - l->code >= l->code_bytes || pc % 4) return *answer = BAD_PC, 0;
+    const Instruction* in = &l->instructions[(pc - l->code) / 4];
+    if (in->kind == UNKNOWN) return *answer = NEEDS_DECODING, 0;
+    if (++l->count[index] > l->max_instructions) return *answer = TOO_LONG, 0;
+    ++l->executed;
+    switch (in->kind) {
+      case LDS_CHECKED_CALL:
+        if (!shared_access_fits(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
+        /* fall through */
+      case CALL:
+      case CALL_BARRIER:
+        in->function(buffers[in->operands[0]], buffers[in->operands[1]], buffers[in->operands[2]], buffers[in->operands[3]],
+                     buffers[in->operands[4]], buffers[in->operands[5]]);
+        if (in->kind == CALL_BARRIER) return 1;
+        continue;
+      case WMMA_RDNA3:
+      case WMMA_RDNA4:
+      case MFMA_16X16X16:
+        matrix_product(w, in, l->wave_size);
+        break;
+      case MEMORY:
+        if (!access_memory(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
+        break;
+      default:
+        break;
+    }
+    const uint64_t next = pc + in->size;
+    w->sgpr[PC] = (uint32_t)next;
+    w->sgpr[PC + 1] = (uint32_t)(next >> 32);
+  }
+}
+
+/* Goes on until the launch has finished or an instruction has to be decoded. */
+int run(Launch* l) {
+  const uint32_t groups = l->grid[0] * l->grid[1] * l->grid[2];
+  const uint32_t count = (l->block[0] * l->block[1] * l->block[2] + l->wave_size - 1) / l->wave_size;
+  const uint32_t mode = _mm_getcsr();
+  int answer = FINISHED;
+  if (sigsetjmp(escape, 1)) {
+    may_escape = 0;
+    _mm_setcsr(mode);
+    l->fault_address = (uint64_t)fault_address;
+    return MEMORY_FAULT;
+  }
+  may_escape = 1;
+  if (l->flush_denormals) _mm_setcsr(mode | 0x8040);
+  while (answer == FINISHED) {
+    if (!l->running) {
+      if (l->next_group == groups) break;
+      start_group(l);
+    }
+    /* Every other work-group and phase runs its waves from the last to the first: a missing barrier shows. */
+    const int backwards = (l->next_group + l->round) & 1;
+    uint32_t left = 0;
+    for (; l->wave < count && answer == FINISHED; ++l->wave) {
+      const uint32_t index = backwards ? count - 1 - l->wave : l->wave;
+      if (l->done[index]) continue;
+      const int stopped = run_wave(l, index, &answer);
+      if (stopped == 0) break;
+      l->done[index] = stopped == 2;
+    }
+    if (answer != FINISHED) break;
+    for (uint32_t i = 0; i < count; ++i) left += !l->done[i];
+    l->wave = 0;
+    ++l->round;
+    l->running = left != 0;
+  }
+  may_escape = 0;
+  _mm_setcsr(mode);
+  if (answer == FINISHED) madvise(lds + (1 << 20), lds_reserved - (1 << 20), MADV_DONTNEED);
+  return answer;
+}
