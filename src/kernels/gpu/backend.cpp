@@ -1,7 +1,24 @@
 #include "kernels/gpu/backend.h"
 
+#include "kernels/gpu/kernels.h"
+
 namespace rocmforge {
 
-void register_gpu_kernels(KernelRegistry& /*registry*/, DeviceKind /*kind*/) {}
+void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind) {
+  registry.add<EmbeddingRows>(make_gpu_embedding(kind));
+  registry.add<RmsNorm>(make_gpu_rms_norm(kind));
+  registry.add<RopeAppend>(make_gpu_rope_append(kind));
+  registry.add<GatedActivation>(make_gpu_gated_activation(kind));
+  registry.add<ResidualAdd>(make_gpu_residual_add(kind));
+  registry.add<Scale>(make_gpu_scale(kind));
+  registry.add<CausalMask>(make_gpu_causal_mask(kind));
+  registry.add<RowSoftmax>(make_gpu_row_softmax(kind));
+  registry.add<QueryKey>(make_gpu_query_key(kind));
+  registry.add<WeightsValue>(make_gpu_weights_value(kind));
+  registry.add<ReplicateKv>(make_gpu_replicate_kv(kind));
+  registry.add<Dequantize>(make_gpu_dequantize(kind));
+  registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
+  registry.add<GatherRows>(make_gpu_gather_rows(kind));
+}
 
 }  // namespace rocmforge

@@ -8,7 +8,8 @@
 // and, where `has_codes`, the same eight elements before the arithmetic, for integer dot products:
 //   codes(block, first)       CodeRun: element i is scale * (byte i of the codes - offset) - minimum, in that order and each
 //                             step rounded; `offset` and `has_minimum` belong to the format
-// read_run reads from a row, whatever the format. A format without a reader of its own goes through its `dequantize`.
+// read_run reads from a row, whatever the format; visit_format(Formats(), type, body) calls body with the block type. A
+// format without a reader of its own goes through its `dequantize`.
 //
 // Rows start at 16-byte aligned addresses plus whole blocks, so that a block is aligned to what its size allows.
 
@@ -401,6 +402,12 @@ __device__ inline void read_run(const Block* row, std::int64_t first, std::int64
       }
     }
   }
+}
+
+/// Calls body(Block*) with a null pointer of the block type of `type`, inlined: what it captures stays in registers.
+template <class Body, class... Blocks>
+__device__ __forceinline__ void visit_format(FormatList<Blocks...>, DType type, const Body& body) {
+  static_cast<void>(((Blocks::dtype == type && (body(static_cast<Blocks*>(nullptr)), true)) || ...));
 }
 
 }  // namespace rocmforge::gpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "device/driver.h"
+#include "kernels/arguments.h"
 #include "ops/kernel_registry.h"
 
 namespace rocmforge {
@@ -19,6 +20,16 @@ class GpuKernel : public Interface {
 
  private:
   DeviceKind kind_;
+};
+
+/// One that takes whatever the operation allows.
+template <class Op>
+class PortableGpuKernel : public GpuKernel<OpKernel<Op>> {
+ public:
+  using GpuKernel<OpKernel<Op>>::GpuKernel;
+  [[nodiscard]] Support supports(const typename Op::Spec& spec, const DeviceInfo&) const override {
+    return check_spec(spec);
+  }
 };
 
 inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }

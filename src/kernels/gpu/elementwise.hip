@@ -1,0 +1,165 @@
+// RMSNorm, gated activations, sums and copies of rows. Memory bound: four floats a load where rows are aligned.
+
+#include "kernels/gpu/elementwise.h"
+
+#include "kernels/gpu/elementwise_args.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+/// The row is held in registers up to this many loads of a thread and read again beyond.
+constexpr int kept_loads = 4;
+
+template <int width>
+__device__ float sum_of_squares(const Floats<width>& item) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < width; ++i) {
+    sum += item.values[i] * item.values[i];
+  }
+  return sum;
+}
+
+template <int width>
+__device__ void write_scaled(const RmsNormArgs& args, float* out, std::int64_t item, Floats<width> x, float scale) {
+  const Floats<width> weight = load<width>(args.weight, item);
+#pragma unroll
+  for (int i = 0; i < width; ++i) {
+    x.values[i] *= scale * weight.values[i];
+  }
+  store(out, item, x);
+}
+
+template <int width>
+__device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
+  const std::int64_t items = args.dim / width;
+  const int stride = static_cast<int>(blockDim.x);
+  for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
+    const float* x = args.x + row * args.dim;
+    float* out = args.out + row * args.dim;
+    Floats<width> kept[kept_loads];
+    float sum = 0.0f;
+#pragma unroll
+    for (int l = 0; l < kept_loads; ++l) {
+      if (const int item = thread_index() + l * stride; item < items) {
+        kept[l] = load<width>(x, item);
+        sum += sum_of_squares(kept[l]);
+      }
+    }
+    for (std::int64_t item = thread_index() + kept_loads * stride; item < items; item += stride) {
+      sum += sum_of_squares(load<width>(x, item));
+    }
+    const float mean = block_reduce<Sum>(sum, scratch, 0.0f) / static_cast<float>(args.dim);
+    const float scale = 1.0f / sqrtf(mean + args.eps);
+#pragma unroll
+    for (int l = 0; l < kept_loads; ++l) {
+      if (const int item = thread_index() + l * stride; item < items) {
+        write_scaled(args, out, item, kept[l], scale);
+      }
+    }
+    for (std::int64_t item = thread_index() + kept_loads * stride; item < items; item += stride) {
+      write_scaled(args, out, item, load<width>(x, item), scale);
+    }
+  }
+}
+
+struct Silu {
+  __device__ static float value(float x) { return x / (1.0f + expf(-x)); }
+};
+
+struct GeluTanh {
+  /// (1 + tanh z) / 2 = 1 / (1 + e^(-2 z)), z = sqrt(2 / pi) * (x + 0.044715 x^3)
+  __device__ static float value(float x) {
+    const float inner = x * (0.044715f * x * x + 1.0f);
+    return x / (1.0f + expf(-1.5957691216f * inner));
+  }
+};
+
+template <class Activation, int width>
+__device__ void gated_rows(const GatedActivationArgs& args) {
+  for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
+    for (std::int64_t item = grid_index(); item < args.width / width; item += grid_threads()) {
+      Floats<width> gate = load<width>(args.gate + token * args.stride, item);
+      const Floats<width> up = load<width>(args.up + token * args.stride, item);
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        gate.values[i] = Activation::value(gate.values[i]) * up.values[i];
+      }
+      store(args.out + token * args.width, item, gate);
+    }
+  }
+}
+
+template <class Activation>
+__device__ void gated_activation(const GatedActivationArgs& args) {
+  if (takes_fours(args.gate, args.stride) && takes_fours(args.up, args.stride) && takes_fours(args.out, args.width)) {
+    gated_rows<Activation, 4>(args);
+  } else {
+    gated_rows<Activation, 1>(args);
+  }
+}
+
+}  // namespace
+
+ROCMFORGE_KERNEL rms_norm(RmsNormArgs args) {
+  __shared__ float scratch[1024 / wave_size];
+  if (takes_fours(args.x, args.dim) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.dim)) {
+    rms_norm_rows<4>(args, scratch);
+  } else {
+    rms_norm_rows<1>(args, scratch);
+  }
+}
+
+ROCMFORGE_KERNEL gated_silu(GatedActivationArgs args) { gated_activation<Silu>(args); }
+ROCMFORGE_KERNEL gated_gelu_tanh(GatedActivationArgs args) { gated_activation<GeluTanh>(args); }
+
+ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
+  const bool fours = takes_fours(args.a, 0) && takes_fours(args.b, 0) && takes_fours(args.out, 0);
+  const std::int64_t wide_items = fours ? args.count / 4 : 0;
+  for (std::int64_t item = grid_index(); item < wide_items; item += grid_threads()) {
+    Floats<4> sum = load<4>(args.a, item);
+    const Floats<4> b = load<4>(args.b, item);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum.values[i] += b.values[i];
+    }
+    store(args.out, item, sum);
+  }
+  for (std::int64_t i = 4 * wide_items + grid_index(); i < args.count; i += grid_threads()) {
+    args.out[i] = args.a[i] + args.b[i];
+  }
+}
+
+ROCMFORGE_KERNEL scale(ScaleArgs args) {
+  const std::int64_t wide_items = takes_fours(args.x, 0) ? args.count / 4 : 0;
+  for (std::int64_t item = grid_index(); item < wide_items; item += grid_threads()) {
+    Floats<4> x = load<4>(args.x, item);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x.values[i] *= args.factor;
+    }
+    store(args.x, item, x);
+  }
+  for (std::int64_t i = 4 * wide_items + grid_index(); i < args.count; i += grid_threads()) {
+    args.x[i] *= args.factor;
+  }
+}
+
+ROCMFORGE_KERNEL gather_rows(GatherRowsArgs args) {
+  const bool fours = takes_fours(args.x, args.dim) && takes_fours(args.out, args.dim);
+  for (std::int64_t row = blockIdx.y; row < args.count; row += gridDim.y) {
+    const float* from = args.x + args.ids[row] * args.dim;
+    float* to = args.out + row * args.dim;
+    if (fours) {
+      for (std::int64_t item = grid_index(); item < args.dim / 4; item += grid_threads()) {
+        store(to, item, load<4>(from, item));
+      }
+    } else {
+      for (std::int64_t i = grid_index(); i < args.dim; i += grid_threads()) {
+        to[i] = from[i];
+      }
+    }
+  }
+}
+
+}  // namespace rocmforge::gpu

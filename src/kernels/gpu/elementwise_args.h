@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+namespace rocmforge::gpu {
+
+/// One work-group a row.
+struct RmsNormArgs {
+  const float* x;       ///< [rows, dim]
+  const float* weight;  ///< [dim]
+  float* out;           ///< [rows, dim], may be x
+  std::int64_t rows;
+  std::int64_t dim;
+  float eps;
+};
+
+/// Grid: columns, rows.
+struct GatedActivationArgs {
+  const float* gate;  ///< [tokens, width], rows `stride` apart
+  const float* up;    ///< [tokens, width], rows `stride` apart
+  float* out;         ///< [tokens, width]
+  std::int64_t tokens;
+  std::int64_t width;
+  std::int64_t stride;
+};
+
+struct ResidualAddArgs {
+  const float* a;  ///< [count]
+  const float* b;  ///< [count]
+  float* out;      ///< [count], may be a or b
+  std::int64_t count;
+};
+
+struct ScaleArgs {
+  float* x;  ///< [count]
+  std::int64_t count;
+  float factor;
+};
+
+/// Grid: columns, rows.
+struct GatherRowsArgs {
+  const float* x;           ///< [rows, dim]
+  const std::int32_t* ids;  ///< [count]
+  float* out;               ///< [count, dim]
+  std::int64_t count;
+  std::int64_t dim;
+};
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,111 @@
+// Quantised rows as floats: the embedding, plain dequantisation, and dequantisation with RMSNorm. Every format of
+// tensor/quant/formats.h is compiled in; the choice is the same for the whole grid.
+
+#include "kernels/gpu/elementwise.h"
+#include "kernels/gpu/embedding_args.h"
+#include "kernels/gpu/formats.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+/// out[first + i] = values[i] for the elements below `count`.
+__device__ void write_run(float* out, std::int64_t first, std::int64_t count, const float (&values)[run]) {
+  if (first + run <= count && takes_fours(out + first, 0)) {
+#pragma unroll
+    for (int half_run = 0; half_run < 2; ++half_run) {
+      Floats<4> four;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        four.values[i] = values[4 * half_run + i];
+      }
+      store(out + first, half_run, four);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < run; ++i) {
+      if (first + i < count) {
+        out[first + i] = values[i];
+      }
+    }
+  }
+}
+
+template <class Block>
+__device__ const Block* row_at(const void* rows, std::int64_t row, std::int64_t row_bytes) {
+  return reinterpret_cast<const Block*>(static_cast<const std::uint8_t*>(rows) + row * row_bytes);
+}
+
+template <class Block>
+__device__ __forceinline__ void embed(const EmbeddingRowsArgs& args) {
+  for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
+    const std::int32_t id = args.ids[token];
+    const bool known = id >= 0 && id < args.vocab;
+    const Block* row = row_at<Block>(args.table, known ? id : 0, args.row_bytes);
+    const float factor = known ? args.scale : __builtin_nanf("");
+    for (std::int64_t first = grid_index() * run; first < args.hidden; first += grid_threads() * run) {
+      float values[run];
+      read_run(row, first, args.hidden, values);
+#pragma unroll
+      for (int i = 0; i < run; ++i) {
+        values[i] *= factor;
+      }
+      write_run(args.out + token * args.hidden, first, args.hidden, values);
+    }
+  }
+}
+
+template <class Block>
+__device__ __forceinline__ void norm_rows(const DequantizeRmsNormArgs& args, float* scratch) {
+  const std::int64_t stride = std::int64_t{blockDim.x} * run;
+  for (std::int64_t r = blockIdx.x; r < args.num_rows; r += gridDim.x) {
+    const Block* row = row_at<Block>(args.rows, r, args.row_bytes);
+    float sum = 0.0f;
+    for (std::int64_t first = std::int64_t{threadIdx.x} * run; first < args.dim; first += stride) {
+      float values[run];
+      read_run(row, first, args.dim, values);
+#pragma unroll
+      for (int i = 0; i < run; ++i) {
+        sum += values[i] * values[i];
+      }
+    }
+    const float mean = block_reduce<Sum>(sum, scratch, 0.0f) / static_cast<float>(args.dim);
+    const float scale = 1.0f / sqrtf(mean + args.eps);
+    for (std::int64_t first = std::int64_t{threadIdx.x} * run; first < args.dim; first += stride) {
+      float values[run];
+      read_run(row, first, args.dim, values);
+#pragma unroll
+      for (int i = 0; i < run; ++i) {
+        if (first + i < args.dim) {
+          values[i] *= scale * args.weight[first + i];
+        }
+      }
+      write_run(args.out + r * args.dim, first, args.dim, values);
+    }
+  }
+}
+
+}  // namespace
+
+ROCMFORGE_KERNEL embedding_rows(EmbeddingRowsArgs args) {
+  visit_format(
+      Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) { embed<Block>(args); });
+}
+
+ROCMFORGE_KERNEL dequantize_rows(DequantizeArgs args) {
+  visit_format(
+      Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
+        for (std::int64_t first = grid_index() * run; first < args.count; first += grid_threads() * run) {
+          float values[run];
+          read_run(static_cast<const Block*>(args.rows), first, args.count, values);
+          write_run(args.out, first, args.count, values);
+        }
+      });
+}
+
+ROCMFORGE_KERNEL dequantize_rms_norm(DequantizeRmsNormArgs args) {
+  __shared__ float scratch[1024 / wave_size];
+  visit_format(
+      Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) { norm_rows<Block>(args, scratch); });
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+// The portable kernels of embedding, norms, rotation and the elementwise operations, for DeviceKind::hip or cuda.
+std::unique_ptr<OpKernel<EmbeddingRows>> make_gpu_embedding(DeviceKind kind);
+std::unique_ptr<OpKernel<RmsNorm>> make_gpu_rms_norm(DeviceKind kind);
+std::unique_ptr<OpKernel<RopeAppend>> make_gpu_rope_append(DeviceKind kind);
+std::unique_ptr<OpKernel<GatedActivation>> make_gpu_gated_activation(DeviceKind kind);
+std::unique_ptr<OpKernel<ResidualAdd>> make_gpu_residual_add(DeviceKind kind);
+std::unique_ptr<OpKernel<Scale>> make_gpu_scale(DeviceKind kind);
+std::unique_ptr<OpKernel<CausalMask>> make_gpu_causal_mask(DeviceKind kind);
+std::unique_ptr<OpKernel<RowSoftmax>> make_gpu_row_softmax(DeviceKind kind);
+std::unique_ptr<OpKernel<QueryKey>> make_gpu_query_key(DeviceKind kind);
+std::unique_ptr<OpKernel<WeightsValue>> make_gpu_weights_value(DeviceKind kind);
+std::unique_ptr<OpKernel<ReplicateKv>> make_gpu_replicate_kv(DeviceKind kind);
+std::unique_ptr<OpKernel<Dequantize>> make_gpu_dequantize(DeviceKind kind);
+std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(DeviceKind kind);
+std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
+
+}  // namespace rocmforge

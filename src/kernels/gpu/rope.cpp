@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/kernels.h"
+#include "kernels/gpu/rope_args.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr Kernel<gpu::RopeAppendArgs> rope_append_kernel{"rope", "rope_append"};
+
+constexpr std::uint32_t threads = 256;
+constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
+constexpr std::int64_t shared_limit = 48 << 10;  ///< every device gives a work-group that much
+
+std::int32_t pairs_of(const RopeAppend::Spec& spec) { return spec.kind == RopeKind::none ? 0 : spec.n_rot / 2; }
+
+/// Cosine and sine of each pair.
+std::int64_t shared_bytes(const RopeAppend::Spec& spec) {
+  return std::int64_t{pairs_of(spec)} * 2 * static_cast<std::int64_t>(sizeof(float));
+}
+
+class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
+ public:
+  using GpuKernel::GpuKernel;
+
+  [[nodiscard]] Support supports(const RopeAppend::Spec& spec, const DeviceInfo&) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (shared_bytes(spec) > shared_limit) {
+      return Support::no(
+          fmt::format("the angles of n_rot {} take more than {} bytes of shared memory", spec.n_rot, shared_limit));
+    }
+    return Support::yes();
+  }
+
+  void run(const RopeAppend::Spec& spec, const RopeAppend::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args, device());
+    if (args.batch.num_tokens == 0) {
+      return;
+    }
+    const KvLayout& layout = spec.layout;
+    LaunchShape shape =
+        launch_of(divide_up(spec.q_heads + 2 * layout.kv_heads, heads_per_group), args.batch.num_tokens, threads);
+    shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
+    rope_append_kernel.launch(*context.stream, shape,
+                              {.q = args.q,
+                               .k = args.k,
+                               .v = args.v,
+                               .q_norm = spec.head_norm ? args.q_norm : nullptr,
+                               .k_norm = spec.head_norm ? args.k_norm : nullptr,
+                               .inverse_frequency = args.inverse_frequency,
+                               .cache = args.cache.data,
+                               .positions = args.batch.positions,
+                               .sequence_of = args.batch.sequence_of,
+                               .kv_lengths = args.batch.kv_lengths,
+                               .block_tables = args.batch.block_tables,
+                               .tokens = args.batch.num_tokens,
+                               .stride = args.stride,
+                               .block_elems = layout.block_elems(),
+                               .kv_dtype = layout.dtype,
+                               .q_heads = spec.q_heads,
+                               .kv_heads = layout.kv_heads,
+                               .head_dim = spec.head_dim,
+                               .pairs = pairs_of(spec),
+                               .max_blocks = args.batch.max_blocks,
+                               .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
+                               .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
+                               .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
+                               .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+                               .norm_eps = spec.norm_eps,
+                               .magnitude = spec.magnitude});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<RopeAppend>> make_gpu_rope_append(DeviceKind kind) { return std::make_unique<GpuRopeAppend>(kind); }
+
+}  // namespace rocmforge

@@ -1,0 +1,144 @@
+// RMSNorm of heads, rotation, and the append of K and V to the cache's pages, in one launch: a wave for each head of Q, K
+// and V of a token.
+
+#include "kernels/gpu/device_code.h"
+#include "kernels/gpu/rope_args.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+struct Turn {
+  float cosine;
+  float sine;
+};
+
+/// Cosine and sine of position * inverse_frequency, a product in float as the models were trained with; the rest is in
+/// double, so that both are right at any position. Reduction and series are those of the CPU's kernel.
+__device__ Turn turn_of(float position, float inverse_frequency, float magnitude) {
+  const double angle = static_cast<double>(position * inverse_frequency);
+  // angle = quarter * pi / 2 + r, |r| <= pi / 4. The first part of pi / 2 has 33 bits: products with 20-bit quarters are
+  // exact.
+  const double quarter = rint(angle * 0.63661977236758134308);
+  const double r = (angle - quarter * 1.57079632673412561417e+00) - quarter * 6.07710050650619224932e-11;
+  const double z = r * r;
+  const double s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
+  const double c =
+      1.0 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z / 479001600)))));
+  const int turns = static_cast<int>(quarter);
+  const bool odd = (turns & 1) != 0;
+  const double cosine = odd ? s : c;
+  const double sine = odd ? c : s;
+  return {static_cast<float>((((turns + 1) & 2) != 0 ? -cosine : cosine) * static_cast<double>(magnitude)),
+          static_cast<float>(((turns & 2) != 0 ? -sine : sine) * static_cast<double>(magnitude))};
+}
+
+/// Unit u of a head is a pair that turns, or two neighbours that pass through. The second of a pass-through unit may lie
+/// past the head's end.
+struct Unit {
+  int first;
+  int second;
+};
+
+__device__ Unit unit_at(const RopeAppendArgs& args, int u) {
+  if (u >= args.pairs || args.adjacent != 0) {
+    return {2 * u, 2 * u + 1};
+  }
+  return {u, u + args.pairs};
+}
+
+/// Calls write(dim, value) with each element of the normalised and rotated head.
+template <class Write>
+__device__ void turn_head(const RopeAppendArgs& args, const float* head, const float* norm, const Turn* turns, Write write) {
+  const int units = (args.head_dim + 1) / 2;
+  float scale = 1.0f;
+  if (norm != nullptr) {
+    float sum = 0.0f;
+    for (int u = lane_index(); u < units; u += wave_size) {
+      const Unit unit = unit_at(args, u);
+      const float first = head[unit.first];
+      const float second = unit.second < args.head_dim ? head[unit.second] : 0.0f;
+      sum += first * first + second * second;
+    }
+    scale = 1.0f / sqrtf(wave_reduce<Sum>(sum) / static_cast<float>(args.head_dim) + args.norm_eps);
+  }
+  for (int u = lane_index(); u < units; u += wave_size) {
+    const Unit unit = unit_at(args, u);
+    const bool both = unit.second < args.head_dim;
+    float first = head[unit.first];
+    float second = both ? head[unit.second] : 0.0f;
+    if (norm != nullptr) {
+      first *= scale * norm[unit.first];
+      second *= both ? scale * norm[unit.second] : 0.0f;
+    }
+    if (u < args.pairs) {
+      const Turn turn = turns[u];
+      const float turned = first * turn.cosine - second * turn.sine;
+      second = first * turn.sine + second * turn.cosine;
+      first = turned;
+    }
+    write(unit.first, first);
+    if (both) {
+      write(unit.second, second);
+    }
+  }
+}
+
+template <class T>
+__device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, const Turn* turns) {
+  const std::int32_t position = args.positions[token];
+  const std::int64_t entry = std::int64_t{args.sequence_of[token]} * args.max_blocks + (position >> args.block_shift);
+  T* block = static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems;
+  const std::int32_t block_tokens = 1 << args.block_shift;
+  const std::int32_t slot = position & (block_tokens - 1);
+  const std::int64_t head_elems = std::int64_t{block_tokens} * args.head_dim;
+  const int waves = static_cast<int>(blockDim.x) / wave_size;
+  const int heads = args.q_heads + 2 * args.kv_heads;
+  for (int head = static_cast<int>(blockIdx.x) * waves + wave_index(); head < heads;
+       head += static_cast<int>(gridDim.x) * waves) {
+    if (head < args.q_heads) {
+      float* q = args.q + token * args.stride + std::int64_t{head} * args.head_dim;
+      turn_head(args, q, args.q_norm, turns, [&](int dim, float value) { q[dim] = value; });
+      continue;
+    }
+    const bool is_value = head >= args.q_heads + args.kv_heads;
+    const int kv_head = head - args.q_heads - (is_value ? args.kv_heads : 0);
+    const std::int64_t from = token * args.stride + std::int64_t{kv_head} * args.head_dim;
+    const bool by_dim = (is_value ? args.v_by_dim : args.k_by_dim) != 0;
+    const int dim_stride = by_dim ? block_tokens : 1;
+    T* to = block + (head - args.q_heads) * head_elems + (by_dim ? slot : slot * args.head_dim);
+    if (is_value) {
+      for (int dim = lane_index(); dim < args.head_dim; dim += wave_size) {
+        to[std::int64_t{dim} * dim_stride] = from_float<T>(args.v[from + dim]);
+      }
+    } else {
+      turn_head(args, args.k + from, args.k_norm, turns,
+                [&](int dim, float value) { to[std::int64_t{dim} * dim_stride] = from_float<T>(value); });
+    }
+  }
+}
+
+}  // namespace
+
+ROCMFORGE_KERNEL rope_append(RopeAppendArgs args) {
+  extern __shared__ Turn turns[];  // [pairs]
+  for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
+    if (args.kv_lengths[args.sequence_of[token]] == 0) {
+      continue;  // padding; the whole work-group sees the same
+    }
+    const auto position = static_cast<float>(args.positions[token]);
+    __syncthreads();  // the last token's turns were read
+    for (int p = thread_index(); p < args.pairs; p += static_cast<int>(blockDim.x)) {
+      turns[p] = turn_of(position, args.inverse_frequency[p], args.magnitude);
+    }
+    __syncthreads();
+    if (args.kv_dtype == DType::f16) {
+      process_heads<half>(args, token, turns);
+    } else if (args.kv_dtype == DType::bf16) {
+      process_heads<bfloat16>(args, token, turns);
+    } else {
+      process_heads<float>(args, token, turns);
+    }
+  }
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace rocmforge::gpu {
+
+/// Grid: heads (any number of work-groups), tokens. Dynamic shared memory: cosine and sine of each pair, n_rot floats.
+struct RopeAppendArgs {
+  float* q;                          ///< [tokens, q_heads, head_dim], rows `stride` apart, rotated in place
+  const float* k;                    ///< [tokens, kv_heads, head_dim], rows `stride` apart
+  const float* v;                    ///< likewise
+  const float* q_norm;               ///< [head_dim], null for no norm
+  const float* k_norm;               ///< [head_dim], null for no norm
+  const float* inverse_frequency;    ///< [pairs]
+  void* cache;                       ///< [blocks, block_elems] of kv_dtype
+  const std::int32_t* positions;     ///< [tokens]
+  const std::int32_t* sequence_of;   ///< [tokens]
+  const std::int32_t* kv_lengths;    ///< [sequences]
+  const std::int32_t* block_tables;  ///< [sequences, max_blocks]
+  std::int64_t tokens;
+  std::int64_t stride;
+  std::int64_t block_elems;
+  DType kv_dtype;
+  std::int32_t q_heads;
+  std::int32_t kv_heads;
+  std::int32_t head_dim;
+  std::int32_t pairs;  ///< n_rot / 2, 0 for no rotation
+  std::int32_t max_blocks;
+  std::int32_t block_shift;  ///< log2 of a block's tokens
+  std::int32_t adjacent;     ///< 1: pairs (2p, 2p + 1), 0: (p, p + pairs)
+  std::int32_t k_by_dim;     ///< 1: K's blocks are dim_major
+  std::int32_t v_by_dim;
+  float norm_eps;
+  float magnitude;
+};
+
+}  // namespace rocmforge::gpu
