@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "command.h"
+#include "device/device.h"
 #include "kernels/register_all.h"
 #include "measure.h"
 #include "progress.h"
@@ -37,36 +38,132 @@ nlohmann::ordered_json list_all_kernels() {
   list_kernels<RopeAppend>(registry, out);
   list_kernels<Attention>(registry, out);
   list_kernels<GatedActivation>(registry, out);
+  list_kernels<ResidualAdd>(registry, out);
+  list_kernels<GatherRows>(registry, out);
+  list_kernels<SampleTokens>(registry, out);
+  list_kernels<QueryKey>(registry, out);
+  list_kernels<Scale>(registry, out);
+  list_kernels<CausalMask>(registry, out);
+  list_kernels<RowSoftmax>(registry, out);
+  list_kernels<WeightsValue>(registry, out);
+  list_kernels<ReplicateKv>(registry, out);
+  list_kernels<Dequantize>(registry, out);
+  list_kernels<DequantizeRmsNorm>(registry, out);
   return out;
 }
 
-int devices(bool json) {
+nlohmann::ordered_json describe_cpu(const DeviceInfo& cpu, double bandwidth) {
+  return {{"kind", name(cpu.kind)},
+          {"name", cpu.name},
+          {"architecture", cpu.architecture},
+          {"instruction_set", name(cpu.cpu_isa)},
+          {"processors", available_processors()},
+          {"memory_bytes", cpu.memory_bytes},
+          {"read_bytes_per_second", bandwidth}};
+}
+
+nlohmann::ordered_json describe_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
+  return {{"kind", name(gpu.kind)},
+          {"index", gpu.index},
+          {"name", gpu.name},
+          {"architecture", gpu.architecture},
+          {"kernels", library.architecture_for(gpu)},
+          {"compute_units", gpu.compute_units},
+          {"wave_size", gpu.wave_size},
+          {"shared_memory_bytes", gpu.shared_memory_bytes},
+          {"l2_bytes", gpu.l2_bytes},
+          {"memory_bytes", gpu.memory_bytes}};
+}
+
+/// Code objects by architecture.
+nlohmann::ordered_json describe_library(const KernelLibrary& library) {
+  auto out = nlohmann::ordered_json::object();
+  for (const std::string& architecture : library.architectures()) {
+    auto objects = nlohmann::ordered_json::array();
+    for (const auto& [object, bytes] : library.objects(architecture)) {
+      objects.push_back(object);
+    }
+    out[architecture] = objects;
+  }
+  return out;
+}
+
+int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibrary& library) {
+  auto devices = nlohmann::ordered_json::array({describe_cpu(cpu, bandwidth)});
+  auto runtimes = nlohmann::ordered_json::array();
+  for (const RuntimeReport& report : find_runtimes()) {
+    runtimes.push_back({{"kind", name(report.kind)},
+                        {"library", report.library},
+                        {"version", report.version},
+                        {"problem", report.problem},
+                        {"devices", report.devices.size()}});
+    for (const DeviceInfo& gpu : report.devices) {
+      devices.push_back(describe_gpu(gpu, library));
+    }
+  }
+  print_json({{"devices", devices},
+              {"runtimes", runtimes},
+              {"gpu_kernels", !library.architectures().empty()},
+              {"code_objects", describe_library(library)},
+              {"kernels", list_all_kernels()}});
+  return 0;
+}
+
+std::string whole_bytes(std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }
+
+void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
+  fmt::print("{:<8}{}\n", fmt::format("{}:{}", name(gpu.kind), gpu.index), gpu.name);
+  fmt::print("        {}, {} {}, waves of {}, {} of {} a work-group, {} of L2 cache\n", gpu.architecture, gpu.compute_units,
+             gpu.kind == DeviceKind::cuda ? "multiprocessors" : "compute units", gpu.wave_size,
+             whole_bytes(gpu.shared_memory_bytes), gpu.kind == DeviceKind::cuda ? "shared memory" : "LDS",
+             whole_bytes(gpu.l2_bytes));
+  const std::string kernels = library.architecture_for(gpu);
+  fmt::print("        {} of memory; {}\n", whole_bytes(gpu.memory_bytes),
+             kernels.empty() ? fmt::format("not used: there are no kernels for {}", gpu.architecture)
+                             : fmt::format("runs the kernels for {}", kernels));
+}
+
+void print_gpus(const KernelLibrary& library) {
+  for (const RuntimeReport& report : find_runtimes()) {
+    const std::string_view runtime = report.kind == DeviceKind::hip ? "HIP runtime" : "CUDA driver";
+    if (report.version.empty()) {
+      fmt::print("{:<8}no {}: {}\n", name(report.kind), runtime, report.problem);
+    } else {
+      fmt::print("{:<8}{} {}, {}{}{}\n", name(report.kind), runtime, report.version, report.library,
+                 report.problem.empty() ? "" : ": ", report.problem);
+    }
+    for (const DeviceInfo& gpu : report.devices) {
+      print_gpu(gpu, library);
+    }
+  }
+  std::vector<std::string> counts;
+  for (const std::string& architecture : library.architectures()) {
+    counts.push_back(fmt::format("{} ({})", architecture, library.objects(architecture).size()));
+  }
+  fmt::print("code    {}\n", counts.empty() ? "none for GPUs: this build has no GPU kernels"
+                                            : fmt::format("objects for {}", fmt::join(counts, ", ")));
+}
+
+int devices(bool json, const std::string& kernel_folder) {
+  const KernelLibrary library =
+      kernel_folder.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(kernel_folder);
   const DeviceInfo cpu = cpu_device_info();
   double bandwidth = 0.0;
   {
     const Progress progress("measuring the memory");
     bandwidth = read_bandwidth(available_processors());
   }
-  const auto kernels = list_all_kernels();
   if (json) {
-    print_json({{"devices",
-                 {{{"kind", name(cpu.kind)},
-                   {"name", cpu.name},
-                   {"architecture", cpu.architecture},
-                   {"instruction_set", name(cpu.cpu_isa)},
-                   {"processors", available_processors()},
-                   {"memory_bytes", cpu.memory_bytes},
-                   {"read_bytes_per_second", bandwidth}}}},
-                {"gpu_kernels", false},
-                {"kernels", kernels}});
-    return 0;
+    return print_devices_json(cpu, bandwidth, library);
   }
   fmt::print("cpu     {}\n", cpu.name);
   fmt::print("        instruction set {}\n", name(cpu.cpu_isa));
   fmt::print("        {} processors, {} of memory, read at {:.1f} GB/s by all of them\n", available_processors(),
-             human_bytes(static_cast<std::uint64_t>(cpu.memory_bytes)), bandwidth / 1e9);
-  fmt::print("gpu     none: this build has no GPU kernels\n\nkernels by operation, highest priority wins where it can\n");
+             whole_bytes(cpu.memory_bytes), bandwidth / 1e9);
+  print_gpus(library);
+  fmt::print("\nkernels by operation, highest priority wins where it can\n");
   Table table({"operation", "kernel", "device", ">priority"});
+  const auto kernels = list_all_kernels();
   for (const auto& [operation, entries] : kernels.items()) {
     for (const auto& entry : entries) {
       table.add({operation, entry["name"], entry["device"], fmt::format("{}", entry["priority"].get<int>())});
@@ -79,11 +176,19 @@ int devices(bool json) {
 }  // namespace
 
 void add_devices(CLI::App& program, Action& action) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command = program.add_subcommand("devices", "The processors, their memory speed, and the kernels there are");
+  struct Flags {
+    bool json = false;
+    std::string kernel_folder;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      program.add_subcommand("devices", "The processors and GPUs, the runtimes that were found, and the kernels there are");
   command->footer("Examples:\n  rocmforge devices\n  rocmforge devices --json");
-  command->add_flag("--json", *json, "JSON");
-  command->callback([json, &action] { action = [json] { return devices(*json); }; });
+  command->add_flag("--json", flags->json, "JSON");
+  command->add_option("--kernel-dir", flags->kernel_folder, "Code objects of this folder in place of the built-in ones")
+      ->type_name("DIR")
+      ->envname("ROCMFORGE_KERNEL_DIR");
+  command->callback([flags, &action] { action = [flags] { return devices(flags->json, flags->kernel_folder); }; });
 }
 
 }  // namespace rocmforge::app

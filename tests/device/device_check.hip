@@ -1,0 +1,39 @@
+// Kernels that check a device and its driver, not part of any model.
+#include "device_check_args.h"
+#include "kernels/gpu/device_code.h"
+
+namespace rocmforge::gpu {
+
+ROCMFORGE_KERNEL scale(ScaleArgs args) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index < args.count) {
+    args.data[index] = args.data[index] * args.factor + 1.0f;
+  }
+}
+
+ROCMFORGE_KERNEL reverse(ReverseArgs args) {
+  extern __shared__ float values[];
+  for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) {
+    values[i] = args.in[i];
+  }
+  __syncthreads();
+  for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) {
+    args.out[i] = values[args.count - 1 - i];
+  }
+}
+
+ROCMFORGE_KERNEL wave(WaveArgs args) {
+  const int voters = wave_reduce<Sum>(1);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    args.out[0] = wave_size;
+    args.out[1] = voters;
+    args.out[2] = static_cast<std::int32_t>(gridDim.x);
+  }
+}
+
+ROCMFORGE_KERNEL fault(FaultArgs args) { *args.address = 1; }
+
+// At most 64 threads: a larger work-group must be refused.
+extern "C" __global__ void __launch_bounds__(64) narrow(WaveArgs args) { args.out[0] = static_cast<std::int32_t>(blockDim.x); }
+
+}  // namespace rocmforge::gpu
