@@ -15,6 +15,7 @@
 #include "bench_report.h"
 #include "command.h"
 #include "flags.h"
+#include "kernel_bench_commands.h"
 #include "measure.h"
 #include "model_path.h"
 #include "model_summary.h"
@@ -243,7 +244,13 @@ void add_bench(CLI::App& program, Action& action) {
   command->add_option("-t,--threads", flags->threads, "Threads; 0: all processors")
       ->type_name("LIST")
       ->capture_default_str();
-  command->callback([flags, &action] { action = [flags] { return bench(*flags); }; });
+  add_bench_attention(*command, action);
+  add_bench_matmul(*command, action);
+  command->callback([flags, command, &action] {
+    if (command->get_subcommands().empty()) {
+      action = [flags] { return bench(*flags); };
+    }
+  });
 }
 
 }  // namespace rocmforge::app

@@ -69,6 +69,9 @@ class CudaApi {
                                                                                 Presence::optional};  // since 12.4
   Entry<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>
       cuLaunchKernel{library, "cuLaunchKernel"};
+  Entry<int(void*, int, unsigned, void*, const std::uint64_t*, const std::uint64_t*, const unsigned*, const unsigned*, int,
+            int, int, int)>
+      cuTensorMapEncodeTiled{library, "cuTensorMapEncodeTiled", Presence::optional};  // since 12.0
 
   /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"
   [[nodiscard]] std::string describe(int code) const;

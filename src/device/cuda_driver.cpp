@@ -150,6 +150,7 @@ class CudaDriver final : public Driver {
   void unload_module(ModuleHandle module) noexcept override;
   FunctionHandle find_function(ModuleHandle module, const std::string& kernel) override;
   FunctionInfo function_info(FunctionHandle function) override { return static_cast<LoadedFunction*>(function.value)->info; }
+  [[nodiscard]] TensorMap tensor_map(const TensorBoxes& boxes) override;
 
  private:
   void* do_allocate(std::size_t size_bytes) override;
@@ -206,6 +207,23 @@ CudaDriver::CudaDriver(int index) {
   info_ = device_info(api_, index);
   call(api_, api_.cuDeviceGet, &device_, index);
   call(api_, api_.cuDevicePrimaryCtxRetain, &context_, device_);
+}
+
+TensorMap CudaDriver::tensor_map(const TensorBoxes& boxes) {
+  constexpr int uint16 = 1;  // the copy engine moves bits
+  constexpr int no_interleave = 0;
+  constexpr int swizzle_128 = 3;
+  constexpr int promote_256 = 3;
+  constexpr int zeros_outside = 0;
+  if (!api_.cuTensorMapEncodeTiled) {
+    return Driver::tensor_map(boxes);
+  }
+  TensorMap map;
+  const std::array<unsigned, 4> steps{1, 1, 1, 1};
+  call(api_, api_.cuTensorMapEncodeTiled, static_cast<void*>(&map), uint16, 4U, const_cast<void*>(boxes.address),
+       boxes.size.data(), boxes.stride_bytes.data(), boxes.box.data(), steps.data(), no_interleave, swizzle_128, promote_256,
+       zeros_outside);
+  return map;
 }
 
 Driver::Memory CudaDriver::memory() {

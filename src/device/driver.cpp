@@ -122,4 +122,6 @@ std::string to_string(const LaunchShape& shape) {
                      shape.grid[2], shape.block[0], shape.block[1], shape.block[2], shape.shared_bytes);
 }
 
+TensorMap Driver::tensor_map(const TensorBoxes&) { throw Error(runtime() + " has no bulk tensor copies"); }
+
 }  // namespace rocmforge

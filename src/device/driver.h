@@ -65,6 +65,20 @@ struct FunctionHandle {
   void* value = nullptr;
 };
 
+/// A 4-dimensional tensor of 16-bit elements in device memory, and the box of it that one bulk copy moves, for GPUs whose
+/// copy engine takes such a description (Hopper's TMA). Innermost dimension first. In shared memory a box is stored in rows
+/// of its innermost dimension with 128-byte swizzle; elements outside the tensor become zero.
+struct TensorBoxes {
+  const void* address = nullptr;                ///< 16-byte aligned
+  std::array<std::uint64_t, 4> size{};          ///< elements
+  std::array<std::uint64_t, 3> stride_bytes{};  ///< of dimensions 1 to 3, multiples of 16
+  std::array<std::uint32_t, 4> box{};           ///< elements; the first times 2 bytes is at most 128
+};
+/// What the copy engine reads.
+struct alignas(64) TensorMap {
+  std::array<std::uint64_t, 16> words{};
+};
+
 /// One GPU through one runtime: the HIP runtime or the CUDA driver, opened when the program runs, or an emulator in tests.
 /// Every call throws Error with the runtime's own words when it fails. Calls may come from any thread, one at a time.
 /// Public functions count, the virtual ones below act.
@@ -120,6 +134,8 @@ class Driver {
   /// Empty handle when the module has no such kernel.
   virtual FunctionHandle find_function(ModuleHandle module, const std::string& kernel) = 0;
   virtual FunctionInfo function_info(FunctionHandle function) = 0;
+  /// Throws where the runtime has no bulk tensor copies.
+  [[nodiscard]] virtual TensorMap tensor_map(const TensorBoxes& boxes);
   /// `args` is the kernel's one parameter, passed by value. Errors get `kernel` and the shape in front; an error of a later
   /// synchronization gets those of the last launch behind it.
   void launch(FunctionHandle function, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,

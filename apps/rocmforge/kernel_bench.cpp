@@ -1,0 +1,150 @@
+#include "kernel_bench.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "measure.h"
+
+namespace rocmforge::app {
+namespace {
+
+constexpr double shortest_round_seconds = 0.004;
+constexpr int rounds = 9;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+/// Calls enough for a round that is long against the clock's step, a multiple of the input sets.
+int calls_of_a_round(double seconds_of_one, int inputs) {
+  const double wanted = std::clamp(shortest_round_seconds / std::max(seconds_of_one, 1e-7), 1.0, 400.0);
+  return (static_cast<int>(wanted) + inputs) / inputs * inputs;
+}
+
+KernelLibrary library_of(const std::string& folder) {
+  if (!folder.empty()) {
+    return KernelLibrary::from_folder(folder);
+  }
+  const char* variable = std::getenv("ROCMFORGE_KERNEL_DIR");
+  return variable != nullptr ? KernelLibrary::from_folder(variable) : KernelLibrary::embedded();
+}
+
+}  // namespace
+
+KernelBench::KernelBench(const std::string& device, const std::string& kernel_folder, int threads)
+    : device_(open_device(device, library_of(kernel_folder))),
+      pool_(std::make_unique<ThreadPool>(threads > 0 ? threads : available_processors())) {
+  register_all_kernels(registry_);
+  context_.pool = pool_.get();
+  if (device_->is_gpu()) {
+    context_.stream = &device_->stream();
+    ceilings_ = measure_gpu_ceilings(*device_, registry_);
+    ceiling_cache().store(device_->info().name, ceilings_);
+  } else {
+    ceilings_.read_bytes_per_second = read_bandwidth(pool_->num_threads());
+  }
+}
+
+double KernelBench::median_seconds(const std::function<void(int)>& call, int inputs) {
+  const auto timed = [](const auto& work) {
+    const double start = now();
+    work();
+    return now() - start;
+  };
+  const auto all_inputs = [&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      call(i % inputs);
+    }
+  };
+  std::vector<double> seconds;
+  if (!device_->is_gpu()) {
+    const int calls = calls_of_a_round(timed([&] { all_inputs(1); }), inputs);
+    for (int round = 0; round < rounds; ++round) {
+      seconds.push_back(timed([&] { all_inputs(calls); }) / calls);
+    }
+    return median(seconds);
+  }
+  Stream& stream = device_->stream();
+  all_inputs(inputs);  // loads modules, lets libraries choose
+  stream.synchronize();
+  const double once = timed([&] {
+    all_inputs(inputs);
+    stream.synchronize();
+  });
+  const int calls = calls_of_a_round(once / inputs, inputs);
+  const Graph graph = stream.capture([&] { all_inputs(calls); });
+  Event start(*device_);
+  Event end(*device_);
+  for (int round = 0; round <= rounds; ++round) {
+    stream.record(start);
+    stream.launch(graph);
+    stream.record(end);
+    end.synchronize();
+    if (round > 0) {
+      seconds.push_back(Event::elapsed_seconds(start, end) / calls);
+    }
+  }
+  return median(seconds);
+}
+
+DeviceBuffer KernelBench::patterned(const std::vector<std::byte>& pattern, std::size_t size_bytes) {
+  DeviceBuffer buffer = device_->allocate(size_bytes, "input of a measurement");
+  std::size_t filled = std::min(pattern.size(), size_bytes);
+  device_->upload(buffer.data(), pattern.data(), filled);
+  while (filled < size_bytes) {  // copies of whole patterns, twice as many each time
+    const std::size_t next = std::min(filled, size_bytes - filled);
+    if (device_->is_gpu()) {
+      device_->stream().copy_on_device(buffer.data() + filled, buffer.data(), next);
+    } else {
+      std::memcpy(buffer.data() + filled, buffer.data(), next);
+    }
+    filled += next;
+  }
+  return buffer;
+}
+
+DeviceBuffer KernelBench::upload(const void* data, std::size_t size_bytes) {
+  DeviceBuffer buffer = device_->allocate(size_bytes, "input of a measurement");
+  device_->upload(buffer.data(), data, size_bytes);
+  return buffer;
+}
+
+std::string KernelBench::headline() const {
+  const DeviceInfo& info = device_->info();
+  std::string text =
+      fmt::format("{} ({}): reads {:.1f} GB/s", info.name, info.architecture, ceilings_.read_bytes_per_second / 1e9);
+  if (device_->is_gpu()) {
+    text += fmt::format(", copies {:.1f} GB/s (read and written), f16 products {:.1f} TFLOP/s",
+                        ceilings_.copy_bytes_per_second / 1e9, ceilings_.matrix_flops_per_second / 1e12);
+  } else {
+    text += fmt::format(" with {} threads", pool_->num_threads());
+  }
+  return text;
+}
+
+CeilingCache ceiling_cache() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::filesystem::path folder = cache != nullptr && *cache != '\0' ? std::filesystem::path(cache)
+                                       : home != nullptr && *home != '\0' ? std::filesystem::path(home) / ".cache"
+                                                                          : std::filesystem::temp_directory_path();
+  return CeilingCache(folder / "rocmforge" / "ceilings.txt");
+}
+
+void KernelBenchFlags::add_to(CLI::App& command) {
+  command.add_option("--device", device, "auto, cpu, hip, cuda, or one of several: cuda:1")->capture_default_str();
+  command.add_option("--kernel-dir", kernel_folder, "Code objects of this folder in place of the built-in ones")
+      ->type_name("DIR");
+  command.add_option("-t,--threads", threads, "Threads on a CPU; 0: all processors")->capture_default_str();
+}
+
+}  // namespace rocmforge::app

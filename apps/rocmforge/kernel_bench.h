@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "device/ceilings.h"
+#include "device/device.h"
+#include "kernels/register_all.h"
+
+namespace CLI {
+class App;
+}
+
+namespace rocmforge::app {
+
+/// What the single-kernel measurements share: a device, all kernels, and the ceilings measured in this run.
+class KernelBench {
+ public:
+  /// `device` as `--device` takes it, `kernel_folder` as `--kernel-dir`.
+  KernelBench(const std::string& device, const std::string& kernel_folder, int threads);
+
+  [[nodiscard]] Device& device() { return *device_; }
+  [[nodiscard]] const KernelRegistry& registry() const { return registry_; }
+  [[nodiscard]] ExecutionContext& context() { return context_; }
+  [[nodiscard]] const Ceilings& ceilings() const { return ceilings_; }
+
+  /// Median seconds of one call. `call(i)` puts one call's work on the context, with input set i of `inputs`: more sets than
+  /// the caches hold measure the memory. On a GPU the calls are replayed from a graph, so that launches cost what they cost
+  /// in a model.
+  double median_seconds(const std::function<void(int)>& call, int inputs);
+
+  /// Device memory of `size_bytes` filled with `pattern` over and over.
+  DeviceBuffer patterned(const std::vector<std::byte>& pattern, std::size_t size_bytes);
+  DeviceBuffer upload(const void* data, std::size_t size_bytes);
+
+  /// One line that names the device and its ceilings.
+  [[nodiscard]] std::string headline() const;
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<ThreadPool> pool_;
+  KernelRegistry registry_;
+  ExecutionContext context_;
+  Ceilings ceilings_;
+};
+
+/// Measures a GPU: streaming reads, a device-to-device copy, and f16 matrix products (registers alone, or a large product by
+/// the fastest kernel of `registry`, whichever is faster).
+Ceilings measure_gpu_ceilings(Device& device, const KernelRegistry& registry);
+
+/// Where measured ceilings are kept: XDG_CACHE_HOME or ~/.cache.
+CeilingCache ceiling_cache();
+
+// `rocmforge bench attention` and `rocmforge bench matmul`.
+struct KernelBenchFlags {
+  std::string device = "auto";
+  std::string kernel_folder;
+  int threads = 0;
+  void add_to(CLI::App& command);
+};
+
+}  // namespace rocmforge::app

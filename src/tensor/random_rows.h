@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace rocmforge {
+
+/// Numbers for measurements and tests, the same on every machine, unlike the standard library's distributions (SplitMix64;
+/// Box and Muller).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t bits() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  /// In [0, 1).
+  double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+  float uniform(float low, float high) { return low + (high - low) * static_cast<float>(unit()); }
+  float normal(float deviation = 1.0f) {
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - unit()));
+    return deviation * static_cast<float>(radius * std::cos(2.0 * std::numbers::pi * unit()));
+  }
+  std::int32_t below(std::int32_t limit) { return static_cast<std::int32_t>(bits() % static_cast<std::uint64_t>(limit)); }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// `rows` rows of `cols` elements as a file would store them: random bits, with scales of the size real weights have, and
+/// for plain types normal values. Throws Error naming a type that doesn't compute.
+std::vector<std::byte> random_rows(DType type, std::int64_t rows, std::int64_t cols, Random& random);
+
+}  // namespace rocmforge
