@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -46,8 +47,9 @@ struct Matmul {
 
 std::string to_string(const Matmul::Spec& spec);
 
-/// Every output element is summed in an order that depends on k alone: never on the number of tokens, of threads, or on
-/// what else is in the group. So a token's logits are the same bits whether it is decoded alone or in a batch.
+/// Every output element is summed in an order that depends on k alone: never on the number of threads, or on what else is in
+/// the group, and on the number of tokens only as few_tokens says. So a token's logits are the same bits whether it is decoded
+/// alone or in a batch of few.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel() = default;
@@ -63,6 +65,9 @@ class MatmulKernel {
 
   /// Scratch memory a call with that many tokens needs (quantised activations).
   [[nodiscard]] virtual std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const = 0;
+
+  /// A token's result has the same bits in all calls with up to this many tokens. More may be summed in another order.
+  [[nodiscard]] virtual std::int64_t few_tokens() const { return std::numeric_limits<std::int64_t>::max(); }
 
   virtual void run(const Matmul::Args& args, ExecutionContext& context) const = 0;
 };

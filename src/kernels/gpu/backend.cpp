@@ -1,5 +1,6 @@
 #include "kernels/gpu/backend.h"
 
+#include "kernels/gpu/matmul_kernels.h"
 #include "kernels/gpu/kernels.h"
 
 namespace rocmforge {

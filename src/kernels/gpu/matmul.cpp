@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/matmul_args.h"
+#include "kernels/gpu/matmul_kernels.h"
+#include "tensor/quant/formats.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr int matvec_sizes = 4;  ///< kernels for 1, 2, 4 and 8 tokens
+
+struct MatvecFormat {
+  DType dtype;
+  int few_rows;
+  std::array<Kernel<gpu::MatvecArgs>, matvec_sizes> kernels;
+};
+
+struct TileFormat {
+  DType dtype;
+  bool bfloat;
+  Kernel<gpu::MatmulTileArgs> large;
+  Kernel<gpu::MatmulTileArgs> small;
+};
+
+#define ROCMFORGE_MATVEC_FORMAT(format, Block, Element, rows)              \
+  MatvecFormat{DType::format,                                              \
+               rows,                                                       \
+               {Kernel<gpu::MatvecArgs>{"matvec", "matvec_" #format "_1"}, \
+                {"matvec", "matvec_" #format "_2"},                        \
+                {"matvec", "matvec_" #format "_4"},                        \
+                {"matvec", "matvec_" #format "_8"}}},
+constexpr MatvecFormat matvec_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MATVEC_FORMAT)};
+#undef ROCMFORGE_MATVEC_FORMAT
+
+#define ROCMFORGE_TILE_FORMAT(format, Block, Element, rows) \
+  TileFormat{DType::format,                                 \
+             std::is_same_v<Element, bfloat16>,             \
+             {"matmul", "matmul_" #format "_large"},        \
+             {"matmul", "matmul_" #format "_small"}},
+constexpr TileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
+#undef ROCMFORGE_TILE_FORMAT
+
+constexpr Kernel<gpu::ConvertRowsArgs> convert_to_half{"matmul", "convert_rows_f16"};
+constexpr Kernel<gpu::ConvertRowsArgs> convert_to_bfloat16{"matmul", "convert_rows_bf16"};
+constexpr Kernel<gpu::MatmulFloatArgs> float_kernel{"matmul", "matmul_float"};
+
+template <class Format, std::size_t count>
+const Format* find(const Format (&formats)[count], DType dtype) {
+  const auto* found = std::ranges::find(formats, dtype, &Format::dtype);
+  return found == std::end(formats) ? nullptr : found;
+}
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
+
+/// Activations of 16 bits in the workspace: rows, then their scales.
+struct Converted {
+  std::uint16_t* rows;
+  float* scales;
+};
+
+std::size_t converted_rows_bytes(std::int64_t tokens, std::int64_t k) {
+  return static_cast<std::size_t>(round_up(tokens * round_up(k, gpu::matmul_k_padding) * 2, 64));
+}
+
+/// Sets the parts of a launch to the outputs of one format and returns its tiles.
+template <class Args>
+std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t tile_rows, Args& args) {
+  std::int64_t tiles = 0;
+  for (const MatmulOutput& output : call.outputs) {
+    if (output.dtype != dtype) {
+      continue;
+    }
+    check(args.num_parts < gpu::most_matmul_parts, "matmul: more than four outputs in a group");
+    args.parts[args.num_parts++] = {static_cast<const std::uint8_t*>(output.weight),
+                                    output.bias,
+                                    output.out,
+                                    output.stride,
+                                    static_cast<std::int64_t>(row_bytes(dtype, call.k)),
+                                    static_cast<std::int32_t>(output.n),
+                                    static_cast<std::int32_t>(tiles),
+                                    output.accumulate ? 1 : 0,
+                                    0};
+    tiles += divide_up(output.n, tile_rows);
+  }
+  return tiles;
+}
+
+LaunchShape shape_of(std::int64_t columns, std::int64_t rows, int threads) {
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(rows), 1};
+  shape.block[0] = static_cast<std::uint32_t>(threads);
+  return shape;
+}
+
+void run_matvec(const MatvecFormat& format, const Matmul::Args& call, Stream& stream) {
+  int size = 0;
+  while (1 << size < call.tokens) {
+    ++size;
+  }
+  const int tokens = 1 << size;
+  const int wave_size = stream.device().info().wave_size;
+  gpu::MatvecArgs args{};
+  const std::int64_t rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(tokens, format.few_rows);
+  const std::int64_t tiles = set_parts(call, format.dtype, rows, args);
+  args.x = call.x;
+  args.x_stride = call.x_stride;
+  args.k = static_cast<std::int32_t>(call.k);
+  args.tokens = static_cast<std::int32_t>(call.tokens);
+  // A chunk is a whole number of steps of a wave, and what all tokens need of it fits into shared memory.
+  args.chunk = static_cast<std::int32_t>(std::min<std::int64_t>(round_up(call.k, 256), 256 * wave_size / tokens));
+  const bool aligned_rows = call.tokens == 1 || call.x_stride % 4 == 0;
+  args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && aligned_rows && call.k % 4 == 0 ? 1 : 0;
+  LaunchShape shape = shape_of(tiles, 1, gpu::matvec_threads);
+  shape.shared_bytes = static_cast<std::uint32_t>(args.chunk * tokens) * 4;
+  format.kernels[static_cast<std::size_t>(size)].launch(stream, shape, args);
+}
+
+void run_float(const Matmul::Args& call, Stream& stream) {
+  gpu::MatmulFloatArgs args{};
+  const std::int64_t tiles = set_parts(call, DType::f32, gpu::float_tile, args);
+  args.x = call.x;
+  args.x_stride = call.x_stride;
+  args.k = static_cast<std::int32_t>(call.k);
+  args.tokens = static_cast<std::int32_t>(call.tokens);
+  float_kernel.launch(stream, shape_of(divide_up(call.tokens, gpu::float_tile), tiles, gpu::float_threads), args);
+}
+
+void convert(const Matmul::Args& call, bool bfloat, const Converted& converted, Stream& stream) {
+  const gpu::ConvertRowsArgs args{call.x,
+                                  call.x_stride,
+                                  converted.rows,
+                                  converted.scales,
+                                  static_cast<std::int32_t>(call.k),
+                                  static_cast<std::int32_t>(round_up(call.k, gpu::matmul_k_padding))};
+  const auto& kernel = bfloat ? convert_to_bfloat16 : convert_to_half;
+  kernel.launch(stream, shape_of(call.tokens, 1, gpu::convert_threads), args);
+}
+
+void run_tiles(const TileFormat& format, const Matmul::Args& call, const Converted& converted, Stream& stream) {
+  const auto count = [&](const gpu::MatmulTileShape& tile) {
+    std::int64_t rows = 0;
+    for (const MatmulOutput& output : call.outputs) {
+      rows += output.dtype == format.dtype ? divide_up(output.n, tile.rows) : 0;
+    }
+    return divide_up(call.tokens, tile.tokens) * rows;
+  };
+  const bool large =
+      call.tokens > gpu::small_matmul_tile.tokens && count(gpu::large_matmul_tile) >= stream.device().info().compute_units;
+  const gpu::MatmulTileShape& tile = large ? gpu::large_matmul_tile : gpu::small_matmul_tile;
+  gpu::MatmulTileArgs args{};
+  const std::int64_t tiles = set_parts(call, format.dtype, tile.rows, args);
+  args.x = converted.rows;
+  args.x_scales = converted.scales;
+  args.k = static_cast<std::int32_t>(call.k);
+  args.padded_k = static_cast<std::int32_t>(round_up(call.k, gpu::matmul_k_padding));
+  args.tokens = static_cast<std::int32_t>(call.tokens);
+  const auto& kernel = large ? format.large : format.small;
+  kernel.launch(stream, shape_of(divide_up(call.tokens, tile.tokens), tiles, tile.threads), args);
+}
+
+class GpuMatmul final : public GpuKernel<MatmulKernel> {
+ public:
+  using GpuKernel::GpuKernel;
+
+  [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo&) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (find(matvec_formats, spec.weight) == nullptr) {
+      return Support::no(fmt::format("format {} has no GPU kernel", info(spec.weight).name));
+    }
+    constexpr std::int64_t most = std::int64_t{1} << 22;
+    if (spec.n > most || spec.k > most) {
+      return Support::no(fmt::format("a side is longer than {}", most));
+    }
+    return Support::yes();
+  }
+
+  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
+  void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
+
+  [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
+    return tokens <= gpu::most_matvec_tokens ? 0 : converted_rows_bytes(tokens, k) + static_cast<std::size_t>(tokens) * 4;
+  }
+
+  [[nodiscard]] std::int64_t few_tokens() const override { return gpu::most_matvec_tokens; }
+
+  void run(const Matmul::Args& args, ExecutionContext& context) const override {
+    check_arguments(args);
+    check(context.stream != nullptr, "matmul: a GPU kernel without a stream");
+    if (args.tokens == 0) {
+      return;
+    }
+    const Converted converted = place(args);
+    enum class Content { none, half, bfloat } content = Content::none;  // of the workspace
+    for (std::size_t i = 0; i < args.outputs.size(); ++i) {
+      const DType dtype = args.outputs[i].dtype;
+      const auto before = args.outputs.first(i);
+      if (std::ranges::find(before, dtype, &MatmulOutput::dtype) != before.end()) {
+        continue;  // ran with the first output of its format
+      }
+      if (args.tokens <= gpu::most_matvec_tokens) {
+        const MatvecFormat* format = find(matvec_formats, dtype);
+        check(format != nullptr, "matmul: a format without a kernel");
+        run_matvec(*format, args, *context.stream);
+      } else if (dtype == DType::f32) {
+        run_float(args, *context.stream);
+      } else {
+        const TileFormat* format = find(tile_formats, dtype);
+        check(format != nullptr, "matmul: a format without a kernel");
+        if (const Content wanted = format->bfloat ? Content::bfloat : Content::half; content != wanted) {
+          convert(args, format->bfloat, converted, *context.stream);
+          content = wanted;
+        }
+        run_tiles(*format, args, converted, *context.stream);
+      }
+    }
+  }
+
+ private:
+  static Converted place(const Matmul::Args& args) {
+    if (args.tokens <= gpu::most_matvec_tokens) {
+      return {};
+    }
+    check(args.workspace != nullptr, "matmul: no workspace for the activations");
+    auto* base = static_cast<std::byte*>(args.workspace);
+    return {reinterpret_cast<std::uint16_t*>(base),
+            reinterpret_cast<float*>(base + converted_rows_bytes(args.tokens, args.k))};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulKernel> make_gpu_matmul(DeviceKind kind) { return std::make_unique<GpuMatmul>(kind); }
+
+}  // namespace rocmforge
