@@ -1,13 +1,14 @@
 #include "kernels/gpu/backend.h"
 
-#include "kernels/gpu/matmul_kernels.h"
 #include "kernels/gpu/kernels.h"
+#include "kernels/gpu/matmul_kernels.h"
 
 namespace rocmforge {
 
 void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<EmbeddingRows>(make_gpu_embedding(kind));
   registry.add<RmsNorm>(make_gpu_rms_norm(kind));
+  registry.add<Matmul>(make_gpu_matmul(kind));
   registry.add<RopeAppend>(make_gpu_rope_append(kind));
   registry.add<GatedActivation>(make_gpu_gated_activation(kind));
   registry.add<ResidualAdd>(make_gpu_residual_add(kind));
