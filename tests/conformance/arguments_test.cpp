@@ -2,7 +2,8 @@
 
 #include <functional>
 
-#include "conformance/harness.h"
+#include "conformance/attention_problem.h"
+#include "kernels/arguments.h"
 
 namespace rocmforge::test {
 namespace {
@@ -19,45 +20,46 @@ void expect_complaint(const std::string& words, const std::function<void()>& cal
 
 template <class Op, class Test>
 void for_all_kernels(const typename Op::Spec& spec, const Test& test) {
-  for (const auto& kernel : harness().registry.all<Op>()) {
-    if (kernel->device() == harness().device.kind && kernel->supports(spec, harness().device).ok) {
-      SCOPED_TRACE(std::string(kernel->name()));
-      test(*kernel);
-    }
-  }
+  harness().for_each_kernel_or_reference<Op>(spec, [&](const auto& kernel) {
+    Arena arena(harness().place_of(kernel));
+    test(kernel, arena, harness().place_of(kernel).context);
+  });
 }
 
 class AttentionArguments : public testing::Test {
  protected:
-  /// A right call changed by `change`.
-  void expect(const std::string& words, const std::function<void(Attention::Args&, KvLayout&)>& change) {
-    for_all_kernels<Attention>(spec_, [&](const AttentionBackend& kernel) {
+  /// A right call changed by `change`, which may put arrays into the arena.
+  void expect(const std::string& words,
+              const std::function<void(Attention::Args& args, KvLayout& layout, Arena& arena)>& change) {
+    for_all_kernels<Attention>(spec_, [&](const AttentionBackend& kernel, Arena& arena, ExecutionContext& context) {
       KvLayout layout = kernel.layout(spec_);
       layout.block_tokens = 32;
       PagedCache cache(layout, {{2, 0, 1}});
       const SequenceShape shape{80, 4};
-      const BatchPlan batch = make_batch({&shape, 1}, cache);
-      std::vector<float> q(4 * 256);
-      std::vector<float> out(4 * 256);
-      std::vector<float> sinks(4);
-      PoisonedBytes workspace(kernel.workspace_bytes(spec_, {.max_tokens = 4, .num_threads = 3}));
+      const AttentionLimits limits{.max_tokens = 4, .max_sequences = 1, .max_kv_len = 80, .num_threads = 3};
       Attention::Args args;
-      args.q = q.data();
+      args.q = arena.out<float>(4 * 256);
       args.q_stride = 256;
-      args.cache = cache.view();
-      args.batch = batch.view();
-      args.sinks = sinks.data();
-      args.out = out.data();
-      args.workspace = workspace.data();
-      change(args, layout);
-      expect_complaint(words, [&] { kernel.run(spec_, layout, args, harness().context); });
+      args.cache = {arena.in_out(cache.bytes()), 3};
+      args.batch = arena.batch(make_batch({&shape, 1}, cache));
+      args.sinks = arena.out<float>(4);
+      args.mask = arena.out<float>(4 * 80);
+      args.mask_stride = 80;
+      args.out = arena.out<float>(4 * 256);
+      args.workspace = arena.workspace(kernel.workspace_bytes(spec_, limits));
+      args.state = arena.state(kernel.state_bytes(spec_, limits));
+      change(args, layout, arena);
+      expect_complaint(words, [&] { kernel.run(spec_, layout, args, context); });
     });
+  }
+  void expect(const std::string& words, const std::function<void(Attention::Args&, KvLayout&)>& change) {
+    expect(words, [&](Attention::Args& args, KvLayout& layout, Arena&) { change(args, layout); });
   }
 
   Attention::Spec spec_{.q_heads = 4, .kv_heads = 2, .head_dim = 64, .sinks = true};
 };
 
-TEST_F(AttentionArguments, NullPointersAreNamed) {
+TEST_F(AttentionArguments, TinyNullPointersAreNamed) {
   expect("q is null", [](auto& args, auto&) { args.q = nullptr; });
   expect("out is null", [](auto& args, auto&) { args.out = nullptr; });
   expect("sinks is null", [](auto& args, auto&) { args.sinks = nullptr; });
@@ -67,88 +69,240 @@ TEST_F(AttentionArguments, NullPointersAreNamed) {
   expect("batch.query_offsets is null", [](auto& args, auto&) { args.batch.query_offsets = nullptr; });
 }
 
-TEST_F(AttentionArguments, WrongShapesAreNamed) {
+TEST_F(AttentionArguments, TinyWrongShapesAreNamed) {
   expect("q_stride 255 is less than q_heads * head_dim = 256", [](auto& args, auto&) { args.q_stride = 255; });
   expect("the layout has 1 KV heads, the spec 2", [](auto&, auto& layout) { layout.kv_heads = 1; });
   expect("the layout has head_dim 128, the spec 64", [](auto&, auto& layout) { layout.head_dim = 128; });
   expect("the layout stores F32, the spec says F16", [](auto&, auto& layout) { layout.dtype = DType::f32; });
   expect("block_tokens 24 is not a power of two", [](auto&, auto& layout) { layout.block_tokens = 24; });
-  expect("query_offsets end with 4, but there are 5 tokens", [](auto& args, auto&) { args.batch.num_tokens = 5; });
-}
-
-TEST_F(AttentionArguments, MismatchedBlockTablesAreNamed) {
   expect("needs 3 blocks of 32 tokens, max_blocks is 2", [](auto& args, auto&) { args.batch.max_blocks = 2; });
-  expect("entry 0 names block 2, the cache has 2", [](auto& args, auto&) { args.cache.num_blocks = 2; });
-  const std::vector<std::int32_t> unused = {2, -1, 1};
-  expect("entry 1 names block -1", [&](auto& args, auto&) { args.batch.block_tables = unused.data(); });
-  const std::vector<std::int32_t> too_short = {3};
-  expect("sequence 0 has 4 queries but kv_length 3", [&](auto& args, auto&) { args.batch.kv_lengths = too_short.data(); });
+  expect("batch.num_sequences is 0", [](auto& args, auto&) { args.batch.num_sequences = 0; });
+  expect("cache.num_blocks is 0", [](auto& args, auto&) { args.cache.num_blocks = 0; });
 }
 
-TEST(RopeArguments, AreNamed) {
+TEST_F(AttentionArguments, TinyDenseTensorsAreChecked) {
+  expect("dense.v is null", [](auto& args, auto&) { args.dense.k = args.q; });
+  expect("dense.head_stride 63 is less than head_dim 64", [](auto& args, auto&) {
+    args.dense = {args.q, args.q, 128 * 80, 128, 63};
+  });
+  expect("dense.token_stride 0 is less than head_dim 64", [](auto& args, auto&) {
+    args.dense = {args.q, args.q, 128 * 80, 0, 64};
+  });
+}
+
+TEST_F(AttentionArguments, WhatArraysHoldIsCheckedOnTheHost) {
+  ROCMFORGE_CPU_ONLY("on a GPU BatchPlan::validate looks before the upload");
+  expect("query_offsets end with 4, but there are 5 tokens", [](auto& args, auto&) { args.batch.num_tokens = 5; });
+  expect("entry 0 names block 2, the cache has 2", [](auto& args, auto&) { args.cache.num_blocks = 2; });
+  expect("sequence 0 has 4 queries, max_q_len is 3", [](auto& args, auto&) { args.batch.max_q_len = 3; });
+  expect("sequence 0 has kv_length 80, max_kv_len is 79", [](auto& args, auto&) { args.batch.max_kv_len = 79; });
+  expect("entry 1 names block -1", [](auto& args, auto&, Arena& arena) {
+    args.batch.block_tables = arena.in(std::vector<std::int32_t>{2, -1, 1});
+  });
+  expect("sequence 0 has 4 queries but kv_length 3",
+         [](auto& args, auto&, Arena& arena) { args.batch.kv_lengths = arena.in(std::vector<std::int32_t>{3}); });
+}
+
+TEST(AttentionChecks, TinyOptionsNeedTheirArrays) {
+  Attention::Spec spec{.q_heads = 2, .kv_heads = 2, .head_dim = 64, .mask = true};
+  const KvLayout layout{.kv_heads = 2, .head_dim = 64};
+  // Addresses that nobody may read: a GPU's.
+  const auto* ids = reinterpret_cast<const std::int32_t*>(0x1000);
+  auto* floats = reinterpret_cast<float*>(0x1000);
+  Attention::Args args{.q = floats, .q_stride = 128, .cache = {floats, 4}, .out = floats};
+  args.batch = {2, 2, ids, ids, ids, 2, ids, ids, 1, 40};
+  const auto check_it = [&] { check_arguments(spec, layout, args, DeviceKind::cuda); };
+  expect_complaint("mask is null", check_it);
+  args.mask = floats;
+  args.mask_stride = 39;
+  expect_complaint("mask_stride 39 is less than max_kv_len 40", check_it);
+  args.mask_stride = 40;
+  EXPECT_NO_THROW(check_it());
+  spec.decode = true;
+  EXPECT_NO_THROW(check_it());
+  args.batch.max_q_len = 2;
+  expect_complaint("max_q_len is 2, but the spec is for decode", check_it);
+  args.rows = Attention::Rows::single;
+  EXPECT_NO_THROW(check_it());
+  args.rows = Attention::Rows::several;
+  expect_complaint("rows of several queries, but the spec is for decode", check_it);
+}
+
+TEST(RopeArguments, TinyAreNamed) {
   RopeAppend::Spec spec{.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 64, .head_norm = true, .layout = {}};
   spec.layout = {.kv_heads = 2, .head_dim = 64};
-  const auto expect = [&](const std::string& words, const std::function<void(RopeAppend::Args&)>& change) {
-    for_all_kernels<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
+  using Change = std::function<void(RopeAppend::Args&, Arena&)>;
+  const auto expect = [&](const std::string& words, const Change& change) {
+    for_all_kernels<RopeAppend>(spec, [&](const auto& kernel, Arena& arena, ExecutionContext& context) {
       PagedCache cache(spec.layout, {{2, 0, 1}});
       const SequenceShape shape{80, 4};
-      const BatchPlan batch = make_batch({&shape, 1}, cache);
-      std::vector<float> rows(4 * 512);
-      const std::vector<float> norm(64, 1.0f);
-      RopeAppend::Args args{rows.data(), rows.data() + 256, rows.data() + 384, 512,         norm.data(),
-                            norm.data(), norm.data(),       cache.view(),      batch.view()};
-      change(args);
-      expect_complaint(words, [&] { kernel.run(spec, args, harness().context); });
+      auto* rows = arena.out<float>(4 * 512);
+      const float* norm = arena.out<float>(64);
+      RopeAppend::Args args;
+      args.q = rows;
+      args.k = rows + 256;
+      args.v = rows + 384;
+      args.stride = 512;
+      args.q_norm = args.k_norm = args.inverse_frequency = norm;
+      args.cache = {arena.in_out(cache.bytes()), 3};
+      args.batch = arena.batch(make_batch({&shape, 1}, cache));
+      change(args, arena);
+      expect_complaint(words, [&] { kernel.run(spec, args, context); });
     });
   };
-  expect("q is null", [](auto& args) { args.q = nullptr; });
-  expect("k is null", [](auto& args) { args.k = nullptr; });
-  expect("v is null", [](auto& args) { args.v = nullptr; });
-  expect("q_norm is null", [](auto& args) { args.q_norm = nullptr; });
-  expect("k_norm is null", [](auto& args) { args.k_norm = nullptr; });
-  expect("inverse_frequency is null", [](auto& args) { args.inverse_frequency = nullptr; });
-  expect("stride 255 is less than q_heads * head_dim = 256", [](auto& args) { args.stride = 255; });
-  expect("cache.num_blocks is 0", [](auto& args) { args.cache.num_blocks = 0; });
-  const std::vector<std::int32_t> beyond = {76, 77, 78, 80};
-  expect("token 3 is at position 80, but sequence 0 has kv_length 80",
-         [&](auto& args) { args.batch.positions = beyond.data(); });
-  const std::vector<std::int32_t> stranger = {0, 0, 1, 0};
-  expect("sequence_of token 2 is 1, there are 1 sequences", [&](auto& args) { args.batch.sequence_of = stranger.data(); });
+  expect("q is null", [](auto& args, auto&) { args.q = nullptr; });
+  expect("k is null", [](auto& args, auto&) { args.k = nullptr; });
+  expect("v is null", [](auto& args, auto&) { args.v = nullptr; });
+  expect("q_norm is null", [](auto& args, auto&) { args.q_norm = nullptr; });
+  expect("k_norm is null", [](auto& args, auto&) { args.k_norm = nullptr; });
+  expect("inverse_frequency is null", [](auto& args, auto&) { args.inverse_frequency = nullptr; });
+  expect("stride 255 is less than q_heads * head_dim = 256", [](auto& args, auto&) { args.stride = 255; });
+  expect("cache.num_blocks is 0", [](auto& args, auto&) { args.cache.num_blocks = 0; });
+  expect("batch.positions is null", [](auto& args, auto&) { args.batch.positions = nullptr; });
+  if (!harness().is_gpu()) {
+    expect("token 3 is at position 80, but sequence 0 has kv_length 80", [](auto& args, Arena& arena) {
+      args.batch.positions = arena.in(std::vector<std::int32_t>{76, 77, 78, 80});
+    });
+    expect("sequence_of token 2 is 1, there are 1 sequences", [](auto& args, Arena& arena) {
+      args.batch.sequence_of = arena.in(std::vector<std::int32_t>{0, 0, 1, 0});
+    });
+  }
 }
 
-TEST(ElementwiseArguments, AreNamed) {
-  std::vector<float> data(64);
-  const std::int32_t id = 10;
-  float* none = nullptr;
-  for_all_kernels<RmsNorm>({8, 1e-5f}, [&](const OpKernel<RmsNorm>& kernel) {
-    const auto run = [&](const RmsNorm::Args& args) { kernel.run({8, 1e-5f}, args, harness().context); };
-    expect_complaint("x is null", [&] { run({nullptr, 1, data.data(), data.data()}); });
-    expect_complaint("weight is null", [&] { run({data.data(), 1, nullptr, data.data()}); });
-    expect_complaint("out is null", [&] { run({data.data(), 1, data.data(), none}); });
+TEST(ElementwiseArguments, TinyAreNamed) {
+  for_all_kernels<RmsNorm>({8, 1e-5f}, [](const auto& kernel, Arena& arena, ExecutionContext& context) {
+    auto* data = arena.out<float>(64);
+    const auto run = [&](const RmsNorm::Args& args) { kernel.run({8, 1e-5f}, args, context); };
+    expect_complaint("x is null", [&] { run({nullptr, 1, data, data}); });
+    expect_complaint("weight is null", [&] { run({data, 1, nullptr, data}); });
+    expect_complaint("out is null", [&] { run({data, 1, data, nullptr}); });
   });
   const GatedActivation::Spec gated{Activation::silu, 8};
-  for_all_kernels<GatedActivation>(gated, [&](const OpKernel<GatedActivation>& kernel) {
-    const auto run = [&](const GatedActivation::Args& args) { kernel.run(gated, args, harness().context); };
-    expect_complaint("gate is null", [&] { run({nullptr, data.data(), 1, 8, data.data()}); });
-    expect_complaint("up is null", [&] { run({data.data(), nullptr, 1, 8, data.data()}); });
-    expect_complaint("stride 7 is less than the width 8", [&] { run({data.data(), data.data(), 1, 7, data.data()}); });
+  for_all_kernels<GatedActivation>(gated, [&](const auto& kernel, Arena& arena, ExecutionContext& context) {
+    auto* data = arena.out<float>(64);
+    const auto run = [&](const GatedActivation::Args& args) { kernel.run(gated, args, context); };
+    expect_complaint("gate is null", [&] { run({nullptr, data, 1, 8, data}); });
+    expect_complaint("up is null", [&] { run({data, nullptr, 1, 8, data}); });
+    expect_complaint("stride 7 is less than the width 8", [&] { run({data, data, 1, 7, data}); });
   });
   const EmbeddingRows::Spec embedding{DType::f32, 10, 4};
-  for_all_kernels<EmbeddingRows>(embedding, [&](const OpKernel<EmbeddingRows>& kernel) {
-    const auto run = [&](const EmbeddingRows::Args& args) { kernel.run(embedding, args, harness().context); };
-    expect_complaint("ids is null", [&] { run({nullptr, 1, data.data(), 1.0f, data.data()}); });
-    expect_complaint("table is null", [&] { run({&id, 1, nullptr, 1.0f, data.data()}); });
-    expect_complaint("id 10 of token 0 is outside the vocabulary of 10", [&] {
-      run({&id, 1, data.data(), 1.0f, data.data()});
-    });
+  for_all_kernels<EmbeddingRows>(embedding, [&](const auto& kernel, Arena& arena, ExecutionContext& context) {
+    auto* data = arena.out<float>(64);
+    const auto* id = arena.in(std::vector<std::int32_t>{10});
+    const auto run = [&](const EmbeddingRows::Args& args) { kernel.run(embedding, args, context); };
+    expect_complaint("ids is null", [&] { run({nullptr, 1, data, 1.0f, data}); });
+    expect_complaint("table is null", [&] { run({id, 1, nullptr, 1.0f, data}); });
+    if (!harness().is_gpu()) {
+      expect_complaint("id 10 of token 0 is outside the vocabulary of 10", [&] { run({id, 1, data, 1.0f, data}); });
+    }
   });
 }
 
-TEST(Specs, WhatNoKernelCanDoIsRefusedWithTheReason) {
+TEST(MatmulArguments, TinyAreNamed) {
+  const Matmul::Spec spec{DType::q8_0, 8, 64};
+  for_all_kernels<Matmul>(spec, [&](const MatmulKernel& kernel, Arena& arena, ExecutionContext& context) {
+    auto* data = arena.out<float>(1024);
+    const MatmulOutput right{spec.weight, data, 8, nullptr, data, 8, false};
+    void* workspace = arena.workspace(kernel.workspace_bytes(2, 64));
+    const auto run = [&](MatmulOutput output, std::int64_t x_stride = 64, std::int64_t k = 64) {
+      kernel.run({data, 2, k, x_stride, {&output, 1}, workspace}, context);
+    };
+    const auto changed = [&](auto&& change) {
+      MatmulOutput output = right;
+      change(output);
+      return output;
+    };
+    expect_complaint("weight of output 0 is null", [&] { run(changed([](auto& o) { o.weight = nullptr; })); });
+    expect_complaint("out of output 0 is null", [&] { run(changed([](auto& o) { o.out = nullptr; })); });
+    expect_complaint("n of output 0 is 0", [&] { run(changed([](auto& o) { o.n = 0; })); });
+    expect_complaint("stride 7 of output 0 is less than its n 8", [&] { run(changed([](auto& o) { o.stride = 7; })); });
+    expect_complaint("x_stride 63 is less than k 64", [&] { run(right, 63); });
+    expect_complaint("k 48 is not a multiple of the Q8_0 block of output 0", [&] { run(right, 64, 48); });
+  });
+}
+
+/// `args` with each pointer in turn set to null must be refused by name.
+template <class Op, class... Members>
+void expect_pointers(const typename Op::Spec& spec, std::initializer_list<const char*> names, Members... members) {
+  for_all_kernels<Op>(spec, [&](const auto& kernel, Arena& arena, ExecutionContext& context) {
+    auto name = names.begin();
+    const auto one = [&](auto null_member) {
+      typename Op::Args args;
+      void* memory = arena.out<float>(64);
+      (void)std::initializer_list<int>{(args.*members = static_cast<std::decay_t<decltype(args.*members)>>(memory), 0)...};
+      args.*null_member = nullptr;
+      expect_complaint(std::string(Op::name) + ": " + *name++ + " is null", [&] { kernel.run(spec, args, context); });
+    };
+    (one(members), ...);
+  });
+}
+
+TEST(BuildingBlockArguments, TinyNullPointersAreNamed) {
+  using Residual = ResidualAdd::Args;
+  expect_pointers<ResidualAdd>({}, {"a", "b", "out"}, &Residual::a, &Residual::b, &Residual::out);
+  expect_pointers<Scale>({}, {"x"}, &Scale::Args::x);
+  expect_pointers<CausalMask>({}, {"scores"}, &CausalMask::Args::scores);
+  expect_pointers<RowSoftmax>({}, {"x"}, &RowSoftmax::Args::x);
+  using Scores = QueryKey::Args;
+  expect_pointers<QueryKey>({2, 64}, {"q", "k", "scores"}, &Scores::q, &Scores::k, &Scores::scores);
+  using Values = WeightsValue::Args;
+  expect_pointers<WeightsValue>({2, 64}, {"weights", "v", "out"}, &Values::weights, &Values::v, &Values::out);
+  using Replicate = ReplicateKv::Args;
+  expect_pointers<ReplicateKv>({4, 2, 64}, {"k", "v", "k_out", "v_out"}, &Replicate::k, &Replicate::v, &Replicate::k_out,
+                               &Replicate::v_out);
+  expect_pointers<Dequantize>({DType::q4_k}, {"rows", "out"}, &Dequantize::Args::rows, &Dequantize::Args::out);
+  using Norm = DequantizeRmsNorm::Args;
+  expect_pointers<DequantizeRmsNorm>({DType::q4_k, 256}, {"rows", "weight", "out"}, &Norm::rows, &Norm::weight, &Norm::out);
+  using Gather = GatherRows::Args;
+  expect_pointers<GatherRows>({64}, {"x", "ids", "out"}, &Gather::x, &Gather::ids, &Gather::out);
+}
+
+TEST(BuildingBlockArguments, TinyWrongSizesAreNamed) {
+  std::vector<float> data(8);
+  float* x = data.data();
+  const std::int32_t id = -1;
+  expect_complaint("count is -1", [&] { check_arguments(ResidualAdd::Spec{}, {x, x, -1, x}); });
+  expect_complaint("cols is 0", [&] { check_arguments(RowSoftmax::Spec{}, {x, 1, 0}); });
+  expect_complaint("window is -1", [&] { check_arguments(CausalMask::Spec{}, {x, 1, 1, 1, -1}); });
+  expect_complaint("q_len is -1", [&] { check_arguments(QueryKey::Spec{2, 2}, {x, x, 1, -1, 1, 1.0f, x}); });
+  expect_complaint("kv_len is -1", [&] { check_arguments(WeightsValue::Spec{2, 2}, {x, x, 1, 1, -1, x}); });
+  expect_complaint("count 255 is not a multiple of the 256 of a Q4_K block", [&] {
+    check_arguments(Dequantize::Spec{DType::q4_k}, {x, 255, x});
+  });
+  expect_complaint("out is x", [&] { check_arguments(GatherRows::Spec{1}, {x, &id, 1, x}); });
+  expect_complaint("id 0 is -1", [&] { check_arguments(GatherRows::Spec{1}, {x, &id, 1, x + 1}); });
+  EXPECT_NO_THROW(check_arguments(GatherRows::Spec{1}, {x, &id, 1, x + 1}, DeviceKind::hip));
+}
+
+TEST(SampleChecks, TinyRowsAreChecked) {
+  std::vector<float> logits(4);
+  std::int32_t out = 0;
+  SampleTokens::Row row;
+  const SampleTokens::Adjustment adjustment{.id = 4, .count = 1};
+  SampleTokens::Args args{.logits = logits.data(), .num_rows = 1, .rows = &row, .out = &out, .workspace = logits.data()};
+  const auto check_it = [&] { check_arguments(SampleTokens::Spec{4}, args); };
+  EXPECT_NO_THROW(check_it());
+  row.uniform = 1.0;
+  expect_complaint("uniform of row 0 is 1, not in [0, 1)", check_it);
+  EXPECT_NO_THROW(check_arguments(SampleTokens::Spec{4}, args, DeviceKind::cuda));
+  row.uniform = 0.5;
+  row.num_adjustments = 1;
+  expect_complaint("adjustments is null, row 0 has 1", check_it);
+  args.adjustments = &adjustment;
+  expect_complaint("adjustment 0 of row 0 names id 4, outside the vocabulary of 4", check_it);
+  row.num_adjustments = 0;
+  row.temperature = 0.7f;
+  args.all_greedy = true;
+  expect_complaint("all_greedy, but the temperature of row 0 is 0.7", check_it);
+  args.logits = nullptr;
+  expect_complaint("logits is null", check_it);
+}
+
+TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
   const auto refusal = [](auto op, const auto& spec) {
     for (const auto& kernel : harness().registry.all<decltype(op)>()) {
       if (kernel->name() == "reference") {
-        return kernel->supports(spec, harness().device).reason;
+        return kernel->supports(spec, harness().host.device->info()).reason;
       }
     }
     return std::string("there is no reference");
@@ -157,9 +311,16 @@ TEST(Specs, WhatNoKernelCanDoIsRefusedWithTheReason) {
             "q_heads 10 is not a multiple of kv_heads 4");
   EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .kv_dtype = DType::q8_0}),
             "kv_dtype Q8_0 is not one of F32, F16, BF16");
+  EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .io_dtype = DType::q8_0}),
+            "io_dtype Q8_0 is not one of F32, F16, BF16");
+  EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .window = 9, .causal = false}),
+            "a window of 9 needs causal attention");
   EXPECT_EQ(refusal(EmbeddingRows{}, EmbeddingRows::Spec{DType::q4_k, 100, 300}),
             "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
   EXPECT_EQ(refusal(Matmul{}, Matmul::Spec{DType::iq1_s, 256, 256}), "format IQ1_S does not compute");
+  EXPECT_EQ(refusal(ReplicateKv{}, ReplicateKv::Spec{10, 4, 64}), "q_heads 10 is not a multiple of kv_heads 4");
+  EXPECT_EQ(refusal(Dequantize{}, Dequantize::Spec{DType::iq1_s}), "format IQ1_S does not compute");
+  EXPECT_EQ(refusal(GatherRows{}, GatherRows::Spec{0}), "dim is 0");
   RopeAppend::Spec rope{.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 66, .layout = {}};
   rope.layout = {.kv_heads = 2, .head_dim = 64};
   EXPECT_EQ(refusal(RopeAppend{}, rope), "n_rot 66 is not an even number up to head_dim 64");

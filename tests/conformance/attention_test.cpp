@@ -1,100 +1,68 @@
+#include <algorithm>
 #include <cmath>
 
-#include "conformance/harness.h"
+#include "conformance/attention_cases.h"
 
 namespace rocmforge::test {
 namespace {
 
-struct Case {
-  const char* name;
-  Attention::Spec spec;
-  std::vector<SequenceShape> shapes;
-  std::int32_t block_tokens = 0;
-};
+/// Every kernel that serves a spec, and for a spec of single rows those that serve nothing else too.
+class AttentionConformance : public testing::TestWithParam<AttentionCase> {};
 
-Attention::Spec heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim, DType dtype = DType::f16) {
-  Attention::Spec spec;
-  spec.q_heads = q_heads;
-  spec.kv_heads = kv_heads;
-  spec.head_dim = head_dim;
-  spec.kv_dtype = dtype;
-  return spec;
-}
-
-Attention::Spec options(Attention::Spec spec, std::int32_t window, float soft_cap, bool sinks, float scale = 0.0f) {
-  spec.window = window;
-  spec.soft_cap = soft_cap;
-  spec.sinks = sinks;
-  spec.scale = scale;
-  return spec;
-}
-
-std::vector<Case> cases() {
-  return {
-      {"mha_32", heads(32, 32, 128), {{17, 17}, {129, 1}}},
-      {"mha_40", heads(40, 40, 128), {{129, 16}}},
-      {"gqa_32_8", heads(32, 8, 128), {{1, 1}, {16, 16}, {17, 17}, {129, 129}}},
-      {"gqa_8_2", heads(8, 2, 64), {{257, 257}, {33, 7}}},
-      {"mqa_32_1", heads(32, 1, 128), {{129, 129}}},
-      {"mqa_71_1_wider_than_a_tile", heads(71, 1, 64), {{40, 3}, {130, 1}}},
-      {"gqa_14_2_odd_group", heads(14, 2, 64), {{300, 1}, {65, 65}}},
-      {"batch_of_4_decodes", heads(8, 2, 64), {{1, 1}, {64, 1}, {257, 1}, {500, 1}}},
-      {"prefill_and_decode_mixed", heads(8, 4, 96), {{200, 1}, {70, 70}, {128, 1}, {256, 129}}},
-      {"long_decode", heads(32, 4, 64), {{2048, 1}}},
-      {"long_chunk", heads(8, 8, 64), {{2048, 16}}},
-      {"odd_length_decode", heads(4, 4, 64), {{1, 1}, {2, 1}, {127, 1}, {128, 1}, {129, 1}, {255, 1}}},
-      {"f32_cache", heads(8, 2, 80, DType::f32), {{150, 150}, {33, 1}}},
-      {"bf16_cache", heads(8, 2, 128, DType::bf16), {{150, 150}, {33, 1}}},
-      {"head_dim_72", heads(6, 2, 72), {{150, 20}, {33, 1}}},
-      {"head_dim_8", heads(2, 1, 8, DType::f32), {{150, 150}}},
-      {"head_dim_256", heads(4, 1, 256), {{140, 140}, {300, 1}}},
-      {"blocks_of_16", heads(8, 2, 64), {{150, 150}, {33, 1}}, 16},
-      {"blocks_of_64", heads(8, 2, 64), {{150, 150}, {65, 1}}, 64},
-      {"blocks_of_512", heads(8, 2, 64), {{600, 10}, {65, 1}}, 512},
-      {"window", options(heads(8, 2, 64), 50, 0.0f, false), {{300, 300}, {400, 1}}},
-      {"window_of_1", options(heads(4, 2, 64), 1, 0.0f, false), {{140, 140}}},
-      {"window_of_chunk_size", options(heads(4, 2, 64), 128, 0.0f, false), {{400, 300}}},
-      {"soft_cap", options(heads(8, 2, 64), 0, 5.0f, false), {{300, 300}, {40, 1}}},
-      {"sinks", options(heads(8, 2, 64), 0, 0.0f, true), {{300, 300}, {40, 1}}},
-      {"everything", options(heads(16, 4, 128, DType::bf16), 100, 20.0f, true, 0.2f), {{300, 300}, {40, 1}, {290, 3}}},
-  };
-}
-
-class AttentionConformance : public testing::TestWithParam<Case> {};
+std::string case_name(const testing::TestParamInfo<AttentionCase>& test) { return test.param.name; }
 
 TEST_P(AttentionConformance, EqualsTheReference) {
-  const Case& c = GetParam();
+  const AttentionCase& c = GetParam();
   const AttentionProblem problem(c.spec, c.shapes, 7);
-  const std::vector<float> expected = problem.run(harness().reference<Attention>(c.spec), harness().context, c.block_tokens);
+  const std::vector<float> expected = problem.run_reference(c.call);
   harness().for_each_kernel<Attention>(c.spec, [&](const AttentionBackend& kernel) {
-    const std::vector<float> actual = problem.run(kernel, harness().context, c.block_tokens);
-    // K and V are rounded alike for both; on a processor everything else is float.
-    EXPECT_LE(relative_error(actual, expected),
-              tolerance(kernel.device() == DeviceKind::cpu ? DType::f32 : c.spec.kv_dtype));
+    const std::vector<float> actual = problem.run(kernel, c.call);
+    EXPECT_LE(relative_error(actual, expected), attention_tolerance(c.spec, kernel.device()));
+    EXPECT_TRUE(same_bits(problem.run(kernel, c.call), actual)) << "the same call gave other bits";
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, AttentionConformance, testing::ValuesIn(cases()),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Tiny, AttentionConformance, testing::ValuesIn(tiny_attention_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionConformance, testing::ValuesIn(attention_cases()), case_name);
 
-TEST(AttentionConformance, BlocksInAnyOrder) {
-  const Attention::Spec spec = heads(8, 2, 64);
+class AttentionOfLongSequences : public testing::TestWithParam<AttentionCase> {};
+
+/// The reference needs seconds for a row of every head, so that it computes rows here and there.
+TEST_P(AttentionOfLongSequences, EqualsTheReference) {
+  const AttentionCase& c = GetParam();
+  const AttentionProblem problem(c.spec, c.shapes, 7);
+  const bool all = c.call.dense || c.spec.decode;
+  constexpr std::int32_t rows = 9;
+  const std::vector<float> expected = all ? problem.run_reference(c.call) : problem.run_reference_of_rows(rows);
+  harness().for_each_kernel<Attention>(c.spec, [&](const AttentionBackend& kernel) {
+    const std::vector<float> actual = problem.run(kernel, c.call);
+    EXPECT_TRUE(std::ranges::all_of(actual, [](float value) { return std::isfinite(value); }));
+    EXPECT_LE(relative_error(all ? actual : problem.pick(actual, rows), expected),
+              attention_tolerance(c.spec, kernel.device()));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Huge, AttentionOfLongSequences, testing::ValuesIn(huge_attention_cases()), case_name);
+
+TEST(AttentionConformance, TinyBlocksInAnyOrder) {
+  const Attention::Spec spec = heads(4, 2, 64);
   const std::vector<SequenceShape> shapes = {{80, 80}};  // three blocks of 32, the last in part
   const AttentionProblem problem(spec, shapes, 11);
-  const std::vector<float> expected = problem.run(harness().reference<Attention>(spec), harness().context);
+  const std::vector<float> expected = problem.run_reference();
   harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
     KvLayout layout = kernel.layout(spec);
     layout.block_tokens = 32;
     PagedCache cache(layout, {{2, 0, 1}});
     cache.write(problem.kv, 0, 0, 80);
-    const auto actual = run_attention(kernel, spec, cache, shapes, problem.q, problem.sinks, harness().context);
-    EXPECT_LE(relative_error(actual, expected), tolerance(DType::f32));
+    const auto actual = run_attention(kernel, problem, cache, shapes, problem.q);
+    EXPECT_LE(relative_error(actual, expected), attention_tolerance(spec, kernel.device()));
   });
 }
 
-TEST(AttentionConformance, ScoresInTheThousandsStayFiniteAndRight) {
-  const Attention::Spec spec = heads(8, 2, 64, DType::f32);
-  AttentionProblem problem(spec, {{200, 200}}, 3);
+/// q, K and V as sin and cos times 100: scores in the tens of thousands. What is stored is exact in every type, so that no
+/// rounding of inputs decides which key wins.
+void expect_large_scores_right(const Attention::Spec& spec, std::int32_t length) {
+  AttentionProblem problem(spec, {{length, length}}, 3);
   for (std::size_t i = 0; i < problem.q.size(); ++i) {
     problem.q[i] = 100.0f * std::sin(0.37f * static_cast<float>(i % 1009));
   }
@@ -102,49 +70,110 @@ TEST(AttentionConformance, ScoresInTheThousandsStayFiniteAndRight) {
     problem.kv.k[0][i] = 100.0f * std::cos(0.73f * static_cast<float>(i % 2003));
     problem.kv.v[0][i] = 100.0f * std::sin(0.11f * static_cast<float>(i % 4001));
   }
-  const std::vector<float> expected = problem.run(harness().reference<Attention>(spec), harness().context);
+  round_all(spec.kv_dtype, problem.q);
+  round_all(spec.kv_dtype, problem.kv.k[0]);
+  round_all(spec.kv_dtype, problem.kv.v[0]);
+  const std::vector<float> expected = problem.run_reference();
   harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
     // A score of 80,000 has a rounding error of 0.004 in float, and its weight the same relative error.
-    EXPECT_LE(relative_error(problem.run(kernel, harness().context), expected), 1e-2);
+    EXPECT_LE(relative_error(problem.run(kernel), expected), 1e-2);
   });
 }
 
-TEST(AttentionConformance, AnInfinitelyLargeSinkLeavesNothing) {
+TEST(AttentionConformance, TinyScoresInTheThousandsStayFiniteAndRight) {
+  expect_large_scores_right(heads(2, 1, 64, DType::f32), 40);
+  expect_large_scores_right(heads(2, 1, 64, DType::f16), 40);
+}
+
+TEST(AttentionConformance, ScoresInTheThousandsStayFiniteAndRight) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    expect_large_scores_right(heads(8, 2, 64, dtype), 200);
+    expect_large_scores_right(heads(8, 2, 128, dtype), 200);
+  }
+}
+
+TEST(AttentionConformance, TinyAnInfinitelyLargeSinkLeavesNothing) {
   const Attention::Spec spec = options(heads(4, 2, 64), 0, 0.0f, true);
-  AttentionProblem problem(spec, {{50, 50}}, 5);
+  AttentionProblem problem(spec, {{35, 20}}, 5);
   problem.sinks.assign(problem.sinks.size(), 1e30f);
   harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
-    for (const float value : problem.run(kernel, harness().context)) {
+    for (const float value : problem.run(kernel)) {
       ASSERT_EQ(value, 0.0f);
     }
   });
 }
 
-TEST(AttentionConformance, QueriesMayLieBetweenOtherData) {
+TEST(AttentionConformance, TinyFullyMaskedRowsAreZeros) {
+  const Attention::Spec spec = masked(heads(4, 2, 64));
+  AttentionProblem problem(spec, {{35, 20}, {33, 1}}, 5);
+  constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+  const std::vector<std::int64_t> dead = {0, 7, 19, 20};
+  for (const std::int64_t row : dead) {
+    std::fill_n(problem.mask.begin() + row * problem.mask_stride, problem.mask_stride, minus_infinity);
+  }
+  const std::vector<float> expected = problem.run_reference();
+  harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+    const std::vector<float> actual = problem.run(kernel);
+    EXPECT_LE(relative_error(actual, expected), attention_tolerance(spec, kernel.device()));
+    for (const std::int64_t row : dead) {
+      for (std::int64_t i = 0; i < problem.width(); ++i) {
+        ASSERT_EQ(actual[static_cast<std::size_t>(row * problem.width() + i)], 0.0f) << "row " << row;
+      }
+    }
+  });
+}
+
+TEST(AttentionConformance, TinyQueriesMayLieBetweenOtherData) {
   const Attention::Spec spec = heads(4, 2, 64);
   const AttentionProblem problem(spec, {{40, 5}, {33, 1}}, 13);
-  const std::int64_t width = 4 * 64;
-  const std::int64_t stride = width + 100;
-  std::vector<float> spaced = poisoned(6 * stride);
-  for (std::int64_t t = 0; t < 6; ++t) {
-    std::copy_n(problem.q.begin() + t * width, width, spaced.begin() + t * stride);
-  }
   harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
-    PagedCache cache(kernel.layout(spec), kv_lengths(problem.shapes), 1);
-    cache.write(problem.kv, 0, 0, 40);
-    cache.write(problem.kv, 1, 0, 33);
-    const BatchPlan batch = make_batch(problem.shapes, cache);
-    PoisonedBytes workspace(kernel.workspace_bytes(spec, {.max_tokens = 6, .num_threads = 3}));
-    std::vector<float> out = poisoned(6 * width);
-    Attention::Args args;
-    args.q = spaced.data();
-    args.q_stride = stride;
-    args.cache = cache.view();
-    args.batch = batch.view();
-    args.out = out.data();
-    args.workspace = workspace.data();
-    kernel.run(spec, cache.layout(), args, harness().context);
-    EXPECT_TRUE(same_bits(out, problem.run(kernel, harness().context)));
+    EXPECT_TRUE(same_bits(problem.run(kernel, {.q_extra = 100}), problem.run(kernel)));
+  });
+}
+
+/// The rows of sequences with one query, or of those with several, equal those of the whole call; the others are untouched.
+void expect_rows(const AttentionProblem& problem, const AttentionBackend& kernel, std::span<const float> expected,
+                 Attention::Rows rows) {
+  const std::vector<float> actual = problem.run(kernel, {.padding = 2, .rows = rows});
+  std::vector<float> computed;
+  std::vector<float> expected_of_them;
+  std::int64_t first = 0;
+  for (const SequenceShape& shape : problem.shapes) {
+    const std::int64_t end = first + shape.q_len * problem.width();
+    if ((shape.q_len == 1) == (rows == Attention::Rows::single)) {
+      computed.insert(computed.end(), actual.begin() + first, actual.begin() + end);
+      expected_of_them.insert(expected_of_them.end(), expected.begin() + first, expected.begin() + end);
+    } else {
+      EXPECT_TRUE(std::all_of(actual.begin() + first, actual.begin() + end, [](float x) { return std::isnan(x); }))
+          << "wrote rows of a sequence it was not asked for";
+    }
+    first = end;
+  }
+  EXPECT_LE(relative_error(computed, expected_of_them), attention_tolerance(problem.spec, kernel.device()));
+}
+
+TEST(AttentionConformance, TinySingleRowsOrSeveral) {
+  const Attention::Spec spec = heads(4, 2, 64);
+  const AttentionProblem problem(spec, {{40, 1}, {19, 5}, {33, 1}, {37, 20}, {1, 1}}, 29);
+  const std::vector<float> expected = problem.run_reference();
+  harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+    expect_rows(problem, kernel, expected, Attention::Rows::several);
+    expect_rows(problem, kernel, expected, Attention::Rows::single);
+  });
+  AttentionProblem single = problem;
+  single.spec.decode = true;
+  harness().for_each_kernel<Attention>(
+      single.spec, [&](const AttentionBackend& kernel) { expect_rows(single, kernel, expected, Attention::Rows::single); });
+}
+
+TEST(AttentionConformance, TinyKernelsAgreeWithEachOther) {
+  const Attention::Spec spec = decode(heads(4, 2, 128));
+  const AttentionProblem problem(spec, {{70, 1}, {33, 1}}, 41);
+  std::vector<float> first;
+  harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+    const std::vector<float> out = problem.run(kernel);
+    first = first.empty() ? out : first;
+    EXPECT_LE(relative_error(out, first), attention_tolerance(spec, kernel.device()));
   });
 }
 

@@ -1,58 +1,46 @@
 #include "conformance/harness.h"
 
+#include <thread>
+
 namespace rocmforge::test {
+namespace {
 
-std::vector<std::int32_t> kv_lengths(std::span<const SequenceShape> shapes) {
-  std::vector<std::int32_t> lengths;
-  for (const SequenceShape& shape : shapes) {
-    lengths.push_back(shape.kv_len);
+/// Three threads show mistakes of cutting work up; beside a GPU the processor only computes references, as fast as it can.
+int pool_threads(const TestDevice& device) {
+  return device.real_gpu() ? std::max(3, static_cast<int>(std::thread::hardware_concurrency())) : 3;
+}
+
+}  // namespace
+
+Harness::Harness()
+    : test_device_(open_test_device()),
+      device(test_device_.device != nullptr ? test_device_.device->info() : cpu_.info()),
+      pool(pool_threads(test_device_)),
+      host{&cpu_, {.pool = &pool}},
+      target(host) {
+  register_all_kernels(registry);
+  if (test_device_.device != nullptr && test_device_.device->is_gpu()) {
+    target = {test_device_.device.get(), {.stream = &test_device_.device->stream()}};
   }
-  return lengths;
+  context = target.context;
 }
 
-AttentionProblem::AttentionProblem(const Attention::Spec& problem_spec, std::vector<SequenceShape> problem_shapes,
-                                   std::uint64_t seed, float spread)
-    : spec(problem_spec), shapes(std::move(problem_shapes)), kv() {
-  Random random(seed);
-  std::int64_t tokens = 0;
-  for (const SequenceShape& shape : shapes) {
-    tokens += shape.q_len;
+namespace {
+
+std::unique_ptr<Harness>& instance() {
+  static std::unique_ptr<Harness> harness;
+  return harness;
+}
+
+}  // namespace
+
+Harness& harness() {
+  if (instance() == nullptr) {
+    instance() = std::make_unique<Harness>();
   }
-  q = random.normals(tokens * spec.q_heads * spec.head_dim, spread);
-  kv = PagedSequences(kv_lengths(shapes), spec.kv_dtype, spec.kv_heads, spec.head_dim, random, spread);
-  sinks = spec.sinks ? random.normals(spec.q_heads) : std::vector<float>();
+  return *instance();
 }
 
-std::vector<float> AttentionProblem::run(const AttentionBackend& kernel, ExecutionContext& context,
-                                         std::int32_t block_tokens, std::uint64_t block_seed) const {
-  KvLayout layout = kernel.layout(spec);
-  layout.block_tokens = block_tokens != 0 ? block_tokens : layout.block_tokens;
-  PagedCache cache(layout, kv_lengths(shapes), block_seed);
-  for (std::size_t s = 0; s < shapes.size(); ++s) {
-    cache.write(kv, s, 0, shapes[s].kv_len);
-  }
-  return run_attention(kernel, spec, cache, shapes, q, sinks, context);
-}
-
-std::vector<float> run_attention(const AttentionBackend& kernel, const Attention::Spec& spec, PagedCache& cache,
-                                 std::span<const SequenceShape> shapes, std::span<const float> q,
-                                 std::span<const float> sinks, ExecutionContext& context) {
-  const BatchPlan batch = make_batch(shapes, cache);
-  const std::int64_t width = std::int64_t{spec.q_heads} * spec.head_dim;
-  std::vector<float> out = poisoned(batch.num_tokens() * width);
-  PoisonedBytes workspace(kernel.workspace_bytes(
-      spec, {.max_tokens = batch.num_tokens(), .num_threads = context.pool != nullptr ? context.pool->num_threads() : 1}));
-  Attention::Args args;
-  args.q = q.data();
-  args.q_stride = width;
-  args.cache = cache.view();
-  args.batch = batch.view();
-  args.sinks = spec.sinks ? sinks.data() : nullptr;
-  args.out = out.data();
-  args.workspace = workspace.data();
-  kernel.run(spec, cache.layout(), args, context);
-  EXPECT_TRUE(workspace.intact()) << "wrote past the end of the workspace";
-  return out;
-}
+void close_harness() { instance().reset(); }
 
 }  // namespace rocmforge::test

@@ -3,52 +3,98 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "conformance/arena.h"
 #include "conformance/inputs.h"
-#include "conformance/paged_batch.h"
 #include "kernels/register_all.h"
+#include "test_device.h"
+
+// The suite walks the registry and runs every kernel of one device, the CPU unless ROCMFORGE_TEST_DEVICE names another (see
+// test_device.h). The reference always runs on the CPU, in double.
+//
+// Names say where a test runs: those with "Tiny" everywhere, an emulated GPU included; those with "Huge" on a real GPU
+// alone; the others on the CPU and on real GPUs.
 
 namespace rocmforge::test {
 
-/// What every test of the suite runs on: all registered kernels, this machine's processor, and a pool.
-struct Harness {
-  KernelRegistry registry;
-  DeviceInfo device = cpu_device_info();
-  ThreadPool pool{3};
-  ExecutionContext context{&pool};
+/// What every test of the suite runs on: all registered kernels, the device under test, and the processor.
+class Harness {
+ public:
+  Harness();
+  Harness(const Harness&) = delete;
+  Harness& operator=(const Harness&) = delete;
 
-  Harness() { register_all_kernels(registry); }
+ private:
+  TestDevice test_device_;
+  Device cpu_;
+
+ public:
+  KernelRegistry registry;
+  DeviceInfo device;  ///< under test
+  ThreadPool pool;
+  Place host;                ///< the CPU
+  Place target;              ///< the device under test, which may be the CPU too
+  ExecutionContext context;  ///< of the device under test
+
+  [[nodiscard]] bool is_gpu() const { return device.is_gpu(); }
+  [[nodiscard]] bool is_emulated() const { return test_device_.emulated; }
+  [[nodiscard]] const TestDevice& test_device() const { return test_device_; }
+
+  template <class Kernel>
+  [[nodiscard]] Place& place_of(const Kernel& kernel) {
+    return kernel.device() == DeviceKind::cpu ? host : target;
+  }
+
+  /// A size for an emulated GPU, and one for everything that is fast.
+  template <class T>
+  [[nodiscard]] T size(T full, T emulated) const {
+    return is_emulated() ? emulated : full;
+  }
 
   template <class Op>
   using Kernel = typename KernelInterfaceOf<Op>::type;
 
   template <class Op>
   const Kernel<Op>& reference(const typename Op::Spec& spec) {
-    return *registry.choose<Op>(spec, device, "reference").kernel;
+    return *registry.choose<Op>(spec, cpu_.info(), "reference").kernel;
   }
 
-  /// Calls test(kernel) for every kernel but the reference that supports `spec` here; `spec` must have one.
+  /// Calls test(kernel) for every kernel of the device under test but the reference that supports `spec`; there must be one.
   template <class Op, class Test>
   void for_each_kernel(const typename Op::Spec& spec, const Test& test) {
+    EXPECT_GT(run_kernels<Op>(spec, test, false), 0)
+        << "no kernel but the reference serves " << Op::name << " " << to_string(spec);
+  }
+
+  /// The same for an operation that the CPU may leave to its reference, which `test` is called with there.
+  template <class Op, class Test>
+  void for_each_kernel_or_reference(const typename Op::Spec& spec, const Test& test) {
+    EXPECT_GT(run_kernels<Op>(spec, test, true), 0) << "no kernel serves " << Op::name << " " << to_string(spec);
+  }
+
+ private:
+  template <class Op, class Test>
+  int run_kernels(const typename Op::Spec& spec, const Test& test, bool reference_too) {
     int count = 0;
     for (const auto& kernel : registry.all<Op>()) {
-      if (kernel->device() != device.kind || kernel->name() == "reference" || !kernel->supports(spec, device).ok) {
+      if (kernel->device() != device.kind || (kernel->name() == "reference" && !reference_too) ||
+          !kernel->supports(spec, device).ok) {
         continue;
       }
-      SCOPED_TRACE(std::string(kernel->name()) + " " + to_string(spec));
+      SCOPED_TRACE(std::string(name(device.kind)) + " " + std::string(kernel->name()) + ": " + to_string(spec));
       test(*kernel);
       ++count;
     }
-    EXPECT_GT(count, 0) << "only the reference serves " << to_string(spec);
+    return count;
   }
 };
 
-/// One per program: threads and registry are made once.
-inline Harness& harness() {
-  static Harness instance;
-  return instance;
-}
+/// One per program: the device is opened, threads and registry are made once.
+Harness& harness();
+/// Before main() ends, while the GPU's runtime is still there.
+void close_harness();
 
 /// Largest relative error of results whose inputs or storage have this type.
 inline double tolerance(DType type) {
@@ -64,27 +110,10 @@ inline double tolerance(DType type) {
   }
 }
 
-/// An attention problem: inputs, and runs of any kernel on them.
-class AttentionProblem {
- public:
-  AttentionProblem(const Attention::Spec& spec, std::vector<SequenceShape> shapes, std::uint64_t seed, float spread = 1.5f);
-
-  /// The output [tokens, q_heads * head_dim] of all queries in one call. `block_tokens` 0 keeps the kernel's default.
-  std::vector<float> run(const AttentionBackend& kernel, ExecutionContext& context, std::int32_t block_tokens = 0,
-                         std::uint64_t block_seed = 1) const;
-
-  Attention::Spec spec;
-  std::vector<SequenceShape> shapes;
-  std::vector<float> q;  ///< [tokens, q_heads * head_dim]
-  PagedSequences kv;
-  std::vector<float> sinks;
-};
-
-/// Runs a kernel on part of a problem: sequences and rows chosen by the caller, K and V present up to each kv_len only.
-std::vector<float> run_attention(const AttentionBackend& kernel, const Attention::Spec& spec, PagedCache& cache,
-                                 std::span<const SequenceShape> shapes, std::span<const float> q,
-                                 std::span<const float> sinks, ExecutionContext& context);
-
-std::vector<std::int32_t> kv_lengths(std::span<const SequenceShape> shapes);
+/// Leaves a test of what only the CPU's kernels promise.
+#define ROCMFORGE_CPU_ONLY(reason)                   \
+  if (::rocmforge::test::harness().is_gpu()) {       \
+    GTEST_SKIP() << "for the CPU alone: " << reason; \
+  }
 
 }  // namespace rocmforge::test

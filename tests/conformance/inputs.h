@@ -34,17 +34,20 @@ class Random {
   }
   std::int32_t below(std::int32_t limit) { return static_cast<std::int32_t>(bits() % static_cast<std::uint64_t>(limit)); }
 
+  /// Millions of them repeat, with a period that no tensor's rows share.
   std::vector<float> normals(std::int64_t count, float deviation = 1.0f) {
+    constexpr std::size_t period = 1'000'003;
     std::vector<float> values(static_cast<std::size_t>(count));
-    for (float& value : values) {
-      value = normal(deviation);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = i < period ? normal(deviation) : values[i - period];
     }
     return values;
   }
   std::vector<float> uniforms(std::int64_t count, float low, float high) {
     std::vector<float> values(static_cast<std::size_t>(count));
-    for (float& value : values) {
-      value = uniform(low, high);
+    constexpr std::size_t period = 1'000'003;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = i < period ? uniform(low, high) : values[i - period];
     }
     return values;
   }

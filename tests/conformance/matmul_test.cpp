@@ -1,70 +1,97 @@
+#include <algorithm>
+
 #include "conformance/harness.h"
 
 namespace rocmforge::test {
 namespace {
 
-/// A weight as the file stores it and as a kernel wants it.
-struct Weight {
-  Matmul::Spec spec;
-  std::vector<std::byte> rows;
-  PoisonedBytes packed;
-
-  Weight(const MatmulKernel& kernel, const Matmul::Spec& weight_spec, std::uint64_t seed)
-      : spec(weight_spec), packed(kernel.packed_bytes(weight_spec)) {
-    Random random(seed);
-    rows = random_rows(spec.weight, spec.n, spec.k, random);
-    if (!packed.bytes().empty()) {
-      kernel.pack(spec, rows.data(), packed.data(), harness().context);
-      EXPECT_TRUE(packed.intact()) << "pack wrote past the end";
-    }
+/// A weight as a kernel wants it, in host memory: packed at load, or the file's rows.
+std::vector<std::byte> weight_for(const MatmulKernel& kernel, const Matmul::Spec& spec, std::span<const std::byte> rows) {
+  PoisonedBytes packed(kernel.packed_bytes(spec));
+  if (packed.bytes().empty()) {
+    return {rows.begin(), rows.end()};
   }
-  [[nodiscard]] const void* data() { return packed.bytes().empty() ? static_cast<const void*>(rows.data()) : packed.data(); }
-};
+  kernel.pack(spec, rows.data(), packed.data(), harness().host.context);
+  EXPECT_TRUE(packed.intact()) << "pack wrote past the end";
+  return {packed.bytes().begin(), packed.bytes().end()};
+}
 
-struct Problem {
-  std::int64_t tokens;
-  std::int64_t k;
-  std::vector<float> x;
-  std::vector<float> bias;
+struct Output {
+  Matmul::Spec spec;
+  bool bias = false;
   bool accumulate = false;
 };
 
-/// One output [tokens, n + 3]; the columns after n must stay as they were.
-std::vector<float> run_matmul(const MatmulKernel& kernel, const Matmul::Spec& spec, const Problem& problem) {
-  Weight weight(kernel, spec, 5);
-  const std::int64_t stride = spec.n + 3;
-  Random random(6);
-  std::vector<float> out = problem.accumulate ? random.normals(problem.tokens * stride) : poisoned(problem.tokens * stride);
-  for (std::int64_t t = 0; t < problem.tokens; ++t) {
-    std::fill_n(out.begin() + t * stride + spec.n, 3, 12345.0f);
+/// Layers that share an input, with everything a call needs in host memory.
+struct Problem {
+  std::int64_t tokens;
+  std::int64_t k;
+  std::vector<Output> outputs;
+  float amplitude = 1.0f;  ///< of the activations
+  std::int64_t x_extra = 0;
+
+  [[nodiscard]] std::vector<float> x() const {
+    Random random(static_cast<std::uint64_t>(tokens * 131 + k));
+    return random.uniforms(tokens * (k + x_extra), -amplitude, amplitude);
   }
-  PoisonedBytes workspace(kernel.workspace_bytes(problem.tokens, spec.k));
-  const MatmulOutput output{
-      spec.weight, weight.data(),     spec.n, problem.bias.empty() ? nullptr : problem.bias.data(), out.data(),
-      stride,      problem.accumulate};
-  Matmul::Args args;
-  args.x = problem.x.data();
-  args.tokens = problem.tokens;
-  args.k = problem.k;
-  args.x_stride = problem.k;
-  args.outputs = {&output, 1};
-  args.workspace = workspace.data();
-  kernel.run(args, harness().context);
-  EXPECT_TRUE(workspace.intact()) << "wrote past the end of the workspace";
-  std::vector<float> dense;
+  [[nodiscard]] std::vector<std::byte> rows(std::size_t i) const {
+    Random random(5 + i);
+    return random_rows(outputs[i].spec.weight, outputs[i].spec.n, k, random);
+  }
+};
+
+constexpr std::int64_t extra_columns = 3;
+constexpr float untouched = 12345.0f;
+
+/// The output [tokens, n + 3] before a call; the columns after n must stay as they are.
+std::vector<float> before_call(const Problem& problem, std::size_t i) {
+  const Output& output = problem.outputs[i];
+  const std::int64_t stride = output.spec.n + extra_columns;
+  Random random(6 + i);
+  std::vector<float> out = output.accumulate ? random.normals(problem.tokens * stride) : poisoned(problem.tokens * stride);
   for (std::int64_t t = 0; t < problem.tokens; ++t) {
-    dense.insert(dense.end(), out.begin() + t * stride, out.begin() + t * stride + spec.n);
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_EQ(out[static_cast<std::size_t>(t * stride + spec.n + i)], 12345.0f) << "wrote beyond n";
-    }
+    std::fill_n(out.begin() + t * stride + output.spec.n, extra_columns, untouched);
+  }
+  return out;
+}
+
+/// [tokens, n] of [tokens, n + 3].
+std::vector<float> without_extra(std::span<const float> out, std::int64_t tokens, std::int64_t n) {
+  std::vector<float> dense;
+  const std::int64_t stride = n + extra_columns;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    dense.insert(dense.end(), out.begin() + t * stride, out.begin() + t * stride + n);
+    EXPECT_TRUE(std::all_of(out.begin() + t * stride + n, out.begin() + (t + 1) * stride, [](float value) {
+      return value == untouched;
+    })) << "wrote beyond n";
   }
   return dense;
 }
 
-Problem make_problem(std::int64_t tokens, const Matmul::Spec& spec, bool bias, bool accumulate) {
-  Random random(static_cast<std::uint64_t>(tokens * 131 + spec.n));
-  return {tokens, spec.k, random.uniforms(tokens * spec.k, -1.0f, 1.0f),
-          bias ? random.normals(spec.n) : std::vector<float>(), accumulate};
+/// Each output, dense. `x` replaces the problem's own input.
+std::vector<std::vector<float>> run_matmul(const MatmulKernel& kernel, const Problem& problem,
+                                           std::span<const float> x = {}) {
+  Arena arena(harness().place_of(kernel));
+  const std::vector<float> own = x.empty() ? problem.x() : std::vector<float>(x.begin(), x.end());
+  std::vector<MatmulOutput> outputs;
+  for (std::size_t i = 0; i < problem.outputs.size(); ++i) {
+    const Output& output = problem.outputs[i];
+    Random random(77 + i);
+    const float* bias = output.bias ? arena.in(random.normals(output.spec.n, problem.amplitude)) : nullptr;
+    const void* weight = arena.in(weight_for(kernel, output.spec, problem.rows(i)));
+    float* out = arena.in_out(before_call(problem, i));
+    outputs.push_back(
+        {output.spec.weight, weight, output.spec.n, bias, out, output.spec.n + extra_columns, output.accumulate});
+  }
+  Matmul::Args args{arena.in(own), problem.tokens, problem.k, problem.k + problem.x_extra, outputs, nullptr};
+  args.workspace = arena.workspace(kernel.workspace_bytes(problem.tokens, problem.k));
+  arena.run([&](ExecutionContext& context) { kernel.run(args, context); });
+  std::vector<std::vector<float>> results;
+  for (const MatmulOutput& output : outputs) {
+    const auto all = arena.read<float>(output.out, problem.tokens * output.stride);
+    results.push_back(without_extra(all, problem.tokens, output.n));
+  }
+  return results;
 }
 
 /// All problems as one: a few outputs alone are too small a sample of the error of 8-bit activations.
@@ -72,8 +99,9 @@ void expect_reference(const Matmul::Spec& spec, std::span<const Problem> problem
   const auto run_all = [&](const MatmulKernel& kernel) {
     std::vector<float> all;
     for (const Problem& problem : problems) {
-      const std::vector<float> out = run_matmul(kernel, spec, problem);
-      all.insert(all.end(), out.begin(), out.end());
+      for (const auto& out : run_matmul(kernel, problem)) {
+        all.insert(all.end(), out.begin(), out.end());
+      }
     }
     return all;
   };
@@ -83,70 +111,147 @@ void expect_reference(const Matmul::Spec& spec, std::span<const Problem> problem
   });
 }
 
+Problem one_output(std::int64_t tokens, const Matmul::Spec& spec, bool bias = false, bool accumulate = false) {
+  return {tokens, spec.k, {{spec, bias, accumulate}}};
+}
+
+std::string format_name(const testing::TestParamInfo<DType>& test) { return std::string(name(test.param)); }
+
+class MatmulConformanceTiny : public testing::TestWithParam<DType> {};
+
+TEST_P(MatmulConformanceTiny, EqualsTheReference) {
+  const Matmul::Spec spec{GetParam(), 33, 512};
+  std::vector<Problem> problems;
+  for (const std::int64_t tokens : {1, 2, 5, 17}) {
+    problems.push_back(one_output(tokens, spec, tokens % 2 == 0, tokens == 5));
+  }
+  expect_reference(spec, problems);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, MatmulConformanceTiny, testing::ValuesIn(computing_types()), format_name);
+
 class MatmulConformance : public testing::TestWithParam<DType> {};
 
 TEST_P(MatmulConformance, EqualsTheReference) {
   for (const std::int64_t n : {33, 64, 257}) {
     const Matmul::Spec spec{GetParam(), n, 512};
     std::vector<Problem> problems;
-    for (const std::int64_t tokens : {1, 2, 5, 16, 17}) {
-      problems.push_back(make_problem(tokens, spec, tokens % 2 == 0, tokens == 5));
+    for (const std::int64_t tokens : {1, 2, 3, 5, 8, 9, 16, 17, 33, 64, 100}) {
+      problems.push_back(one_output(tokens, spec, tokens % 2 == 0, tokens == 5));
     }
     expect_reference(spec, problems);
+  }
+}
+
+TEST_P(MatmulConformance, AnyNumberOfRows) {
+  for (const std::int64_t n : {1, 7, 96}) {
+    const Matmul::Spec spec{GetParam(), n, 256};
+    expect_reference(spec, std::vector{one_output(1, spec), one_output(33, spec, true), one_output(70, spec, false, true)});
   }
 }
 
 TEST_P(MatmulConformance, RowsOfAnyNumberOfBlocks) {
   for (const std::int64_t k : {256, 768, 2816}) {
     const Matmul::Spec spec{GetParam(), 48, k};
-    expect_reference(spec, std::vector{make_problem(1, spec, false, false), make_problem(9, spec, true, true)});
+    expect_reference(spec, std::vector{one_output(1, spec), one_output(9, spec, true, true), one_output(40, spec)});
   }
+}
+
+/// A row of zeros among activations far beyond what half precision holds: neither may overflow or divide by zero.
+TEST_P(MatmulConformance, LargeActivationsAndZeros) {
+  const Matmul::Spec spec{GetParam(), 64, 512};
+  std::vector<Problem> problems;
+  for (const std::int64_t tokens : {1, 8, 40}) {
+    problems.push_back(one_output(tokens, spec));
+    problems.back().amplitude = 1e5f;
+  }
+  expect_reference(spec, problems);
+  const Problem zeros = one_output(33, spec, true);
+  const std::vector<float> x(33 * 512, 0.0f);
+  const auto expected = run_matmul(harness().reference<Matmul>(spec), zeros, x);
+  harness().for_each_kernel<Matmul>(spec, [&](const MatmulKernel& kernel) {
+    EXPECT_TRUE(same_bits(run_matmul(kernel, zeros, x)[0], expected[0])) << "zeros times weights plus bias is the bias";
+  });
 }
 
 TEST_P(MatmulConformance, ATokensResultDoesNotDependOnTheBatch) {
   const Matmul::Spec spec{GetParam(), 96, 512};
-  const Problem many = make_problem(37, spec, true, false);
   harness().for_each_kernel<Matmul>(spec, [&](const MatmulKernel& kernel) {
-    const std::vector<float> together = run_matmul(kernel, spec, many);
-    for (const std::int64_t t : {0, 15, 16, 36}) {
-      Problem one = many;
-      one.tokens = 1;
-      one.x.assign(many.x.begin() + t * spec.k, many.x.begin() + (t + 1) * spec.k);
+    const auto tokens = std::min<std::int64_t>(37, kernel.few_tokens());
+    const Problem many = one_output(tokens, spec, true);
+    const std::vector<float> x = many.x();
+    const std::vector<float> together = run_matmul(kernel, many)[0];
+    for (const std::int64_t t : {std::int64_t{0}, tokens / 2, tokens - 1}) {
+      const auto input = std::span(x).subspan(static_cast<std::size_t>(t * spec.k), static_cast<std::size_t>(spec.k));
       const auto row = std::span(together).subspan(static_cast<std::size_t>(t * spec.n), static_cast<std::size_t>(spec.n));
-      EXPECT_TRUE(same_bits(run_matmul(kernel, spec, one), row)) << "token " << t;
+      EXPECT_TRUE(same_bits(run_matmul(kernel, one_output(1, spec, true), input)[0], row)) << "token " << t;
     }
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, MatmulConformance, testing::ValuesIn(computing_types()),
-                         [](const auto& test) { return std::string(name(test.param)); });
+INSTANTIATE_TEST_SUITE_P(Formats, MatmulConformance, testing::ValuesIn(computing_types()), format_name);
 
-TEST(MatmulConformance, AGroupEqualsItsParts) {
-  const Matmul::Spec q{DType::q4_k, 128, 256};
-  const Matmul::Spec k{DType::q4_k, 32, 256};
-  const Matmul::Spec v{DType::q6_k, 32, 256};
-  const Problem problem = make_problem(7, q, false, false);
-  harness().for_each_kernel<Matmul>(q, [&](const MatmulKernel& kernel) {
-    if (!kernel.supports(v, harness().device).ok) {
+class MatmulOfLargeWeights : public testing::TestWithParam<DType> {};
+
+TEST_P(MatmulOfLargeWeights, LongRowsAndManyTokens) {
+  const Matmul::Spec spec{GetParam(), 320, 14336};
+  expect_reference(spec, std::vector{one_output(1, spec), one_output(7, spec), one_output(512, spec, true)});
+}
+
+TEST_P(MatmulOfLargeWeights, AVocabularyOf151936) {
+  const Matmul::Spec spec{GetParam(), 151936, 256};
+  expect_reference(spec, std::vector{one_output(1, spec), one_output(3, spec), one_output(20, spec)});
+}
+
+INSTANTIATE_TEST_SUITE_P(HugeFormats, MatmulOfLargeWeights,
+                         testing::Values(DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q8_0, DType::q4_k,
+                                         DType::q6_k, DType::mxfp4),
+                         format_name);
+
+/// Groups of layers with one input: each output is the same bits as when its layer is called alone.
+void expect_parts(std::span<const DType> formats, std::int64_t tokens, std::int64_t x_extra) {
+  constexpr std::int64_t k = 512;
+  constexpr std::int64_t rows[] = {96, 33, 32, 130};
+  Problem group{tokens, k, {}};
+  group.x_extra = x_extra;
+  for (std::size_t i = 0; i < formats.size(); ++i) {
+    group.outputs.push_back({{formats[i], rows[i], k}, i % 2 == 1, i == 2});
+  }
+  const Matmul::Spec& first = group.outputs[0].spec;
+  const auto expected = run_matmul(harness().reference<Matmul>(first), group);
+  harness().for_each_kernel<Matmul>(first, [&](const MatmulKernel& kernel) {
+    const auto served = [&](const Output& output) { return kernel.supports(output.spec, harness().device).ok; };
+    if (!std::ranges::all_of(group.outputs, served)) {
       return;
     }
-    std::vector<Weight> weights;
-    std::vector<std::vector<float>> outs;
-    std::vector<MatmulOutput> outputs;
-    for (const Matmul::Spec& spec : {q, k, v}) {
-      weights.emplace_back(kernel, spec, 5);
-      outs.push_back(poisoned(7 * spec.n));
+    const auto together = run_matmul(kernel, group);
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      EXPECT_LE(relative_error(together[i], expected[i]), 2 * tolerance(formats[i])) << "output " << i;
     }
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      const Matmul::Spec& spec = weights[i].spec;
-      outputs.push_back({spec.weight, weights[i].data(), spec.n, nullptr, outs[i].data(), spec.n, false});
-    }
-    PoisonedBytes workspace(kernel.workspace_bytes(7, 256));
-    kernel.run({problem.x.data(), 7, 256, 256, outputs, workspace.data()}, harness().context);
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      EXPECT_TRUE(same_bits(outs[i], run_matmul(kernel, weights[i].spec, problem))) << "output " << i;
-    }
+    Problem alone = group;
+    alone.outputs.resize(1);
+    EXPECT_TRUE(same_bits(run_matmul(kernel, alone)[0], together[0])) << "the group changed its first output";
   });
+}
+
+TEST(MatmulConformance, TinyGroupsOfLayers) {
+  const DType formats[] = {DType::q4_k, DType::q4_k, DType::q6_k, DType::q8_0};
+  for (const std::size_t count : {2, 3, 4}) {
+    expect_parts(std::span(formats).first(count), 3, 5);
+  }
+}
+
+TEST(MatmulConformance, GroupsOfLayers) {
+  const DType quantised[] = {DType::q4_k, DType::q4_k, DType::q6_k, DType::q5_0};
+  const DType plain[] = {DType::f16, DType::f16, DType::f16};
+  const DType mixed[] = {DType::q4_0, DType::f32, DType::bf16, DType::q4_1};
+  for (const std::int64_t tokens : {1, 7, 33, 100}) {
+    for (const auto formats :
+         {std::span<const DType>(quantised), std::span<const DType>(plain), std::span<const DType>(mixed)}) {
+      expect_parts(formats, tokens, 0);
+      expect_parts(formats.first(2), tokens, 64);
+    }
+  }
 }
 
 }  // namespace

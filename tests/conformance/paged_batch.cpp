@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/half.h"
 
 namespace rocmforge::test {
@@ -51,17 +52,47 @@ float round_to(DType dtype, float value) {
   }
 }
 
+void round_all(DType dtype, std::span<float> values) {
+  for (float& value : values) {
+    value = round_to(dtype, value);
+  }
+}
+
+std::vector<std::byte> to_bytes(DType dtype, std::span<const float> values) {
+  std::vector<std::byte> bytes(row_bytes(dtype, static_cast<std::int64_t>(values.size())));
+  if (dtype == DType::f32) {
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint16_t bits = dtype == DType::f16 ? float_to_half(values[i]) : float_to_bfloat16(values[i]);
+    std::memcpy(bytes.data() + 2 * i, &bits, 2);
+  }
+  return bytes;
+}
+
+std::vector<float> to_floats(DType dtype, std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / (dtype == DType::f32 ? 4 : 2));
+  if (dtype == DType::f32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, bytes.data() + 2 * i, 2);
+    values[i] = dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
+  }
+  return values;
+}
+
 PagedSequences::PagedSequences(std::span<const std::int32_t> kv_lens, DType dtype, std::int32_t kv_heads,
                                std::int32_t head_dim, Random& random, float deviation) {
   for (const std::int32_t length : kv_lens) {
     const std::int64_t count = std::int64_t{length} * kv_heads * head_dim;
     k.push_back(random.normals(count, deviation));
     v.push_back(random.normals(count));
-    for (auto* values : {&k.back(), &v.back()}) {
-      for (float& value : *values) {
-        value = round_to(dtype, value);
-      }
-    }
+    round_all(dtype, k.back());
+    round_all(dtype, v.back());
   }
 }
 
@@ -73,6 +104,19 @@ PagedCache::PagedCache(const KvLayout& layout, std::vector<std::vector<std::int3
       blocks_(std::move(blocks)),
       num_blocks_(pool_size(blocks_)),
       bytes_(layout.block_bytes() * static_cast<std::size_t>(num_blocks_)) {}
+
+void PagedCache::choose_sequences(std::span<const std::size_t> of) {
+  std::vector<std::vector<std::int32_t>> chosen;
+  for (const std::size_t s : of) {
+    chosen.push_back(blocks_[s]);
+  }
+  blocks_ = std::move(chosen);
+}
+
+void PagedCache::assign(std::span<const std::byte> bytes) {
+  check(bytes.size() == bytes_.bytes().size(), "the size of a cache can't change");
+  std::copy(bytes.begin(), bytes.end(), bytes_.data());
+}
 
 std::int64_t PagedCache::element(bool value, std::size_t s, std::int32_t position, std::int32_t head,
                                  std::int32_t dim) const {

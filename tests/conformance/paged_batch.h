@@ -40,6 +40,11 @@ class PagedCache {
   [[nodiscard]] float v(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const;
 
   [[nodiscard]] KvCacheView view() { return {bytes_.data(), num_blocks_}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_.bytes(); }
+  /// Makes sequence i the former sequence of[i]; one may become several.
+  void choose_sequences(std::span<const std::size_t> of);
+  /// Replaces the content, as a kernel elsewhere left it.
+  void assign(std::span<const std::byte> bytes);
   [[nodiscard]] std::span<const std::int32_t> blocks(std::size_t s) const { return blocks_[s]; }
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   /// Elements that aren't NaN.
@@ -60,5 +65,9 @@ class PagedCache {
 BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache);
 
 float round_to(DType dtype, float value);
+void round_all(DType dtype, std::span<float> values);
+/// Elements of an f32, f16 or bf16 tensor as they are stored.
+std::vector<std::byte> to_bytes(DType dtype, std::span<const float> values);
+std::vector<float> to_floats(DType dtype, std::span<const std::byte> bytes);
 
 }  // namespace rocmforge::test

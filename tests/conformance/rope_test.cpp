@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "conformance/harness.h"
+#include "conformance/attention_problem.h"
 
 namespace rocmforge::test {
 namespace {
@@ -19,6 +19,8 @@ struct Case {
   std::int32_t block_tokens = 32;
   float magnitude = 1.0f;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 RopeAppend::Spec spec_of(const Case& c) {
   return {.kind = c.kind,
@@ -50,59 +52,87 @@ struct RopeRun {
   PagedCache cache;
 };
 
-RopeRun run_rope(const OpKernel<RopeAppend>& kernel, const RopeAppend::Spec& spec, std::span<const SequenceShape> shapes) {
+RopeRun run_rope(const OpKernel<RopeAppend>& kernel, const RopeAppend::Spec& spec, std::span<const SequenceShape> shapes,
+                 std::int32_t padding = 0) {
   Random random(31);
   RopeRun run{{}, PagedCache(spec.layout, kv_lengths(shapes), 8)};
-  const BatchPlan batch = make_batch(shapes, run.cache);
+  BatchPlan plan = make_batch(shapes, run.cache);
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
   const std::int64_t kv_width = std::int64_t{spec.layout.kv_heads} * spec.head_dim;
-  run.rows = random.normals(batch.num_tokens() * (q_width + 2 * kv_width), 2.0f);
+  const std::int64_t stride = q_width + 2 * kv_width;
+  const std::int64_t tokens = plan.num_tokens();
+  run.rows = random.normals(tokens * stride, 2.0f);
+  plan.add_padding(padding);
+  plan.finish();
   const std::vector<float> q_norm = random.uniforms(spec.head_dim, 0.5f, 1.5f);
   const std::vector<float> k_norm = random.uniforms(spec.head_dim, 0.5f, 1.5f);
-  const std::vector<float> frequencies = inverse_frequencies(spec.n_rot);
+  std::vector<float> all = run.rows;
+  all.resize(static_cast<std::size_t>(plan.num_tokens() * stride), 1.0f);
+
+  Arena arena(harness().place_of(kernel));
+  auto* rows = arena.in_out(all);
+  auto* cache = arena.in_out(run.cache.bytes());
   RopeAppend::Args args;
-  args.q = run.rows.data();
-  args.k = run.rows.data() + q_width;
-  args.v = run.rows.data() + q_width + kv_width;
-  args.stride = q_width + 2 * kv_width;
-  args.q_norm = spec.head_norm ? q_norm.data() : nullptr;
-  args.k_norm = spec.head_norm ? k_norm.data() : nullptr;
-  args.inverse_frequency = spec.kind == RopeKind::none ? nullptr : frequencies.data();
-  args.cache = run.cache.view();
-  args.batch = batch.view();
-  kernel.run(spec, args, harness().context);
+  args.q = rows;
+  args.k = rows + q_width;
+  args.v = rows + q_width + kv_width;
+  args.stride = stride;
+  args.q_norm = spec.head_norm ? arena.in(q_norm) : nullptr;
+  args.k_norm = spec.head_norm ? arena.in(k_norm) : nullptr;
+  args.inverse_frequency = spec.kind == RopeKind::none ? nullptr : arena.in(inverse_frequencies(spec.n_rot));
+  args.cache = {cache, run.cache.view().num_blocks};
+  args.batch = arena.batch(plan);
+  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+  run.rows = arena.read(rows, tokens * stride);
+  run.cache.assign(arena.read(cache, static_cast<std::int64_t>(run.cache.bytes().size())));
   return run;
+}
+
+void expect_same_pages(const RopeRun& actual, const RopeRun& expected, const RopeAppend::Spec& spec,
+                       std::span<const SequenceShape> shapes) {
+  std::vector<float> k;
+  std::vector<float> expected_k;
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    for (std::int32_t position = shapes[s].kv_len - shapes[s].q_len; position < shapes[s].kv_len; ++position) {
+      for (std::int32_t head = 0; head < spec.layout.kv_heads; ++head) {
+        for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+          k.push_back(actual.cache.k(s, position, head, i));
+          expected_k.push_back(expected.cache.k(s, position, head, i));
+          ASSERT_EQ(actual.cache.v(s, position, head, i), expected.cache.v(s, position, head, i));
+        }
+      }
+    }
+  }
+  EXPECT_LE(relative_error(k, expected_k), tolerance(spec.layout.dtype));
+  EXPECT_EQ(actual.cache.written_elements(), 2 * static_cast<std::int64_t>(k.size())) << "wrote outside the step's slots";
+}
+
+void expect_reference(const Case& c, std::span<const SequenceShape> shapes) {
+  const RopeAppend::Spec spec = spec_of(c);
+  const RopeRun expected = run_rope(harness().reference<RopeAppend>(spec), spec, shapes);
+  harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
+    const RopeRun actual = run_rope(kernel, spec, shapes, harness().is_gpu() ? 3 : 0);
+    EXPECT_LE(relative_error(actual.rows, expected.rows), 1e-6);
+    expect_same_pages(actual, expected, spec, shapes);
+  });
 }
 
 class RopeConformance : public testing::TestWithParam<Case> {};
 
 TEST_P(RopeConformance, EqualsTheReference) {
-  const RopeAppend::Spec spec = spec_of(GetParam());
-  const std::vector<SequenceShape> shapes = {{70, 70}, {33, 1}, {64, 3}, {1000, 2}};
-  const RopeRun expected = run_rope(harness().reference<RopeAppend>(spec), spec, shapes);
-  harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
-    const RopeRun actual = run_rope(kernel, spec, shapes);
-    EXPECT_LE(relative_error(actual.rows, expected.rows), 1e-6);
-    std::vector<float> k;
-    std::vector<float> expected_k;
-    for (std::size_t s = 0; s < shapes.size(); ++s) {
-      for (std::int32_t position = shapes[s].kv_len - shapes[s].q_len; position < shapes[s].kv_len; ++position) {
-        for (std::int32_t head = 0; head < spec.layout.kv_heads; ++head) {
-          for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-            k.push_back(actual.cache.k(s, position, head, i));
-            expected_k.push_back(expected.cache.k(s, position, head, i));
-            ASSERT_EQ(actual.cache.v(s, position, head, i), expected.cache.v(s, position, head, i));
-          }
-        }
-      }
-    }
-    EXPECT_LE(relative_error(k, expected_k), tolerance(spec.layout.dtype));
-    EXPECT_EQ(actual.cache.written_elements(), 2 * static_cast<std::int64_t>(k.size())) << "wrote outside the step's slots";
-  });
+  expect_reference(GetParam(), std::vector<SequenceShape>{{70, 70}, {33, 1}, {64, 3}, {1000, 2}});
+}
+
+class RopeConformanceTiny : public testing::TestWithParam<Case> {};
+
+TEST_P(RopeConformanceTiny, EqualsTheReference) {
+  expect_reference(GetParam(), std::vector<SequenceShape>{{18, 18}, {33, 1}, {64, 3}});
 }
 
 constexpr auto by_token = KvOrder::token_major;
 constexpr auto by_dim = KvOrder::dim_major;
+
+std::string case_name(const testing::TestParamInfo<Case>& test) { return test.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     Specs, RopeConformance,
@@ -115,37 +145,56 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"dim_major_values", RopeKind::half, 4, 2, 72, 72, false, DType::bf16, by_token, by_dim},
                     Case{"multi_query_odd_dims", RopeKind::adjacent, 5, 1, 20, 12, true},
                     Case{"magnitude", RopeKind::half, 4, 1, 256, 256, false, DType::f16, by_dim, by_dim, 128, 1.3f}),
-    [](const auto& test) { return std::string(test.param.name); });
+    case_name);
 
-TEST(RopeConformance, LargePositionsTurnByTheRightAngle) {
-  // A head of ones at position p becomes cos a - sin a and sin a + cos a.
+INSTANTIATE_TEST_SUITE_P(
+    Specs, RopeConformanceTiny,
+    testing::Values(Case{"adjacent", RopeKind::adjacent, 4, 2, 32, 32}, Case{"half", RopeKind::half, 4, 2, 32, 32},
+                    Case{"none", RopeKind::none, 4, 2, 32, 0},
+                    Case{"partial_half", RopeKind::half, 2, 2, 40, 16, false, DType::f32, by_token, by_token},
+                    Case{"partial_adjacent", RopeKind::adjacent, 2, 2, 48, 20, false, DType::f16, by_token, by_token},
+                    Case{"head_norm", RopeKind::half, 4, 1, 64, 64, true, DType::bf16, by_token, by_token, 16},
+                    Case{"magnitude", RopeKind::half, 2, 1, 128, 128, false, DType::f16, by_token, by_dim, 64, 1.3f}),
+    case_name);
+
+/// A head of ones at position p becomes cos a - sin a and sin a + cos a.
+void expect_right_angle(const OpKernel<RopeAppend>& kernel, const RopeAppend::Spec& spec,
+                        const std::vector<float>& frequencies, std::int32_t position) {
+  const std::int32_t head_dim = spec.head_dim;
+  std::vector<std::int32_t> table(static_cast<std::size_t>(position / 32 + 1), 0);
+  PagedCache cache(spec.layout, {table});
+  const SequenceShape shape{position + 1, 1};
+  Arena arena(harness().place_of(kernel));
+  auto* rows = arena.in_out(std::vector<float>(static_cast<std::size_t>(head_dim), 1.0f));
+  const auto* kv = arena.in(std::vector<float>(static_cast<std::size_t>(head_dim), 1.0f));
+  auto* pages = arena.in_out(cache.bytes());
+  RopeAppend::Args args;
+  args.q = rows;
+  args.k = kv;
+  args.v = kv;
+  args.stride = head_dim;
+  args.inverse_frequency = arena.in(frequencies);
+  args.cache = {pages, 1};
+  args.batch = arena.batch(make_batch({&shape, 1}, cache));
+  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+  const std::vector<float> q = arena.read(rows, head_dim);
+  cache.assign(arena.read(pages, static_cast<std::int64_t>(cache.bytes().size())));
+  for (std::int32_t p = 0; p < head_dim / 2; ++p) {
+    const long double angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(p)];
+    EXPECT_NEAR(q[static_cast<std::size_t>(p)], static_cast<double>(std::cos(angle) - std::sin(angle)), 1e-6);
+    EXPECT_NEAR(q[static_cast<std::size_t>(p + head_dim / 2)], static_cast<double>(std::sin(angle) + std::cos(angle)), 1e-6);
+    EXPECT_EQ(cache.k(0, position, 0, p), q[static_cast<std::size_t>(p)]);
+  }
+}
+
+TEST(RopeConformance, TinyLargePositionsTurnByTheRightAngle) {
   const std::int32_t head_dim = 64;
   const std::vector<float> frequencies = inverse_frequencies(head_dim, 500000.0);
-  RopeAppend::Spec spec = spec_of({"", RopeKind::half, 1, 1, head_dim, head_dim, false, DType::f32});
+  const RopeAppend::Spec spec = spec_of({"", RopeKind::half, 1, 1, head_dim, head_dim, false, DType::f32});
   harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
     for (const std::int32_t position : {0, 1, 3, 4095, 32767, 131071}) {
-      std::vector<std::int32_t> table(static_cast<std::size_t>(position / 32 + 1), 0);
-      PagedCache cache(spec.layout, {table});
-      const SequenceShape shape{position + 1, 1};
-      const BatchPlan batch = make_batch({&shape, 1}, cache);
-      std::vector<float> q(head_dim, 1.0f);
-      const std::vector<float> kv(head_dim, 1.0f);
-      RopeAppend::Args args;
-      args.q = q.data();
-      args.k = kv.data();
-      args.v = kv.data();
-      args.stride = head_dim;
-      args.inverse_frequency = frequencies.data();
-      args.cache = cache.view();
-      args.batch = batch.view();
-      kernel.run(spec, args, harness().context);
-      for (std::int32_t p = 0; p < head_dim / 2; ++p) {
-        const long double angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(p)];
-        EXPECT_NEAR(q[static_cast<std::size_t>(p)], static_cast<double>(std::cos(angle) - std::sin(angle)), 1e-6);
-        EXPECT_NEAR(q[static_cast<std::size_t>(p + head_dim / 2)], static_cast<double>(std::sin(angle) + std::cos(angle)),
-                    1e-6);
-        EXPECT_EQ(cache.k(0, position, 0, p), q[static_cast<std::size_t>(p)]);
-      }
+      SCOPED_TRACE(position);
+      expect_right_angle(kernel, spec, frequencies, position);
     }
   });
 }

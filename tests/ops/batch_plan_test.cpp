@@ -80,5 +80,21 @@ TEST(BatchPlan, validate_names_the_array_that_is_wrong) {
   EXPECT_THAT(message([](BatchPlan& plan) { plan.block_tables.pop_back(); }), ::testing::HasSubstr("finish()"));
 }
 
+TEST(BatchPlan, padding_rows_have_no_positions_and_come_last) {
+  BatchPlan plan = two_sequences();
+  plan.add_padding(2);
+  plan.finish();
+  EXPECT_THAT(plan.query_offsets, ElementsAre(0, 3, 4, 5, 6));
+  EXPECT_THAT(plan.kv_lengths, ElementsAre(3, 41, 0, 0));
+  EXPECT_THAT(plan.sequence_of, ElementsAre(0, 0, 0, 1, 2, 3));
+  EXPECT_THAT(plan.block_tables, ElementsAre(4, -1, -1, 2, 0, 1, -1, -1, -1, -1, -1, -1));
+  EXPECT_THAT(plan.logit_rows, ElementsAre(2, 3));
+  EXPECT_NO_THROW(plan.validate(5, 16));
+  const std::int32_t token[] = {1};
+  EXPECT_THROW(plan.add_sequence(token, 0, token, true), LogicError);
+  std::swap(plan.kv_lengths[0], plan.kv_lengths[3]);
+  EXPECT_THROW(plan.validate(5, 16), LogicError);
+}
+
 }  // namespace
 }  // namespace rocmforge

@@ -1,0 +1,71 @@
+// The program's one fixture: the device is opened once, tests run one after another on it, and what they allocate is free
+// again at the end.
+
+#include <cstdio>
+
+#include "conformance/harness.h"
+
+namespace rocmforge::test {
+namespace {
+
+/// What ctest is told to take for "skipped".
+constexpr int skipped = 77;
+
+class DeviceEnvironment : public testing::Environment {
+ public:
+  void SetUp() override {
+    if (harness().is_gpu()) {
+      free_bytes_ = harness().target.device->driver().memory().free_bytes;
+    }
+  }
+
+  void TearDown() override {
+    if (!harness().is_gpu()) {
+      return;
+    }
+    // Runtimes keep some memory of their own once kernels have run.
+    constexpr std::int64_t kept_by_the_runtime = std::int64_t{64} << 20;
+    const std::int64_t missing = free_bytes_ - harness().target.device->driver().memory().free_bytes;
+    EXPECT_LE(missing, kept_by_the_runtime) << "device memory of the tests was not freed";
+  }
+
+ private:
+  std::int64_t free_bytes_ = 0;
+};
+
+/// Tests by where they run, unless the command line says which.
+void choose_tests() {
+  if (GTEST_FLAG_GET(filter) != "*") {
+    return;
+  }
+  if (harness().is_emulated()) {
+    GTEST_FLAG_SET(filter, "*Tiny*");
+  } else if (!harness().is_gpu()) {
+    GTEST_FLAG_SET(filter, "*-*Huge*");
+  }
+}
+
+int run(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (GTEST_FLAG_GET(list_tests)) {
+    return RUN_ALL_TESTS();
+  }
+  const TestDevice& device = harness().test_device();
+  if (device.device == nullptr) {
+    std::printf("[  SKIPPED ] all tests: no device '%s': %s\n", device.wanted.c_str(), device.problem.c_str());
+    return skipped;
+  }
+  std::printf("device: %s (%s)\n", harness().device.name.c_str(), harness().device.architecture.c_str());
+  choose_tests();
+  testing::AddGlobalTestEnvironment(new DeviceEnvironment);  // GoogleTest deletes it
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+}  // namespace rocmforge::test
+
+int main(int argc, char** argv) {
+  const int result = rocmforge::test::run(argc, argv);
+  rocmforge::test::close_harness();
+  return result;
+}

@@ -1,0 +1,503 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "conformance/harness.h"
+
+namespace rocmforge::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+const float not_a_number = std::nanf("");
+constexpr double almost_one = 1.0 - 0x1p-53;
+
+/// A call's rows of one vocabulary.
+struct Problem {
+  std::int64_t vocab = 0;
+  std::vector<float> logits;
+  std::vector<SampleRow> rows;
+  std::vector<SampleAdjustment> adjustments;
+
+  void add(std::vector<float> row_logits, SampleRow row, const std::vector<SampleAdjustment>& row_adjustments = {}) {
+    vocab = static_cast<std::int64_t>(row_logits.size());
+    row.first_adjustment = static_cast<std::int32_t>(adjustments.size());
+    row.num_adjustments = static_cast<std::int32_t>(row_adjustments.size());
+    logits.insert(logits.end(), row_logits.begin(), row_logits.end());
+    rows.push_back(row);
+    adjustments.insert(adjustments.end(), row_adjustments.begin(), row_adjustments.end());
+  }
+  [[nodiscard]] std::span<const float> row_logits(std::size_t r) const {
+    const auto size = static_cast<std::size_t>(vocab);
+    return std::span(logits).subspan(r * size, size);
+  }
+};
+
+// The definition, on a sorted list of everything.
+
+struct Entry {
+  double logit;
+  std::int32_t id;
+  double probability = 0.0;
+};
+using Entries = std::vector<Entry>;
+
+bool likelier(const Entry& a, const Entry& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
+
+std::vector<float> adjusted_logits(const Problem& problem, std::size_t r) {
+  const SampleRow& row = problem.rows[r];
+  std::vector<float> logits(problem.row_logits(r).begin(), problem.row_logits(r).end());
+  for (std::int32_t a = row.first_adjustment; a < row.first_adjustment + row.num_adjustments; ++a) {
+    const SampleAdjustment& adjustment = problem.adjustments[static_cast<std::size_t>(a)];
+    float& logit = logits[static_cast<std::size_t>(adjustment.id)];
+    logit += adjustment.bias;
+    if (adjustment.count > 0) {
+      double value = logit;
+      value = value > 0.0 ? value / double{row.repeat_penalty} : value * double{row.repeat_penalty};
+      value -= adjustment.count * double{row.frequency_penalty} + double{row.presence_penalty};
+      logit = static_cast<float>(value);
+    }
+  }
+  return logits;
+}
+
+void normalise(Entries& list) {
+  double sum = 0.0;
+  for (Entry& entry : list) {
+    entry.probability = std::exp(entry.logit - list.front().logit);
+    sum += entry.probability;
+  }
+  for (Entry& entry : list) {
+    entry.probability /= sum;
+  }
+}
+
+void cut_at_mass(Entries& list, double mass) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    sum += list[i].probability;
+    if (sum >= mass) {
+      list.resize(i + 1);
+      return;
+    }
+  }
+}
+
+void cut_typical(Entries& list, double mass) {
+  normalise(list);
+  double entropy = 0.0;
+  for (const Entry& entry : list) {
+    entropy -= entry.probability > 0.0 ? entry.probability * std::log(entry.probability) : 0.0;
+  }
+  double sum = 0.0;
+  for (const Entry& entry : list) {
+    sum += std::exp(entry.logit - list.front().logit);
+  }
+  const double top = list.front().logit;
+  std::ranges::stable_sort(list, {},
+                           [&](const Entry& entry) { return std::abs(std::log(sum) - (entry.logit - top) - entropy); });
+  cut_at_mass(list, mass);
+  std::ranges::sort(list, likelier);
+}
+
+Entries survivors(const Problem& problem, std::size_t r) {
+  const SampleRow& row = problem.rows[r];
+  Entries list;
+  for (std::int32_t id = 0; const float logit : adjusted_logits(problem, r)) {
+    if (!std::isnan(logit) && logit != -infinity) {
+      list.push_back({std::min(double{logit}, double{std::numeric_limits<float>::max()}), id});
+    }
+    ++id;
+  }
+  std::ranges::sort(list, likelier);
+  if (list.empty()) {
+    return list;
+  }
+  if (!(row.temperature > 0.0f)) {
+    list.resize(1);
+    return list;
+  }
+  if (row.top_k > 0 && static_cast<std::size_t>(row.top_k) < list.size()) {
+    list.resize(static_cast<std::size_t>(row.top_k));
+  }
+  if (row.typical_p < 1.0f) {
+    cut_typical(list, row.typical_p);
+  }
+  if (row.top_p < 1.0f) {
+    normalise(list);
+    cut_at_mass(list, row.top_p);
+  }
+  const double top = list.front().logit;
+  std::erase_if(list, [&](const Entry& entry) { return std::exp(entry.logit - top) < double{row.min_p}; });
+  return list;
+}
+
+std::int32_t expected_token(const Problem& problem, std::size_t r) {
+  Entries list = survivors(problem, r);
+  if (list.empty()) {
+    return -1;
+  }
+  if (list.size() == 1) {
+    return list.front().id;
+  }
+  const SampleRow& row = problem.rows[r];
+  const double top = list.front().logit;
+  std::ranges::sort(list, {}, &Entry::id);
+  double sum = 0.0;
+  for (Entry& entry : list) {
+    entry.probability = std::exp((entry.logit - top) / double{row.temperature});
+    sum += entry.probability;
+  }
+  double walked = 0.0;
+  for (const Entry& entry : list) {
+    walked += entry.probability;
+    if (walked > row.uniform * sum) {
+      return entry.id;
+    }
+  }
+  return list.back().id;
+}
+
+// Runs
+
+struct Result {
+  std::vector<std::int32_t> tokens;
+  std::vector<float> logits;  ///< after the call
+};
+
+Result run(const OpKernel<SampleTokens>& kernel, const Problem& problem, bool all_greedy = false) {
+  Arena arena(harness().place_of(kernel));
+  const SampleTokens::Spec spec{problem.vocab};
+  const auto num_rows = static_cast<std::int64_t>(problem.rows.size());
+  SampleTokens::Args args;
+  args.logits = arena.in_out(problem.logits);
+  args.num_rows = num_rows;
+  args.rows = arena.in(problem.rows);
+  args.adjustments = problem.adjustments.empty() ? nullptr : arena.in(problem.adjustments);
+  args.all_greedy = all_greedy;
+  args.out = arena.out<std::int32_t>(num_rows);
+  args.workspace = arena.workspace(static_cast<std::size_t>(num_rows) * sample_workspace_bytes(spec.vocab));
+  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+  return {arena.read(args.out, num_rows), arena.read<float>(args.logits, num_rows * problem.vocab)};
+}
+
+template <class Test>
+void for_each_sampler(std::int64_t vocab, const Test& test) {
+  harness().for_each_kernel_or_reference<SampleTokens>({vocab}, test);
+}
+
+std::string describe(const SampleRow& row) {
+  return "temperature " + std::to_string(row.temperature) + " top_k " + std::to_string(row.top_k) + " typical_p " +
+         std::to_string(row.typical_p) + " top_p " + std::to_string(row.top_p) + " min_p " + std::to_string(row.min_p) +
+         " uniform " + std::to_string(row.uniform);
+}
+
+void expect_as_defined(const Problem& problem) {
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const Result result = run(kernel, problem);
+    for (std::size_t r = 0; r < problem.rows.size(); ++r) {
+      EXPECT_EQ(result.tokens[r], expected_token(problem, r)) << "row " << r << ": " << describe(problem.rows[r]);
+    }
+  });
+}
+
+/// Everything off: the plain distribution.
+SampleRow plain(double uniform, float temperature = 1.0f) {
+  SampleRow row;
+  row.uniform = uniform;
+  row.temperature = temperature;
+  return row;
+}
+
+/// Each filter alone, pairs, and all of them.
+std::vector<SampleRow> filters() {
+  std::vector<SampleRow> rows(10, plain(0.0));
+  rows[1].top_k = 7;
+  rows[2].typical_p = 0.6f;
+  rows[3].top_p = 0.83f;
+  rows[4].min_p = 0.07f;
+  rows[5].top_k = 40;
+  rows[5].top_p = 0.95f;
+  rows[5].min_p = 0.05f;
+  rows[6].top_k = 60;
+  rows[6].typical_p = 0.9f;
+  rows[7].typical_p = 0.8f;
+  rows[7].top_p = 0.7f;
+  rows[8].top_p = 0.999f;
+  rows[8].min_p = 0.001f;
+  rows[9].top_k = 50;
+  rows[9].typical_p = 0.95f;
+  rows[9].top_p = 0.9f;
+  rows[9].min_p = 0.1f;
+  return rows;
+}
+
+/// A row for each of `kinds` filters and each temperature, on logits of their own.
+Problem random_problem(std::int64_t vocab, std::size_t kinds, std::vector<float> temperatures, std::uint64_t seed,
+                       float spread) {
+  Problem problem;
+  Random random(seed);
+  const std::vector<SampleRow> all = filters();
+  for (const float temperature : temperatures) {
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
+      SampleRow row = all[kind];
+      row.temperature = temperature;
+      row.uniform = double{random.uniforms(1, 0.0f, 0.999f)[0]};
+      problem.add(random.normals(vocab, spread), row);
+    }
+  }
+  return problem;
+}
+
+TEST(SampleConformance, TinyEveryFilterOnASmallVocabulary) {
+  expect_as_defined(random_problem(97, filters().size(), {0.8f}, 1, 2.0f));
+}
+
+TEST(SampleConformance, TinyChunksOfSeveralTokens) { expect_as_defined(random_problem(2500, 6, {1e4f}, 2, 2.0f)); }
+
+TEST(SampleConformance, EveryFilterAndTemperature) {
+  for (const std::int64_t vocab : {1, 2, 31, 64, 1000, 1024, 1025, 4097, 32000}) {
+    for (const float spread : {0.01f, 1.0f, 4.0f}) {
+      SCOPED_TRACE("vocabulary " + std::to_string(vocab) + ", spread " + std::to_string(spread));
+      // The hot one makes all survivors about equally likely: it sees the edges of the filters.
+      expect_as_defined(
+          random_problem(vocab, filters().size(), {0.3f, 1.0f, 1e6f}, static_cast<std::uint64_t>(vocab), spread));
+    }
+  }
+}
+
+TEST(SampleConformance, AVocabularyOf151936) {
+  expect_as_defined(random_problem(151936, filters().size(), {0.7f, 1e6f}, 5, 2.5f));
+  expect_as_defined(random_problem(151936, 4, {1.0f}, 6, 0.05f));  // nearly even: top-p keeps 100,000 tokens
+}
+
+TEST(SampleConformance, TheLargestTokensInOneRunOfIds) {
+  for (const bool ascending : {true, false}) {
+    Problem problem;
+    Random random(8);
+    for (const double uniform : {0.0, 0.4, 0.9}) {
+      std::vector<float> logits = random.normals(151936, 2.0f);
+      std::ranges::sort(logits);
+      if (!ascending) {
+        std::ranges::reverse(logits);
+      }
+      SampleRow row = plain(uniform, 1e6f);
+      row.top_k = 40;
+      problem.add(logits, row);
+    }
+    expect_as_defined(problem);
+  }
+}
+
+TEST(SampleConformance, TopKOfAnySize) {
+  Problem problem;
+  Random random(9);
+  for (const std::int32_t top_k : {1, 2, 500, 1023, 1024, 1025, 5000, 19'999, 20'000, 20'001, 2'000'000'000}) {
+    for (const double uniform : {0.0, 0.5, almost_one}) {
+      SampleRow row = plain(uniform, 1e6f);
+      row.top_k = top_k;
+      problem.add(random.normals(20'000, 2.0f), row);
+    }
+  }
+  expect_as_defined(problem);
+}
+
+/// Few different logits: every cut goes through equal ones.
+Problem problem_of_ties(std::int64_t vocab, std::int64_t kinds) {
+  Problem problem;
+  Random random(10);
+  for (SampleRow row : filters()) {
+    for (const double uniform : {0.0, 0.37, almost_one}) {
+      std::vector<float> logits = random.normals(vocab, 1.5f);
+      for (float& logit : logits) {
+        logit = std::round(logit * static_cast<float>(kinds)) / static_cast<float>(kinds);
+      }
+      row.uniform = uniform;
+      row.temperature = 1e6f;
+      problem.add(logits, row);
+    }
+  }
+  return problem;
+}
+
+TEST(SampleConformance, TinyTiesKeepTheLowestIds) {
+  Problem problem;
+  for (const double uniform : {0.0, 0.5, almost_one}) {
+    SampleRow row = plain(uniform);
+    row.top_k = 5;
+    problem.add(std::vector<float>(100, 0.25f), row);
+    row.top_k = 0;
+    row.top_p = 0.0755f;  // 8 tokens of a hundredth
+    problem.add(std::vector<float>(100, 0.25f), row);
+  }
+  expect_as_defined(problem);
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    EXPECT_EQ(run(kernel, problem).tokens, (std::vector<std::int32_t>{0, 0, 2, 4, 4, 7}));
+  });
+}
+
+TEST(SampleConformance, TiesThroughEveryCut) {
+  expect_as_defined(problem_of_ties(300, 1));
+  expect_as_defined(problem_of_ties(9000, 3));
+}
+
+TEST(SampleConformance, TinyGreedyTakesTheFirstOfTheLargest) {
+  Problem problem;
+  std::vector<float> logits(150, -1.0f);
+  logits[30] = logits[77] = logits[149] = 2.0f;
+  problem.add(logits, plain(0.9, 0.0f));
+  logits[31] = not_a_number;
+  problem.add(logits, plain(0.9, -1.0f));
+  logits[29] = -0.0f;
+  logits[30] = logits[77] = logits[149] = 0.0f;
+  problem.add(logits, plain(0.9, 0.0f));
+  logits[140] = infinity;
+  problem.add(logits, plain(0.9, 0.0f));
+  logits[2] = std::numeric_limits<float>::max();  // as large as infinity counts
+  problem.add(logits, plain(0.9, 0.0f));
+  problem.add(std::vector<float>(150, -std::numeric_limits<float>::max()), plain(0.9, 0.0f));
+  problem.add(std::vector<float>(150, -infinity), plain(0.9, 0.0f));
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const std::vector<std::int32_t> expected = {30, 30, 29, 140, 2, 0, -1};
+    EXPECT_EQ(run(kernel, problem).tokens, expected);
+    EXPECT_EQ(run(kernel, problem, /*all_greedy=*/true).tokens, expected);
+  });
+}
+
+TEST(SampleConformance, GreedyOnLargeVocabularies) {
+  Problem problem;
+  Random random(12);
+  for (int r = 0; r < 20; ++r) {
+    problem.add(random.normals(128'256, 2.0f), plain(0.5, 0.0f));
+  }
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const std::vector<std::int32_t> tokens = run(kernel, problem, true).tokens;
+    EXPECT_EQ(tokens, run(kernel, problem).tokens);
+    for (std::size_t r = 0; r < problem.rows.size(); ++r) {
+      const auto logits = problem.row_logits(r);
+      EXPECT_EQ(tokens[r], std::ranges::max_element(logits) - logits.begin());
+    }
+  });
+}
+
+TEST(SampleConformance, TinyForbiddenTokensAreNeverDrawn) {
+  Problem problem;
+  Random random(13);
+  for (const double uniform : {0.0, 0.5, almost_one}) {
+    for (const std::int32_t top_k : {0, 20}) {
+      std::vector<float> logits = random.normals(64, 2.0f);
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        logits[i] = i % 3 == 0 ? not_a_number : i % 3 == 1 ? -infinity : logits[i];
+      }
+      SampleRow row = plain(uniform, 1e6f);
+      row.top_k = top_k;
+      row.top_p = 0.97f;
+      problem.add(logits, row);
+      problem.add(std::vector<float>(64, top_k == 0 ? not_a_number : -infinity), row);  // nothing to draw
+    }
+  }
+  std::vector<float> extreme(64, -std::numeric_limits<float>::max());
+  extreme[17] = infinity;
+  problem.add(extreme, plain(almost_one));
+  expect_as_defined(problem);
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const std::vector<std::int32_t> tokens = run(kernel, problem).tokens;
+    EXPECT_EQ(tokens[1], -1);
+    EXPECT_EQ(tokens.back(), 17);
+  });
+}
+
+/// Rows with penalties of each sort and biases, which forbid, lift and lower.
+Problem adjusted_problem(std::int64_t vocab, std::size_t adjustments) {
+  Problem problem;
+  Random random(14);
+  for (SampleRow row : filters()) {
+    for (const float temperature : {0.0f, 1.0f}) {
+      row.temperature = temperature;
+      row.uniform = double{random.uniforms(1, 0.0f, 0.999f)[0]};
+      row.repeat_penalty = 1.3f;
+      row.frequency_penalty = 0.17f;
+      row.presence_penalty = -0.31f;
+      std::vector<SampleAdjustment> list;
+      for (std::size_t a = 0; a < adjustments; ++a) {
+        const auto stride = vocab / static_cast<std::int64_t>(adjustments);
+        const auto id = static_cast<std::int32_t>(static_cast<std::int64_t>(a) * stride + random.below(stride));
+        const auto count = static_cast<std::int32_t>(random.below(4));
+        list.push_back({id, count, a % 5 == 0 ? -infinity : a % 2 == 0 ? 0.0f : random.normals(1, 3.0f)[0]});
+      }
+      std::ranges::reverse(list);  // the order is free
+      problem.add(random.normals(vocab, 2.0f), row, list);
+    }
+  }
+  return problem;
+}
+
+void expect_adjusted(const Problem& problem) {
+  expect_as_defined(problem);
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const Result result = run(kernel, problem);
+    for (std::size_t r = 0; r < problem.rows.size(); ++r) {
+      const auto size = static_cast<std::size_t>(problem.vocab);
+      EXPECT_TRUE(same_bits(std::span(result.logits).subspan(r * size, size), adjusted_logits(problem, r)))
+          << "row " << r << ": the logits are not adjusted in place, or others are";
+    }
+  });
+}
+
+TEST(SampleConformance, TinyPenaltiesAndBiases) { expect_adjusted(adjusted_problem(80, 9)); }
+TEST(SampleConformance, PenaltiesAndBiases) { expect_adjusted(adjusted_problem(33'000, 700)); }
+
+TEST(SampleConformance, TheSumOfTheLargestVocabularyHolds) {
+  Problem problem;
+  constexpr std::int64_t vocab = 262144;
+  for (const double uniform : {0.0, 0.25, 0.5, almost_one}) {
+    problem.add(std::vector<float>(vocab, 3.5f), plain(uniform));
+  }
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    EXPECT_EQ(run(kernel, problem).tokens, (std::vector<std::int32_t>{0, vocab / 4, vocab / 2, vocab - 1}));
+  });
+}
+
+TEST(SampleConformance, TinyARowDoesNotDependOnItsBatch) {
+  const Problem problem = random_problem(120, 6, {0.9f}, 15, 2.0f);
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const std::vector<std::int32_t> tokens = run(kernel, problem).tokens;
+    for (std::size_t r = 0; r < problem.rows.size(); r += 2) {
+      Problem alone;
+      alone.add({problem.row_logits(r).begin(), problem.row_logits(r).end()}, problem.rows[r]);
+      EXPECT_EQ(run(kernel, alone).tokens[0], tokens[r]);
+    }
+  });
+}
+
+TEST(SampleConformance, DrawsFollowTheDistribution) {
+  const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f, 0.5f, -40.0f};
+  constexpr int draws = 20'000;
+  for (const float temperature : {0.5f, 1.0f, 2.0f}) {
+    Problem problem;
+    Random random(16);
+    for (int i = 0; i < draws; ++i) {
+      problem.add(logits, plain(double{random.uniforms(1, 0.0f, 0.9999999f)[0]}, temperature));
+    }
+    double sum = 0.0;
+    for (const float logit : logits) {
+      sum += std::exp(logit / temperature);
+    }
+    for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+      std::vector<int> counts(logits.size(), 0);
+      for (const std::int32_t token : run(kernel, problem).tokens) {
+        ++counts.at(static_cast<std::size_t>(token));
+      }
+      double chi_squared = 0.0;
+      for (std::size_t i = 0; i + 1 < logits.size(); ++i) {
+        const double expected = draws * std::exp(logits[i] / temperature) / sum;
+        chi_squared += (counts[i] - expected) * (counts[i] - expected) / expected;
+      }
+      EXPECT_LT(chi_squared, 23.5) << "4 degrees of freedom: exceeded by chance once in 10,000 seeds";
+      EXPECT_EQ(counts.back(), 0);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge::test
