@@ -70,12 +70,13 @@ void check_block_tables(std::string_view operation, const KvLayout& layout, cons
   }
 }
 
-/// A causal row lies at the end of its sequence, so there are no more rows than positions.
-void check_rows_fit(std::string_view operation, const RaggedBatch& batch) {
+/// A causal row lies at the end of its sequence, so there are no more rows than positions. `padding`: but for sequences of
+/// KV length 0.
+void check_rows_fit(std::string_view operation, const RaggedBatch& batch, bool padding = false) {
   for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
     const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
-    require(batch.kv_lengths[s] >= q_len, "{}: sequence {} has {} queries but kv_length {}", operation, s, q_len,
-            batch.kv_lengths[s]);
+    require(batch.kv_lengths[s] >= q_len || (padding && batch.kv_lengths[s] == 0),
+            "{}: sequence {} has {} queries but kv_length {}", operation, s, q_len, batch.kv_lengths[s]);
   }
 }
 
@@ -258,7 +259,7 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
   if (device == DeviceKind::cpu) {
     check_lengths(operation, batch);
     if (spec.causal && !dense) {
-      check_rows_fit(operation, batch);
+      check_rows_fit(operation, batch, true);
     }
     if (!dense) {
       check_block_tables(operation, layout, args.cache, batch);

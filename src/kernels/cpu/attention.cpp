@@ -142,6 +142,12 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
     if (spec.head_dim % 8 != 0) {
       return Support::no(fmt::format("head_dim {} is not a multiple of 8", spec.head_dim));
     }
+    if (spec.io_dtype != DType::f32) {
+      return Support::no(fmt::format("queries and output of type {}, not F32", rocmforge::name(spec.io_dtype)));
+    }
+    if (!spec.causal || spec.mask) {
+      return Support::no(spec.mask ? "no additive mask" : "causal attention only");
+    }
     return check_spec(spec);
   }
 
@@ -167,6 +173,11 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
           "attention: this backend reads K by dimension and V by token");
     check(layout.block_tokens >= 16, "attention: this backend needs blocks of at least 16 tokens");
     check(args.workspace != nullptr, "attention: workspace is null");
+    check(args.dense.k == nullptr, "attention: this backend reads a paged cache only");
+    for (std::int32_t s = 0; s < args.batch.num_sequences; ++s) {
+      check(args.batch.kv_lengths[s] > 0 || args.batch.query_offsets[s] == args.batch.query_offsets[s + 1],
+            "attention: this backend takes no padding");
+    }
     if (args.batch.num_tokens == 0) {
       return;
     }

@@ -9,6 +9,7 @@
 //   load_a    A[row][k] = from[row * stride + k]
 //   load_b    B[k][col] = from[col * stride + k]  (rows along k, as K and weights are stored)
 //   load_b_k  B[k][col] = from[k * stride + col]  (as V is stored)
+//   load_a_shared, load_b_shared, load_b_k_shared  the same from shared memory alone, rows 16-byte aligned, faster
 //   multiply  C += A * B
 // Pointers are to shared (LDS) or global memory, 4-byte aligned for load_a and load_b with an even stride.
 // Lane layouts: AMD RDNA3 and CDNA3 instruction set manuals (WMMA, MFMA); NVIDIA PTX manual, mma.m16n8k16.
@@ -104,6 +105,14 @@ struct MatrixTile : MatrixTileBase<T> {
     }
     return b;
   }
+  __device__ static A load_a_shared(const T* from, int stride) {
+    constexpr int aligned = Base::run >= 8 ? 16 : 8;
+    A a;
+    __builtin_memcpy(&a, __builtin_assume_aligned(from + Base::outer() * stride + Base::first_k(), aligned), sizeof(a));
+    return a;
+  }
+  __device__ static B load_b_shared(const T* from, int stride) { return load_a_shared(from, stride); }
+  __device__ static B load_b_k_shared(const T* from, int stride) { return load_b_k(from, stride); }
   __device__ static void multiply(C& c, A a, B b) {
     constexpr bool is_half = sizeof(Element) == 2 && __is_same(T, half);
 #if defined(__GFX9__)
@@ -166,12 +175,47 @@ struct MatrixTile {
     };
     return {{two(0, 0), two(8, 0), two(0, 8), two(8, 8)}};
   }
+  // Lane i names row i % 8 of the 8 x 8 matrix i / 8.
+  __device__ static A load_a_shared(const T* from, int stride) {
+    const int lane = lane_index();
+    A a;
+    load_matrices<false>(a.words, from + (lane & 15) * stride + 8 * (lane >> 4));
+    return a;
+  }
+  __device__ static B load_b_shared(const T* from, int stride) {
+    const int lane = lane_index();
+    B b;
+    load_matrices<false>(b.words, from + ((lane & 7) + 8 * (lane >> 4)) * stride + 8 * ((lane >> 3) & 1));
+    return b;
+  }
+  __device__ static B load_b_k_shared(const T* from, int stride) {
+    const int lane = lane_index();
+    B b;
+    load_matrices<true>(b.words, from + (lane & 15) * stride + 8 * (lane >> 4));
+    return b;
+  }
   __device__ static void multiply(C& c, const A& a, const B& b) {
     half_product(&c.values[0], a, b.words[0], b.words[1]);
     half_product(&c.values[4], a, b.words[2], b.words[3]);
   }
 
  private:
+  template <bool transposed>
+  __device__ static void load_matrices(std::uint32_t* words, const T* row) {
+    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
+    if constexpr (transposed) {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(address)
+                   : "memory");
+    } else {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(address)
+                   : "memory");
+    }
+  }
+
   __device__ static void half_product(float* c, const A& a, std::uint32_t b0, std::uint32_t b1) {
     if constexpr (sizeof(T) == 2 && __is_same(T, half)) {
       asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

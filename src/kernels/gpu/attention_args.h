@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace rocmforge::gpu {
+
+/// Where K and V lie, paged or dense, in elements of their type. Position p of sequence s starts at
+///   paged   block_tables[s * max_blocks + (p >> block_shift)] * block_stride + (p & (2^block_shift - 1)) * token_stride
+///   dense   s * sequence_stride + p * token_stride
+/// and KV head h is head_stride * h further on; its head_dim elements are side by side.
+struct KvAddress {
+  const void* k;
+  const void* v;
+  const std::int32_t* block_tables;  ///< [sequences, max_blocks]; null when dense
+  std::int64_t block_stride;
+  std::int64_t sequence_stride;
+  std::int64_t token_stride;
+  std::int64_t head_stride;
+  std::int32_t max_blocks;
+  std::int32_t block_shift;
+};
+
+/// The parameter of every attention kernel. Scores are in units of log2: softmax(x) = 2^(x log2(e) - ...).
+struct AttentionArgs {
+  const void* q;  ///< [tokens, q_heads * head_dim] of io_dtype, rows q_stride elements apart
+  void* out;      ///< [tokens, q_heads * head_dim] of io_dtype
+  KvAddress kv;
+  const std::int32_t* query_offsets;  ///< [num_sequences + 1]
+  const std::int32_t* kv_lengths;     ///< [num_sequences]
+  const std::int32_t* sequence_of;    ///< [num_tokens], read by the paged kernels when they walk rows
+  const float* sinks;                 ///< [q_heads] or null
+  const float* mask;                  ///< [tokens, mask_stride] or null
+  std::int64_t q_stride;
+  std::int64_t mask_stride;
+  DType io_dtype;
+  std::int32_t rows;  ///< which sequences are computed, as Attention::Rows: 0 all, 1 of one row, 2 of several
+  std::int32_t num_sequences;
+  std::int32_t q_heads;
+  std::int32_t kv_heads;
+  std::int32_t head_dim;
+  std::int32_t causal;
+  std::int32_t window;   ///< 0 for none
+  float scale_log2;      ///< scale * log2(e), without a soft-cap
+  float soft_cap_scale;  ///< scale / cap with a soft-cap, else 0
+  float soft_cap_log2;   ///< cap * log2(e)
+
+  // Split KV (paged.hip)
+  float* partial_sums;       ///< [items, splits, group tile, head_dim]
+  float* partial_states;     ///< [items, splits, group tile, 2]: maximum and sum
+  std::uint32_t* counters;   ///< [items], zero between launches
+  std::int32_t first_item;   ///< first row or sequence of this launch
+  std::int32_t group_tiles;  ///< tiles of query heads of a KV head
+  std::int32_t by_sequence;  ///< items are sequences of one row each, not rows
+};
+
+/// One pass of the composed attention: some sequences, query heads and query rows at once.
+struct ComposedArgs {
+  AttentionArgs attention;
+  float* k;                     ///< [sequences, heads, kv_capacity, head_dim] of the pass
+  float* v;                     ///< likewise
+  float* scores;                ///< [sequences, heads, row_capacity, kv_capacity]
+  std::int32_t first_sequence;  ///< of the pass
+  std::int32_t first_head;
+  std::int32_t first_row;  ///< of every sequence
+  std::int32_t sequences;
+  std::int32_t heads;
+  std::int32_t row_capacity;
+  std::int32_t kv_capacity;
+};
+
+/// Split KV: the keys a row sees are cut into at most max_splits pieces of a multiple of 128 keys, by their number alone.
+inline constexpr std::int32_t split_keys = 128;
+inline constexpr std::int32_t max_splits = 32;
+
+constexpr std::int32_t keys_of_a_split(std::int32_t keys) {
+  const std::int32_t pieces = (keys + split_keys - 1) / split_keys;
+  return (pieces + max_splits - 1) / max_splits * split_keys;
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,387 @@
+#pragma once
+
+// Fused attention of query tiles: one work-group computes 16 rows a wave of one query head of one sequence, walking the
+// keys in tiles at multiples of `keys` positions, so that a row's result does not depend on the rows beside it.
+
+#include "kernels/gpu/flash_tile.h"
+
+namespace rocmforge::gpu {
+
+template <class T, int head_dim_>
+struct FlashShape {
+  using Tile = FlashTile<T>;
+  static constexpr int head_dim = head_dim_;
+  static constexpr int waves = 4;
+  static constexpr int threads = waves * wave_size;
+  static constexpr int rows = 16 * waves;
+  static constexpr int dim_tiles = head_dim / 16;
+  /// Queries stay in registers where these suffice beside the sums.
+  static constexpr int registers = dim_tiles * (Tile::operand_registers + Tile::c_elems);
+  static constexpr bool queries_in_registers = registers <= 192;
+  static constexpr int keys = head_dim <= 128 ? 64 : registers < 192 ? 32 : 16;
+  static constexpr int key_tiles = keys / 16;
+  static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
+  static constexpr int value_stride = Tile::values_by_dim ? keys + 8 : stride;
+  static constexpr int key_elems = keys * stride;
+  static constexpr int value_elems = Tile::values_by_dim ? head_dim * value_stride : keys * stride;
+  static constexpr int query_elems = rows * stride;
+  static constexpr int kv_elems = key_elems + value_elems;
+  /// Queries pass through the space of K and V, or have their own in front of it.
+  static constexpr int kv_start = queries_in_registers ? 0 : query_elems;
+  static constexpr int shared_elems = kv_start + (queries_in_registers && query_elems > kv_elems ? query_elems : kv_elems);
+  static_assert(head_dim % 16 == 0 && shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));
+};
+
+/// One work-group's place in the call.
+struct FlashPlace {
+  SequenceRange range;
+  int sequence;
+  int head;
+  int tile_row;        ///< first row of the tile in its sequence
+  int first_position;  ///< of the sequence's row 0; negative when there are more rows than keys
+};
+
+template <class Shape, class T>
+__device__ inline void load_queries(const AttentionArgs& args, const FlashPlace& place, T* to) {
+  constexpr int chunks = Shape::head_dim / 8;
+  for (int i = thread_index(); i < Shape::rows * chunks; i += Shape::threads) {
+    const int row = i / chunks;
+    const int dim = i % chunks * 8;
+    const bool present = place.tile_row + row < place.range.q_len;
+    const std::int64_t from =
+        (place.range.first_row + place.tile_row + row) * args.q_stride + std::int64_t{place.head} * Shape::head_dim + dim;
+    Bytes16 values{};
+    if (present) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        values.words[j] =
+            pack_pair<T>(load_io(args.q, args.io_dtype, from + 2 * j), load_io(args.q, args.io_dtype, from + 2 * j + 1));
+      }
+    }
+    *reinterpret_cast<Bytes16*>(to + row * Shape::stride + dim) = values;
+  }
+}
+
+/// Rows [first_key, first_key + keys) of K or V as [key][dim], zeros from `end` on.
+template <class Shape, class T>
+__device__ inline void load_rows(const AttentionArgs& args, int sequence, const T* from, int first_key, int end, T* to) {
+  constexpr int chunks = Shape::head_dim / 8;
+#pragma unroll 4
+  for (int i = thread_index(); i < Shape::keys * chunks; i += Shape::threads) {
+    const int key = i / chunks;
+    const int dim = i % chunks * 8;
+    const bool present = first_key + key < end;
+    const std::int64_t row = present ? kv_row(args.kv, sequence, first_key + key) : 0;
+    copy_async(to + key * Shape::stride + dim, from + row + dim, present);
+  }
+}
+
+/// Rows of V as [dim][key].
+template <class Shape, class T>
+__device__ inline void load_rows_by_dim(const AttentionArgs& args, int sequence, const T* from, int first_key, int end,
+                                        T* to) {
+  constexpr int pairs = Shape::keys / 2;
+  constexpr int chunks = Shape::head_dim / 8;
+#pragma unroll 2
+  for (int i = thread_index(); i < pairs * chunks; i += Shape::threads) {
+    const int key = i % pairs * 2;
+    const int dim = i / pairs * 8;
+    Bytes16 rows[2] = {};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (first_key + key + r < end) {
+        rows[r] = *reinterpret_cast<const Bytes16*>(from + kv_row(args.kv, sequence, first_key + key + r) + dim);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      auto* word = reinterpret_cast<std::uint32_t*>(to + (dim + 2 * j) * Shape::value_stride + key);
+      word[0] = (rows[0].words[j] & 0xffffu) | rows[1].words[j] << 16;
+      word[Shape::value_stride / 2] = rows[0].words[j] >> 16 | (rows[1].words[j] & 0xffff0000u);
+    }
+  }
+}
+
+template <class Shape, class T>
+__device__ inline void load_values(const AttentionArgs& args, int sequence, const T* from, int first_key, int end, T* to) {
+  if constexpr (Shape::Tile::values_by_dim) {
+    load_rows_by_dim<Shape>(args, sequence, from, first_key, end, to);
+  } else {
+    load_rows<Shape>(args, sequence, from, first_key, end, to);
+  }
+}
+
+/// The 16 rows of one wave: running maximum and sum of each row, sums of the values.
+template <class T, int head_dim>
+struct FlashWave {
+  using Shape = FlashShape<T, head_dim>;
+  using Tile = FlashTile<T>;
+  using C = typename Tile::C;
+
+  C out[Shape::dim_tiles];
+  float maximum[Tile::row_slots];  ///< in units of log2
+  float sum[Tile::row_slots];      ///< of this lane's keys alone
+  KeyRange visible[Tile::row_slots];
+
+  __device__ void begin(const AttentionArgs& args, const FlashPlace& place) {
+#pragma unroll
+    for (int t = 0; t < Shape::dim_tiles; ++t) {
+      out[t] = Tile::Tile::zero();
+    }
+#pragma unroll
+    for (int s = 0; s < Tile::row_slots; ++s) {
+      maximum[s] = -infinity;
+      sum[s] = 0.0f;
+      visible[s] = visible_keys(args, place.first_position + row(place, s), place.range.kv_len);
+    }
+  }
+
+  /// Row of the sequence.
+  __device__ static int row(const FlashPlace& place, int slot) {
+    return place.tile_row + 16 * wave_index() + Tile::row(slot);
+  }
+
+  /// Folds the scores of `keys` keys into the rows' softmax; scores become weights. `factor` turns scores into log2 units.
+  __device__ void fold(C (&scores)[Shape::key_tiles], float factor) {
+    float scale[Tile::row_slots];
+    float subtract[Tile::row_slots];
+#pragma unroll
+    for (int s = 0; s < Tile::row_slots; ++s) {
+      float largest = -infinity;
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < Tile::c_elems; ++i) {
+          if (Tile::slot(i) == s) {
+            largest = fmaxf(largest, scores[t][i]);
+          }
+        }
+      }
+      const float now = fmaxf(maximum[s], Tile::template reduce<Max>(largest) * factor);
+      subtract[s] = finite_maximum(now);
+      scale[s] = exp2_fast(maximum[s] - subtract[s]);
+      maximum[s] = now;
+      sum[s] *= scale[s];
+    }
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+#pragma unroll
+      for (int i = 0; i < Tile::c_elems; ++i) {
+        const float weight = exp2_fast(__builtin_fmaf(scores[t][i], factor, -subtract[Tile::slot(i)]));
+        sum[Tile::slot(i)] += weight;
+        scores[t][i] = weight;
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < Shape::dim_tiles; ++t) {
+#pragma unroll
+      for (int i = 0; i < Tile::c_elems; ++i) {
+        out[t][i] *= scale[Tile::slot(i)];
+      }
+    }
+  }
+
+  /// Soft-cap and additive mask; scores are in log2 units afterwards.
+  __device__ void adjust(const AttentionArgs& args, const FlashPlace& place, int first_key,
+                         C (&scores)[Shape::key_tiles]) const {
+    const int lane_key = first_key + Tile::lane_offset();
+#pragma unroll
+    for (int s = 0; s < Tile::row_slots; ++s) {
+      const std::int64_t token = place.range.first_row + min(row(place, s), place.range.q_len - 1);
+      const float* mask = args.mask != nullptr ? args.mask + token * args.mask_stride : nullptr;
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < Tile::c_elems; ++i) {
+          if (Tile::slot(i) == s) {
+            scores[t][i] = score_log2(args, scores[t][i]);
+            if (mask != nullptr) {
+              scores[t][i] += log2_e * mask[min(lane_key + 16 * t + Tile::step(i), place.range.kv_len - 1)];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void hide(int first_key, C (&scores)[Shape::key_tiles]) const {
+#pragma unroll
+    for (int s = 0; s < Tile::row_slots; ++s) {
+      const int begin = visible[s].begin - first_key - Tile::lane_offset();
+      const int end = visible[s].end - first_key - Tile::lane_offset();
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < Tile::c_elems; ++i) {
+          if (Tile::slot(i) == s) {
+            const int step = 16 * t + Tile::step(i);
+            scores[t][i] = step >= begin && step < end ? scores[t][i] : -infinity;
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void finish(const AttentionArgs& args, const FlashPlace& place) {
+#pragma unroll
+    for (int s = 0; s < Tile::row_slots; ++s) {
+      float total = Tile::template reduce<Sum>(sum[s]);
+      float largest = finite_maximum(maximum[s]);
+      float factor = 1.0f;
+      if (args.sinks != nullptr) {
+        const float sink = args.sinks[place.head] * log2_e;
+        const float now = fmaxf(largest, sink);
+        factor = exp2_fast(largest - now);
+        total = total * factor + exp2_fast(sink - now);
+      }
+      sum[s] = total > 0.0f ? factor / total : 0.0f;
+    }
+    switch (args.io_dtype) {
+      case DType::f16:
+        write(args, place, static_cast<half*>(args.out));
+        break;
+      case DType::bf16:
+        write(args, place, static_cast<bfloat16*>(args.out));
+        break;
+      default:
+        write(args, place, static_cast<float*>(args.out));
+        break;
+    }
+  }
+
+ private:
+  template <class Out>
+  __device__ void write(const AttentionArgs& args, const FlashPlace& place, Out* to) const {
+#pragma unroll
+    for (int s = 0; s < Tile::row_slots; ++s) {
+      const int of_row = row(place, s);
+      if (of_row < place.range.q_len) {
+        Out* row_out = to + (std::int64_t{place.range.first_row + of_row} * args.q_heads + place.head) * head_dim;
+#pragma unroll
+        for (int t = 0; t < Shape::dim_tiles; ++t) {
+#pragma unroll
+          for (int i = 0; i < Tile::c_elems; ++i) {
+            if (Tile::slot(i) == s) {
+              row_out[16 * t + Tile::lane_offset() + Tile::step(i)] = from_float<Out>(out[t][i] * sum[s]);
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+/// Grid: (query tiles of the longest sequence, query heads, sequences). Long rows come first.
+template <class T, int head_dim>
+__device__ inline void flash_attention(const AttentionArgs& args) {
+  using Shape = FlashShape<T, head_dim>;
+  using Tile = FlashTile<T>;
+  using C = typename Tile::C;
+  __shared__ Bytes16 shared_memory[Shape::shared_elems / 8];
+  T* shared = reinterpret_cast<T*>(shared_memory);
+
+  FlashPlace place;
+  place.sequence = static_cast<int>(blockIdx.z);
+  place.head = static_cast<int>(blockIdx.y);
+  place.range = sequence_range(args, place.sequence);
+  place.tile_row = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::rows;
+  place.first_position = place.range.kv_len - place.range.q_len;
+  if (place.tile_row >= place.range.q_len) {
+    return;
+  }
+  const int last_row = min(place.tile_row + Shape::rows, place.range.q_len) - 1;
+  const KeyRange first = visible_keys(args, place.first_position + place.tile_row, place.range.kv_len);
+  const KeyRange last = visible_keys(args, place.first_position + last_row, place.range.kv_len);
+  const int end = last.end;
+  int first_key = first.begin / Shape::keys * Shape::keys;
+
+  FlashWave<T, head_dim> wave;
+  wave.begin(args, place);
+  load_queries<Shape>(args, place, shared);
+  __syncthreads();
+  typename Tile::Query queries[Shape::queries_in_registers ? Shape::dim_tiles : 1];
+  const T* own_queries = shared + 16 * wave_index() * Shape::stride;
+  if constexpr (Shape::queries_in_registers) {
+#pragma unroll
+    for (int t = 0; t < Shape::dim_tiles; ++t) {
+      queries[t] = Tile::load_query(own_queries + 16 * t, Shape::stride);
+    }
+    __syncthreads();
+  }
+
+  const std::int64_t kv_head = place.head / (args.q_heads / args.kv_heads);
+  const T* k = static_cast<const T*>(args.kv.k) + kv_head * args.kv.head_stride;
+  const T* v = static_cast<const T*>(args.kv.v) + kv_head * args.kv.head_stride;
+  T* keys = shared + Shape::kv_start;
+  T* values = keys + Shape::key_elems;
+  const bool adjusted = args.mask != nullptr || args.soft_cap_scale > 0.0f;
+  const float factor = adjusted ? 1.0f : args.scale_log2;
+
+  if (first_key < end) {
+    load_rows<Shape>(args, place.sequence, k, first_key, end, keys);
+  }
+  commit_copies();
+  for (; first_key < end; first_key += Shape::keys) {
+    load_values<Shape>(args, place.sequence, v, first_key, end, values);
+    commit_copies();
+    wait_copies<1>();
+    __syncthreads();
+
+    C scores[Shape::key_tiles];
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+      scores[t] = Tile::Tile::zero();
+    }
+#pragma unroll
+    for (int d = 0; d < Shape::dim_tiles; ++d) {
+      typename Tile::Query query;
+      if constexpr (Shape::queries_in_registers) {
+        query = queries[d];
+      } else {
+        query = Tile::load_query(own_queries + 16 * d, Shape::stride);
+      }
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+        Tile::scores(scores[t], query, Tile::load_key(keys + 16 * t * Shape::stride + 16 * d, Shape::stride));
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+      settle(scores[t]);
+    }
+    __syncthreads();
+    if (first_key + Shape::keys < end) {
+      load_rows<Shape>(args, place.sequence, k, first_key + Shape::keys, end, keys);
+    }
+    commit_copies();
+
+    if (adjusted) {
+      wave.adjust(args, place, first_key, scores);
+    }
+    if (first_key < last.begin || first_key + Shape::keys > first.end) {
+      wave.hide(first_key, scores);
+    }
+    wave.fold(scores, factor);
+    wait_copies<1>();
+    __syncthreads();
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+      const typename Tile::Weights weights = Tile::weights(scores[t]);
+#pragma unroll
+      for (int d = 0; d < Shape::dim_tiles; ++d) {
+        const T* from = Tile::values_by_dim ? values + 16 * d * Shape::value_stride + 16 * t
+                                            : values + 16 * t * Shape::value_stride + 16 * d;
+        Tile::values(wave.out[d], weights, Tile::load_value(from, Shape::value_stride));
+      }
+    }
+#pragma unroll
+    for (int d = 0; d < Shape::dim_tiles; ++d) {
+      settle(wave.out[d]);
+    }
+    __syncthreads();
+  }
+  wait_copies<0>();
+  wave.finish(args, place);
+}
+
+}  // namespace rocmforge::gpu
