@@ -9,7 +9,9 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<gpu::RopeAppendArgs> rope_append_kernel{"rope", "rope_append"};
+constexpr Kernel<gpu::RopeAppendArgs> f32_kernel{"rope", "rope_append_f32"};
+constexpr Kernel<gpu::RopeAppendArgs> f16_kernel{"rope", "rope_append_f16"};
+constexpr Kernel<gpu::RopeAppendArgs> bf16_kernel{"rope", "rope_append_bf16"};
 
 constexpr std::uint32_t threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
@@ -43,36 +45,37 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
       return;
     }
     const KvLayout& layout = spec.layout;
-    LaunchShape shape =
-        launch_of(divide_up(spec.q_heads + 2 * layout.kv_heads, heads_per_group), args.batch.num_tokens, threads);
+    LaunchShape shape;
+    shape.grid[0] = static_cast<std::uint32_t>(args.batch.num_tokens);
+    shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * layout.kv_heads, heads_per_group));
+    shape.block[0] = threads;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
-    rope_append_kernel.launch(*context.stream, shape,
-                              {.q = args.q,
-                               .k = args.k,
-                               .v = args.v,
-                               .q_norm = spec.head_norm ? args.q_norm : nullptr,
-                               .k_norm = spec.head_norm ? args.k_norm : nullptr,
-                               .inverse_frequency = args.inverse_frequency,
-                               .cache = args.cache.data,
-                               .positions = args.batch.positions,
-                               .sequence_of = args.batch.sequence_of,
-                               .kv_lengths = args.batch.kv_lengths,
-                               .block_tables = args.batch.block_tables,
-                               .tokens = args.batch.num_tokens,
-                               .stride = args.stride,
-                               .block_elems = layout.block_elems(),
-                               .kv_dtype = layout.dtype,
-                               .q_heads = spec.q_heads,
-                               .kv_heads = layout.kv_heads,
-                               .head_dim = spec.head_dim,
-                               .pairs = pairs_of(spec),
-                               .max_blocks = args.batch.max_blocks,
-                               .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
-                               .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
-                               .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
-                               .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
-                               .norm_eps = spec.norm_eps,
-                               .magnitude = spec.magnitude});
+    const auto& kernel = layout.dtype == DType::f16 ? f16_kernel : layout.dtype == DType::bf16 ? bf16_kernel : f32_kernel;
+    kernel.launch(*context.stream, shape,
+                  {.q = args.q,
+                   .k = args.k,
+                   .v = args.v,
+                   .q_norm = spec.head_norm ? args.q_norm : nullptr,
+                   .k_norm = spec.head_norm ? args.k_norm : nullptr,
+                   .inverse_frequency = args.inverse_frequency,
+                   .cache = args.cache.data,
+                   .positions = args.batch.positions,
+                   .sequence_of = args.batch.sequence_of,
+                   .kv_lengths = args.batch.kv_lengths,
+                   .block_tables = args.batch.block_tables,
+                   .stride = args.stride,
+                   .block_elems = layout.block_elems(),
+                   .q_heads = spec.q_heads,
+                   .kv_heads = layout.kv_heads,
+                   .head_dim = spec.head_dim,
+                   .pairs = pairs_of(spec),
+                   .max_blocks = args.batch.max_blocks,
+                   .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
+                   .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
+                   .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
+                   .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+                   .norm_eps = spec.norm_eps,
+                   .magnitude = spec.magnitude});
   }
 };
 

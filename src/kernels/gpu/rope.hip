@@ -23,7 +23,8 @@ __device__ Turn turn_of(float position, float inverse_frequency, float magnitude
   const double z = r * r;
   const double s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
   const double c =
-      1.0 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z / 479001600)))));
+      1.0 +
+      z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600))))));
   const int turns = static_cast<int>(quarter);
   const bool odd = (turns & 1) != 0;
   const double cosine = odd ? s : c;
@@ -32,6 +33,13 @@ __device__ Turn turn_of(float position, float inverse_frequency, float magnitude
           static_cast<float>(((turns & 2) != 0 ? -sine : sine) * static_cast<double>(magnitude))};
 }
 
+/// What becomes of one head.
+struct Head {
+  const float* from;
+  const float* norm;  ///< null for no norm
+  int pairs;          ///< that turn
+};
+
 /// Unit u of a head is a pair that turns, or two neighbours that pass through. The second of a pass-through unit may lie
 /// past the head's end.
 struct Unit {
@@ -39,38 +47,37 @@ struct Unit {
   int second;
 };
 
-__device__ Unit unit_at(const RopeAppendArgs& args, int u) {
-  if (u >= args.pairs || args.adjacent != 0) {
+__device__ Unit unit_at(const RopeAppendArgs& args, const Head& head, int u) {
+  if (u >= head.pairs || args.adjacent != 0) {
     return {2 * u, 2 * u + 1};
   }
-  return {u, u + args.pairs};
+  return {u, u + head.pairs};
 }
 
-/// Calls write(dim, value) with each element of the normalised and rotated head.
+/// Calls write(dim, value) with each element of the head, normalised and turned.
 template <class Write>
-__device__ void turn_head(const RopeAppendArgs& args, const float* head, const float* norm, const Turn* turns, Write write) {
+__device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Turn* turns, Write write) {
   const int units = (args.head_dim + 1) / 2;
   float scale = 1.0f;
-  if (norm != nullptr) {
+  if (head.norm != nullptr) {
     float sum = 0.0f;
-    for (int u = lane_index(); u < units; u += wave_size) {
-      const Unit unit = unit_at(args, u);
-      const float first = head[unit.first];
-      const float second = unit.second < args.head_dim ? head[unit.second] : 0.0f;
-      sum += first * first + second * second;
+    for (int dim = lane_index(); dim < args.head_dim; dim += wave_size) {
+      sum += head.from[dim] * head.from[dim];
     }
     scale = 1.0f / sqrtf(wave_reduce<Sum>(sum) / static_cast<float>(args.head_dim) + args.norm_eps);
+    sync_wave();  // Q is written in place, and units are spread over other lanes than single elements
   }
   for (int u = lane_index(); u < units; u += wave_size) {
-    const Unit unit = unit_at(args, u);
+    const Unit unit = unit_at(args, head, u);
     const bool both = unit.second < args.head_dim;
-    float first = head[unit.first];
-    float second = both ? head[unit.second] : 0.0f;
-    if (norm != nullptr) {
-      first *= scale * norm[unit.first];
-      second *= both ? scale * norm[unit.second] : 0.0f;
+    const int second_at = both ? unit.second : unit.first;
+    float first = head.from[unit.first];
+    float second = head.from[second_at];
+    if (head.norm != nullptr) {
+      first *= scale * head.norm[unit.first];
+      second *= scale * head.norm[second_at];
     }
-    if (u < args.pairs) {
+    if (u < head.pairs) {
       const Turn turn = turns[u];
       const float turned = first * turn.cosine - second * turn.sine;
       second = first * turn.sine + second * turn.cosine;
@@ -90,55 +97,56 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
   T* block = static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems;
   const std::int32_t block_tokens = 1 << args.block_shift;
   const std::int32_t slot = position & (block_tokens - 1);
-  const std::int64_t head_elems = std::int64_t{block_tokens} * args.head_dim;
   const int waves = static_cast<int>(blockDim.x) / wave_size;
   const int heads = args.q_heads + 2 * args.kv_heads;
-  for (int head = static_cast<int>(blockIdx.x) * waves + wave_index(); head < heads;
-       head += static_cast<int>(gridDim.x) * waves) {
-    if (head < args.q_heads) {
-      float* q = args.q + token * args.stride + std::int64_t{head} * args.head_dim;
-      turn_head(args, q, args.q_norm, turns, [&](int dim, float value) { q[dim] = value; });
-      continue;
+  for (int h = static_cast<int>(blockIdx.y) * waves + wave_index(); h < heads; h += static_cast<int>(gridDim.y) * waves) {
+    const int kv_head = h - args.q_heads;  // V's follow K's, in the cache too
+    const bool is_query = kv_head < 0;
+    const bool is_value = kv_head >= args.kv_heads;
+    float* q = args.q + token * args.stride + std::int64_t{h} * args.head_dim;
+    Head head{q, args.q_norm, args.pairs};
+    T* to = block;
+    if (!is_query) {
+      to += kv_head * (std::int64_t{block_tokens} * args.head_dim);
+      const int own_head = is_value ? kv_head - args.kv_heads : kv_head;
+      head.from = (is_value ? args.v : args.k) + token * args.stride + std::int64_t{own_head} * args.head_dim;
+      head.norm = is_value ? nullptr : args.k_norm;
+      head.pairs = is_value ? 0 : args.pairs;
     }
-    const bool is_value = head >= args.q_heads + args.kv_heads;
-    const int kv_head = head - args.q_heads - (is_value ? args.kv_heads : 0);
-    const std::int64_t from = token * args.stride + std::int64_t{kv_head} * args.head_dim;
     const bool by_dim = (is_value ? args.v_by_dim : args.k_by_dim) != 0;
     const int dim_stride = by_dim ? block_tokens : 1;
-    T* to = block + (head - args.q_heads) * head_elems + (by_dim ? slot : slot * args.head_dim);
-    if (is_value) {
-      for (int dim = lane_index(); dim < args.head_dim; dim += wave_size) {
-        to[std::int64_t{dim} * dim_stride] = from_float<T>(args.v[from + dim]);
+    to += by_dim ? slot : slot * args.head_dim;
+    turn_head(args, head, turns, [&](int dim, float value) {
+      if (is_query) {
+        q[dim] = value;
+      } else {
+        to[std::int64_t{dim} * dim_stride] = from_float<T>(value);
       }
-    } else {
-      turn_head(args, args.k + from, args.k_norm, turns,
-                [&](int dim, float value) { to[std::int64_t{dim} * dim_stride] = from_float<T>(value); });
-    }
+    });
   }
 }
+
+template <class T>
+__device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
+  const std::int64_t token = blockIdx.x;
+  if (args.kv_lengths[args.sequence_of[token]] == 0) {
+    return;  // padding; the whole work-group sees the same
+  }
+  const auto position = static_cast<float>(args.positions[token]);
+  for (int p = thread_index(); p < args.pairs; p += static_cast<int>(blockDim.x)) {
+    turns[p] = turn_of(position, args.inverse_frequency[p], args.magnitude);
+  }
+  __syncthreads();
+  process_heads<T>(args, token, turns);
+}
+
+extern __shared__ Turn shared_turns[];  // [pairs]
 
 }  // namespace
 
-ROCMFORGE_KERNEL rope_append(RopeAppendArgs args) {
-  extern __shared__ Turn turns[];  // [pairs]
-  for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
-    if (args.kv_lengths[args.sequence_of[token]] == 0) {
-      continue;  // padding; the whole work-group sees the same
-    }
-    const auto position = static_cast<float>(args.positions[token]);
-    __syncthreads();  // the last token's turns were read
-    for (int p = thread_index(); p < args.pairs; p += static_cast<int>(blockDim.x)) {
-      turns[p] = turn_of(position, args.inverse_frequency[p], args.magnitude);
-    }
-    __syncthreads();
-    if (args.kv_dtype == DType::f16) {
-      process_heads<half>(args, token, turns);
-    } else if (args.kv_dtype == DType::bf16) {
-      process_heads<bfloat16>(args, token, turns);
-    } else {
-      process_heads<float>(args, token, turns);
-    }
-  }
-}
+// By the type of the cache.
+ROCMFORGE_KERNEL rope_append_f32(RopeAppendArgs args) { rope_append<float>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_f16(RopeAppendArgs args) { rope_append<half>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_bf16(RopeAppendArgs args) { rope_append<bfloat16>(args, shared_turns); }
 
 }  // namespace rocmforge::gpu

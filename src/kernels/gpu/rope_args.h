@@ -2,11 +2,9 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
-
 namespace rocmforge::gpu {
 
-/// Grid: heads (any number of work-groups), tokens. Dynamic shared memory: cosine and sine of each pair, n_rot floats.
+/// Grid: tokens, heads (any number of work-groups). Dynamic shared memory: cosine and sine of each pair, n_rot floats.
 struct RopeAppendArgs {
   float* q;                          ///< [tokens, q_heads, head_dim], rows `stride` apart, rotated in place
   const float* k;                    ///< [tokens, kv_heads, head_dim], rows `stride` apart
@@ -14,15 +12,13 @@ struct RopeAppendArgs {
   const float* q_norm;               ///< [head_dim], null for no norm
   const float* k_norm;               ///< [head_dim], null for no norm
   const float* inverse_frequency;    ///< [pairs]
-  void* cache;                       ///< [blocks, block_elems] of kv_dtype
+  void* cache;                       ///< [blocks, block_elems] of the kernel's type
   const std::int32_t* positions;     ///< [tokens]
   const std::int32_t* sequence_of;   ///< [tokens]
   const std::int32_t* kv_lengths;    ///< [sequences]
   const std::int32_t* block_tables;  ///< [sequences, max_blocks]
-  std::int64_t tokens;
   std::int64_t stride;
   std::int64_t block_elems;
-  DType kv_dtype;
   std::int32_t q_heads;
   std::int32_t kv_heads;
   std::int32_t head_dim;
