@@ -111,12 +111,19 @@ int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibr
 
 std::string whole_bytes(std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }
 
+/// What DeviceInfo::compute_units counts.
+std::string_view unit_name(const DeviceInfo& gpu) {
+  if (gpu.kind == DeviceKind::cuda) {
+    return "multiprocessors";
+  }
+  return gpu.architecture.starts_with("gfx9") ? "compute units" : "work-group processors";
+}
+
 void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
   fmt::print("{:<8}{}\n", fmt::format("{}:{}", name(gpu.kind), gpu.index), gpu.name);
   fmt::print("        {}, {} {}, waves of {}, {} of {} a work-group, {} of L2 cache\n", gpu.architecture, gpu.compute_units,
-             gpu.kind == DeviceKind::cuda ? "multiprocessors" : "compute units", gpu.wave_size,
-             whole_bytes(gpu.shared_memory_bytes), gpu.kind == DeviceKind::cuda ? "shared memory" : "LDS",
-             whole_bytes(gpu.l2_bytes));
+             unit_name(gpu), gpu.wave_size, whole_bytes(gpu.shared_memory_bytes),
+             gpu.kind == DeviceKind::cuda ? "shared memory" : "LDS", whole_bytes(gpu.l2_bytes));
   const std::string kernels = library.architecture_for(gpu);
   fmt::print("        {} of memory; {}\n", whole_bytes(gpu.memory_bytes),
              kernels.empty() ? fmt::format("not used: there are no kernels for {}", gpu.architecture)

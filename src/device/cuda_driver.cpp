@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <list>
-#include <utility>
 
 #include "device/cuda_api.h"
 #include "device/runtimes.h"

@@ -24,7 +24,8 @@ struct DeviceInfo {
   int index = 0;                     ///< among the devices of its kind
   std::string name;                  ///< "AMD EPYC", "NVIDIA H200"
   std::string architecture;          ///< "avx512", "gfx1100", "sm_90"
-  int compute_units = 1;             ///< CPU: processors this process may use; NVIDIA: multiprocessors
+  int compute_units = 1;             ///< CPU: processors this process may use; NVIDIA: multiprocessors; AMD: as HIP
+                                     ///< counts, on RDNA work-group processors of two compute units each
   std::int64_t memory_bytes = 0;     ///< CPU: installed memory
   CpuIsa cpu_isa = CpuIsa::generic;  ///< CPU only
 

@@ -9,6 +9,20 @@
 
 namespace rocmforge {
 
+namespace {
+
+/// Errors of `act` say what was done to how many bytes.
+template <class Act>
+void sized(fmt::format_string<std::size_t&> what, std::size_t size_bytes, Act&& act) {
+  try {
+    act();
+  } catch (Error& error) {
+    throw std::move(error).in(fmt::format(what, size_bytes));
+  }
+}
+
+}  // namespace
+
 DriverCounters operator-(const DriverCounters& after, const DriverCounters& before) {
   DriverCounters difference;
   difference.copies_to_device = after.copies_to_device - before.copies_to_device;
@@ -38,7 +52,7 @@ void Driver::copy_to_device(void* to, const void* from, std::size_t size_bytes, 
     return;
   }
   check(to != nullptr && from != nullptr, "a copy to the device needs two addresses");
-  do_copy_to_device(to, from, size_bytes, stream);
+  sized("copying {} bytes to the device", size_bytes, [&] { do_copy_to_device(to, from, size_bytes, stream); });
   ++counters_.copies_to_device;
   counters_.bytes_to_device += static_cast<std::int64_t>(size_bytes);
 }
@@ -48,7 +62,7 @@ void Driver::copy_to_host(void* to, const void* from, std::size_t size_bytes, St
     return;
   }
   check(to != nullptr && from != nullptr, "a copy to the host needs two addresses");
-  do_copy_to_host(to, from, size_bytes, stream);
+  sized("copying {} bytes to the host", size_bytes, [&] { do_copy_to_host(to, from, size_bytes, stream); });
   ++counters_.copies_to_host;
   counters_.bytes_to_host += static_cast<std::int64_t>(size_bytes);
 }
@@ -58,7 +72,7 @@ void Driver::copy_on_device(void* to, const void* from, std::size_t size_bytes, 
     return;
   }
   check(to != nullptr && from != nullptr, "a copy on the device needs two addresses");
-  do_copy_on_device(to, from, size_bytes, stream);
+  sized("copying {} bytes on the device", size_bytes, [&] { do_copy_on_device(to, from, size_bytes, stream); });
   ++counters_.copies_on_device;
 }
 
@@ -67,7 +81,7 @@ void Driver::fill(void* to, std::uint8_t value, std::size_t size_bytes, StreamHa
     return;
   }
   check(to != nullptr, "a fill needs an address");
-  do_fill(to, value, size_bytes, stream);
+  sized("filling {} bytes", size_bytes, [&] { do_fill(to, value, size_bytes, stream); });
   ++counters_.fills;
 }
 

@@ -322,12 +322,22 @@ TEST(Program, DevicesNamesProcessorMemoryAndKernels) {
   const json out = json::parse(result.out);
   EXPECT_EQ(out.at("devices").at(0).at("kind"), "cpu");
   EXPECT_GT(out.at("devices").at(0).at("read_bytes_per_second"), 1e8);
-  EXPECT_FALSE(out.at("gpu_kernels"));
+  EXPECT_EQ(out.at("gpu_kernels"), !out.at("code_objects").empty());
+  ASSERT_EQ(out.at("runtimes").size(), 2);
+  for (const json& runtime : out.at("runtimes")) {
+    EXPECT_NE(runtime.at("problem") == "", runtime.at("devices") == 0) << runtime;
+  }
   for (const char* operation : {"embedding", "rms_norm", "matmul", "rope_append", "attention", "gated_activation"}) {
     EXPECT_GE(out.at("kernels").at(operation).size(), 2) << operation;
     EXPECT_EQ(out.at("kernels").at(operation).back().at("name"), "reference") << operation;
   }
-  EXPECT_NE(run_program({"devices"}).out.find("this build has no GPU kernels"), std::string::npos);
+  const std::string text = run_program({"devices"}).out;
+  for (const char* line : {"\nhip     ", "\ncuda    ", "\ncode    "}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << " in " << text;
+  }
+  const ProgramResult missing = run_program({"devices", "--kernel-dir", "/nowhere"});
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_NE(missing.err.find("cannot read the kernel folder /nowhere: No such file"), std::string::npos) << missing.err;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -207,6 +208,23 @@ TEST_F(FakeDevice, errors_of_launches_carry_the_kernel_and_the_shape) {
       "fake: refused; the last launch was kernel add (grid 8x2x1, block 256x1x1, 1024 bytes of dynamic shared memory)");
 }
 
+TEST_F(FakeDevice, errors_of_copies_carry_the_size) {
+  const auto device = open();
+  const DeviceBuffer buffer = device->allocate(64, "a test");
+  std::array<std::byte, 48> host{};
+  const std::map<std::string, std::string> calls{
+      {"copy_to_device", "to the device"}, {"copy_to_host", "to the host"}, {"copy_on_device", "on the device"}};
+  for (const auto& [call, words] : calls) {
+    log_->fail_on = call;
+    EXPECT_EQ(error_of([&] {
+                device->stream().copy_to_device(buffer.data(), host.data(), 48);
+                device->stream().copy_to_host(host.data(), buffer.data(), 48);
+                device->stream().copy_on_device(buffer.data(), buffer.data() + 16, 48);
+              }),
+              "copying 48 bytes " + words + ": fake: refused");
+  }
+}
+
 TEST_F(FakeDevice, abandons_a_capture_whose_recording_fails) {
   const auto device = open();
   Stream& stream = device->stream();
@@ -239,7 +257,7 @@ TEST_F(FakeDevice, gives_zeroed_memory_and_frees_it_when_that_fails) {
     ASSERT_EQ(buffer.data()[i], std::byte{0});
   }
   log_->fail_on = "fill";
-  EXPECT_EQ(error_of([&] { device->allocate(64, "a test"); }), "fake: refused");
+  EXPECT_EQ(error_of([&] { device->allocate(64, "a test"); }), "filling 64 bytes: fake: refused");
   EXPECT_EQ(log_->memory.size(), 1);
 }
 
