@@ -5,8 +5,8 @@
 namespace rocmforge {
 
 // Unpacking shared by several block formats, and by the kernels that compute on the blocks. Functions of this folder are
-// static because kernel bodies are compiled once per instruction set: the linker must not share one copy among them. They are constexpr so
-// that GPU code may call them.
+// static because kernel bodies are compiled once per instruction set: the linker must not share one copy among them. They
+// are constexpr so that GPU code may call them.
 
 /// Four bytes, little-endian, at any address.
 static constexpr std::uint32_t load_u32(const std::uint8_t bytes[4]) {
