@@ -34,19 +34,15 @@ class DeviceEnvironment : public testing::Environment {
 };
 
 /// Tests by where they run, unless the command line says which.
-void choose_tests() {
-  if (GTEST_FLAG_GET(filter) != "*") {
-    return;
-  }
-  if (harness().is_emulated()) {
-    GTEST_FLAG_SET(filter, "*Tiny*");
-  } else if (!harness().is_gpu()) {
-    GTEST_FLAG_SET(filter, "*-*Huge*");
+void choose_tests(std::string_view device) {
+  if (GTEST_FLAG_GET(filter) == "*") {
+    GTEST_FLAG_SET(filter, device == "cpu" ? "*-*Huge*" : device.starts_with("emulated:") ? "*Tiny*" : "*");
   }
 }
 
 int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  choose_tests(environment("ROCMFORGE_TEST_DEVICE", "cpu"));
   if (GTEST_FLAG_GET(list_tests)) {
     return RUN_ALL_TESTS();
   }
@@ -56,7 +52,6 @@ int run(int argc, char** argv) {
     return skipped;
   }
   std::printf("device: %s (%s)\n", harness().device.name.c_str(), harness().device.architecture.c_str());
-  choose_tests();
   testing::AddGlobalTestEnvironment(new DeviceEnvironment);  // GoogleTest deletes it
   return RUN_ALL_TESTS();
 }

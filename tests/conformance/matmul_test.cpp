@@ -136,7 +136,11 @@ TEST_P(MatmulConformance, EqualsTheReference) {
   for (const std::int64_t n : {33, 64, 257}) {
     const Matmul::Spec spec{GetParam(), n, 512};
     std::vector<Problem> problems;
+    const std::int64_t most = harness().is_gpu() ? 100 : 17;
     for (const std::int64_t tokens : {1, 2, 3, 5, 8, 9, 16, 17, 33, 64, 100}) {
+      if (tokens > most) {
+        break;
+      }
       problems.push_back(one_output(tokens, spec, tokens % 2 == 0, tokens == 5));
     }
     expect_reference(spec, problems);
