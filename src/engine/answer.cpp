@@ -22,12 +22,16 @@ Answer::Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenize
   }
 }
 
-std::int32_t Answer::sample(std::span<const float> logits, std::span<const std::int32_t> history) {
-  const std::int32_t token = sampler_.sample(logits, history);
+void Answer::drawn() {
   last_token_ = Clock::now();
   if (!first_token_) {
     first_token_ = last_token_;
   }
+}
+
+std::int32_t Answer::sample(std::span<const float> logits, std::span<const std::int32_t> history) {
+  const std::int32_t token = sampler_.sample(logits, history);
+  drawn();
   return token;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/sampler.h"
 #include "engine/stop_strings.h"
@@ -19,7 +20,12 @@ class Answer {
  public:
   Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
 
-  /// Draws the next token; -1 when every token is forbidden.
+  /// The next draw, for the model's kernel; see Sampler::next. Then drawn(), once its token is known.
+  SampleTokens::Row next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments) {
+    return sampler_.next(history, adjustments);
+  }
+  void drawn();
+  /// Both in one, from logits in host memory; -1 when every token is forbidden.
   std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history);
   /// Text that `token` completes: whole characters, nothing that may be the start of a stop string.
   std::string add(std::int32_t token);

@@ -242,7 +242,7 @@ Problem random_problem(std::int64_t vocab, std::size_t kinds, std::vector<float>
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       SampleRow row = all[kind];
       row.temperature = temperature;
-      row.uniform = double{random.uniforms(1, 0.0f, 0.999f)[0]};
+      row.uniform = random.unit();
       problem.add(random.normals(vocab, spread), row);
     }
   }
@@ -414,16 +414,15 @@ Problem adjusted_problem(std::int64_t vocab, std::size_t adjustments) {
   for (SampleRow row : filters()) {
     for (const float temperature : {0.0f, 1.0f}) {
       row.temperature = temperature;
-      row.uniform = double{random.uniforms(1, 0.0f, 0.999f)[0]};
+      row.uniform = random.unit();
       row.repeat_penalty = 1.3f;
       row.frequency_penalty = 0.17f;
       row.presence_penalty = -0.31f;
       std::vector<SampleAdjustment> list;
       for (std::size_t a = 0; a < adjustments; ++a) {
-        const auto stride = vocab / static_cast<std::int64_t>(adjustments);
-        const auto id = static_cast<std::int32_t>(static_cast<std::int64_t>(a) * stride + random.below(stride));
-        const auto count = static_cast<std::int32_t>(random.below(4));
-        list.push_back({id, count, a % 5 == 0 ? -infinity : a % 2 == 0 ? 0.0f : random.normals(1, 3.0f)[0]});
+        const auto stride = static_cast<std::int32_t>(vocab / static_cast<std::int64_t>(adjustments));
+        const std::int32_t id = static_cast<std::int32_t>(a) * stride + random.below(stride);
+        list.push_back({id, random.below(4), a % 5 == 0 ? -infinity : a % 2 == 0 ? 0.0f : random.normal(3.0f)});
       }
       std::ranges::reverse(list);  // the order is free
       problem.add(random.normals(vocab, 2.0f), row, list);
@@ -477,7 +476,7 @@ TEST(SampleConformance, DrawsFollowTheDistribution) {
     Problem problem;
     Random random(16);
     for (int i = 0; i < draws; ++i) {
-      problem.add(logits, plain(double{random.uniforms(1, 0.0f, 0.9999999f)[0]}, temperature));
+      problem.add(logits, plain(random.unit(), temperature));
     }
     double sum = 0.0;
     for (const float logit : logits) {

@@ -21,6 +21,7 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<Dequantize>(make_gpu_dequantize(kind));
   registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
+  registry.add<SampleTokens>(make_gpu_sample(kind));
 }
 
 }  // namespace rocmforge

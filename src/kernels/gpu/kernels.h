@@ -21,5 +21,6 @@ std::unique_ptr<OpKernel<ReplicateKv>> make_gpu_replicate_kv(DeviceKind kind);
 std::unique_ptr<OpKernel<Dequantize>> make_gpu_dequantize(DeviceKind kind);
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(DeviceKind kind);
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
+std::unique_ptr<OpKernel<SampleTokens>> make_gpu_sample(DeviceKind kind);
 
 }  // namespace rocmforge

@@ -273,7 +273,8 @@ class ReferenceSample final : public ReferenceKernel<OpKernel<SampleTokens>> {
 
   void run(const SampleTokens::Spec& spec, const SampleTokens::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    for_each_range(context, args.num_rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t grain = std::max<std::int64_t>(1, 32768 / spec.vocab);  // waking threads for less costs more
+    for_each_range(context, args.num_rows, grain, [&](std::int64_t begin, std::int64_t end) {
       RowSampler sampler;
       for (std::int64_t r = begin; r < end; ++r) {
         const SampleRow& row = args.rows[r];

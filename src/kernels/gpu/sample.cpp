@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "kernels/arguments.h"
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/kernels.h"
+#include "kernels/gpu/sample_args.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr Kernel<SampleArgs> scan{"sample", "sample_scan"};
+constexpr Kernel<SampleArgs> greedy{"sample", "sample_greedy"};
+constexpr Kernel<SampleArgs> draw{"sample", "sample_draw"};
+
+/// Two launches a call: all of the device reads the logits once, then one work-group finishes each row. With top_k up to
+/// about a thousand that second step reads only the chunks that hold the best logits; without top_k it reads its row a few
+/// times.
+class GpuSample final : public GpuKernel<OpKernel<SampleTokens>> {
+ public:
+  using GpuKernel::GpuKernel;
+
+  [[nodiscard]] Support supports(const SampleTokens::Spec& spec, const DeviceInfo&) const override {
+    if (spec.vocab > sample_most_tokens) {
+      return Support::no(fmt::format("a vocabulary of {} tokens, more than {}", spec.vocab, sample_most_tokens));
+    }
+    return check_spec(spec);
+  }
+
+  void run(const SampleTokens::Spec& spec, const SampleTokens::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args, device());
+    check(args.workspace != nullptr, "sample: workspace is null");
+    if (args.num_rows == 0) {
+      return;
+    }
+    SampleArgs device_args;
+    device_args.logits = args.logits;
+    device_args.rows = args.rows;
+    device_args.adjustments = args.adjustments;
+    device_args.out = args.out;
+    device_args.scratch = static_cast<SampleScratch*>(args.workspace);
+    device_args.num_rows = static_cast<std::int32_t>(args.num_rows);
+    device_args.vocab = static_cast<std::int32_t>(spec.vocab);
+    device_args.chunk_tokens = static_cast<std::int32_t>(divide_up(spec.vocab, SampleScratch::chunks));
+    const std::int64_t groups = divide_up(divide_up(spec.vocab, device_args.chunk_tokens), sample_scan_chunks);
+    scan.launch(*context.stream, launch_of(groups, args.num_rows, sample_scan_threads), device_args);
+    if (args.all_greedy) {
+      greedy.launch(*context.stream, launch_of(args.num_rows, sample_greedy_threads), device_args);
+    } else {
+      draw.launch(*context.stream, launch_of(args.num_rows, sample_draw_threads), device_args);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<SampleTokens>> make_gpu_sample(DeviceKind kind) { return std::make_unique<GpuSample>(kind); }
+
+}  // namespace rocmforge
