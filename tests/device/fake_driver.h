@@ -23,6 +23,7 @@ class FakeDriver final : public Driver {
   struct Log {
     std::vector<std::string> calls;
     std::vector<std::vector<std::byte>> arguments;  ///< of the launches
+    std::vector<LaunchShape> shapes;                ///< of the launches
     std::map<void*, std::size_t> memory;            ///< allocated now
     std::set<void*> streams, events, graphs, modules;
     std::size_t pinned = 0;
@@ -30,6 +31,7 @@ class FakeDriver final : public Driver {
     std::string fail_on;                ///< the call that fails: "load b", "fill", "launch", "synchronize", "end_capture"
     std::int64_t free_bytes = 1 << 30;  ///< as memory() says
     bool capturing = false;
+    bool unfinished = false;  ///< what finished() says of every event
     bool destroyed = false;
 
     [[nodiscard]] bool nothing_left() const {
@@ -68,7 +70,7 @@ class FakeDriver final : public Driver {
   EventHandle create_event() override { return {create(log_->events)}; }
   void destroy_event(EventHandle event) noexcept override { log_->events.erase(event.value); }
   void record(EventHandle, StreamHandle) override { act("record"); }
-  bool finished(EventHandle) override { return true; }
+  bool finished(EventHandle) override { return !log_->unfinished; }
   void wait(StreamHandle, EventHandle) override { act("wait"); }
   double elapsed_seconds(EventHandle, EventHandle) override { return 0.25; }
 
@@ -133,10 +135,11 @@ class FakeDriver final : public Driver {
   void do_synchronize(StreamHandle) override { act("synchronize"); }
   void do_synchronize(EventHandle) override { act("synchronize"); }
   void do_launch(GraphHandle, StreamHandle) override { act("replay"); }
-  void do_launch(FunctionHandle, std::string_view, const LaunchShape&, std::span<const std::byte> args,
+  void do_launch(FunctionHandle, std::string_view, const LaunchShape& shape, std::span<const std::byte> args,
                  StreamHandle) override {
     act("launch");
     log_->arguments.emplace_back(args.begin(), args.end());
+    log_->shapes.push_back(shape);
   }
 
   std::shared_ptr<Log> log_;

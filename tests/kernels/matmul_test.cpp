@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <cstring>
 
 #include "kernels/matmul_data.h"
 

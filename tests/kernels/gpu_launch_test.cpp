@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
+#include "kernels/register_all.h"
+
+// What the host side of the GPU kernels does without a GPU: launch shapes, refusals, and no look at device memory.
+
+namespace rocmforge {
+namespace {
+
+class GpuLaunch : public testing::Test {
+ protected:
+  GpuLaunch() {
+    for (const char* object : {"building_blocks", "elementwise", "embedding", "rope", "softmax"}) {
+      folder_.write("gfx1100/" + std::string(object) + ".hsaco",
+                    "\x7f"
+                    "ELF code");
+    }
+    device_ = std::make_unique<Device>(std::make_unique<FakeDriver>(log_), KernelLibrary::from_folder(folder_.path()));
+    register_all_kernels(registry_);
+  }
+
+  /// The shapes that one call launches.
+  template <class Op>
+  std::vector<LaunchShape> launch(const typename Op::Spec& spec, const typename Op::Args& args) {
+    log_->shapes.clear();
+    ExecutionContext context{.stream = &device_->stream()};
+    registry_.choose<Op>(spec, device_->info(), "gpu").kernel->run(spec, args, context);
+    return log_->shapes;
+  }
+
+  /// One launch that every device takes: NVIDIA's grids end at 65,535 in the second dimension, AMD counts the work-items of
+  /// a dimension in 32 bits.
+  template <class Op>
+  void expect_fits(const typename Op::Spec& spec, const typename Op::Args& args) {
+    SCOPED_TRACE(Op::name);
+    const std::vector<LaunchShape> shapes = launch<Op>(spec, args);
+    ASSERT_EQ(shapes.size(), 1u);
+    const LaunchShape& shape = shapes[0];
+    EXPECT_LT(std::uint64_t{shape.grid[0]} * shape.block[0], std::uint64_t{1} << 32);
+    EXPECT_GE(shape.grid[0], 1u);
+    EXPECT_GE(shape.grid[1], 1u);
+    EXPECT_LE(shape.grid[1], 65535u);
+    EXPECT_EQ(shape.grid[2], 1u);
+    EXPECT_LE(shape.block[0], 1024u);
+    EXPECT_EQ(shape.block[0] % 64, 0u);  // whole waves of either size
+    EXPECT_LE(shape.shared_bytes, 48u << 10);
+  }
+
+  // Addresses of a device: aligned, and not to be read by the host.
+  static float* floats(int i) { return reinterpret_cast<float*>(std::uintptr_t{0x10000} * static_cast<unsigned>(i + 1)); }
+  static std::int32_t* ids() { return reinterpret_cast<std::int32_t*>(0x1000); }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
+  std::unique_ptr<Device> device_;
+  KernelRegistry registry_;
+};
+
+TEST_F(GpuLaunch, HugeSizesFitTheGrid) {
+  constexpr std::int64_t huge = std::int64_t{1} << 36;
+  expect_fits<EmbeddingRows>({DType::q4_k, 151936, 8192}, {ids(), huge, floats(0), 1.0f, floats(1)});
+  expect_fits<RmsNorm>({4096}, {floats(0), huge, floats(1), floats(2)});
+  expect_fits<GatedActivation>({Activation::silu, 14336}, {floats(0), floats(1), huge, 14336, floats(2)});
+  expect_fits<ResidualAdd>({}, {floats(0), floats(1), huge, floats(2)});
+  expect_fits<Scale>({}, {floats(0), huge, 2.0f});
+  expect_fits<CausalMask>({}, {floats(0), huge >> 20, 16384, 16384, 0});
+  expect_fits<RowSoftmax>({}, {floats(0), huge, 100'000});
+  expect_fits<QueryKey>({64, 128}, {floats(0), floats(1), 4096, 65536, 65536, 1.0f, floats(2)});
+  expect_fits<WeightsValue>({64, 128}, {floats(0), floats(1), 4096, 65536, 65536, floats(2)});
+  expect_fits<ReplicateKv>({64, 8, 128}, {floats(0), floats(1), huge, floats(2), floats(3)});
+  expect_fits<Dequantize>({DType::q6_k}, {floats(0), huge, floats(1)});
+  expect_fits<DequantizeRmsNorm>({DType::q8_0, 4096}, {floats(0), huge, floats(1), floats(2)});
+  expect_fits<GatherRows>({4096}, {floats(0), ids(), huge, floats(1)});
+}
+
+TEST_F(GpuLaunch, OneRotationOfAllHeads) {
+  RopeAppend::Spec spec;
+  spec.q_heads = 32;
+  spec.head_dim = 128;
+  spec.n_rot = 128;
+  spec.layout.kv_heads = 8;
+  spec.layout.head_dim = 128;
+  RopeAppend::Args args;
+  args.q = floats(0);
+  args.k = floats(1);
+  args.v = floats(2);
+  args.stride = 6144;
+  args.inverse_frequency = floats(3);
+  args.cache = {floats(4), 100'000};
+  args.batch = {.num_sequences = 1,
+                .num_tokens = 1 << 20,
+                .query_offsets = ids(),
+                .kv_lengths = ids(),
+                .block_tables = ids(),
+                .max_blocks = 1 << 15,
+                .positions = ids(),
+                .sequence_of = ids(),
+                .max_q_len = 1 << 20,
+                .max_kv_len = 1 << 20};
+  expect_fits<RopeAppend>(spec, args);
+}
+
+TEST_F(GpuLaunch, NothingToDoLaunchesNothing) {
+  EXPECT_TRUE(launch<RmsNorm>({64}, {floats(0), 0, floats(1), floats(2)}).empty());
+  EXPECT_TRUE(launch<EmbeddingRows>({DType::f16, 10, 64}, {ids(), 0, floats(0), 1.0f, floats(1)}).empty());
+  EXPECT_TRUE(launch<Scale>({}, {floats(0), 0, 2.0f}).empty());
+  EXPECT_TRUE(launch<CausalMask>({}, {floats(0), 4, 0, 16, 0}).empty());
+  EXPECT_TRUE(launch<QueryKey>({2, 64}, {floats(0), floats(1), 1, 4, 0, 1.0f, floats(2)}).empty());
+  EXPECT_TRUE(launch<GatherRows>({64}, {floats(0), ids(), 0, floats(1)}).empty());
+}
+
+TEST_F(GpuLaunch, ANormsThreadsDependOnItsWidthAlone) {
+  const auto one = launch<RmsNorm>({4096}, {floats(0), 1, floats(1), floats(2)});
+  const auto many = launch<RmsNorm>({4096}, {floats(0), 5000, floats(1), floats(2)});
+  EXPECT_EQ(one.at(0).block, many.at(0).block);
+}
+
+TEST_F(GpuLaunch, MisalignedRowsAreRefusedByName) {
+  const auto* odd = reinterpret_cast<const std::byte*>(floats(0)) + 2;
+  try {
+    launch<Dequantize>({DType::q8_0}, {odd, 64, floats(1)});
+    FAIL() << "not refused";
+  } catch (const LogicError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("dequantize: rows is not 16-byte aligned"));
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge
