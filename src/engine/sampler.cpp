@@ -17,6 +17,7 @@ std::uint64_t random_seed() {
 
 struct Sampler::HostKernel {
   KernelRegistry registry;
+  DeviceInfo device = cpu_device_info();
   std::vector<float> logits;
   std::vector<SampleTokens::Adjustment> adjustments;
 
@@ -82,7 +83,7 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
     host_ = std::make_unique<HostKernel>();
   }
   const SampleTokens::Spec spec{static_cast<std::int64_t>(logits.size())};
-  const auto choice = host_->registry.choose<SampleTokens>(spec, cpu_device_info());
+  const auto choice = host_->registry.choose<SampleTokens>(spec, host_->device);
   host_->logits.assign(logits.begin(), logits.end());
   host_->adjustments.clear();
   const SampleTokens::Row row = next(history, host_->adjustments);

@@ -14,7 +14,9 @@ constexpr Kernel<SampleArgs> draw{"sample", "sample_draw"};
 
 /// Two launches a call: all of the device reads the logits once, then one work-group finishes each row. With top_k up to
 /// about a thousand that second step reads only the chunks that hold the best logits; without top_k it reads its row a few
-/// times.
+/// times. On an H200 with 151,936 tokens: greedy 6.0 us for one row and 94 us for 256 (1.66 TB/s, 35 % of the nominal
+/// memory speed); top_k 40 with top_p and min_p 44 us for one row and 68 us for 64; no filter 89 us, top_p alone 462 us,
+/// typical_p alone 1.4 ms.
 class GpuSample final : public GpuKernel<OpKernel<SampleTokens>> {
  public:
   using GpuKernel::GpuKernel;
