@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -31,11 +32,13 @@ template <class Op>
 void check_kernel(std::string_view flag, const std::string& wanted, const KernelRegistry& registry) {
   std::string known;
   for (const auto& kernel : registry.all<Op>()) {
-    if (kernel->name() == wanted) {
+    if (is_named(kernel->name(), wanted)) {
       return;
     }
-    known += known.empty() ? "" : ", ";
-    known += std::string(kernel->name());
+    const std::string name(kernel->name());
+    if ((", " + known + ",").find(", " + name + ",") == std::string::npos) {  // the same for HIP and CUDA
+      known += (known.empty() ? "" : ", ") + name;
+    }
   }
   throw UsageError(fmt::format("{}: there is no {} kernel '{}'; there are {}", flag, Op::name, wanted, known));
 }
@@ -74,7 +77,17 @@ void EngineFlags::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->capture_default_str()
       ->group(group);
-  command.add_option("--isa", isa_, "At most this instruction set")
+  command.add_option("--device", device_, "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--kernel-dir", kernel_dir_,
+                  "GPU code objects from this folder (or ROCMFORGE_KERNEL_DIR) in place of those in the program")
+      ->type_name("DIR")
+      ->group(group);
+  command.add_flag("--no-graph", no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps")
+      ->group(group);
+  command.add_option("--isa", isa_, "CPU: at most this instruction set")
       ->check(CLI::IsMember({"generic", "neon", "avx2", "avx512"}))
       ->group(group);
   command.add_option("--attention", attention_, "This attention kernel only (names: rocmforge devices)")->group(group);
@@ -100,6 +113,9 @@ EngineOptions EngineFlags::options() const {
   options.max_batch_tokens = batch_;
   options.threads = threads_;
   options.isa = isa_;
+  options.device = device_;
+  options.kernel_dir = kernel_folder(kernel_dir_);
+  options.model.graphs = !no_graph_;
   options.model.kv_dtype = *dtype_from_name(kv_type_);
   options.model.max_batch_tokens = batch_;
   options.model.attention = attention_;
@@ -174,6 +190,16 @@ Request GenerationFlags::request(std::int32_t vocab) const {
   request.ignore_eos = ignore_eos_;
   request.context_policy = context_shift_ ? ContextPolicy::shift : ContextPolicy::stop;
   return request;
+}
+
+std::string kernel_folder(const std::string& flag) {
+  const char* variable = std::getenv("ROCMFORGE_KERNEL_DIR");
+  return !flag.empty() || variable == nullptr ? flag : variable;
+}
+
+std::string describe_device(const DeviceInfo& device, int threads) {
+  return device.is_gpu() ? fmt::format("{} ({}:{}, {})", device.name, name(device.kind), device.index, device.architecture)
+                         : fmt::format("CPU ({}, {} threads)", name(device.cpu_isa), threads);
 }
 
 std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options) {

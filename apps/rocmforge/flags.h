@@ -27,6 +27,9 @@ class EngineFlags {
   std::int32_t batch_ = 512;
   std::int32_t threads_ = 0;
   std::string kv_type_ = "f16";
+  std::string device_ = "auto";
+  std::string kernel_dir_;
+  bool no_graph_ = false;
   std::string isa_;
   std::string attention_;
   std::string matmul_;
@@ -54,6 +57,12 @@ class GenerationFlags {
   bool ignore_eos_ = false;
   bool context_shift_ = false;
 };
+
+/// The folder of GPU code objects: `--kernel-dir`, else ROCMFORGE_KERNEL_DIR, else "" for those in the program.
+std::string kernel_folder(const std::string& flag);
+
+/// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".
+std::string describe_device(const DeviceInfo& device, int threads);
 
 /// load_model behind a progress line.
 std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options);

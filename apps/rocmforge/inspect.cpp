@@ -4,16 +4,17 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "command.h"
+#include "engine/plan_model.h"
 #include "flags.h"
 #include "model_path.h"
 #include "model_summary.h"
-#include "models/model_config.h"
 #include "plan_table.h"
 #include "text.h"
 
@@ -107,17 +108,22 @@ nlohmann::ordered_json tensors_json(const GgufFile& file) {
 }
 
 /// What running it takes; "refused" in place of the numbers when this build can't run it.
-nlohmann::ordered_json memory_json(const GgufFile& file, const EngineOptions& options) {
-  nlohmann::ordered_json out = {{"weights_bytes", file.file_bytes()}};
-  try {
-    const std::uint64_t per_token = kv_bytes_per_token(file, options.model.kv_dtype);
-    const std::int32_t context = context_length(options, ModelConfig::from_gguf(file));
-    out["kv_bytes_per_token"] = per_token;
-    out["context"] = context;
-    out["kv_bytes"] = per_token * static_cast<std::uint64_t>(context);
-    out["total_bytes"] = file.file_bytes() + per_token * static_cast<std::uint64_t>(context);
-  } catch (const Error& error) {
-    out["refused"] = error.what();
+nlohmann::ordered_json memory_json(const PlannedModel& planned) {
+  const MemoryNeeds& needs = planned.memory;
+  nlohmann::ordered_json out = {{"device", describe_device(planned.device->info(), planned.threads)},
+                                {"weights_bytes", needs.weight_bytes},
+                                {"workspace_bytes", planned.model->workspace_bytes()},
+                                {"kv_bytes_per_token", needs.kv_bytes_per_token},
+                                {"context", needs.kv_tokens},
+                                {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token},
+                                {"total_bytes", needs.total_bytes()},
+                                {"fits", needs.fits()}};
+  if (needs.available_bytes) {
+    out["available_bytes"] = *needs.available_bytes;
+    out["tokens_that_fit"] = needs.fitting_tokens();
+  }
+  if (!needs.fits()) {
+    out["shortage"] = describe_shortage(needs);
   }
   return out;
 }
@@ -129,9 +135,19 @@ void print_memory(const nlohmann::ordered_json& memory) {
     return;
   }
   const std::uint64_t per_token = memory["kv_bytes_per_token"];
+  fmt::print("  workspace      {}\n", human_bytes(memory["workspace_bytes"]));
   fmt::print("  KV cache       {} per 1000 tokens\n", human_bytes(per_token * 1000));
-  fmt::print("  in all         {} with a context of {}, repacked copies and workspace not counted (--plan shows them)\n",
-             human_bytes(memory["total_bytes"]), memory["context"].get<std::int64_t>());
+  fmt::print("  in all         {} with a context of {}\n", human_bytes(memory["total_bytes"]),
+             memory["context"].get<std::int64_t>());
+  fmt::print("  device         {}", memory["device"].get<std::string>());
+  if (memory.contains("available_bytes")) {
+    fmt::print(": {} available, {} tokens fit", human_bytes(memory["available_bytes"]),
+               memory["tokens_that_fit"].get<std::int64_t>());
+  }
+  fmt::print("\n");
+  if (memory.contains("shortage")) {
+    fmt::print("  it does not fit: {}\n", memory["shortage"].get<std::string>());
+  }
 }
 
 void print_tensors(const GgufFile& file) {
@@ -148,8 +164,16 @@ int inspect(const InspectFlags& flags) {
   const EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model);
   const GgufFile file(path);
-  const auto memory = memory_json(file, options);
-  const auto engine = flags.plan ? load_engine(path, options) : nullptr;
+  std::optional<PlannedModel> planned;
+  nlohmann::ordered_json memory = {{"weights_bytes", file.file_bytes()}};
+  try {
+    memory = memory_json(planned.emplace(plan_model(path, options)));
+  } catch (const Error& error) {
+    if (flags.plan) {
+      throw;
+    }
+    memory["refused"] = error.what();
+  }
   if (flags.json) {
     nlohmann::ordered_json metadata;
     for (const auto& [key, value] : file.metadata()) {
@@ -165,8 +189,8 @@ int inspect(const InspectFlags& flags) {
     if (flags.tensors) {
       out["tensors"] = tensors_json(file);
     }
-    if (engine != nullptr) {
-      out["plan"] = plan_json(engine->model());
+    if (flags.plan) {
+      out["plan"] = plan_json(*planned->model, read_ceiling(planned->device->info()));
     }
     print_json(out);
     return 0;
@@ -181,8 +205,8 @@ int inspect(const InspectFlags& flags) {
     print_tensors(file);
   }
   print_memory(memory);
-  if (engine != nullptr) {
-    print_plan(engine->model());
+  if (flags.plan) {
+    print_plan(*planned->model, planned->device->info(), read_ceiling(planned->device->info()));
   }
   return 0;
 }
@@ -200,7 +224,7 @@ void add_inspect(CLI::App& program, Action& action) {
       "  rocmforge inspect model.gguf --json --tensors");
   command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   command->add_flag("--tensors", flags->tensors, "List the tensors");
-  command->add_flag("--plan", flags->plan, "Load it and show each operation's kernel and why not the others");
+  command->add_flag("--plan", flags->plan, "Show each operation's kernel, why not the others, and what it moves");
   command->add_flag("--json", flags->json, "JSON");
   flags->engine.add_to(*command);
   command->callback([flags, &action] { action = [flags] { return inspect(*flags); }; });

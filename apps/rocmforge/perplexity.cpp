@@ -75,9 +75,9 @@ void score_chunk(StepRunner& runner, std::span<const std::int32_t> chunk, std::i
   for (std::int32_t begin = first; begin < context - 1; begin += batch) {
     const auto tokens =
         chunk.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(std::min(batch, context - 1 - begin)));
-    const float* logits = runner.all_logits(0, tokens, begin);
+    const std::span<const float> logits = runner.all_logits(0, tokens, begin);
     for (std::size_t row = 0; row < tokens.size(); ++row) {
-      likelihood.add(surprise({logits + row * vocab, vocab}, chunk[static_cast<std::size_t>(begin) + row + 1]));
+      likelihood.add(surprise(logits.subspan(row * vocab, vocab), chunk[static_cast<std::size_t>(begin) + row + 1]));
     }
   }
 }

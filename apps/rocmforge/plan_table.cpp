@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernel_bench.h"
 #include "text.h"
 
 namespace rocmforge::app {
@@ -18,8 +19,12 @@ namespace {
 struct PlanGroup {
   std::string operation;  ///< "blk.*.attn_qkv"
   const PlannedOperation* first = nullptr;
-  int count = 0;
+  int times = 0;  ///< in a step
   std::size_t weight_bytes = 0;
+  std::size_t activation_bytes = 0;
+  std::size_t kv_bytes_per_position = 0;
+
+  [[nodiscard]] std::size_t bytes() const { return weight_bytes + activation_bytes; }
 };
 
 std::string without_layer(const std::string& operation) {
@@ -37,26 +42,63 @@ std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
     const std::string name = without_layer(operation.operation);
     const auto [found, added] = index.try_emplace({name, operation.spec, operation.kernel}, groups.size());
     if (added) {
-      groups.push_back({name, &operation});
+      groups.push_back({.operation = name, .first = &operation});
     }
     PlanGroup& here = groups[found->second];
-    ++here.count;
-    here.weight_bytes += operation.weight_bytes;
+    const auto times = static_cast<std::size_t>(operation.times);
+    here.times += operation.times;
+    here.weight_bytes += times * operation.weight_bytes;
+    here.activation_bytes += times * operation.activation_bytes;
+    here.kv_bytes_per_position += times * operation.kv_bytes_per_position;
   }
   return groups;
 }
 
 }  // namespace
 
-void print_plan(const Model& model) {
-  fmt::print("\nplan\n");
-  Table table({"operation", ">times", "kernel", ">weights", "what"});
+std::string attention_kernels(const Model& model) {
+  std::string names;
+  for (const PlannedOperation& operation : model.plan()) {
+    if (operation.operation == Attention::name &&
+        (" + " + names + " ").find(" " + operation.kernel + " ") == std::string::npos) {
+      names += (names.empty() ? "" : " + ") + operation.kernel;
+    }
+  }
+  return names;
+}
+
+std::optional<double> read_ceiling(const DeviceInfo& device) {
+  const auto ceilings = ceiling_cache().find(device.name);
+  return ceilings ? std::optional(ceilings->read_bytes_per_second) : std::nullopt;
+}
+
+void print_plan(const Model& model, const DeviceInfo& device, std::optional<double> bytes_per_second) {
+  fmt::print("\nplan: one token decoded on {}, attention {}\n", device.name, attention_kernels(model));
+  std::vector<std::string> headers = {"operation", ">times", "kernel", ">weights", ">activations", ">KV a position"};
+  if (bytes_per_second) {
+    headers.emplace_back(">us at least");
+  }
+  headers.emplace_back("what");
+  Table table(headers);
   const std::vector<PlanGroup> groups = group(model.plan());
+  const auto shown = [](std::size_t bytes) { return bytes > 0 ? human_bytes(bytes) : std::string(); };
   for (const PlanGroup& line : groups) {
-    table.add({line.operation, fmt::format("{}", line.count), line.first->kernel,
-               line.weight_bytes > 0 ? human_bytes(line.weight_bytes) : "", line.first->spec});
+    std::vector<std::string> row = {
+        line.operation,           fmt::format("{}", line.times), line.first->kernel,
+        shown(line.weight_bytes), shown(line.activation_bytes),  shown(line.kv_bytes_per_position)};
+    if (bytes_per_second) {
+      row.push_back(fmt::format("{:.2f}", static_cast<double>(line.bytes()) / *bytes_per_second * 1e6));
+    }
+    row.push_back(line.first->spec);
+    table.add(std::move(row));
   }
   table.print(stdout);
+  if (bytes_per_second) {
+    fmt::print("\nus at least: bytes over the {:.1f} GB/s that the device was measured to read, no context\n",
+               *bytes_per_second / 1e9);
+  } else {
+    fmt::print("\nno times: the memory of this device was never measured (rocmforge bench matmul does)\n");
+  }
   fmt::print("\nnot chosen, and why\n");
   for (const PlanGroup& line : groups) {
     std::vector<std::string> reasons;
@@ -65,24 +107,33 @@ void print_plan(const Model& model) {
     }
     fmt::print("  {}: {}\n", line.operation, fmt::join(reasons, ", "));
   }
-  fmt::print("\nweights read per token {}, repacked copies {}, workspace {}\n", human_bytes(model.bytes_per_token()),
-             human_bytes(model.packed_bytes()), human_bytes(model.workspace_bytes()));
+  fmt::print("\nweights read per token {}, {} {}, workspace {}\n", human_bytes(model.bytes_per_token()),
+             device.is_gpu() ? "copies on the device" : "repacked copies", human_bytes(model.packed_bytes()),
+             human_bytes(model.workspace_bytes()));
 }
 
-nlohmann::ordered_json plan_json(const Model& model) {
+nlohmann::ordered_json plan_json(const Model& model, std::optional<double> bytes_per_second) {
   auto operations = nlohmann::ordered_json::array();
   for (const PlannedOperation& operation : model.plan()) {
     auto refusals = nlohmann::ordered_json::array();
     for (const Refusal& refusal : operation.refusals) {
       refusals.push_back({{"kernel", refusal.kernel}, {"reason", refusal.reason}});
     }
+    const std::size_t bytes = operation.weight_bytes + operation.activation_bytes;
     operations.push_back({{"operation", operation.operation},
                           {"spec", operation.spec},
                           {"kernel", operation.kernel},
+                          {"times", operation.times},
                           {"weight_bytes", operation.weight_bytes},
-                          {"refusals", refusals}});
+                          {"activation_bytes", operation.activation_bytes},
+                          {"kv_bytes_per_position", operation.kv_bytes_per_position}});
+    if (bytes_per_second) {
+      operations.back()["seconds_at_least"] = static_cast<double>(bytes) / *bytes_per_second;
+    }
+    operations.back()["refusals"] = refusals;
   }
-  return {{"operations", operations},
+  return {{"attention", attention_kernels(model)},
+          {"operations", operations},
           {"weights_read_per_token_bytes", model.bytes_per_token()},
           {"repacked_bytes", model.packed_bytes()},
           {"workspace_bytes", model.workspace_bytes()}};

@@ -31,38 +31,41 @@ void StepRunner::add(std::int32_t sequence, std::span<const std::int32_t> tokens
   plan_.add_sequence(tokens, first, std::span(blocks).first(used), last, all);
 }
 
-const float* StepRunner::forward() {
+void StepRunner::forward() {
   plan_.finish();
-  return engine_.model().forward(plan_, engine_.cache());
+  engine_.model().forward(plan_, engine_.cache());
 }
 
-const float* StepRunner::prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
-  const float* logits = nullptr;
+void StepRunner::prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
   while (!tokens.empty()) {
     const auto piece = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(batch_tokens_)));
     plan_.clear();
     add(sequence, piece, first, piece.size() == tokens.size(), false);
-    logits = forward();
+    forward();
     tokens = tokens.subspan(piece.size());
     first += static_cast<std::int32_t>(piece.size());
   }
-  return logits;
+  engine_.model().wait();
 }
 
-const float* StepRunner::all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
+std::span<const float> StepRunner::all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens,
+                                              std::int32_t first) {
   check(tokens.size() <= static_cast<std::size_t>(batch_tokens_), "a step takes at most batch_tokens tokens");
   plan_.clear();
   add(sequence, tokens, first, true, true);
-  return forward();
+  forward();
+  return engine_.model().logits();
 }
 
-const float* StepRunner::decode(std::span<const std::int32_t> tokens, std::int32_t position) {
+void StepRunner::decode(std::span<const std::int32_t> tokens, std::int32_t position) {
   check(tokens.size() == blocks_.size(), "one token for each sequence");
   plan_.clear();
   for (std::size_t sequence = 0; sequence < tokens.size(); ++sequence) {
     add(static_cast<std::int32_t>(sequence), tokens.subspan(sequence, 1), position, true, false);
   }
-  return forward();
+  plan_.sample_rows.resize(tokens.size());
+  forward();
+  static_cast<void>(engine_.model().sampled());
 }
 
 }  // namespace rocmforge::app

@@ -19,18 +19,19 @@ class StepRunner {
   static std::int64_t cache_tokens(std::int32_t sequences, std::int32_t max_tokens);
 
   /// Appends tokens to sequence `sequence` from position `first` on, in pieces of the batch size.
-  /// Returns the logits of the last token, [vocab].
-  const float* prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
+  /// Waits until they are computed.
+  void prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
 
   /// The same in one step, which the batch size must allow, with every token's logits: [tokens, vocab].
-  const float* all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
+  std::span<const float> all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
 
-  /// One step with one token for each sequence, all at `position`. Returns logits [sequences, vocab].
-  const float* decode(std::span<const std::int32_t> tokens, std::int32_t position);
+  /// One step with one token for each sequence, all at `position`, and the most likely next token of each drawn. Waits until
+  /// it is computed.
+  void decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
  private:
   void add(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first, bool last, bool all);
-  const float* forward();
+  void forward();
 
   Engine& engine_;
   std::int32_t batch_tokens_;

@@ -24,8 +24,8 @@ struct Engine::State {
 
   /// "" or one line that says why the request can't run.
   [[nodiscard]] std::string refusal(const Request& request) const;
-  /// Draws the next token of a sequence from its logits and decides whether it goes on.
-  StepOutput advance(const ScheduledChunk& chunk, std::span<const float> logits);
+  /// Takes the token drawn for a sequence and decides whether it goes on.
+  StepOutput advance(const ScheduledChunk& chunk, std::int32_t token);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
   /// Moves what finished from the active requests to the statistics.
   void retire();
@@ -76,12 +76,13 @@ std::string Engine::State::refusal(const Request& request) const {
   return {};
 }
 
-StepOutput Engine::State::advance(const ScheduledChunk& chunk, std::span<const float> logits) {
+StepOutput Engine::State::advance(const ScheduledChunk& chunk, std::int32_t token) {
   Sequence& sequence = *chunk.sequence;
   Answer& answer = active.at(sequence.id);
   StepOutput output;
   output.id = sequence.id;
-  output.token = answer.sample(logits, sequence.tokens);
+  output.token = token;
+  answer.drawn();
   scheduler.commit(chunk, output.token);
   if (output.token < 0) {
     output.finish = FinishReason::error;
@@ -138,8 +139,8 @@ Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
 std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& options) {
-  check(parts.model != nullptr && parts.cache != nullptr && parts.pool != nullptr,
-        "an engine needs model, cache and threads");
+  check(parts.device != nullptr && parts.model != nullptr && parts.cache != nullptr && parts.pool != nullptr,
+        "an engine needs device, model, cache and threads");
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::State>(std::move(parts), options)));
 }
 
@@ -181,12 +182,13 @@ std::vector<StepOutput> Engine::step() {
   if (batch.empty()) {
     return outputs;
   }
-  const float* logits = state.runner.run(batch);
-  const auto vocab = static_cast<std::size_t>(state.parts.model->config().vocab);
+  const std::span<const std::int32_t> drawn = state.runner.run(batch, [&](const ScheduledChunk& chunk, auto& adjustments) {
+    return state.active.at(chunk.sequence->id).next(chunk.sequence->tokens, adjustments);
+  });
+  auto token = drawn.begin();
   for (const ScheduledChunk& chunk : batch) {
     if (chunk.wants_logits) {
-      outputs.push_back(state.advance(chunk, {logits, vocab}));
-      logits += vocab;
+      outputs.push_back(state.advance(chunk, *token++));
     } else {
       state.scheduler.commit(chunk, -1);
     }
@@ -221,6 +223,8 @@ EngineStatus Engine::status() const {
 
 const Model& Engine::model() const { return *state_->parts.model; }
 Model& Engine::model() { return *state_->parts.model; }
+Device& Engine::device() { return *state_->parts.device; }
+const DeviceInfo& Engine::device_info() const { return state_->parts.device->info(); }
 KvCache& Engine::cache() { return *state_->parts.cache; }
 std::shared_ptr<const Tokenizer> Engine::tokenizer() const { return state_->parts.tokenizer; }
 std::int32_t Engine::context_length() const { return state_->scheduler.limits().context_length; }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "engine/sampler.h"
 #include "kv/kv_cache.h"
 #include "models/model.h"
@@ -25,7 +26,9 @@ struct EngineOptions {
   std::int32_t threads = 0;    ///< 0: all processors this process may use
   bool prefix_cache = true;
   ModelOptions model{};
-  std::string isa{};  ///< caps the CPU instruction set, "" = best
+  std::string device = "auto";  ///< see open_device
+  std::string kernel_dir{};     ///< code objects for GPUs come from this folder; "": those in the program
+  std::string isa{};            ///< caps the CPU instruction set, "" = best
 };
 
 /// What a step produced for one request.
@@ -83,6 +86,8 @@ class Engine {
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();
   [[nodiscard]] KvCache& cache();
+  [[nodiscard]] Device& device();
+  [[nodiscard]] const DeviceInfo& device_info() const;
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
   [[nodiscard]] std::int32_t context_length() const;  ///< positions one sequence may hold; never more than the cache
   [[nodiscard]] const GgufFile& file() const;
@@ -98,8 +103,10 @@ class Engine {
 /// Positions a sequence may hold under these options.
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config);
 
-/// Opens the file, chooses kernels, prepares weights and cache. Throws Error, with the numbers when memory does not suffice.
-/// A file without a tokenizer loads too: then ids flow and texts are empty.
+/// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error, with the numbers when memory
+/// does not suffice. A file without a tokenizer loads too: then ids flow and texts are empty.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options = {});
+/// The same on a device that is open already; `options.device` is not read.
+std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device);
 
 }  // namespace rocmforge

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/thread_pool.h"
+#include "device/device.h"
 #include "engine/engine.h"
 #include "kv/kv_cache.h"
 #include "models/model.h"
@@ -17,6 +18,7 @@ struct EngineParts {
   std::unique_ptr<const GgufFile> file;  ///< null for a model that comes from no file
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
   std::unique_ptr<KvCache> cache;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null

@@ -2,36 +2,35 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
+#include "device/device.h"
 #include "ops/kv_layout.h"
 
 namespace rocmforge {
 
-/// Storage of all layers' blocks. Block ids are shared by all layers: block b of layer l is part of the same 'page'.
+/// Storage of all layers' blocks in a device's memory. Block ids are shared by all layers: block b of layer l is part of the
+/// same 'page'.
 class KvCache {
  public:
-  /// Throws Error with the sizes when the memory can't be had. Memory is touched only as it is used.
-  KvCache(const KvLayout& layout, std::int32_t num_layers, std::int32_t num_blocks);
-  ~KvCache();
-  KvCache(const KvCache&) = delete;
-  KvCache& operator=(const KvCache&) = delete;
+  /// Throws Error with the sizes when the memory can't be had. On the CPU memory is touched only as it is used.
+  /// `device` must outlive the cache.
+  KvCache(Device& device, const KvLayout& layout, std::int32_t num_layers, std::int32_t num_blocks);
 
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   [[nodiscard]] std::int32_t num_blocks() const { return num_blocks_; }
+  [[nodiscard]] std::int32_t num_layers() const { return num_layers_; }
   [[nodiscard]] KvCacheView layer(std::int32_t index) const;
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t bytes() const { return memory_.size_bytes(); }
 
-  /// Copies one block in every layer (copy-on-write).
+  /// Copies one block in every layer (copy-on-write); on a GPU in the order of the compute stream.
   void copy_block(std::int32_t from, std::int32_t to);
 
  private:
+  Device* device_;
   KvLayout layout_;
   std::int32_t num_layers_;
   std::int32_t num_blocks_;
-  std::size_t bytes_;
-  std::byte* data_ = nullptr;
+  DeviceBuffer memory_;
 };
 
 }  // namespace rocmforge

@@ -5,7 +5,7 @@
 namespace rocmforge {
 
 DecoderLayer::DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int index)
-    : q_dim_(config.q_dim()), kv_dim_(config.kv_dim()), inverse_frequency_(config.inverse_frequency.data()) {
+    : q_dim_(config.q_dim()), kv_dim_(config.kv_dim()) {
   const auto name = [index](std::string_view part) { return fmt::format("blk.{}.{}", index, part); };
 
   attention_norm_ = plan.norm(name("attn_norm.weight"), config.hidden, config.norm_eps);
@@ -17,6 +17,9 @@ DecoderLayer::DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int i
   if (config.head_norm) {
     q_norm_ = plan.vector(name("attn_q_norm.weight"), config.head_dim);
     k_norm_ = plan.vector(name("attn_k_norm.weight"), config.head_dim);
+  }
+  if (!config.inverse_frequency.empty()) {
+    inverse_frequency_ = plan.constants(config.inverse_frequency);
   }
   attention_ = plan.attention({.q_heads = config.q_heads,
                                .kv_heads = config.kv_heads,
@@ -45,34 +48,33 @@ void DecoderLayer::forward(const Step& step) const {
 }
 
 void DecoderLayer::attend(const Step& step) const {
-  const auto& [hidden, normed, projected, attended, logits, scratch] = step.buffers;
-  float* q = projected;
+  const Buffers& buffers = step.buffers;
+  float* q = buffers.projected;
   float* k = q + q_dim_;
   float* v = k + kv_dim_;
   const std::int64_t stride = qkv_.width();
 
-  attention_norm_.run(step.tokens, hidden, normed, step);
-  qkv_.run(step, normed, projected);
+  attention_norm_.run(step.tokens, buffers.hidden, buffers.normed, step);
+  qkv_.run(step, buffers.normed, buffers.projected);
 
   Resolved<RopeAppend> rope_append = rope_append_;
   rope_append.spec.layout = step.layout;
-  rope_append.run({q, k, v, stride, q_norm_, k_norm_, inverse_frequency_, step.cache, step.batch}, step);
+  const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
+  rope_append.run({q, k, v, stride, data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}, step);
 
-  const Attention::Args args{
-      .q = q, .q_stride = stride, .cache = step.cache, .batch = step.batch, .out = attended, .workspace = scratch};
-  attention_.kernel->run(attention_.spec, step.layout, args, *step.context);
-  attention_output_.run(step, attended, hidden, true);
+  attention_.run({.q = q, .q_stride = stride, .out = buffers.gathered}, step);
+  attention_output_.run(step, buffers.gathered, buffers.hidden, true);
 }
 
 void DecoderLayer::feed_forward(const Step& step) const {
-  const auto& [hidden, normed, projected, activated, logits, scratch] = step.buffers;
-  const float* gate = projected;
+  const Buffers& buffers = step.buffers;
+  const float* gate = buffers.projected;
   const float* up = gate + gated_activation_.spec.width;
 
-  ffn_norm_.run(step.tokens, hidden, normed, step);
-  gate_up_.run(step, normed, projected);
-  gated_activation_.run({gate, up, step.tokens, gate_up_.width(), activated}, step);
-  down_.run(step, activated, hidden, true);
+  ffn_norm_.run(step.tokens, buffers.hidden, buffers.normed, step);
+  gate_up_.run(step, buffers.normed, buffers.projected);
+  gated_activation_.run({gate, up, step.tokens, gate_up_.width(), buffers.gathered}, step);
+  down_.run(step, buffers.gathered, buffers.hidden, true);
 }
 
 std::unique_ptr<Layer> make_decoder_layer(ExecutionPlan& plan, const ModelConfig& config, int index) {

@@ -5,6 +5,7 @@
 #include "models/execution_plan.h"
 #include "models/layer.h"
 #include "models/model_config.h"
+#include "models/step_attention.h"
 
 namespace rocmforge {
 
@@ -26,10 +27,10 @@ class DecoderLayer final : public Layer {
   Norm attention_norm_;
   Linear qkv_;
   Resolved<RopeAppend> rope_append_;
-  const float* q_norm_ = nullptr;             ///< [head_dim] or null
-  const float* k_norm_ = nullptr;             ///< [head_dim] or null
-  const float* inverse_frequency_ = nullptr;  ///< [n_rot / 2], the configuration's
-  Resolved<Attention> attention_;
+  const WeightVector* q_norm_ = nullptr;             ///< [head_dim] or null
+  const WeightVector* k_norm_ = nullptr;             ///< [head_dim] or null
+  const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2], the configuration's; null without rotation
+  StepAttention attention_;
   Linear attention_output_;
   Norm ffn_norm_;
   Linear gate_up_;

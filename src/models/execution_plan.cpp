@@ -19,9 +19,13 @@ std::size_t stored_bytes(const MatmulWeight& weight) {
 
 }  // namespace
 
-ExecutionPlan::ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-                             ThreadPool& pool, const ModelOptions& options)
-    : file_(&file), registry_(&registry), device_(device), pool_(&pool), options_(options), store_(file) {
+ExecutionPlan::ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
+                             const ModelOptions& options)
+    : file_(&file),
+      registry_(&registry),
+      device_(device),
+      options_(options),
+      limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {
   used_.insert("rope_freqs.weight");  // part of the configuration
 }
 
@@ -35,31 +39,65 @@ const GgufTensor& ExecutionPlan::tensor(std::string_view name, const Shape& shap
   return found;
 }
 
-const float* ExecutionPlan::vector(std::string_view name, std::int64_t dim) {
+const WeightVector* ExecutionPlan::vector(std::string_view name, std::int64_t dim) {
   const GgufTensor& found = tensor(name, {dim});
+  if (const DType type = found.tensor.dtype; type != DType::f32 && type != DType::f16 && type != DType::bf16) {
+    throw Error(fmt::format("{}: tensor {} is {}, a vector must be F32, F16 or BF16", file_->path().string(), quote(name),
+                            rocmforge::name(found.tensor.dtype)));
+  }
   bytes_per_token_ += static_cast<std::size_t>(dim) * sizeof(float);
-  return store_.floats(found);
+  const auto known = std::ranges::find(vectors_, &found, &WeightVector::tensor);
+  return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
 }
 
-Resolved<EmbeddingRows> ExecutionPlan::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
+const WeightVector* ExecutionPlan::constants(std::span<const float> values) {
+  const auto known = std::find_if(vectors_.begin(), vectors_.end(), [&](const WeightVector& other) {
+    return other.values.data() == values.data() && other.values.size() == values.size();
+  });
+  return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{nullptr, values, nullptr});
+}
+
+WeightTable* ExecutionPlan::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
   const GgufTensor& table = tensor(name, {vocab, hidden});
   return with_context(file_->path().string() + ": tensor " + quote(name), [&] {
-    return resolve<EmbeddingRows>({table.tensor.dtype, vocab, hidden});
+    return &tables_.emplace_back(WeightTable{resolve<EmbeddingRows>({table.tensor.dtype, vocab, hidden}), &table});
   });
 }
 
-Resolved<Attention> ExecutionPlan::attention(const Attention::Spec& spec) {
-  const Resolved<Attention> resolved = resolve<Attention>(spec, options_.attention);
-  const KvLayout layout = resolved.kernel->layout(spec);
+bool ExecutionPlan::serves(std::string_view forced, const Attention::Spec& spec) const {
+  return std::ranges::any_of(registry_->all<Attention>(), [&](const auto& kernel) {
+    return kernel->device() == device_.kind && is_named(kernel->name(), forced) && kernel->supports(spec, device_).ok;
+  });
+}
+
+StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
+  Attention::Spec decode_spec = spec;
+  decode_spec.decode = true;
+  const std::string_view forced = options_.attention;
+  const bool prefill_can = serves(forced, spec);
+  const bool decode_can = serves(forced, decode_spec);
+  const auto wanted = [&](bool can, bool other_can) { return can || !other_can ? forced : std::string_view(); };
+  const Resolved<Attention> prefill = resolve<Attention>(spec, wanted(prefill_can, decode_can));
+  const std::string_view decode_wanted = wanted(decode_can, prefill_can);
+  const AttentionBackend* decode = registry_->choose<Attention>(decode_spec, device_, decode_wanted).kernel;
+  if (decode != prefill.kernel) {
+    resolve<Attention>(decode_spec, decode_wanted);
+  }
+  const KvLayout layout = decode->layout(decode_spec);
+  KvLayout prefill_layout = prefill.kernel->layout(spec);
+  prefill_layout.block_tokens = layout.block_tokens;  // any size is as good to read
+  check(prefill_layout == layout, "the attention kernels for prefill and decode must agree on the layout of the cache");
   check(kv_layout_.kv_heads == 0 || kv_layout_ == layout, "all layers must agree on the layout of the cache");
   kv_layout_ = layout;
-  needs_scratch(resolved.kernel->workspace_bytes(
-      spec, {.max_tokens = options_.max_batch_tokens, .num_threads = pool_->num_threads()}));
-  return resolved;
+  needs_scratch(prefill.kernel->workspace_bytes(spec, limits_));
+  needs_scratch(decode->workspace_bytes(decode_spec, limits_));
+  attention_state_bytes_ = std::max(
+      {attention_state_bytes_, prefill.kernel->state_bytes(spec, limits_), decode->state_bytes(decode_spec, limits_)});
+  return {spec, *prefill.kernel, *decode};
 }
 
 Norm ExecutionPlan::norm(std::string_view name, std::int64_t dim, float eps) {
-  const float* weight = vector(name, dim);
+  const WeightVector* weight = vector(name, dim);
   return {resolve<RmsNorm>({dim, eps}), weight};
 }
 
@@ -69,10 +107,12 @@ Linear ExecutionPlan::linear(std::string_view operation, const std::vector<Linea
   std::vector<std::string> specs;
   std::vector<std::string> kernels;
   std::size_t weight_bytes = 0;
+  std::size_t activation_bytes = static_cast<std::size_t>(k) * sizeof(float);
   for (const LinearName& layer : names) {
     const MatmulWeight* weight = matmul_weight(layer, k, refusals);
     const std::string bias = layer.name + ".bias";
     parts.push_back({weight, layer.needs_bias || has_tensor(bias) ? vector(bias, layer.n) : nullptr});
+    activation_bytes += static_cast<std::size_t>(layer.n) * sizeof(float);
     weight_bytes += stored_bytes(*weight);
     specs.push_back(to_string(weight->spec));
     if (const std::string kernel(weight->kernel->name()); kernels.empty() || kernels.back() != kernel) {
@@ -80,8 +120,12 @@ Linear ExecutionPlan::linear(std::string_view operation, const std::vector<Linea
     }
   }
   bytes_per_token_ += weight_bytes;
-  line(std::string(operation), fmt::format("{}", fmt::join(specs, " + ")), fmt::format("{}", fmt::join(kernels, " + ")),
-       std::move(refusals), weight_bytes);
+  line({.operation = std::string(operation),
+        .spec = fmt::format("{}", fmt::join(specs, " + ")),
+        .kernel = fmt::format("{}", fmt::join(kernels, " + ")),
+        .refusals = std::move(refusals),
+        .weight_bytes = weight_bytes,
+        .activation_bytes = activation_bytes});
   return Linear(parts);
 }
 
@@ -99,30 +143,74 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
     }
   }
   needs_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
-  return &weights_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr});
+  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr});
 }
 
-void ExecutionPlan::load_weights() {
-  std::size_t total = 0;
-  for (const MatmulWeight& weight : weights_) {
-    total += weight.kernel->packed_bytes(weight.spec);
+std::size_t ExecutionPlan::packed_bytes() const {
+  if (store_) {
+    return store_->owned_bytes();
   }
-  std::size_t done = 0;
-  ExecutionContext context{pool_};
-  for (MatmulWeight& weight : weights_) {
+  const bool gpu = device_.is_gpu();
+  std::size_t total = 0;
+  std::set<const GgufTensor*> raw;  // rows as the file has them are uploaded once, whoever reads them
+  const auto add_raw = [&](const GgufTensor* tensor) {
+    if (gpu && raw.insert(tensor).second) {
+      total += WeightStore::copy_bytes(tensor->tensor.bytes());
+    }
+  };
+  for (const MatmulWeight& weight : matrices_) {
+    if (const std::size_t packed = weight.kernel->packed_bytes(weight.spec); packed > 0) {
+      total += WeightStore::copy_bytes(packed);
+    } else {
+      add_raw(weight.tensor);
+    }
+  }
+  for (const WeightTable& table : tables_) {
+    add_raw(table.tensor);
+  }
+  for (const WeightVector& vector : vectors_) {
+    const bool converted = vector.tensor != nullptr && vector.tensor->tensor.dtype != DType::f32;
+    total += gpu || converted ? WeightStore::copy_bytes(vector.count() * sizeof(float)) : 0;
+  }
+  return total;
+}
+
+void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
+  const std::size_t total = packed_bytes();
+  store_.emplace(*file_, device);
+  store_->reserve(total);
+  for (WeightVector& vector : vectors_) {
+    vector.data = vector.tensor != nullptr ? store_->floats(*vector.tensor) : store_->floats(vector.values);
+  }
+  for (WeightTable& table : tables_) {
+    table.data = store_->view(*table.tensor);
+  }
+  load_matrices(*store_, pool, total);
+  check(store_->owned_bytes() == total, "the plan counts the weights that are copied");
+  store_->finish();
+  warn_of_unused();
+}
+
+void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes) {
+  ExecutionContext context{&pool};
+  std::size_t shown = 0;
+  for (MatmulWeight& weight : matrices_) {
     const std::size_t packed_bytes = weight.kernel->packed_bytes(weight.spec);
     if (packed_bytes == 0) {
-      weight.data = store_.view(*weight.tensor);
-      continue;
+      weight.data = store.view(*weight.tensor);
+    } else {
+      weight.data = store.repack(*weight.tensor, packed_bytes, [&](const void* rows, void* packed) {
+        weight.kernel->pack(weight.spec, rows, packed, context);
+      });
     }
-    weight.data = store_.repack(*weight.tensor, packed_bytes, [&](const void* rows, void* packed) {
-      weight.kernel->pack(weight.spec, rows, packed, context);
-    });
-    done += packed_bytes;
-    if (options_.progress) {
-      options_.progress(static_cast<double>(done) / static_cast<double>(total));
+    if (options_.progress && store.owned_bytes() > shown) {
+      shown = store.owned_bytes();
+      options_.progress(static_cast<double>(shown) / static_cast<double>(total_bytes));
     }
   }
+}
+
+void ExecutionPlan::warn_of_unused() const {
   std::vector<std::string> unused;
   for (const GgufTensor& tensor : file_->tensors()) {
     if (!used_.contains(tensor.name)) {
@@ -134,13 +222,14 @@ void ExecutionPlan::load_weights() {
   }
 }
 
-void ExecutionPlan::line(std::string operation, std::string spec, std::string kernel, std::vector<Refusal> refusals,
-                         std::size_t weight_bytes) {
-  const bool known = std::any_of(operations_.begin(), operations_.end(), [&](const PlannedOperation& other) {
-    return other.operation == operation && other.spec == spec;
+void ExecutionPlan::line(PlannedOperation operation) {
+  const auto known = std::find_if(operations_.begin(), operations_.end(), [&](const PlannedOperation& other) {
+    return other.operation == operation.operation && other.spec == operation.spec;
   });
-  if (!known) {
-    operations_.push_back({std::move(operation), std::move(spec), std::move(kernel), std::move(refusals), weight_bytes});
+  if (known != operations_.end()) {
+    ++known->times;
+  } else {
+    operations_.push_back(std::move(operation));
   }
 }
 

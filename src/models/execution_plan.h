@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -8,6 +9,8 @@
 
 #include "models/linear.h"
 #include "models/model.h"
+#include "models/operation_bytes.h"
+#include "models/step_attention.h"
 #include "ops/kernel_registry.h"
 #include "weights/weight_store.h"
 
@@ -25,11 +28,18 @@ struct Resolved {
 /// An RMSNorm with its weight.
 struct Norm {
   Resolved<RmsNorm> operation;
-  const float* weight = nullptr;  ///< [dim]
+  const WeightVector* weight = nullptr;  ///< [dim]
 
   void run(std::int64_t rows, const float* x, float* out, const Step& step) const {
-    operation.run({x, rows, weight, out}, step);
+    operation.run({x, rows, weight->data, out}, step);
   }
+};
+
+/// A table of which single rows are read, as the file stores it.
+struct WeightTable {
+  Resolved<EmbeddingRows> operation;
+  const GgufTensor* tensor = nullptr;
+  const void* data = nullptr;  ///< [vocab, hidden] once weights are loaded
 };
 
 /// One linear layer of a group, by the name of its tensor without ".weight".
@@ -40,59 +50,81 @@ struct LinearName {
 };
 
 /// The kernels and weights of a model. First every tensor is looked up, checked and given a kernel, so that whatever does
-/// not fit is said at once; then `load_weights` repacks what its kernel wants repacked.
+/// not fit is said at once, and all memory is counted; then `load_weights` brings the weights to the device, in the layout
+/// each kernel wants.
 class ExecutionPlan {
  public:
-  /// `file`, `registry` and `pool` must outlive the plan.
-  ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, ThreadPool& pool,
+  /// `file` and `registry` must outlive the plan. `num_threads` are those kernels of the CPU will run with.
+  ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
                 const ModelOptions& options);
 
   /// Chooses the kernel of an operation without weights. Layers that ask for the same share a line of the plan.
   template <class Op>
   Resolved<Op> resolve(const typename Op::Spec& spec, std::string_view forced = {}) {
     Choice<Op> choice = registry_->choose<Op>(spec, device_, forced);
-    line(std::string(Op::name), to_string(spec), std::string(choice.kernel->name()), std::move(choice.refusals));
+    std::size_t kv_bytes = 0;
+    if constexpr (std::is_same_v<Op, Attention>) {
+      kv_bytes = rocmforge::kv_bytes_per_position(spec);
+    }
+    line({.operation = std::string(Op::name),
+          .spec = to_string(spec),
+          .kernel = std::string(choice.kernel->name()),
+          .refusals = std::move(choice.refusals),
+          .activation_bytes = decode_bytes(spec),
+          .kv_bytes_per_position = kv_bytes});
     return {spec, choice.kernel};
   }
-  Resolved<EmbeddingRows> embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
-  Resolved<Attention> attention(const Attention::Spec& spec);
+  WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
+  /// Both phases on one cache layout. A forced kernel serves the phases it can; when it can serve neither that is an Error.
+  StepAttention attention(const Attention::Spec& spec);
   Norm norm(std::string_view name, std::int64_t dim, float eps);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
 
   /// A vector of weights [dim] that an operation reads beside its input; counts as read in every step.
-  const float* vector(std::string_view name, std::int64_t dim);
+  const WeightVector* vector(std::string_view name, std::int64_t dim);
+  /// Computed numbers in the device's memory. Their owner must outlive the plan; the same numbers share one copy.
+  const WeightVector* constants(std::span<const float> values);
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
 
-  /// Repacks; then warns of tensors nobody asked for.
-  void load_weights();
+  /// Uploads and repacks; then warns of tensors nobody asked for. Layers find the addresses in what they were given.
+  void load_weights(Device& device, ThreadPool& pool);
 
   [[nodiscard]] const std::vector<PlannedOperation>& operations() const { return operations_; }
+  [[nodiscard]] const DeviceInfo& device() const { return device_; }
   [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
   [[nodiscard]] const KvLayout& kv_layout() const { return kv_layout_; }  ///< set by `attention`
-  [[nodiscard]] std::size_t packed_bytes() const { return store_.owned_bytes(); }
-  [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }  ///< the most any kernel needs
+  /// Copies of weights: those repacked for the CPU, all of them on a GPU.
+  [[nodiscard]] std::size_t packed_bytes() const;
+  [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
+  [[nodiscard]] std::size_t attention_state_bytes() const { return attention_state_bytes_; }  ///< of each phase
   [[nodiscard]] std::size_t bytes_per_token() const { return bytes_per_token_; }
 
  private:
-  void line(std::string operation, std::string spec, std::string kernel, std::vector<Refusal> refusals,
-            std::size_t weight_bytes = 0);
+  void line(PlannedOperation operation);
+  [[nodiscard]] bool serves(std::string_view forced, const Attention::Spec& spec) const;
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
+  void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
+  void warn_of_unused() const;
   void needs_scratch(std::size_t size_bytes);
 
   const GgufFile* file_;
   const KernelRegistry* registry_;
   DeviceInfo device_;
-  ThreadPool* pool_;
   ModelOptions options_;
-  WeightStore store_;
-  std::deque<MatmulWeight> weights_;  ///< addresses stay
+  AttentionLimits limits_;
+  std::optional<WeightStore> store_;  ///< once weights are loaded
+  // Addresses of the elements stay.
+  std::deque<MatmulWeight> matrices_;
+  std::deque<WeightVector> vectors_;
+  std::deque<WeightTable> tables_;
   std::set<std::string, std::less<>> used_;
   std::vector<PlannedOperation> operations_;
   KvLayout kv_layout_;
   std::size_t scratch_bytes_ = 0;
+  std::size_t attention_state_bytes_ = 0;
   std::size_t bytes_per_token_ = 0;
 };
 

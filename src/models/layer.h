@@ -7,20 +7,25 @@
 
 namespace rocmforge {
 
-/// Activations of one step, laid out once for the largest batch. Two phases of a layer share `projected` and `gathered`.
+/// Activations of one step in the device's memory, laid out once for the largest batch. Two phases of a layer share
+/// `projected` and `gathered`.
 struct Buffers {
-  float* hidden = nullptr;     ///< [tokens, hidden]: the residual stream
-  float* normed = nullptr;     ///< [tokens, hidden]
-  float* projected = nullptr;  ///< [tokens, q_dim + 2 kv_dim] or [tokens, 2 ffn]
-  float* gathered = nullptr;   ///< [tokens, q_dim] or [tokens, ffn]
-  float* logits = nullptr;     ///< [logit rows, vocab]
-  void* scratch = nullptr;     ///< of the kernel that runs
+  float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
+  float* normed = nullptr;          ///< [tokens, hidden]
+  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim] or [tokens, 2 ffn]
+  float* gathered = nullptr;        ///< [tokens, q_dim] or [tokens, ffn]
+  float* logits = nullptr;          ///< [logit rows, vocab]
+  void* scratch = nullptr;          ///< of the kernel that runs
+  std::int32_t* sampled = nullptr;  ///< [logit rows]
+  void* attention_states[2] = {};   ///< of the kernels for several rows and for single rows
 };
 
 /// What a layer sees of one step.
 struct Step {
   std::int64_t tokens = 0;
   RaggedBatch batch;
+  bool any_single = false;   ///< a sequence has one row
+  bool any_several = false;  ///< a sequence has more
   KvLayout layout;
   KvCacheView cache;  ///< this layer's
   Buffers buffers;

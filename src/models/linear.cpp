@@ -34,7 +34,8 @@ void Linear::run(std::int64_t tokens, const Step& step, const float* x, float* o
     for (std::size_t i = 0; i < call.size(); ++i) {
       const auto& [part, offset] = call[i];
       const Matmul::Spec& spec = part.weight->spec;
-      outputs[i] = {spec.weight, part.weight->data, spec.n, part.bias, out + offset, width_, accumulate};
+      const float* bias = part.bias != nullptr ? part.bias->data : nullptr;
+      outputs[i] = {spec.weight, part.weight->data, spec.n, bias, out + offset, width_, accumulate};
     }
     const MatmulWeight& first = *call[0].part.weight;
     const std::span used(outputs.data(), call.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "models/layer.h"
@@ -17,13 +18,24 @@ struct MatmulWeight {
   const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
 };
 
+/// A vector that operations read beside their input: a tensor of the file or computed numbers.
+struct WeightVector {
+  const GgufTensor* tensor = nullptr;  ///< null for computed numbers
+  std::span<const float> values;       ///< those; their owner outlives the plan
+  const float* data = nullptr;         ///< in the device's memory once weights are loaded
+
+  [[nodiscard]] std::size_t count() const {
+    return tensor != nullptr ? static_cast<std::size_t>(tensor->tensor.shape.elems()) : values.size();
+  }
+};
+
 /// Linear layers of one input whose outputs lie side by side in each row: Q, K and V, or gate and up. Those with the same
 /// kernel run as one call.
 class Linear {
  public:
   struct Part {
     const MatmulWeight* weight = nullptr;  ///< owned by the plan
-    const float* bias = nullptr;           ///< [n] or null
+    const WeightVector* bias = nullptr;    ///< [n] or null
   };
 
   Linear() = default;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,40 +18,61 @@ struct ModelOptions {
   DType kv_dtype = DType::f16;          ///< f32, f16 or bf16
   std::int32_t max_batch_tokens = 512;  ///< workspace is laid out for this many
   std::int32_t max_logit_rows = 64;     ///< rows of logits in one step (perplexity asks for max_batch_tokens)
+  std::int32_t max_sequences = 64;      ///< in one step
+  std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
+  bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
   std::string matmul;                   ///< forced kernel names, "" = best
   std::string attention;
-  std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked
+  std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };
 
-/// A line of the plan: which kernel serves an operation, why, and what it costs (bytes of weights one decode step reads).
+/// A line of the plan: which kernel serves an operation, why, and the least it moves each time it runs in a step that
+/// decodes one token.
 struct PlannedOperation {
   std::string operation;  ///< "blk.0.attn_qkv"
   std::string spec;
   std::string kernel;
   std::vector<Refusal> refusals;
   std::size_t weight_bytes = 0;
+  std::size_t activation_bytes = 0;
+  std::size_t kv_bytes_per_position = 0;
+  int times = 1;  ///< in a step
 };
 
-/// A loaded model: weights ready for the chosen kernels. `forward` is one step of any mix of prefill and decode.
+/// A model: first planned, with its kernels chosen and its memory counted, then loaded. `forward` is one step of any mix of
+/// prefill and decode, from token ids to logits and drawn tokens, all on the model's device.
 class Model {
  public:
-  /// `file`, `registry` and `pool` must outlive the model. Throws Error naming the tensor or key that does not fit.
-  static std::unique_ptr<Model> load(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-                                     ThreadPool& pool, const ModelOptions& options = {});
+  /// Takes no memory for weights. `file` and `registry` must outlive the model; `num_threads` are those of the pool it will
+  /// be loaded with. Throws Error naming the tensor or key that does not fit.
+  static std::unique_ptr<Model> plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                                     int num_threads, const ModelOptions& options = {});
+  /// Both at once; `device` and `pool` must outlive the model.
+  static std::unique_ptr<Model> load(const GgufFile& file, const KernelRegistry& registry, Device& device, ThreadPool& pool,
+                                     const ModelOptions& options = {});
   virtual ~Model() = default;
+
+  /// Brings the weights to the device that was planned for, which like `pool` must outlive the model.
+  virtual void load(Device& device, ThreadPool& pool) = 0;
 
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
   /// The layout the attention backend asked for; the engine makes the cache from it.
   [[nodiscard]] virtual KvLayout kv_layout() const = 0;
   [[nodiscard]] virtual const std::vector<PlannedOperation>& plan() const = 0;
-  /// Bytes of repacked copies, of the workspace, and of weights one decode step reads.
+  /// Bytes of copies of weights (CPU: repacked ones; GPU: all), of the workspace, and of weights one decode step reads.
   [[nodiscard]] virtual std::size_t packed_bytes() const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
 
-  /// Computes one step; K and V of its tokens are appended to `cache`. Returns logits [logit_rows, vocab], valid until the
-  /// next call.
-  virtual const float* forward(const BatchPlan& batch, KvCache& cache) = 0;
+  /// Computes one step; K and V of its tokens are appended to `cache`. On a GPU the host goes on meanwhile.
+  virtual void forward(const BatchPlan& batch, KvCache& cache) = 0;
+  /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
+  [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;
+  /// Logits [logit rows, vocab] of the last step, with the adjustments of its sample rows, in host memory until the next
+  /// one: waits and on a GPU copies them.
+  [[nodiscard]] virtual std::span<const float> logits() = 0;
+  /// Waits until the last step is done.
+  virtual void wait() = 0;
 };
 
 }  // namespace rocmforge

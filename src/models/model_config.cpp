@@ -122,7 +122,8 @@ RopeScaling read_rope_scaling(const ModelConfig& config, MetadataReader& metadat
 }
 
 std::vector<float> read_rope_factors(const GgufFile& file, std::int32_t pairs) {
-  WeightStore store(file);
+  Device host;
+  WeightStore store(file, host);
   const float* factors = store.floats(expect_tensor(file, "rope_freqs.weight", {pairs}));
   for (std::int32_t p = 0; p < pairs; ++p) {
     if (!std::isfinite(factors[p]) || factors[p] <= 0.0f) {

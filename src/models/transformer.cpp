@@ -3,35 +3,68 @@
 #include <algorithm>
 
 namespace rocmforge {
+namespace {
 
-Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, ThreadPool& pool,
+/// What GPU kernels may expect of every buffer.
+constexpr std::size_t alignment = 256;
+/// The smallest blocks a cache may have.
+constexpr std::int32_t least_block_tokens = 16;
+
+ModelOptions complete(ModelOptions options, const ModelConfig& config) {
+  check(options.max_batch_tokens >= 1 && options.max_logit_rows >= 1 && options.max_sequences >= 1,
+        "a step has at least one token, one sequence and one row of logits");
+  if (options.context_length == 0) {
+    options.context_length = config.context_length;
+  }
+  return options;
+}
+
+}  // namespace
+
+Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
                          const ModelOptions& options)
     : config_(ModelConfig::from_gguf(file)),
-      options_(options),
-      context_{&pool},
-      plan_(file, registry, device, pool, options) {
-  check(options.max_batch_tokens >= 1 && options.max_logit_rows >= 1, "a step has at least one token and one row of logits");
+      options_(complete(options, config_)),
+      plan_(file, registry, device, num_threads, options_) {
   embedding_ = plan_.embedding("token_embd.weight", config_.vocab, config_.hidden);
-  embedding_table_ = file.tensor("token_embd.weight").tensor.data;
   const Architecture& architecture = find_architecture(config_.architecture);
   for (int index = 0; index < config_.layers; ++index) {
     layers_.push_back(architecture.make_layer(plan_, config_, index));
   }
+  gather_rows_ = plan_.resolve<GatherRows>({config_.hidden});
   output_norm_ = plan_.norm("output_norm.weight", config_.hidden, config_.norm_eps);
   const bool tied = !plan_.has_tensor("output.weight");
   output_ = plan_.linear("output", {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
-  plan_.load_weights();
-  lay_out_workspace();
+  sample_ = plan_.resolve<SampleTokens>({config_.vocab});
 }
 
-void Transformer::lay_out_workspace() {
-  const std::int64_t tokens = options_.max_batch_tokens;
-  const std::int64_t hidden = tokens * config_.hidden;
-  const std::int64_t projected = tokens * std::max(config_.q_dim() + 2 * config_.kv_dim(), 2 * std::int64_t{config_.ffn});
-  const std::int64_t gathered = tokens * std::max(config_.q_dim(), std::int64_t{config_.ffn});
-  const std::int64_t logits = std::int64_t{options_.max_logit_rows} * config_.vocab;
+void Transformer::load(Device& device, ThreadPool& pool) {
+  check(device_ == nullptr, "a model is loaded once");
+  plan_.load_weights(device, pool);
+  const WorkspaceLayout layout = lay_out_workspace();
+  workspace_ = device.allocate(layout.end, "the workspace");
+  const auto at = [this](std::size_t offset) { return workspace_.data() + offset; };
+  const auto floats = [&](std::size_t offset) { return reinterpret_cast<float*>(at(offset)); };
+  buffers_ = {.hidden = floats(layout.hidden),
+              .normed = floats(layout.normed),
+              .projected = floats(layout.projected),
+              .gathered = floats(layout.gathered),
+              .logits = floats(layout.logits),
+              .scratch = at(layout.scratch),
+              .sampled = reinterpret_cast<std::int32_t*>(at(layout.sampled)),
+              .attention_states = {at(layout.attention_states[0]), at(layout.attention_states[1])}};
+  context_.pool = &pool;
+  if (device.is_gpu()) {
+    context_.stream = &device.stream();
+    inputs_.emplace(device, input_limits());
+    sampled_host_ = device.allocate_pinned(static_cast<std::size_t>(options_.max_logit_rows) * sizeof(std::int32_t));
+  }
+  device_ = &device;
+}
 
-  constexpr std::size_t alignment = 64;
+Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
+  const std::int64_t tokens = options_.max_batch_tokens;
+  const std::int64_t rows = options_.max_logit_rows;
   std::size_t used = 0;
   const auto take = [&used](std::size_t size_bytes) {
     const std::size_t start = used;
@@ -39,61 +72,171 @@ void Transformer::lay_out_workspace() {
     return start;
   };
   const auto take_floats = [&take](std::int64_t count) { return take(static_cast<std::size_t>(count) * sizeof(float)); };
-  const std::size_t offsets[] = {take_floats(hidden),   take_floats(hidden), take_floats(projected),
-                                 take_floats(gathered), take_floats(logits), take(plan_.scratch_bytes())};
+  const std::size_t scratch =
+      std::max(plan_.scratch_bytes(), static_cast<std::size_t>(rows) * sample_workspace_bytes(config_.vocab));
 
-  workspace_ = HostMemory(used);
-  const auto at = [&](int buffer) { return reinterpret_cast<float*>(workspace_.data() + offsets[buffer]); };
-  buffers_ = {at(0), at(1), at(2), at(3), at(4), at(5)};
+  WorkspaceLayout layout{};
+  layout.hidden = take_floats(tokens * config_.hidden);
+  layout.normed = take_floats(std::max(tokens, rows) * config_.hidden);
+  layout.projected = take_floats(tokens * std::max(config_.q_dim() + 2 * config_.kv_dim(), 2 * std::int64_t{config_.ffn}));
+  layout.gathered = take_floats(tokens * std::max(config_.q_dim(), std::int64_t{config_.ffn}));
+  layout.logits = take_floats(rows * config_.vocab);
+  layout.scratch = take(scratch);
+  layout.sampled = take(static_cast<std::size_t>(rows) * sizeof(std::int32_t));
+  layout.attention_states[0] = take(plan_.attention_state_bytes());
+  layout.attention_states[1] = take(plan_.attention_state_bytes());
+  layout.end = used;
+  return layout;
 }
 
-const float* Transformer::forward(const BatchPlan& batch, KvCache& cache) {
+StepInputs::Limits Transformer::input_limits() const {
+  return {.tokens = options_.max_batch_tokens,
+          .sequences = std::min(options_.max_sequences, options_.max_batch_tokens),
+          .blocks = (options_.context_length + least_block_tokens - 1) / least_block_tokens,
+          .logit_rows = options_.max_logit_rows};
+}
+
+std::size_t Transformer::workspace_bytes() const {
+  return lay_out_workspace().end + (plan_.device().is_gpu() ? StepInputs::device_bytes(input_limits()) : 0);
+}
+
+void Transformer::forward(const BatchPlan& batch, KvCache& cache) {
+  check(device_ != nullptr, "the model is loaded");
   check_batch(batch, cache);
-  Step step{.tokens = batch.num_tokens(),
-            .batch = batch.view(),
+  logit_rows_ = batch.num_logit_rows();
+  sampled_rows_ = static_cast<std::int32_t>(batch.sample_rows.size());
+  if (device_->is_gpu()) {
+    forward_on_gpu(batch, cache);
+  } else {
+    compute(host_arrays(batch), cache);
+  }
+}
+
+void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
+  const KvCacheView view = cache.layer(0);
+  if (view.data != graphs_cache_.data || view.num_blocks != graphs_cache_.num_blocks || cache.layout() != graphs_layout_) {
+    graphs_.clear();
+    graphs_cache_ = view;
+    graphs_layout_ = cache.layout();
+  }
+  const StepGraphs::Limits limits{
+      .sequences = std::min({options_.max_sequences, options_.max_batch_tokens, options_.max_logit_rows}),
+      .kv_len = options_.context_length,
+      .block_tokens = cache.layout().block_tokens};
+  const bool recorded = options_.graphs && StepGraphs::serves(batch, limits);
+  StepInputs::Shape shape = StepInputs::shape_of(batch);
+  if (recorded) {
+    shape = StepGraphs::padded(shape, limits);
+  }
+  Stream& stream = device_->stream();
+  pending_ = true;
+  bool moved = false;
+  const StepArrays arrays = inputs_->upload(batch, shape, moved);
+  if (moved) {
+    graphs_.clear();
+  }
+  if (recorded) {
+    graphs_.run(stream, shape, [&] { compute(arrays, cache); });
+  } else {
+    compute(arrays, cache);
+  }
+  stream.copy_to_host(sampled_host_.data(), buffers_.sampled,
+                      static_cast<std::size_t>(sampled_rows_) * sizeof(std::int32_t));
+}
+
+void Transformer::compute(const StepArrays& arrays, KvCache& cache) {
+  const RaggedBatch& batch = arrays.batch;
+  Step step{.tokens = batch.num_tokens,
+            .batch = batch,
+            .any_single = arrays.any_single,
+            .any_several = batch.max_q_len > 1,
             .layout = cache.layout(),
             .cache = {},
             .buffers = buffers_,
             .context = &context_};
 
-  embedding_.run({batch.tokens.data(), step.tokens, embedding_table_, 1.0f, buffers_.hidden}, step);
+  embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden}, step);
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     step.cache = cache.layer(static_cast<std::int32_t>(index));
     layers_[index]->forward(step);
   }
-  return head(step, batch.logit_rows);
+  if (arrays.num_logit_rows > 0) {
+    head(step, arrays);
+  }
 }
 
-const float* Transformer::head(const Step& step, const std::vector<std::int32_t>& rows) const {
-  const auto width = static_cast<std::size_t>(config_.hidden);
-  float* wanted = buffers_.normed;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(buffers_.hidden + static_cast<std::size_t>(rows[i]) * width, width, wanted + i * width);
+void Transformer::head(const Step& step, const StepArrays& arrays) const {
+  const std::int64_t rows = arrays.num_logit_rows;
+  gather_rows_.run({buffers_.hidden, arrays.logit_rows, rows, buffers_.normed}, step);
+  output_norm_.run(rows, buffers_.normed, buffers_.normed, step);
+  output_.run(rows, step, buffers_.normed, buffers_.logits);
+  if (arrays.draw != Draw::none) {
+    sample_.run({.logits = buffers_.logits,
+                 .num_rows = rows,
+                 .rows = arrays.sample_rows,
+                 .adjustments = arrays.adjustments,
+                 .all_greedy = arrays.draw == Draw::greedy,
+                 .out = buffers_.sampled,
+                 .workspace = buffers_.scratch},
+                step);
   }
-  if (const auto count = static_cast<std::int64_t>(rows.size()); count > 0) {
-    output_norm_.run(count, wanted, wanted, step);
-    output_.run(count, step, wanted, buffers_.logits);
+}
+
+std::span<const std::int32_t> Transformer::sampled() {
+  wait();
+  const std::int32_t* ids = device_->is_gpu() ? sampled_host_.as<std::int32_t>() : buffers_.sampled;
+  return {ids, static_cast<std::size_t>(sampled_rows_)};
+}
+
+std::span<const float> Transformer::logits() {
+  const std::size_t count = static_cast<std::size_t>(logit_rows_) * static_cast<std::size_t>(config_.vocab);
+  if (!device_->is_gpu() || count == 0) {
+    return {buffers_.logits, count};
   }
-  return buffers_.logits;
+  if (logits_host_.size_bytes() < count * sizeof(float)) {
+    logits_host_ = {};
+    logits_host_ = device_->allocate_pinned(count * sizeof(float));
+  }
+  device_->stream().copy_to_host(logits_host_.data(), buffers_.logits, count * sizeof(float));
+  pending_ = true;
+  wait();
+  return {logits_host_.as<float>(), count};
+}
+
+void Transformer::wait() {
+  if (pending_) {
+    device_->stream().synchronize();
+    pending_ = false;
+  }
 }
 
 void Transformer::check_batch(const BatchPlan& batch, const KvCache& cache) const {
   check(batch.num_tokens() >= 1 && batch.num_tokens() <= options_.max_batch_tokens,
         "a step has 1 to max_batch_tokens tokens");
+  check(batch.num_sequences() <= options_.max_sequences, "a step has at most max_sequences sequences");
   check(batch.logit_rows.size() <= static_cast<std::size_t>(options_.max_logit_rows),
         "at most max_logit_rows rows of logits");
   KvLayout layout = plan_.kv_layout();
   layout.block_tokens = cache.layout().block_tokens;
-  check(cache.layout() == layout, "the cache must have the layout of the attention kernel");
+  check(cache.layout() == layout && cache.num_layers() == config_.layers,
+        "the cache must have the layers of the model and the layout of its attention kernels");
   batch.validate(cache.num_blocks(), cache.layout().block_tokens);
-  check(std::all_of(batch.tokens.begin(), batch.tokens.end(),
-                    [this](std::int32_t token) { return token >= 0 && token < config_.vocab; }),
+  check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
+        "a sequence is longer than the context that the model was loaded for");
+  check(std::ranges::all_of(batch.tokens, [this](std::int32_t token) { return token >= 0 && token < config_.vocab; }),
         "a token is outside the vocabulary");
 }
 
-std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-                                   ThreadPool& pool, const ModelOptions& options) {
-  return std::make_unique<Transformer>(file, registry, device, pool, options);
+std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                                   int num_threads, const ModelOptions& options) {
+  return std::make_unique<Transformer>(file, registry, device, num_threads, options);
+}
+
+std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& registry, Device& device, ThreadPool& pool,
+                                   const ModelOptions& options) {
+  auto model = plan(file, registry, device.info(), pool.num_threads(), options);
+  model->load(device, pool);
+  return model;
 }
 
 }  // namespace rocmforge

@@ -1,46 +1,78 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "models/architecture.h"
 #include "models/execution_plan.h"
 #include "models/layer.h"
 #include "models/model.h"
+#include "models/step_graphs.h"
+#include "models/step_inputs.h"
 
 namespace rocmforge {
 
-/// Embedding, layers, final norm and head: the frame that all architectures share.
+/// Embedding, layers, final norm, head and the draw: the frame that all architectures share.
 class Transformer final : public Model {
  public:
-  Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, ThreadPool& pool,
+  Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
               const ModelOptions& options);
+
+  void load(Device& device, ThreadPool& pool) override;
 
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] KvLayout kv_layout() const override { return plan_.kv_layout(); }
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_.operations(); }
   [[nodiscard]] std::size_t packed_bytes() const override { return plan_.packed_bytes(); }
-  [[nodiscard]] std::size_t workspace_bytes() const override { return workspace_.size_bytes(); }
+  [[nodiscard]] std::size_t workspace_bytes() const override;
   [[nodiscard]] std::size_t bytes_per_token() const override { return plan_.bytes_per_token(); }
-  const float* forward(const BatchPlan& batch, KvCache& cache) override;
+
+  void forward(const BatchPlan& batch, KvCache& cache) override;
+  [[nodiscard]] std::span<const std::int32_t> sampled() override;
+  [[nodiscard]] std::span<const float> logits() override;
+  void wait() override;
 
  private:
-  void lay_out_workspace();
+  /// Where the buffers of a step begin, in bytes from the start of the workspace.
+  struct WorkspaceLayout {
+    std::size_t hidden, normed, projected, gathered, logits, scratch, sampled, attention_states[2], end;
+  };
+  [[nodiscard]] WorkspaceLayout lay_out_workspace() const;
+  [[nodiscard]] StepInputs::Limits input_limits() const;
+
   void check_batch(const BatchPlan& batch, const KvCache& cache) const;
-  /// The wanted rows of the residual stream through the final norm and the head.
-  const float* head(const Step& step, const std::vector<std::int32_t>& rows) const;
+  void forward_on_gpu(const BatchPlan& batch, KvCache& cache);
+  /// All kernels of a step.
+  void compute(const StepArrays& arrays, KvCache& cache);
+  /// The wanted rows of the residual stream through the final norm and the head; then the draw.
+  void head(const Step& step, const StepArrays& arrays) const;
 
   ModelConfig config_;
   ModelOptions options_;
-  ExecutionContext context_;
   ExecutionPlan plan_;
-  Resolved<EmbeddingRows> embedding_;
-  const void* embedding_table_ = nullptr;  ///< [vocab, hidden], the file's own rows
+  WeightTable* embedding_ = nullptr;
   std::vector<std::unique_ptr<Layer>> layers_;
+  Resolved<GatherRows> gather_rows_;
   Norm output_norm_;
   Linear output_;
-  HostMemory workspace_;
+  Resolved<SampleTokens> sample_;
+
+  // Once loaded.
+  Device* device_ = nullptr;
+  ExecutionContext context_;
+  DeviceBuffer workspace_;
   Buffers buffers_;
+  std::int32_t logit_rows_ = 0;  ///< of the last step
+  std::int32_t sampled_rows_ = 0;
+  // GPU only.
+  std::optional<StepInputs> inputs_;
+  StepGraphs graphs_;
+  KvCacheView graphs_cache_;  ///< which the graphs append to
+  KvLayout graphs_layout_;
+  PinnedBuffer sampled_host_;
+  PinnedBuffer logits_host_;
+  bool pending_ = false;  ///< the last step may still run
 };
 
 }  // namespace rocmforge

@@ -1,13 +1,10 @@
 #include "weights/weight_store.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -16,8 +13,9 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::size_t alignment = 64;
-/// Address space, not memory: small weights share a chunk and so its huge pages.
+/// What GPUs want of every allocation.
+constexpr std::size_t alignment = 256;
+/// On the CPU address space, not memory: small weights share a chunk and so its huge pages.
 constexpr std::size_t chunk_bytes = std::size_t{64} << 20;
 
 /// Plain types are read through pointers of their own type; block formats are read byte by byte.
@@ -28,36 +26,16 @@ std::size_t natural_alignment(DType type) {
 
 }  // namespace
 
-HostMemory::HostMemory(std::size_t size_bytes) : size_bytes_(size_bytes) {
-  if (size_bytes == 0) {
-    return;
-  }
-  void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw Error(fmt::format("no memory for {} bytes: {}", size_bytes, std::strerror(errno)));
-  }
-  data_ = static_cast<std::byte*>(memory);
-#ifdef MADV_HUGEPAGE
-  madvise(memory, size_bytes, MADV_HUGEPAGE);  // a hint: systems without huge pages refuse it, and lose nothing but speed
-#endif
-}
+std::size_t WeightStore::copy_bytes(std::size_t size_bytes) { return (size_bytes + alignment - 1) / alignment * alignment; }
 
-HostMemory::~HostMemory() {
-  if (data_ != nullptr) {
-    munmap(data_, size_bytes_);
+void WeightStore::reserve(std::size_t size_bytes) {
+  if (size_bytes > 0) {
+    chunks_.push_back(device_->allocate(size_bytes, "the weights"));
+    chunk_used_ = 0;
   }
 }
 
-HostMemory::HostMemory(HostMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_bytes_, other.size_bytes_);
-  return *this;
-}
-
-const void* WeightStore::view(const GgufTensor& tensor) const {
+const void* WeightStore::in_file(const GgufTensor& tensor) const {
   const std::size_t needed = natural_alignment(tensor.tensor.dtype);
   if (reinterpret_cast<std::uintptr_t>(tensor.tensor.data) % needed != 0) {
     throw Error(fmt::format("{}: tensor {} lies at offset {}, {} needs a multiple of {}", file_->path().string(),
@@ -66,41 +44,94 @@ const void* WeightStore::view(const GgufTensor& tensor) const {
   return tensor.tensor.data;
 }
 
+const void* WeightStore::view(const GgufTensor& tensor) {
+  const void* rows = in_file(tensor);
+  if (!device_->is_gpu()) {
+    return rows;
+  }
+  const auto [found, added] = uploaded_.try_emplace(rows, nullptr);
+  if (added) {
+    std::byte* copy = allocate(tensor.tensor.bytes());
+    device_->upload(copy, rows, tensor.tensor.bytes());
+    file_->release(tensor);
+    found->second = copy;
+  }
+  return found->second;
+}
+
 const void* WeightStore::repack(const GgufTensor& tensor, std::size_t packed_bytes, const Pack& pack) {
   std::byte* packed = allocate(packed_bytes);
-  pack(view(tensor), packed);
+  if (device_->is_gpu()) {
+    std::byte* staged = staging(packed_bytes);
+    std::memset(staged, 0, packed_bytes);
+    pack(in_file(tensor), staged);
+    device_->upload(packed, staged, packed_bytes);
+  } else {
+    pack(in_file(tensor), packed);
+  }
   file_->release(tensor);
   return packed;
 }
 
 const float* WeightStore::floats(const GgufTensor& tensor) {
-  const void* data = view(tensor);
+  const void* data = in_file(tensor);
   const DType type = tensor.tensor.dtype;
+  const auto count = static_cast<std::size_t>(tensor.tensor.shape.elems());
   if (type == DType::f32) {
-    return static_cast<const float*>(data);
+    return floats(std::span(static_cast<const float*>(data), count));
   }
   if (type != DType::f16 && type != DType::bf16) {
     throw Error(fmt::format("{}: tensor {} is {}, a vector must be F32, F16 or BF16", file_->path().string(),
                             quote(tensor.name), name(type)));
   }
-  const auto count = static_cast<std::size_t>(tensor.tensor.shape.elems());
+  std::byte* copy = allocate(count * sizeof(float));
+  auto* values = reinterpret_cast<float*>(device_->is_gpu() ? staging(count * sizeof(float)) : copy);
   const auto* bits = static_cast<const std::uint16_t*>(data);
-  auto* values = reinterpret_cast<float*>(allocate(count * sizeof(float)));
   std::transform(bits, bits + count, values, type == DType::f16 ? half_to_float : bfloat16_to_float);
-  return values;
+  if (device_->is_gpu()) {
+    device_->upload(copy, values, count * sizeof(float));
+  }
+  return reinterpret_cast<const float*>(copy);
+}
+
+const float* WeightStore::floats(std::span<const float> values) {
+  if (!device_->is_gpu()) {
+    return values.data();
+  }
+  const auto [found, added] = uploaded_.try_emplace(values.data(), nullptr);
+  if (added) {
+    std::byte* copy = allocate(values.size_bytes());
+    device_->upload(copy, values.data(), values.size_bytes());
+    found->second = copy;
+  }
+  return static_cast<const float*>(found->second);
+}
+
+void WeightStore::finish() {
+  staging_.reset();
+  staging_bytes_ = 0;
 }
 
 std::byte* WeightStore::allocate(std::size_t size_bytes) {
   check(size_bytes > 0, "an empty weight needs no memory");
-  const std::size_t rounded = (size_bytes + alignment - 1) / alignment * alignment;
+  const std::size_t rounded = copy_bytes(size_bytes);
   if (chunks_.empty() || chunks_.back().size_bytes() - chunk_used_ < rounded) {
-    chunks_.emplace_back(std::max(rounded, chunk_bytes));
+    chunks_.push_back(device_->allocate(std::max(rounded, chunk_bytes), "the weights"));
     chunk_used_ = 0;
   }
   std::byte* start = chunks_.back().data() + chunk_used_;
   chunk_used_ += rounded;
   owned_bytes_ += rounded;
   return start;
+}
+
+std::byte* WeightStore::staging(std::size_t size_bytes) {
+  if (staging_bytes_ < size_bytes) {
+    staging_.reset();
+    staging_.reset(static_cast<std::byte*>(::operator new (size_bytes, std::align_val_t{64})));
+    staging_bytes_ = size_bytes;
+  }
+  return staging_.get();
 }
 
 }  // namespace rocmforge

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/register_all.h"
 
 namespace rocmforge {
 
@@ -30,6 +31,7 @@ FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length) {
   config_.layers = layers;
   config_.vocab = vocab;
   config_.context_length = context_length;
+  register_all_kernels(registry_);
 }
 
 KvLayout FakeModel::kv_layout() const {
@@ -57,7 +59,7 @@ std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
   return logits;
 }
 
-const float* FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
+void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
   batch.validate(cache.num_blocks(), block_tokens);
   ++steps_;
   largest_step_ = std::max(largest_step_, batch.num_tokens());
@@ -92,7 +94,27 @@ const float* FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
     const std::vector<float> logits = logits_after(visible);
     logits_.insert(logits_.end(), logits.begin(), logits.end());
   }
-  return logits_.data();
+  draw(batch);
+}
+
+void FakeModel::draw(const BatchPlan& batch) {
+  const SampleTokens::Spec spec{config_.vocab};
+  sampled_.resize(batch.sample_rows.size());
+  std::vector<std::byte> workspace(sampled_.size() * sample_workspace_bytes(spec.vocab));
+  ThreadPool pool(1);
+  ExecutionContext context{&pool};
+  if (!sampled_.empty()) {
+    registry_.choose<SampleTokens>(spec, cpu_device_info())
+        .kernel->run(spec,
+                     {.logits = logits_.data(),
+                      .num_rows = static_cast<std::int64_t>(sampled_.size()),
+                      .rows = batch.sample_rows.data(),
+                      .adjustments = batch.adjustments.data(),
+                      .all_greedy = false,
+                      .out = sampled_.data(),
+                      .workspace = workspace.data()},
+                     context);
+  }
 }
 
 std::shared_ptr<const Tokenizer> byte_tokenizer() {
@@ -135,8 +157,9 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer) {
   fake.model = model.get();
   EngineParts parts;
   parts.pool = std::make_unique<ThreadPool>(1);
+  parts.device = std::make_unique<Device>();
   const auto num_blocks = static_cast<std::int32_t>(options.kv_tokens / FakeModel::block_tokens);
-  parts.cache = std::make_unique<KvCache>(model->kv_layout(), FakeModel::layers, num_blocks);
+  parts.cache = std::make_unique<KvCache>(*parts.device, model->kv_layout(), FakeModel::layers, num_blocks);
   const std::size_t floats = parts.cache->bytes() / sizeof(float);
   std::fill_n(static_cast<float*>(parts.cache->layer(0).data), floats, -7.0f);  // nobody wrote this
   parts.model = std::move(model);

@@ -36,13 +36,21 @@ class FakeModel : public Model {
   [[nodiscard]] std::size_t packed_bytes() const override { return 0; }
   [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
-  const float* forward(const BatchPlan& batch, KvCache& cache) override;
+  void load(Device&, ThreadPool&) override {}
+  void forward(const BatchPlan& batch, KvCache& cache) override;
+  [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
+  [[nodiscard]] std::span<const float> logits() override { return logits_; }
+  void wait() override {}
 
  private:
+  void draw(const BatchPlan& batch);
+
   ModelConfig config_;
   std::vector<PlannedOperation> plan_;
   Script script_;
+  KernelRegistry registry_;
   std::vector<float> logits_;
+  std::vector<std::int32_t> sampled_;
   std::int32_t steps_ = 0;
   std::int32_t largest_step_ = 0;
   std::int64_t computed_tokens_ = 0;

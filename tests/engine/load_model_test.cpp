@@ -14,6 +14,7 @@ using testing::HasSubstr;
 
 std::string message(const std::function<void(EngineOptions&)>& change) {
   EngineOptions options;
+  options.device = "cpu";
   change(options);
   try {
     load_model("no/such/model.gguf", options);

@@ -21,7 +21,8 @@ TEST(KvCache, LayersAreDisjointZeroedAndAligned) {
   for (const auto& [dtype, element_bytes] :
        {std::pair{DType::f32, 4u}, std::pair{DType::f16, 2u}, std::pair{DType::bf16, 2u}}) {
     const KvLayout layout = small_layout(dtype);
-    KvCache cache(layout, 3, 5);
+    Device device;
+    KvCache cache(device, layout, 3, 5);
     const std::size_t layer_bytes = 5u * 2 * 2 * 16 * 8 * element_bytes;
     ASSERT_EQ(cache.bytes(), 3 * layer_bytes);
     for (int index = 0; index < 3; ++index) {
@@ -41,7 +42,8 @@ TEST(KvCache, LayersAreDisjointZeroedAndAligned) {
 
 TEST(KvCache, CopyBlockCopiesThatBlockInEveryLayerAndNoOther) {
   const KvLayout layout = small_layout(DType::f32);
-  KvCache cache(layout, 2, 4);
+  Device device;
+  KvCache cache(device, layout, 2, 4);
   const auto block_elems = static_cast<std::size_t>(layout.block_elems());
   const auto value = [](std::size_t layer, std::size_t block, std::size_t i) {
     return static_cast<float>(layer * 1'000'000 + block * 10'000 + i);
@@ -68,7 +70,8 @@ TEST(KvCache, CopyBlockCopiesThatBlockInEveryLayerAndNoOther) {
 TEST(KvCache, ImpossibleSizeIsAnErrorWithTheNumbers) {
   const KvLayout layout{.dtype = DType::f16, .block_tokens = 32, .kv_heads = 128, .head_dim = 256};
   try {
-    KvCache cache(layout, 200, std::numeric_limits<std::int32_t>::max());
+    Device device;
+    KvCache cache(device, layout, 200, std::numeric_limits<std::int32_t>::max());
     FAIL() << "petabytes were allocated";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("68719476704 tokens"), testing::HasSubstr("GiB"),
@@ -87,16 +90,18 @@ std::size_t resident_bytes() {
 TEST(KvCache, TouchesMemoryOnlyWhenUsed) {
   const KvLayout layout{.dtype = DType::f16, .block_tokens = 32, .kv_heads = 8, .head_dim = 128};
   const std::size_t before = resident_bytes();
-  KvCache cache(layout, 4, 1024);
+  Device device;
+  KvCache cache(device, layout, 4, 1024);
   ASSERT_EQ(cache.bytes(), std::size_t{512} << 20);
   static_cast<char*>(cache.layer(3).data)[0] = 1;
   EXPECT_LT(resident_bytes(), before + (std::size_t{16} << 20));
 }
 
 TEST(KvCache, RefusesTypesItCannotHold) {
-  EXPECT_THROW(KvCache(small_layout(DType::q8_0), 1, 1), LogicError);
-  EXPECT_THROW(KvCache(small_layout(DType::f16), 0, 1), LogicError);
-  EXPECT_THROW(KvCache(small_layout(DType::f16), 1, 0), LogicError);
+  Device device;
+  EXPECT_THROW(KvCache(device, small_layout(DType::q8_0), 1, 1), LogicError);
+  EXPECT_THROW(KvCache(device, small_layout(DType::f16), 0, 1), LogicError);
+  EXPECT_THROW(KvCache(device, small_layout(DType::f16), 1, 0), LogicError);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "models/model_file.h"
 #include "models/runner.h"
@@ -18,18 +19,24 @@ std::string case_name(const ::testing::TestParamInfo<std::tuple<std::string, std
   return text;
 }
 
-std::vector<std::ptrdiff_t> best_tokens(const std::vector<float>& logits, std::int32_t vocab) {
-  std::vector<std::ptrdiff_t> best;
-  for (auto row = logits.begin(); row != logits.end(); row += vocab) {
-    best.push_back(std::max_element(row, row + vocab) - row);
+/// The most likely token of every row is the expected one, but where the two lie within 1e-3.
+void expect_same_best_tokens(const std::vector<float>& logits, const std::vector<float>& expected, std::int32_t vocab) {
+  for (std::ptrdiff_t first = 0; first < std::ssize(expected); first += vocab) {
+    const auto row = expected.begin() + first;
+    const auto best = std::max_element(logits.begin() + first, logits.begin() + first + vocab) - (logits.begin() + first);
+    EXPECT_GE(row[best], *std::max_element(row, row + vocab) - 1e-3f) << "row " << first / vocab;
   }
-  return best;
 }
 
 /// Every golden model with every kernel set.
 class ModelTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
-  ModelTest() : file_(golden_path(std::get<0>(GetParam()))), runner_(file_, std::get<1>(GetParam())) {}
+  void SetUp() override {
+    if (const std::string problem = missing(set_); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    runner_ = std::make_unique<Runner>(file_, set_);
+  }
 
   /// Positions [first, first + count) of the golden sequence.
   [[nodiscard]] std::vector<std::int32_t> tokens(std::int32_t first, std::int32_t count) const {
@@ -42,58 +49,59 @@ class ModelTest : public ::testing::TestWithParam<std::tuple<std::string, std::s
     std::vector<float> logits;
     for (std::int32_t first = 0; first < length(); first += chunk) {
       const std::int32_t count = std::min(chunk, length() - first);
-      const std::vector<float> rows = runner_.step({{tokens(first, count), first, {17, 3, 9}}});
+      const std::vector<float> rows = runner_->step({{tokens(first, count), first, {17, 3, 9}}});
       logits.insert(logits.end(), rows.begin(), rows.end());
     }
     return logits;
   }
 
+  const std::string& set_ = std::get<1>(GetParam());
   Golden golden_ = read_golden(std::get<0>(GetParam()));
-  GgufFile file_;
-  Runner runner_;
+  GgufFile file_{golden_path(std::get<0>(GetParam()))};
+  std::unique_ptr<Runner> runner_;
 };
 
 TEST_P(ModelTest, LogitsAreThoseOfTheReferenceImplementation) {
-  const std::vector<float> logits = runner_.whole(golden_.tokens);
+  const std::vector<float> logits = runner_->whole(golden_.tokens);
   const double error = relative_error(logits, golden_.logits);
   RecordProperty("relative_error", std::to_string(error * 1e6) + "e-6");
-  EXPECT_LE(error, 1e-4);
-  EXPECT_EQ(best_tokens(logits, golden_.vocab), best_tokens(golden_.logits, golden_.vocab));
+  EXPECT_LE(error, logit_tolerance(set_));
+  expect_same_best_tokens(logits, golden_.logits, golden_.vocab);
 }
 
 TEST_P(ModelTest, ChunksOfAnySizeGiveTheSameBits) {
-  const std::vector<float> whole = runner_.whole(golden_.tokens);
+  const std::vector<float> whole = runner_->whole(golden_.tokens);
   for (const std::int32_t chunk : {1, 3, 16, 17}) {
-    EXPECT_EQ(in_chunks(chunk), whole) << "chunks of " << chunk;
+    expect_same_logits(in_chunks(chunk), whole, set_, "chunks of " + std::to_string(chunk));
   }
 }
 
 TEST_P(ModelTest, AReusedPrefixGivesTheSameBits) {
   const std::int32_t shared = 2 * Runner::block_tokens;
-  runner_.step({{golden_.tokens, 0, {5, 11, 2}}});
+  runner_->step({{golden_.tokens, 0, {5, 11, 2}}});
   // Another sequence with the same first two blocks: only what follows is computed, into a block of its own.
   std::vector<std::int32_t> other = golden_.tokens;
   std::reverse(other.begin() + shared, other.end());
-  const std::vector<float> rest = runner_.step({{{other.begin() + shared, other.end()}, shared, {5, 11, 20}}});
-  const std::vector<float> whole = runner_.whole(other);
-  EXPECT_EQ(rest, std::vector<float>(whole.begin() + std::ptrdiff_t{shared} * golden_.vocab, whole.end()));
+  const std::vector<float> rest = runner_->step({{{other.begin() + shared, other.end()}, shared, {5, 11, 20}}});
+  const std::vector<float> whole = runner_->whole(other);
+  expect_same_logits(rest, {whole.begin() + std::ptrdiff_t{shared} * golden_.vocab, whole.end()}, set_);
 }
 
 TEST_P(ModelTest, SequencesInOneBatchDoNotSeeEachOther) {
-  const std::vector<float> whole = runner_.whole(golden_.tokens);
+  const std::vector<float> whole = runner_->whole(golden_.tokens);
   const auto rows = [&](std::int32_t first, std::int32_t count) {
     const auto begin = whole.begin() + std::ptrdiff_t{first} * golden_.vocab;
     return std::vector<float>(begin, begin + std::ptrdiff_t{count} * golden_.vocab);
   };
   // Three sequences of the same text at different places: one decodes, one continues its prefill, one starts.
-  runner_.step({{tokens(0, 40), 0, {22, 8, 13}}, {tokens(0, 5), 0, {4, 1, 19}}});
+  runner_->step({{tokens(0, 40), 0, {22, 8, 13}}, {tokens(0, 5), 0, {4, 1, 19}}});
   const std::vector<float> logits =
-      runner_.step({{tokens(40, 1), 40, {22, 8, 13}}, {tokens(5, 20), 5, {4, 1, 19}}, {tokens(0, 18), 0, {0, 23}}});
+      runner_->step({{tokens(40, 1), 40, {22, 8, 13}}, {tokens(5, 20), 5, {4, 1, 19}}, {tokens(0, 18), 0, {0, 23}}});
   std::vector<float> expected = rows(40, 1);
   for (const std::vector<float>& part : {rows(5, 20), rows(0, 18)}) {
     expected.insert(expected.end(), part.begin(), part.end());
   }
-  EXPECT_EQ(logits, expected);
+  expect_same_logits(logits, expected, set_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, ModelTest, Combine(ValuesIn(golden_names()), ValuesIn(kernel_sets())), case_name);
@@ -102,6 +110,9 @@ TEST(ModelThreads, TheirNumberDoesNotChangeABit) {
   const Golden golden = read_golden("qwen3");
   const GgufFile file{golden_path("qwen3")};
   for (const std::string& set : kernel_sets()) {
+    if (is_gpu(set)) {
+      GTEST_SKIP() << "GPU kernels run with no threads of the host";
+    }
     EXPECT_EQ(Runner(file, set, 1).whole(golden.tokens), Runner(file, set, 4).whole(golden.tokens)) << set;
   }
 }
@@ -110,11 +121,14 @@ TEST(ModelCache, HalfPrecisionKeysAndValuesStayClose) {
   const Golden golden = read_golden("llama-gqa4");
   const GgufFile file{golden_path("llama-gqa4")};
   for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
     for (const auto& [dtype, tolerance] : {std::pair{DType::f16, 2e-3}, {DType::bf16, 2e-2}}) {
       ModelOptions options = f32_options();
       options.kv_dtype = dtype;
       const double error = relative_error(Runner(file, set, options).whole(golden.tokens), golden.logits);
-      EXPECT_LE(error, tolerance) << set << " " << name(dtype);
+      EXPECT_LE(error, tolerance + (is_gpu(set) ? logit_tolerance(set) : 0.0)) << set << " " << name(dtype);
       EXPECT_GT(error, 1e-6) << "the cache was not " << name(dtype);
     }
   }

@@ -1,5 +1,7 @@
 #include "models/runner.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,43 +12,87 @@ namespace rocmforge::testing {
 namespace {
 
 constexpr CpuIsa all_isas[] = {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512};
+constexpr std::string_view gpu_set = "gpu";
 
 std::string set_name(CpuIsa isa) { return "cpu-" + std::string(name(isa)); }
 
-DeviceInfo device_of(const std::string& kernel_set) {
-  for (const CpuIsa isa : all_isas) {
-    if (kernel_set == set_name(isa)) {
-      return cpu_device_info(isa);
-    }
-  }
-  return cpu_device_info();
+CpuIsa isa_of(const std::string& kernel_set) {
+  const auto* found = std::ranges::find(all_isas, kernel_set, set_name);
+  return found != std::end(all_isas) ? *found : CpuIsa::avx512;
+}
+
+/// "flash" of "gpu-flash"
+std::string attention_of(const std::string& kernel_set) {
+  return kernel_set.size() > gpu_set.size() ? kernel_set.substr(gpu_set.size() + 1) : "";
 }
 
 /// The cache in blocks of `block_tokens`, its elements far from any real key or value.
-std::unique_ptr<KvCache> poisoned_cache(KvLayout layout, std::int32_t layers) {
+std::unique_ptr<KvCache> poisoned_cache(Device& device, KvLayout layout, std::int32_t layers) {
   layout.block_tokens = Runner::block_tokens;
-  auto cache = std::make_unique<KvCache>(layout, layers, Runner::num_blocks);
+  auto cache = std::make_unique<KvCache>(device, layout, layers, Runner::num_blocks);
   if (layout.dtype == DType::f32) {
-    for (std::int32_t layer = 0; layer < layers; ++layer) {
-      std::fill_n(static_cast<float*>(cache->layer(layer).data), Runner::num_blocks * layout.block_elems(), 1000.0f);
-    }
+    const std::vector<float> poison(cache->bytes() / sizeof(float), 1000.0f);
+    device.upload(cache->layer(0).data, poison.data(), cache->bytes());
   }
   return cache;
 }
 
+std::vector<std::string> cpu_sets() {
+  std::vector<std::string> names{"reference"};
+  for (const CpuIsa isa : all_isas) {
+    if (cpu_device_info(isa).cpu_isa == isa) {
+      names.push_back(set_name(isa));
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> gpu_sets() {
+  std::vector<std::string> names{std::string(gpu_set)};
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  for (const auto& kernel : registry.all<Attention>()) {
+    if (gpu_under_test().device != nullptr && kernel->device() == gpu_under_test().device->info().kind) {
+      names.push_back(std::string(gpu_set) + "-" + std::string(kernel->name()));
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
-const std::vector<std::string>& kernel_sets() {
-  static const std::vector<std::string> sets = [] {
-    std::vector<std::string> names{"reference"};
-    for (const CpuIsa isa : all_isas) {
-      if (cpu_device_info(isa).cpu_isa == isa) {
-        names.push_back(set_name(isa));
-      }
+test::TestDevice& gpu_under_test() {
+  static test::TestDevice device = [] {
+    test::TestDevice opened = test::open_test_device();
+    if (opened.device != nullptr && !opened.device->is_gpu()) {
+      opened.device = nullptr;
+      opened.problem = "ROCMFORGE_TEST_DEVICE names no GPU";
     }
-    return names;
+    return opened;
   }();
+  return device;
+}
+
+const std::vector<std::string>& kernel_sets() {
+  static const std::vector<std::string> sets = gpu_under_test().wanted == "cpu" ? cpu_sets() : gpu_sets();
   return sets;
+}
+
+bool is_gpu(const std::string& kernel_set) { return kernel_set.starts_with(gpu_set); }
+
+std::string missing(const std::string& kernel_set) {
+  return is_gpu(kernel_set) && gpu_under_test().device == nullptr ? gpu_under_test().problem : "";
+}
+
+double logit_tolerance(const std::string& kernel_set) { return is_gpu(kernel_set) ? 2e-3 : 1e-4; }
+
+void expect_same_logits(const std::vector<float>& actual, const std::vector<float>& expected, const std::string& kernel_set,
+                        const std::string& what) {
+  if (is_gpu(kernel_set)) {
+    EXPECT_LE(relative_error(actual, expected), logit_tolerance(kernel_set)) << what;
+  } else {
+    EXPECT_EQ(actual, expected) << what;
+  }
 }
 
 ModelOptions f32_options() {
@@ -61,14 +107,29 @@ Runner::Runner(const GgufFile& file, const std::string& kernel_set, int num_thre
     : Runner(file, kernel_set, f32_options(), num_threads) {}
 
 Runner::Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads)
-    : device_(device_of(kernel_set)), pool_(num_threads) {
+    : own_device_(is_gpu(kernel_set) ? nullptr : std::make_unique<Device>(isa_of(kernel_set))),
+      device_(own_device_ != nullptr ? own_device_.get() : gpu_under_test().device.get()),
+      pool_(num_threads) {
   if (kernel_set == "reference") {
     register_reference_kernels(registry_);
   } else {
     register_all_kernels(registry_);
   }
-  model_ = Model::load(file, registry_, device_, pool_, options);
-  cache_ = poisoned_cache(model_->kv_layout(), model_->config().layers);
+  ModelOptions forced = options;
+  if (is_gpu(kernel_set) && forced.attention.empty()) {
+    forced.attention = attention_of(kernel_set);
+  }
+  load(file, forced);
+}
+
+Runner::Runner(const GgufFile& file, Device& device, const ModelOptions& options) : device_(&device), pool_(1) {
+  register_all_kernels(registry_);
+  load(file, options);
+}
+
+void Runner::load(const GgufFile& file, const ModelOptions& options) {
+  model_ = Model::load(file, registry_, *device_, pool_, options);
+  cache_ = poisoned_cache(*device_, model_->kv_layout(), model_->config().layers);
 }
 
 std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
@@ -78,8 +139,9 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
   }
   plan.finish();
-  const float* logits = model_->forward(plan, *cache_);
-  return {logits, logits + plan.logit_rows.size() * static_cast<std::size_t>(model_->config().vocab)};
+  model_->forward(plan, *cache_);
+  const std::span<const float> logits = model_->logits();
+  return {logits.begin(), logits.end()};
 }
 
 std::vector<float> Runner::whole(const std::vector<std::int32_t>& tokens) {
@@ -88,6 +150,19 @@ std::vector<float> Runner::whole(const std::vector<std::int32_t>& tokens) {
     blocks.push_back(block);
   }
   return step({{tokens, 0, blocks}});
+}
+
+std::vector<std::int32_t> Runner::draw(const std::vector<Piece>& pieces) {
+  BatchPlan plan;
+  plan.clear();
+  for (const Piece& piece : pieces) {
+    plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true);
+  }
+  plan.sample_rows.resize(pieces.size());
+  plan.finish();
+  model_->forward(plan, *cache_);
+  const std::span<const std::int32_t> tokens = model_->sampled();
+  return {tokens.begin(), tokens.end()};
 }
 
 double relative_error(const std::vector<float>& out, const std::vector<float>& reference) {

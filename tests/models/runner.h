@@ -5,11 +5,29 @@
 #include <vector>
 
 #include "models/model.h"
+#include "test_device.h"
 
 namespace rocmforge::testing {
 
-/// "reference", and "cpu-ISA" for each instruction set this machine has.
+/// The GPU that ROCMFORGE_TEST_DEVICE names, opened once for the whole program; null when it names none. Check `problem`
+/// when a test needs it.
+test::TestDevice& gpu_under_test();
+
+/// What models are run with. On the CPU "reference", and "cpu-ISA" for each instruction set this machine has. When
+/// ROCMFORGE_TEST_DEVICE names a GPU "gpu", and "gpu-ATTENTION" for each of its attention kernels forced.
 const std::vector<std::string>& kernel_sets();
+[[nodiscard]] bool is_gpu(const std::string& kernel_set);
+/// Why the set can't run here, or "".
+std::string missing(const std::string& kernel_set);
+
+/// How far logits may be from those of an F32 model computed in double: GPUs may round activations to 16 bits when a step
+/// has many tokens.
+double logit_tolerance(const std::string& kernel_set);
+
+/// On the CPU a token's logits are the same bits however its sequence was cut into steps and whatever else is in the batch.
+/// A GPU has kernels of its own for steps of few tokens: there they are close.
+void expect_same_logits(const std::vector<float>& actual, const std::vector<float>& expected, const std::string& kernel_set,
+                        const std::string& what = "");
 
 /// A part of a sequence that one step computes.
 struct Piece {
@@ -27,18 +45,26 @@ class Runner {
   /// Options other than the KV type, which is f32, and the batch size are the defaults. `file` must outlive the runner.
   Runner(const GgufFile& file, const std::string& kernel_set, int num_threads = 2);
   Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 2);
+  /// On that device, with all kernels.
+  Runner(const GgufFile& file, Device& device, const ModelOptions& options);
 
   /// One step; logits of every row, [tokens, vocab].
   std::vector<float> step(const std::vector<Piece>& pieces);
   /// The whole sequence in one step.
   std::vector<float> whole(const std::vector<std::int32_t>& tokens);
+  /// One step that draws the most likely next token of each piece.
+  std::vector<std::int32_t> draw(const std::vector<Piece>& pieces);
 
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] KvCache& cache() { return *cache_; }
+  [[nodiscard]] Device& device() { return *device_; }
 
  private:
+  void load(const GgufFile& file, const ModelOptions& options);
+
   KernelRegistry registry_;
-  DeviceInfo device_;
+  std::unique_ptr<Device> own_device_;
+  Device* device_;
   ThreadPool pool_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<KvCache> cache_;

@@ -154,6 +154,9 @@ TEST(WeightFormats, MayDifferWithinAGroupAndGiveTheDequantisedModel) {
   const OpenModel open_plain(plain);
   const std::vector<float> expected = Runner(open_plain.file, "reference").whole(golden.tokens);
   for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
     // The scalar reference multiplies by the dequantised weight; kernels may round activations to 8 bits.
     EXPECT_LE(relative_error(Runner(open_mixed.file, set).whole(golden.tokens), expected), set == "reference" ? 1e-5 : 3e-2)
         << set;

@@ -1,0 +1,119 @@
+#include "engine/plan_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "engine/available_memory.h"
+#include "kernels/register_all.h"
+#include "models/model_config.h"
+
+namespace rocmforge {
+namespace {
+
+CpuIsa isa_limit(const std::string& wanted) {
+  if (wanted.empty()) {
+    return CpuIsa::avx512;
+  }
+  if (const auto isa = cpu_isa_from_name(wanted)) {
+    return *isa;
+  }
+  throw Error(fmt::format("instruction set '{}' is not one of generic, neon, avx2, avx512", wanted));
+}
+
+void check_options(const EngineOptions& options) {
+  const auto at_least = [](const char* option, std::int64_t value, std::int64_t least) {
+    if (value < least) {
+      throw Error(fmt::format("{} is {}, must be at least {}", option, value, least));
+    }
+  };
+  at_least("context_length", options.context_length, 0);
+  at_least("max_batch_tokens", options.max_batch_tokens, 1);
+  at_least("max_sequences", options.max_sequences, 1);
+  at_least("kv_tokens", options.kv_tokens, 0);
+  at_least("threads", options.threads, 0);
+  const DType dtype = options.model.kv_dtype;
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
+    throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16 or BF16", name(dtype)));
+  }
+  (void)isa_limit(options.isa);
+}
+
+std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
+  const KernelLibrary kernels =
+      options.kernel_dir.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(options.kernel_dir);
+  return open_device(options.device, kernels, isa_limit(options.isa));
+}
+
+/// The CPU reads weights where the file is mapped, and copies replace what they were made from. A GPU holds copies of all.
+MemoryNeeds memory_needs(const GgufFile& file, const Model& model, Device& device, std::int64_t kv_tokens) {
+  const KvLayout layout = model.kv_layout();
+  MemoryNeeds needs;
+  needs.kv_tokens = kv_tokens;
+  needs.kv_bytes_per_token = static_cast<std::int64_t>(layout.block_bytes()) / layout.block_tokens * model.config().layers;
+  if (const auto memory = device.memory()) {
+    needs.weight_bytes = static_cast<std::int64_t>(model.packed_bytes());
+    needs.workspace_bytes = static_cast<std::int64_t>(model.workspace_bytes());
+    needs.available_bytes = memory->free_bytes;
+  } else {
+    needs.weight_bytes = static_cast<std::int64_t>(file.file_bytes());
+    needs.available_bytes = available_memory_bytes();
+  }
+  return needs;
+}
+
+}  // namespace
+
+std::int64_t MemoryNeeds::fitting_tokens() const {
+  if (!available_bytes) {
+    return -1;
+  }
+  return std::max<std::int64_t>(0, *available_bytes - weight_bytes - workspace_bytes) / kv_bytes_per_token;
+}
+
+std::string describe_shortage(const MemoryNeeds& needs) {
+  constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
+  const auto gib = [](double bytes) { return bytes / gibibyte; };
+  const double cache = static_cast<double>(needs.kv_tokens) * static_cast<double>(needs.kv_bytes_per_token);
+  const double fixed = static_cast<double>(needs.weight_bytes + needs.workspace_bytes);
+  const std::string workspace =
+      needs.workspace_bytes > 0 ? fmt::format(", workspace {:.2f}", gib(static_cast<double>(needs.workspace_bytes))) : "";
+  return fmt::format(
+      "needs {:.2f} GiB of memory (weights {:.2f}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
+      gib(fixed + cache), gib(static_cast<double>(needs.weight_bytes)), workspace, needs.kv_tokens, gib(cache),
+      gib(static_cast<double>(needs.available_bytes.value_or(0))),
+      needs.fitting_tokens() > 0 ? fmt::format("{} tokens would fit", needs.fitting_tokens())
+                                 : std::string("no context would fit"));
+}
+
+PlannedModel plan_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
+  check_options(options);
+  PlannedModel planned;
+  planned.file = std::make_unique<const GgufFile>(path);  // its errors name it
+  const ModelConfig config = ModelConfig::from_gguf(*planned.file);
+  planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
+  auto registry = std::make_unique<KernelRegistry>();
+  register_all_kernels(*registry);
+  planned.registry = std::move(registry);
+  planned.threads = options.threads > 0 ? options.threads : available_processors();
+
+  ModelOptions model_options = options.model;
+  model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, options.max_batch_tokens);
+  model_options.max_logit_rows = std::max(model_options.max_logit_rows, options.max_sequences);
+  model_options.max_sequences = options.max_sequences;
+  model_options.context_length = context_length(options, config);
+  planned.model = naming_file(path, [&] {
+    return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
+  });
+  planned.memory = memory_needs(*planned.file, *planned.model, *planned.device,
+                                options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length);
+  return planned;
+}
+
+std::int32_t context_length(const EngineOptions& options, const ModelConfig& config) {
+  return options.context_length > 0 ? options.context_length : std::min(config.context_length, default_context_limit);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,34 @@
+#include "models/operation_bytes.h"
+
+namespace rocmforge {
+namespace {
+std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+}  // namespace
+
+std::size_t decode_bytes(const EmbeddingRows::Spec& spec) {
+  return row_bytes(spec.table, spec.hidden) + floats(spec.hidden);
+}
+
+std::size_t decode_bytes(const RmsNorm::Spec& spec) { return floats(2 * spec.dim); }
+
+std::size_t decode_bytes(const RopeAppend::Spec& spec) {
+  const std::int64_t q = std::int64_t{spec.q_heads} * spec.head_dim;
+  const std::int64_t kv = std::int64_t{spec.layout.kv_heads} * spec.head_dim;
+  return floats(2 * q + 2 * kv) + 2 * row_bytes(spec.layout.dtype, kv);
+}
+
+std::size_t decode_bytes(const Attention::Spec& spec) {
+  return 2 * row_bytes(spec.io_dtype, std::int64_t{spec.q_heads} * spec.head_dim);
+}
+
+std::size_t decode_bytes(const GatedActivation::Spec& spec) { return floats(3 * spec.width); }
+
+std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.dim); }
+
+std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }
+
+std::size_t kv_bytes_per_position(const Attention::Spec& spec) {
+  return 2 * row_bytes(spec.kv_dtype, std::int64_t{spec.kv_heads} * spec.head_dim);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+// Activations that one call of an operation reads and writes when one sequence decodes one token, each byte counted once:
+// the least that any kernel must move. Weights, keys and values are counted apart.
+
+std::size_t decode_bytes(const EmbeddingRows::Spec& spec);
+std::size_t decode_bytes(const RmsNorm::Spec& spec);
+std::size_t decode_bytes(const RopeAppend::Spec& spec);
+std::size_t decode_bytes(const Attention::Spec& spec);
+std::size_t decode_bytes(const GatedActivation::Spec& spec);
+std::size_t decode_bytes(const GatherRows::Spec& spec);
+std::size_t decode_bytes(const SampleTokens::Spec& spec);
+
+/// Keys and values that attention reads for each position it sees.
+std::size_t kv_bytes_per_position(const Attention::Spec& spec);
+
+}  // namespace rocmforge

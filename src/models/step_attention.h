@@ -1,0 +1,28 @@
+#pragma once
+
+#include "models/layer.h"
+#include "ops/attention.h"
+
+namespace rocmforge {
+
+/// Attention of a step by two kernels on one cache: one for sequences with several rows (prefill), one for those with a
+/// single row (decode). Where both are the same kernel, it takes all sequences at once.
+class StepAttention {
+ public:
+  StepAttention() = default;
+  StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode);
+
+  /// `args` without its cache, batch, rows and memory, which come from `step`.
+  void run(Attention::Args args, const Step& step) const;
+
+ private:
+  void call(bool decode, Attention::Args args, Attention::Rows rows, const Step& step) const;
+
+  struct Phase {
+    Attention::Spec spec;
+    const AttentionBackend* backend = nullptr;
+  };
+  Phase phases_[2];  ///< prefill, decode
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "device/device.h"
+#include "ops/batch_plan.h"
+
+namespace rocmforge {
+
+/// How tokens are drawn in a step.
+enum class Draw { none, greedy, any };
+
+/// The arrays of one step where its kernels read them: host memory on the CPU, the device's on a GPU.
+struct StepArrays {
+  const std::int32_t* tokens = nullptr;  ///< [batch.num_tokens]
+  RaggedBatch batch;
+  const std::int32_t* logit_rows = nullptr;  ///< [num_logit_rows]
+  std::int32_t num_logit_rows = 0;
+  bool any_single = false;  ///< a sequence has one row
+  Draw draw = Draw::none;
+  const SampleTokens::Row* sample_rows = nullptr;  ///< [num_logit_rows] unless nothing is drawn
+  const SampleTokens::Adjustment* adjustments = nullptr;
+};
+
+/// The arrays of a batch plan where they are.
+StepArrays host_arrays(const BatchPlan& plan);
+
+/// Brings the arrays of each step into a GPU's memory by a single copy. The same shape has the same addresses in every step.
+class StepInputs {
+ public:
+  /// What the arrays of a step can hold.
+  struct Limits {
+    std::int32_t tokens = 0;
+    std::int32_t sequences = 0;
+    std::int32_t blocks = 0;  ///< of one sequence
+    std::int32_t logit_rows = 0;
+  };
+  /// The sizes that kernels are told. A step of single rows may be padded to more sequences than its plan has, and to wider
+  /// block tables.
+  struct Shape {
+    std::int32_t tokens = 0;
+    std::int32_t sequences = 0;
+    std::int32_t max_blocks = 0;
+    std::int32_t logit_rows = 0;
+    std::int32_t max_q_len = 0;
+    std::int32_t max_kv_len = 0;
+    bool any_single = false;
+    Draw draw = Draw::none;
+  };
+  static Shape shape_of(const BatchPlan& plan);
+
+  /// Bytes of device memory for steps within the limits, with the usual number of adjustments.
+  static std::size_t device_bytes(const Limits& limits);
+
+  StepInputs(Device& device, const Limits& limits);
+
+  /// Puts the copy on the compute stream. Plan and shape are within the limits; adjustments may be any number: where there
+  /// is no room for them all arrays move, and `moved` is set.
+  StepArrays upload(const BatchPlan& plan, const Shape& shape, bool& moved);
+
+ private:
+  /// Offsets in bytes from the start.
+  struct Layout {
+    std::size_t sample_rows, tokens, positions, sequence_of, query_offsets, kv_lengths, block_tables, logit_rows,
+        adjustments;
+  };
+  static Layout lay_out(const Shape& shape);
+  void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;
+  void make_room(std::size_t size_bytes);
+
+  /// Host memory that a copy may still be reading: there are two, so that the next step can be written meanwhile.
+  struct Staging {
+    PinnedBuffer memory;
+    std::optional<Event> copied;  ///< set once it has been used
+  };
+
+  Device* device_;
+  DeviceBuffer memory_;
+  Staging staging_[2];
+  int next_ = 0;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,70 @@
+#include "models/step_attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace rocmforge {
+namespace {
+
+using testing::ElementsAre;
+
+/// Writes down what it is asked.
+class RecordingBackend final : public AttentionBackend {
+ public:
+  RecordingBackend(std::string kernel_name, std::vector<std::string>& calls) : name_(std::move(kernel_name)), calls_(calls) {}
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
+  [[nodiscard]] int priority() const override { return 1; }
+  [[nodiscard]] Support supports(const Attention::Spec&, const DeviceInfo&) const override { return Support::yes(); }
+  [[nodiscard]] KvLayout layout(const Attention::Spec&) const override { return {}; }
+  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
+  void run(const Attention::Spec& spec, const KvLayout&, const Attention::Args& args, ExecutionContext&) const override {
+    const char* rows = args.rows == Attention::Rows::all      ? "all"
+                       : args.rows == Attention::Rows::single ? "single"
+                                                              : "several";
+    calls_.push_back(name_ + (spec.decode ? " decode " : " prefill ") + rows + " state " +
+                     std::to_string(static_cast<int*>(args.state)[0]));
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::string>& calls_;
+};
+
+class StepAttentionTest : public testing::Test {
+ protected:
+  std::vector<std::string> run(const AttentionBackend& prefill, const AttentionBackend& decode, bool single, bool several) {
+    calls_.clear();
+    int states[2] = {0, 1};
+    ExecutionContext context;
+    Step step;
+    step.any_single = single;
+    step.any_several = several;
+    step.context = &context;
+    step.buffers.attention_states[0] = &states[0];
+    step.buffers.attention_states[1] = &states[1];
+    StepAttention({.q_heads = 1, .kv_heads = 1, .head_dim = 64}, prefill, decode).run({}, step);
+    return calls_;
+  }
+
+  std::vector<std::string> calls_;
+  RecordingBackend flash_{"flash", calls_};
+  RecordingBackend paged_{"paged", calls_};
+};
+
+TEST_F(StepAttentionTest, EachKindOfSequenceGoesToItsKernel) {
+  EXPECT_THAT(run(flash_, paged_, true, false), ElementsAre("paged decode all state 1"));
+  EXPECT_THAT(run(flash_, paged_, false, true), ElementsAre("flash prefill all state 0"));
+  EXPECT_THAT(run(flash_, paged_, true, true), ElementsAre("paged decode single state 1", "flash prefill several state 0"));
+}
+
+TEST_F(StepAttentionTest, OneKernelForBothTakesAllSequencesAtOnce) {
+  EXPECT_THAT(run(flash_, flash_, true, false), ElementsAre("flash decode all state 1"));
+  EXPECT_THAT(run(flash_, flash_, false, true), ElementsAre("flash prefill all state 0"));
+  EXPECT_THAT(run(flash_, flash_, true, true), ElementsAre("flash prefill all state 0"));
+}
+
+}  // namespace
+}  // namespace rocmforge
