@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <tuple>
 
 namespace rocmforge {
 namespace {
@@ -369,6 +370,27 @@ TEST(Sampler, DrawIsTheTextbookWalkOnTheRawBitsOfTheGenerator) {
     const std::int32_t expected = uniform * 8.0 < 1.0 ? 0 : uniform * 8.0 < 6.0 ? 1 : 2;  // in the order of the ids
     ASSERT_EQ(sampler.sample(logits, {}), expected);
   }
+}
+
+TEST(Sampler, TheNextDrawNamesEachTokenOnceAfterWhatOtherSequencesAdded) {
+  SamplingParams params = plain(0.5f);
+  params.frequency_penalty = 0.25f;
+  params.repeat_last_n = 4;
+  params.logit_bias = {{3, 1.5f}, {7, -infinity}, {9, 2.0f}};
+  Sampler sampler(params);
+  std::vector<SampleTokens::Adjustment> adjustments(2);  // of another sequence
+  const std::vector<std::int32_t> history = {1, 1, 7, 5, 7, 2};
+  const SampleTokens::Row row = sampler.next(history, adjustments);
+  EXPECT_EQ(row.first_adjustment, 2);
+  ASSERT_EQ(row.num_adjustments, 5);
+  const std::vector<std::tuple<std::int32_t, std::int32_t, float>> expected = {
+      {2, 1, 0.0f}, {3, 0, 1.5f}, {5, 1, 0.0f}, {7, 2, -infinity}, {9, 0, 2.0f}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const SampleTokens::Adjustment& adjustment = adjustments[2 + i];
+    EXPECT_EQ(std::tuple(adjustment.id, adjustment.count, adjustment.bias), expected[i]) << i;
+  }
+  EXPECT_EQ(row.uniform, static_cast<double>(std::mt19937_64(5)() >> 11) / 9007199254740992.0);
+  EXPECT_NE(sampler.next(history, adjustments).uniform, row.uniform);
 }
 
 TEST(Sampler, SameSeedSameTokensAndNoSeedDiffers) {
