@@ -57,6 +57,17 @@ AttentionLimits limits_of(const BatchPlan& plan, const ExecutionContext& context
           .num_threads = context.pool != nullptr ? context.pool->num_threads() : 1};
 }
 
+/// No pages; a sequence may have more queries than keys.
+BatchPlan dense_batch(std::span<const SequenceShape> shapes) {
+  BatchPlan plan;
+  plan.clear();
+  for (const SequenceShape& shape : shapes) {
+    plan.add_sequence(std::vector<std::int32_t>(static_cast<std::size_t>(shape.q_len), 1), 0, {}, true);
+  }
+  plan.kv_lengths = kv_lengths(shapes);
+  return plan;
+}
+
 /// Row `i` of `rows` that lie evenly between a sequence's first and last.
 std::int32_t chosen_row(const SequenceShape& shape, std::int32_t i, std::int32_t rows) {
   return static_cast<std::int32_t>(std::int64_t{shape.q_len - 1} * i / std::max(1, rows - 1));
@@ -155,8 +166,8 @@ std::vector<float> run_attention(const AttentionBackend& kernel, const Attention
   const Attention::Spec& spec = problem.spec;
   Place place = harness().place_of(kernel);
   place.context = call.context != nullptr ? *call.context : place.context;
-  const std::int32_t padding = call.padding;
-  BatchPlan plan = make_batch(shapes, cache);
+  const std::int32_t padding = kernel.device() == DeviceKind::cpu && kernel.name() != "reference" ? 0 : call.padding;
+  BatchPlan plan = call.dense ? dense_batch(shapes) : make_batch(shapes, cache);
   plan.add_padding(padding);
   plan.finish();
   const AttentionLimits limits = limits_of(plan, place.context);

@@ -14,7 +14,7 @@ struct AttentionCall {
   std::uint64_t block_seed = 1;
   bool dense = false;        ///< K and V as plain tensors
   bool heads_first = false;  ///< those as [sequences, kv_heads, kv_len, head_dim]
-  std::int32_t padding = 0;  ///< sequences of KV length 0 at the end
+  std::int32_t padding = 0;  ///< sequences of KV length 0 at the end; none for the CPU
   std::int64_t q_extra = 0;  ///< elements between two rows of q
   Attention::Rows rows = Attention::Rows::all;
   const ExecutionContext* context = nullptr;  ///< in place of the harness's, on the CPU

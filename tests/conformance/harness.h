@@ -61,6 +61,17 @@ class Harness {
     return *registry.choose<Op>(spec, cpu_.info(), "reference").kernel;
   }
 
+  /// Whether a kernel of the device under test other than the reference supports `spec`.
+  template <class Op>
+  [[nodiscard]] bool serves(const typename Op::Spec& spec) const {
+    for (const auto& kernel : registry.all<Op>()) {
+      if (kernel->device() == device.kind && kernel->name() != "reference" && kernel->supports(spec, device).ok) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /// Calls test(kernel) for every kernel of the device under test but the reference that supports `spec`; there must be one.
   template <class Op, class Test>
   void for_each_kernel(const typename Op::Spec& spec, const Test& test) {
