@@ -10,6 +10,10 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<RmsNorm>(make_gpu_rms_norm(kind));
   registry.add<Matmul>(make_gpu_matmul(kind));
   registry.add<RopeAppend>(make_gpu_rope_append(kind));
+  registry.add<Attention>(make_gpu_paged_attention(kind));
+  registry.add<Attention>(make_gpu_flash_attention(kind));
+  registry.add<Attention>(make_gpu_composed_attention(kind));
+  registry.add<Attention>(make_gpu_paged_rows_attention(kind));
   registry.add<GatedActivation>(make_gpu_gated_activation(kind));
   registry.add<ResidualAdd>(make_gpu_residual_add(kind));
   registry.add<Scale>(make_gpu_scale(kind));

@@ -23,4 +23,10 @@ std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(Device
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<SampleTokens>> make_gpu_sample(DeviceKind kind);
 
+// Attention: fused, as separate steps, and with split KV for steps of one row a sequence and for any.
+std::unique_ptr<AttentionBackend> make_gpu_flash_attention(DeviceKind kind);
+std::unique_ptr<AttentionBackend> make_gpu_composed_attention(DeviceKind kind);
+std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind);
+std::unique_ptr<AttentionBackend> make_gpu_paged_rows_attention(DeviceKind kind);
+
 }  // namespace rocmforge

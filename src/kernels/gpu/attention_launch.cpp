@@ -1,0 +1,77 @@
+#include "kernels/gpu/attention_launch.h"
+
+#include <bit>
+
+namespace rocmforge::gpu {
+namespace {
+
+constexpr float log2_e = 1.44269504088896340736f;
+
+KvAddress kv_address(const KvLayout& layout, const Attention::Args& args) {
+  KvAddress kv{};
+  if (args.dense.k != nullptr) {
+    kv.k = args.dense.k;
+    kv.v = args.dense.v;
+    kv.sequence_stride = args.dense.sequence_stride;
+    kv.token_stride = args.dense.token_stride;
+    kv.head_stride = args.dense.head_stride;
+    return kv;
+  }
+  const auto* data = static_cast<const std::byte*>(args.cache.data);
+  kv.k = data;
+  kv.v = data + row_bytes(layout.dtype, layout.v_offset(0));
+  kv.block_tables = args.batch.block_tables;
+  kv.block_stride = layout.block_elems();
+  kv.token_stride = layout.head_dim;
+  kv.head_stride = layout.head_elems();
+  kv.max_blocks = args.batch.max_blocks;
+  kv.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));
+  return kv;
+}
+
+}  // namespace
+
+KvLayout GpuAttention::layout(const Attention::Spec& spec) const {
+  return {.dtype = spec.kv_dtype, .block_tokens = 64, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim};
+}
+
+AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const KvLayout& layout,
+                                           const Attention::Args& args) const {
+  check_arguments(spec, layout, args, device());
+  check(args.dense.k != nullptr || (layout.k_order == KvOrder::token_major && layout.v_order == KvOrder::token_major),
+        "attention: this backend reads K and V by token");
+  const float scale = attention_scale(spec);
+  AttentionArgs out{};
+  out.q = args.q;
+  out.out = args.out;
+  out.kv = kv_address(layout, args);
+  out.query_offsets = args.batch.query_offsets;
+  out.kv_lengths = args.batch.kv_lengths;
+  out.sequence_of = args.batch.sequence_of;
+  out.sinks = spec.sinks ? args.sinks : nullptr;
+  out.mask = spec.mask ? args.mask : nullptr;
+  out.q_stride = args.q_stride;
+  out.mask_stride = args.mask_stride;
+  out.io_dtype = spec.io_dtype;
+  out.rows = args.rows == Attention::Rows::all ? 0 : args.rows == Attention::Rows::single ? 1 : 2;
+  out.num_sequences = args.batch.num_sequences;
+  out.q_heads = spec.q_heads;
+  out.kv_heads = spec.kv_heads;
+  out.head_dim = spec.head_dim;
+  out.causal = spec.causal ? 1 : 0;
+  out.window = spec.window;
+  out.scale_log2 = scale * log2_e;
+  out.soft_cap_scale = spec.soft_cap > 0.0f ? scale / spec.soft_cap : 0.0f;
+  out.soft_cap_log2 = spec.soft_cap * log2_e;
+  return out;
+}
+
+void check_vector_loads(const KvAddress& kv, DType dtype) {
+  const auto aligned = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; };
+  check(aligned(kv.k) && aligned(kv.v), "attention: K and V are not 16-byte aligned");
+  const std::int64_t elems = dtype == DType::f32 ? 4 : 8;
+  check(kv.token_stride % elems == 0 && kv.head_stride % elems == 0 && kv.sequence_stride % elems == 0,
+        "attention: strides of K and V are not multiples of 16 bytes");
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,350 @@
+#pragma once
+
+// Decode attention with split KV. One work-group takes one query row, up to `group` query heads of one KV head (which share
+// every key that is read) and one piece of the row's keys. A group of `key_lanes` lanes reads one key, eight dimensions a
+// lane; each lane group runs a softmax of its own over every 2nd, 4th, ... key, so that keys need no exchange between lanes
+// but the sum of a dot product. The last work-group of a row to arrive adds up the row's pieces in their order.
+
+#include "kernels/gpu/attention.h"
+
+namespace rocmforge::gpu {
+
+/// Eight neighbouring elements as floats.
+template <class T>
+struct Eight {
+  static constexpr int words = 8 * sizeof(T) / 16;
+  Bytes16 parts[words];
+
+  __device__ void load(const T* from) {
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      parts[i] = reinterpret_cast<const Bytes16*>(from)[i];
+    }
+  }
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      parts[i] = Bytes16{};
+    }
+  }
+  __device__ float operator[](int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return __builtin_bit_cast(float, std::uint32_t{parts[i / 4].words[i % 4]});
+    } else {
+      const std::uint32_t word = parts[0].words[i / 2];
+      T value;
+      value.bits = static_cast<std::uint16_t>(i % 2 == 0 ? word : word >> 16);
+      return to_float(value);
+    }
+  }
+};
+
+/// One work-group's place in the call.
+struct PagedPlace {
+  int sequence;
+  int row;  ///< among the tokens
+  KeyRange visible;
+  int kv_head;
+  int first_head;  ///< query head
+  int heads;       ///< of this work-group
+  int split;
+  int split_begin;
+  int split_end;
+  int splits;  ///< of the row
+  std::int64_t item;
+};
+
+/// The place, or `splits` 0 when there is nothing to do.
+template <int group>
+__device__ inline PagedPlace paged_place(const AttentionArgs& args) {
+  PagedPlace place{};
+  const int index = args.first_item + static_cast<int>(blockIdx.x);
+  place.sequence = args.by_sequence ? index : args.sequence_of[index];
+  const SequenceRange range = sequence_range(args, place.sequence);
+  place.row = args.by_sequence ? range.first_row : index;
+  if (range.q_len == 0) {
+    return place;
+  }
+  const int position = range.kv_len - range.q_len + (place.row - range.first_row);
+  place.visible = visible_keys(args, position, range.kv_len);
+  const int group_size = args.q_heads / args.kv_heads;
+  place.kv_head = static_cast<int>(blockIdx.y) / args.group_tiles;
+  const int first_of_group = static_cast<int>(blockIdx.y) % args.group_tiles * group;
+  place.first_head = place.kv_head * group_size + first_of_group;
+  place.heads = min(group, group_size - first_of_group);
+  const int keys = max(place.visible.end - place.visible.begin, 1);  // a row without keys still writes zeros
+  const int piece = keys_of_a_split(keys);
+  place.split = static_cast<int>(blockIdx.z);
+  place.splits = (keys + piece - 1) / piece;
+  place.split_begin = place.visible.begin + place.split * piece;
+  place.split_end = min(place.split_begin + piece, place.visible.end);
+  place.item = std::int64_t{blockIdx.x} * gridDim.y + blockIdx.y;
+  return place;
+}
+
+template <int key_lanes_, int group_>
+struct PagedShape {
+  static constexpr int key_lanes = key_lanes_;
+  static constexpr int group = group_;
+  static constexpr int waves = 4;
+  static constexpr int threads = waves * wave_size;
+  static constexpr int slots = wave_size / key_lanes;   ///< keys a wave reads at once
+  static constexpr int steps = group == 8 ? 2 : 4;      ///< keys a lane reads before it looks at them
+  static constexpr int stride = waves * slots * steps;  ///< keys a work-group reads in one round
+  static constexpr int dims = key_lanes * 8;
+};
+
+/// One lane's part of the query heads: eight dimensions of each and the softmax of the keys its lane group reads.
+template <class Shape>
+struct PagedLane {
+  float q[Shape::group][8];
+  float out[Shape::group][8];
+  float maximum[Shape::group];
+  float sum[Shape::group];
+
+  __device__ void begin(const AttentionArgs& args, const PagedPlace& place, int dim) {
+#pragma unroll
+    for (int g = 0; g < Shape::group; ++g) {
+      const std::int64_t from = place.row * args.q_stride + std::int64_t{place.first_head + g} * args.head_dim + dim;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        q[g][j] = g < place.heads && dim < args.head_dim ? load_io(args.q, args.io_dtype, from + j) : 0.0f;
+        out[g][j] = 0.0f;
+      }
+      maximum[g] = -infinity;
+      sum[g] = 0.0f;
+    }
+  }
+
+  /// Folds `steps` keys, the first at `key`, the next `apart` further on; those at or after `end` do not count.
+  template <class T>
+  __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart,
+                       const Eight<T> (&keys)[Shape::steps], const Eight<T> (&values)[Shape::steps]) {
+    float scores[Shape::steps][Shape::group];
+#pragma unroll
+    for (int s = 0; s < Shape::steps; ++s) {
+      float k[8];
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        k[j] = keys[s][j];
+      }
+      const int at = key + s * apart;
+      const bool present = at < place.split_end;
+      const float added = args.mask != nullptr && present ? log2_e * args.mask[place.row * args.mask_stride + at] : 0.0f;
+#pragma unroll
+      for (int g = 0; g < Shape::group; ++g) {
+        float dot = 0.0f;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          dot = __builtin_fmaf(q[g][j], k[j], dot);
+        }
+        dot = wave_reduce<Sum, Shape::key_lanes>(dot);
+        scores[s][g] = present ? score_log2(args, dot) + added : -infinity;
+      }
+    }
+#pragma unroll
+    for (int g = 0; g < Shape::group; ++g) {
+      float now = maximum[g];
+#pragma unroll
+      for (int s = 0; s < Shape::steps; ++s) {
+        now = fmaxf(now, scores[s][g]);
+      }
+      const float subtract = finite_maximum(now);
+      rescale(g, exp2_fast(maximum[g] - subtract));
+      maximum[g] = now;
+#pragma unroll
+      for (int s = 0; s < Shape::steps; ++s) {
+        scores[s][g] = exp2_fast(scores[s][g] - subtract);
+        sum[g] += scores[s][g];
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < Shape::steps; ++s) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float v = values[s][j];
+#pragma unroll
+        for (int g = 0; g < Shape::group; ++g) {
+          out[g][j] = __builtin_fmaf(scores[s][g], v, out[g][j]);
+        }
+      }
+    }
+  }
+
+  /// Adds up the lane groups of the wave; the result is in all of them.
+  __device__ void merge_slots() {
+#pragma unroll
+    for (int mask = Shape::key_lanes; mask < wave_size; mask *= 2) {
+#pragma unroll
+      for (int g = 0; g < Shape::group; ++g) {
+        const float now = fmaxf(maximum[g], shuffle_xor(maximum[g], mask));
+        rescale(g, exp2_fast(maximum[g] - finite_maximum(now)));
+        maximum[g] = now;
+        sum[g] += shuffle_xor(sum[g], mask);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          out[g][j] += shuffle_xor(out[g][j], mask);
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ void rescale(int g, float factor) {
+    sum[g] *= factor;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      out[g][j] *= factor;
+    }
+  }
+};
+
+/// Softmax parts side by side: `count` of [group, dims] sums and [group, 2] maxima and sums of weights.
+struct PagedParts {
+  const float* sums;
+  const float* states;
+  int count;
+  int group;
+  int dims;
+};
+
+/// The parts of head g and one dimension added up in order: its sum, with the maximum and the sum of weights.
+__device__ inline float merge_parts(const PagedParts& parts, int g, int dim, float& maximum, float& weight) {
+  maximum = -infinity;
+  for (int p = 0; p < parts.count; ++p) {
+    maximum = fmaxf(maximum, parts.states[(p * parts.group + g) * 2]);
+  }
+  const float subtract = finite_maximum(maximum);
+  weight = 0.0f;
+  float sum = 0.0f;
+  for (int p = 0; p < parts.count; ++p) {
+    const float* state = parts.states + (p * parts.group + g) * 2;
+    const float factor = exp2_fast(state[0] - subtract);
+    weight += state[1] * factor;
+    sum += parts.sums[(p * parts.group + g) * parts.dims + dim] * factor;
+  }
+  return sum;
+}
+
+__device__ inline void finish_row(const AttentionArgs& args, const PagedPlace& place, int g, int dim, float sum,
+                                  float maximum, float weight) {
+  const int head = place.first_head + g;
+  float largest = finite_maximum(maximum);
+  if (args.sinks != nullptr) {
+    const float sink = args.sinks[head] * log2_e;
+    const float now = fmaxf(largest, sink);
+    const float factor = exp2_fast(largest - now);
+    sum *= factor;
+    weight = weight * factor + exp2_fast(sink - now);
+  }
+  store_io(args.out, args.io_dtype, (std::int64_t{place.row} * args.q_heads + head) * args.head_dim + dim,
+           weight > 0.0f ? sum / weight : 0.0f);
+}
+
+/// True in the work-group that is the last of its row to come here; it sees what the others wrote before they came. Leaves
+/// the counter at zero.
+__device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (thread_index() == 0) {
+    last = atomicAdd(counter, 1u) == static_cast<std::uint32_t>(count - 1);
+    if (last) {
+      *counter = 0;
+    }
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+/// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row).
+template <class T, class Shape>
+__device__ inline void paged_attention(const AttentionArgs& args) {
+  __shared__ float shared_sums[Shape::waves * Shape::group * Shape::dims];
+  __shared__ float shared_states[Shape::waves * Shape::group * 2];
+  const PagedPlace place = paged_place<Shape::group>(args);
+  if (place.split >= place.splits) {
+    return;
+  }
+  const int slot = lane_index() / Shape::key_lanes;
+  const int dim = lane_index() % Shape::key_lanes * 8;
+  const std::int64_t start = place.kv_head * args.kv.head_stride + dim;
+  const T* k = static_cast<const T*>(args.kv.k) + start;
+  const T* v = static_cast<const T*>(args.kv.v) + start;
+
+  PagedLane<Shape> lane;
+  lane.begin(args, place, dim);
+  constexpr int apart = Shape::waves * Shape::slots;
+  for (int base = place.split_begin; base < place.split_end; base += Shape::stride) {
+    const int key = base + wave_index() * Shape::slots + slot;
+    Eight<T> keys[Shape::steps];
+    Eight<T> values[Shape::steps];
+#pragma unroll
+    for (int s = 0; s < Shape::steps; ++s) {
+      const int at = key + s * apart;
+      keys[s].clear();
+      values[s].clear();
+      if (at < place.split_end && dim < args.head_dim) {
+        const std::int64_t row = kv_row(args.kv, place.sequence, at);
+        keys[s].load(k + row);
+        values[s].load(v + row);
+      }
+    }
+    lane.fold(args, place, key, apart, keys, values);
+  }
+
+  lane.merge_slots();
+#pragma unroll
+  for (int g = 0; g < Shape::group; ++g) {
+    const int at = wave_index() * Shape::group + g;
+    if (slot == 0) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        shared_sums[at * Shape::dims + dim + j] = lane.out[g][j];
+      }
+      if (dim == 0) {
+        shared_states[at * 2] = lane.maximum[g];
+        shared_states[at * 2 + 1] = lane.sum[g];
+      }
+    }
+  }
+  __syncthreads();
+
+  const bool alone = place.splits == 1;
+  const std::int64_t item_parts = place.item * gridDim.z;
+  float* sums = args.partial_sums + item_parts * Shape::group * args.head_dim;
+  float* states = args.partial_states + item_parts * Shape::group * 2;
+  const PagedParts waves{shared_sums, shared_states, Shape::waves, Shape::group, Shape::dims};
+  for (int i = thread_index(); i < place.heads * args.head_dim; i += Shape::threads) {
+    const int g = i / args.head_dim;
+    const int d = i % args.head_dim;
+    float maximum;
+    float weight;
+    const float sum = merge_parts(waves, g, d, maximum, weight);
+    if (alone) {
+      finish_row(args, place, g, d, sum, maximum, weight);
+    } else {
+      const int at = place.split * Shape::group + g;
+      sums[at * args.head_dim + d] = sum;
+      if (d == 0) {
+        states[at * 2] = maximum;
+        states[at * 2 + 1] = weight;
+      }
+    }
+  }
+  if (alone || !last_to_arrive(args.counters + place.item, place.splits)) {
+    return;
+  }
+  const PagedParts pieces{sums, states, place.splits, Shape::group, args.head_dim};
+  for (int i = thread_index(); i < place.heads * args.head_dim; i += Shape::threads) {
+    const int g = i / args.head_dim;
+    const int d = i % args.head_dim;
+    float maximum;
+    float weight;
+    const float sum = merge_parts(pieces, g, d, maximum, weight);
+    finish_row(args, place, g, d, sum, maximum, weight);
+  }
+}
+
+}  // namespace rocmforge::gpu
