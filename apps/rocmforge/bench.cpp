@@ -15,10 +15,13 @@
 #include "bench_report.h"
 #include "command.h"
 #include "flags.h"
+#include "kernel_bench.h"
 #include "kernel_bench_commands.h"
+#include "kernels/register_all.h"
 #include "measure.h"
 #include "model_path.h"
 #include "model_summary.h"
+#include "plan_table.h"
 #include "progress.h"
 #include "step_runner.h"
 #include "text.h"
@@ -143,7 +146,10 @@ BenchResult describe(const BenchTest& test, const Engine& engine, std::vector<do
   result.model = printable(file.string("general.architecture", "?")) + " " + main_format(file);
   result.model_bytes = file.file_bytes();
   result.parameters = parameter_count(file);
-  result.backend = "CPU";
+  const DeviceInfo& device = engine.device_info();
+  result.backend = device.kind == DeviceKind::cpu ? "CPU" : device.kind == DeviceKind::hip ? "HIP" : "CUDA";
+  result.device = describe_device(device, engine.threads());
+  result.attention = attention_kernels(engine.model());
   result.threads = engine.threads();
   result.test = test.name();
   result.prompt_tokens = test.prompt;
@@ -163,6 +169,18 @@ BenchResult describe(const BenchTest& test, const Engine& engine, std::vector<do
     result.gmac_per_second = (tokens * counts.per_token + rows * counts.per_logit_row) / mean / 1e9;
   }
   return result;
+}
+
+/// Bytes a second that the device reads from its memory, measured now.
+double memory_speed(Engine& engine) {
+  if (!engine.device_info().is_gpu()) {
+    return read_bandwidth(engine.threads());
+  }
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  const Ceilings ceilings = measure_gpu_ceilings(engine.device(), registry);
+  ceiling_cache().store(engine.device_info().name, ceilings);
+  return ceilings.read_bytes_per_second;
 }
 
 int bench(const BenchFlags& flags) {
@@ -187,7 +205,7 @@ int bench(const BenchFlags& flags) {
     options.threads = count;
     const auto engine = load_engine(path, options);
     Progress progress("measuring");
-    const double memory = read_bandwidth(engine->threads());
+    const double memory = memory_speed(*engine);
     Bench bench(*engine, options.max_batch_tokens);
     for (std::size_t i = 0; i < tests.size(); ++i) {
       const double share = static_cast<double>(i) / static_cast<double>(tests.size());
@@ -211,8 +229,9 @@ void add_bench(CLI::App& program, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = program.add_subcommand("bench", "Measure speed beside what the memory allows");
   command->footer(
-      "The tests of llama-bench: ppN reads a prompt of N tokens, tgN generates N, each after a warm-up; random tokens,\n"
-      "nothing sampled. GB/s counts the weights that generation reads, once a step, beside the reading speed of the\n"
+      "The tests of llama-bench: ppN reads a prompt of N tokens, tgN generates N, each after a warm-up; random tokens\n"
+      "go in, and the most likely next token is drawn and ignored. GB/s counts the weights that generation reads, once a "
+      "step, beside the reading speed of the\n"
       "memory measured in the same run with the same threads. GMAC/s counts products with weights. With --batch-sizes B,\n"
       "B sequences generate at once and t/s is of all of them.\n\nExamples:\n"
       "  rocmforge bench\n"

@@ -46,8 +46,8 @@ void print_markdown(const std::vector<BenchResult>& results) {
   table.print(stdout, true);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (i == 0 || results[i].threads != results[i - 1].threads) {
-      fmt::print("\n{} threads read memory at {:.2f} GB/s; weights that fit the processor's caches can pass 100 %.\n",
-                 results[i].threads, results[i].memory_gb_per_second);
+      fmt::print("\n{}, attention {}: memory is read at {:.2f} GB/s; weights that fit the caches can pass 100 %.\n",
+                 results[i].device, results[i].attention, results[i].memory_gb_per_second);
     }
   }
 }
@@ -59,6 +59,8 @@ nlohmann::ordered_json to_json(const BenchResult& result) {
           {"model_bytes", result.model_bytes},
           {"parameters", result.parameters},
           {"backend", result.backend},
+          {"device", result.device},
+          {"attention", result.attention},
           {"threads", result.threads},
           {"test", result.test},
           {"prompt_tokens", result.prompt_tokens},

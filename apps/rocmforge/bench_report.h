@@ -12,7 +12,9 @@ struct BenchResult {
   std::string path;
   std::uint64_t model_bytes = 0;
   std::uint64_t parameters = 0;
-  std::string backend;
+  std::string backend;    ///< "CPU", "HIP", "CUDA"
+  std::string device;     ///< in words
+  std::string attention;  ///< names of its kernels
   int threads = 0;
   std::string test;  ///< "pp512", "tg128", "pp512+tg128", "tg128 x8", with " @ d1024" for a depth
   std::int32_t prompt_tokens = 0;

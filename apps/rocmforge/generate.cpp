@@ -6,8 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "flags.h"
 #include "interrupt.h"
 #include "measure.h"
+#include "plan_table.h"
 #include "progress.h"
 #include "text.h"
 #include "usage_error.h"
@@ -110,6 +112,8 @@ std::string describe(const Reply& reply, Engine& engine) {
   if (decode_speed(stats) > 0.0) {
     line += fmt::format(", {:.1f} tok/s, {:.2f} GB/s of weights", decode_speed(stats), weight_rate(stats, engine));
   }
+  line += fmt::format("; on {}, attention {}", describe_device(engine.device_info(), engine.threads()),
+                      attention_kernels(engine.model()));
   return line + fmt::format("; {}; peak memory {} (file {}, KV cache {}, repacked {}, workspace {})", name(reply.finish),
                             human_bytes(peak_memory_bytes()), human_bytes(engine.file().file_bytes()),
                             human_bytes(engine.cache().bytes()), human_bytes(engine.model().packed_bytes()),
@@ -133,6 +137,8 @@ nlohmann::ordered_json to_json(const Reply& reply, Engine& engine) {
   out["prompt_tokens_per_second"] = prompt_speed(stats);
   out["generated_tokens_per_second"] = decode_speed(stats);
   out["weights_gb_per_second"] = weight_rate(stats, engine);
+  out["device"] = describe_device(engine.device_info(), engine.threads());
+  out["attention"] = attention_kernels(engine.model());
   out["memory"] = {{"peak_bytes", peak_memory_bytes()},
                    {"file_bytes", engine.file().file_bytes()},
                    {"kv_cache_bytes", engine.cache().bytes()},

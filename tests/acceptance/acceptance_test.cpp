@@ -1,10 +1,11 @@
 // The demo model must still know its skills: a kernel, format or engine that spoils answers is caught here.
-// ROCMFORGE_FULL=1 asks all questions; ROCMFORGE_ACCEPTANCE_MODEL=FILE asks another file (another format of the model).
+// ROCMFORGE_FULL=1 asks all questions; ROCMFORGE_ACCEPTANCE_MODEL=FILE asks another file (another format of the model);
+// ROCMFORGE_TEST_DEVICE=cuda asks on that device.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "greedy_comparison.h"
+#include "test_device.h"
 #include "tokenizer/chat_format.h"
 
 namespace rocmforge {
@@ -35,13 +38,8 @@ struct Score {
   int asked = 0;
 };
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 std::string model_path() {
-  const std::string chosen = environment("ROCMFORGE_ACCEPTANCE_MODEL");
+  const std::string chosen = test::environment("ROCMFORGE_ACCEPTANCE_MODEL");
   return chosen.empty() ? ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf" : chosen;
 }
 
@@ -110,13 +108,17 @@ TEST(Acceptance, DemoModelKnowsItsSkills) {
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << path << " is absent";
   }
-  const bool full = environment("ROCMFORGE_FULL") == "1";
+  const bool full = test::environment("ROCMFORGE_FULL") == "1";
   const auto questions = read_questions(full ? questions_without_limit : fast_questions_per_skill);
   ASSERT_FALSE(questions.empty());
   EngineOptions options;
   options.max_sequences = 8;
   options.kv_tokens = 8 * 2048;
-  const auto engine = load_model(path, options);
+  test::TestDevice opened = test::open_test_device();
+  if (opened.device == nullptr) {
+    GTEST_SKIP() << opened.problem;
+  }
+  const auto engine = load_model(path, options, std::move(opened.device));
   std::map<RequestId, const Question*> asked;
   const auto replies = answer_all(*engine, questions, asked);
 
@@ -137,6 +139,57 @@ TEST(Acceptance, DemoModelKnowsItsSkills) {
     const double share = static_cast<double>(score.right) / score.asked;
     std::cout << fmt::format("{:<12} {:>6} {:>6} {:>6.1f} %\n", skill, score.right, score.asked, 100.0 * share);
     EXPECT_GE(share, required_share) << skill;
+  }
+}
+
+/// All formats whose products are exact enough to compare: others round activations, each kernel in its own way.
+bool is_exact(const GgufFile& file) {
+  return std::ranges::all_of(file.tensors(), [](const GgufTensor& tensor) {
+    const DType type = tensor.tensor.dtype;
+    return type == DType::f32 || type == DType::f16;
+  });
+}
+
+std::vector<std::int32_t> answer(Engine& engine, const std::vector<std::int32_t>& prompt) {
+  Request request;
+  request.prompt = prompt;
+  request.sampling.temperature = 0.0f;
+  request.max_tokens = 64;
+  engine.submit(std::move(request));
+  std::vector<std::int32_t> tokens;
+  while (engine.has_work()) {
+    for (const StepOutput& output : engine.step()) {
+      tokens.push_back(output.token);
+    }
+  }
+  return tokens;
+}
+
+TEST(Acceptance, AGpuGivesTheGreedyTokensOfTheCpu) {
+  const std::string path = model_path();
+  test::TestDevice opened = test::open_test_device();
+  if (opened.device == nullptr || !opened.device->is_gpu()) {
+    GTEST_SKIP() << (opened.device == nullptr ? opened.problem : "ROCMFORGE_TEST_DEVICE names no GPU");
+  }
+  if (!std::filesystem::exists(path) || !is_exact(GgufFile(path))) {
+    GTEST_SKIP() << path << " is absent or not in F32 or F16 (ROCMFORGE_ACCEPTANCE_MODEL names one)";
+  }
+  EngineOptions options;
+  options.prefix_cache = false;
+  const auto gpu = load_model(path, options, std::move(opened.device));
+  options.device = "cpu";
+  const auto cpu = load_model(path, options);
+  const auto format = detect_chat_format(cpu->tokenizer()->vocabulary().chat_template);
+  ASSERT_TRUE(format.has_value());
+  constexpr std::size_t prompts = 50;
+  auto questions = read_questions(questions_without_limit);
+  ASSERT_GE(questions.size(), prompts);
+  for (std::size_t i = 0; i < prompts; ++i) {
+    const Question& question = questions[i * questions.size() / prompts];
+    SCOPED_TRACE(question.messages.back().content);
+    const auto prompt = encode_pieces(*cpu->tokenizer(), render_chat(*format, question.messages, true));
+    EXPECT_TRUE(
+        test::equal_but_for_ties(*cpu, prompt, answer(*cpu, prompt), answer(*gpu, prompt), options.max_batch_tokens));
   }
 }
 

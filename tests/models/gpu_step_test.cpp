@@ -1,0 +1,245 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
+#include "kernels/register_all.h"
+#include "models/model_file.h"
+#include "models/runner.h"
+
+// Every step runs on the device alone: what a step may ask of the driver is counted. Without a GPU the driver is one of host
+// memory, whose kernels do nothing.
+namespace rocmforge::testing {
+namespace {
+
+class GpuStep : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_under_test().wanted != "cpu") {
+      if (gpu_under_test().device == nullptr) {
+        GTEST_SKIP() << gpu_under_test().problem;
+      }
+      device_ = gpu_under_test().device.get();
+    } else {
+      const std::filesystem::path kernels = ROCMFORGE_SOURCE_DIR "/src/kernels";
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(kernels)) {
+        if (entry.path().extension() == ".hip") {
+          folder_.write("gfx1100/" + entry.path().stem().string() + ".hsaco",
+                        "\x7f"
+                        "ELF code");
+        }
+      }
+      fake_ = std::make_unique<Device>(std::make_unique<FakeDriver>(log_), KernelLibrary::from_folder(folder_.path()));
+      device_ = fake_.get();
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<Runner> load(const ModelOptions& options) {
+    return std::make_unique<Runner>(file_, *device_, options);
+  }
+  [[nodiscard]] std::unique_ptr<Runner> load() {
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.context_length = 96;
+    return load(options);
+  }
+
+  /// What `work` asked of the driver.
+  template <class Work>
+  DriverCounters count(Work&& work) {
+    const DriverCounters before = device_->driver().counters();
+    work();
+    return device_->driver().counters() - before;
+  }
+  DriverCounters count_draw(Runner& runner, const std::vector<Piece>& pieces) {
+    return count([&] { EXPECT_EQ(runner.draw(pieces).size(), pieces.size()); });
+  }
+
+  /// One token of each sequence at `position`, in blocks of its own.
+  static std::vector<Piece> decode(std::int32_t sequences, std::int32_t position) {
+    std::vector<Piece> pieces;
+    for (std::int32_t s = 0; s < sequences; ++s) {
+      pieces.push_back({{3 + s}, position, {2 * s, 2 * s + 1}});
+    }
+    return pieces;
+  }
+
+  /// Bytes of the arrays of a step, each rounded up to 16.
+  static std::int64_t input_bytes(std::int64_t tokens, std::int64_t sequences, std::int64_t blocks, std::int64_t rows) {
+    const auto rounded = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
+    return rounded(rows * static_cast<std::int64_t>(sizeof(SampleTokens::Row))) + 3 * rounded(tokens * 4) +
+           rounded((sequences + 1) * 4) + rounded(sequences * 4) + rounded(sequences * blocks * 4) + rounded(rows * 4);
+  }
+
+  /// All but launches: one copy in, one out, one wait, nothing else.
+  static void expect_all_on_device(const DriverCounters& step, std::int64_t bytes_in, std::int64_t rows) {
+    EXPECT_EQ(step.copies_to_device, 1);
+    EXPECT_EQ(step.bytes_to_device, bytes_in);
+    EXPECT_EQ(step.copies_to_host, 1);
+    EXPECT_EQ(step.bytes_to_host, 4 * rows);
+    EXPECT_EQ(step.synchronizations, 1);
+    EXPECT_EQ(step.allocations, 0);
+    EXPECT_EQ(step.copies_on_device, 0);
+  }
+
+  GgufFile file_{golden_path("qwen3")};
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
+  std::unique_ptr<Device> fake_;
+  Device* device_ = nullptr;
+};
+
+TEST_F(GpuStep, ADecodeStepIsOneCopyInOneGraphOneCopyOutAndOneWait) {
+  const auto runner = load();
+  for (std::int32_t position = 0; position < 2; ++position) {
+    count_draw(*runner, decode(1, position));
+  }
+  for (std::int32_t position = 2; position < 5; ++position) {
+    const DriverCounters step = count_draw(*runner, decode(1, position));
+    expect_all_on_device(step, input_bytes(1, 1, 96 / Runner::block_tokens, 1), 1);
+    EXPECT_EQ(step.graph_launches, 1);
+    EXPECT_EQ(step.launches, 0);
+    EXPECT_EQ(step.fills, 0);
+  }
+}
+
+TEST_F(GpuStep, APrefillIsTheSameWithItsLaunches) {
+  const auto runner = load();
+  const Piece prompt{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}, 0, {4, 2}};
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    const DriverCounters step = count_draw(*runner, {prompt});
+    expect_all_on_device(step, input_bytes(17, 1, 2, 1), 1);
+    EXPECT_EQ(step.graph_launches, 0);
+    EXPECT_GT(step.launches, 0);
+  }
+}
+
+TEST_F(GpuStep, AChunkThatDrawsNothingIsNotWaitedFor) {
+  const auto runner = load();
+  BatchPlan plan;
+  plan.clear();
+  const std::vector<std::int32_t> tokens{1, 2, 3};
+  const std::vector<std::int32_t> block{0};
+  plan.add_sequence(tokens, 0, block, false);
+  plan.finish();
+  const DriverCounters step = count([&] { runner->model().forward(plan, runner->cache()); });
+  EXPECT_EQ(step.copies_to_device, 1);
+  EXPECT_EQ(step.copies_to_host, 0);
+  EXPECT_EQ(step.synchronizations, 0);
+  runner->model().wait();
+}
+
+TEST_F(GpuStep, SequencesArePaddedToAPowerOfTwoAndShareAGraph) {
+  const auto runner = load();
+  count_draw(*runner, decode(3, 0));
+  count_draw(*runner, decode(4, 1));
+  for (const std::int32_t sequences : {3, 4}) {
+    const DriverCounters step = count_draw(*runner, decode(sequences, 2));
+    expect_all_on_device(step, input_bytes(4, 4, 96 / Runner::block_tokens, 4), sequences);
+    EXPECT_EQ(step.graph_launches, 1);
+    EXPECT_EQ(step.launches, 0);
+  }
+  const DriverCounters other = count_draw(*runner, decode(5, 3));
+  EXPECT_GT(other.launches, 0) << "five are padded to eight, which is recorded when it comes again";
+  EXPECT_EQ(other.graph_launches, 0);
+}
+
+TEST_F(GpuStep, WithoutGraphsEveryKernelIsLaunched) {
+  ModelOptions options;
+  options.max_sequences = 8;
+  options.graphs = false;
+  const auto runner = load(options);
+  for (std::int32_t position = 0; position < 4; ++position) {
+    const DriverCounters step = count_draw(*runner, decode(3, position));
+    expect_all_on_device(step, input_bytes(3, 3, 2, 3), 3);
+    EXPECT_EQ(step.graph_launches, 0);
+    EXPECT_GT(step.launches, 0);
+  }
+}
+
+TEST_F(GpuStep, AnotherCacheIsNotServedByGraphsOfTheFirst) {
+  const auto runner = load();
+  for (std::int32_t position = 0; position < 3; ++position) {
+    count_draw(*runner, decode(1, position));
+  }
+  KvCache other(*device_, runner->cache().layout(), runner->model().config().layers, 4);
+  BatchPlan plan;
+  plan.clear();
+  const std::vector<std::int32_t> one{1};
+  plan.add_sequence(one, 0, one, true);
+  plan.sample_rows.resize(1);
+  plan.finish();
+  const DriverCounters step = count([&] {
+    runner->model().forward(plan, other);
+    EXPECT_EQ(runner->model().sampled().size(), 1u);
+  });
+  EXPECT_EQ(step.graph_launches, 0);
+  EXPECT_GT(step.launches, 0);
+}
+
+TEST_F(GpuStep, LogitsComeToTheHostOnlyWhenAskedFor) {
+  const auto runner = load();
+  const std::vector<float> logits = runner->step(decode(2, 0));
+  EXPECT_EQ(logits.size(), 2 * static_cast<std::size_t>(runner->model().config().vocab));
+  const DriverCounters copy = count([&] { EXPECT_EQ(runner->model().logits().size(), logits.size()); });
+  EXPECT_EQ(copy.copies_to_host, 1);
+  EXPECT_EQ(copy.bytes_to_host, static_cast<std::int64_t>(logits.size() * sizeof(float)));
+  EXPECT_EQ(copy.synchronizations, 1);
+}
+
+TEST_F(GpuStep, GraphsDrawTheTokensOfPlainSteps) {
+  if (fake_ != nullptr) {
+    GTEST_SKIP() << "kernels do nothing on a driver of host memory";
+  }
+  const auto generate = [&](bool graphs) {
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.graphs = graphs;
+    const auto runner = load(options);
+    std::vector<std::vector<std::int32_t>> drawn;
+    std::vector<Piece> pieces = decode(3, 0);
+    for (std::int32_t position = 0; position < 24; ++position) {
+      drawn.push_back(runner->draw(pieces));
+      for (std::size_t s = 0; s < pieces.size(); ++s) {
+        pieces[s].tokens = {drawn.back()[s]};
+        pieces[s].first_position = position + 1;
+      }
+    }
+    return drawn;
+  };
+  EXPECT_EQ(generate(true), generate(false));
+}
+
+/// Weights are on the device before the first step, and nothing is left there afterwards.
+TEST_F(GpuStep, MemoryIsCountedBeforeItIsTaken) {
+  if (fake_ == nullptr) {
+    GTEST_SKIP() << "other programs use the memory of a real GPU";
+  }
+  const auto held = [&] {
+    std::size_t bytes = 0;
+    for (const auto& [address, size] : log_->memory) {
+      bytes += size;
+    }
+    return bytes;
+  };
+  const std::size_t before = held();
+  {
+    const auto runner = load();
+    EXPECT_EQ(held() - before, runner->model().packed_bytes() + runner->model().workspace_bytes() + runner->cache().bytes());
+    KernelRegistry registry;
+    register_all_kernels(registry);
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.context_length = 96;
+    const auto planned = Model::plan(file_, registry, device_->info(), 1, options);
+    EXPECT_EQ(planned->packed_bytes(), runner->model().packed_bytes());
+    EXPECT_EQ(planned->workspace_bytes(), runner->model().workspace_bytes());
+  }
+  EXPECT_EQ(held(), before);
+}
+
+}  // namespace
+}  // namespace rocmforge::testing
