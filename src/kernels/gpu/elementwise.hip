@@ -101,7 +101,7 @@ __device__ void gated_activation(const GatedActivationArgs& args) {
 
 }  // namespace
 
-ROCMFORGE_KERNEL __launch_bounds__(1024) rms_norm(RmsNormArgs args) {
+ROCMFORGE_KERNEL __launch_bounds__(1024, 1) rms_norm(RmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
   if (takes_fours(args.x, args.dim) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.dim)) {
     rms_norm_rows<4>(args, scratch);

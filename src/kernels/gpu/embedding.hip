@@ -102,7 +102,7 @@ ROCMFORGE_KERNEL dequantize_rows(DequantizeArgs args) {
       });
 }
 
-ROCMFORGE_KERNEL __launch_bounds__(1024) dequantize_rms_norm(DequantizeRmsNormArgs args) {
+ROCMFORGE_KERNEL __launch_bounds__(1024, 1) dequantize_rms_norm(DequantizeRmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
   visit_format(
       Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) { norm_rows<Block>(args, scratch); });

@@ -51,7 +51,7 @@ __device__ void softmax_rows(const RowSoftmaxArgs& args, float* scratch) {
 
 }  // namespace
 
-ROCMFORGE_KERNEL __launch_bounds__(1024) row_softmax(RowSoftmaxArgs args) {
+ROCMFORGE_KERNEL __launch_bounds__(1024, 1) row_softmax(RowSoftmaxArgs args) {
   __shared__ float scratch[1024 / wave_size];
   if (takes_fours(args.x, args.cols)) {
     softmax_rows<4>(args, scratch);
