@@ -5,7 +5,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -78,11 +77,11 @@ void EngineFlags::add_to(CLI::App& command) {
       ->capture_default_str()
       ->group(group);
   command.add_option("--device", device_, "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1")
+      ->envname("ROCMFORGE_DEVICE")
       ->capture_default_str()
       ->group(group);
-  command
-      .add_option("--kernel-dir", kernel_dir_,
-                  "GPU code objects from this folder (or ROCMFORGE_KERNEL_DIR) in place of those in the program")
+  command.add_option("--kernel-dir", kernel_dir_, "GPU code objects from this folder in place of those in the program")
+      ->envname("ROCMFORGE_KERNEL_DIR")
       ->type_name("DIR")
       ->group(group);
   command.add_flag("--no-graph", no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps")
@@ -114,7 +113,7 @@ EngineOptions EngineFlags::options() const {
   options.threads = threads_;
   options.isa = isa_;
   options.device = device_;
-  options.kernel_dir = kernel_folder(kernel_dir_);
+  options.kernel_dir = kernel_dir_;
   options.model.graphs = !no_graph_;
   options.model.kv_dtype = *dtype_from_name(kv_type_);
   options.model.max_batch_tokens = batch_;
@@ -190,11 +189,6 @@ Request GenerationFlags::request(std::int32_t vocab) const {
   request.ignore_eos = ignore_eos_;
   request.context_policy = context_shift_ ? ContextPolicy::shift : ContextPolicy::stop;
   return request;
-}
-
-std::string kernel_folder(const std::string& flag) {
-  const char* variable = std::getenv("ROCMFORGE_KERNEL_DIR");
-  return !flag.empty() || variable == nullptr ? flag : variable;
 }
 
 std::string describe_device(const DeviceInfo& device, int threads) {

@@ -58,9 +58,6 @@ class GenerationFlags {
   bool context_shift_ = false;
 };
 
-/// The folder of GPU code objects: `--kernel-dir`, else ROCMFORGE_KERNEL_DIR, else "" for those in the program.
-std::string kernel_folder(const std::string& flag);
-
 /// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".
 std::string describe_device(const DeviceInfo& device, int threads);
 

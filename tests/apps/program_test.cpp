@@ -224,6 +224,8 @@ TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
     if (operation.at("operation") == "attention") {
       attention = true;
       EXPECT_GE(operation.at("refusals").size(), 1);
+      EXPECT_EQ(operation.at("times"), layers);
+      EXPECT_EQ(operation.at("kv_bytes_per_position"), 2 * kv_heads * 64 * 2);
     }
   }
   EXPECT_TRUE(attention);
@@ -232,6 +234,18 @@ TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
        {"general.architecture = \"llama\"", "token_embd.weight", "per 1000 tokens", "not chosen, and why"}) {
     EXPECT_NE(text.find(piece), std::string::npos) << piece;
   }
+}
+
+TEST_F(DemoProgram, DevicesAndFamiliesOfKernelsAreChosenByName) {
+  const json cpu = run_json({"inspect", "--json", "--plan", "--attention", "cpu"}).at("plan");
+  EXPECT_TRUE(cpu.at("attention").get<std::string>().starts_with("cpu_")) << cpu.at("attention");
+  const ProgramResult unknown = run_program({"run", "-p", "hi", "--device", "abacus"});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_NE(unknown.err.find("abacus"), std::string::npos) << unknown.err;
+  const ProgramResult no_folder = run_program({"run", "-p", "hi", "--kernel-dir", "/nowhere"});
+  EXPECT_NE(no_folder.err.find("/nowhere"), std::string::npos) << no_folder.err;
+  const ProgramResult variable = run_program({"run", "-p", "hi"}, "", {"ROCMFORGE_KERNEL_DIR=/nowhere"});
+  EXPECT_EQ(variable.err, no_folder.err);
 }
 
 TEST_F(DemoProgram, ForcedKernelsServe) {
@@ -289,7 +303,7 @@ TEST_F(DemoProgram, BenchMeasuresEveryTest) {
   const std::string table = with_format("md");
   EXPECT_NE(table.find("| pp16 + "), 0);
   EXPECT_NE(table.find(" ± "), std::string::npos) << table;
-  EXPECT_NE(table.find("read memory at "), std::string::npos) << table;
+  EXPECT_NE(table.find("memory is read at "), std::string::npos) << table;
 }
 
 TEST(Program, ModelsListsGoodAndBrokenFiles) {

@@ -15,7 +15,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
 #include "engine/engine.h"
+#include "engine/plan_model.h"
 #include "greedy_comparison.h"
 #include "test_device.h"
 
@@ -241,6 +244,41 @@ TEST_F(LoadedModel, SizesFollowTheOptions) {
   const auto plain = load({});
   EXPECT_EQ(plain->context_length(), plain->model().config().context_length);
   EXPECT_GE(plain->cache().num_blocks() * block_tokens, plain->context_length()) << "one full context by default";
+}
+
+TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {
+  const TemporaryFolder folder;
+  folder.write("gfx1100/any.hsaco",
+               "\x7f"
+               "ELF code");
+  const auto log = std::make_shared<FakeDriver::Log>();
+  const auto gpu = [&] {
+    return std::make_unique<Device>(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path()));
+  };
+  EngineOptions options = small();
+  const MemoryNeeds needs = plan_model(path_, options, gpu()).memory;
+  EXPECT_TRUE(needs.fits());
+  EXPECT_GT(needs.weight_bytes, 0);
+  EXPECT_GT(needs.workspace_bytes, 0);
+  EXPECT_EQ(needs.kv_tokens, 1024);
+  log->free_bytes = needs.total_bytes() - 24 * needs.kv_bytes_per_token;
+  log->calls.clear();
+  try {
+    load_model(path_, options, gpu());
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("_qwen2.gguf: needs "), testing::HasSubstr("workspace "),
+                                             testing::HasSubstr("KV cache of 1024 tokens"),
+                                             testing::HasSubstr("are available: 1000 tokens would fit")));
+  }
+  EXPECT_EQ(std::ranges::count(log->calls, "allocate") + std::ranges::count(log->calls, "copy_to_device"), 0);
+  log->free_bytes = 10;
+  try {
+    load_model(path_, options, gpu());
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("no context would fit"));
+  }
 }
 
 TEST_F(LoadedModel, TooLargeACacheIsRefusedWithTheNumbers) {

@@ -40,8 +40,8 @@ TEST_F(Registry, EveryOperationHasAReferenceAndSomethingFaster) {
     EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [](const auto& k) { return k->name() == "reference"; }));
     EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [](const auto& k) { return k->priority() > 0; }));
     for (const auto& a : kernels) {
-      EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), [&](const auto& b) { return a->name() == b->name(); }), 1)
-          << a->name() << " is registered twice";
+      const auto same = [&](const auto& b) { return a->name() == b->name() && a->device() == b->device(); };
+      EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), same), 1) << a->name() << " is registered twice";
     }
   };
   check_names(registry_.all<EmbeddingRows>());
@@ -55,7 +55,9 @@ TEST_F(Registry, EveryOperationHasAReferenceAndSomethingFaster) {
 TEST_F(Registry, TheBestKernelOfTheProcessorWins) {
   const auto choice = registry_.choose<Attention>(attention(64), device_);
   EXPECT_EQ(choice.kernel->name(), "cpu_" + std::string(name(device_.cpu_isa)));
-  EXPECT_EQ(choice.refusals.size() + 1, registry_.all<Attention>().size());
+  const auto here =
+      std::ranges::count(registry_.all<Attention>(), DeviceKind::cpu, [](const auto& k) { return k->device(); });
+  EXPECT_EQ(std::ssize(choice.refusals) + 1, here);
   EXPECT_THAT(reason(choice.refusals, "reference"), HasSubstr("is preferred"));
 }
 
@@ -94,12 +96,26 @@ TEST_F(Registry, AnUnknownForcedKernelIsNamed) {
   EXPECT_THAT(text, HasSubstr("cpu_generic: 'flash' was asked for"));
 }
 
+TEST_F(Registry, TheNameOfAFamilyForcesItsBestVariant) {
+  const Choice<Attention> best = registry_.choose<Attention>(attention(64), device_);
+  const Choice<Attention> forced = registry_.choose<Attention>(attention(64), device_, "cpu");
+  EXPECT_EQ(forced.kernel, best.kernel);
+  EXPECT_TRUE(std::ranges::any_of(forced.refusals, [](const Refusal& refusal) {
+    return refusal.kernel == "reference" && refusal.reason == "'cpu' was asked for";
+  }));
+  EXPECT_FALSE(is_named("cpuid_x", "cpu"));
+  EXPECT_FALSE(is_named("cpu", "cpu_avx2"));
+  EXPECT_TRUE(is_named("cpu_avx2", "cpu_avx2"));
+}
+
 TEST_F(Registry, WhatNobodyCanDoListsEveryRefusal) {
   Attention::Spec spec = attention(64);
   spec.kv_heads = 3;
   const std::string text = error<Attention>(spec, device_, "");
   for (const auto& kernel : registry_.all<Attention>()) {
-    EXPECT_THAT(text, HasSubstr(std::string(kernel->name()) + ": "));
+    if (kernel->device() == device_.kind) {
+      EXPECT_THAT(text, HasSubstr(std::string(kernel->name()) + ": "));
+    }
   }
   EXPECT_THAT(text, HasSubstr("q_heads 8 is not a multiple of kv_heads 3"));
 }
@@ -107,7 +123,10 @@ TEST_F(Registry, WhatNobodyCanDoListsEveryRefusal) {
 TEST_F(Registry, KernelsOfOtherDevicesAreLeftOut) {
   DeviceInfo gpu = device_;
   gpu.kind = DeviceKind::hip;
-  EXPECT_THAT(error<RmsNorm>({64, 1e-5f}, gpu, ""), HasSubstr("no kernel for rms_norm"));
+  gpu.wave_size = 32;
+  EXPECT_EQ(registry_.choose<RmsNorm>({64, 1e-5f}, gpu).kernel->device(), DeviceKind::hip);
+  EXPECT_EQ(registry_.choose<RmsNorm>({64, 1e-5f}, device_).kernel->device(), DeviceKind::cpu);
+  EXPECT_THAT(error<RmsNorm>({64, 1e-5f}, gpu, "reference"), HasSubstr("there is none named 'reference'"));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
 
 namespace rocmforge {
 namespace {
@@ -65,6 +67,53 @@ TEST(KvCache, CopyBlockCopiesThatBlockInEveryLayerAndNoOther) {
   }
   EXPECT_THROW(cache.copy_block(0, 4), LogicError);
   EXPECT_THROW(cache.copy_block(-1, 0), LogicError);
+}
+
+TEST(KvCache, AGpuCopiesBlocksInTheOrderOfItsStream) {
+  const TemporaryFolder folder;
+  folder.write("gfx1100/any.hsaco",
+               "\x7f"
+               "ELF code");
+  const auto log = std::make_shared<FakeDriver::Log>();
+  Device device(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path()));
+  {
+    KvCache cache(device, small_layout(DType::f16), 3, 4);
+    const std::size_t block_bytes = cache.layout().block_bytes();
+    std::vector<unsigned char> values(cache.bytes());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<unsigned char>(i / block_bytes);
+    }
+    device.upload(cache.layer(0).data, values.data(), values.size());
+    const DriverCounters before = device.driver().counters();
+    cache.copy_block(1, 3);
+    const DriverCounters copied = device.driver().counters() - before;
+    EXPECT_EQ(copied.copies_on_device, 3);
+    EXPECT_EQ(copied.copies_to_host + copied.copies_to_device + copied.synchronizations, 0);
+    std::vector<unsigned char> after(values.size());
+    device.download(after.data(), cache.layer(0).data, after.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t block = i / block_bytes;
+      ASSERT_EQ(after[i], block % 4 == 3 ? block - 2 : block);
+    }
+  }
+  EXPECT_TRUE(log->memory.empty());
+}
+
+TEST(KvCache, AGpuWithoutRoomIsAnErrorWithBothNumbers) {
+  const TemporaryFolder folder;
+  folder.write("gfx1100/any.hsaco",
+               "\x7f"
+               "ELF code");
+  const auto log = std::make_shared<FakeDriver::Log>();
+  Device device(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path()));
+  log->free_bytes = 100;
+  try {
+    KvCache cache(device, small_layout(DType::f16), 3, 4);
+    FAIL() << "allocated";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("KV cache for 64 tokens"), testing::HasSubstr("3 layers"),
+                                             testing::HasSubstr("GiB are free on Fake GPU")));
+  }
 }
 
 TEST(KvCache, ImpossibleSizeIsAnErrorWithTheNumbers) {

@@ -80,6 +80,24 @@ TEST(BatchPlan, validate_names_the_array_that_is_wrong) {
   EXPECT_THAT(message([](BatchPlan& plan) { plan.block_tables.pop_back(); }), ::testing::HasSubstr("finish()"));
 }
 
+TEST(BatchPlan, draws_are_one_for_each_row_of_logits_and_stay_in_their_list) {
+  BatchPlan plan = two_sequences();
+  plan.finish();
+  const std::size_t rows = plan.logit_rows.size();
+  plan.sample_rows.resize(rows);
+  EXPECT_NO_THROW(plan.validate(5, 16));
+  plan.sample_rows[0].num_adjustments = 1;
+  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  plan.adjustments.resize(1);
+  EXPECT_NO_THROW(plan.validate(5, 16));
+  plan.sample_rows[0].first_adjustment = 1;
+  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  plan.sample_rows.assign(rows + 1, {});
+  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  plan.clear();
+  EXPECT_TRUE(plan.sample_rows.empty() && plan.adjustments.empty());
+}
+
 TEST(BatchPlan, padding_rows_have_no_positions_and_come_last) {
   BatchPlan plan = two_sequences();
   plan.add_padding(2);
