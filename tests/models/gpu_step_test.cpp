@@ -180,6 +180,48 @@ TEST_F(GpuStep, AnotherCacheIsNotServedByGraphsOfTheFirst) {
   EXPECT_GT(step.launches, 0);
 }
 
+/// Prefill, decode and both at once, of models with all formats, heads and kernels: nothing that is launched is refused.
+TEST_F(GpuStep, EveryModelRunsEveryKindOfStepWithEveryAttentionKernel) {
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  std::vector<std::string> kernels{""};
+  for (const auto& kernel : registry.all<Attention>()) {
+    if (kernel->device() == device_->info().kind) {
+      kernels.emplace_back(kernel->name());
+    }
+  }
+  ASSERT_GE(kernels.size(), 4u);
+  std::vector<std::string> paths{ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf"};
+  for (const std::string& name : golden_names()) {
+    paths.push_back(golden_path(name));
+  }
+  for (const std::string& path : paths) {
+    if (!std::filesystem::exists(path)) {
+      continue;
+    }
+    const GgufFile file{path};
+    for (const std::string& kernel : kernels) {
+      SCOPED_TRACE(path + " " + kernel);
+      ModelOptions options;
+      options.attention = kernel;
+      const DeviceInfo& info = device_->info();
+      std::unique_ptr<Model> planned;
+      try {
+        planned = Model::plan(file, registry, info, 1, options);
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), ::testing::HasSubstr(kernel + ": ")) << "a kernel that can't serve says why";
+        continue;
+      }
+      Runner runner(file, *device_, options);
+      const std::vector<std::int32_t> prompt{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
+      EXPECT_EQ(runner.draw({{prompt, 0, {0, 1}}}).size(), 1u);
+      EXPECT_EQ(runner.draw({{{19}, 18, {0, 1}}, {prompt, 0, {2, 3}}, {{7}, 0, {4}}}).size(), 3u);
+      EXPECT_EQ(runner.draw({{{20}, 19, {0, 1}}, {{19}, 18, {2, 3}}, {{8}, 1, {4}}}).size(), 3u);
+      EXPECT_EQ(runner.draw({{prompt, 20, {0, 1, 5}}, {prompt, 19, {2, 3, 6}}}).size(), 2u);
+    }
+  }
+}
+
 TEST_F(GpuStep, LogitsComeToTheHostOnlyWhenAskedFor) {
   const auto runner = load();
   const std::vector<float> logits = runner->step(decode(2, 0));
