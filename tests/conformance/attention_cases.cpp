@@ -109,11 +109,11 @@ std::vector<AttentionCase> huge_attention_cases() {
       {"gqa_32_8_chunk_at_16384", heads(32, 8, 128), {{16384, 512}}},
       {"gqa_8_2_head_dim_256_at_16384", heads(8, 2, 256), {{16384, 300}}},
       {"window_at_16384", options(heads(8, 2, 128), 4096, 0.0f, false), {{16384, 700}}},
-      {"dense_batch_4", full(heads(32, 8, 128)), {{1000, 2048}, {2048, 2048}, {129, 2048}, {2048, 2048}}, as_dense()},
+      {"dense_batch_4", full(heads(32, 8, 128)), {{1000, 400}, {2048, 400}, {129, 400}, {17, 400}}, as_dense()},
       {"decode_at_16384", decode(heads(32, 8, 128)), {{16384, 1}, {16383, 1}, {129, 1}, {2048, 1}}},
       {"decode_mqa_at_16384", decode(heads(32, 1, 128)), {{16384, 1}}},
       {"decode_mha_40_at_16384", decode(heads(40, 40, 128)), {{16384, 1}}},
-      {"decode_batch_of_64", decode(heads(32, 8, 128)), std::vector<SequenceShape>(64, {700, 1})},
+      {"decode_batch_of_64", decode(heads(32, 8, 128)), std::vector<SequenceShape>(64, {300, 1})},
   };
 }
 
