@@ -117,6 +117,8 @@ class Graph {
 class Stream {
  public:
   explicit Stream(Device& device);
+  /// A stream of someone else's, which is left to its owner; null is the runtime's default stream.
+  Stream(Device& device, StreamHandle borrowed) : device_(&device), handle_(borrowed), owned_(false) {}
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -157,6 +159,7 @@ class Stream {
 
   Device* device_;
   StreamHandle handle_;
+  bool owned_ = true;
 };
 
 /// Where a model lives: the CPU, or one GPU with its code objects loaded. Owns the compute stream, and outlives everything

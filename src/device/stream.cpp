@@ -47,7 +47,11 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 
 Stream::Stream(Device& device) : device_(&device), handle_(device.driver().create_stream()) {}
 
-Stream::~Stream() { device_->driver().destroy_stream(handle_); }
+Stream::~Stream() {
+  if (owned_) {
+    device_->driver().destroy_stream(handle_);
+  }
+}
 
 void Stream::copy_to_device(void* to, const void* from_host, std::size_t size_bytes) {
   device_->driver().copy_to_device(to, from_host, size_bytes, handle_);
