@@ -32,7 +32,7 @@ void expect_same_best_tokens(const std::vector<float>& logits, const std::vector
 class ModelTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   void SetUp() override {
-    if (const std::string problem = missing(set_); !problem.empty()) {
+    if (const std::string problem = missing(set_, file_); !problem.empty()) {
       GTEST_SKIP() << problem;
     }
     runner_ = std::make_unique<Runner>(file_, set_);
@@ -104,7 +104,41 @@ TEST_P(ModelTest, SequencesInOneBatchDoNotSeeEachOther) {
   expect_same_logits(logits, expected, set_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ModelTest, Combine(ValuesIn(golden_names()), ValuesIn(kernel_sets())), case_name);
+INSTANTIATE_TEST_SUITE_P(Golden, ModelTest, Combine(ValuesIn(golden_names()), ValuesIn(forced_kernel_sets())), case_name);
+
+TEST(ModelAttention, EveryKernelOfAGpuGivesTheLogitsOfTheOthers) {
+  const std::string path = ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf";
+  if (const std::string problem = missing("gpu"); !problem.empty()) {
+    GTEST_SKIP() << problem;
+  }
+  const GgufFile file{path};
+  std::vector<std::int32_t> tokens(150);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::int32_t>((i * i * 7 + i * 31 + 3) % 4000);
+  }
+  const std::vector<std::int32_t> blocks{9, 3, 14, 0, 21, 7, 2, 11, 5, 18, 1};
+  ModelOptions options = f32_options();
+  options.kv_dtype = DType::f16;
+  std::vector<float> expected;
+  int compared = 0;
+  for (const std::string& set : forced_kernel_sets()) {
+    if (!missing(set, file).empty()) {
+      continue;
+    }
+    Runner runner(file, set, options);
+    std::vector<float> logits = runner.step({{{tokens.begin(), tokens.begin() + 145}, 0, blocks}});
+    for (std::int32_t position = 145; position < 150; ++position) {
+      const std::vector<float> row = runner.step({{{tokens[static_cast<std::size_t>(position)]}, position, blocks}});
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    if (expected.empty()) {
+      expected = logits;
+    }
+    EXPECT_LE(relative_error(logits, expected), 5e-3) << set;
+    ++compared;
+  }
+  EXPECT_GE(compared, 3);
+}
 
 TEST(ModelThreads, TheirNumberDoesNotChangeABit) {
   const Golden golden = read_golden("qwen3");

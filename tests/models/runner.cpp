@@ -74,6 +74,12 @@ test::TestDevice& gpu_under_test() {
 }
 
 const std::vector<std::string>& kernel_sets() {
+  static const std::vector<std::string> sets =
+      gpu_under_test().wanted == "cpu" ? cpu_sets() : std::vector<std::string>{std::string(gpu_set)};
+  return sets;
+}
+
+const std::vector<std::string>& forced_kernel_sets() {
   static const std::vector<std::string> sets = gpu_under_test().wanted == "cpu" ? cpu_sets() : gpu_sets();
   return sets;
 }
@@ -82,6 +88,22 @@ bool is_gpu(const std::string& kernel_set) { return kernel_set.starts_with(gpu_s
 
 std::string missing(const std::string& kernel_set) {
   return is_gpu(kernel_set) && gpu_under_test().device == nullptr ? gpu_under_test().problem : "";
+}
+
+std::string missing(const std::string& kernel_set, const GgufFile& file) {
+  if (const std::string problem = missing(kernel_set); !problem.empty() || !is_gpu(kernel_set)) {
+    return problem;
+  }
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  ModelOptions options = f32_options();
+  options.attention = attention_of(kernel_set);
+  try {
+    static_cast<void>(Model::plan(file, registry, gpu_under_test().device->info(), 1, options));
+    return "";
+  } catch (const Error& error) {
+    return options.attention.empty() ? "" : error.what();  // without a forced kernel every model has one
+  }
 }
 
 double logit_tolerance(const std::string& kernel_set) { return is_gpu(kernel_set) ? 2e-3 : 1e-4; }

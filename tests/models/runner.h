@@ -13,12 +13,16 @@ namespace rocmforge::testing {
 /// when a test needs it.
 test::TestDevice& gpu_under_test();
 
-/// What models are run with. On the CPU "reference", and "cpu-ISA" for each instruction set this machine has. When
-/// ROCMFORGE_TEST_DEVICE names a GPU "gpu", and "gpu-ATTENTION" for each of its attention kernels forced.
+/// What models are run with. On the CPU "reference", and "cpu-ISA" for each instruction set this machine has; "gpu" when
+/// ROCMFORGE_TEST_DEVICE names one.
 const std::vector<std::string>& kernel_sets();
+/// Those, and on a GPU "gpu-ATTENTION" for each attention kernel forced, of which some may not serve a model.
+const std::vector<std::string>& forced_kernel_sets();
 [[nodiscard]] bool is_gpu(const std::string& kernel_set);
 /// Why the set can't run here, or "".
 std::string missing(const std::string& kernel_set);
+/// The same for a model.
+std::string missing(const std::string& kernel_set, const GgufFile& file);
 
 /// How far logits may be from those of an F32 model computed in double: GPUs may round activations to 16 bits when a step
 /// has many tokens.

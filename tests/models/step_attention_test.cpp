@@ -13,7 +13,8 @@ using testing::ElementsAre;
 /// Writes down what it is asked.
 class RecordingBackend final : public AttentionBackend {
  public:
-  RecordingBackend(std::string kernel_name, std::vector<std::string>& calls) : name_(std::move(kernel_name)), calls_(calls) {}
+  RecordingBackend(std::string kernel_name, std::vector<std::string>& calls)
+      : name_(std::move(kernel_name)), calls_(calls) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
   [[nodiscard]] int priority() const override { return 1; }
