@@ -149,23 +149,5 @@ TEST(EmbeddingConformance, AVocabularyOf151936) {
   });
 }
 
-/// A row whose first byte lies past 2^32.
-TEST(EmbeddingConformance, HugeTablesAreAddressedWith64Bits) {
-  const EmbeddingRows::Spec spec{DType::f32, 151936, 8192};
-  std::vector<float> table(static_cast<std::size_t>(spec.vocab * spec.hidden));
-  for (std::size_t i = 0; i < table.size(); i += 4096) {
-    table[i] = static_cast<float>(i / 4096);
-  }
-  harness().for_each_kernel<EmbeddingRows>(spec, [&](const OpKernel<EmbeddingRows>& kernel) {
-    std::vector<std::byte> bytes(table.size() * sizeof(float));
-    std::memcpy(bytes.data(), table.data(), bytes.size());
-    const std::vector<float> out = run_embedding(kernel, spec, bytes, {151935, 0, 131072}, 1.0f);
-    EXPECT_EQ(out[0], 2.0f * 151935);
-    EXPECT_EQ(out[4096], 2.0f * 151935 + 1);
-    EXPECT_EQ(out[8192], 0.0f);
-    EXPECT_EQ(out[2 * 8192], 2.0f * 131072);
-  });
-}
-
 }  // namespace
 }  // namespace rocmforge::test

@@ -24,8 +24,9 @@ std::vector<std::byte> random_rows(DType type, std::int64_t rows, std::int64_t c
   };
   if (type == DType::f32 || type == DType::f16 || type == DType::bf16) {
     const std::size_t bytes = type == DType::f32 ? 4 : 2;
+    const std::vector<float> values = random.normals(static_cast<std::int64_t>(data.size() / bytes));
     for (std::size_t i = 0; i < data.size(); i += bytes) {
-      const float value = random.normal();
+      const float value = values[i / bytes];
       if (type == DType::f32) {
         put(i, value);
       } else {
