@@ -265,6 +265,7 @@ void add_bench(CLI::App& program, Action& action) {
       ->capture_default_str();
   add_bench_attention(*command, action);
   add_bench_matmul(*command, action);
+  add_bench_step(*command, action);
   command->callback([flags, command, &action] {
     if (command->get_subcommands().empty()) {
       action = [flags] { return bench(*flags); };

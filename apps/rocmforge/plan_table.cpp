@@ -27,12 +27,10 @@ struct PlanGroup {
   [[nodiscard]] std::size_t bytes() const { return weight_bytes + activation_bytes; }
 };
 
+/// "blk.*.attn_qkv" for the operations of all layers.
 std::string without_layer(const std::string& operation) {
-  if (!operation.starts_with("blk.")) {
-    return operation;
-  }
-  const std::size_t end = operation.find('.', 4);
-  return end == std::string::npos ? operation : "blk.*" + operation.substr(end);
+  const std::string_view kind = operation_kind(operation);
+  return kind == operation ? operation : fmt::format("blk.*.{}", kind);
 }
 
 std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {

@@ -58,14 +58,24 @@ std::span<const float> StepRunner::all_logits(std::int32_t sequence, std::span<c
 }
 
 void StepRunner::decode(std::span<const std::int32_t> tokens, std::int32_t position) {
+  add_decode(tokens, position);
+  forward();
+  static_cast<void>(engine_.model().sampled());
+}
+
+std::vector<OperationTime> StepRunner::time_decode(std::span<const std::int32_t> tokens, std::int32_t position) {
+  add_decode(tokens, position);
+  plan_.finish();
+  return engine_.model().time_operations(plan_, engine_.cache());
+}
+
+void StepRunner::add_decode(std::span<const std::int32_t> tokens, std::int32_t position) {
   check(tokens.size() == blocks_.size(), "one token for each sequence");
   plan_.clear();
   for (std::size_t sequence = 0; sequence < tokens.size(); ++sequence) {
     add(static_cast<std::int32_t>(sequence), tokens.subspan(sequence, 1), position, true, false);
   }
   plan_.sample_rows.resize(tokens.size());
-  forward();
-  static_cast<void>(engine_.model().sampled());
 }
 
 }  // namespace rocmforge::app

@@ -29,8 +29,12 @@ class StepRunner {
   /// it is computed.
   void decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
+  /// Times each kind of operation of such a step.
+  std::vector<OperationTime> time_decode(std::span<const std::int32_t> tokens, std::int32_t position);
+
  private:
   void add(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first, bool last, bool all);
+  void add_decode(std::span<const std::int32_t> tokens, std::int32_t position);
   void forward();
 
   Engine& engine_;

@@ -126,7 +126,7 @@ Linear ExecutionPlan::linear(std::string_view operation, const std::vector<Linea
         .refusals = std::move(refusals),
         .weight_bytes = weight_bytes,
         .activation_bytes = activation_bytes});
-  return Linear(parts);
+  return {std::string(operation_kind(operation)), parts};
 }
 
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {

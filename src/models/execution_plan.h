@@ -22,7 +22,11 @@ struct Resolved {
   typename Op::Spec spec;
   const typename KernelInterfaceOf<Op>::type* kernel = nullptr;
 
-  void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
+  void run(const typename Op::Args& args, const Step& step) const {
+    if (step.runs(Op::name)) {
+      kernel->run(spec, args, *step.context);
+    }
+  }
 };
 
 /// An RMSNorm with its weight.

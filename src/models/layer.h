@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
@@ -30,6 +31,9 @@ struct Step {
   KvCacheView cache;  ///< this layer's
   Buffers buffers;
   ExecutionContext* context = nullptr;
+  std::string_view only{};  ///< run operations of this name alone, for measurements; empty: all
+
+  [[nodiscard]] bool runs(std::string_view operation) const { return only.empty() || only == operation; }
 };
 
 /// One block of a model with its weights and kernels: reads and updates Buffers::hidden.

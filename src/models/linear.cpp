@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 
@@ -10,7 +11,7 @@ namespace {
 constexpr std::size_t most_parts = 4;
 }
 
-Linear::Linear(const std::vector<Part>& parts) {
+Linear::Linear(std::string name, const std::vector<Part>& parts) : name_(std::move(name)) {
   check(!parts.empty() && parts.size() <= most_parts, "a group of linear layers has one to four parts");
   for (const Part& part : parts) {
     check(part.weight->spec.k == parts[0].weight->spec.k, "the linear layers of a group share their input");
@@ -29,6 +30,9 @@ void Linear::run(const Step& step, const float* x, float* out, bool accumulate) 
 }
 
 void Linear::run(std::int64_t tokens, const Step& step, const float* x, float* out, bool accumulate) const {
+  if (!step.runs(name_)) {
+    return;
+  }
   for (const Call& call : calls_) {
     std::array<MatmulOutput, most_parts> outputs;
     for (std::size_t i = 0; i < call.size(); ++i) {

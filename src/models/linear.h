@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/layer.h"
@@ -39,7 +40,8 @@ class Linear {
   };
 
   Linear() = default;
-  explicit Linear(const std::vector<Part>& parts);
+  /// `name` is that of its line in the plan, without the layer: "attn_qkv".
+  Linear(std::string name, const std::vector<Part>& parts);
 
   /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense.
   void run(const Step& step, const float* x, float* out, bool accumulate = false) const;
@@ -55,6 +57,7 @@ class Linear {
   };
   using Call = std::vector<Column>;  ///< parts with the same kernel
 
+  std::string name_;
   std::vector<Call> calls_;
   std::int64_t width_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kv/kv_cache.h"
@@ -37,6 +38,15 @@ struct PlannedOperation {
   std::size_t activation_bytes = 0;
   std::size_t kv_bytes_per_position = 0;
   int times = 1;  ///< in a step
+};
+
+/// "attn_qkv" of "blk.7.attn_qkv": operations of all layers that go by one name.
+std::string_view operation_kind(std::string_view operation);
+
+/// What all operations of one kind take in a step.
+struct OperationTime {
+  std::string kind;
+  double seconds = 0.0;
 };
 
 /// A model: first planned, with its kernels chosen and its memory counted, then loaded. `forward` is one step of any mix of
@@ -73,6 +83,10 @@ class Model {
   [[nodiscard]] virtual std::span<const float> logits() = 0;
   /// Waits until the last step is done.
   virtual void wait() = 0;
+
+  /// Times each kind of operation of a step, in the order of the plan: all its calls of the step one after another, each on
+  /// its own layer's weights, without the others. What the cache holds and the step would give afterwards is of no use.
+  [[nodiscard]] virtual std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) = 0;
 };
 
 }  // namespace rocmforge

@@ -144,7 +144,7 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
                       static_cast<std::size_t>(sampled_rows_) * sizeof(std::int32_t));
 }
 
-void Transformer::compute(const StepArrays& arrays, KvCache& cache) {
+void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_view only) {
   const RaggedBatch& batch = arrays.batch;
   Step step{.tokens = batch.num_tokens,
             .batch = batch,
@@ -153,7 +153,8 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache) {
             .layout = cache.layout(),
             .cache = {},
             .buffers = buffers_,
-            .context = &context_};
+            .context = &context_,
+            .only = only};
 
   embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden}, step);
   for (std::size_t index = 0; index < layers_.size(); ++index) {

@@ -32,6 +32,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const std::int32_t> sampled() override;
   [[nodiscard]] std::span<const float> logits() override;
   void wait() override;
+  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) override;
 
  private:
   /// Where the buffers of a step begin, in bytes from the start of the workspace.
@@ -43,8 +44,8 @@ class Transformer final : public Model {
 
   void check_batch(const BatchPlan& batch, const KvCache& cache) const;
   void forward_on_gpu(const BatchPlan& batch, KvCache& cache);
-  /// All kernels of a step.
-  void compute(const StepArrays& arrays, KvCache& cache);
+  /// All kernels of a step, or those of operations named `only`.
+  void compute(const StepArrays& arrays, KvCache& cache, std::string_view only = {});
   /// The wanted rows of the residual stream through the final norm and the head; then the draw.
   void head(const Step& step, const StepArrays& arrays) const;
 

@@ -41,6 +41,7 @@ class FakeModel : public Model {
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const float> logits() override { return logits_; }
   void wait() override {}
+  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan&, KvCache&) override { return {}; }
 
  private:
   void draw(const BatchPlan& batch);

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "models/transformer.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr int repetitions = 15;
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+template <class Work>
+double seconds_on_host(const Work& work) {
+  std::vector<double> seconds;
+  for (int i = 0; i <= repetitions; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    if (i > 0) {  // the first brings caches and threads into their usual state
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+  }
+  return median(seconds);
+}
+
+/// Replayed from a graph, as decode steps are: launching one by one would measure the host.
+template <class Work>
+double seconds_on_gpu(Device& device, const Work& work) {
+  Stream& stream = device.stream();
+  const Graph graph = stream.capture(work);
+  Event start(device);
+  Event end(device);
+  std::vector<double> seconds;
+  for (int i = 0; i <= repetitions; ++i) {
+    stream.record(start);
+    stream.launch(graph);
+    stream.record(end);
+    end.synchronize();
+    if (i > 0) {
+      seconds.push_back(Event::elapsed_seconds(start, end));
+    }
+  }
+  return median(seconds);
+}
+
+}  // namespace
+
+std::string_view operation_kind(std::string_view operation) {
+  if (!operation.starts_with("blk.")) {
+    return operation;
+  }
+  const std::size_t end = operation.find('.', 4);
+  return end == std::string_view::npos ? operation : operation.substr(end + 1);
+}
+
+std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, KvCache& cache) {
+  forward(batch, cache);  // checks the batch; loads kernels
+  wait();
+  bool moved = false;
+  const StepArrays arrays =
+      device_->is_gpu() ? inputs_->upload(batch, StepInputs::shape_of(batch), moved) : host_arrays(batch);
+  if (moved) {
+    graphs_.clear();
+  }
+  std::vector<OperationTime> times;
+  std::set<std::string_view> known;
+  for (const PlannedOperation& operation : plan_.operations()) {
+    const std::string_view kind = operation_kind(operation.operation);
+    if (!known.insert(kind).second) {
+      continue;
+    }
+    const auto work = [&] { compute(arrays, cache, kind); };
+    times.push_back({std::string(kind), device_->is_gpu() ? seconds_on_gpu(*device_, work) : seconds_on_host(work)});
+  }
+  return times;
+}
+
+}  // namespace rocmforge
