@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include <rocmforge/attention_c.h>
+
 #include "ops/kernel_registry.h"
-#include "rocmforge/attention_c.h"
 
 namespace rocmforge {
 

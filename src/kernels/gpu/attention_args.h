@@ -70,8 +70,8 @@ struct ComposedArgs {
   std::int32_t kv_capacity;
 };
 
-/// Split KV: the keys a row sees are cut into at most max_splits pieces of a multiple of 128 keys, by their number alone.
-inline constexpr std::int32_t split_keys = 128;
+/// Split KV: the keys a row sees are cut into at most max_splits pieces of a multiple of 256 keys, by their number alone.
+inline constexpr std::int32_t split_keys = 256;
 inline constexpr std::int32_t max_splits = 32;
 
 constexpr std::int32_t keys_of_a_split(std::int32_t keys) {

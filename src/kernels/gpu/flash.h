@@ -20,6 +20,7 @@ struct FlashShape {
   static constexpr bool queries_in_registers = registers <= 192;
   static constexpr int keys = head_dim <= 128 ? 64 : registers < 192 ? 32 : 16;
   static constexpr int key_tiles = keys / 16;
+  static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
   static constexpr int value_stride = Tile::values_by_dim ? keys + 8 : stride;
   static constexpr int key_elems = keys * stride;
@@ -66,7 +67,20 @@ __device__ inline void load_queries(const AttentionArgs& args, const FlashPlace&
 template <class Shape, class T>
 __device__ inline void load_rows(const AttentionArgs& args, int sequence, const T* from, int first_key, int end, T* to) {
   constexpr int chunks = Shape::head_dim / 8;
-#pragma unroll 4
+  // A tile that lies in one block, or in a plain tensor, needs one look-up.
+  const bool together = args.kv.block_tables == nullptr || (1 << args.kv.block_shift) >= Shape::keys;
+  const T* tile = from + kv_row(args.kv, sequence, first_key);
+  if (together) {
+#pragma unroll Shape::copies_at_once
+    for (int i = thread_index(); i < Shape::keys * chunks; i += Shape::threads) {
+      const int key = i / chunks;
+      const int dim = i % chunks * 8;
+      const bool present = first_key + key < end;
+      copy_async(to + key * Shape::stride + dim, tile + (present ? key : 0) * args.kv.token_stride + dim, present);
+    }
+    return;
+  }
+#pragma unroll 1
   for (int i = thread_index(); i < Shape::keys * chunks; i += Shape::threads) {
     const int key = i / chunks;
     const int dim = i % chunks * 8;

@@ -34,6 +34,7 @@ struct FlashTile {
   static constexpr int row_slots = 1;
   static constexpr bool values_by_dim = true;
   static constexpr int operand_registers = Tile::run / 2;
+  static constexpr int copies_at_once = 2;  ///< each takes registers until its data are here
 
   __device__ static int row(int) { return lane_index() & 15; }
   static constexpr __device__ int slot(int) { return 0; }
@@ -127,6 +128,7 @@ struct FlashTile {
   static constexpr int row_slots = 2;
   static constexpr bool values_by_dim = false;
   static constexpr int operand_registers = 4;
+  static constexpr int copies_at_once = 16;  ///< they pass by the registers
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }
   static constexpr __device__ int slot(int i) { return (i >> 1) & 1; }

@@ -94,13 +94,53 @@ struct PagedShape {
   static constexpr int dims = key_lanes * 8;
 };
 
-/// One lane's part of the query heads: eight dimensions of each and the softmax of the keys its lane group reads.
+/// Sums of `group` values over the lanes of a key, one value to each lane: lane l gets the sum of value
+/// l * group / key_lanes, in group - 1 + log2(key_lanes / group) exchanges.
+template <class Shape>
+__device__ inline float scatter_sums(float (&values)[Shape::group]) {
+  int mask = Shape::key_lanes / 2;
+#pragma unroll
+  for (int half = Shape::group / 2; half > 0; half /= 2) {
+    const bool upper = (lane_index() & mask) != 0;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float mine = upper ? values[half + i] : values[i];
+      const float other = upper ? values[i] : values[half + i];
+      values[i] = mine + shuffle_xor(other, mask);
+    }
+    mask /= 2;
+  }
+  return wave_reduce<Sum, Shape::key_lanes / Shape::group>(values[0]);
+}
+
+/// The way back: every lane gets all lanes' values.
+template <class Shape>
+__device__ inline void gather(float mine, float (&values)[Shape::group]) {
+  values[0] = mine;
+  int mask = Shape::key_lanes / Shape::group;
+#pragma unroll
+  for (int have = 1; have < Shape::group; have *= 2) {
+    const bool upper = (lane_index() & mask) != 0;
+#pragma unroll
+    for (int i = 0; i < have; ++i) {
+      const float other = shuffle_xor(values[i], mask);
+      values[have + i] = upper ? values[i] : other;
+      values[i] = upper ? other : values[i];
+    }
+    mask *= 2;
+  }
+}
+
+/// One lane's part: eight dimensions of every query head, and the softmax of one of them over the keys its lanes read.
 template <class Shape>
 struct PagedLane {
   float q[Shape::group][8];
   float out[Shape::group][8];
-  float maximum[Shape::group];
-  float sum[Shape::group];
+  float maximum;
+  float sum;
+
+  /// The query head whose softmax the lane keeps.
+  __device__ static int own_head() { return lane_index() % Shape::key_lanes / (Shape::key_lanes / Shape::group); }
 
   __device__ void begin(const AttentionArgs& args, const PagedPlace& place, int dim) {
 #pragma unroll
@@ -111,61 +151,51 @@ struct PagedLane {
         q[g][j] = g < place.heads && dim < args.head_dim ? load_io(args.q, args.io_dtype, from + j) : 0.0f;
         out[g][j] = 0.0f;
       }
-      maximum[g] = -infinity;
-      sum[g] = 0.0f;
     }
+    maximum = -infinity;
+    sum = 0.0f;
   }
 
-  /// Folds `steps` keys, the first at `key`, the next `apart` further on; those at or after `end` do not count.
+  /// Folds `steps` keys, the first at `key`, the next `apart` further on; those at or after the end do not count.
   template <class T>
   __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart,
                        const Eight<T> (&keys)[Shape::steps], const Eight<T> (&values)[Shape::steps]) {
-    float scores[Shape::steps][Shape::group];
+    float scores[Shape::steps];
+    float now = maximum;
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
-      float k[8];
+      float dots[Shape::group] = {};
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        k[j] = keys[s][j];
+        const float k = keys[s][j];
+#pragma unroll
+        for (int g = 0; g < Shape::group; ++g) {
+          dots[g] = __builtin_fmaf(q[g][j], k, dots[g]);
+        }
       }
       const int at = key + s * apart;
-      const bool present = at < place.split_end;
-      const float added = args.mask != nullptr && present ? log2_e * args.mask[place.row * args.mask_stride + at] : 0.0f;
-#pragma unroll
-      for (int g = 0; g < Shape::group; ++g) {
-        float dot = 0.0f;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          dot = __builtin_fmaf(q[g][j], k[j], dot);
-        }
-        dot = wave_reduce<Sum, Shape::key_lanes>(dot);
-        scores[s][g] = present ? score_log2(args, dot) + added : -infinity;
+      scores[s] = score_log2(args, scatter_sums<Shape>(dots));
+      if (args.mask != nullptr) {
+        scores[s] += log2_e * args.mask[place.row * args.mask_stride + min(at, place.split_end - 1)];
       }
+      scores[s] = at < place.split_end ? scores[s] : -infinity;
+      now = fmaxf(now, scores[s]);
     }
-#pragma unroll
-    for (int g = 0; g < Shape::group; ++g) {
-      float now = maximum[g];
-#pragma unroll
-      for (int s = 0; s < Shape::steps; ++s) {
-        now = fmaxf(now, scores[s][g]);
-      }
-      const float subtract = finite_maximum(now);
-      rescale(g, exp2_fast(maximum[g] - subtract));
-      maximum[g] = now;
-#pragma unroll
-      for (int s = 0; s < Shape::steps; ++s) {
-        scores[s][g] = exp2_fast(scores[s][g] - subtract);
-        sum[g] += scores[s][g];
-      }
-    }
+    const float subtract = finite_maximum(now);
+    rescale(exp2_fast(maximum - subtract));
+    maximum = now;
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
+      const float weight = exp2_fast(scores[s] - subtract);
+      sum += weight;
+      float weights[Shape::group];
+      gather<Shape>(weight, weights);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v = values[s][j];
 #pragma unroll
         for (int g = 0; g < Shape::group; ++g) {
-          out[g][j] = __builtin_fmaf(scores[s][g], v, out[g][j]);
+          out[g][j] = __builtin_fmaf(weights[g], v, out[g][j]);
         }
       }
     }
@@ -175,12 +205,12 @@ struct PagedLane {
   __device__ void merge_slots() {
 #pragma unroll
     for (int mask = Shape::key_lanes; mask < wave_size; mask *= 2) {
+      const float now = fmaxf(maximum, shuffle_xor(maximum, mask));
+      rescale(exp2_fast(maximum - finite_maximum(now)));
+      maximum = now;
+      sum += shuffle_xor(sum, mask);
 #pragma unroll
       for (int g = 0; g < Shape::group; ++g) {
-        const float now = fmaxf(maximum[g], shuffle_xor(maximum[g], mask));
-        rescale(g, exp2_fast(maximum[g] - finite_maximum(now)));
-        maximum[g] = now;
-        sum[g] += shuffle_xor(sum[g], mask);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
           out[g][j] += shuffle_xor(out[g][j], mask);
@@ -190,11 +220,17 @@ struct PagedLane {
   }
 
  private:
-  __device__ void rescale(int g, float factor) {
-    sum[g] *= factor;
+  /// `factor` is that of the lane's own head.
+  __device__ void rescale(float factor) {
+    float factors[Shape::group];
+    gather<Shape>(factor, factors);
+    sum *= factor;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      out[g][j] *= factor;
+    for (int g = 0; g < Shape::group; ++g) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        out[g][j] *= factors[g];
+      }
     }
   }
 };
@@ -303,9 +339,9 @@ __device__ inline void paged_attention(const AttentionArgs& args) {
       for (int j = 0; j < 8; ++j) {
         shared_sums[at * Shape::dims + dim + j] = lane.out[g][j];
       }
-      if (dim == 0) {
-        shared_states[at * 2] = lane.maximum[g];
-        shared_states[at * 2 + 1] = lane.sum[g];
+      if (lane.own_head() == g) {  // several lanes write the same values
+        shared_states[at * 2] = lane.maximum;
+        shared_states[at * 2 + 1] = lane.sum;
       }
     }
   }
