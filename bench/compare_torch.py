@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Times ROCmForge's attention beside PyTorch's SDPA (flash and cuDNN) on the same tensors, in one process.
+
+usage: compare_torch.py LIBRARY [--device cuda:0] [--kernel-dir DIR] [--backend NAME] [--head-dims 64,128,256] [--lengths 512,2048,8192,16384]
+                        [--decode 1x4096,16x4096,64x4096] [--rounds 7] [--skip-full]
+
+LIBRARY is librocmforge_attention.so. Needs torch with a GPU. Every output is first compared with f32 attention of the same
+tensors; a line that is wrong says so, and the exit code is 1. Backends are timed in turn; the median of the rounds counts.
+TFLOP/s: 4 batch heads q_len kv_len head_dim, half of it when causal. GB/s: K and V once.
+"""
+import argparse
+import ctypes
+import statistics
+import sys
+
+import torch
+import torch.nn.functional as functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+BF16 = 30
+PEERS = {"torch flash": SDPBackend.FLASH_ATTENTION, "torch cuDNN": SDPBackend.CUDNN_ATTENTION}
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int32), ("causal", ctypes.c_int32), ("scale", ctypes.c_float), ("window", ctypes.c_int32),
+                ("soft_cap", ctypes.c_float), ("sinks", ctypes.c_void_p), ("backend", ctypes.c_char_p),
+                ("on_device", ctypes.c_int32), ("stream", ctypes.c_void_p), ("own_stream", ctypes.c_int32)]
+
+
+class Dense(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int32) for name in ("batch", "q_len", "kv_len", "q_heads", "kv_heads", "head_dim")] + [
+        (name, ctypes.c_void_p) for name in ("q", "k", "v", "mask", "out")]
+
+
+class Library:
+    def __init__(self, path, device, kernel_dir):
+        self.calls = ctypes.CDLL(path)
+        self.calls.rocmforge_open.restype = ctypes.c_void_p
+        self.calls.rocmforge_last_backend.restype = ctypes.c_char_p
+        self.error = ctypes.create_string_buffer(512)
+        folder = kernel_dir.encode() if kernel_dir else None
+        self.context = ctypes.c_void_p(self.calls.rocmforge_open(device.encode(), folder, self.error, 512))
+        if not self.context:
+            sys.exit(self.error.value.decode())
+
+    def attention(self, q, k, v, out, causal, backend):
+        """q, out [batch, q_len, heads, head_dim], k, v [batch, kv_len, kv_heads, head_dim], on torch's stream."""
+        stream = torch.cuda.current_stream().cuda_stream
+        options = Options(BF16, int(causal), 0.0, 0, 0.0, None, backend, 1, stream, 0)
+        call = Dense(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3],
+                     q.data_ptr(), k.data_ptr(), v.data_ptr(), None, out.data_ptr())
+        if self.calls.rocmforge_attention_dense(self.context, ctypes.byref(call), ctypes.byref(options), self.error, 512):
+            sys.exit(self.error.value.decode())
+
+    def last_backend(self):
+        return self.calls.rocmforge_last_backend(self.context).decode()
+
+
+def exact(q, k, v, causal):
+    """f32 attention of the first sequence's first, middle and last rows."""
+    rows = sorted({0, q.shape[1] // 2, q.shape[1] - 1})
+    group = q.shape[2] // k.shape[2]
+    keys = k[0].float().repeat_interleave(group, dim=1)
+    values = v[0].float().repeat_interleave(group, dim=1)
+    scores = torch.einsum("rhd,khd->rhk", q[0, rows].float(), keys) / q.shape[3] ** 0.5
+    if causal:
+        limit = torch.tensor(rows, device=q.device) + k.shape[1] - q.shape[1]
+        hidden = torch.arange(k.shape[1], device=q.device)[None, :] > limit[:, None]
+        scores.masked_fill_(hidden[:, None, :], float("-inf"))
+    return rows, torch.einsum("rhk,khd->rhd", scores.softmax(-1), values)
+
+
+def calls_of(library, tensors, causal, backend):
+    """Name -> function that computes into a tensor and returns it as [batch, q_len, heads, head_dim]."""
+    q, k, v = tensors
+    out = torch.full_like(q, float("nan"))
+
+    def ours():
+        library.attention(q, k, v, out, causal, backend)
+        return out
+
+    turned = [t.transpose(1, 2).contiguous() for t in tensors]  # SDPA wants heads before rows
+
+    def peer(which):
+        def run():
+            with sdpa_kernel(which):
+                # one query row sees everything: causal would mask all keys but the first
+                result = functional.scaled_dot_product_attention(*turned, is_causal=causal and q.shape[1] > 1, enable_gqa=True)
+            return result.transpose(1, 2)
+        return run
+
+    return {"ours": ours, **{name: peer(which) for name, which in PEERS.items()}}
+
+
+def seconds_of(call, repetitions):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(repetitions):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e-3 / repetitions
+
+
+def measure(library, name, shape, causal, backend, rounds):
+    batch, q_len, kv_len, heads, kv_heads, head_dim = shape
+    make = lambda length, count: torch.randn(batch, length, count, head_dim, device="cuda", dtype=torch.bfloat16)
+    tensors = make(q_len, heads), make(kv_len, kv_heads), make(kv_len, kv_heads)
+    calls = calls_of(library, tensors, causal, backend)
+    rows, expected = exact(*tensors, causal)
+    right, repetitions = True, {}
+    for who, call in list(calls.items()):
+        try:
+            actual = call()[0, rows].float()
+        except RuntimeError as problem:  # SDPA has no kernel for these shapes
+            print(f"{name}: {who} n/a: {str(problem).splitlines()[0]}")
+            del calls[who]
+            continue
+        error = ((actual - expected).norm() / expected.norm()).item()
+        if not error <= 8e-3:
+            print(f"{name}: {who} is WRONG, relative error {error:.1e}")
+            right = right and who != "ours"
+        seconds_of(call, 3)
+        repetitions[who] = max(3, int(0.02 / seconds_of(call, 3)))
+    times = {who: [] for who in calls}
+    for _ in range(rounds):
+        for who, call in calls.items():
+            times[who].append(seconds_of(call, repetitions[who]))
+    work = 4 * batch * heads * q_len * kv_len * head_dim * (0.5 if causal and q_len > 1 else 1.0)
+    kv_bytes = 2 * batch * kv_len * kv_heads * head_dim * 2
+    columns = []
+    for who, seconds in times.items():
+        middle = statistics.median(seconds)
+        speed = f"{work / middle / 1e12:6.1f} TFLOP/s" if q_len > 1 else f"{middle * 1e6:7.1f} us {kv_bytes / middle / 1e9:5.0f} GB/s"
+        spread = (max(seconds) - min(seconds)) / middle
+        columns.append(f"{who} {speed} (±{50 * spread:.0f} %)")
+    ours = statistics.median(times["ours"])
+    ratios = [f"{statistics.median(times[who]) / ours:.2f}x {who}" for who in times if who != "ours"]
+    print(f"{name}: {', '.join(columns)}; {library.last_backend()} is {', '.join(ratios)}", flush=True)
+    return right
+
+
+def integers(text):
+    return [int(part) for part in text.split(",") if part]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--device", default="cuda:0", help="of ROCmForge; torch uses its current one")
+    parser.add_argument("--kernel-dir")
+    parser.add_argument("--backend", default="")
+    parser.add_argument("--head-dims", type=integers, default=[64, 128, 256])
+    parser.add_argument("--lengths", type=integers, default=[512, 2048, 8192, 16384])
+    parser.add_argument("--decode", default="1x4096,16x4096,64x4096")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--skip-full", action="store_true")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    library = Library(arguments.library, arguments.device, arguments.kernel_dir)
+    backend = arguments.backend.encode()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, bf16")
+    right = True
+    for head_dim in arguments.head_dims:
+        heads = 2048 // head_dim if head_dim != 256 else 16
+        for causal in (True,) if arguments.skip_full else (True, False):
+            for length in arguments.lengths:
+                batch = max(1, 16384 // length)
+                name = f"head_dim {head_dim} {'causal' if causal else 'full'} {batch}x{length} heads {heads}:{heads}"
+                shape = batch, length, length, heads, heads, head_dim
+                right = measure(library, name, shape, causal, backend, arguments.rounds) and right
+    for pair in filter(None, arguments.decode.split(",")):
+        batch, context = (int(part) for part in pair.split("x"))
+        name = f"decode {batch}x{context} heads 32:8 head_dim 128"
+        right = measure(library, name, (batch, 1, context, 32, 8, 128), True, b"", arguments.rounds) and right
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
