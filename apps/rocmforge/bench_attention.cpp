@@ -285,7 +285,8 @@ int bench_attention(const AttentionFlags& flags) {
         // The composed path stores all scores: beyond some lengths it measures nothing but its own memory.
         const bool sensible = kernel->name() != "composed" || std::int64_t{work.q_len} * work.kv_len <= std::int64_t{1}
                                                                                                             << 22;
-        if (here && sensible && kernel->supports(spec, bench.device().info()).ok) {
+        const bool wanted = flags.kernel.empty() || is_named(kernel->name(), flags.kernel);
+        if (here && sensible && wanted && kernel->supports(spec, bench.device().info()).ok) {
           right = measure(bench, *kernel, spec, work, table) && right;
         }
       }

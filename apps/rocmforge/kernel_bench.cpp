@@ -144,6 +144,7 @@ void KernelBenchFlags::add_to(CLI::App& command) {
   command.add_option("--device", device, "auto, cpu, hip, cuda, or one of several: cuda:1")->capture_default_str();
   command.add_option("--kernel-dir", kernel_folder, "Code objects of this folder in place of the built-in ones")
       ->type_name("DIR");
+  command.add_option("--kernel", kernel, "Measure this kernel alone (names: rocmforge devices)")->type_name("NAME");
   command.add_option("-t,--threads", threads, "Threads on a CPU; 0: all processors")->capture_default_str();
 }
 

@@ -60,6 +60,7 @@ struct KernelBenchFlags {
   std::string device = "auto";
   std::string kernel_folder;
   int threads = 0;
+  std::string kernel;  ///< measure this one alone
   void add_to(CLI::App& command);
 };
 
