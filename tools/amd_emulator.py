@@ -189,6 +189,8 @@ class Emulator:
         if not (tinygrad / "test/mockgpu/amd/emu.py").is_file():
             raise EmulatorError(f"TINYGRAD='{tinygrad}' names no tinygrad checkout with test/mockgpu/amd/emu.py")
         sys.path.insert(0, str(tinygrad))
+        if architecture not in INSTRUCTION_SETS:
+            raise EmulatorError(f"it knows {', '.join(INSTRUCTION_SETS)} and not {architecture}")
         os.environ.update(DEV="CPU", CC=compiler)
         os.environ.setdefault("CACHELEVEL", "0")
         cache_folder = pathlib.Path(cache_folder)
@@ -418,9 +420,8 @@ def build_loop(folder, compiler):
 
 
 class Worker:
-    def __init__(self, architecture, memory_fd, address, size_bytes, cache_folder, compiler):
-        self.answers = os.fdopen(os.dup(1), "wb")
-        os.dup2(2, 1)  # what a library prints must not look like an answer
+    def __init__(self, answers, architecture, memory_fd, address, size_bytes, cache_folder, compiler):
+        self.answers = answers
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.libc.mmap.restype = ctypes.c_void_p
         self.libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -475,11 +476,14 @@ class Worker:
 def main():
     architecture, memory_fd, address, size_bytes, cache_folder = sys.argv[1:6]
     compiler = sys.argv[6] if len(sys.argv) > 6 else "clang"
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not look like an answer
     try:
-        worker = Worker(architecture, int(memory_fd), int(address, 0), int(size_bytes, 0), cache_folder, compiler)
+        worker = Worker(answers, architecture, int(memory_fd), int(address, 0), int(size_bytes, 0), cache_folder, compiler)
     except Exception as error:
-        message = f"{type(error).__name__}: {error}".encode()
-        sys.stdout.buffer.write(struct.pack("<II", 1, len(message)) + message)
+        message = str(error) if isinstance(error, EmulatorError) else f"{type(error).__name__}: {error}"
+        answers.write(struct.pack("<II", 1, len(message.encode())) + message.encode())
+        answers.flush()
         return 1
     worker.serve()
     return 0

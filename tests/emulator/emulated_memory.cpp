@@ -1,0 +1,87 @@
+#include "emulator/emulated_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+namespace {
+
+constexpr std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+EmulatedMemory::EmulatedMemory() {
+  file_ = memfd_create("rocmforge-emulated-device", MFD_CLOEXEC);
+  if (file_ < 0 || ftruncate(file_, off_t{total_bytes}) != 0) {
+    throw Error(fmt::format("memory of an emulated GPU: {}", std::strerror(errno)));
+  }
+  void* const wanted = reinterpret_cast<void*>(address);
+  const int flags = MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE;
+  if (mmap(wanted, total_bytes, PROT_READ | PROT_WRITE, flags, file_, 0) != wanted) {
+    const int code = errno;
+    close(file_);
+    throw Error(fmt::format("cannot map the memory of an emulated GPU at 0x{:x} (one at a time fits): {}", address,
+                            std::strerror(code)));
+  }
+}
+
+EmulatedMemory::~EmulatedMemory() {
+  munmap(reinterpret_cast<void*>(address), total_bytes);
+  close(file_);
+}
+
+EmulatedMemory::Allocation EmulatedMemory::allocate(std::size_t size_bytes) {
+  if (size_bytes > free_bytes_) {
+    throw Error(fmt::format("{} bytes of device memory are not free", size_bytes));
+  }
+  const std::size_t pages_bytes = round_up(size_bytes, page_bytes);
+  std::uintptr_t at = address;
+  for (const auto& [start, used] : used_) {
+    if (used.pages.address - at >= pages_bytes + page_bytes) {
+      break;
+    }
+    at = used.pages.address + used.pages.size_bytes + page_bytes;
+  }
+  if (at + pages_bytes + page_bytes > address + total_bytes) {
+    throw Error(fmt::format("no {} bytes of device memory in one piece", size_bytes));
+  }
+  const Pages pages{at, pages_bytes};
+  const std::uintptr_t start = at + pages_bytes - round_up(size_bytes, alignment_bytes);
+  used_.emplace(start, Used{pages, size_bytes});
+  free_bytes_ -= pages_bytes;
+  return {reinterpret_cast<void*>(start), pages};
+}
+
+EmulatedMemory::Pages EmulatedMemory::free(void* start) noexcept {
+  const auto found = used_.find(reinterpret_cast<std::uintptr_t>(start));
+  if (found == used_.end()) {
+    return {};
+  }
+  const Pages pages = found->second.pages;
+  used_.erase(found);
+  free_bytes_ += pages.size_bytes;
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address - address),
+            static_cast<off_t>(pages.size_bytes));
+  return pages;
+}
+
+bool EmulatedMemory::contains(const void* start, std::size_t size_bytes) const {
+  const auto from = reinterpret_cast<std::uintptr_t>(start);
+  const auto after = used_.upper_bound(from);
+  if (after == used_.begin()) {
+    return false;
+  }
+  const auto& [first, used] = *std::prev(after);
+  return size_bytes <= used.size_bytes && from - first <= used.size_bytes - size_bytes;
+}
+
+}  // namespace rocmforge
