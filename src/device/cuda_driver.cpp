@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
 #include <list>
 
 #include "device/cuda_api.h"
@@ -60,6 +61,7 @@ DeviceInfo device_info(const CudaApi& api, int index) {
 
   DeviceInfo info;
   info.kind = DeviceKind::cuda;
+  info.vendor_runtime = true;
   info.index = index;
   info.name = name.data();
   info.architecture =
@@ -125,6 +127,10 @@ class CudaDriver final : public Driver {
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
   [[nodiscard]] std::string runtime() const override { return "CUDA driver " + version_text(api_); }
   [[nodiscard]] Memory memory() override;
+  void with_device(const std::function<void()>& act) override {
+    const ContextScope scope(api_, context_);
+    act();
+  }
 
   void free(void* pointer) noexcept override { quietly(api_.cuMemFree, address(pointer)); }
   void* allocate_pinned(std::size_t size_bytes) override;

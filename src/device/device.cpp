@@ -110,6 +110,7 @@ Device::~Device() { unload(); }
 
 void Device::unload() noexcept {
   stream_.reset();
+  kept_.clear();
   for (const auto& [name, module] : modules_) {
     driver_->unload_module(module);
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeindex>
 #include <unordered_map>
 #include <vector>
 
@@ -151,6 +152,7 @@ class Stream {
   void synchronize();             ///< the host waits
 
   [[nodiscard]] Device& device() const { return *device_; }
+  [[nodiscard]] StreamHandle handle() const { return handle_; }
 
  private:
   void begin_capture();
@@ -195,6 +197,17 @@ class Device {
   [[nodiscard]] FunctionHandle function(std::string_view object, std::string_view kernel);
   [[nodiscard]] FunctionInfo function_info(std::string_view object, std::string_view kernel);
 
+  /// The one T that lives as long as this device (a library's handle), made by `make` when it is first asked for: a
+  /// std::unique_ptr<T>.
+  template <class T, class Make>
+  [[nodiscard]] T& kept(Make&& make) {
+    std::shared_ptr<void>& slot = kept_[typeid(T)];
+    if (!slot) {
+      slot = std::shared_ptr<T>(make());
+    }
+    return *static_cast<T*>(slot.get());
+  }
+
  private:
   friend class DeviceBuffer;
   friend class PinnedBuffer;
@@ -220,6 +233,7 @@ class Device {
     FunctionHandle handle;
   };
   std::unordered_map<Names, std::unique_ptr<Function>, HashNames> functions_;  ///< keys view the values' strings
+  std::map<std::type_index, std::shared_ptr<void>> kept_;
   std::unique_ptr<Stream> stream_;
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,6 +98,9 @@ class Driver {
     std::int64_t total_bytes = 0;
   };
   [[nodiscard]] virtual Memory memory() = 0;
+
+  /// Calls `act` with this device current on the calling thread, as the vendor's libraries expect.
+  virtual void with_device(const std::function<void()>& act) { act(); }
 
   /// Device memory, at least 256-byte aligned. Throws when there is none left.
   void* allocate(std::size_t size_bytes);

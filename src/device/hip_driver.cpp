@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <list>
 #include <utility>
 
@@ -82,6 +83,7 @@ DeviceInfo device_info(const HipApi& api, int index) {
 
   DeviceInfo info;
   info.kind = DeviceKind::hip;
+  info.vendor_runtime = true;
   info.index = index;
   info.architecture = architecture(api, index);
   info.name = name[0] != '\0' ? name.data() : info.architecture;
@@ -145,6 +147,10 @@ class HipDriver final : public Driver {
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
   [[nodiscard]] std::string runtime() const override { return "HIP " + version_text(api_); }
   [[nodiscard]] Memory memory() override;
+  void with_device(const std::function<void()>& act) override {
+    const DeviceScope scope(api_, info_.index);
+    act();
+  }
 
   void free(void* pointer) noexcept override { quietly(api_.hipFree, pointer); }
   void* allocate_pinned(std::size_t size_bytes) override;

@@ -4,6 +4,7 @@
 
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/matmul_args.h"
+#include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_kernels.h"
 #include "tensor/quant/formats.h"
 
@@ -43,8 +44,6 @@ constexpr MatvecFormat matvec_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MA
 constexpr TileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
 #undef ROCMFORGE_TILE_FORMAT
 
-constexpr Kernel<gpu::ConvertRowsArgs> convert_to_half{"matmul", "convert_rows_f16"};
-constexpr Kernel<gpu::ConvertRowsArgs> convert_to_bfloat16{"matmul", "convert_rows_bf16"};
 constexpr Kernel<gpu::MatmulFloatArgs> float_kernel{"matmul", "matmul_float"};
 
 template <class Format, std::size_t count>
@@ -54,16 +53,6 @@ const Format* find(const Format (&formats)[count], DType dtype) {
 }
 
 std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
-
-/// Activations of 16 bits in the workspace: rows, then their scales.
-struct Converted {
-  std::uint16_t* rows;
-  float* scales;
-};
-
-std::size_t converted_rows_bytes(std::int64_t tokens, std::int64_t k) {
-  return static_cast<std::size_t>(round_up(tokens * round_up(k, gpu::matmul_k_padding) * 2, 64));
-}
 
 /// Sets the parts of a launch to the outputs of one format and returns its tiles.
 template <class Args>
@@ -128,18 +117,7 @@ void run_float(const Matmul::Args& call, Stream& stream) {
   float_kernel.launch(stream, shape_of(divide_up(call.tokens, gpu::float_tile), tiles, gpu::float_threads), args);
 }
 
-void convert(const Matmul::Args& call, bool bfloat, const Converted& converted, Stream& stream) {
-  const gpu::ConvertRowsArgs args{call.x,
-                                  call.x_stride,
-                                  converted.rows,
-                                  converted.scales,
-                                  static_cast<std::int32_t>(call.k),
-                                  static_cast<std::int32_t>(round_up(call.k, gpu::matmul_k_padding))};
-  const auto& kernel = bfloat ? convert_to_bfloat16 : convert_to_half;
-  kernel.launch(stream, shape_of(call.tokens, 1, gpu::convert_threads), args);
-}
-
-void run_tiles(const TileFormat& format, const Matmul::Args& call, const Converted& converted, Stream& stream) {
+void run_tiles(const TileFormat& format, const Matmul::Args& call, const ConvertedRows& converted, Stream& stream) {
   const auto count = [&](const gpu::MatmulTileShape& tile) {
     std::int64_t rows = 0;
     for (const MatmulOutput& output : call.outputs) {
@@ -155,7 +133,7 @@ void run_tiles(const TileFormat& format, const Matmul::Args& call, const Convert
   args.x = converted.rows;
   args.x_scales = converted.scales;
   args.k = static_cast<std::int32_t>(call.k);
-  args.padded_k = static_cast<std::int32_t>(round_up(call.k, gpu::matmul_k_padding));
+  args.padded_k = static_cast<std::int32_t>(converted_stride(call.k));
   args.tokens = static_cast<std::int32_t>(call.tokens);
   const auto& kernel = large ? format.large : format.small;
   kernel.launch(stream, shape_of(divide_up(call.tokens, tile.tokens), tiles, tile.threads), args);
@@ -183,7 +161,7 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
   void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
 
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
-    return tokens <= gpu::most_matvec_tokens ? 0 : converted_rows_bytes(tokens, k) + static_cast<std::size_t>(tokens) * 4;
+    return tokens <= gpu::most_matvec_tokens ? 0 : converted_bytes(tokens, k);
   }
 
   [[nodiscard]] std::int64_t few_tokens() const override { return gpu::most_matvec_tokens; }
@@ -194,7 +172,8 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
     if (args.tokens == 0) {
       return;
     }
-    const Converted converted = place(args);
+    const bool few = args.tokens <= gpu::most_matvec_tokens;
+    const ConvertedRows converted = few ? ConvertedRows{} : place_converted(args);
     enum class Content { none, half, bfloat } content = Content::none;  // of the workspace
     for (std::size_t i = 0; i < args.outputs.size(); ++i) {
       const DType dtype = args.outputs[i].dtype;
@@ -202,7 +181,7 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
       if (std::ranges::find(before, dtype, &MatmulOutput::dtype) != before.end()) {
         continue;  // ran with the first output of its format
       }
-      if (args.tokens <= gpu::most_matvec_tokens) {
+      if (few) {
         const MatvecFormat* format = find(matvec_formats, dtype);
         check(format != nullptr, "matmul: a format without a kernel");
         run_matvec(*format, args, *context.stream);
@@ -212,23 +191,12 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
         const TileFormat* format = find(tile_formats, dtype);
         check(format != nullptr, "matmul: a format without a kernel");
         if (const Content wanted = format->bfloat ? Content::bfloat : Content::half; content != wanted) {
-          convert(args, format->bfloat, converted, *context.stream);
+          convert_rows(args, format->bfloat, converted, *context.stream);
           content = wanted;
         }
         run_tiles(*format, args, converted, *context.stream);
       }
     }
-  }
-
- private:
-  static Converted place(const Matmul::Args& args) {
-    if (args.tokens <= gpu::most_matvec_tokens) {
-      return {};
-    }
-    check(args.workspace != nullptr, "matmul: no workspace for the activations");
-    auto* base = static_cast<std::byte*>(args.workspace);
-    return {reinterpret_cast<std::uint16_t*>(base),
-            reinterpret_cast<float*>(base + converted_rows_bytes(args.tokens, args.k))};
   }
 };
 

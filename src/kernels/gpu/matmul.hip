@@ -1,10 +1,11 @@
-// Matrix products with many tokens: matmul_FORMAT_large and _small, matmul_float, and the activations' conversion. See
-// matmul.h.
+// Matrix products with many tokens: matmul_FORMAT_large and _small, matmul_float, the activations' conversion and its end.
+// See matmul.h.
 
 #include "kernels/gpu/matmul.h"
 
 using namespace rocmforge;
 using rocmforge::gpu::ConvertRowsArgs;
+using rocmforge::gpu::FinishRowsArgs;
 using rocmforge::gpu::MatmulFloatArgs;
 using rocmforge::gpu::MatmulTileArgs;
 
@@ -14,6 +15,7 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::convert_threads) convert_rows_f16(Conver
 ROCMFORGE_KERNEL __launch_bounds__(gpu::convert_threads) convert_rows_bf16(ConvertRowsArgs args) {
   gpu::convert_row<bfloat16>(args);
 }
+ROCMFORGE_KERNEL __launch_bounds__(gpu::finish_threads) finish_rows(FinishRowsArgs args) { gpu::finish_row(args); }
 ROCMFORGE_KERNEL __launch_bounds__(gpu::float_threads) matmul_float(MatmulFloatArgs args) { gpu::matmul_float(args); }
 
 #define ROCMFORGE_MATMUL_TILE(format, Block, Element, size)                                                           \

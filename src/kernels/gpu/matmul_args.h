@@ -71,6 +71,17 @@ struct ConvertRowsArgs {
 };
 inline constexpr int convert_threads = 256;
 
+/// Brings a product of converted rows, in place, to what it stands for: out * scale + bias. Grid: tokens.
+struct FinishRowsArgs {
+  float* out;  ///< [tokens, n], rows `stride` apart
+  std::int64_t stride;
+  const float* scales;  ///< [tokens] of ConvertRowsArgs
+  const float* bias;    ///< [n] or null
+  std::int32_t n;
+  std::int32_t divide;  ///< out / scale in place of out * scale: what a product is to be added to
+};
+inline constexpr int finish_threads = 256;
+
 /// Many tokens; see matmul.h. Grid: tiles of tokens, tiles of rows.
 struct MatmulTileArgs {
   MatmulPart parts[most_matmul_parts];

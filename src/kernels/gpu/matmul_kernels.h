@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "ops/matmul.h"
 
@@ -9,5 +11,9 @@ namespace rocmforge {
 /// "gpu": every format on every GPU, in the file's own layout. Up to 8 tokens go through kernels that read each weight once
 /// and sum in float; more through matrix tiles of 16-bit elements with sums in float (F32 weights: float throughout).
 std::unique_ptr<MatmulKernel> make_gpu_matmul(DeviceKind kind);
+
+/// "gpu_blas": F16 and BF16 weights by the vendor's matrix library (cuBLASLt, hipBLASLt) where it can be opened when the
+/// program runs; up to 8 tokens as "gpu" does. `libraries` are the files to try in place of the vendor's names.
+std::unique_ptr<MatmulKernel> make_gpu_blas_matmul(DeviceKind kind, std::vector<std::string> libraries = {});
 
 }  // namespace rocmforge

@@ -1,0 +1,165 @@
+#include "kernels/gpu/blas_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace rocmforge {
+namespace {
+
+// Values that both libraries share: hipDataType follows cudaDataType.
+constexpr int type_f32 = 0;
+constexpr int type_f16 = 2;
+constexpr int type_bf16 = 14;
+constexpr int preference_workspace_bytes = 1;
+constexpr int preference_alignment_a = 5;  // of B, C and D the next three; cuBLASLt only
+
+/// Vector loads and bulk copies ask for no more; knowing more would tie the choice to where memory happens to lie.
+constexpr std::uintptr_t most_alignment = 16;
+
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | most_alignment;
+  return static_cast<std::uint32_t>(bits & ~(bits - 1));
+}
+
+}  // namespace
+
+const BlasNames& blas_names(DeviceKind kind) {
+  static constexpr BlasNames cublas{{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
+                                    "cublasLtCreate",
+                                    "cublasLtDestroy",
+                                    "cublasLtMatmulDescCreate",
+                                    "cublasLtMatmulDescDestroy",
+                                    "cublasLtMatmulDescSetAttribute",
+                                    "cublasLtMatrixLayoutCreate",
+                                    "cublasLtMatrixLayoutDestroy",
+                                    "cublasLtMatmulPreferenceCreate",
+                                    "cublasLtMatmulPreferenceDestroy",
+                                    "cublasLtMatmulPreferenceSetAttribute",
+                                    "cublasLtMatmulAlgoGetHeuristic",
+                                    "cublasLtMatmul",
+                                    "cublasLtGetStatusString",
+                                    68,
+                                    3,
+                                    1,
+                                    64,
+                                    true};
+  static constexpr BlasNames hipblas{{"libhipblaslt.so.1", "libhipblaslt.so.0", nullptr},
+                                     "hipblasLtCreate",
+                                     "hipblasLtDestroy",
+                                     "hipblasLtMatmulDescCreate",
+                                     "hipblasLtMatmulDescDestroy",
+                                     "hipblasLtMatmulDescSetAttribute",
+                                     "hipblasLtMatrixLayoutCreate",
+                                     "hipblasLtMatrixLayoutDestroy",
+                                     "hipblasLtMatmulPreferenceCreate",
+                                     "hipblasLtMatmulPreferenceDestroy",
+                                     "hipblasLtMatmulPreferenceSetAttribute",
+                                     "hipblasLtMatmulAlgoGetHeuristic",
+                                     "hipblasLtMatmul",
+                                     "hipblasLtGetStatusString",
+                                     2,
+                                     0,
+                                     112,
+                                     24,
+                                     false};
+  return kind == DeviceKind::cuda ? cublas : hipblas;
+}
+
+std::string BlasApi::describe(int code) const {
+  const char* text = status_text ? status_text(code) : nullptr;
+  return text != nullptr ? text : fmt::format("status {}", code);
+}
+
+BlasProducts::BlasProducts(std::shared_ptr<const BlasApi> api, Driver& driver) : api_(std::move(api)), driver_(&driver) {
+  driver_->with_device([&] { call(*api_, api_->create, &handle_); });
+}
+
+BlasProducts::~BlasProducts() {
+  try {
+    driver_->with_device([&] { api_->destroy(handle_); });
+  } catch (const Error&) {  // the device is gone, and the handle with it
+  }
+}
+
+// The library stores columns one after another: what are rows of `columns_length` elements here are columns to it.
+BlasProducts::Owned BlasProducts::layout(int type, std::int64_t columns_length, std::int64_t columns,
+                                         std::int64_t stride) const {
+  void* layout = nullptr;
+  call(*api_, api_->create_layout, &layout, type, static_cast<std::uint64_t>(columns_length),
+       static_cast<std::uint64_t>(columns), stride);
+  return {layout, [api = api_](void* made) { api->destroy_layout(made); }};
+}
+
+BlasProducts::Plan BlasProducts::make_plan(const Shape& shape) const {
+  Plan plan;
+  void* operation = nullptr;
+  call(*api_, api_->create_operation, &operation, api_->names.compute_f32, type_f32);
+  plan.operation = {operation, [api = api_](void* made) { api->destroy_operation(made); }};
+  const std::int32_t transposed = api_->names.transposed;
+  call(*api_, api_->set_operation, operation, api_->names.transpose_a, static_cast<const void*>(&transposed),
+       sizeof transposed);
+  const int type = shape.bfloat ? type_bf16 : type_f16;
+  plan.weight = layout(type, shape.k, shape.rows, shape.k);
+  plan.x = layout(type, shape.k, shape.tokens, shape.x_stride);
+  plan.out = layout(type_f32, shape.rows, shape.tokens, shape.out_stride);
+  plan.algorithm = find_algorithm(shape, plan);
+  return plan;
+}
+
+std::vector<std::byte> BlasProducts::find_algorithm(const Shape& shape, const Plan& plan) const {
+  void* preference = nullptr;
+  call(*api_, api_->create_preference, &preference);
+  const Owned owner(preference, [&](void* made) { api_->destroy_preference(made); });
+  const auto set = [&](int attribute, const auto& value) {
+    call(*api_, api_->set_preference, preference, attribute, static_cast<const void*>(&value), sizeof value);
+  };
+  set(preference_workspace_bytes, std::uint64_t{blas_workspace_bytes});
+  if (api_->names.asks_alignment) {
+    set(preference_alignment_a, shape.weight_alignment);
+    set(preference_alignment_a + 1, shape.x_alignment);
+    set(preference_alignment_a + 2, shape.out_alignment);
+    set(preference_alignment_a + 3, shape.out_alignment);
+  }
+  // The algorithm, then the workspace it needs (8 bytes), a status (4), the waves it takes (4) and 16 bytes for later.
+  alignas(16) std::array<std::byte, 256> result{};
+  int count = 0;
+  const int code = api_->find_algorithm(handle_, plan.operation.get(), plan.weight.get(), plan.x.get(), plan.out.get(),
+                                        plan.out.get(), preference, 1, result.data(), &count);
+  std::int32_t status = 0;
+  std::memcpy(&status, result.data() + api_->names.algorithm_bytes + 8, sizeof status);
+  if (code != 0 || count == 0 || status != 0) {
+    throw Error(fmt::format("{}: no algorithm for {} rows of {} {} weights with {} tokens, outputs {} apart: {}",
+                            api_->find_algorithm.name(), shape.rows, shape.k, shape.bfloat ? "bf16" : "f16", shape.tokens,
+                            shape.out_stride, api_->describe(code != 0 ? code : status)));
+  }
+  return {result.begin(), result.begin() + static_cast<std::ptrdiff_t>(api_->names.algorithm_bytes)};
+}
+
+void BlasProducts::multiply(const BlasProduct& product, void* workspace, StreamHandle stream) {
+  const Shape shape{product.bfloat,
+                    product.rows,
+                    product.tokens,
+                    product.k,
+                    product.x_stride,
+                    product.out_stride,
+                    alignment_of(product.weight),
+                    alignment_of(product.x),
+                    alignment_of(product.out)};
+  driver_->with_device([&] {
+    auto found = plans_.find(shape);
+    if (found == plans_.end()) {
+      found = plans_.emplace(shape, make_plan(shape)).first;
+    }
+    const Plan& plan = found->second;
+    const float alpha = 1.0f;
+    const float beta = product.accumulate ? 1.0f : 0.0f;
+    call(*api_, api_->multiply, handle_, plan.operation.get(), static_cast<const void*>(&alpha), product.weight,
+         plan.weight.get(), product.x, plan.x.get(), static_cast<const void*>(&beta), static_cast<const void*>(product.out),
+         plan.out.get(), static_cast<void*>(product.out), plan.out.get(), static_cast<const void*>(plan.algorithm.data()),
+         workspace, blas_workspace_bytes, stream.value);
+  });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "device/driver.h"
+#include "kernels/gpu/blas_api.h"
+
+namespace rocmforge {
+
+/// What the library may use beyond the operands.
+inline constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
+inline constexpr std::size_t blas_workspace_alignment = 256;
+
+/// out[t, row] (+)= sum_k x[t, k] * weight[row, k] with sums in float.
+struct BlasProduct {
+  bool bfloat = false;           ///< elements are bfloat16, else binary16
+  const void* weight = nullptr;  ///< [rows, k]
+  const void* x = nullptr;       ///< [tokens, k], rows x_stride apart
+  float* out = nullptr;          ///< [tokens, rows], rows out_stride apart
+  std::int64_t rows = 0;
+  std::int64_t tokens = 0;
+  std::int64_t k = 0;
+  std::int64_t x_stride = 0;
+  std::int64_t out_stride = 0;
+  bool accumulate = false;
+};
+
+/// Products on one device. What the library chose for a shape is kept, so that a recorded call only launches. Calls come one
+/// at a time, as for the driver.
+class BlasProducts {
+ public:
+  /// Throws Error when the library cannot serve the device.
+  BlasProducts(std::shared_ptr<const BlasApi> api, Driver& driver);
+  ~BlasProducts();
+  BlasProducts(const BlasProducts&) = delete;
+  BlasProducts& operator=(const BlasProducts&) = delete;
+
+  /// `workspace` is blas_workspace_bytes long. Throws Error naming the shape when the library has no algorithm for it.
+  void multiply(const BlasProduct& product, void* workspace, StreamHandle stream);
+
+ private:
+  using Owned = std::shared_ptr<void>;
+  struct Shape {
+    bool bfloat;
+    std::int64_t rows, tokens, k, x_stride, out_stride;
+    std::uint32_t weight_alignment, x_alignment, out_alignment;
+    auto operator<=>(const Shape&) const = default;
+  };
+  struct Plan {
+    Owned operation, weight, x, out;
+    std::vector<std::byte> algorithm;
+  };
+  Plan make_plan(const Shape& shape) const;
+  [[nodiscard]] std::vector<std::byte> find_algorithm(const Shape& shape, const Plan& plan) const;
+  [[nodiscard]] Owned layout(int type, std::int64_t columns_length, std::int64_t columns, std::int64_t stride) const;
+
+  std::shared_ptr<const BlasApi> api_;
+  Driver* driver_;
+  void* handle_ = nullptr;
+  std::map<Shape, Plan> plans_;
+};
+
+}  // namespace rocmforge
