@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,7 +18,7 @@ class CeilingCacheTest : public testing::Test {
   CeilingCacheTest() { std::filesystem::remove_all(folder_); }
   ~CeilingCacheTest() override { std::filesystem::remove_all(folder_); }
 
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "rocmforge_ceilings_test";
+  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / ("rocmforge_ceilings_test_" + std::to_string(::getpid()));
   std::filesystem::path file_ = folder_ / "new" / "ceilings.txt";
 };
 
