@@ -29,6 +29,7 @@ struct Problem {
   std::vector<Output> outputs;
   float amplitude = 1.0f;  ///< of the activations
   std::int64_t x_extra = 0;
+  std::int64_t first_rows_of = 0;  ///< the weights are the first rows of matrices of that many, when that is more
 
   [[nodiscard]] std::vector<float> x() const {
     Random random(static_cast<std::uint64_t>(tokens * 131 + k));
@@ -36,7 +37,10 @@ struct Problem {
   }
   [[nodiscard]] std::vector<std::byte> rows(std::size_t i) const {
     Random random(5 + i);
-    return random_rows(outputs[i].spec.weight, outputs[i].spec.n, k, random);
+    const Matmul::Spec& spec = outputs[i].spec;
+    std::vector<std::byte> rows = random_rows(spec.weight, std::max(spec.n, first_rows_of), k, random);
+    rows.resize(row_bytes(spec.weight, k) * static_cast<std::size_t>(spec.n));
+    return rows;
   }
 };
 
@@ -191,6 +195,28 @@ TEST_P(MatmulConformance, ATokensResultDoesNotDependOnTheBatch) {
       EXPECT_TRUE(same_bits(run_matmul(kernel, one_output(1, spec, true), input)[0], row)) << "token " << t;
     }
   });
+}
+
+/// A launch may be cut differently for a matrix of many rows: the order of sums is not.
+TEST_P(MatmulConformanceTiny, ARowsResultDoesNotDependOnTheNumberOfRows) {
+  const std::int64_t many = harness().device.compute_units > 8 ? 20'000 : 300;
+  const Matmul::Spec small{GetParam(), 20, 256};
+  const Matmul::Spec large{GetParam(), many, 256};
+  const auto first_rows = [&](const std::vector<float>& out, std::int64_t tokens, std::int64_t n) {
+    std::vector<float> first;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      first.insert(first.end(), out.begin() + t * n, out.begin() + t * n + small.n);
+    }
+    return first;
+  };
+  for (const std::int64_t tokens : {1, 2}) {
+    Problem few = one_output(tokens, small);
+    few.first_rows_of = many;
+    harness().for_each_kernel<Matmul>(large, [&](const MatmulKernel& kernel) {
+      const auto all = run_matmul(kernel, one_output(tokens, large))[0];
+      EXPECT_TRUE(same_bits(first_rows(all, tokens, many), run_matmul(kernel, few)[0])) << tokens << " tokens";
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulConformance, testing::ValuesIn(computing_types()), format_name);
