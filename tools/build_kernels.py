@@ -140,26 +140,28 @@ class Task:
         self.state.write_text(json.dumps({"command": self.command, "usage": done.stderr}))
 
     def kernels(self):
-        """(name, registers, spills, shared bytes, scratch bytes) of every kernel in the object."""
+        """(name, registers, spills, shared bytes, scratch bytes) of every kernel in the object; no spills are an empty text."""
         if is_amd(self.architecture):
             for name, kernel in sorted(CodeObject(self.object.read_bytes()).kernels.items()):
                 registers = f"{kernel['.vgpr_count']} v {kernel['.sgpr_count']} s"
                 if kernel.get(".agpr_count"):
                     registers += f" {kernel['.agpr_count']} a"
-                yield (name, registers, kernel.get(".vgpr_spill_count", 0) + kernel.get(".sgpr_spill_count", 0),
+                # A spilled scalar goes to a lane of a vector register; only with scratch does a spill reach memory.
+                spilled = ((kernel.get(".vgpr_spill_count", 0), "v"), (kernel.get(".sgpr_spill_count", 0), "s"))
+                yield (name, registers, " ".join(f"{count} {kind}" for count, kind in spilled if count),
                        kernel[".group_segment_fixed_size"], kernel[".private_segment_fixed_size"])
         else:
             yield from nvidia_usage(json.loads(self.state.read_text())["usage"])
 
 
 def nvidia_usage(text):
-    """What ptxas -v says; spills are bytes."""
+    """What ptxas -v says."""
     found = []
     for block in text.split("Compiling entry function '")[1:]:
         stack, stores, loads = map(int, re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", block).groups())
         registers = re.search(r"Used (\d+) registers", block)[1]
         shared = re.search(r"(\d+) bytes smem", block)
-        found.append((block.split("'")[0], f"{registers} r", stores + loads, int(shared[1]) if shared else 0, stack))
+        found.append((block.split("'")[0], f"{registers} r", f"{stores + loads} bytes" if stores + loads else "", int(shared[1]) if shared else 0, stack))
     return sorted(found)
 
 
@@ -198,7 +200,7 @@ def print_table(tasks, file, strict):
                 note = " and ".join(word for word, count in (("SPILLS", spills), ("SCRATCH", scratch)) if count)
                 if not task.is_test and (strict or not task.portable):
                     faults.append((task, f"{task.object.stem}.{name}"))
-            rows.append((task.architecture, task.object.stem, name, registers, str(spills), str(shared), str(scratch), note))
+            rows.append((task.architecture, task.object.stem, name, registers, spills or "0", str(shared), str(scratch), note))
     header = ("arch", "object", "kernel", "registers", "spills", "shared", "scratch", "")
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = ["  ".join(cell.rjust(width) if i in (4, 5, 6) else cell.ljust(width)
