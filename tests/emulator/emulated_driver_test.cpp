@@ -1,0 +1,136 @@
+// The driver under the conformance suite on emulated GPUs, through kernels that `forge kernels` compiled. Skipped where the
+// emulator or the code objects are missing.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "emulator/emulated_driver.h"
+#include "kernels/gpu/elementwise_args.h"
+#include "test_device.h"
+
+namespace rocmforge::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Kernel<gpu::ScaleArgs> scale{"elementwise", "scale"};
+constexpr LaunchShape shape{.grid = {1, 1, 1}, .block = {256, 1, 1}};
+constexpr std::size_t count = 100;
+
+class EmulatedDriver : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    try {
+      const std::string folder = environment("ROCMFORGE_KERNEL_DIR", ROCMFORGE_SOURCE_DIR "/build/kernels");
+      device_ = std::make_unique<Device>(open_emulated_driver("gfx1100"), KernelLibrary::from_folder(folder));
+    } catch (const Error& error) {
+      problem_ = error.what();
+    }
+  }
+  static void TearDownTestSuite() { device_.reset(); }
+
+  void SetUp() override {
+    if (device_ == nullptr) {
+      GTEST_SKIP() << problem_;
+    }
+  }
+
+  static DeviceBuffer filled() {
+    std::vector<float> values(count);
+    std::iota(values.begin(), values.end(), 1.0F);
+    DeviceBuffer buffer = device_->allocate(count * sizeof(float), "numbers");
+    device_->upload(buffer.data(), values.data(), buffer.size_bytes());
+    return buffer;
+  }
+  static std::vector<float> read(const DeviceBuffer& buffer) {
+    std::vector<float> values(count);
+    device_->download(values.data(), buffer.data(), buffer.size_bytes());
+    return values;
+  }
+  /// The error of scaling `scaled` numbers at `address`, empty when there is none.
+  static std::string problem_of(float* address, std::int64_t scaled) {
+    try {
+      scale.launch(device_->stream(), shape, {address, scaled, 3.0F});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  inline static std::unique_ptr<Device> device_;
+  inline static std::string problem_;
+};
+
+TEST_F(EmulatedDriver, RunsAKernel) {
+  const DeviceBuffer numbers = filled();
+  scale.launch(device_->stream(), shape, {numbers.as<float>(), count - 1, 3.0F});
+  const std::vector<float> values = read(numbers);
+  EXPECT_EQ(values[0], 3.0F);
+  EXPECT_EQ(values[count - 2], 3.0F * (count - 1));
+  EXPECT_EQ(values[count - 1], float{count}) << "behind what was to be scaled";
+}
+
+TEST_F(EmulatedDriver, AGraphRunsWhenItIsLaunchedAndNotWhenItIsRecorded) {
+  const DeviceBuffer numbers = filled();
+  const Graph graph = device_->stream().capture([&] {
+    scale.launch(device_->stream(), shape, {numbers.as<float>(), count, 2.0F});
+  });
+  EXPECT_EQ(read(numbers)[0], 1.0F);
+  device_->stream().launch(graph);
+  device_->stream().launch(graph);
+  EXPECT_EQ(read(numbers)[4], 20.0F);
+}
+
+TEST_F(EmulatedDriver, AKernelThatLeavesItsMemoryIsAnErrorThatNamesKernelAndAddress) {
+  const DeviceBuffer numbers = device_->allocate(64 * sizeof(float), "as many bytes as the alignment");
+  const std::string problem = problem_of(numbers.as<float>(), 65);
+  EXPECT_THAT(problem, HasSubstr("kernel scale (grid 1x1x1"));
+  const auto end = std::bit_cast<std::uintptr_t>(numbers.data() + numbers.size_bytes());
+  EXPECT_THAT(problem, HasSubstr(fmt::format("touches memory of no buffer at 0x{:x}", end)));
+  EXPECT_EQ(problem_of(numbers.as<float>(), 64), "") << "the worker goes on";
+}
+
+TEST_F(EmulatedDriver, FreedMemoryIsNobodys) {
+  DeviceBuffer numbers = filled();
+  float* const address = numbers.as<float>();
+  const std::int64_t before = device_->driver().memory().free_bytes;
+  numbers = {};
+  EXPECT_GT(device_->driver().memory().free_bytes, before);
+  EXPECT_THAT(problem_of(address, 1), HasSubstr("touches memory of no buffer"));
+}
+
+TEST_F(EmulatedDriver, ALaunchThatAGpuWouldRefuseIsRefused) {
+  const DeviceBuffer numbers = filled();
+  const gpu::ScaleArgs args{numbers.as<float>(), count, 1.0F};
+  EXPECT_THROW(scale.launch(device_->stream(), {.grid = {1, 1, 1}, .block = {2048, 1, 1}}, args), Error);
+  EXPECT_THROW(scale.launch(device_->stream(), {.shared_bytes = 65537}, args), Error);
+  const auto bytes = std::as_bytes(std::span(&args, 1));
+  EXPECT_THROW(device_->stream().launch("elementwise", "scale", shape, bytes.first(bytes.size() - 1)), Error);
+}
+
+TEST_F(EmulatedDriver, ACopyPastTheEndOfAnAllocationIsRefused) {
+  const DeviceBuffer numbers = filled();
+  std::vector<float> values(count + 1);
+  EXPECT_THROW(device_->download(values.data(), numbers.data(), values.size() * sizeof(float)), Error);
+  EXPECT_THROW(device_->upload(numbers.data() + 4, values.data(), count * sizeof(float)), Error);
+}
+
+TEST(EmulatedDriverOf, AnUnknownArchitectureIsRefusedWithTheReason) {
+  try {
+    (void)open_emulated_driver("gfx700");
+    FAIL() << "gfx700 was opened";
+  } catch (const Error& error) {
+    if (std::string(error.what()).find("TINYGRAD") != std::string::npos) {
+      GTEST_SKIP() << error.what();
+    }
+    EXPECT_THAT(error.what(), HasSubstr("knows gfx1100"));
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge::test
