@@ -18,7 +18,8 @@ class CeilingCacheTest : public testing::Test {
   CeilingCacheTest() { std::filesystem::remove_all(folder_); }
   ~CeilingCacheTest() override { std::filesystem::remove_all(folder_); }
 
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / ("rocmforge_ceilings_test_" + std::to_string(::getpid()));
+  std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("rocmforge_ceilings_test_" + std::to_string(::getpid()));
   std::filesystem::path file_ = folder_ / "new" / "ceilings.txt";
 };
 

@@ -17,7 +17,6 @@ struct MatvecFormat {
   DType dtype;
   int few_rows;
   std::array<Kernel<gpu::MatvecArgs>, matvec_sizes> kernels;
-  std::array<Kernel<gpu::MatvecArgs>, 2> narrow;  ///< for 1 and 2 tokens
 };
 
 struct TileFormat {
@@ -27,15 +26,13 @@ struct TileFormat {
   Kernel<gpu::MatmulTileArgs> small;
 };
 
-#define ROCMFORGE_MATVEC_FORMAT(format, Block, Element, rows)     \
-  MatvecFormat{                                                   \
-      DType::format,                                              \
-      rows,                                                       \
-      {Kernel<gpu::MatvecArgs>{"matvec", "matvec_" #format "_1"}, \
-       {"matvec", "matvec_" #format "_2"},                        \
-       {"matvec", "matvec_" #format "_4"},                        \
-       {"matvec", "matvec_" #format "_8"}},                       \
-      {Kernel<gpu::MatvecArgs>{"matvec", "matvec_" #format "_1_narrow"}, {"matvec", "matvec_" #format "_2_narrow"}}},
+#define ROCMFORGE_MATVEC_FORMAT(format, Block, Element, rows)              \
+  MatvecFormat{DType::format,                                              \
+               rows,                                                       \
+               {Kernel<gpu::MatvecArgs>{"matvec", "matvec_" #format "_1"}, \
+                {"matvec", "matvec_" #format "_2"},                        \
+                {"matvec", "matvec_" #format "_4"},                        \
+                {"matvec", "matvec_" #format "_8"}}},
 constexpr MatvecFormat matvec_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MATVEC_FORMAT)};
 #undef ROCMFORGE_MATVEC_FORMAT
 
@@ -56,18 +53,6 @@ const Format* find(const Format (&formats)[count], DType dtype) {
 }
 
 std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
-
-/// Work-groups a multiprocessor holds at once: a launch of fewer leaves its schedulers without work.
-constexpr std::int64_t full_matvec_groups = 2;
-
-/// Tiles of `tile_rows` rows in the outputs of one format.
-std::int64_t count_tiles(const Matmul::Args& call, DType dtype, std::int64_t tile_rows) {
-  std::int64_t tiles = 0;
-  for (const MatmulOutput& output : call.outputs) {
-    tiles += output.dtype == dtype ? divide_up(output.n, tile_rows) : 0;
-  }
-  return tiles;
-}
 
 /// Sets the parts of a launch to the outputs of one format and returns its tiles.
 template <class Args>
@@ -106,14 +91,8 @@ void run_matvec(const MatvecFormat& format, const Matmul::Args& call, Stream& st
   }
   const int tokens = 1 << size;
   const int wave_size = stream.device().info().wave_size;
-  const std::int64_t waves = gpu::matvec_threads / wave_size;
-  std::int64_t rows = waves * gpu::matvec_wave_rows(tokens, format.few_rows);
-  const bool narrow = tokens <= gpu::most_narrow_tokens &&
-                      count_tiles(call, format.dtype, rows) < full_matvec_groups * stream.device().info().compute_units;
-  if (narrow) {
-    rows = waves * gpu::matvec_narrow_rows(format.few_rows);
-  }
   gpu::MatvecArgs args{};
+  const std::int64_t rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(tokens, format.few_rows);
   const std::int64_t tiles = set_parts(call, format.dtype, rows, args);
   args.x = call.x;
   args.x_stride = call.x_stride;
@@ -125,9 +104,7 @@ void run_matvec(const MatvecFormat& format, const Matmul::Args& call, Stream& st
   args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && aligned_rows && call.k % 4 == 0 ? 1 : 0;
   LaunchShape shape = shape_of(tiles, 1, gpu::matvec_threads);
   shape.shared_bytes = static_cast<std::uint32_t>(args.chunk * tokens) * 4;
-  const auto& kernel =
-      narrow ? format.narrow[static_cast<std::size_t>(size)] : format.kernels[static_cast<std::size_t>(size)];
-  kernel.launch(stream, shape, args);
+  format.kernels[static_cast<std::size_t>(size)].launch(stream, shape, args);
 }
 
 void run_float(const Matmul::Args& call, Stream& stream) {
@@ -142,7 +119,11 @@ void run_float(const Matmul::Args& call, Stream& stream) {
 
 void run_tiles(const TileFormat& format, const Matmul::Args& call, const ConvertedRows& converted, Stream& stream) {
   const auto count = [&](const gpu::MatmulTileShape& tile) {
-    return divide_up(call.tokens, tile.tokens) * count_tiles(call, format.dtype, tile.rows);
+    std::int64_t rows = 0;
+    for (const MatmulOutput& output : call.outputs) {
+      rows += output.dtype == format.dtype ? divide_up(output.n, tile.rows) : 0;
+    }
+    return divide_up(call.tokens, tile.tokens) * rows;
   };
   const bool large =
       call.tokens > gpu::small_matmul_tile.tokens && count(gpu::large_matmul_tile) >= stream.device().info().compute_units;

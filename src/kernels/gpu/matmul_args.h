@@ -56,10 +56,6 @@ struct MatvecArgs {
 inline constexpr int matvec_threads = 256;
 /// Rows that a wave takes; `few_rows` is the format's number for one or two tokens.
 constexpr int matvec_wave_rows(int tokens, int few_rows) { return tokens <= 2 ? few_rows : 2; }
-/// The same where a matrix has too few rows for all multiprocessors: half as many a wave, for one or two tokens. The order
-/// of sums is not changed by it.
-constexpr int matvec_narrow_rows(int few_rows) { return few_rows / 2; }
-inline constexpr int most_narrow_tokens = 2;
 inline constexpr int most_matvec_tokens = 8;
 /// Work-groups that a multiprocessor should hold at least: what the registers are shared out for.
 constexpr int matvec_groups(int tokens) { return tokens <= 2 ? 2 : 1; }

@@ -1,5 +1,4 @@
-// Matrix products with up to 8 tokens: matvec_FORMAT_TOKENS, and matvec_FORMAT_TOKENS_narrow with fewer rows a wave. See
-// matvec.h.
+// Matrix products with up to 8 tokens: matvec_FORMAT_TOKENS. See matvec.h.
 
 #include "kernels/gpu/matvec.h"
 
@@ -11,17 +10,10 @@ using rocmforge::gpu::MatvecArgs;
       matvec_##format##_##tokens(MatvecArgs args) {                                   \
     gpu::matvec<Block, tokens, gpu::matvec_wave_rows(tokens, rows)>(args);            \
   }
-#define ROCMFORGE_NARROW_MATVEC(format, Block, tokens, rows)                          \
-  ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(tokens)) \
-      matvec_##format##_##tokens##_narrow(MatvecArgs args) {                          \
-    gpu::matvec<Block, tokens, gpu::matvec_narrow_rows(rows)>(args);                  \
-  }
 #define ROCMFORGE_MATVECS(format, Block, Element, rows) \
   ROCMFORGE_MATVEC(format, Block, 1, rows)              \
   ROCMFORGE_MATVEC(format, Block, 2, rows)              \
   ROCMFORGE_MATVEC(format, Block, 4, rows)              \
-  ROCMFORGE_MATVEC(format, Block, 8, rows)              \
-  ROCMFORGE_NARROW_MATVEC(format, Block, 1, rows)       \
-  ROCMFORGE_NARROW_MATVEC(format, Block, 2, rows)
+  ROCMFORGE_MATVEC(format, Block, 8, rows)
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MATVECS)
