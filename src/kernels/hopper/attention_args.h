@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+
+namespace rocmforge::hopper {
+
+/// CUtensorMap, as the driver encodes it.
+struct alignas(64) TensorMapBytes {
+  std::uint64_t words[16];
+};
+
+/// How q and out are stored.
+enum class IoType : std::int32_t { f32, f16, bf16 };
+
+/// Attention of a ragged step by tiles of 128 query rows of one head. K and V come through tensor maps: of a paged cache
+/// [num_blocks, 2 kv_heads, block_tokens, head_dim] (the same map twice), or of dense tensors [sequences, kv_len, kv_heads,
+/// head_dim].
+struct AttentionPrefillArgs {
+  TensorMapBytes k;
+  TensorMapBytes v;
+  const void* q;  ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
+  std::int64_t q_stride;
+  void* out;                          ///< [tokens, q_heads * head_dim] of IoType, dense
+  const std::int32_t* query_offsets;  ///< [num_sequences + 1]
+  const std::int32_t* kv_lengths;     ///< [num_sequences]
+  const std::int32_t* block_tables;   ///< [num_sequences, max_blocks]; null for dense K and V
+  const float* sinks;                 ///< [q_heads] or null
+  const float* mask;                  ///< [tokens, mask_stride] or null: added to the scores
+  std::int64_t mask_stride;
+  std::int32_t max_blocks;
+  std::int32_t block_shift;  ///< log2(block_tokens)
+  std::int32_t num_sequences;
+  std::int32_t max_q_tiles;  ///< tiles of the longest sequence
+  std::int32_t q_heads;
+  std::int32_t kv_heads;
+  std::int32_t head_dim;
+  std::int32_t causal;
+  std::int32_t window;     ///< 0 for none
+  std::int32_t rows;       ///< 0: all sequences, 1: those with a single row, 2: those with several
+  std::int32_t q_aligned;  ///< every 8 elements of q that a thread reads start at a multiple of 16 bytes
+  IoType io;
+  float scale;
+  float soft_cap;  ///< 0 for none
+};
+
+}  // namespace rocmforge::hopper

@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "device/device.h"
+#include "kernels/arguments.h"
+#include "kernels/hopper/attention_args.h"
+#include "kernels/hopper/kernels.h"
+
+namespace rocmforge {
+namespace {
+
+using hopper::AttentionPrefillArgs;
+
+constexpr std::int32_t rows_per_consumer = 64;
+constexpr std::int32_t block_tokens_default = 64;
+
+/// The kernel's variant for a head_dim: elements of a row in shared memory, keys of a tile, warpgroups of 64 query rows,
+/// buffers for q (the configurations at the end of attention_prefill.cu).
+struct Variant {
+  int padded;
+  int keys;
+  int consumers;
+  int q_stages;
+  [[nodiscard]] int rows() const { return consumers * rows_per_consumer; }
+};
+Variant variant_of(std::int32_t head_dim) {
+  return head_dim <= 64 ? Variant{64, 128, 2, 2} : head_dim <= 128 ? Variant{128, 128, 2, 2} : Variant{256, 64, 2, 1};
+}
+
+/// attention_prefill.cu: q, K and V of the stages, 1,024-byte aligned, and their barriers.
+std::uint32_t shared_bytes(const Variant& variant) {
+  constexpr int stages = 2;
+  const int tiles = (variant.q_stages * variant.rows() + 2 * stages * variant.keys) * variant.padded * 2;
+  return static_cast<std::uint32_t>(tiles + (2 * variant.q_stages + 4 * stages) * 8 + 1024);
+}
+
+hopper::IoType io_type(DType dtype) {
+  return dtype == DType::f32 ? hopper::IoType::f32 : dtype == DType::f16 ? hopper::IoType::f16 : hopper::IoType::bf16;
+}
+
+/// Whether a row starts and goes on at multiples of 16 bytes.
+bool is_aligned(const void* address, std::size_t stride_bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0 && stride_bytes % 16 == 0;
+}
+
+hopper::TensorMapBytes to_bytes(const TensorMap& map) { return std::bit_cast<hopper::TensorMapBytes>(map); }
+
+/// The paged cache as [blocks, 2 kv_heads, block_tokens, head_dim]; a box is the part of one head's block that a tile takes.
+TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache, int keys) {
+  const auto head_bytes = static_cast<std::uint64_t>(layout.head_elems()) * 2;
+  return {.address = cache.data,
+          .size = {static_cast<std::uint64_t>(layout.head_dim), static_cast<std::uint64_t>(layout.block_tokens),
+                   2 * static_cast<std::uint64_t>(layout.kv_heads), static_cast<std::uint64_t>(cache.num_blocks)},
+          .stride_bytes = {static_cast<std::uint64_t>(layout.head_dim) * 2, head_bytes, layout.block_bytes()},
+          .box = {64, static_cast<std::uint32_t>(std::min(layout.block_tokens, keys)), 1, 1}};
+}
+
+/// Dense K or V as [sequences, kv_len, kv_heads, head_dim].
+TensorBoxes dense_boxes(const Attention::Spec& spec, const Attention::Args& args, const void* address, int keys) {
+  const auto bytes = [](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * 2; };
+  return {.address = address,
+          .size = {static_cast<std::uint64_t>(spec.head_dim), static_cast<std::uint64_t>(spec.kv_heads),
+                   static_cast<std::uint64_t>(args.batch.max_kv_len), static_cast<std::uint64_t>(args.batch.num_sequences)},
+          .stride_bytes = {bytes(args.dense.head_stride), bytes(args.dense.token_stride), bytes(args.dense.sequence_stride)},
+          .box = {64, 1, static_cast<std::uint32_t>(keys), 1}};
+}
+
+class HopperAttentionPrefill final : public AttentionBackend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "hopper_prefill"; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
+  [[nodiscard]] int priority() const override { return 40; }
+
+  [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo& device) const override {
+    if (Support general = check_spec(spec); !general.ok) {
+      return general;
+    }
+    if (!device.architecture.starts_with("sm_90")) {
+      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    }
+    if (spec.decode) {
+      return Support::no("a tile of 128 query rows is wasted on one row");
+    }
+    if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
+      return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 256", spec.head_dim));
+    }
+    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
+      return Support::no(fmt::format("KV of {} is not F16 or BF16", rocmforge::name(spec.kv_dtype)));
+    }
+    if (spec.io_dtype != DType::f32 && spec.io_dtype != spec.kv_dtype) {
+      return Support::no(
+          fmt::format("q of {} with KV of {}", rocmforge::name(spec.io_dtype), rocmforge::name(spec.kv_dtype)));
+    }
+    return Support::yes();
+  }
+
+  [[nodiscard]] KvLayout layout(const Attention::Spec& spec) const override {
+    return {.dtype = spec.kv_dtype,
+            .block_tokens = block_tokens_default,
+            .kv_heads = spec.kv_heads,
+            .head_dim = spec.head_dim,
+            .k_order = KvOrder::token_major,
+            .v_order = KvOrder::token_major};
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
+
+  void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
+           ExecutionContext& context) const override {
+    check_arguments(spec, layout, args, device());
+    const RaggedBatch& batch = args.batch;
+    const Variant variant = variant_of(spec.head_dim);
+    const bool dense = args.dense.k != nullptr;
+    check(dense || (layout.k_order == KvOrder::token_major && layout.v_order == KvOrder::token_major),
+          "attention: this backend reads K and V by token");
+    check(!dense || (args.dense.head_stride * 2 % 16 == 0 && args.dense.token_stride * 2 % 16 == 0 &&
+                     args.dense.sequence_stride * 2 % 16 == 0),
+          "attention: dense K and V need strides that are multiples of 8 elements");
+    Driver& driver = context.stream->device().driver();
+
+    AttentionPrefillArgs kernel_args{};
+    if (dense) {
+      kernel_args.k = to_bytes(driver.tensor_map(dense_boxes(spec, args, args.dense.k, variant.keys)));
+      kernel_args.v = to_bytes(driver.tensor_map(dense_boxes(spec, args, args.dense.v, variant.keys)));
+    } else {
+      kernel_args.k = to_bytes(driver.tensor_map(paged_boxes(layout, args.cache, variant.keys)));
+      kernel_args.v = kernel_args.k;
+    }
+    kernel_args.q = args.q;
+    kernel_args.q_stride = args.q_stride;
+    kernel_args.out = args.out;
+    kernel_args.query_offsets = batch.query_offsets;
+    kernel_args.kv_lengths = batch.kv_lengths;
+    kernel_args.block_tables = dense ? nullptr : batch.block_tables;
+    kernel_args.sinks = spec.sinks ? args.sinks : nullptr;
+    kernel_args.mask = spec.mask ? args.mask : nullptr;
+    kernel_args.mask_stride = args.mask_stride;
+    kernel_args.max_blocks = batch.max_blocks;
+    kernel_args.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));
+    kernel_args.num_sequences = batch.num_sequences;
+    kernel_args.max_q_tiles = (batch.max_q_len + variant.rows() - 1) / variant.rows();
+    kernel_args.q_heads = spec.q_heads;
+    kernel_args.kv_heads = spec.kv_heads;
+    kernel_args.head_dim = spec.head_dim;
+    kernel_args.causal = spec.causal ? 1 : 0;
+    kernel_args.window = spec.window;
+    kernel_args.rows = args.rows == Attention::Rows::all ? 0 : args.rows == Attention::Rows::single ? 1 : 2;
+    kernel_args.q_aligned = is_aligned(args.q, row_bytes(spec.io_dtype, args.q_stride)) ? 1 : 0;
+    kernel_args.io = io_type(spec.io_dtype);
+    kernel_args.scale = attention_scale(spec);
+    kernel_args.soft_cap = spec.soft_cap;
+
+    const std::int64_t work = std::int64_t{kernel_args.max_q_tiles} * spec.q_heads * batch.num_sequences;
+    if (work == 0) {
+      return;
+    }
+    LaunchShape shape;
+    shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, context.stream->device().info().compute_units));
+    shape.block[0] = static_cast<std::uint32_t>(variant.consumers + 1) * 128;
+    shape.shared_bytes = shared_bytes(variant);
+    const bool special = spec.soft_cap > 0.0f || spec.mask;
+    const std::string kernel = fmt::format("attention_prefill_{}_{}{}", spec.kv_dtype == DType::f16 ? "f16" : "bf16",
+                                           variant.padded, special ? "_special" : "");
+    Kernel<AttentionPrefillArgs>("attention_prefill", kernel).launch(*context.stream, shape, kernel_args);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionBackend> make_hopper_attention_prefill() { return std::make_unique<HopperAttentionPrefill>(); }
+
+}  // namespace rocmforge

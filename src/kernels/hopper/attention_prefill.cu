@@ -1,0 +1,606 @@
+// Fused attention for Hopper. A work-group stays on its multiprocessor and takes tiles of query rows one after another. Its
+// first warpgroup brings the data: one thread copies tiles of K and V with the bulk copy engine, the other warps convert the
+// next tile of q. Two or three consumer warpgroups of 64 query rows each multiply with wgmma, in turn: while one computes
+// weights from scores, the products of another run.
+
+#include "kernels/hopper/attention_args.h"
+#include "kernels/hopper/tile.h"
+
+namespace rocmforge::hopper {
+namespace {
+
+constexpr int rows_per_consumer = 64;
+constexpr int stages = 2;
+constexpr int q_loaders = warpgroup_size - 32;
+constexpr float log2e = 1.4426950408889634f;
+constexpr float infinity = __builtin_huge_valf();
+
+/// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys.
+template <class T_, int padded_, int keys_, int consumers_, int q_stages_>
+struct Config {
+  using T = T_;
+  static constexpr int padded = padded_;
+  static constexpr int keys = keys_;
+  static constexpr int consumers = consumers_;
+  static constexpr int q_stages = q_stages_;
+  static constexpr int rows = consumers * rows_per_consumer;  ///< of a tile of q
+  static constexpr int threads = (consumers + 1) * warpgroup_size;
+  static constexpr int producer_registers = consumers == 2 ? 40 : 32;
+  static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
+  static constexpr int columns = padded / 64;      ///< of 64 elements, 128 bytes
+  static constexpr int column_bytes = keys * 128;  ///< of K or V in a stage
+  static constexpr int tile_bytes = columns * column_bytes;
+  static constexpr int q_column_bytes = rows_per_consumer * 128;
+  static constexpr int q_bytes = columns * q_column_bytes;  ///< of one consumer
+};
+
+template <class C>
+struct Shared {
+  alignas(1024) char q[C::q_stages][C::consumers][C::q_bytes];
+  alignas(1024) char k[stages][C::tile_bytes];
+  alignas(1024) char v[stages][C::tile_bytes];
+  std::uint64_t q_full[C::q_stages];
+  std::uint64_t q_free[C::q_stages];
+  std::uint64_t k_full[stages];
+  std::uint64_t k_free[stages];
+  std::uint64_t v_full[stages];
+  std::uint64_t v_free[stages];
+};
+
+/// The stage of the `index`-th thing that goes through a ring, and the parity of the phase that fills it.
+template <int count>
+__device__ inline int stage_of(int index) {
+  return index % count;
+}
+template <int count>
+__device__ inline std::uint32_t parity_of(int index) {
+  return static_cast<std::uint32_t>(index / count) & 1;
+}
+
+/// One tile of query rows of one head.
+struct Work {
+  int sequence;
+  int head;
+  int q_begin;  ///< first row, in the sequence
+  int q_len;
+  int first_row;  ///< of the sequence, in the batch
+  int kv_len;
+  int tile_begin;  ///< key tiles [begin, end)
+  int tile_end;
+
+  /// Key tiles that hold keys visible to rows [begin, end) of the sequence.
+  __device__ void set_range(const AttentionPrefillArgs& args, int rows, int keys) {
+    const int q_end = min(q_len, q_begin + rows);
+    tile_end = (visible_end(args, q_end - 1) + keys - 1) / keys;
+    tile_begin = args.window > 0 ? max(0, kv_len - q_len + q_begin - args.window + 1) / keys : 0;
+    tile_end = max(tile_end, tile_begin);
+  }
+  /// Keys [0, end) may be visible to a row.
+  __device__ int visible_end(const AttentionPrefillArgs& args, int row) const {
+    return args.causal != 0 ? max(0, min(kv_len, kv_len - q_len + row + 1)) : kv_len;
+  }
+};
+
+/// Tiles with the most keys come first; the heads of a group are neighbours, so that they find K and V in the L2 cache.
+__device__ inline bool find_work(const AttentionPrefillArgs& args, int index, int rows, int keys, Work& work) {
+  const int per_tile = args.q_heads * args.num_sequences;
+  const int tile = args.max_q_tiles - 1 - index / per_tile;
+  const int rest = index % per_tile;
+  work.sequence = rest / args.q_heads;
+  work.head = rest % args.q_heads;
+  work.first_row = args.query_offsets[work.sequence];
+  work.q_len = args.query_offsets[work.sequence + 1] - work.first_row;
+  work.kv_len = args.kv_lengths[work.sequence];
+  work.q_begin = tile * rows;
+  if (work.q_begin >= work.q_len || (args.rows != 0 && (args.rows == 1) != (work.q_len == 1))) {
+    return false;
+  }
+  work.set_range(args, rows, keys);
+  return true;
+}
+
+template <class C>
+__device__ void copy_tile(const AttentionPrefillArgs& args, const TensorMapBytes& map_bytes, const Work& work, int tile,
+                          bool value, char* to, std::uint64_t* full) {
+  const auto* map = reinterpret_cast<const TensorMap*>(&map_bytes);
+  const int kv_head = work.head / (args.q_heads / args.kv_heads);
+  const int first_key = tile * C::keys;
+  if (args.block_tables == nullptr) {
+    barrier_expect(full, C::tile_bytes);
+    for (int column = 0; column < C::columns; ++column) {
+      copy_box(to + column * C::column_bytes, map, full, column * 64, kv_head, first_key, work.sequence);
+    }
+    return;
+  }
+  const int block_tokens = min(1 << args.block_shift, C::keys);
+  const int count = min(C::keys, work.kv_len - first_key);
+  const int boxes = (count + block_tokens - 1) / block_tokens;
+  barrier_expect(full, boxes * block_tokens * 128 * C::columns);
+  const std::int32_t* table = args.block_tables + std::int64_t{work.sequence} * args.max_blocks;
+#pragma unroll 1
+  for (int box = 0; box < boxes; ++box) {
+    const int key = first_key + box * block_tokens;
+    const int block = table[key >> args.block_shift];
+    const int inside = key & ((1 << args.block_shift) - 1);
+    for (int column = 0; column < C::columns; ++column) {
+      copy_box(to + column * C::column_bytes + box * block_tokens * 128, map, full, column * 64, inside,
+               kv_head + (value ? args.kv_heads : 0), block);
+    }
+  }
+}
+
+template <class C>
+__device__ void produce(const AttentionPrefillArgs& args, Shared<C>& shared, int total) {
+  int tiles = 0;  // copied so far
+  const auto copy_k = [&](const Work& work, int tile, int index) {
+    const int stage = stage_of<stages>(index);
+    barrier_wait(&shared.k_free[stage], parity_of<stages>(index) ^ 1);
+    copy_tile<C>(args, args.k, work, tile, false, shared.k[stage], &shared.k_full[stage]);
+  };
+  const auto copy_v = [&](const Work& work, int tile, int index) {
+    const int stage = stage_of<stages>(index);
+    barrier_wait(&shared.v_free[stage], parity_of<stages>(index) ^ 1);
+    copy_tile<C>(args, args.v, work, tile, true, shared.v[stage], &shared.v_full[stage]);
+  };
+  for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+    Work work;
+    if (!find_work(args, index, C::rows, C::keys, work)) {
+      continue;
+    }
+    for (int tile = work.tile_begin; tile < work.tile_end; ++tile, ++tiles) {
+      copy_k(work, tile, tiles);
+      if (tile > work.tile_begin) {
+        copy_v(work, tile - 1, tiles - 1);
+      }
+    }
+    if (work.tile_end > work.tile_begin) {
+      copy_v(work, work.tile_end - 1, tiles - 1);
+    }
+  }
+}
+
+template <class T>
+struct Vector8 {
+  std::uint32_t words[4]{};
+};
+
+/// 8 elements of q as T.
+template <class T>
+__device__ inline Vector8<T> load_q(const void* q, IoType io, bool aligned, std::int64_t at) {
+  Vector8<T> result;
+  if (!aligned) {
+#pragma unroll 1
+    for (int i = 0; i < 8; ++i) {
+      std::uint32_t bits = 0;
+      if (io == IoType::f32) {
+        bits = pack<T>(static_cast<const float*>(q)[at + i], 0.0f);
+      } else {
+        bits = static_cast<const std::uint16_t*>(q)[at + i];
+      }
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        result.words[word] = i == 2 * word ? bits : i == 2 * word + 1 ? result.words[word] | bits << 16 : result.words[word];
+      }
+    }
+  } else if (io == IoType::f32) {
+    const float4* from = reinterpret_cast<const float4*>(static_cast<const float*>(q) + at);
+    const float4 low = from[0];
+    const float4 high = from[1];
+    result.words[0] = pack<T>(low.x, low.y);
+    result.words[1] = pack<T>(low.z, low.w);
+    result.words[2] = pack<T>(high.x, high.y);
+    result.words[3] = pack<T>(high.z, high.w);
+  } else {
+    const uint4 words = *reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(q) + at);
+    result.words[0] = words.x;
+    result.words[1] = words.y;
+    result.words[2] = words.z;
+    result.words[3] = words.w;
+  }
+  return result;
+}
+
+/// A tile of q into shared memory, in the swizzled columns that wgmma reads; zeros beyond the sequence and beyond head_dim.
+/// A thread stays in one column of 8 elements.
+template <class C>
+__device__ inline void store_q(const AttentionPrefillArgs& args, const Work& work, int thread, std::uint32_t q) {
+  constexpr int chunks = C::padded / 8;
+  constexpr int step = q_loaders / chunks;  // rows of one pass
+  const int chunk = thread % chunks;
+  const int rows = chunk * 8 < args.head_dim ? min(C::rows, work.q_len - work.q_begin) : 0;
+  std::int64_t at = (std::int64_t{work.first_row} + work.q_begin + thread / chunks) * args.q_stride +
+                    std::int64_t{work.head} * args.head_dim + chunk * 8;
+  q += chunk / 8 * C::q_column_bytes;
+#pragma unroll 1
+  for (int row = thread / chunks; row < C::rows; row += step) {
+    Vector8<typename C::T> value{};
+    if (row < rows) {
+      value = load_q<typename C::T>(args.q, args.io, args.q_aligned != 0, at);
+    }
+    store_shared(q + row / rows_per_consumer * C::q_bytes + row % rows_per_consumer * 128 + ((chunk % 8) ^ (row % 8)) * 16,
+                 value.words);
+    at += step * args.q_stride;
+  }
+}
+
+template <class C>
+__device__ void produce_q(const AttentionPrefillArgs& args, Shared<C>& shared, int total, int thread) {
+  int works = 0;
+#pragma unroll 1
+  for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+    Work work;
+    if (find_work(args, index, C::rows, C::keys, work)) {
+      const int stage = stage_of<C::q_stages>(works);
+      barrier_wait(&shared.q_free[stage], parity_of<C::q_stages>(works) ^ 1);
+      store_q<C>(args, work, thread, shared_address(shared.q[stage]));
+      async_proxy_fence();
+      barrier_arrive(&shared.q_full[stage]);
+      ++works;
+    }
+  }
+}
+
+/// Rows of V beyond the last key: whatever memory holds there must not meet a weight of zero, for it may be NaN.
+template <class C>
+__device__ void clear_rows(char* v, int first, int thread) {
+  for (int i = first * 8 + thread; i < C::keys * 8; i += C::consumers * warpgroup_size) {
+    for (int column = 0; column < C::columns; ++column) {
+      *reinterpret_cast<uint4*>(v + column * C::column_bytes + i * 16) = uint4{0, 0, 0, 0};
+    }
+  }
+}
+
+template <class C>
+struct Consumer {
+  using T = typename C::T;
+  static constexpr int score_count = C::keys / 2;  ///< scores in a thread
+  static constexpr int out_count = C::padded / 2;
+  static constexpr int first_turn = 2;  ///< id of the first consumer's named barrier
+
+  const AttentionPrefillArgs& args;
+  Shared<C>& shared;
+  int consumer;
+  int thread;     ///< in the warpgroup
+  int works = 0;  ///< tiles of q before this one
+  int tiles = 0;  ///< tiles of K before the current one; V is one behind once the first scores are there
+  float out[out_count];
+  float scores[score_count];
+  std::uint32_t weights[C::keys / 16][4];
+  float row_max[2];
+  float row_sum[2];
+
+  /// scores = q k^T of the tile in the current K stage; issued, not awaited.
+  __device__ void multiply_k() {
+    const std::uint64_t q = operand(shared.q[stage_of<C::q_stages>(works)][consumer]);
+    const std::uint64_t k = operand(shared.k[stage_of<stages>(tiles)]);
+#pragma unroll
+    for (int step = 0; step < C::padded / 16; ++step) {
+      const int column = step / 4;
+      const int inside = step % 4 * 32;
+      Wgmma<T, C::keys>::shared(scores, advance(q, column * C::q_column_bytes + inside),
+                                advance(k, column * C::column_bytes + inside), step > 0);
+    }
+  }
+  /// out += weights v of the tile before; issued, not awaited.
+  __device__ void multiply_v() {
+    const std::uint64_t v = operand(shared.v[stage_of<stages>(tiles - 1)], 1024, C::column_bytes);
+#pragma unroll
+    for (int step = 0; step < C::keys / 16; ++step) {
+      Wgmma<T, C::padded>::registers(out, weights[step], advance(v, step * 2048));
+    }
+  }
+  __device__ void wait_k() { barrier_wait(&shared.k_full[stage_of<stages>(tiles)], parity_of<stages>(tiles)); }
+  __device__ void wait_v(const Work& work, int tile) {
+    const int stage = stage_of<stages>(tiles - 1);
+    barrier_wait(&shared.v_full[stage], parity_of<stages>(tiles - 1));
+    const int count = work.kv_len - tile * C::keys;
+    if (count < C::keys) {
+      clear_rows<C>(shared.v[stage], count, consumer * warpgroup_size + thread);
+      async_proxy_fence();
+      named_barrier<1, C::consumers * warpgroup_size>();
+    }
+  }
+  __device__ void free_k() {
+    if (thread == 0) {
+      barrier_arrive(&shared.k_free[stage_of<stages>(tiles)]);
+    }
+  }
+  __device__ void free_v() {
+    if (thread == 0) {
+      barrier_arrive(&shared.v_free[stage_of<stages>(tiles - 1)]);
+    }
+  }
+
+  __device__ int row(const Work& work, int half) const {
+    return work.q_begin + consumer * rows_per_consumer + thread / 32 * 16 + thread % 32 / 4 + 8 * half;
+  }
+
+  /// Options that few models use: soft-cap and additive mask. Leaves scores in units of log2.
+  __device__ void transform(const Work& work, int tile) {
+#pragma unroll
+    for (int i = 0; i < score_count; ++i) {
+      float score = scores[i] * args.scale;
+      if (args.soft_cap > 0.0f) {
+        score = args.soft_cap * tanhf(score / args.soft_cap);
+      }
+      if (args.mask != nullptr) {
+        const int q_row = row(work, i / 2 % 2);
+        const int key = tile * C::keys + i / 4 * 8 + thread % 4 * 2 + i % 2;
+        score += q_row < work.q_len && key < work.kv_len
+                     ? args.mask[(std::int64_t{work.first_row} + q_row) * args.mask_stride + key]
+                     : -infinity;
+      }
+      scores[i] = score * log2e;
+    }
+  }
+
+  __device__ void hide(const Work& work, int tile) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int q_row = row(work, half);
+      const int end = work.visible_end(args, q_row);
+      const int begin = args.window > 0 ? work.kv_len - work.q_len + q_row - args.window + 1 : 0;
+      const int first = tile * C::keys + thread % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < score_count / 4; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int key = first + i * 8 + e;
+          if (key >= end || key < begin) {
+            scores[i * 4 + half * 2 + e] = -infinity;
+          }
+        }
+      }
+    }
+  }
+  /// Whether some row of this consumer does not see some key of the tile.
+  __device__ bool partly_hidden(const Work& work, int tile) const {
+    const int first_row = work.q_begin + consumer * rows_per_consumer;
+    const int last_row = first_row + rows_per_consumer - 1;
+    const bool end = (tile + 1) * C::keys > work.visible_end(args, first_row);
+    return end || (args.window > 0 && tile * C::keys < work.kv_len - work.q_len + last_row - args.window + 1);
+  }
+
+  /// Scores to weights relative to the new maximum; `rescale` is what earlier sums must be multiplied with.
+  __device__ void soften(float scale, float (&rescale)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float most = row_max[half];
+#pragma unroll
+      for (int i = 0; i < score_count / 4; ++i) {
+        most = fmaxf(most, fmaxf(scores[i * 4 + half * 2], scores[i * 4 + half * 2 + 1]));
+      }
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      const float base = most == -infinity ? 0.0f : most * scale;
+      // Not by the exponential where nothing changes: its argument's rounding would leave a trace of every hidden tile.
+      rescale[half] = row_max[half] == most ? 1.0f : exp2_fast(row_max[half] * scale - base);
+      row_max[half] = most;
+      float sum = 0.0f;
+#pragma unroll
+      for (int i = 0; i < score_count / 4; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& score = scores[i * 4 + half * 2 + e];
+          score = exp2_fast(score * scale - base);
+          sum += score;
+        }
+      }
+      row_sum[half] = row_sum[half] * rescale[half] + sum;
+    }
+  }
+  __device__ void pack_weights() {
+#pragma unroll
+    for (int step = 0; step < C::keys / 16; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const int at = step * 8 + word * 2;
+        weights[step][word] = pack<T>(scores[at], scores[at + 1]);
+      }
+    }
+  }
+  __device__ void rescale_out(const float (&rescale)[2]) {
+    if (__any_sync(0xffffffffu, rescale[0] != 1.0f || rescale[1] != 1.0f) == 0) {
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < out_count / 4; ++i) {
+      out[i * 4 + 0] *= rescale[0];
+      out[i * 4 + 1] *= rescale[0];
+      out[i * 4 + 2] *= rescale[1];
+      out[i * 4 + 3] *= rescale[1];
+    }
+  }
+
+  template <bool special>
+  __device__ void weigh(const Work& work, int tile, float (&rescale)[2]) {
+    if constexpr (special) {
+      transform(work, tile);
+    }
+    if (partly_hidden(work, tile)) {
+      hide(work, tile);
+    }
+    soften(special ? 1.0f : args.scale * log2e, rescale);
+  }
+
+  template <bool special>
+  __device__ void run(int index) {
+    Work work;
+    if (!find_work(args, index, C::rows, C::keys, work)) {
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < out_count; ++i) {
+      out[i] = 0.0f;
+    }
+    row_max[0] = row_max[1] = -infinity;
+    row_sum[0] = row_sum[1] = 0.0f;
+    barrier_wait(&shared.q_full[stage_of<C::q_stages>(works)], parity_of<C::q_stages>(works));
+    if (work.tile_begin < work.tile_end) {
+      sum_tiles<special>(work);
+    } else {
+      free_q();
+    }
+    find_work(args, index, C::rows, C::keys, work);  // again: fewer registers to keep through the tiles
+    store(work);
+  }
+
+  template <bool special>
+  __device__ void sum_tiles(const Work& work) {
+    float rescale[2];
+    wait_k();
+    wait_turn();
+    wgmma_fence();
+    multiply_k();
+    wgmma_commit();
+    pass_turn();
+    wgmma_wait<0>();
+    keep(scores);
+    free_k();
+    weigh<special>(work, work.tile_begin, rescale);
+    pack_weights();
+    ++tiles;
+    for (int tile = work.tile_begin + 1; tile < work.tile_end; ++tile, ++tiles) {
+      wait_k();
+      wait_turn();
+      wgmma_fence();
+      multiply_k();
+      wgmma_commit();
+      wait_v(work, tile - 1);
+      multiply_v();
+      wgmma_commit();
+      pass_turn();
+      wgmma_wait<1>();
+      keep(scores);
+      free_k();
+      weigh<special>(work, tile, rescale);
+      keep(scores);  // here, beside the products that run, and not after the wait
+      wgmma_wait<0>();
+      keep(out);
+      free_v();
+      rescale_out(rescale);
+      pack_weights();
+    }
+    free_q();
+    wait_v(work, work.tile_end - 1);
+    wgmma_fence();
+    multiply_v();
+    wgmma_commit();
+    wgmma_wait<0>();
+    keep(out);
+    free_v();
+  }
+
+  /// Consumers issue their products one after another, so that one's weights are computed beside another's products.
+  __device__ void wait_turn() { named_barrier_sync(first_turn + consumer, 2 * warpgroup_size); }
+  __device__ void pass_turn() { named_barrier_arrive(first_turn + (consumer + 1) % C::consumers, 2 * warpgroup_size); }
+  __device__ void free_q() {
+    if (thread == 0) {
+      barrier_arrive(&shared.q_free[stage_of<C::q_stages>(works)]);
+    }
+    ++works;
+  }
+
+  __device__ void store(const Work& work) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = row_sum[half];
+      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      const int q_row = row(work, half);
+      if (q_row >= work.q_len) {
+        continue;
+      }
+      if (args.sinks != nullptr && row_max[half] != -infinity) {
+        const bool special = args.soft_cap > 0.0f || args.mask != nullptr;
+        sum += exp2_fast(args.sinks[work.head] * log2e - row_max[half] * (special ? 1.0f : args.scale * log2e));
+      }
+      const float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
+      const std::int64_t at = ((std::int64_t{work.first_row} + q_row) * args.q_heads + work.head) * args.head_dim;
+#pragma unroll
+      for (int i = 0; i < out_count / 4; ++i) {
+        const int column = i * 8 + thread % 4 * 2;
+        if (column < args.head_dim) {
+          store_pair(at + column, out[i * 4 + half * 2] * factor, out[i * 4 + half * 2 + 1] * factor);
+        }
+      }
+    }
+  }
+  __device__ void store_pair(std::int64_t at, float first, float second) const {
+    if (args.io == IoType::f32) {
+      *reinterpret_cast<float2*>(static_cast<float*>(args.out) + at) = float2{first, second};
+    } else {
+      const std::uint32_t packed = args.io == IoType::f16 ? pack<half>(first, second) : pack<bfloat16>(first, second);
+      *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(args.out) + at) = packed;
+    }
+  }
+};
+
+template <class C, bool special>
+__device__ void attend(const AttentionPrefillArgs& args) {
+  extern __shared__ char memory[];
+  auto& shared = *reinterpret_cast<Shared<C>*>((reinterpret_cast<std::uintptr_t>(memory) + 1023) / 1024 * 1024);
+  const int total = args.max_q_tiles * args.q_heads * args.num_sequences;
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < stages; ++stage) {
+      barrier_init(&shared.k_full[stage], 1);
+      barrier_init(&shared.v_full[stage], 1);
+      barrier_init(&shared.k_free[stage], C::consumers);
+      barrier_init(&shared.v_free[stage], C::consumers);
+    }
+    for (int stage = 0; stage < C::q_stages; ++stage) {
+      barrier_init(&shared.q_full[stage], q_loaders);
+      barrier_init(&shared.q_free[stage], C::consumers);
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+  const int group = static_cast<int>(threadIdx.x) / warpgroup_size;
+  if (group == 0) {
+    give_up_registers<C::producer_registers>();
+    if (threadIdx.x == 0) {
+      produce<C>(args, shared, total);
+    } else if (threadIdx.x >= 32) {
+      produce_q<C>(args, shared, total, static_cast<int>(threadIdx.x) - 32);
+    }
+  } else {
+    take_registers<C::consumer_registers>();
+    Consumer<C> consumer{args, shared, group - 1, static_cast<int>(threadIdx.x) % warpgroup_size};
+    if (group == C::consumers) {
+      consumer.pass_turn();  // the first consumer begins
+    }
+    for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+      consumer.template run<special>(index);
+    }
+  }
+}
+
+template <class T>
+using HeadDim64 = Config<T, 64, 128, 2, 2>;
+template <class T>
+using HeadDim128 = Config<T, 128, 128, 2, 2>;
+template <class T>
+using HeadDim256 = Config<T, 256, 64, 2, 1>;
+
+}  // namespace
+
+#define ROCMFORGE_ATTENTION_PREFILL(name, config, special)         \
+  extern "C" __global__ void __launch_bounds__(config::threads, 1) \
+      name(const __grid_constant__ AttentionPrefillArgs args) {    \
+    attend<config, special>(args);                                 \
+  }
+
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_64, HeadDim64<half>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_128, HeadDim128<half>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_256, HeadDim256<half>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_64, HeadDim64<bfloat16>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_128, HeadDim128<bfloat16>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_256, HeadDim256<bfloat16>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_64_special, HeadDim64<half>, true)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_128_special, HeadDim128<half>, true)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_256_special, HeadDim256<half>, true)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_64_special, HeadDim64<bfloat16>, true)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_128_special, HeadDim128<bfloat16>, true)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_256_special, HeadDim256<bfloat16>, true)
+
+}  // namespace rocmforge::hopper

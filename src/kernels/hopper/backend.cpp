@@ -1,0 +1,9 @@
+#include "kernels/hopper/backend.h"
+
+#include "kernels/hopper/kernels.h"
+
+namespace rocmforge {
+
+void register_hopper_kernels(KernelRegistry& registry) { registry.add<Attention>(make_hopper_attention_prefill()); }
+
+}  // namespace rocmforge

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+/// Kernels for NVIDIA's compute capability 9.0 (H100, H200).
+void register_hopper_kernels(KernelRegistry& registry);
+
+}  // namespace rocmforge
