@@ -1,8 +1,8 @@
 #include "tensor/random_rows.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
@@ -19,19 +19,11 @@ struct ScaleFields {
   float minimum_ratio = 0.0f;  ///< minimum / scale that gives weights around 0, as real ones are
 };
 
-constexpr std::array<ScaleFields, 13> scale_fields = {{{DType::q4_0, 0},
-                                                       {DType::q4_1, 0, 2, -7.5f},
-                                                       {DType::q5_0, 0},
-                                                       {DType::q5_1, 0, 2, -15.5f},
-                                                       {DType::q8_0, 0},
-                                                       {DType::q2_k, 80, 82, 1.5f},
-                                                       {DType::q3_k, 108},
-                                                       {DType::q4_k, 0, 2, 7.5f},
-                                                       {DType::q5_k, 0, 2, 15.5f},
-                                                       {DType::q6_k, 208},
-                                                       {DType::iq4_nl, 0},
-                                                       {DType::iq4_xs, 0},
-                                                       {DType::mxfp4, -1}}};
+constexpr ScaleFields scale_fields[] = {
+    {DType::q4_0, 0},           {DType::q4_1, 0, 2, -7.5f},  {DType::q5_0, 0},   {DType::q5_1, 0, 2, -15.5f},
+    {DType::q8_0, 0},           {DType::q2_k, 80, 82, 1.5f}, {DType::q3_k, 108}, {DType::q4_k, 0, 2, 7.5f},
+    {DType::q5_k, 0, 2, 15.5f}, {DType::q6_k, 208},          {DType::iq4_nl, 0}, {DType::iq4_xs, 0},
+    {DType::mxfp4, -1}};
 
 template <class Value>
 void put(std::vector<std::byte>& data, std::size_t offset, const Value& value) {
@@ -40,8 +32,9 @@ void put(std::vector<std::byte>& data, std::size_t offset, const Value& value) {
 
 void fill_plain(DType type, std::vector<std::byte>& data, Random& random) {
   const std::size_t size = type == DType::f32 ? 4 : 2;
+  const std::vector<float> values = random.normals(static_cast<std::int64_t>(data.size() / size));
   for (std::size_t offset = 0; offset < data.size(); offset += size) {
-    const float value = random.normal();
+    const float value = values[offset / size];
     if (type == DType::f32) {
       put(data, offset, value);
     } else {
@@ -75,7 +68,7 @@ std::vector<std::byte> random_rows(DType type, std::int64_t rows, std::int64_t c
     return data;
   }
   const auto* format = std::ranges::find(scale_fields, type, &ScaleFields::type);
-  if (format == scale_fields.end()) {
+  if (format == std::end(scale_fields)) {
     throw Error("no random rows can be made of " + std::string(name(type)));
   }
   std::generate(data.begin(), data.end(), [&random] { return static_cast<std::byte>(random.bits()); });

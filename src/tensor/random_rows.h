@@ -31,7 +31,25 @@ class Random {
   }
   std::int32_t below(std::int32_t limit) { return static_cast<std::int32_t>(bits() % static_cast<std::uint64_t>(limit)); }
 
+  /// Millions of them repeat, with a period that no tensor's rows share.
+  std::vector<float> normals(std::int64_t count, float deviation = 1.0f) {
+    return repeated(count, [&] { return normal(deviation); });
+  }
+  std::vector<float> uniforms(std::int64_t count, float low, float high) {
+    return repeated(count, [&] { return uniform(low, high); });
+  }
+
  private:
+  template <class Draw>
+  static std::vector<float> repeated(std::int64_t count, const Draw& draw) {
+    constexpr std::size_t period = 1'000'003;
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = i < period ? draw() : values[i - period];
+    }
+    return values;
+  }
+
   std::uint64_t state_;
 };
 
