@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace rocmforge {
+
+/// What the next token of one sequence may be. One object per sequence, used by one thread at a time; cloned when a sequence
+/// forks. Any call may throw Error, with the reason for the user, when the text can't go on under the constraint (a grammar
+/// whose limits are exceeded): the sequence then ends with that error.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+
+  /// Sets bit t of `mask` [ceil(vocab/32)] for every token t that may come next (end-of-generation tokens where the text may
+  /// end) and clears all others. At least one bit is set.
+  virtual void allowed(std::span<std::uint32_t> mask) = 0;
+
+  /// Goes on after `token`, which was allowed.
+  virtual void accept(std::int32_t token) = 0;
+
+  /// Only the end may follow.
+  [[nodiscard]] virtual bool finished() const = 0;
+
+  /// An independent constraint at the same place of the text.
+  [[nodiscard]] virtual std::unique_ptr<TokenConstraint> clone() const = 0;
+};
+
+}  // namespace rocmforge
