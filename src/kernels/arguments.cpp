@@ -137,7 +137,28 @@ void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::A
   require(args.stride >= spec.width, "{}: stride {} is less than the width {}", operation, args.stride, spec.width);
 }
 
-void check_arguments(const Matmul::Args& args) {
+namespace {
+
+void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
+  constexpr std::string_view operation = Matmul::name;
+  if (args.norm_weight != nullptr) {
+    require(args.tokens <= fusions.norm_tokens, "{}: {} tokens with a norm, the kernel takes one with up to {}", operation,
+            args.tokens, fusions.norm_tokens);
+  }
+  if (!args.gated) {
+    return;
+  }
+  require(args.tokens <= fusions.gate_tokens, "{}: {} tokens with an activation, the kernel takes one with up to {}",
+          operation, args.tokens, fusions.gate_tokens);
+  require(args.outputs.size() == 2, "{}: {} outputs are gated, not two", operation, args.outputs.size());
+  require(args.outputs[0].n == args.outputs[1].n, "{}: a gate of n {} for n {}", operation, args.outputs[0].n,
+          args.outputs[1].n);
+  require(!args.outputs[0].accumulate && !args.outputs[1].accumulate, "{}: a gated output accumulates", operation);
+}
+
+}  // namespace
+
+void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions) {
   constexpr std::string_view operation = Matmul::name;
   require_pointer(args.x, operation, "x");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
@@ -146,13 +167,15 @@ void check_arguments(const Matmul::Args& args) {
   for (std::size_t i = 0; i < args.outputs.size(); ++i) {
     const MatmulOutput& output = args.outputs[i];
     require(output.weight != nullptr, "{}: weight of output {} is null", operation, i);
-    require(output.out != nullptr, "{}: out of output {} is null", operation, i);
+    const bool written = !args.gated || i == 0;
+    require(!written || output.out != nullptr, "{}: out of output {} is null", operation, i);
     require(output.n > 0, "{}: n of output {} is {}", operation, i, output.n);
-    require(output.stride >= output.n, "{}: stride {} of output {} is less than its n {}", operation, output.stride, i,
-            output.n);
+    require(!written || output.stride >= output.n, "{}: stride {} of output {} is less than its n {}", operation,
+            output.stride, i, output.n);
     require(args.k % info(output.dtype).block_elems == 0, "{}: k {} is not a multiple of the {} block of output {}",
             operation, args.k, info(output.dtype).name, i);
   }
+  check_fusions(args, fusions);
 }
 
 void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device) {

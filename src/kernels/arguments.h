@@ -12,7 +12,8 @@ namespace rocmforge {
 void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args);
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args);
-void check_arguments(const Matmul::Args& args);
+/// `fusions` are what the kernel declares.
+void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions = {});
 void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
                      DeviceKind device = DeviceKind::cpu);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "ops/elementwise.h"
 #include "ops/registry.h"
 #include "tensor/tensor.h"
 
@@ -22,6 +23,13 @@ struct MatmulOutput {
 };
 
 class MatmulKernel;
+
+/// Up to how many tokens a kernel takes neighbours of a product into the same call; 0 for never. Above 0 a limit is at least
+/// the kernel's few_tokens(), so that calls of few tokens round alike.
+struct MatmulFusions {
+  std::int64_t norm_tokens = 0;  ///< Args::norm_weight
+  std::int64_t gate_tokens = 0;  ///< Args::gated
+};
 
 /// Linear layers that share one input (Q, K and V; gate and up) in a single call, each with a weight format of its own.
 struct Matmul {
@@ -42,14 +50,24 @@ struct Matmul {
     std::int64_t x_stride = 0;
     std::span<const MatmulOutput> outputs;
     void* workspace = nullptr;  ///< at least workspace_bytes(tokens, k), 64-byte aligned
+
+    // Neighbours that a kernel may take into the call, see MatmulKernel::fusions.
+
+    /// [k] or null. When set, each row of x counts as x / sqrt(mean(x^2) + norm_eps) * norm_weight (RmsNorm).
+    const float* norm_weight = nullptr;
+    float norm_eps = 0.0f;
+    /// The outputs are {gate, up}, equal in n: outputs[0].out[t, i] = activation(gate[t, i]) * up[t, i], biases included, is
+    /// all that is written (GatedActivation). outputs[1].out may be null; neither accumulates.
+    bool gated = false;
+    Activation activation = Activation::silu;
   };
 };
 
 std::string to_string(const Matmul::Spec& spec);
 
 /// Every output element is summed in an order that depends on k alone: never on the number of threads, or on what else is in
-/// the group, and on the number of tokens only as few_tokens says. So a token's logits are the same bits whether it is decoded
-/// alone or in a batch of few.
+/// the group, and on the number of tokens only as few_tokens says. So a token's logits are the same bits whether it is
+/// decoded alone or in a batch of few.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel() = default;
@@ -68,6 +86,9 @@ class MatmulKernel {
 
   /// A token's result has the same bits in all calls with up to this many tokens. More may be summed in another order.
   [[nodiscard]] virtual std::int64_t few_tokens() const { return std::numeric_limits<std::int64_t>::max(); }
+
+  /// What may be asked for beside the product: a call that asks for more than this is refused (LogicError).
+  [[nodiscard]] virtual MatmulFusions fusions() const { return {}; }
 
   virtual void run(const Matmul::Args& args, ExecutionContext& context) const = 0;
 };

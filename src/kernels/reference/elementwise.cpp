@@ -1,8 +1,8 @@
 #include <cmath>
-#include <numbers>
 
 #include "kernels/arguments.h"
 #include "kernels/parallel.h"
+#include "kernels/reference/activation.h"
 #include "kernels/reference/kernels.h"
 #include "tensor/quant/dequantize.h"
 
@@ -49,15 +49,6 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
     }
   }
 };
-
-double activate(Activation activation, double x) {
-  if (activation == Activation::silu) {
-    return x / (1.0 + std::exp(-x));
-  }
-  // Hendrycks and Gimpel 2016, the tanh form.
-  const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1.0 + std::tanh(inner));
-}
 
 class ReferenceGatedActivation final : public ReferenceKernel<OpKernel<GatedActivation>> {
  public:

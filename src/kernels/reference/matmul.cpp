@@ -1,12 +1,66 @@
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/arguments.h"
 #include "kernels/parallel.h"
+#include "kernels/reference/activation.h"
 #include "kernels/reference/kernels.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge {
 namespace {
+
+/// What the norm multiplies each row of x by, [tokens]; empty without one.
+std::vector<double> row_scales(const Matmul::Args& args) {
+  std::vector<double> scales;
+  for (std::int64_t t = 0; args.norm_weight != nullptr && t < args.tokens; ++t) {
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < args.k; ++i) {
+      const double x = args.x[t * args.x_stride + i];
+      sum += x * x;
+    }
+    scales.push_back(1.0 / std::sqrt(sum / static_cast<double>(args.k) + double{args.norm_eps}));
+  }
+  return scales;
+}
+
+/// A weight's rows in double, one at a time, and their products with every token's input.
+class RowProducts {
+ public:
+  RowProducts(const Matmul::Args& args, std::span<const double> scales, const MatmulOutput& output)
+      : args_(args),
+        scales_(scales),
+        output_(output),
+        row_(static_cast<std::size_t>(args.k)),
+        weight_(static_cast<std::size_t>(args.k)) {}
+
+  void read(std::int64_t n) {
+    const std::size_t offset = static_cast<std::size_t>(n) * row_bytes(output_.dtype, args_.k);
+    dequantize_row(output_.dtype, static_cast<const std::byte*>(output_.weight) + offset, row_.data(), args_.k);
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      weight_[i] = double{row_[i]} * (args_.norm_weight != nullptr ? double{args_.norm_weight[i]} : 1.0);
+    }
+    bias_ = output_.bias != nullptr ? double{output_.bias[n]} : 0.0;
+  }
+
+  [[nodiscard]] double of(std::int64_t t) const {
+    const float* x = args_.x + t * args_.x_stride;
+    double sum = 0.0;
+    for (std::size_t i = 0; i < weight_.size(); ++i) {
+      sum += double{x[i]} * weight_[i];
+    }
+    return bias_ + (scales_.empty() ? sum : scales_[static_cast<std::size_t>(t)] * sum);
+  }
+
+ private:
+  const Matmul::Args& args_;
+  std::span<const double> scales_;
+  const MatmulOutput& output_;
+  std::vector<float> row_;
+  std::vector<double> weight_;
+  double bias_ = 0.0;
+};
 
 /// Expands each weight row to float and takes its product with every token's input.
 class ReferenceMatmul final : public ReferenceKernel<MatmulKernel> {
@@ -15,29 +69,47 @@ class ReferenceMatmul final : public ReferenceKernel<MatmulKernel> {
   [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
   void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t, std::int64_t) const override { return 0; }
+  [[nodiscard]] MatmulFusions fusions() const override {
+    constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+    return {any, any};
+  }
 
   void run(const Matmul::Args& args, ExecutionContext& context) const override {
-    check_arguments(args);
+    check_arguments(args, fusions());
+    const std::vector<double> scales = row_scales(args);
+    if (args.gated) {
+      for_each_range(context, args.outputs[0].n, 16,
+                     [&](std::int64_t begin, std::int64_t end) { gated_rows(args, scales, begin, end); });
+      return;
+    }
     for (const MatmulOutput& output : args.outputs) {
-      for_each_range(context, output.n, 16, [&](std::int64_t begin, std::int64_t end) { rows(args, output, begin, end); });
+      for_each_range(context, output.n, 16,
+                     [&](std::int64_t begin, std::int64_t end) { rows(args, scales, output, begin, end); });
     }
   }
 
  private:
-  static void rows(const Matmul::Args& args, const MatmulOutput& output, std::int64_t begin, std::int64_t end) {
-    const std::size_t bytes = row_bytes(output.dtype, args.k);
-    std::vector<float> weight(static_cast<std::size_t>(args.k));
+  static void rows(const Matmul::Args& args, std::span<const double> scales, const MatmulOutput& output, std::int64_t begin,
+                   std::int64_t end) {
+    RowProducts products(args, scales, output);
     for (std::int64_t n = begin; n < end; ++n) {
-      dequantize_row(output.dtype, static_cast<const std::byte*>(output.weight) + static_cast<std::size_t>(n) * bytes,
-                     weight.data(), args.k);
+      products.read(n);
       for (std::int64_t t = 0; t < args.tokens; ++t) {
-        const float* x = args.x + t * args.x_stride;
-        double sum = output.bias != nullptr ? double{output.bias[n]} : 0.0;
-        for (std::int64_t i = 0; i < args.k; ++i) {
-          sum += double{x[i]} * double{weight[static_cast<std::size_t>(i)]};
-        }
         float& out = output.out[t * output.stride + n];
-        out = static_cast<float>(output.accumulate ? double{out} + sum : sum);
+        out = static_cast<float>(output.accumulate ? double{out} + products.of(t) : products.of(t));
+      }
+    }
+  }
+
+  static void gated_rows(const Matmul::Args& args, std::span<const double> scales, std::int64_t begin, std::int64_t end) {
+    const MatmulOutput& output = args.outputs[0];
+    RowProducts gate(args, scales, args.outputs[0]);
+    RowProducts up(args, scales, args.outputs[1]);
+    for (std::int64_t n = begin; n < end; ++n) {
+      gate.read(n);
+      up.read(n);
+      for (std::int64_t t = 0; t < args.tokens; ++t) {
+        output.out[t * output.stride + n] = static_cast<float>(activate(args.activation, gate.of(t)) * up.of(t));
       }
     }
   }
