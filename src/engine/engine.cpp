@@ -123,8 +123,11 @@ FinishReason Engine::State::finish_after(const Sequence& sequence, bool stopped)
 void Engine::State::retire() {
   for (const auto& sequence : scheduler.take_finished()) {
     const auto answer = active.extract(sequence->id);
-    store(sequence->id, {sequence->prompt_tokens, sequence->prefix_hits, sequence->generated(),
-                         answer.mapped().prompt_seconds(), answer.mapped().decode_seconds()});
+    store(sequence->id, {.prompt_tokens = sequence->prompt_tokens,
+                         .cached_tokens = sequence->prefix_hits,
+                         .generated_tokens = sequence->generated(),
+                         .prompt_seconds = answer.mapped().prompt_seconds(),
+                         .decode_seconds = answer.mapped().decode_seconds()});
   }
 }
 
@@ -142,6 +145,30 @@ std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& opti
   check(parts.device != nullptr && parts.model != nullptr && parts.cache != nullptr && parts.pool != nullptr,
         "an engine needs device, model, cache and threads");
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::State>(std::move(parts), options)));
+}
+
+std::string_view name(SequenceStatus::State state) {
+  switch (state) {
+    case SequenceStatus::State::waiting:
+      return "waiting";
+    case SequenceStatus::State::prefill:
+      return "prefill";
+    case SequenceStatus::State::decode:
+      return "decode";
+  }
+  fail_check("unknown state");
+}
+
+std::vector<RequestId> Engine::submit(Request request, int count) {
+  std::vector<RequestId> ids;
+  for (int index = 0; index < count; ++index) {
+    Request choice = request;
+    if (choice.sampling.seed) {
+      *choice.sampling.seed += static_cast<std::uint64_t>(index);
+    }
+    ids.push_back(submit(std::move(choice)));
+  }
+  return ids;
 }
 
 RequestId Engine::submit(Request request) {

@@ -4,9 +4,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
+#include "engine/logprobs.h"
 #include "engine/sampler.h"
 #include "kv/kv_cache.h"
 #include "models/model.h"
@@ -22,8 +24,10 @@ struct EngineOptions {
   std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
-  std::int64_t kv_tokens = 0;  ///< positions the cache holds in all; 0: one full context
-  std::int32_t threads = 0;    ///< 0: all processors this process may use
+  std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step beside decodes; 0: what the decodes leave
+  std::int32_t max_waiting = -1;        ///< requests beyond max_sequences; -1: any number
+  std::int64_t kv_tokens = 0;           ///< positions the cache holds in all; 0: one full context
+  std::int32_t threads = 0;             ///< 0: all processors this process may use
   bool prefix_cache = true;
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device
@@ -35,19 +39,42 @@ struct EngineOptions {
 struct StepOutput {
   RequestId id = 0;
   std::int32_t token = -1;  ///< -1 when none
-  std::string text{};       ///< complete characters only, stop strings held back
+  std::string text{};       ///< complete characters only, stop strings held back; the reason with FinishReason::error
   FinishReason finish = FinishReason::none;
-  bool shifted = false;  ///< the context was full and older tokens were dropped
+  bool shifted = false;                     ///< the context was full and older tokens were dropped
+  RequestError error = RequestError::none;  ///< why the request was not taken
+  std::vector<TokenLogprobs> logprobs{};    ///< of the drawn token, when asked for
+  /// Of all prompt tokens but the first, when asked for; once, when the prompt is done.
+  std::vector<TokenLogprobs> prompt_logprobs{};
+  std::vector<float> embedding{};  ///< [hidden], pooled but not normalised
 };
 
 /// Times and counts of a finished request.
 struct RequestStats {
   std::int32_t prompt_tokens = 0;
-  std::int32_t cached_tokens = 0;  ///< of the prompt, from the prefix cache
+  std::int32_t cached_tokens = 0;  ///< of the prompt, not computed for this request
   std::int32_t generated_tokens = 0;
+  double queue_seconds = 0.0;   ///< submission to the first step it is part of
   double prompt_seconds = 0.0;  ///< submission to first token
   double decode_seconds = 0.0;  ///< first token to last
 };
+
+/// A request that has not finished.
+struct SequenceStatus {
+  enum class State { waiting, prefill, decode };
+
+  RequestId id = 0;
+  State state = State::waiting;  ///< waiting: without pages, at first or after it was preempted
+  std::int32_t priority = 0;
+  std::int32_t prompt_tokens = 0;
+  std::int32_t cached_tokens = 0;    ///< of the prompt, not computed for this request
+  std::int32_t computed_tokens = 0;  ///< positions in the KV cache
+  std::int32_t generated_tokens = 0;
+  std::int32_t kv_blocks = 0;
+  double age_seconds = 0.0;  ///< since submission
+};
+
+std::string_view name(SequenceStatus::State state);
 
 /// What an engine holds right now.
 struct EngineStatus {
@@ -58,7 +85,14 @@ struct EngineStatus {
   std::int32_t free_blocks = 0;
   std::int32_t prefix_blocks = 0;     ///< remembered for prompts that start alike
   std::int32_t evictable_blocks = 0;  ///< of those, as good as free
-  std::int64_t preemptions = 0;       ///< since the engine exists
+  std::int32_t step_tokens = 0;       ///< computed in the last step
+  std::int32_t step_sequences = 0;    ///< part of the last step
+  // Since the engine exists.
+  std::int64_t preemptions = 0;
+  std::int64_t steps = 0;
+  std::int64_t prefix_queries = 0;          ///< prompt tokens looked up in the prefix cache
+  std::int64_t prefix_hits = 0;             ///< of those, found
+  std::vector<SequenceStatus> sequences{};  ///< the running ones first, each in the order in which they run
 };
 
 struct EngineParts;
@@ -69,8 +103,11 @@ class Engine {
   ~Engine();
 
   /// Takes a request; output comes from later steps. A request that can never run comes back from the next step with
-  /// FinishReason::error and the reason as text.
+  /// FinishReason::error, the reason as text and its kind in StepOutput::error.
   RequestId submit(Request request);
+  /// `count` answers to one prompt, which is computed once: afterwards each has its own copy of the last, partly filled page
+  /// and shares those before. With a seed, answer i has the random stream of seed + i. Either all are taken or none.
+  std::vector<RequestId> submit(Request request, int count);
   /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ids that have finished are ignored.
   void cancel(RequestId id);
   /// Whether `step` has something to compute or to deliver.

@@ -15,8 +15,12 @@ enum class KvOrder {
 
 /// How an attention backend wants the KV cache stored. A block holds `block_tokens` positions of one layer:
 /// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)].
+///
+/// In q8_0 each 32 neighbouring dimensions of a position share a scale: a head of K or V is first its quants, one signed
+/// byte each in (order), then its scales as f16, [block_tokens, head_dim / 32] or, when dim_major, [head_dim / 32,
+/// block_tokens]. head_dim is a multiple of 32.
 struct KvLayout {
-  DType dtype = DType::f16;  ///< f32, f16 or bf16
+  DType dtype = DType::f16;  ///< f32, f16, bf16 or q8_0
   std::int32_t block_tokens = 32;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
@@ -28,6 +32,8 @@ struct KvLayout {
   [[nodiscard]] std::int64_t v_offset(int kv_head) const { return (kv_heads + kv_head) * head_elems(); }
   [[nodiscard]] std::int64_t block_elems() const { return 2 * std::int64_t{kv_heads} * head_elems(); }
   [[nodiscard]] std::size_t block_bytes() const { return row_bytes(dtype, block_elems()); }
+  /// Of the K or V of one head in one block; for q8_0 the quants are its first head_elems() bytes.
+  [[nodiscard]] std::size_t head_bytes() const { return row_bytes(dtype, head_elems()); }
 
   friend bool operator==(const KvLayout&, const KvLayout&) = default;
 };

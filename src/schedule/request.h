@@ -1,11 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "schedule/sampling_params.h"
+#include "schedule/token_constraint.h"
 
 namespace rocmforge {
 
@@ -17,6 +21,7 @@ enum class FinishReason {
   length,   ///< max_tokens reached
   context,  ///< the context is full
   cancelled,
+  timeout,  ///< Request::deadline has passed
   error,
 };
 
@@ -28,14 +33,56 @@ enum class ContextPolicy {
   shift,  ///< drop the older half after `keep` tokens, recompute the rest and go on; reported in the output
 };
 
+/// How the hidden states of a text become one vector.
+enum class Pooling {
+  mean,  ///< of all tokens
+  last,  ///< of the last token
+  cls,   ///< of the first token
+};
+
+std::string_view name(Pooling pooling);
+
+/// The most log probabilities that are given for one token.
+constexpr std::int32_t max_logprobs = 20;
+
 struct Request {
   std::vector<std::int32_t> prompt{};
   SamplingParams sampling{};
-  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end
+  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: with prompt_logprobs only
   std::vector<std::string> stop{};  ///< text at which the answer ends (the text itself is not part of the answer)
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;
-  std::int32_t keep = 0;  ///< prompt tokens that a shift never drops
+  std::int32_t keep = 0;      ///< prompt tokens that a shift never drops
+  std::int32_t priority = 0;  ///< lower ones run first, equal ones in order of arrival
+
+  /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
+  /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.
+  std::int32_t logprobs = -1;
+  /// Likewise for every token of the prompt but the first.
+  std::int32_t prompt_logprobs = -1;
+  /// What the answer may be; null: anything. Each sequence goes on from a clone. Under a constraint an end token always
+  /// ends.
+  std::shared_ptr<const TokenConstraint> constraint{};
+  /// The answer is the pooled hidden state of the prompt after the final norm, and no text.
+  std::optional<Pooling> embedding{};
+  /// The request ends with FinishReason::timeout at the first step after this.
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
+};
+
+/// Why a request was not taken.
+enum class RequestError {
+  none,
+  invalid,     ///< a parameter is wrong
+  too_long,    ///< it can never fit
+  queue_full,  ///< it may be sent again later
+};
+
+/// With RequestError::none the request was taken and the message is empty.
+struct RequestRefusal {
+  RequestError error = RequestError::none;
+  std::string message{};  ///< one line
+
+  [[nodiscard]] explicit operator bool() const { return error != RequestError::none; }
 };
 
 }  // namespace rocmforge

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rocmforge {
+
+/// A token and the natural logarithm of its probability.
+struct TokenLogprob {
+  std::int32_t token = -1;
+  float logprob = 0.0f;
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+/// The token of one place of a text, and what else was likely there.
+struct TokenLogprobs {
+  std::int32_t token = -1;
+  float logprob = 0.0f;
+  std::vector<TokenLogprob> top{};  ///< the most likely ones first, of equal ones the lower id; may hold `token`
+};
+
+/// `logits` [vocab] as a model gives them; NaN counts as impossible. `top` of the most likely tokens are given.
+TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, std::int32_t top);
+
+}  // namespace rocmforge
