@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/grammar/grammar.h"
+
+namespace rocmforge {
+
+/// A grammar as an automaton over the bytes of UTF-8. A rule is a set of positions joined by edges (one byte each) and calls
+/// (a whole text of another rule, then the call's target). Immutable.
+class ByteAutomaton {
+ public:
+  /// Throws Error, with the reason, for a grammar that is left-recursive or takes too many positions.
+  explicit ByteAutomaton(const Grammar& grammar);
+
+  struct Edge {
+    std::uint8_t first = 0, last = 0;  ///< bytes, both included
+    std::int32_t target = 0;
+  };
+  struct Call {
+    std::int32_t rule = 0, target = 0;
+  };
+
+  /// The place after the root rule's text: nothing can follow.
+  static constexpr std::int32_t end_of_text = 0;
+  /// The place at the end of a rule where nothing else is possible.
+  static constexpr std::int32_t end_of_rule = 1;
+  /// plain_steps() goes no further.
+  static constexpr std::uint8_t most_plain_steps = 16;
+  /// Every character that a JSON string holds unescaped, without DEL: what is most of a vocabulary and of most texts.
+  static const std::vector<CodeRange>& plain_characters();
+
+  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(positions_.size()) - 1; }
+  [[nodiscard]] std::int32_t root() const { return root_; }
+  [[nodiscard]] std::int32_t rules() const { return static_cast<std::int32_t>(entries_.size()); }
+  /// Where a rule begins. A rule calls at its beginning only rules of higher numbers.
+  [[nodiscard]] std::int32_t entry(std::int32_t rule) const { return entries_[static_cast<std::size_t>(rule)]; }
+
+  [[nodiscard]] std::span<const Edge> edges(std::int32_t position) const {
+    return std::span(edges_).subspan(at(position).edges, at(position + 1).edges - at(position).edges);
+  }
+  /// Ascending by rule. A call of a rule that has an empty text stands beside the ways on after that text.
+  [[nodiscard]] std::span<const Call> calls(std::int32_t position) const {
+    return std::span(calls_).subspan(at(position).calls, at(position + 1).calls - at(position).calls);
+  }
+  /// The rule may end here.
+  [[nodiscard]] bool accepts(std::int32_t position) const { return at(position).accepts; }
+  /// So many plain characters, whichever they are, may follow; at least, for what comes after the rule's end is not looked
+  /// at.
+  [[nodiscard]] std::uint8_t plain_steps(std::int32_t position) const { return at(position).plain_steps; }
+
+ private:
+  friend class ByteAutomatonBuilder;
+  struct Position {
+    std::uint32_t edges = 0, calls = 0;  // first of its own; the next position's end them
+    bool accepts = false;
+    std::uint8_t plain_steps = 0;
+  };
+  [[nodiscard]] const Position& at(std::int32_t position) const { return positions_[static_cast<std::size_t>(position)]; }
+
+  std::vector<Position> positions_;  // and one behind the last
+  std::vector<Edge> edges_;
+  std::vector<Call> calls_;
+  std::vector<std::int32_t> entries_;
+  std::int32_t root_ = 0;
+};
+
+}  // namespace rocmforge
