@@ -69,6 +69,20 @@ class CudaApi {
                                                                                 Presence::optional};  // since 12.4
   Entry<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>
       cuLaunchKernel{library, "cuLaunchKernel"};
+  struct LaunchAttribute {
+    int id;
+    alignas(8) std::array<std::byte, 64> value;
+  };
+  struct LaunchConfig {
+    std::array<unsigned, 3> grid;
+    std::array<unsigned, 3> block;
+    unsigned shared_bytes;
+    void* stream;
+    LaunchAttribute* attributes;
+    unsigned num_attributes;
+  };
+  Entry<int(const LaunchConfig*, void*, void**, void**)> cuLaunchKernelEx{library, "cuLaunchKernelEx",
+                                                                          Presence::optional};  // since 11.8
   Entry<int(void*, int, unsigned, void*, const std::uint64_t*, const std::uint64_t*, const unsigned*, const unsigned*, int,
             int, int, int)>
       cuTensorMapEncodeTiled{library, "cuTensorMapEncodeTiled", Presence::optional};  // since 12.0

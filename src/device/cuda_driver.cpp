@@ -37,6 +37,7 @@ constexpr int function_max_dynamic_shared_bytes = 8;
 constexpr unsigned host_alloc_portable = 1;
 constexpr unsigned stream_non_blocking = 1;
 constexpr int capture_thread_local = 1;
+constexpr int launch_programmatic_serialization = 6;
 constexpr int jit_error_log = 5;
 constexpr int jit_error_log_bytes = 6;
 
@@ -200,6 +201,7 @@ class CudaDriver final : public Driver {
   DeviceInfo info_;
   int device_ = 0;
   void* context_ = nullptr;
+  bool overlaps_ = false;                ///< kernels can start before their predecessors end: from compute capability 9.0 on
   std::list<LoadedFunction> functions_;  ///< handles point into it
 };
 
@@ -211,6 +213,7 @@ CudaDriver::CudaDriver(int index) {
   info_ = device_info(api_, index);
   call(api_, api_.cuDeviceGet, &device_, index);
   call(api_, api_.cuDevicePrimaryCtxRetain, &context_, device_);
+  overlaps_ = attribute(api_, device_, attribute_major) >= 9 && static_cast<bool>(api_.cuLaunchKernelEx);
 }
 
 TensorMap CudaDriver::tensor_map(const TensorBoxes& boxes) {
@@ -343,6 +346,12 @@ void CudaDriver::do_launch(FunctionHandle handle, std::string_view /*kernel*/, c
     function.dynamic_bytes = shape.shared_bytes;
   }
   void* parameter = const_cast<std::byte*>(args.data());
+  if (shape.dependent && overlaps_) {
+    CudaApi::LaunchAttribute attribute{launch_programmatic_serialization, {std::byte{1}}};
+    const CudaApi::LaunchConfig config{shape.grid, shape.block, shape.shared_bytes, stream.value, &attribute, 1};
+    call(api_, api_.cuLaunchKernelEx, &config, function.handle, &parameter, static_cast<void**>(nullptr));
+    return;
+  }
   call(api_, api_.cuLaunchKernel, function.handle, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0],
        shape.block[1], shape.block[2], shape.shared_bytes, stream.value, &parameter, nullptr);
 }

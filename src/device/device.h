@@ -132,6 +132,8 @@ class Stream {
   /// Runs kernel `kernel` of source `object`. `args` is its only parameter.
   void launch(std::string_view object, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args);
   void launch(const Graph& graph);
+  /// Whether LaunchShape::dependent is heeded, in what is launched or recorded from now on; true at first.
+  void allow_overlap(bool allowed) { overlap_ = allowed; }
 
   /// Everything that `record` puts on this stream, as a graph. The work is not run. When `record` throws, the capture ends
   /// and the error passes on.
@@ -162,6 +164,7 @@ class Stream {
   Device* device_;
   StreamHandle handle_;
   bool owned_ = true;
+  bool overlap_ = true;
 };
 
 /// Where a model lives: the CPU, or one GPU with its code objects loaded. Owns the compute stream, and outlives everything
@@ -237,21 +240,28 @@ class Device {
   std::unique_ptr<Stream> stream_;
 };
 
+/// Whether a kernel keeps the order of the stream itself (launch_order.h), or leaves that to the runtime.
+enum class LaunchOrder { by_runtime, by_kernel };
+
 /// A kernel by its source and its name, with the type of its one parameter. `Args` is plain data, the same struct in host
 /// and device code.
 template <class Args>
 class Kernel {
  public:
-  constexpr Kernel(std::string_view object, std::string_view kernel) : object_(object), kernel_(kernel) {}
+  constexpr Kernel(std::string_view object, std::string_view kernel, LaunchOrder order = LaunchOrder::by_runtime)
+      : object_(object), kernel_(kernel), order_(order) {}
 
   void launch(Stream& stream, const LaunchShape& shape, const Args& args) const {
     static_assert(std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>);
-    stream.launch(object_, kernel_, shape, std::as_bytes(std::span(&args, 1)));
+    LaunchShape ordered = shape;
+    ordered.dependent = order_ == LaunchOrder::by_kernel;
+    stream.launch(object_, kernel_, ordered, std::as_bytes(std::span(&args, 1)));
   }
 
  private:
   std::string_view object_;
   std::string_view kernel_;
+  LaunchOrder order_;
 };
 
 /// A runtime that was looked for.

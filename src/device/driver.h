@@ -34,6 +34,9 @@ struct LaunchShape {
   std::array<std::uint32_t, 3> grid{1, 1, 1};   ///< work-groups
   std::array<std::uint32_t, 3> block{1, 1, 1};  ///< threads of a work-group
   std::uint32_t shared_bytes = 0;               ///< dynamic LDS of a work-group
+  /// May start while its predecessor on the stream still runs, whose end the kernel itself waits for (launch_order.h). A
+  /// permission: runtimes without the means start it in order.
+  bool dependent = false;
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };

@@ -71,7 +71,9 @@ void Stream::fill(void* to, std::uint8_t value, std::size_t size_bytes) {
 
 void Stream::launch(std::string_view object, std::string_view kernel, const LaunchShape& shape,
                     std::span<const std::byte> args) {
-  device_->driver().launch(device_->function(object, kernel), kernel, shape, args, handle_);
+  LaunchShape allowed = shape;
+  allowed.dependent = shape.dependent && overlap_;
+  device_->driver().launch(device_->function(object, kernel), kernel, allowed, args, handle_);
 }
 
 void Stream::launch(const Graph& graph) { device_->driver().launch(graph.handle_, handle_); }

@@ -31,6 +31,21 @@ ROCMFORGE_KERNEL wave(WaveArgs args) {
   }
 }
 
+// Work-groups that take long beside those that don't: a successor that does not wait reads what is not there yet.
+ROCMFORGE_KERNEL relay(RelayArgs args) {
+  begin_dependent();
+  const int index = static_cast<int>(blockIdx.x) * static_cast<int>(blockDim.x) + thread_index();
+  if (index < args.count) {
+    float value = args.in[args.count - 1 - index];
+    const int rounds = blockIdx.x % 2 == 1 ? args.rounds : 1;
+#pragma unroll 1
+    for (int round = 0; round < rounds; ++round) {
+      value = value * 0.5f + 1.0f;
+    }
+    args.out[index] = value;
+  }
+}
+
 ROCMFORGE_KERNEL fault(FaultArgs args) { *args.address = 1; }
 
 // At most 64 threads: a larger work-group must be refused.

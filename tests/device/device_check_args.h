@@ -24,4 +24,11 @@ struct FaultArgs {
   std::int32_t* address;  // is written to
 };
 
+struct RelayArgs {
+  float* out;       // [count]: the reverse of `in`, each halved and plus one `rounds` times where its work-group is odd
+  const float* in;  // [count]
+  std::int32_t count;
+  std::int32_t rounds;
+};
+
 }  // namespace rocmforge::gpu

@@ -24,6 +24,7 @@ using testing::StartsWith;
 constexpr Kernel<gpu::ScaleArgs> scale{"device_check", "scale"};
 constexpr Kernel<gpu::ReverseArgs> reverse{"device_check", "reverse"};
 constexpr Kernel<gpu::WaveArgs> wave{"device_check", "wave"};
+constexpr Kernel<gpu::RelayArgs> relay{"device_check", "relay", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::FaultArgs> fault{"device_check", "fault"};
 constexpr Kernel<gpu::WaveArgs> narrow{"device_check", "narrow"};
 
@@ -190,6 +191,46 @@ TEST_F(GpuDevice, runs_the_code_of_its_own_wave_size) {
   EXPECT_GT(info.registers, 0);
   EXPECT_EQ(info.max_threads, 64);
   EXPECT_EQ(info.scratch_bytes, 0);
+}
+
+// Each kernel of the chain may start before its predecessor has ended, and reads what that one's slowest work-groups write.
+TEST_F(GpuDevice, kernels_that_overlap_keep_their_order) {
+  constexpr std::int32_t count = 5000;
+  constexpr std::int32_t rounds = 2000;
+  constexpr std::size_t threads = 64;
+  constexpr int links = 21;
+  std::vector<float> expected = numbers(count);
+  for (int link = 0; link < links; ++link) {
+    std::ranges::reverse(expected);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      for (int round = 0; round < (i / threads % 2 == 1 ? rounds : 1); ++round) {
+        expected[i] = expected[i] * 0.5F + 1.0F;
+      }
+    }
+  }
+  const std::vector<float> start = numbers(count);
+  const DeviceBuffer first = upload(start);
+  const DeviceBuffer second = upload(start);
+  Stream& stream = device().stream();
+  const LaunchShape shape{{(count + threads - 1) / threads, 1, 1}, {threads, 1, 1}, 0};
+  const auto chain = [&] {
+    for (int link = 0; link < links; ++link) {
+      const bool even = link % 2 == 0;
+      relay.launch(
+          stream, shape,
+          {even ? second.as<float>() : first.as<float>(), even ? first.as<float>() : second.as<float>(), count, rounds});
+    }
+  };
+  const Graph graph = stream.capture(chain);
+  for (int repetition = 0; repetition < 200; ++repetition) {
+    stream.copy_to_device(first.data(), start.data(), first.size_bytes());
+    if (repetition % 2 == 0) {
+      stream.launch(graph);
+    } else {
+      chain();
+    }
+    ASSERT_EQ(download(second), expected) << "repetition " << repetition;
+  }
 }
 
 TEST_F(GpuDevice, replays_a_recorded_graph) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "base/half.h"
+#include "kernels/gpu/launch_order.h"
 #include "tensor/dtype.h"
 
 /// A kernel: C linkage, so that its name in the code object is its name here.

@@ -5,12 +5,12 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<gpu::RmsNormArgs> rms_norm_kernel{"elementwise", "rms_norm"};
-constexpr Kernel<gpu::GatedActivationArgs> silu_kernel{"elementwise", "gated_silu"};
-constexpr Kernel<gpu::GatedActivationArgs> gelu_tanh_kernel{"elementwise", "gated_gelu_tanh"};
-constexpr Kernel<gpu::ResidualAddArgs> residual_add_kernel{"elementwise", "residual_add"};
-constexpr Kernel<gpu::ScaleArgs> scale_kernel{"elementwise", "scale"};
-constexpr Kernel<gpu::GatherRowsArgs> gather_rows_kernel{"elementwise", "gather_rows"};
+constexpr Kernel<gpu::RmsNormArgs> rms_norm_kernel{"elementwise", "rms_norm", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::GatedActivationArgs> silu_kernel{"elementwise", "gated_silu", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::GatedActivationArgs> gelu_tanh_kernel{"elementwise", "gated_gelu_tanh", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ResidualAddArgs> residual_add_kernel{"elementwise", "residual_add", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ScaleArgs> scale_kernel{"elementwise", "scale", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::GatherRowsArgs> gather_rows_kernel{"elementwise", "gather_rows", LaunchOrder::by_kernel};
 
 constexpr std::int64_t elems_per_load = 4;
 

@@ -92,6 +92,7 @@ __device__ void gated_rows(const GatedActivationArgs& args) {
 
 template <class Activation>
 __device__ void gated_activation(const GatedActivationArgs& args) {
+  begin_dependent();
   if (takes_fours(args.gate, args.stride) && takes_fours(args.up, args.stride) && takes_fours(args.out, args.width)) {
     gated_rows<Activation, 4>(args);
   } else {
@@ -103,6 +104,7 @@ __device__ void gated_activation(const GatedActivationArgs& args) {
 
 ROCMFORGE_KERNEL __launch_bounds__(1024, 1) rms_norm(RmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
+  begin_dependent();
   if (takes_fours(args.x, args.dim) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.dim)) {
     rms_norm_rows<4>(args, scratch);
   } else {
@@ -114,6 +116,7 @@ ROCMFORGE_KERNEL gated_silu(GatedActivationArgs args) { gated_activation<Silu>(a
 ROCMFORGE_KERNEL gated_gelu_tanh(GatedActivationArgs args) { gated_activation<GeluTanh>(args); }
 
 ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
+  begin_dependent();
   const bool fours = takes_fours(args.a, 0) && takes_fours(args.b, 0) && takes_fours(args.out, 0);
   const std::int64_t wide_items = fours ? args.count / 4 : 0;
   for (std::int64_t item = grid_index(); item < wide_items; item += grid_threads()) {
@@ -131,6 +134,7 @@ ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
 }
 
 ROCMFORGE_KERNEL scale(ScaleArgs args) {
+  begin_dependent();
   const std::int64_t wide_items = takes_fours(args.x, 0) ? args.count / 4 : 0;
   for (std::int64_t item = grid_index(); item < wide_items; item += grid_threads()) {
     Floats<4> x = load<4>(args.x, item);
@@ -146,6 +150,7 @@ ROCMFORGE_KERNEL scale(ScaleArgs args) {
 }
 
 ROCMFORGE_KERNEL gather_rows(GatherRowsArgs args) {
+  begin_dependent();
   const bool fours = takes_fours(args.x, args.dim) && takes_fours(args.out, args.dim);
   for (std::int64_t row = blockIdx.y; row < args.count; row += gridDim.y) {
     const float* from = args.x + args.ids[row] * args.dim;

@@ -7,7 +7,7 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<gpu::EmbeddingRowsArgs> embedding_kernel{"embedding", "embedding_rows"};
+constexpr Kernel<gpu::EmbeddingRowsArgs> embedding_kernel{"embedding", "embedding_rows", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::DequantizeArgs> dequantize_kernel{"embedding", "dequantize_rows"};
 constexpr Kernel<gpu::DequantizeRmsNormArgs> dequantize_rms_norm_kernel{"embedding", "dequantize_rms_norm"};
 

@@ -87,6 +87,7 @@ __device__ __forceinline__ void norm_rows(const DequantizeRmsNormArgs& args, flo
 }  // namespace
 
 ROCMFORGE_KERNEL embedding_rows(EmbeddingRowsArgs args) {
+  begin_dependent();
   visit_format(
       Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) { embed<Block>(args); });
 }

@@ -26,13 +26,13 @@ struct TileFormat {
   Kernel<gpu::MatmulTileArgs> small;
 };
 
-#define ROCMFORGE_MATVEC_FORMAT(format, Block, Element, rows)              \
-  MatvecFormat{DType::format,                                              \
-               rows,                                                       \
-               {Kernel<gpu::MatvecArgs>{"matvec", "matvec_" #format "_1"}, \
-                {"matvec", "matvec_" #format "_2"},                        \
-                {"matvec", "matvec_" #format "_4"},                        \
-                {"matvec", "matvec_" #format "_8"}}},
+#define ROCMFORGE_MATVEC_FORMAT(format, Block, Element, rows)                                      \
+  MatvecFormat{DType::format,                                                                      \
+               rows,                                                                               \
+               {Kernel<gpu::MatvecArgs>{"matvec", "matvec_" #format "_1", LaunchOrder::by_kernel}, \
+                {"matvec", "matvec_" #format "_2", LaunchOrder::by_kernel},                        \
+                {"matvec", "matvec_" #format "_4", LaunchOrder::by_kernel},                        \
+                {"matvec", "matvec_" #format "_8", LaunchOrder::by_kernel}}},
 constexpr MatvecFormat matvec_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MATVEC_FORMAT)};
 #undef ROCMFORGE_MATVEC_FORMAT
 

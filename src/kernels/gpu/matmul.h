@@ -210,6 +210,7 @@ __device__ inline void matmul_tile(const MatmulTileArgs& args) {
 template <class Element>
 __device__ inline void convert_row(const ConvertRowsArgs& args) {
   __shared__ float scratch[convert_threads / wave_size];
+  begin_dependent();
   const auto token = static_cast<std::int64_t>(blockIdx.x);
   const float* x = args.x + token * args.x_stride;
   float scale = 1.0f;

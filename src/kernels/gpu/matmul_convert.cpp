@@ -6,8 +6,8 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<gpu::ConvertRowsArgs> convert_to_half{"matmul", "convert_rows_f16"};
-constexpr Kernel<gpu::ConvertRowsArgs> convert_to_bfloat16{"matmul", "convert_rows_bf16"};
+constexpr Kernel<gpu::ConvertRowsArgs> convert_to_half{"matmul", "convert_rows_f16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ConvertRowsArgs> convert_to_bfloat16{"matmul", "convert_rows_bf16", LaunchOrder::by_kernel};
 
 std::size_t rows_bytes(std::int64_t tokens, std::int64_t k) {
   return static_cast<std::size_t>(divide_up(tokens * converted_stride(k) * 2, 64) * 64);

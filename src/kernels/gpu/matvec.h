@@ -113,6 +113,7 @@ __device__ inline void matvec(const MatvecArgs& args) {
 #else
   extern __shared__ float4 staged[];
 #endif
+  release_successor();
   const int tile = static_cast<int>(blockIdx.x);
   const MatmulPart part = part_of_tile(args, tile);
   const int first_row = ((tile - part.first_tile) * waves + wave_index()) * rows;
@@ -133,6 +134,7 @@ __device__ inline void matvec(const MatvecArgs& args) {
       next[r] = Runs::load(weights[r], lane_index(), args.k);
     }
   }
+  wait_for_predecessor();  // weights are all that was read before
   int unit = lane_index();
   for (int first = 0; first < args.k; first += args.chunk) {
     if (first > 0) {

@@ -9,9 +9,9 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<gpu::RopeAppendArgs> f32_kernel{"rope", "rope_append_f32"};
-constexpr Kernel<gpu::RopeAppendArgs> f16_kernel{"rope", "rope_append_f16"};
-constexpr Kernel<gpu::RopeAppendArgs> bf16_kernel{"rope", "rope_append_bf16"};
+constexpr Kernel<gpu::RopeAppendArgs> f32_kernel{"rope", "rope_append_f32", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::RopeAppendArgs> f16_kernel{"rope", "rope_append_f16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::RopeAppendArgs> bf16_kernel{"rope", "rope_append_bf16", LaunchOrder::by_kernel};
 
 constexpr std::uint32_t threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two

@@ -128,6 +128,7 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
 
 template <class T>
 __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
+  begin_dependent();
   const std::int64_t token = blockIdx.x;
   if (args.kv_lengths[args.sequence_of[token]] == 0) {
     return;  // padding; the whole work-group sees the same

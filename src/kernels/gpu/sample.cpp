@@ -8,9 +8,9 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<SampleArgs> scan{"sample", "sample_scan"};
-constexpr Kernel<SampleArgs> greedy{"sample", "sample_greedy"};
-constexpr Kernel<SampleArgs> draw{"sample", "sample_draw"};
+constexpr Kernel<SampleArgs> scan{"sample", "sample_scan", LaunchOrder::by_kernel};
+constexpr Kernel<SampleArgs> greedy{"sample", "sample_greedy", LaunchOrder::by_kernel};
+constexpr Kernel<SampleArgs> draw{"sample", "sample_draw", LaunchOrder::by_kernel};
 
 /// Two launches a call: all of the device reads the logits once, then one work-group finishes each row. With top_k up to
 /// about a thousand that second step reads only the chunks that hold the best logits; without top_k it reads its row a few

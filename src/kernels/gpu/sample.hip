@@ -8,6 +8,7 @@ namespace rocmforge::gpu {
 /// Adjusts a stretch of a row and finds the best token of each of its chunks.
 /// Grid: [stretches of sample_scan_chunks chunks, rows].
 ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads) sample_scan(SampleArgs args) {
+  begin_dependent();
   constexpr int waves = sample_scan_threads / wave_size;
   const int first_chunk = static_cast<int>(blockIdx.x) * sample_scan_chunks;
   const int begin = first_chunk * args.chunk_tokens;
@@ -52,6 +53,7 @@ __device__ inline std::uint64_t best_of_row(const SampleArgs& args, int r, std::
 
 /// Grid: rows.
 ROCMFORGE_KERNEL __launch_bounds__(sample_greedy_threads) sample_greedy(SampleArgs args) {
+  begin_dependent();
   __shared__ std::uint64_t scratch[sample_greedy_threads / wave_size];
   for (int r = static_cast<int>(blockIdx.x); r < args.num_rows; r += static_cast<int>(gridDim.x)) {
     const std::uint64_t best = best_of_row<sample_greedy_threads>(args, r, scratch);
@@ -133,6 +135,7 @@ __device__ inline TokenList gather_best(const SampleArgs& args, int r, int top_k
 
 /// Grid: rows, exactly: a loop over rows would keep more values alive than there are registers.
 ROCMFORGE_KERNEL __launch_bounds__(sample_draw_threads) sample_draw(SampleArgs args) {
+  begin_dependent();
   __shared__ SampleShared shared;
   const int r = static_cast<int>(blockIdx.x);
   const SampleRow& row = args.rows[r];  // not a copy: its fields would take registers

@@ -1,0 +1,31 @@
+#pragma once
+
+// How a kernel that may start before its predecessor on the stream has ended (LaunchShape::dependent) keeps their order.
+// Both compilers take this header; where the hardware starts kernels one after another both functions are empty.
+
+namespace rocmforge::gpu {
+
+/// Until every earlier kernel of the stream has ended and its writes are visible. A kernel that is launched dependent calls
+/// it in every thread, whatever its path: before it reads anything that a kernel writes, before it writes anything, and
+/// also when it has nothing to do, because its successor waits for it alone. Only weights may be read sooner.
+__device__ inline void wait_for_predecessor() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// The successor may start: once all work-groups have called this or ended, its own work-groups take the free places. It
+/// still waits for the end of this kernel before it reads results. Calling it is never needed for correctness.
+__device__ inline void release_successor() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// The usual beginning of a kernel that reads nothing before its predecessor has ended.
+__device__ inline void begin_dependent() {
+  release_successor();
+  wait_for_predecessor();
+}
+
+}  // namespace rocmforge::gpu
