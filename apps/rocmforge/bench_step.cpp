@@ -34,7 +34,7 @@ struct Kind {
   double bytes = 0.0;
 };
 
-std::map<std::string, Kind, std::less<>> kinds_of(const Model& model, double positions) {
+std::map<std::string, Kind, std::less<>> kinds_of(const Model& model, std::int32_t sequences, double positions) {
   std::map<std::string, Kind, std::less<>> kinds;
   const auto decodes = [](const PlannedOperation& operation) {
     return operation.operation == Attention::name && operation.spec.ends_with(" decode");
@@ -43,6 +43,9 @@ std::map<std::string, Kind, std::less<>> kinds_of(const Model& model, double pos
   for (const PlannedOperation& operation : model.plan()) {
     // Where prompts and single rows have kernels of their own, a decode step runs the latter.
     if (two_phases && operation.operation == Attention::name && !decodes(operation)) {
+      continue;
+    }
+    if (operation.is_part(sequences)) {
       continue;
     }
     Kind& kind = kinds[std::string(operation_kind(operation.operation))];
@@ -103,7 +106,7 @@ int bench_step(const StepFlags& flags) {
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(flags.sequences), 1);
   const double whole = step_seconds(runner, tokens, flags.context);
   const auto times = runner.time_decode(tokens, flags.context);
-  const auto kinds = kinds_of(engine->model(), static_cast<double>(flags.sequences) * (flags.context + 1));
+  const auto kinds = kinds_of(engine->model(), flags.sequences, static_cast<double>(flags.sequences) * (flags.context + 1));
 
   double sum = 0.0;
   for (const OperationTime& time : times) {

@@ -86,6 +86,7 @@ void EngineFlags::add_to(CLI::App& command) {
       ->group(group);
   command.add_flag("--no-graph", no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps")
       ->group(group);
+  command.add_flag("--no-overlap", no_overlap_, "GPU: start no kernel before the one before it has ended")->group(group);
   command.add_option("--isa", isa_, "CPU: at most this instruction set")
       ->check(CLI::IsMember({"generic", "neon", "avx2", "avx512"}))
       ->group(group);
@@ -115,6 +116,7 @@ EngineOptions EngineFlags::options() const {
   options.device = device_;
   options.kernel_dir = kernel_dir_;
   options.model.graphs = !no_graph_;
+  options.model.overlap = !no_overlap_;
   options.model.kv_dtype = *dtype_from_name(kv_type_);
   options.model.max_batch_tokens = batch_;
   options.model.attention = attention_;

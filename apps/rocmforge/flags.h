@@ -30,6 +30,7 @@ class EngineFlags {
   std::string device_ = "auto";
   std::string kernel_dir_;
   bool no_graph_ = false;
+  bool no_overlap_ = false;
   std::string isa_;
   std::string attention_;
   std::string matmul_;

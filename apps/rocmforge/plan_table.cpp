@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,10 +36,11 @@ std::string without_layer(const std::string& operation) {
 
 std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
   std::vector<PlanGroup> groups;
-  std::map<std::tuple<std::string, std::string, std::string>, std::size_t> index;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::size_t> index;
   for (const PlannedOperation& operation : plan) {
     const std::string name = without_layer(operation.operation);
-    const auto [found, added] = index.try_emplace({name, operation.spec, operation.kernel}, groups.size());
+    const auto [found, added] =
+        index.try_emplace({name, operation.spec, operation.kernel, operation.part_of}, groups.size());
     if (added) {
       groups.push_back({.operation = name, .first = &operation});
     }
@@ -50,6 +52,16 @@ std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
     here.kv_bytes_per_position += times * operation.kv_bytes_per_position;
   }
   return groups;
+}
+
+/// "gpu", or "gpu; to 8 tokens in attn_qkv" for what another operation's call includes in small steps.
+std::string kernel_text(const PlannedOperation& operation) {
+  if (operation.part_of.empty()) {
+    return operation.kernel;
+  }
+  return operation.part_tokens == std::numeric_limits<std::int64_t>::max()
+             ? fmt::format("in {}", operation.part_of)
+             : fmt::format("{}; to {} tokens in {}", operation.kernel, operation.part_tokens, operation.part_of);
 }
 
 }  // namespace
@@ -82,7 +94,7 @@ void print_plan(const Model& model, const DeviceInfo& device, std::optional<doub
   const auto shown = [](std::size_t bytes) { return bytes > 0 ? human_bytes(bytes) : std::string(); };
   for (const PlanGroup& line : groups) {
     std::vector<std::string> row = {
-        line.operation,           fmt::format("{}", line.times), line.first->kernel,
+        line.operation,           fmt::format("{}", line.times), kernel_text(*line.first),
         shown(line.weight_bytes), shown(line.activation_bytes),  shown(line.kv_bytes_per_position)};
     if (bytes_per_second) {
       row.push_back(fmt::format("{:.2f}", static_cast<double>(line.bytes()) / *bytes_per_second * 1e6));

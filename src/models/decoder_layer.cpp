@@ -8,12 +8,11 @@ DecoderLayer::DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int i
     : q_dim_(config.q_dim()), kv_dim_(config.kv_dim()) {
   const auto name = [index](std::string_view part) { return fmt::format("blk.{}.{}", index, part); };
 
-  attention_norm_ = plan.norm(name("attn_norm.weight"), config.hidden, config.norm_eps);
-  qkv_ = plan.linear(name("attn_qkv"),
-                     {{name("attn_q"), config.q_dim(), config.qkv_bias},
-                      {name("attn_k"), config.kv_dim(), config.qkv_bias},
-                      {name("attn_v"), config.kv_dim(), config.qkv_bias}},
-                     config.hidden);
+  qkv_ = plan.fused_linear(name("attn_qkv"), name("attn_norm.weight"), config.norm_eps,
+                           {{name("attn_q"), config.q_dim(), config.qkv_bias},
+                            {name("attn_k"), config.kv_dim(), config.qkv_bias},
+                            {name("attn_v"), config.kv_dim(), config.qkv_bias}},
+                           config.hidden);
   if (config.head_norm) {
     q_norm_ = plan.vector(name("attn_q_norm.weight"), config.head_dim);
     k_norm_ = plan.vector(name("attn_k_norm.weight"), config.head_dim);
@@ -36,15 +35,10 @@ DecoderLayer::DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int i
                                            .layout = plan.kv_layout()});
   attention_output_ = plan.linear(name("attn_output"), {{name("attn_output"), config.hidden}}, config.q_dim());
 
-  ffn_norm_ = plan.norm(name("ffn_norm.weight"), config.hidden, config.norm_eps);
-  gate_up_ = plan.linear(name("ffn_gate_up"), {{name("ffn_gate"), config.ffn}, {name("ffn_up"), config.ffn}}, config.hidden);
-  gated_activation_ = plan.resolve<GatedActivation>({config.activation, config.ffn});
+  gate_up_ =
+      plan.fused_linear(name("ffn_gate_up"), name("ffn_norm.weight"), config.norm_eps,
+                        {{name("ffn_gate"), config.ffn}, {name("ffn_up"), config.ffn}}, config.hidden, config.activation);
   down_ = plan.linear(name("ffn_down"), {{name("ffn_down"), config.hidden}}, config.ffn);
-}
-
-void DecoderLayer::forward(const Step& step) const {
-  attend(step);
-  feed_forward(step);
 }
 
 void DecoderLayer::attend(const Step& step) const {
@@ -52,28 +46,24 @@ void DecoderLayer::attend(const Step& step) const {
   float* q = buffers.projected;
   float* k = q + q_dim_;
   float* v = k + kv_dim_;
-  const std::int64_t stride = qkv_.width();
+  const std::int64_t stride = qkv_.linear.width();
 
-  attention_norm_.run(step.tokens, buffers.hidden, buffers.normed, step);
-  qkv_.run(step, buffers.normed, buffers.projected);
+  qkv_.run(step.tokens, step, buffers.hidden, buffers.projected);
 
   Resolved<RopeAppend> rope_append = rope_append_;
   rope_append.spec.layout = step.layout;
   const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
   rope_append.run({q, k, v, stride, data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}, step);
 
-  attention_.run({.q = q, .q_stride = stride, .out = buffers.gathered}, step);
-  attention_output_.run(step, buffers.gathered, buffers.hidden, true);
+  if (step.results) {
+    attention_.run({.q = q, .q_stride = stride, .out = buffers.gathered}, step);
+  }
 }
 
-void DecoderLayer::feed_forward(const Step& step) const {
+void DecoderLayer::finish(const Step& step) const {
   const Buffers& buffers = step.buffers;
-  const float* gate = buffers.projected;
-  const float* up = gate + gated_activation_.spec.width;
-
-  ffn_norm_.run(step.tokens, buffers.hidden, buffers.normed, step);
-  gate_up_.run(step, buffers.normed, buffers.projected);
-  gated_activation_.run({gate, up, step.tokens, gate_up_.width(), buffers.gathered}, step);
+  attention_output_.run(step, buffers.gathered, buffers.hidden, true);
+  gate_up_.run(step.tokens, step, buffers.hidden, buffers.gathered);
   down_.run(step, buffers.gathered, buffers.hidden, true);
 }
 

@@ -16,25 +16,20 @@ namespace rocmforge {
 class DecoderLayer final : public Layer {
  public:
   DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void forward(const Step& step) const override;
+  void attend(const Step& step) const override;
+  void finish(const Step& step) const override;
 
  private:
-  void attend(const Step& step) const;
-  void feed_forward(const Step& step) const;
-
   std::int64_t q_dim_;
   std::int64_t kv_dim_;
-  Norm attention_norm_;
-  Linear qkv_;
+  FusedLinear qkv_;  ///< with the norm before it
   Resolved<RopeAppend> rope_append_;
   const WeightVector* q_norm_ = nullptr;             ///< [head_dim] or null
   const WeightVector* k_norm_ = nullptr;             ///< [head_dim] or null
   const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2], the configuration's; null without rotation
   StepAttention attention_;
   Linear attention_output_;
-  Norm ffn_norm_;
-  Linear gate_up_;
-  Resolved<GatedActivation> gated_activation_;
+  FusedLinear gate_up_;  ///< with the norm before it and the activation after it
   Linear down_;
 };
 

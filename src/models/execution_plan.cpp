@@ -96,12 +96,56 @@ StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
   return {spec, *prefill.kernel, *decode};
 }
 
-Norm ExecutionPlan::norm(std::string_view name, std::int64_t dim, float eps) {
-  const WeightVector* weight = vector(name, dim);
-  return {resolve<RmsNorm>({dim, eps}), weight};
+void FusedLinear::run(std::int64_t tokens, const Step& step, const float* x, float* out) const {
+  const MatmulFusions fusions = linear.fusions();
+  LinearFusion fusion;
+  if (tokens <= fusions.norm_tokens) {
+    fusion.norm_weight = norm.weight->data;
+    fusion.norm_eps = norm.operation.spec.eps;
+  } else {
+    norm.run(tokens, x, step.buffers.normed, step);
+    x = step.buffers.normed;
+  }
+  if (!gate) {
+    linear.run(tokens, step, x, out, fusion);
+  } else if (tokens <= fusions.gate_tokens) {
+    fusion.gate = gate->spec.activation;
+    linear.run(tokens, step, x, out, fusion);
+  } else {
+    const float* projected = step.buffers.projected;
+    linear.run(tokens, step, x, step.buffers.projected, fusion);
+    gate->run({projected, projected + gate->spec.width, tokens, linear.width(), out}, step);
+  }
+}
+
+FusedLinear ExecutionPlan::fused_linear(std::string_view operation, std::string_view norm, float norm_eps,
+                                        const std::vector<LinearName>& names, std::int64_t k,
+                                        std::optional<Activation> gate) {
+  auto [linear, planned] = choose_linear(operation, names, k);
+  const MatmulFusions fusions = linear.fusions();
+  const std::string_view kind = operation_kind(operation);
+  FusedLinear fused;
+  fused.norm.weight = vector(norm, k);
+  fused.norm.operation = resolve_part<RmsNorm>({k, norm_eps}, kind, fusions.norm_tokens);
+  if (gate && fusions.gate_tokens > 0) {
+    planned.activation_bytes -= static_cast<std::size_t>(names[1].n) * sizeof(float);
+  }
+  line(std::move(planned));
+  if (gate) {
+    fused.gate = resolve_part<GatedActivation>({*gate, names[0].n}, kind, fusions.gate_tokens);
+  }
+  fused.linear = std::move(linear);
+  return fused;
 }
 
 Linear ExecutionPlan::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
+  auto [linear, planned] = choose_linear(operation, names, k);
+  line(std::move(planned));
+  return linear;
+}
+
+std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_view operation,
+                                                                 const std::vector<LinearName>& names, std::int64_t k) {
   std::vector<Linear::Part> parts;
   std::vector<Refusal> refusals;
   std::vector<std::string> specs;
@@ -120,13 +164,13 @@ Linear ExecutionPlan::linear(std::string_view operation, const std::vector<Linea
     }
   }
   bytes_per_token_ += weight_bytes;
-  line({.operation = std::string(operation),
-        .spec = fmt::format("{}", fmt::join(specs, " + ")),
-        .kernel = fmt::format("{}", fmt::join(kernels, " + ")),
-        .refusals = std::move(refusals),
-        .weight_bytes = weight_bytes,
-        .activation_bytes = activation_bytes});
-  return {std::string(operation_kind(operation)), parts};
+  return {Linear(std::string(operation_kind(operation)), parts),
+          {.operation = std::string(operation),
+           .spec = fmt::format("{}", fmt::join(specs, " + ")),
+           .kernel = fmt::format("{}", fmt::join(kernels, " + ")),
+           .refusals = std::move(refusals),
+           .weight_bytes = weight_bytes,
+           .activation_bytes = activation_bytes}};
 }
 
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
@@ -224,10 +268,10 @@ void ExecutionPlan::warn_of_unused() const {
 
 void ExecutionPlan::line(PlannedOperation operation) {
   const auto known = std::find_if(operations_.begin(), operations_.end(), [&](const PlannedOperation& other) {
-    return other.operation == operation.operation && other.spec == operation.spec;
+    return other.operation == operation.operation && other.spec == operation.spec && other.part_of == operation.part_of;
   });
   if (known != operations_.end()) {
-    ++known->times;
+    known->times += operation.times;
   } else {
     operations_.push_back(std::move(operation));
   }

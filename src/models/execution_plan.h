@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/linear.h"
@@ -39,6 +40,17 @@ struct Norm {
   }
 };
 
+/// Linear layers with the norm of their input and the gated activation of their outputs, which belong to the call of the
+/// products where the kernel takes them with so many tokens and are operations of their own where it doesn't.
+struct FusedLinear {
+  Norm norm;
+  Linear linear;
+  std::optional<Resolved<GatedActivation>> gate;  ///< the layers are {gate, up} then
+
+  /// Writes `out`: [tokens, width of the layers], or [tokens, ffn] with a gate. `x` is [tokens, k], both dense.
+  void run(std::int64_t tokens, const Step& step, const float* x, float* out) const;
+};
+
 /// A table of which single rows are read, as the file stores it.
 struct WeightTable {
   Resolved<EmbeddingRows> operation;
@@ -65,24 +77,25 @@ class ExecutionPlan {
   /// Chooses the kernel of an operation without weights. Layers that ask for the same share a line of the plan.
   template <class Op>
   Resolved<Op> resolve(const typename Op::Spec& spec, std::string_view forced = {}) {
-    Choice<Op> choice = registry_->choose<Op>(spec, device_, forced);
-    std::size_t kv_bytes = 0;
-    if constexpr (std::is_same_v<Op, Attention>) {
-      kv_bytes = rocmforge::kv_bytes_per_position(spec);
-    }
-    line({.operation = std::string(Op::name),
-          .spec = to_string(spec),
-          .kernel = std::string(choice.kernel->name()),
-          .refusals = std::move(choice.refusals),
-          .activation_bytes = decode_bytes(spec),
-          .kv_bytes_per_position = kv_bytes});
-    return {spec, choice.kernel};
+    auto [resolved, planned] = choose<Op>(spec, forced);
+    line(std::move(planned));
+    return resolved;
+  }
+  /// The same for an operation that no step of decoding sequences runs.
+  template <class Op>
+  Resolved<Op> resolve_for_prompts(const typename Op::Spec& spec) {
+    auto [resolved, planned] = choose<Op>(spec);
+    planned.times = 0;
+    line(std::move(planned));
+    return resolved;
   }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
   /// Both phases on one cache layout. A forced kernel serves the phases it can; when it can serve neither that is an Error.
   StepAttention attention(const Attention::Spec& spec);
-  Norm norm(std::string_view name, std::int64_t dim, float eps);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
+  /// `norm` is the tensor's name.
+  FusedLinear fused_linear(std::string_view operation, std::string_view norm, float norm_eps,
+                           const std::vector<LinearName>& names, std::int64_t k, std::optional<Activation> gate = {});
 
   /// A vector of weights [dim] that an operation reads beside its input; counts as read in every step.
   const WeightVector* vector(std::string_view name, std::int64_t dim);
@@ -107,6 +120,37 @@ class ExecutionPlan {
   [[nodiscard]] std::size_t bytes_per_token() const { return bytes_per_token_; }
 
  private:
+  /// The kernel of an operation and its line of the plan.
+  template <class Op>
+  std::pair<Resolved<Op>, PlannedOperation> choose(const typename Op::Spec& spec, std::string_view forced = {}) {
+    Choice<Op> choice = registry_->choose<Op>(spec, device_, forced);
+    std::size_t kv_bytes = 0;
+    if constexpr (std::is_same_v<Op, Attention>) {
+      kv_bytes = rocmforge::kv_bytes_per_position(spec);
+    }
+    return {{spec, choice.kernel},
+            {.operation = std::string(Op::name),
+             .spec = to_string(spec),
+             .kernel = std::string(choice.kernel->name()),
+             .refusals = std::move(choice.refusals),
+             .activation_bytes = decode_bytes(spec),
+             .kv_bytes_per_position = kv_bytes}};
+  }
+  /// As `resolve`; in steps of up to `tokens` it is part of another operation's call.
+  template <class Op>
+  Resolved<Op> resolve_part(const typename Op::Spec& spec, std::string_view part_of, std::int64_t tokens) {
+    auto [resolved, planned] = choose<Op>(spec);
+    if (tokens > 0) {
+      planned.part_of = part_of;
+      planned.part_tokens = tokens;
+      planned.activation_bytes = 0;
+    }
+    line(std::move(planned));
+    return resolved;
+  }
+  /// Linear layers and their line of the plan.
+  std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
+                                                    std::int64_t k);
   void line(PlannedOperation operation);
   [[nodiscard]] bool serves(std::string_view forced, const Attention::Spec& spec) const;
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);

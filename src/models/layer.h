@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// Activations of one step in the device's memory, laid out once for the largest batch. Two phases of a layer share
+/// Activations of one step in the device's memory, laid out once for the largest batch. Both halves of a layer use
 /// `projected` and `gathered`.
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
@@ -27,6 +27,7 @@ struct Step {
   RaggedBatch batch;
   bool any_single = false;   ///< a sequence has one row
   bool any_several = false;  ///< a sequence has more
+  bool results = true;       ///< false in the last layer of a step of which nothing but K and V is wanted
   KvLayout layout;
   KvCacheView cache;  ///< this layer's
   Buffers buffers;
@@ -36,11 +37,15 @@ struct Step {
   [[nodiscard]] bool runs(std::string_view operation) const { return only.empty() || only == operation; }
 };
 
-/// One block of a model with its weights and kernels: reads and updates Buffers::hidden.
+/// One block of a model with its weights and kernels, in two halves: after the last layer's first one the rows that nobody
+/// wants are dropped.
 class Layer {
  public:
   virtual ~Layer() = default;
-  virtual void forward(const Step& step) const = 0;
+  /// From Buffers::hidden, keys and values to the cache and attention's output to Buffers::gathered [tokens, q_dim].
+  virtual void attend(const Step& step) const = 0;
+  /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
+  virtual void finish(const Step& step) const = 0;
 };
 
 }  // namespace rocmforge

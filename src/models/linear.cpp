@@ -26,24 +26,46 @@ Linear::Linear(std::string name, const std::vector<Part>& parts) : name_(std::mo
 }
 
 void Linear::run(const Step& step, const float* x, float* out, bool accumulate) const {
-  run(step.tokens, step, x, out, accumulate);
+  run(step.tokens, step, x, out, {}, accumulate);
 }
 
-void Linear::run(std::int64_t tokens, const Step& step, const float* x, float* out, bool accumulate) const {
+MatmulFusions Linear::fusions() const {
+  MatmulFusions least = calls_[0][0].part.weight->kernel->fusions();
+  for (const Call& call : calls_) {
+    least.norm_tokens = std::min(least.norm_tokens, call[0].part.weight->kernel->fusions().norm_tokens);
+  }
+  const bool is_pair =
+      calls_.size() == 1 && calls_[0].size() == 2 && calls_[0][0].part.weight->spec.n == calls_[0][1].part.weight->spec.n;
+  return {least.norm_tokens, is_pair ? least.gate_tokens : 0};
+}
+
+void Linear::run(std::int64_t tokens, const Step& step, const float* x, float* out, const LinearFusion& fusion,
+                 bool accumulate) const {
   if (!step.runs(name_)) {
     return;
   }
+  const std::int64_t stride = fusion.gate ? width_ / 2 : width_;
   for (const Call& call : calls_) {
     std::array<MatmulOutput, most_parts> outputs;
     for (std::size_t i = 0; i < call.size(); ++i) {
       const auto& [part, offset] = call[i];
       const Matmul::Spec& spec = part.weight->spec;
       const float* bias = part.bias != nullptr ? part.bias->data : nullptr;
-      outputs[i] = {spec.weight, part.weight->data, spec.n, bias, out + offset, width_, accumulate};
+      float* to = fusion.gate && i > 0 ? nullptr : out + offset;
+      outputs[i] = {spec.weight, part.weight->data, spec.n, bias, to, stride, accumulate};
     }
     const MatmulWeight& first = *call[0].part.weight;
-    const std::span used(outputs.data(), call.size());
-    first.kernel->run({x, tokens, first.spec.k, first.spec.k, used, step.buffers.scratch}, *step.context);
+    first.kernel->run({.x = x,
+                       .tokens = tokens,
+                       .k = first.spec.k,
+                       .x_stride = first.spec.k,
+                       .outputs = std::span(outputs.data(), call.size()),
+                       .workspace = step.buffers.scratch,
+                       .norm_weight = fusion.norm_weight,
+                       .norm_eps = fusion.norm_eps,
+                       .gated = fusion.gate.has_value(),
+                       .activation = fusion.gate.value_or(Activation::silu)},
+                      *step.context);
   }
 }
 

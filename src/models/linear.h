@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,13 @@ struct WeightVector {
   }
 };
 
+/// What a call of linear layers takes in beside its products.
+struct LinearFusion {
+  const float* norm_weight = nullptr;  ///< [k] or null
+  float norm_eps = 0.0f;
+  std::optional<Activation> gate{};
+};
+
 /// Linear layers of one input whose outputs lie side by side in each row: Q, K and V, or gate and up. Those with the same
 /// kernel run as one call.
 class Linear {
@@ -43,9 +51,13 @@ class Linear {
   /// `name` is that of its line in the plan, without the layer: "attn_qkv".
   Linear(std::string name, const std::vector<Part>& parts);
 
-  /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense.
+  /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense. With a gate `out` is [tokens, width / 2].
   void run(const Step& step, const float* x, float* out, bool accumulate = false) const;
-  void run(std::int64_t tokens, const Step& step, const float* x, float* out, bool accumulate = false) const;
+  void run(std::int64_t tokens, const Step& step, const float* x, float* out, const LinearFusion& fusion = {},
+           bool accumulate = false) const;
+
+  /// What the kernels of all calls take in.
+  [[nodiscard]] MatmulFusions fusions() const;
 
   /// Columns of a row of all outputs.
   [[nodiscard]] std::int64_t width() const { return width_; }

@@ -22,6 +22,7 @@ struct ModelOptions {
   std::int32_t max_sequences = 64;      ///< in one step
   std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
+  bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, where they can
   std::string matmul;                   ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
@@ -37,7 +38,12 @@ struct PlannedOperation {
   std::size_t weight_bytes = 0;
   std::size_t activation_bytes = 0;
   std::size_t kv_bytes_per_position = 0;
-  int times = 1;  ///< in a step
+  int times = 1;  ///< in that step
+  /// An operation whose call includes this one in steps of up to `part_tokens` tokens, which then is none of its own.
+  std::string part_of{};
+  std::int64_t part_tokens = 0;
+
+  [[nodiscard]] bool is_part(std::int64_t tokens) const { return !part_of.empty() && tokens <= part_tokens; }
 };
 
 /// "attn_qkv" of "blk.7.attn_qkv": operations of all layers that go by one name.

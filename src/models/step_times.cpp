@@ -71,7 +71,8 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
   std::set<std::string_view> known;
   for (const PlannedOperation& operation : plan_.operations()) {
     const std::string_view kind = operation_kind(operation.operation);
-    if (!known.insert(kind).second) {
+    const bool never = operation.times == 0 && batch.num_logit_rows() == batch.num_tokens();
+    if (never || operation.is_part(batch.num_tokens()) || !known.insert(kind).second) {
       continue;
     }
     const auto work = [&] { compute(arrays, cache, kind); };

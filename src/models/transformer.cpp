@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rocmforge {
 namespace {
@@ -31,10 +32,11 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   for (int index = 0; index < config_.layers; ++index) {
     layers_.push_back(architecture.make_layer(plan_, config_, index));
   }
-  gather_rows_ = plan_.resolve<GatherRows>({config_.hidden});
-  output_norm_ = plan_.norm("output_norm.weight", config_.hidden, config_.norm_eps);
+  gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
+  gather_heads_ = plan_.resolve_for_prompts<GatherRows>({config_.q_dim()});
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.linear("output", {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
+  output_ = plan_.fused_linear("output", "output_norm.weight", config_.norm_eps,
+                               {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
   sample_ = plan_.resolve<SampleTokens>({config_.vocab});
 }
 
@@ -129,6 +131,7 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
     shape = StepGraphs::padded(shape, limits);
   }
   Stream& stream = device_->stream();
+  stream.allow_overlap(options_.overlap);
   pending_ = true;
   bool moved = false;
   const StepArrays arrays = inputs_->upload(batch, shape, moved);
@@ -158,19 +161,44 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_
 
   embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden}, step);
   for (std::size_t index = 0; index < layers_.size(); ++index) {
+    const bool last = index + 1 == layers_.size();
+    step.results = !last || arrays.num_logit_rows > 0;
     step.cache = cache.layer(static_cast<std::int32_t>(index));
-    layers_[index]->forward(step);
+    layers_[index]->attend(step);
+    if (last && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
+      step = wanted_rows(step, arrays, true);
+    }
+    if (step.results) {
+      layers_[index]->finish(step);
+    }
+  }
+  if (arrays.num_logit_rows < step.tokens) {
+    step = wanted_rows(step, arrays, false);
   }
   if (arrays.num_logit_rows > 0) {
     head(step, arrays);
   }
 }
 
+Step Transformer::wanted_rows(const Step& step, const StepArrays& arrays, bool heads) const {
+  Step wanted = step;
+  wanted.tokens = arrays.num_logit_rows;
+  std::swap(wanted.buffers.hidden, wanted.buffers.normed);
+  if (wanted.tokens > 0) {
+    gather_hidden_.run({step.buffers.hidden, arrays.logit_rows, wanted.tokens, wanted.buffers.hidden}, step);
+  }
+  if (heads) {  // at most half of the rows: each buffer then has room for what the other held
+    std::swap(wanted.buffers.gathered, wanted.buffers.projected);
+    if (wanted.tokens > 0) {
+      gather_heads_.run({step.buffers.gathered, arrays.logit_rows, wanted.tokens, wanted.buffers.gathered}, step);
+    }
+  }
+  return wanted;
+}
+
 void Transformer::head(const Step& step, const StepArrays& arrays) const {
   const std::int64_t rows = arrays.num_logit_rows;
-  gather_rows_.run({buffers_.hidden, arrays.logit_rows, rows, buffers_.normed}, step);
-  output_norm_.run(rows, buffers_.normed, buffers_.normed, step);
-  output_.run(rows, step, buffers_.normed, buffers_.logits);
+  output_.run(rows, step, step.buffers.hidden, buffers_.logits);
   if (arrays.draw != Draw::none) {
     sample_.run({.logits = buffers_.logits,
                  .num_rows = rows,

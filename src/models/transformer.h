@@ -46,7 +46,9 @@ class Transformer final : public Model {
   void forward_on_gpu(const BatchPlan& batch, KvCache& cache);
   /// All kernels of a step, or those of operations named `only`.
   void compute(const StepArrays& arrays, KvCache& cache, std::string_view only = {});
-  /// The wanted rows of the residual stream through the final norm and the head; then the draw.
+  /// The rows of `step` whose logits are wanted as a step of their own; `heads` brings attention's output along.
+  [[nodiscard]] Step wanted_rows(const Step& step, const StepArrays& arrays, bool heads) const;
+  /// The residual stream of the wanted rows through the final norm and the head; then the draw.
   void head(const Step& step, const StepArrays& arrays) const;
 
   ModelConfig config_;
@@ -54,9 +56,9 @@ class Transformer final : public Model {
   ExecutionPlan plan_;
   WeightTable* embedding_ = nullptr;
   std::vector<std::unique_ptr<Layer>> layers_;
-  Resolved<GatherRows> gather_rows_;
-  Norm output_norm_;
-  Linear output_;
+  Resolved<GatherRows> gather_hidden_;
+  Resolved<GatherRows> gather_heads_;
+  FusedLinear output_;  ///< with the final norm
   Resolved<SampleTokens> sample_;
 
   // Once loaded.

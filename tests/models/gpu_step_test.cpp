@@ -255,6 +255,33 @@ TEST_F(GpuStep, GraphsDrawTheTokensOfPlainSteps) {
   EXPECT_EQ(generate(true), generate(false));
 }
 
+/// Kernels that start before their predecessors have ended must not see anything half done: many repetitions, because a
+/// race shows rarely.
+TEST_F(GpuStep, OverlappingKernelsGiveTheSameBits) {
+  if (fake_ != nullptr) {
+    GTEST_SKIP() << "kernels do nothing on a driver of host memory";
+  }
+  const auto logits_of = [&](bool overlap, int repetitions) {
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.overlap = overlap;
+    const auto runner = load(options);
+    const std::vector<std::int32_t> prompt{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+    std::vector<std::vector<float>> all;
+    for (int repetition = 0; repetition < repetitions; ++repetition) {
+      std::vector<float> logits = runner->step({{prompt, 0, {0, 1}}, {{7}, 0, {2}}});
+      const std::vector<float> decoded = runner->step({{{18}, 17, {0, 1}}, {{8}, 1, {2}}, {{5}, 0, {3}}});
+      logits.insert(logits.end(), decoded.begin(), decoded.end());
+      all.push_back(std::move(logits));
+    }
+    return all;
+  };
+  const std::vector<float> expected = logits_of(false, 1)[0];
+  for (const std::vector<float>& logits : logits_of(true, 200)) {
+    ASSERT_EQ(logits, expected);
+  }
+}
+
 /// Weights are on the device before the first step, and nothing is left there afterwards.
 TEST_F(GpuStep, MemoryIsCountedBeforeItIsTaken) {
   if (fake_ == nullptr) {

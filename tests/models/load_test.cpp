@@ -128,10 +128,12 @@ TEST(ModelPlan, CountsTheBytesOfAStep) {
   EXPECT_EQ(plan[2].weight_bytes, std::size_t{(64 + 2 * 16) * 64 * 4});
   ASSERT_EQ(plan[plan.size() - 2].operation, "output");
   EXPECT_EQ(plan[plan.size() - 2].weight_bytes, std::size_t{112} * 64 * 4);
-  // Two layers with two norms each and the last one share a line; each reads and writes a row.
+  // The reference takes the norm into the product, with any number of tokens.
   EXPECT_EQ(plan[1].operation, "rms_norm");
-  EXPECT_EQ(plan[1].times, 5);
-  EXPECT_EQ(plan[1].activation_bytes, std::size_t{2} * 64 * 4);
+  EXPECT_EQ(plan[1].times, 2);
+  EXPECT_EQ(plan[1].part_of, "attn_qkv");
+  EXPECT_TRUE(plan[1].is_part(1'000'000));
+  EXPECT_EQ(plan[1].activation_bytes, 0u);
   EXPECT_EQ(plan[3].operation, "attention");
   EXPECT_EQ(plan[3].times, 2);
   EXPECT_EQ(plan[3].kv_bytes_per_position, std::size_t{2} * 16 * 4) << "K and V of one KV head of 16 in F32";
