@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "models/model_file.h"
 #include "models/runner.h"
@@ -73,6 +74,25 @@ TEST_P(ModelTest, ChunksOfAnySizeGiveTheSameBits) {
   const std::vector<float> whole = runner_->whole(golden_.tokens);
   for (const std::int32_t chunk : {1, 3, 16, 17}) {
     expect_same_logits(in_chunks(chunk), whole, set_, "chunks of " + std::to_string(chunk));
+  }
+}
+
+/// Rows that nobody wants are not computed to the end; those that are wanted are the same.
+TEST_P(ModelTest, AnyRowsOfAStepGiveTheSameBits) {
+  const std::vector<float> whole = runner_->whole(golden_.tokens);
+  const auto count = static_cast<std::int32_t>(golden_.tokens.size());
+  const Piece next{{golden_.tokens[0]}, count, {0, 1, 2, 3}};
+  const std::vector<float> after = runner_->step({next});
+  std::vector<std::int32_t> all_but_one(golden_.tokens.size() - 1);
+  std::iota(all_but_one.begin(), all_but_one.end(), 1);
+  for (const std::vector<std::int32_t>& rows : {std::vector<std::int32_t>{count - 1}, {0, 3, count - 2}, all_but_one, {}}) {
+    std::vector<float> expected;
+    for (const std::int32_t row : rows) {
+      const auto begin = whole.begin() + std::ptrdiff_t{row} * golden_.vocab;
+      expected.insert(expected.end(), begin, begin + golden_.vocab);
+    }
+    expect_same_logits(runner_->rows(golden_.tokens, rows), expected, set_, std::to_string(rows.size()) + " rows");
+    expect_same_logits(runner_->step({next}), after, set_, "after " + std::to_string(rows.size()) + " rows");
   }
 }
 

@@ -174,6 +174,21 @@ std::vector<float> Runner::whole(const std::vector<std::int32_t>& tokens) {
   return step({{tokens, 0, blocks}});
 }
 
+std::vector<float> Runner::rows(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& rows) {
+  std::vector<std::int32_t> blocks;
+  for (std::int32_t block = 0; block * block_tokens < static_cast<std::int32_t>(tokens.size()); ++block) {
+    blocks.push_back(block);
+  }
+  BatchPlan plan;
+  plan.clear();
+  plan.add_sequence(tokens, 0, blocks, false);
+  plan.logit_rows = rows;
+  plan.finish();
+  model_->forward(plan, *cache_);
+  const std::span<const float> logits = model_->logits();
+  return {logits.begin(), logits.end()};
+}
+
 std::vector<std::int32_t> Runner::draw(const std::vector<Piece>& pieces) {
   BatchPlan plan;
   plan.clear();

@@ -56,6 +56,8 @@ class Runner {
   std::vector<float> step(const std::vector<Piece>& pieces);
   /// The whole sequence in one step.
   std::vector<float> whole(const std::vector<std::int32_t>& tokens);
+  /// The whole sequence in one step of which only the logits of `rows`, ascending, are wanted: [rows, vocab].
+  std::vector<float> rows(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& rows);
   /// One step that draws the most likely next token of each piece.
   std::vector<std::int32_t> draw(const std::vector<Piece>& pieces);
 
