@@ -24,7 +24,7 @@ struct AttentionFlags : KernelBenchFlags {
   std::string heads = "32:8";
   std::string head_dims = "128";
   std::string prefill = "512,2048,8192";
-  std::string decode = "1x4096,16x4096,64x4096";
+  std::string decode = "1x512,1x4096,1x32768,1x131072,16x4096,64x4096,64x16384";
   std::string kv_type = "f16";
   bool full = false;
 };
@@ -63,17 +63,23 @@ std::vector<Work> parse_work(const AttentionFlags& flags) {
   return works;
 }
 
-/// Random queries over a paged cache of random numbers, its blocks in random order.
+/// Caches that a measurement of decode walks through hold at least this much together: more than any GPU's L2 cache.
+constexpr double bytes_of_all_sets = 320e6;
+
+/// Random queries over a paged cache of random numbers, its blocks in random order. Small caches for decode come in several
+/// sets, each call reads the next: in a model, the other layers and the weights would have been read since.
 class AttentionProblem {
  public:
   AttentionProblem(KernelBench& bench, const AttentionBackend& kernel, const Attention::Spec& spec, const Work& work)
       : bench_(bench), kernel_(kernel), spec_(spec), work_(work), layout_(kernel.layout(spec)), random_(3) {
     const std::int32_t blocks = (work.kv_len + layout_.block_tokens - 1) / layout_.block_tokens;
-    num_blocks_ = std::int64_t{blocks} * work.sequences;
+    sets_ =
+        work.q_len > 1 ? 1 : static_cast<std::int32_t>(std::clamp(std::ceil(bytes_of_all_sets / kv_bytes()), 1.0, 128.0));
+    num_blocks_ = std::int64_t{blocks} * work.sequences * sets_;
     pattern_ = random_rows(spec.kv_dtype, 1, (1 << 20) + 64 * 3, random_);
     cache_ = bench.patterned(pattern_, layout_.block_bytes() * static_cast<std::size_t>(num_blocks_));
-    make_plan(blocks);
-    const std::int64_t rows = plan_.num_tokens();
+    make_plans(blocks);
+    const std::int64_t rows = plan().num_tokens();
     q_.resize(static_cast<std::size_t>(rows * width()));
     std::ranges::generate(q_, [this] { return random_.normal(); });
     q_on_device_ = bench.upload(q_.data(), q_.size() * sizeof(float));
@@ -82,16 +88,16 @@ class AttentionProblem {
                                  bench.context().pool != nullptr ? bench.context().pool->num_threads() : 1};
     workspace_ = bench.device().allocate(kernel.workspace_bytes(spec, limits) + 1, "attention's workspace");
     state_ = bench.device().allocate(kernel.state_bytes(spec, limits) + 1, "attention's counters");
-    upload_batch();
+    upload_batches();
   }
 
   double seconds() {
-    return bench_.median_seconds([this](int) { run(); }, 1);
+    return bench_.median_seconds([this](int set) { run(set); }, sets_);
   }
 
   /// Relative error of some rows and heads against f64.
   double error() {
-    run();
+    run(0);
     if (bench_.device().is_gpu()) {
       bench_.device().stream().synchronize();
     }
@@ -99,7 +105,7 @@ class AttentionProblem {
     double norm = 0.0;
     std::vector<float> actual(static_cast<std::size_t>(spec_.head_dim));
     for (int sample = 0; sample < 12; ++sample) {
-      const std::int32_t row = random_.below(plan_.num_tokens());
+      const std::int32_t row = random_.below(plan().num_tokens());
       const std::int32_t head = random_.below(spec_.q_heads);
       const std::int64_t at = row * width() + std::int64_t{head} * spec_.head_dim;
       bench_.device().download(actual.data(), out_.as<float>() + at, actual.size() * sizeof(float));
@@ -125,44 +131,51 @@ class AttentionProblem {
  private:
   [[nodiscard]] std::int64_t width() const { return std::int64_t{spec_.q_heads} * spec_.head_dim; }
 
-  void make_plan(std::int32_t blocks) {
+  /// That of the first set.
+  [[nodiscard]] const BatchPlan& plan() const { return plans_.front(); }
+
+  void make_plans(std::int32_t blocks) {
     std::vector<std::int32_t> order(static_cast<std::size_t>(num_blocks_));
     std::iota(order.begin(), order.end(), 0);
     for (std::size_t i = order.size(); i > 1; --i) {
       std::swap(order[i - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int32_t>(i)))]);
     }
     const std::vector<std::int32_t> tokens(static_cast<std::size_t>(work_.q_len), 0);
-    for (std::int32_t s = 0; s < work_.sequences; ++s) {
-      plan_.add_sequence(tokens, work_.kv_len - work_.q_len,
-                         std::span(order).subspan(static_cast<std::size_t>(s) * static_cast<std::size_t>(blocks),
-                                                  static_cast<std::size_t>(blocks)),
-                         false);
+    std::span<const std::int32_t> left = order;
+    for (std::int32_t set = 0; set < sets_; ++set) {
+      BatchPlan& made = plans_.emplace_back();
+      for (std::int32_t s = 0; s < work_.sequences; ++s) {
+        made.add_sequence(tokens, work_.kv_len - work_.q_len, left.first(static_cast<std::size_t>(blocks)), false);
+        left = left.subspan(static_cast<std::size_t>(blocks));
+      }
+      made.finish();
     }
-    plan_.finish();
   }
 
-  void upload_batch() {
-    batch_ = plan_.view();
-    if (!bench_.device().is_gpu()) {
-      return;
-    }
+  void upload_batches() {
     const auto upload = [this](const std::vector<std::int32_t>& values) {
       arrays_.push_back(bench_.upload(values.data(), values.size() * sizeof(std::int32_t)));
       return arrays_.back().as<const std::int32_t>();
     };
-    batch_.query_offsets = upload(plan_.query_offsets);
-    batch_.kv_lengths = upload(plan_.kv_lengths);
-    batch_.block_tables = upload(plan_.block_tables);
-    batch_.positions = upload(plan_.positions);
-    batch_.sequence_of = upload(plan_.sequence_of);
+    for (const BatchPlan& made : plans_) {
+      RaggedBatch& batch = batches_.emplace_back(made.view());
+      if (!bench_.device().is_gpu()) {
+        continue;
+      }
+      batch.query_offsets = upload(made.query_offsets);
+      batch.kv_lengths = upload(made.kv_lengths);
+      batch.block_tables = upload(made.block_tables);
+      batch.positions = upload(made.positions);
+      batch.sequence_of = upload(made.sequence_of);
+    }
   }
 
-  void run() {
+  void run(int set) {
     Attention::Args args;
     args.q = q_on_device_.data();
     args.q_stride = width();
     args.cache = {cache_.data(), num_blocks_};
-    args.batch = batch_;
+    args.batch = batches_[static_cast<std::size_t>(set)];
     args.out = out_.data();
     args.workspace = workspace_.data();
     args.state = state_.data();
@@ -172,7 +185,7 @@ class AttentionProblem {
   [[nodiscard]] double cached(std::int32_t sequence, std::int32_t position, std::int32_t kv_head, std::int32_t dim,
                               bool value) const {
     const std::int64_t block =
-        plan_.block_tables[static_cast<std::size_t>(sequence * plan_.max_blocks + position / layout_.block_tokens)];
+        plan().block_tables[static_cast<std::size_t>(sequence * plan().max_blocks + position / layout_.block_tokens)];
     const std::int64_t token = position % layout_.block_tokens;
     const KvOrder order = value ? layout_.v_order : layout_.k_order;
     const std::int64_t inside =
@@ -192,8 +205,8 @@ class AttentionProblem {
   }
 
   [[nodiscard]] std::vector<double> exact(std::int32_t row, std::int32_t head) const {
-    const std::int32_t sequence = plan_.sequence_of[static_cast<std::size_t>(row)];
-    const std::int32_t keys = spec_.causal ? plan_.positions[static_cast<std::size_t>(row)] + 1 : work_.kv_len;
+    const std::int32_t sequence = plan().sequence_of[static_cast<std::size_t>(row)];
+    const std::int32_t keys = spec_.causal ? plan().positions[static_cast<std::size_t>(row)] + 1 : work_.kv_len;
     const std::int32_t kv_head = head / (spec_.q_heads / spec_.kv_heads);
     const float* q = q_.data() + row * width() + std::int64_t{head} * spec_.head_dim;
     std::vector<double> scores(static_cast<std::size_t>(keys));
@@ -225,17 +238,18 @@ class AttentionProblem {
   Work work_;
   KvLayout layout_;
   Random random_;
+  std::int32_t sets_ = 1;
   std::int64_t num_blocks_ = 0;
   std::vector<std::byte> pattern_;
   DeviceBuffer cache_;
-  BatchPlan plan_;
+  std::vector<BatchPlan> plans_;
   std::vector<float> q_;
   DeviceBuffer q_on_device_;
   DeviceBuffer out_;
   DeviceBuffer workspace_;
   DeviceBuffer state_;
   std::vector<DeviceBuffer> arrays_;
-  RaggedBatch batch_;
+  std::vector<RaggedBatch> batches_;
 };
 
 double tolerance(DType kv_type) { return kv_type == DType::f32 ? 1e-5 : kv_type == DType::f16 ? 1e-3 : 8e-3; }
@@ -303,7 +317,8 @@ void add_bench_attention(CLI::App& bench, Action& action) {
   CLI::App* command = bench.add_subcommand("attention", "Time each attention kernel, checked in the same run");
   command->footer(
       "Over a paged cache whose blocks lie in random order. A prefill of N tokens runs as many sequences as make 16,384\n"
-      "tokens. Rows and heads drawn at random are first compared with f64; a kernel that is wrong makes the exit code 1.\n\n"
+      "tokens. Decode walks through as many caches as the L2 cache cannot hold. Rows and heads drawn at random are first "
+      "compared with f64; a kernel that is wrong makes the exit code 1.\n\n"
       "Examples:\n  rocmforge bench attention --heads 32:8 --head-dim 64,128 --prefill 2048 --decode 1x4096,64x4096");
   command->add_option("--heads", flags->heads, "Query and KV heads")->type_name("Q:KV")->capture_default_str();
   command->add_option("--head-dim", flags->head_dims, "Elements of a head")->type_name("LIST")->capture_default_str();

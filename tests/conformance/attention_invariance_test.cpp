@@ -98,6 +98,30 @@ TEST_P(AttentionInvariance, AmongOtherSequences) {
   });
 }
 
+/// Decode kernels share out a batch's keys evenly: where a sequence is cut must not follow from the others.
+TEST_P(AttentionInvariance, DecodeAmongOtherSequences) {
+  Attention::Spec spec = problem_.spec;
+  spec.decode = true;
+  for (const std::int32_t length : {40, GetParam().length, 1000}) {
+    const AttentionProblem alone(spec, {{length, 1}}, 23);
+    for (const std::int32_t others : {0, 3, 40}) {
+      std::vector<SequenceShape> shapes(static_cast<std::size_t>(others), {290, 1});
+      shapes.insert(shapes.end(), {{length, 1}, {77, 1}, {2000, 1}});
+      const auto ours = static_cast<std::size_t>(others);
+      AttentionProblem batch(spec, shapes, 24);
+      batch.sinks = alone.sinks;
+      batch.kv.k[ours] = alone.kv.k[0];
+      batch.kv.v[ours] = alone.kv.v[0];
+      std::ranges::copy(alone.q, batch.q.begin() + others * width());
+      harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+        const std::vector<float> out = batch.run(kernel, {.padding = others});
+        const auto row = std::span(out).subspan(ours * static_cast<std::size_t>(width()), static_cast<std::size_t>(width()));
+        EXPECT_TRUE(same_bits(row, alone.run(kernel))) << length << " keys among " << others + 2 << " others";
+      });
+    }
+  }
+}
+
 TEST_P(AttentionInvariance, AnyBlocks) {
   harness().for_each_kernel<Attention>(problem_.spec, [&](const AttentionBackend& kernel) {
     const std::vector<float> expected = problem_.run(kernel);

@@ -4,6 +4,9 @@
 
 namespace rocmforge {
 
-void register_hopper_kernels(KernelRegistry& registry) { registry.add<Attention>(make_hopper_attention_prefill()); }
+void register_hopper_kernels(KernelRegistry& registry) {
+  registry.add<Attention>(make_hopper_attention_prefill());
+  registry.add<Attention>(make_hopper_attention_decode());
+}
 
 }  // namespace rocmforge
