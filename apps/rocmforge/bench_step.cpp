@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct StepFlags {
   std::string model;
   std::int32_t context = 512;
   std::int32_t sequences = 1;
+  std::int32_t prompt = 0;
   EngineFlags engine;
 };
 
@@ -59,32 +61,73 @@ std::map<std::string, Kind, std::less<>> kinds_of(const Model& model, std::int32
   return kinds;
 }
 
-/// Seconds of a whole step as the engine runs it.
-double step_seconds(StepRunner& runner, std::span<const std::int32_t> tokens, std::int32_t position) {
+/// Seconds of a whole step: waited for one by one, or with the host a step ahead.
+double step_seconds(StepRunner& runner, std::span<const std::int32_t> tokens, std::int32_t position, bool ahead) {
   constexpr int warm_up = 4;
-  constexpr int steps = 20;
+  constexpr int steps = 40;
+  const auto step = [&] { ahead ? runner.decode_ahead(tokens, position) : runner.decode(tokens, position); };
   for (int i = 0; i < warm_up; ++i) {
-    runner.decode(tokens, position);
+    step();
   }
+  runner.finish();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < steps; ++i) {
-    runner.decode(tokens, position);
+    step();
   }
+  runner.finish();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
 }
 
+double sum_of(const std::vector<OperationTime>& times) {
+  return std::accumulate(times.begin(), times.end(), 0.0,
+                         [](double sum, const OperationTime& t) { return sum + t.seconds; });
+}
+
+/// A step that reads a prompt: bytes say little of it, so only times are shown.
+void bench_prompt(Engine& engine, const StepFlags& flags) {
+  constexpr int steps = 5;
+  StepRunner runner(engine, 1, flags.context + flags.prompt, std::max(flags.prompt, 1));
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(std::max(flags.context, flags.prompt)), 1);
+  const std::span<const std::int32_t> prompt = std::span(tokens).first(static_cast<std::size_t>(flags.prompt));
+  runner.prefill(0, std::span(tokens).first(static_cast<std::size_t>(flags.context)), 0);
+  runner.prefill(0, prompt, flags.context);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < steps; ++i) {
+    runner.prefill(0, prompt, flags.context);
+  }
+  const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
+  const std::vector<OperationTime> times = runner.time_prompt(0, prompt, flags.context);
+  const double sum = sum_of(times);
+  fmt::print("{} ({}); a prompt of {} tokens after {} positions\n", engine.device_info().name,
+             engine.device_info().architecture, flags.prompt, flags.context);
+  Table table({"operation", ">us", ">% of the sum"});
+  for (const OperationTime& time : times) {
+    table.add({time.kind, fmt::format("{:.1f}", time.seconds * 1e6), fmt::format("{:.1f}", 100.0 * time.seconds / sum)});
+  }
+  table.print(stdout, true);
+  fmt::print("sum {:.1f} us, whole step {:.1f} us, {:.1f} tok/s\n", sum * 1e6, whole * 1e6, flags.prompt / whole);
+}
+
 int bench_step(const StepFlags& flags) {
+  if (flags.prompt < 0 || flags.prompt > 65536) {
+    throw UsageError(fmt::format("--prompt is {}, not 0 to 65536", flags.prompt));
+  }
   if (flags.context < 1 || flags.sequences < 1 || flags.sequences > 256) {
     throw UsageError(fmt::format("--depth is {} and --sequences {}: at least 1 position, 1 to 256 sequences", flags.context,
                                  flags.sequences));
   }
   EngineOptions options = flags.engine.options();
   options.prefix_cache = false;
-  options.context_length = std::max(options.context_length, flags.context + 1);
+  const std::int32_t length = flags.context + std::max(flags.prompt, 1);
+  options.context_length = std::max(options.context_length, length);
   options.max_sequences = flags.sequences;
-  options.kv_tokens = StepRunner::cache_tokens(flags.sequences, flags.context + 1);
-  options.max_batch_tokens = std::max(options.max_batch_tokens, flags.sequences);
+  options.kv_tokens = StepRunner::cache_tokens(flags.sequences, length);
+  options.max_batch_tokens = std::max({options.max_batch_tokens, flags.sequences, flags.prompt});
   const auto engine = load_engine(find_model(flags.model), options);
+  if (flags.prompt > 0) {
+    bench_prompt(*engine, flags);
+    return 0;
+  }
   Device& device = engine->device();
 
   double reads = 0.0;
@@ -104,14 +147,12 @@ int bench_step(const StepFlags& flags) {
     runner.prefill(sequence, prompt, 0);
   }
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(flags.sequences), 1);
-  const double whole = step_seconds(runner, tokens, flags.context);
+  const double alone = step_seconds(runner, tokens, flags.context, false);
+  const double whole = step_seconds(runner, tokens, flags.context, true);
   const auto times = runner.time_decode(tokens, flags.context);
   const auto kinds = kinds_of(engine->model(), flags.sequences, static_cast<double>(flags.sequences) * (flags.context + 1));
 
-  double sum = 0.0;
-  for (const OperationTime& time : times) {
-    sum += time.seconds;
-  }
+  const double sum = sum_of(times);
   fmt::print("{} ({}), memory is read at {:.1f} GB/s; {} sequences of {} positions decode one token each\n",
              device.info().name, device.info().architecture, reads / 1e9, flags.sequences, flags.context);
   Table table({"operation", ">times", "kernel", ">us", ">% of the sum", ">MB moved", ">GB/s", ">% of reads"});
@@ -125,7 +166,8 @@ int bench_step(const StepFlags& flags) {
                fmt::format("{:.1f}", 100.0 * bytes / time.seconds / reads)});
   }
   table.print(stdout, true);
-  fmt::print("sum {:.1f} us, whole step {:.1f} us, {:.1f} tok/s\n", sum * 1e6, whole * 1e6, flags.sequences / whole);
+  fmt::print("sum {:.1f} us, whole step {:.1f} us ({:.1f} us when each is waited for), {:.1f} tok/s\n", sum * 1e6,
+             whole * 1e6, alone * 1e6, flags.sequences / whole);
   return 0;
 }
 
@@ -143,6 +185,7 @@ void add_bench_step(CLI::App& bench, Action& action) {
   command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
   command->add_option("-d,--depth", flags->context, "Positions in the cache before the step")->capture_default_str();
   command->add_option("--sequences", flags->sequences, "Sequences that decode at once")->capture_default_str();
+  command->add_option("-p,--prompt", flags->prompt, "Time a step that reads a prompt of N tokens instead, in one sequence");
   flags->engine.add_to(*command);
   command->remove_option(command->get_option("--context"));
   command->callback([flags, &action] { action = [flags] { return bench_step(*flags); }; });

@@ -63,6 +63,21 @@ void StepRunner::decode(std::span<const std::int32_t> tokens, std::int32_t posit
   static_cast<void>(engine_.model().sampled());
 }
 
+void StepRunner::decode_ahead(std::span<const std::int32_t> tokens, std::int32_t position) {
+  add_decode(tokens, position);
+  forward();
+  static_cast<void>(engine_.model().previous_sampled());
+}
+
+std::vector<OperationTime> StepRunner::time_prompt(std::int32_t sequence, std::span<const std::int32_t> tokens,
+                                                   std::int32_t first) {
+  plan_.clear();
+  add(sequence, tokens, first, true, false);
+  plan_.sample_rows.resize(1);
+  plan_.finish();
+  return engine_.model().time_operations(plan_, engine_.cache());
+}
+
 std::vector<OperationTime> StepRunner::time_decode(std::span<const std::int32_t> tokens, std::int32_t position) {
   add_decode(tokens, position);
   plan_.finish();

@@ -29,7 +29,13 @@ class StepRunner {
   /// it is computed.
   void decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
-  /// Times each kind of operation of such a step.
+  /// The same; waits only for the step started before it, as the engine does while sequences decode. `finish` waits for all.
+  void decode_ahead(std::span<const std::int32_t> tokens, std::int32_t position);
+  void finish() { engine_.model().wait(); }
+
+  /// Times each kind of operation of a step that appends `tokens`, of which the last one's logits are wanted.
+  std::vector<OperationTime> time_prompt(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
+  /// The same of a step as `decode` makes it.
   std::vector<OperationTime> time_decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
  private:

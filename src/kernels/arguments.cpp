@@ -114,8 +114,10 @@ void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args&
   require_pointer(args.out, operation, "out");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
   for (std::int64_t t = 0; device == DeviceKind::cpu && t < args.tokens; ++t) {
-    require(args.ids[t] >= 0 && args.ids[t] < spec.vocab, "{}: id {} of token {} is outside the vocabulary of {}", operation,
-            args.ids[t], t, spec.vocab);
+    const std::int32_t id = args.ids[t];
+    const bool is_drawn = id < 0 && args.drawn != nullptr;
+    require(is_drawn || (id >= 0 && id < spec.vocab), "{}: id {} of token {} is outside the vocabulary of {}", operation, id,
+            t, spec.vocab);
   }
 }
 

@@ -48,6 +48,12 @@ void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args,
 [[nodiscard]] Support check_spec(const DequantizeRmsNorm::Spec& spec);
 [[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
 
+/// The token of row `t`, -1 for none: its id, or what was drawn. For host memory.
+[[nodiscard]] inline std::int32_t embedded_token(const EmbeddingRows::Args& args, std::int64_t t) {
+  const std::int32_t id = args.ids[t];
+  return id < 0 && args.drawn != nullptr ? args.drawn[EmbeddingRows::drawn_token(id)] : id;
+}
+
 /// The softmax scale with its default filled in.
 [[nodiscard]] float attention_scale(const Attention::Spec& spec);
 

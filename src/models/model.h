@@ -80,10 +80,16 @@ class Model {
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
 
-  /// Computes one step; K and V of its tokens are appended to `cache`. On a GPU the host goes on meanwhile.
+  /// Computes one step; K and V of its tokens are appended to `cache`. On a GPU the host goes on meanwhile, and may start
+  /// one more step before it asks for what this one drew: a token drawn_token(r) is what sample row r of the step before
+  /// drew. Where that is none (-1) the row's logits are NaN, and none is drawn again.
   virtual void forward(const BatchPlan& batch, KvCache& cache) = 0;
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;
+  /// The same of the step before the last one, which may still run. Both stay until another step is started.
+  [[nodiscard]] virtual std::span<const std::int32_t> previous_sampled() = 0;
+  /// Whether `forward` returns before its step is done.
+  [[nodiscard]] virtual bool runs_ahead() const = 0;
   /// Logits [logit rows, vocab] of the last step, with the adjustments of its sample rows, in host memory until the next
   /// one: waits and on a GPU copies them.
   [[nodiscard]] virtual std::span<const float> logits() = 0;

@@ -59,8 +59,8 @@ void Transformer::load(Device& device, ThreadPool& pool) {
   if (device.is_gpu()) {
     context_.stream = &device.stream();
     inputs_.emplace(device, input_limits());
-    sampled_host_ = device.allocate_pinned(static_cast<std::size_t>(options_.max_logit_rows) * sizeof(std::int32_t));
   }
+  draws_.emplace(device, options_.max_logit_rows);
   device_ = &device;
 }
 
@@ -106,12 +106,12 @@ void Transformer::forward(const BatchPlan& batch, KvCache& cache) {
   check(device_ != nullptr, "the model is loaded");
   check_batch(batch, cache);
   logit_rows_ = batch.num_logit_rows();
-  sampled_rows_ = static_cast<std::int32_t>(batch.sample_rows.size());
   if (device_->is_gpu()) {
     forward_on_gpu(batch, cache);
   } else {
     compute(host_arrays(batch), cache);
   }
+  draws_->add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
 }
 
 void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
@@ -143,8 +143,6 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
   } else {
     compute(arrays, cache);
   }
-  stream.copy_to_host(sampled_host_.data(), buffers_.sampled,
-                      static_cast<std::size_t>(sampled_rows_) * sizeof(std::int32_t));
 }
 
 void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_view only) {
@@ -159,7 +157,7 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_
             .context = &context_,
             .only = only};
 
-  embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden}, step);
+  embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden, buffers_.sampled}, step);
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const bool last = index + 1 == layers_.size();
     step.results = !last || arrays.num_logit_rows > 0;
@@ -211,12 +209,6 @@ void Transformer::head(const Step& step, const StepArrays& arrays) const {
   }
 }
 
-std::span<const std::int32_t> Transformer::sampled() {
-  wait();
-  const std::int32_t* ids = device_->is_gpu() ? sampled_host_.as<std::int32_t>() : buffers_.sampled;
-  return {ids, static_cast<std::size_t>(sampled_rows_)};
-}
-
 std::span<const float> Transformer::logits() {
   const std::size_t count = static_cast<std::size_t>(logit_rows_) * static_cast<std::size_t>(config_.vocab);
   if (!device_->is_gpu() || count == 0) {
@@ -252,8 +244,10 @@ void Transformer::check_batch(const BatchPlan& batch, const KvCache& cache) cons
   batch.validate(cache.num_blocks(), cache.layout().block_tokens);
   check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
         "a sequence is longer than the context that the model was loaded for");
-  check(std::ranges::all_of(batch.tokens, [this](std::int32_t token) { return token >= 0 && token < config_.vocab; }),
-        "a token is outside the vocabulary");
+  const auto is_known = [this](std::int32_t token) {
+    return token < 0 ? EmbeddingRows::drawn_token(token) < draws_->newest_rows() : token < config_.vocab;
+  };
+  check(std::ranges::all_of(batch.tokens, is_known), "a token is outside the vocabulary or of what the last step drew");
 }
 
 std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,

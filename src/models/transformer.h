@@ -8,6 +8,7 @@
 #include "models/execution_plan.h"
 #include "models/layer.h"
 #include "models/model.h"
+#include "models/step_draws.h"
 #include "models/step_graphs.h"
 #include "models/step_inputs.h"
 
@@ -29,7 +30,9 @@ class Transformer final : public Model {
   [[nodiscard]] std::size_t bytes_per_token() const override { return plan_.bytes_per_token(); }
 
   void forward(const BatchPlan& batch, KvCache& cache) override;
-  [[nodiscard]] std::span<const std::int32_t> sampled() override;
+  [[nodiscard]] std::span<const std::int32_t> sampled() override { return draws_->newest(); }
+  [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return draws_->previous(); }
+  [[nodiscard]] bool runs_ahead() const override { return device_ != nullptr && device_->is_gpu(); }
   [[nodiscard]] std::span<const float> logits() override;
   void wait() override;
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) override;
@@ -66,14 +69,13 @@ class Transformer final : public Model {
   ExecutionContext context_;
   DeviceBuffer workspace_;
   Buffers buffers_;
+  std::optional<StepDraws> draws_;
   std::int32_t logit_rows_ = 0;  ///< of the last step
-  std::int32_t sampled_rows_ = 0;
   // GPU only.
   std::optional<StepInputs> inputs_;
   StepGraphs graphs_;
   KvCacheView graphs_cache_;  ///< which the graphs append to
   KvLayout graphs_layout_;
-  PinnedBuffer sampled_host_;
   PinnedBuffer logits_host_;
   bool pending_ = false;  ///< the last step may still run
 };

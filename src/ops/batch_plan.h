@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/embedding.h"
 #include "ops/kv_layout.h"
 #include "ops/sample.h"
 
@@ -11,7 +12,7 @@ namespace rocmforge {
 
 /// One step, flat: tokens of several sequences one after another. Vectors keep their capacity from step to step.
 struct BatchPlan {
-  std::vector<std::int32_t> tokens;         ///< [num_tokens]
+  std::vector<std::int32_t> tokens;         ///< [num_tokens]: ids, or EmbeddingRows::drawn_token(r): see Model::forward
   std::vector<std::int32_t> positions;      ///< [num_tokens]
   std::vector<std::int32_t> sequence_of;    ///< [num_tokens]
   std::vector<std::int32_t> query_offsets;  ///< [num_sequences + 1], starts with 0

@@ -19,12 +19,18 @@ struct EmbeddingRows {
   };
 
   struct Args {
-    const std::int32_t* ids = nullptr;  ///< [tokens], each in [0, vocab)
+    /// [tokens], each in [0, vocab), or with `drawn` the negative number drawn_token(r), which stands for drawn[r].
+    const std::int32_t* ids = nullptr;
     std::int64_t tokens = 0;
     const void* table = nullptr;  ///< [vocab, hidden] in Spec::table's format
     float scale = 1.0f;
     float* out = nullptr;  ///< [tokens, hidden]
+    /// What SampleTokens wrote, -1 included: that gives a row of NaN. Null: no id is negative.
+    const std::int32_t* drawn = nullptr;
   };
+
+  /// The id that stands for row `row` of Args::drawn, and that row; each is the other's inverse.
+  static constexpr std::int32_t drawn_token(std::int32_t row) { return -1 - row; }
 };
 
 std::string to_string(const EmbeddingRows::Spec& spec);

@@ -132,6 +132,29 @@ TEST_P(EmbeddingConformanceTiny, EqualsTheReference) {
   });
 }
 
+/// Tokens that a step before has drawn and the host does not know yet.
+TEST(EmbeddingConformance, TinyDrawnTokens) {
+  const EmbeddingRows::Spec spec{DType::f16, 20, 72};
+  Random random(19);
+  const auto table = random_rows(spec.table, spec.vocab, spec.hidden, random);
+  const std::vector<std::int32_t> ids = {EmbeddingRows::drawn_token(2), 5, EmbeddingRows::drawn_token(0),
+                                         EmbeddingRows::drawn_token(1)};
+  const std::vector<std::int32_t> drawn = {19, -1, 7};
+  const std::vector<std::int32_t> meant = {7, 5, 19};
+  const std::vector<float> expected = run_embedding(harness().reference<EmbeddingRows>(spec), spec, table, meant, 1.0f);
+  harness().for_each_kernel_or_reference<EmbeddingRows>(spec, [&](const OpKernel<EmbeddingRows>& kernel) {
+    Arena arena(harness().place_of(kernel));
+    auto* out = arena.out<float>(4 * spec.hidden);
+    const EmbeddingRows::Args args{arena.in(ids), 4, arena.in(table), 1.0f, out, arena.in(drawn)};
+    arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+    const std::vector<float> rows = arena.read(out, 4 * spec.hidden);
+    const auto known = static_cast<std::size_t>(3 * spec.hidden);
+    EXPECT_TRUE(same_bits(std::span(rows).first(known), expected));
+    EXPECT_TRUE(std::all_of(rows.begin() + std::ptrdiff_t(known), rows.end(), [](float value) { return std::isnan(value); }))
+        << "no token was drawn";
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, EmbeddingConformanceTiny, testing::ValuesIn(computing_types()),
                          [](const auto& test) { return std::string(name(test.param)); });
 

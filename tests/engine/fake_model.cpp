@@ -74,8 +74,9 @@ void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
     for (std::int32_t layer = 0; layer < layers; ++layer) {
       const std::int32_t sequence = view.sequence_of[row];
       const std::int32_t position = view.positions[row];
-      *at(layer, sequence, position, layout.k_offset(0)) =
-          static_cast<float>(batch.tokens[static_cast<std::size_t>(row)] + 1000 * layer);
+      const std::int32_t token = batch.tokens[static_cast<std::size_t>(row)];
+      const std::int32_t id = token < 0 ? sampled_.at(static_cast<std::size_t>(EmbeddingRows::drawn_token(token))) : token;
+      *at(layer, sequence, position, layout.k_offset(0)) = static_cast<float>(id + 1000 * layer);
       *at(layer, sequence, position, layout.v_offset(0)) = static_cast<float>(position);
     }
   }
@@ -99,6 +100,7 @@ void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
 
 void FakeModel::draw(const BatchPlan& batch) {
   const SampleTokens::Spec spec{config_.vocab};
+  previous_sampled_ = std::exchange(sampled_, {});
   sampled_.resize(batch.sample_rows.size());
   std::vector<std::byte> workspace(sampled_.size() * sample_workspace_bytes(spec.vocab));
   ThreadPool pool(1);

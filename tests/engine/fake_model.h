@@ -39,6 +39,10 @@ class FakeModel : public Model {
   void load(Device&, ThreadPool&) override {}
   void forward(const BatchPlan& batch, KvCache& cache) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
+  [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
+  [[nodiscard]] bool runs_ahead() const override { return runs_ahead_; }
+  /// As if it were a GPU's model.
+  void run_ahead(bool ahead) { runs_ahead_ = ahead; }
   [[nodiscard]] std::span<const float> logits() override { return logits_; }
   void wait() override {}
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan&, KvCache&) override { return {}; }
@@ -52,6 +56,8 @@ class FakeModel : public Model {
   KernelRegistry registry_;
   std::vector<float> logits_;
   std::vector<std::int32_t> sampled_;
+  std::vector<std::int32_t> previous_sampled_;
+  bool runs_ahead_ = false;
   std::int32_t steps_ = 0;
   std::int32_t largest_step_ = 0;
   std::int64_t computed_tokens_ = 0;

@@ -96,6 +96,22 @@ TEST_P(ModelTest, AnyRowsOfAStepGiveTheSameBits) {
   }
 }
 
+TEST_P(ModelTest, AStepTakesTheTokensThatTheOneBeforeDrew) {
+  const std::int32_t drawn_before = EmbeddingRows::drawn_token(0);
+  std::vector<std::int32_t> expected = runner_->draw({{tokens(0, 20), 0, {5, 11}}});
+  for (std::int32_t position = 20; position < 26; ++position) {
+    expected.push_back(runner_->draw({{{expected.back()}, position, {5, 11}}})[0]);
+  }
+  std::vector<std::int32_t> drawn;
+  runner_->start_draw({{tokens(0, 20), 0, {3, 7}}});
+  for (std::int32_t position = 20; position < 26; ++position) {
+    runner_->start_draw({{{drawn_before}, position, {3, 7}}});
+    drawn.push_back(runner_->model().previous_sampled()[0]);
+  }
+  drawn.push_back(runner_->model().sampled()[0]);
+  EXPECT_EQ(drawn, expected);
+}
+
 TEST_P(ModelTest, AReusedPrefixGivesTheSameBits) {
   const std::int32_t shared = 2 * Runner::block_tokens;
   runner_->step({{golden_.tokens, 0, {5, 11, 2}}});

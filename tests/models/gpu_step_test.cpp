@@ -255,6 +255,41 @@ TEST_F(GpuStep, GraphsDrawTheTokensOfPlainSteps) {
   EXPECT_EQ(generate(true), generate(false));
 }
 
+/// The next step starts before the host knows what the last one drew: the same tokens, the host one step behind.
+TEST_F(GpuStep, AStepTakesTheTokensThatTheOneBeforeDrew) {
+  const auto generate = [&](bool ahead) {
+    const auto runner = load();
+    std::vector<std::vector<std::int32_t>> drawn;
+    std::vector<Piece> pieces = decode(3, 0);
+    for (std::int32_t position = 0; position < 24; ++position) {
+      if (!ahead) {
+        drawn.push_back(runner->draw(pieces));
+      } else {
+        const DriverCounters step = count([&] { runner->start_draw(pieces); });
+        EXPECT_EQ(step.synchronizations, 0);
+        if (position > 0) {
+          const auto tokens = runner->model().previous_sampled();
+          drawn.emplace_back(tokens.begin(), tokens.end());
+        }
+      }
+      for (std::size_t s = 0; s < pieces.size(); ++s) {
+        pieces[s].tokens = {ahead ? EmbeddingRows::drawn_token(static_cast<std::int32_t>(s)) : drawn.back()[s]};
+        pieces[s].first_position = position + 1;
+      }
+    }
+    if (ahead) {
+      const auto tokens = runner->model().sampled();
+      drawn.emplace_back(tokens.begin(), tokens.end());
+    }
+    return drawn;
+  };
+  const auto drawn = generate(true);
+  EXPECT_EQ(drawn.size(), 24u);
+  if (fake_ == nullptr) {
+    EXPECT_EQ(drawn, generate(false));
+  }
+}
+
 /// Kernels that start before their predecessors have ended must not see anything half done: many repetitions, because a
 /// race shows rarely.
 TEST_F(GpuStep, OverlappingKernelsGiveTheSameBits) {

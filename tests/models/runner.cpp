@@ -190,6 +190,12 @@ std::vector<float> Runner::rows(const std::vector<std::int32_t>& tokens, const s
 }
 
 std::vector<std::int32_t> Runner::draw(const std::vector<Piece>& pieces) {
+  start_draw(pieces);
+  const std::span<const std::int32_t> tokens = model_->sampled();
+  return {tokens.begin(), tokens.end()};
+}
+
+void Runner::start_draw(const std::vector<Piece>& pieces) {
   BatchPlan plan;
   plan.clear();
   for (const Piece& piece : pieces) {
@@ -198,8 +204,6 @@ std::vector<std::int32_t> Runner::draw(const std::vector<Piece>& pieces) {
   plan.sample_rows.resize(pieces.size());
   plan.finish();
   model_->forward(plan, *cache_);
-  const std::span<const std::int32_t> tokens = model_->sampled();
-  return {tokens.begin(), tokens.end()};
 }
 
 double relative_error(const std::vector<float>& out, const std::vector<float>& reference) {

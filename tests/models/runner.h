@@ -60,6 +60,8 @@ class Runner {
   std::vector<float> rows(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& rows);
   /// One step that draws the most likely next token of each piece.
   std::vector<std::int32_t> draw(const std::vector<Piece>& pieces);
+  /// The same without waiting for it.
+  void start_draw(const std::vector<Piece>& pieces);
 
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] KvCache& cache() { return *cache_; }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "kernels/arguments.h"
 #include "kernels/cpu/kernels.h"
@@ -27,7 +28,12 @@ class CpuEmbedding final : public OpKernel<EmbeddingRows> {
     for_each_range(context, args.tokens, row_grain(spec.hidden), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         float* out = args.out + t * spec.hidden;
-        dequantize_row(spec.table, table + static_cast<std::size_t>(args.ids[t]) * bytes, out, spec.hidden);
+        const std::int32_t id = embedded_token(args, t);
+        if (id < 0 || id >= spec.vocab) {
+          std::fill_n(out, spec.hidden, std::numeric_limits<float>::quiet_NaN());
+          continue;
+        }
+        dequantize_row(spec.table, table + static_cast<std::size_t>(id) * bytes, out, spec.hidden);
         if (args.scale != 1.0f) {
           std::for_each(out, out + spec.hidden, [&](float& value) { value *= args.scale; });
         }

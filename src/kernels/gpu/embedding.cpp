@@ -34,6 +34,7 @@ class GpuEmbedding final : public PortableGpuKernel<EmbeddingRows> {
     const std::uint32_t threads = threads_for(runs, 128);
     embedding_kernel.launch(*context.stream, launch_of(divide_up(runs, threads), args.tokens, threads),
                             {.ids = args.ids,
+                             .drawn = args.drawn,
                              .table = args.table,
                              .out = args.out,
                              .tokens = args.tokens,

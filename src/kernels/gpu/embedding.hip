@@ -38,7 +38,10 @@ __device__ const Block* row_at(const void* rows, std::int64_t row, std::int64_t 
 template <class Block>
 __device__ __forceinline__ void embed(const EmbeddingRowsArgs& args) {
   for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
-    const std::int32_t id = args.ids[token];
+    std::int32_t id = args.ids[token];
+    if (id < 0 && args.drawn != nullptr) {
+      id = args.drawn[-1 - id];
+    }
     const bool known = id >= 0 && id < args.vocab;
     const Block* row = row_at<Block>(args.table, known ? id : 0, args.row_bytes);
     const float factor = known ? args.scale : __builtin_nanf("");

@@ -8,9 +8,10 @@ namespace rocmforge::gpu {
 
 /// Grid: runs of a row, tokens. An id outside the vocabulary gives a row of NaN.
 struct EmbeddingRowsArgs {
-  const std::int32_t* ids;  ///< [tokens]
-  const void* table;        ///< [vocab, hidden] of `dtype`
-  float* out;               ///< [tokens, hidden]
+  const std::int32_t* ids;    ///< [tokens]; -1 - r is drawn[r]
+  const std::int32_t* drawn;  ///< null: no id is negative
+  const void* table;          ///< [vocab, hidden] of `dtype`
+  float* out;                 ///< [tokens, hidden]
   std::int64_t tokens;
   std::int64_t vocab;
   std::int64_t hidden;

@@ -128,9 +128,10 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
 
 template <class T>
 __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
-  begin_dependent();
+  release_successor();
   const std::int64_t token = blockIdx.x;
   if (args.kv_lengths[args.sequence_of[token]] == 0) {
+    wait_for_predecessor();
     return;  // padding; the whole work-group sees the same
   }
   const auto position = static_cast<float>(args.positions[token]);
@@ -138,6 +139,7 @@ __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
     turns[p] = turn_of(position, args.inverse_frequency[p], args.magnitude);
   }
   __syncthreads();
+  wait_for_predecessor();  // positions and tables are the step's inputs
   process_heads<T>(args, token, turns);
 }
 

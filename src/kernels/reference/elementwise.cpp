@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/arguments.h"
 #include "kernels/parallel.h"
@@ -20,8 +22,13 @@ class ReferenceEmbedding final : public ReferenceKernel<OpKernel<EmbeddingRows>>
     const std::size_t bytes = row_bytes(spec.table, spec.hidden);
     for (std::int64_t t = 0; t < args.tokens; ++t) {
       float* out = args.out + t * spec.hidden;
-      dequantize_row(spec.table, static_cast<const std::byte*>(args.table) + static_cast<std::size_t>(args.ids[t]) * bytes,
-                     out, spec.hidden);
+      const std::int32_t id = embedded_token(args, t);
+      if (id < 0 || id >= spec.vocab) {
+        std::fill_n(out, spec.hidden, std::numeric_limits<float>::quiet_NaN());
+        continue;
+      }
+      dequantize_row(spec.table, static_cast<const std::byte*>(args.table) + static_cast<std::size_t>(id) * bytes, out,
+                     spec.hidden);
       for (std::int64_t i = 0; i < spec.hidden; ++i) {
         out[i] *= args.scale;
       }
