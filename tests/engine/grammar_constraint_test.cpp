@@ -131,10 +131,11 @@ TEST(GrammarConstraint, WalksOverRealVocabulariesStayInTheGrammar) {
     SCOPED_TRACE(name);
     const auto trie = std::make_shared<const TokenTrie>(*test::load_golden(name));
     const auto matcher = GrammarMatcher::create(json_grammar, trie);
+    test::Walker walker(trie);
     int ended = 0;
     for (int walk = 0; walk < 10; ++walk) {
       const auto constraint = make_grammar_constraint(matcher);
-      const test::Walk result = test::random_walk(*constraint, *trie, random, 40);
+      const test::Walk result = walker.walk(*constraint, random, 40);
       if (result.ended) {
         ++ended;
         EXPECT_TRUE(nlohmann::json::accept(result.text)) << result.text;
@@ -261,8 +262,9 @@ TEST(GrammarConstraint, ServesSeveralThreads) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     threads.emplace_back([&, i] {
       std::mt19937 random(9);
+      test::Walker walker(trie);
       for (int walk = 0; walk < 5; ++walk) {
-        texts[i] += test::random_walk(*make_grammar_constraint(matcher), *trie, random, 60).text;
+        texts[i] += walker.walk(*make_grammar_constraint(matcher), random, 60).text;
       }
     });
   }

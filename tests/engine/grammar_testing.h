@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -62,9 +64,9 @@ inline std::vector<std::int32_t> allowed_tokens(TokenConstraint& constraint, con
   std::vector<std::uint32_t> mask(trie.mask_words() + 3, 0xDEADBEEF);
   constraint.allowed(mask);
   std::vector<std::int32_t> tokens;
-  for (std::size_t token = 0; token < mask.size() * 32; ++token) {
-    if ((mask[token / 32] >> (token % 32) & 1) != 0) {
-      tokens.push_back(static_cast<std::int32_t>(token));
+  for (std::size_t word = 0; word < mask.size(); ++word) {
+    for (std::uint32_t bits = mask[word]; bits != 0; bits &= bits - 1) {
+      tokens.push_back(static_cast<std::int32_t>(word * 32) + std::countr_zero(bits));
     }
   }
   return tokens;
@@ -75,47 +77,88 @@ struct Walk {
   bool ended = false;
 };
 
-/// What brings a JSON text to its end soonest: the end itself, else what closes something, else a short value.
-inline std::int32_t closing_token(const std::vector<std::int32_t>& tokens, const TokenTrie& trie, std::mt19937& random) {
-  const auto find = [&](std::string_view bytes) {
-    const auto found =
-        std::find_if(tokens.begin(), tokens.end(), [&](std::int32_t token) { return trie.bytes(token) == bytes; });
-    return found == tokens.end() ? -1 : *found;
-  };
-  for (const std::int32_t token : tokens) {
-    if (trie.is_end(token)) {
-      return token;
+/// Draws texts from constraints over one vocabulary.
+class Walker {
+ public:
+  explicit Walker(std::shared_ptr<const TokenTrie> trie) : trie_(std::move(trie)), mask_(trie_->mask_words()) {
+    for (std::int32_t token = 0; token < trie_->size(); ++token) {
+      if (trie_->bytes(token).size() == 1) {
+        characters_.emplace(trie_->bytes(token)[0], token);
+      }
     }
   }
-  if (find("~") >= 0 && find("\"") >= 0) {  // inside a string
-    return find("\"");
-  }
-  for (const std::string_view closing : {"}", "]", "0", "\""}) {
-    if (const std::int32_t token = find(closing); token >= 0) {
-      return token;
-    }
-  }
-  return tokens[random() % tokens.size()];
-}
 
-/// Draws among the allowed tokens, `longest` of them at random and then what ends the text, until the end.
-inline Walk random_walk(TokenConstraint& constraint, const TokenTrie& trie, std::mt19937& random, int longest) {
-  Walk walk;
-  for (int step = 0; step < longest + 500; ++step) {
-    const std::vector<std::int32_t> tokens = allowed_tokens(constraint, trie);
-    if (tokens.empty()) {
-      ADD_FAILURE() << "no token is allowed after: " << walk.text;
-      break;
+  /// `longest` tokens at random among those allowed and then what ends a JSON text, until the end.
+  Walk walk(TokenConstraint& constraint, std::mt19937& random, std::size_t longest) {
+    Walk walk;
+    for (std::size_t step = 0; step < longest + 500; ++step) {
+      constraint.allowed(mask_);
+      const std::int32_t closing = step < longest ? -1 : closing_token(step);
+      const std::int32_t token = closing < 0 ? random_token(random) : closing;
+      if (token < 0) {
+        ADD_FAILURE() << "no token is allowed after: " << walk.text;
+        break;
+      }
+      constraint.accept(token);
+      if (trie_->is_end(token)) {
+        walk.ended = true;
+        break;
+      }
+      walk.text += trie_->bytes(token);
     }
-    const std::int32_t token = step < longest ? tokens[random() % tokens.size()] : closing_token(tokens, trie, random);
-    constraint.accept(token);
-    if (trie.is_end(token)) {
-      walk.ended = true;
-      break;
-    }
-    walk.text += trie.bytes(token);
+    return walk;
   }
-  return walk;
-}
+
+ private:
+  [[nodiscard]] bool is_allowed(std::int32_t token) const {
+    return (mask_[static_cast<std::size_t>(token) / 32] >> (token % 32) & 1) != 0;
+  }
+
+  /// The token of one character, or -1 where it is not allowed.
+  [[nodiscard]] std::int32_t find(char character) const {
+    const auto found = characters_.find(character);
+    return found != characters_.end() && is_allowed(found->second) ? found->second : -1;
+  }
+
+  [[nodiscard]] std::int32_t random_token(std::mt19937& random) const {
+    std::size_t count = 0;
+    for (const std::uint32_t word : mask_) {
+      count += static_cast<std::size_t>(std::popcount(word));
+    }
+    std::size_t left = count == 0 ? 0 : random() % count;
+    for (std::size_t word = 0; word < mask_.size(); ++word) {
+      for (std::uint32_t bits = mask_[word]; bits != 0; bits &= bits - 1) {
+        if (left-- == 0) {
+          return static_cast<std::int32_t>(word * 32) + std::countr_zero(bits);
+        }
+      }
+    }
+    return -1;
+  }
+
+  /// What brings a JSON text to its end soonest: the end itself, else what closes something, else a short value; -1 for
+  /// none.
+  [[nodiscard]] std::int32_t closing_token(std::size_t step) const {
+    for (const std::int32_t token : trie_->end_ids()) {
+      if (is_allowed(token)) {
+        return token;
+      }
+    }
+    if (find('~') >= 0) {  // inside a string, which may have to hold something
+      constexpr std::string_view needed = "xxend@a";
+      return find('"') >= 0 ? find('"') : find(needed[step % needed.size()]);
+    }
+    for (const char closing : {'}', ']', '"', '0'}) {
+      if (const std::int32_t token = find(closing); token >= 0) {
+        return token;
+      }
+    }
+    return -1;
+  }
+
+  std::shared_ptr<const TokenTrie> trie_;
+  std::vector<std::uint32_t> mask_;
+  std::map<char, std::int32_t> characters_;
+};
 
 }  // namespace rocmforge::test

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/grammar/grammar.h"
+
+namespace rocmforge {
+
+/// Writes a grammar in GBNF, rule by rule.
+class GrammarText {
+ public:
+  /// A name that no other rule has, made of what a rule's name may hold of `hint`.
+  std::string reserve(std::string_view hint);
+  void define(const std::string& name, std::string_view body);
+  /// A new rule's name.
+  std::string add(std::string_view hint, std::string_view body);
+
+  /// The same, the same rule for the same body.
+  std::string add_once(std::string_view hint, const std::string& body);
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::size_t rules() const { return names_.size(); }
+
+  /// "text" with its escapes.
+  static std::string literal(std::string_view text);
+  /// [class] of normalized ranges that are not empty.
+  static std::string characters(const std::vector<CodeRange>& ranges);
+  /// {minimum,maximum}, or a shorter form of it.
+  static std::string repetition(std::uint64_t minimum, std::uint64_t maximum);
+  /// a | b | c; nothing for no parts.
+  static std::string choice(const std::vector<std::string>& parts);
+
+ private:
+  std::string text_;
+  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, std::string> shared_;  // names by body
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,439 @@
+#include "engine/grammar/json_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "engine/grammar/byte_automaton.h"
+#include "engine/grammar/pattern_grammar.h"
+#include "engine/grammar/schema_facets.h"
+#include "tokenizer/utf8.h"
+
+namespace rocmforge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Expression = std::optional<std::string>;  // none: no value is possible
+
+constexpr int deepest_value = 16;
+constexpr int deepest_rule = 200;
+constexpr std::size_t most_rules = 15'000;
+constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
+// Longer texts and lists are not written, which no schema forbids: repetitions are counted by places in the grammar.
+constexpr std::uint64_t longest_string = 20'000, longest_array = 5'000;
+
+constexpr const char* end_of_value = "ws \"}\"";
+
+std::string maybe(const std::string& expression) { return expression.empty() ? "" : fmt::format("({})?", expression); }
+
+/// A blank, or a line's end with its indentation: bounded, so that a text can't go on in blanks for ever.
+void define_blanks(GrammarText& grammar) { grammar.define("ws", "(\" \" | \"\\n\" [ \\t]{0,32})?"); }
+
+std::string any_string(GrammarText& grammar) {
+  return grammar.add_once("string", fmt::format("\"\\\"\" {}* \"\\\"\"", json_character(grammar)));
+}
+
+std::string object_of_any(GrammarText& grammar, const std::string& value) {
+  const std::string member = fmt::format("{} \":\" \" \"? {}", any_string(grammar), value);
+  return grammar.add_once("any-object", fmt::format("\"{{\" ws ({0} (\",\" ws {0})*)? ws \"}}\"", member));
+}
+
+/// Any value whose lists and objects are nested at most `depth` deep.
+std::string any_value(GrammarText& grammar, int depth) {
+  const std::string scalar =
+      grammar.add_once("any-scalar", fmt::format("\"null\" | \"true\" | \"false\" | {} | {}", any_string(grammar),
+                                                 *decimal_range_grammar({}, true, grammar)));
+  std::string value = scalar;
+  for (int i = 0; i < depth; ++i) {
+    const std::string array = grammar.add_once("any-array", fmt::format("\"[\" ws ({0} (\",\" ws {0})*)? ws \"]\"", value));
+    value = grammar.add_once("any", fmt::format("{} | {} | {}", scalar, array, object_of_any(grammar, value)));
+  }
+  return value;
+}
+
+/// Writes the rules for one schema.
+class SchemaGrammar {
+ public:
+  explicit SchemaGrammar(const Json& schema) : schema_(schema), document_(schema) {}
+
+  std::string write() {
+    (void)grammar_.reserve("root");
+    (void)grammar_.reserve("ws");
+    define_blanks(grammar_);
+    const Expression value = visit({&schema_}, "value");
+    if (!value) {
+      document_.fail(schema_, "no value satisfies it");
+    }
+    grammar_.define("root", fmt::format("\" \"? {}", *value));
+    return grammar_.text();
+  }
+
+ private:
+  struct Visit {
+    std::string name;
+    bool done = false, possible = true, used = false;
+  };
+
+  [[noreturn]] void fail(std::string_view message) const { document_.fail(*place_, message); }
+
+  /// The rule for the values that satisfy all of `nodes`.
+  Expression visit(const SchemaNodes& unresolved, std::string_view hint) {
+    const SchemaNodes nodes = document_.follow(unresolved);
+    if (nodes.empty()) {
+      return any_value(grammar_, deepest_value);
+    }
+    const auto [found, is_new] = visits_.try_emplace(nodes);
+    Visit& visit = found->second;  // a map's elements stay where they are
+    if (!is_new) {
+      visit.used = visit.used || !visit.done;
+      return visit.possible ? Expression(visit.name) : std::nullopt;
+    }
+    const Json* outer = std::exchange(place_, nodes.front());
+    if (++depth_ > deepest_rule || grammar_.rules() > most_rules) {
+      fail(depth_ > deepest_rule ? "nested too deeply" : "the schema is too large");
+    }
+    visit.name = grammar_.reserve(hint);
+    std::vector<std::string> parts;
+    for (const SchemaFacets& facets : document_.alternatives(nodes)) {
+      add_values(facets, hint, parts);
+    }
+    visit.done = true;
+    visit.possible = !parts.empty();
+    if (visit.possible) {
+      grammar_.define(visit.name, GrammarText::choice(parts));
+    } else if (visit.used) {
+      fail("no value satisfies it");
+    }
+    --depth_;
+    place_ = outer;
+    return visit.possible ? Expression(visit.name) : std::nullopt;
+  }
+
+  void add_values(const SchemaFacets& facets, std::string_view hint, std::vector<std::string>& parts) {
+    if (facets.values) {
+      add_constants(facets, parts);
+      return;
+    }
+    const std::uint8_t types = facets.written_types();
+    if (types == schema_any) {
+      parts.push_back(any_value(grammar_, deepest_value));
+      return;
+    }
+    const auto add = [&](Expression expression) {
+      if (expression) {
+        parts.push_back(std::move(*expression));
+      }
+    };
+    if ((types & schema_null) != 0) {
+      add("\"null\"");
+    }
+    if ((types & schema_boolean) != 0) {
+      add("\"true\" | \"false\"");
+    }
+    if ((types & (schema_number | schema_integer)) != 0) {
+      add(decimal_range_grammar(facets.range, (types & schema_number) != 0, grammar_));
+    }
+    if ((types & schema_string) != 0) {
+      add(string(facets));
+    }
+    if ((types & schema_array) != 0) {
+      add(array(facets, hint));
+    }
+    if ((types & schema_object) != 0) {
+      add(object(facets, hint));
+    }
+  }
+
+  void add_constants(const SchemaFacets& facets, std::vector<std::string>& parts) {
+    for (const Json& value : *facets.values) {
+      const std::optional<bool> fits = admits(facets, value);
+      if (!fits) {
+        fail("'enum' or 'const' beside other keywords for the same values is not supported");
+      }
+      if (*fits) {
+        parts.push_back(GrammarText::literal(text_of(value)));
+      }
+    }
+  }
+
+  [[nodiscard]] std::string text_of(const Json& value) const {
+    try {
+      return value.dump();
+    } catch (const Json::exception&) {
+      fail("a text is not UTF-8");
+    }
+  }
+
+  Expression string(const SchemaFacets& facets) {
+    std::vector<std::string> patterns = facets.patterns;
+    for (const std::string& format : facets.formats) {
+      patterns.push_back(format_pattern(format));
+      if (patterns.back().empty()) {
+        fail(fmt::format("'format': '{}' is not supported", format.substr(0, 40)));
+      }
+    }
+    if (patterns.size() > 1) {
+      fail("more than one 'pattern' or 'format' for the same text is not supported");
+    }
+    PatternGrammar inside{"", 0, GrammarExpression::unbounded, json_character(grammar_)};
+    if (!patterns.empty()) {
+      try {
+        inside = pattern_grammar(patterns[0], grammar_);
+      } catch (const Error& error) {
+        fail(fmt::format("'pattern': {}", error.what()));
+      }
+    }
+    const std::uint64_t shortest = std::max(facets.min_length, inside.shortest);
+    std::uint64_t longest = std::min<std::uint64_t>(facets.max_length, inside.longest);
+    if (shortest > longest) {
+      return std::nullopt;
+    }
+    const bool bounded = shortest > inside.shortest || longest < inside.longest;
+    if (bounded && inside.character.empty()) {
+      fail("'minLength' or 'maxLength' beside a 'pattern' or 'format' that does not imply it is not supported");
+    }
+    if (bounded || patterns.empty()) {
+      if (longest != GrammarExpression::unbounded) {
+        longest = std::min(longest, std::max(longest_string, shortest));
+      }
+      inside.expression = longest == 0 ? "" : inside.character + GrammarText::repetition(shortest, longest);
+    }
+    return fmt::format("\"\\\"\" {} \"\\\"\"", inside.expression.empty() ? "" : fmt::format("({})", inside.expression));
+  }
+
+  /// Elements one after another, from the last to the first: each may be followed by the later ones.
+  Expression array(const SchemaFacets& facets, std::string_view hint) {
+    std::uint64_t longest = facets.max_items;
+    std::vector<std::string> first;
+    for (const SchemaNodes& nodes : facets.prefix_items) {
+      const Expression element =
+          first.size() < longest ? visit(nodes, fmt::format("{}-{}", hint, first.size())) : std::nullopt;
+      if (!element) {
+        longest = std::min<std::uint64_t>(longest, first.size());
+        break;
+      }
+      first.push_back(*element);
+    }
+    // Behind listed elements others are written only where the schema speaks of them or needs them.
+    const bool has_others = facets.items || first.empty() || facets.min_items > first.size();
+    Expression other;
+    if (has_others && longest > first.size()) {
+      other = visit(facets.items.value_or(SchemaNodes{}), fmt::format("{}-item", hint));
+    }
+    if (!other) {
+      longest = std::min<std::uint64_t>(longest, first.size());
+    }
+    if (facets.min_items > longest) {
+      return std::nullopt;
+    }
+    std::string rest;
+    if (other) {
+      const std::uint64_t minimum = facets.min_items - std::min<std::uint64_t>(facets.min_items, first.size());
+      const std::uint64_t most =
+          longest == unbounded ? unbounded : std::min(longest - first.size(), std::max(longest_array, minimum));
+      if (first.empty()) {
+        return array_of(elements(*other, minimum, most));
+      }
+      rest = fmt::format("(\",\" ws {}){}", *other, repetition(minimum, most));
+    }
+    for (std::size_t i = first.size(); i-- > 0;) {
+      const std::string separated =
+          fmt::format("{}{}{}{}", i == 0 ? "" : "\",\" ws ", first[i], rest.empty() ? "" : " ", rest);
+      rest = grammar_.add(hint, i < facets.min_items ? separated : maybe(separated));
+    }
+    return array_of(rest);
+  }
+
+  static std::string array_of(const std::string& inside) {
+    return inside.empty() ? "\"[\" ws \"]\"" : fmt::format("\"[\" ws {} ws \"]\"", inside);
+  }
+  static std::string repetition(std::uint64_t minimum, std::uint64_t maximum) {
+    return GrammarText::repetition(minimum, maximum == unbounded ? GrammarExpression::unbounded : maximum);
+  }
+  /// `minimum` to `maximum` of `one`, separated.
+  static std::string elements(const std::string& one, std::uint64_t minimum, std::uint64_t maximum) {
+    if (maximum == 0) {
+      return "";
+    }
+    const std::uint64_t more = minimum == 0 ? 0 : minimum - 1;
+    const std::string list = maximum == 1 ? one
+                                          : fmt::format("{0} (\",\" ws {0}){1}", one,
+                                                        repetition(more, maximum == unbounded ? unbounded : maximum - 1));
+    return minimum == 0 ? maybe(list) : list;
+  }
+
+  struct Member {
+    std::string rule;
+    bool required;
+  };
+
+  Expression object(const SchemaFacets& facets, std::string_view hint) {
+    std::vector<std::string> names;
+    std::vector<Member> members;
+    const auto is_required = [&](const std::string& name) {
+      return std::find(facets.required.begin(), facets.required.end(), name) != facets.required.end();
+    };
+    const auto add = [&](const std::string& name, const SchemaNodes& nodes) {
+      names.push_back(name);
+      const Expression value = visit(nodes, name);
+      if (value) {
+        members.push_back({grammar_.add(fmt::format("{}-{}", hint, name),
+                                        fmt::format("{} \":\" \" \"? {}", GrammarText::literal(text_of(name)), *value)),
+                           is_required(name)});
+      }
+      return value.has_value() || !is_required(name);
+    };
+    for (const auto& [name, nodes] : facets.properties) {
+      if (!add(name, nodes)) {
+        return std::nullopt;
+      }
+    }
+    for (const std::string& name : facets.required) {
+      if (std::find(names.begin(), names.end(), name) == names.end() &&
+          (facets.closed || !add(name, facets.additional.value_or(SchemaNodes{})))) {
+        return std::nullopt;
+      }
+    }
+    Expression other;
+    if (!facets.closed && (facets.additional || names.empty())) {
+      if (const Expression value = visit(facets.additional.value_or(SchemaNodes{}), fmt::format("{}-value", hint))) {
+        other = grammar_.add(fmt::format("{}-other", hint), fmt::format("{} \":\" \" \"? {}", other_key(names), *value));
+      }
+    }
+    return object_of(facets, members, other, hint);
+  }
+
+  Expression object_of(const SchemaFacets& facets, const std::vector<Member>& members, const Expression& other,
+                       std::string_view hint) {
+    const auto required = static_cast<std::uint64_t>(
+        std::count_if(members.begin(), members.end(), [](const Member& one) { return one.required; }));
+    if (facets.max_properties < required || facets.min_properties > facets.max_properties ||
+        (!other && facets.min_properties > members.size())) {
+      return std::nullopt;
+    }
+    if (members.empty()) {
+      // The same key may come twice, which makes one property: of a second one nothing can be sure.
+      if (facets.min_properties > 1) {
+        fail("'minProperties' above 1 is supported only for required properties");
+      }
+      return braces(other ? elements(*other, facets.min_properties, std::min(facets.max_properties, longest_array)) : "");
+    }
+    const std::uint64_t most = other ? unbounded : members.size();
+    if (facets.max_properties < most || facets.min_properties > required) {
+      fail("'minProperties' or 'maxProperties' beside optional 'properties' is not supported");
+    }
+    // What may follow a member: from the last member to the first.
+    std::string rest = other ? fmt::format("(\",\" ws {})*", *other) : "";
+    std::vector<std::string> beginnings;
+    if (other) {
+      beginnings.push_back(fmt::format("{} {}", *other, rest));
+    }
+    for (std::size_t i = members.size(); i-- > 0;) {
+      const Member& member = members[i];
+      const std::string with_rest = rest.empty() ? member.rule : fmt::format("{} {}", member.rule, rest);
+      if (member.required) {
+        beginnings.clear();
+      }
+      beginnings.insert(beginnings.begin(), with_rest);
+      if (i > 0) {
+        const std::string next = fmt::format("\",\" ws {}", member.rule);
+        rest =
+            grammar_.add(hint, fmt::format("{}{}{}", member.required ? next : maybe(next), rest.empty() ? "" : " ", rest));
+      }
+    }
+    const std::string inside = fmt::format("({})", GrammarText::choice(beginnings));
+    return braces(required > 0 ? inside : inside + "?");
+  }
+
+  static std::string braces(const std::string& inside) {
+    return fmt::format("\"{{\" ws {}{}{}", inside, inside.empty() ? "" : " ", end_of_value);
+  }
+
+  /// Any key but `names`, written without escapes.
+  std::string other_key(const std::vector<std::string>& names) {
+    const auto& plain = ByteAutomaton::plain_characters();
+    std::vector<std::u32string> taken;
+    for (const std::string& name : names) {
+      std::u32string text;
+      for (std::size_t i = 0; i < name.size();) {
+        const std::size_t length = utf8_unit(name, i).length;
+        text += utf8_code_point(std::string_view(name).substr(i, length));
+        i += length;
+      }
+      taken.push_back(std::move(text));
+    }
+    std::sort(taken.begin(), taken.end());
+    return fmt::format("\"\\\"\" {} \"\\\"\"", key_unlike(taken, 0, taken.size(), 0, GrammarText::characters(plain)));
+  }
+
+  /// The rule for what may follow the first `place` characters of taken[first..end), which they share, so that none of them
+  /// comes.
+  std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
+                         const std::string& plain) {
+    std::vector<std::string> parts;
+    std::vector<CodeRange> starts;
+    bool may_end = true;
+    for (std::size_t i = first; i < end;) {
+      if (taken[i].size() == place) {
+        may_end = false;
+        ++i;
+        continue;
+      }
+      const char32_t start = taken[i][place];
+      std::size_t same = i;
+      while (same < end && taken[same][place] == start) {
+        ++same;
+      }
+      // A character that is no plain one stands in no key that is written here.
+      starts.push_back({start, start});
+      const bool is_plain = std::any_of(ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(),
+                                        [&](const CodeRange& range) { return range.first <= start && start <= range.last; });
+      if (is_plain) {
+        parts.push_back(GrammarText::characters({{start, start}}) + " " + key_unlike(taken, i, same, place + 1, plain));
+      }
+      i = same;
+    }
+    std::vector<CodeRange> others = complement(ByteAutomaton::plain_characters());
+    others.insert(others.end(), starts.begin(), starts.end());
+    others = complement(normalize(std::move(others)));
+    if (starts.empty() && may_end) {
+      return plain + "*";
+    }
+    parts.push_back(fmt::format("{} {}*", GrammarText::characters(others), plain));
+    if (may_end) {
+      parts.insert(parts.begin(), "\"\"");
+    }
+    return grammar_.add("key", GrammarText::choice(parts));
+  }
+
+  const Json& schema_;
+  SchemaDocument document_;
+  GrammarText grammar_;
+  std::map<SchemaNodes, Visit> visits_;
+  const Json* place_ = nullptr;  // the schema that errors speak of
+  int depth_ = 0;
+};
+
+}  // namespace
+
+std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema) {
+  std::string grammar = SchemaGrammar(schema).write();
+  // What a schema can ask for without end, or too much of, shows here.
+  with_context("json_schema", [&] { (void)ByteAutomaton(parse_gbnf(grammar)); });
+  return grammar;
+}
+
+std::string json_object_gbnf() {
+  GrammarText grammar;
+  (void)grammar.reserve("root");
+  (void)grammar.reserve("ws");
+  define_blanks(grammar);
+  const std::string object = object_of_any(grammar, any_value(grammar, deepest_value - 1));
+  grammar.define("root", fmt::format("\" \"? {}", object));
+  return grammar.text();
+}
+
+}  // namespace rocmforge

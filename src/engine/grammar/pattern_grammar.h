@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/grammar/grammar_text.h"
+
+namespace rocmforge {
+
+/// A regular expression as an expression for the inside of a JSON string, and how many characters its texts have.
+struct PatternGrammar {
+  std::string expression;
+  std::uint64_t shortest = 0, longest = 0;  ///< longest: GrammarExpression::unbounded where there is no bound
+  std::string character{};                  ///< where each text is any `shortest` to `longest` of these characters, else ""
+};
+
+/// The part of ECMA-262's regular expressions that docs/grammars.md lists; without '^' or '$' any text may stand before or
+/// after. Where readers of patterns differ (what \w or \s holds beyond ASCII), only what all of them accept is written.
+/// Throws Error, with the place in the pattern, for what is not supported.
+PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar);
+
+/// The pattern of one of JSON Schema's formats for strings, or "" for a format that isn't known.
+std::string format_pattern(std::string_view format);
+
+/// Any character inside a JSON string, escaped or not.
+std::string json_character(GrammarText& grammar);
+
+/// The characters of `ranges` (normalized, not empty) as they stand in a JSON string. Control characters are written only
+/// where there is nothing else, but for those with short escapes.
+std::string json_characters(const std::vector<CodeRange>& ranges);
+
+}  // namespace rocmforge

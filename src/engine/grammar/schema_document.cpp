@@ -1,0 +1,398 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/grammar/schema_facets.h"
+
+namespace rocmforge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int deepest_schema = 100;
+constexpr std::size_t most_nodes = 100'000, most_alternatives = 200, most_work = 4'000'000;
+
+SchemaNodes join(SchemaNodes a, const SchemaNodes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end());
+  a.erase(std::unique(a.begin(), a.end()), a.end());
+  return a;
+}
+
+std::optional<SchemaNodes> join(const std::optional<SchemaNodes>& a, const std::optional<SchemaNodes>& b) {
+  return a && b ? join(*a, *b) : a ? a : b;
+}
+
+template <class T>
+void add_missing(std::vector<T>& all, const std::vector<T>& more) {
+  for (const T& one : more) {
+    if (std::find(all.begin(), all.end(), one) == all.end()) {
+      all.push_back(one);
+    }
+  }
+}
+
+const SchemaNodes* property_of(const SchemaFacets& facets, const std::string& name) {
+  const auto found =
+      std::find_if(facets.properties.begin(), facets.properties.end(), [&](const auto& one) { return one.first == name; });
+  return found == facets.properties.end() ? nullptr : &found->second;
+}
+
+bool is_required(const SchemaFacets& facets, const std::string& name) {
+  return std::find(facets.required.begin(), facets.required.end(), name) != facets.required.end();
+}
+
+/// The properties that both allow. False where one is required that the other forbids.
+bool merge_properties(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
+  const auto add_from = [&](const SchemaFacets& from, const SchemaFacets& other) {
+    for (const auto& [name, nodes] : from.properties) {
+      const SchemaNodes* others = property_of(other, name);
+      if (property_of(both, name) == nullptr && (others != nullptr || !other.closed)) {
+        both.properties.emplace_back(name,
+                                     join(nodes, others != nullptr ? *others : other.additional.value_or(SchemaNodes{})));
+      }
+    }
+  };
+  both.properties.clear();
+  add_from(a, b);
+  add_from(b, a);
+  add_missing(both.required, b.required);
+  both.closed = a.closed || b.closed;
+  both.additional = join(a.additional, b.additional);
+  both.min_properties = std::max(a.min_properties, b.min_properties);
+  both.max_properties = std::min(a.max_properties, b.max_properties);
+  return !both.closed || std::all_of(both.required.begin(), both.required.end(),
+                                     [&](const std::string& name) { return property_of(both, name) != nullptr; });
+}
+
+void merge_items(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
+  both.prefix_items.assign(std::max(a.prefix_items.size(), b.prefix_items.size()), {});
+  for (std::size_t i = 0; i < both.prefix_items.size(); ++i) {
+    for (const SchemaFacets* one : {&a, &b}) {
+      const SchemaNodes nodes = i < one->prefix_items.size() ? one->prefix_items[i] : one->items.value_or(SchemaNodes{});
+      both.prefix_items[i] = join(both.prefix_items[i], nodes);
+    }
+  }
+  both.items = join(a.items, b.items);
+  both.min_items = std::max(a.min_items, b.min_items);
+  both.max_items = std::min(a.max_items, b.max_items);
+}
+
+void merge_ranges(const SchemaFacets& b, SchemaFacets& both) {
+  const auto tighter = [](const std::optional<DecimalBound>& one, const std::optional<DecimalBound>& other, int sign) {
+    if (!one || !other) {
+      return one ? one : other;
+    }
+    const int order = compare(one->value, other->value) * sign;
+    return order > 0 || (order == 0 && one->exclusive) ? one : other;
+  };
+  both.range.lower = tighter(both.range.lower, b.range.lower, 1);
+  both.range.upper = tighter(both.range.upper, b.range.upper, -1);
+}
+
+bool ranges_are_apart(const DecimalRange& low, const DecimalRange& high) {
+  if (!low.upper || !high.lower) {
+    return false;
+  }
+  const int order = compare(low.upper->value, high.lower->value);
+  return order < 0 || (order == 0 && (low.upper->exclusive || high.lower->exclusive));
+}
+
+bool values_are_apart(const SchemaFacets& a, const SchemaFacets& b) {
+  return a.values && std::all_of(a.values->begin(), a.values->end(), [&](const Json& value) {
+           return admits(b, value) == std::optional(false) || admits(a, value) == std::optional(false);
+         });
+}
+
+std::string unescape(std::string_view token) {
+  std::string text;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const auto hex = [](char c) {
+      return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    };
+    if (token[i] == '%' && i + 2 < token.size() && hex(token[i + 1]) >= 0 && hex(token[i + 2]) >= 0) {
+      text += static_cast<char>(hex(token[i + 1]) * 16 + hex(token[i + 2]));
+      i += 2;
+    } else if (token[i] == '~' && i + 1 < token.size() && (token[i + 1] == '0' || token[i + 1] == '1')) {
+      text += token[++i] == '0' ? '~' : '/';
+    } else {
+      text += token[i];
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+SchemaDocument::SchemaDocument(const Json& root) : root_(root) {
+  add_paths(root, "#", 0);
+  if (!root.is_object() && !root.is_boolean()) {
+    fail(root, "a schema is an object");
+  }
+}
+
+void SchemaDocument::add_paths(const Json& node, const std::string& path, int depth) {
+  if (depth > deepest_schema) {
+    throw Error(fmt::format("json_schema: nested deeper than {}", deepest_schema));
+  }
+  if (paths_.size() == most_nodes) {
+    throw Error(fmt::format("json_schema: more than {} parts", most_nodes));
+  }
+  paths_.emplace(&node, path.size() > 200 ? path.substr(0, 200) : path);
+  if (!node.is_structured()) {
+    return;
+  }
+  for (const auto& [key, value] : node.items()) {
+    add_paths(value, path.size() > 200 ? path : path + "/" + key, depth + 1);
+  }
+}
+
+std::string SchemaDocument::path(const Json& node) const {
+  const auto found = paths_.find(&node);
+  return found == paths_.end() ? "#" : found->second;
+}
+
+void SchemaDocument::fail(const Json& node, std::string_view message) const {
+  std::string line = fmt::format("json_schema: {}: {}", path(node), message);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  throw Error(line);
+}
+
+/// What the reference in `schema` names: a place in this document.
+const Json& SchemaDocument::target(const Json& schema) const {
+  const Json& reference = schema.at("$ref");
+  const std::string text = reference.is_string() ? reference.get<std::string>() : "";
+  if (text != "#" && !text.starts_with("#/")) {
+    fail(schema, "'$ref' is supported within the schema only: \"#\" or \"#/...\"");
+  }
+  const Json* node = &root_;
+  for (std::size_t i = 1; i < text.size();) {
+    const std::size_t end = std::min(text.find('/', i + 1), text.size());
+    const std::string token = unescape(std::string_view(text).substr(i + 1, end - i - 1));
+    const Json* next = nullptr;
+    if (node->is_object() && node->contains(token)) {
+      next = &node->at(token);
+    } else if (node->is_array() && !token.empty() && token.size() < 6 &&
+               token.find_first_not_of("0123456789") == std::string::npos && std::stoul(token) < node->size()) {
+      next = &node->at(std::stoul(token));
+    }
+    if (next == nullptr) {
+      fail(schema, fmt::format("'$ref': there is no '{}'", text.substr(0, 80)));
+    }
+    node = next;
+    i = end;
+  }
+  if (!node->is_object() && !node->is_boolean()) {
+    fail(schema, fmt::format("'$ref': '{}' is no schema", text.substr(0, 80)));
+  }
+  return *node;
+}
+
+SchemaNodes SchemaDocument::follow(const SchemaNodes& nodes) const {
+  SchemaNodes all;
+  for (const Json* node : nodes) {
+    for (int steps = 0; node->is_object() && node->contains("$ref"); ++steps) {
+      const bool alone = std::all_of(node->items().begin(), node->items().end(), [](const auto& item) {
+        return item.key() == "$ref" || item.key() == "$defs" || item.key() == "definitions" || item.key() == "title" ||
+               item.key() == "description" || item.key() == "default" || item.key() == "$schema";
+      });
+      if (!alone) {
+        break;
+      }
+      if (steps > deepest_schema) {
+        fail(*node, "'$ref' names itself");
+      }
+      node = &target(*node);
+    }
+    all = join(std::move(all), {node});
+  }
+  return all;
+}
+
+std::vector<SchemaFacets> SchemaDocument::alternatives(const SchemaNodes& nodes) {
+  std::vector<SchemaFacets> all(1);
+  for (const Json* node : nodes) {
+    all = combine(*node, all, resolve(*node));
+  }
+  return all;
+}
+
+/// What is resolved again wherever it is named could take for ever.
+void SchemaDocument::spend(const Json& schema, std::size_t units) {
+  work_ += units;
+  if (work_ > most_work) {
+    fail(schema, "too many combinations of schemas");
+  }
+}
+
+std::vector<SchemaFacets> SchemaDocument::resolve(const Json& schema) {
+  if (schema.is_boolean()) {
+    return std::vector<SchemaFacets>(schema.get<bool>() ? 1 : 0);
+  }
+  if (!schema.is_object()) {
+    fail(schema, "a schema is an object, true or false");
+  }
+  if (std::find(open_.begin(), open_.end(), &schema) != open_.end()) {
+    open_.clear();
+    fail(schema, "it refers to itself without a value between");
+  }
+  open_.push_back(&schema);
+  std::vector<SchemaFacets> all = resolve_keywords(schema);
+  open_.pop_back();
+  return all;
+}
+
+std::vector<SchemaFacets> SchemaDocument::resolve_keywords(const Json& schema) {
+  spend(schema, 10 + schema.size());
+  std::vector<SchemaFacets> all{read_facets(schema, *this)};
+  if (schema.contains("$ref")) {
+    all = combine(schema, all, resolve(target(schema)));
+  }
+  for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
+    if (!schema.contains(keyword)) {
+      continue;
+    }
+    const Json& list = schema.at(keyword);
+    if (!list.is_array() || list.empty()) {
+      fail(schema, fmt::format("'{}' must be a list of at least one schema", keyword));
+    }
+    if (std::string_view(keyword) != "allOf") {
+      all = choose(schema, keyword, all);
+      continue;
+    }
+    for (const Json& part : list) {
+      all = combine(schema, all, resolve(part));
+    }
+  }
+  return all;
+}
+
+std::vector<SchemaFacets> SchemaDocument::choose(const Json& schema, const char* keyword,
+                                                 const std::vector<SchemaFacets>& base) {
+  std::vector<std::vector<SchemaFacets>> options;
+  for (const Json& part : schema.at(keyword)) {
+    options.push_back(combine(schema, base, resolve(part)));
+  }
+  if (std::string_view(keyword) == "oneOf") {
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        for (SchemaFacets& a : options[j]) {
+          for (SchemaFacets& b : options[i]) {
+            spend(schema, 10 + a.properties.size() * b.properties.size() / 16);
+            if (!make_disjoint(a, b, 0)) {
+              fail(schema,
+                   fmt::format("'oneOf': alternatives {} and {} may both match one value; use 'anyOf', or a required "
+                               "property with another constant in each",
+                               j, i));
+            }
+          }
+        }
+      }
+    }
+  }
+  std::vector<SchemaFacets> all;
+  for (std::vector<SchemaFacets>& option : options) {
+    std::move(option.begin(), option.end(), std::back_inserter(all));
+    if (all.size() > most_alternatives) {
+      fail(schema, fmt::format("it resolves to more than {} alternatives", most_alternatives));
+    }
+  }
+  return all;
+}
+
+std::vector<SchemaFacets> SchemaDocument::combine(const Json& schema, const std::vector<SchemaFacets>& a,
+                                                  const std::vector<SchemaFacets>& b) {
+  if (a.size() * b.size() > most_alternatives) {
+    fail(schema, fmt::format("it resolves to more than {} alternatives", most_alternatives));
+  }
+  std::vector<SchemaFacets> all;
+  for (const SchemaFacets& one : a) {
+    for (const SchemaFacets& other : b) {
+      const std::size_t properties = one.properties.size() + other.properties.size();
+      const std::size_t values = (one.values ? one.values->size() : 1) * (other.values ? other.values->size() : 1);
+      spend(schema, 10 + properties * properties / 64 + values / 4);
+      SchemaFacets both;
+      if (merge(one, other, both)) {
+        all.push_back(std::move(both));
+      }
+    }
+  }
+  return all;
+}
+
+/// False where no value satisfies both.
+bool SchemaDocument::merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
+  both = a;
+  both.types &= b.types;
+  both.types_named |= b.types_named;
+  if (b.values) {
+    if (both.values) {
+      std::erase_if(*both.values, [&](const Json& value) {
+        return std::find(b.values->begin(), b.values->end(), value) == b.values->end();
+      });
+    } else {
+      both.values = b.values;
+    }
+  }
+  merge_ranges(b, both);
+  both.min_length = std::max(a.min_length, b.min_length);
+  both.max_length = std::min(a.max_length, b.max_length);
+  add_missing(both.patterns, b.patterns);
+  add_missing(both.formats, b.formats);
+  merge_items(a, b, both);
+  if (!merge_properties(a, b, both)) {
+    both.types &= static_cast<std::uint8_t>(~schema_object);
+  }
+  return both.types != 0 && (!both.values || !both.values->empty());
+}
+
+/// Whether no value that is written for one satisfies the other; where that is decided by a property that only one of them
+/// requires, both do afterwards, which leaves out values but makes no wrong ones. Deeper down nothing is changed.
+bool SchemaDocument::make_disjoint(SchemaFacets& a, SchemaFacets& b, int depth) {
+  const int common = (a.written_types() & b.types) | (b.written_types() & a.types);
+  if (common == 0 || values_are_apart(a, b) || values_are_apart(b, a)) {
+    return true;
+  }
+  if ((common & (schema_null | schema_boolean | schema_array)) != 0) {
+    return false;
+  }
+  if ((common & (schema_number | schema_integer)) != 0 && !ranges_are_apart(a.range, b.range) &&
+      !ranges_are_apart(b.range, a.range)) {
+    return false;
+  }
+  if ((common & schema_string) != 0 && a.max_length >= b.min_length && b.max_length >= a.min_length) {
+    return false;
+  }
+  if ((common & schema_object) == 0) {
+    return true;
+  }
+  const auto lacks_required = [](const SchemaFacets& closed, const SchemaFacets& other) {
+    return closed.closed && std::any_of(other.required.begin(), other.required.end(),
+                                        [&](const std::string& name) { return property_of(closed, name) == nullptr; });
+  };
+  if (lacks_required(a, b) || lacks_required(b, a)) {
+    return true;
+  }
+  for (const auto& [name, nodes] : a.properties) {
+    const SchemaNodes* others = property_of(b, name);
+    const bool required = is_required(a, name) && is_required(b, name);
+    if (others == nullptr || depth > 2 || (depth > 0 && !required)) {
+      continue;
+    }
+    std::vector<SchemaFacets> mine = alternatives(nodes), theirs = alternatives(*others);
+    const bool apart = std::all_of(mine.begin(), mine.end(), [&](SchemaFacets& one) {
+      return std::all_of(theirs.begin(), theirs.end(),
+                         [&](SchemaFacets& other) { return make_disjoint(one, other, depth + 1); });
+    });
+    if (apart) {
+      add_missing(a.required, {name});
+      add_missing(b.required, {name});
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace rocmforge

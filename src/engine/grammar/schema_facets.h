@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/grammar/decimal_range.h"
+
+namespace rocmforge {
+
+/// Schemas that one value must satisfy, all of them: nodes of a document, ascending and each once. None: any value.
+using SchemaNodes = std::vector<const nlohmann::ordered_json*>;
+
+/// JSON's types as bits of a set. A number may be whole, so `schema_number` never stands without `schema_integer`.
+enum SchemaType : std::uint8_t {
+  schema_null = 1,
+  schema_boolean = 2,
+  schema_integer = 4,
+  schema_number = 8,
+  schema_string = 16,
+  schema_array = 32,
+  schema_object = 64,
+  schema_any = 127,
+};
+
+/// What a schema asks of a value, without references and combinations.
+struct SchemaFacets {
+  static constexpr std::uint64_t unbounded = UINT64_MAX;
+
+  std::uint8_t types = schema_any;
+  std::optional<std::vector<nlohmann::ordered_json>> values{};  ///< enum and const
+
+  DecimalRange range{};
+
+  std::uint64_t min_length = 0, max_length = unbounded;
+  std::vector<std::string> patterns{}, formats{};
+
+  std::uint64_t min_items = 0, max_items = unbounded;
+  std::vector<SchemaNodes> prefix_items{};
+  std::optional<SchemaNodes> items{};  ///< of those behind the first; none: not said
+
+  std::vector<std::pair<std::string, SchemaNodes>> properties{};
+  std::vector<std::string> required{};
+  std::optional<SchemaNodes> additional{};  ///< of properties that are not listed; none: not said
+  bool closed = false;                      ///< there may be none that is not listed
+  std::uint64_t min_properties = 0, max_properties = unbounded;
+  std::uint8_t types_named = 0;  ///< types that some keyword speaks of
+
+  /// A schema that says no type, but speaks of properties, means an object: other values, though allowed, are not written.
+  [[nodiscard]] std::uint8_t written_types() const { return types == schema_any && types_named != 0 ? types_named : types; }
+};
+
+/// A JSON schema, resolved into what can be written as a grammar. All errors name the keyword and the place in the schema.
+class SchemaDocument {
+ public:
+  /// `root` outlives the document. Throws Error where it is no schema or nests too deeply.
+  explicit SchemaDocument(const nlohmann::ordered_json& root);
+
+  /// The ways to satisfy all of `nodes`: a value must satisfy one of them. None where no value can.
+  std::vector<SchemaFacets> alternatives(const SchemaNodes& nodes);
+
+  /// `nodes` with each schema that is only a reference replaced by what it names.
+  SchemaNodes follow(const SchemaNodes& nodes) const;
+
+  /// "#/properties/name"
+  [[nodiscard]] std::string path(const nlohmann::ordered_json& node) const;
+
+  [[noreturn]] void fail(const nlohmann::ordered_json& node, std::string_view message) const;
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  void add_paths(const Json& node, const std::string& path, int depth);
+  const Json& target(const Json& schema) const;
+  std::vector<SchemaFacets> resolve(const Json& schema);
+  std::vector<SchemaFacets> resolve_keywords(const Json& schema);
+  std::vector<SchemaFacets> choose(const Json& schema, const char* keyword, const std::vector<SchemaFacets>& base);
+  std::vector<SchemaFacets> combine(const Json& schema, const std::vector<SchemaFacets>& a,
+                                    const std::vector<SchemaFacets>& b);
+  static bool merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both);
+  bool make_disjoint(SchemaFacets& a, SchemaFacets& b, int depth);
+
+  void spend(const Json& schema, std::size_t units);
+
+  const Json& root_;
+  std::size_t work_ = 0;
+  std::unordered_map<const Json*, std::string> paths_;
+  std::vector<const Json*> open_;  // being resolved
+};
+
+/// The facets of the keywords of one schema, without its references and combinations. Throws Error through `document`.
+SchemaFacets read_facets(const nlohmann::ordered_json& schema, const SchemaDocument& document);
+
+/// Whether `value` is of a type of `facets` and within its bounds; nullopt where that can't be told from them alone.
+std::optional<bool> admits(const SchemaFacets& facets, const nlohmann::ordered_json& value);
+
+}  // namespace rocmforge
