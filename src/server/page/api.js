@@ -1,0 +1,65 @@
+// The server's API as the page uses it.
+
+export class ApiError extends Error {}
+
+const headers = (key) => ({ 'Content-Type': 'application/json', ...(key ? { Authorization: `Bearer ${key}` } : {}) });
+
+async function failure(response) {
+  const text = await response.text();
+  try {
+    return new ApiError(JSON.parse(text).error.message);
+  } catch {
+    return new ApiError(`the server answered ${response.status}`);
+  }
+}
+
+export async function firstModel(key) {
+  const response = await fetch('v1/models', { headers: headers(key) });
+  if (!response.ok) throw await failure(response);
+  return (await response.json()).data[0];
+}
+
+/** The data of server-sent events, one string an event. */
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let pending = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    pending += value;
+    for (let end; (end = pending.indexOf('\n\n')) >= 0; pending = pending.slice(end + 2)) {
+      const lines = pending.slice(0, end).split('\n').filter((line) => line.startsWith('data:'));
+      if (lines.length > 0) yield lines.map((line) => line.slice(5).trimStart()).join('\n');
+    }
+  }
+}
+
+/** Yields the chunks of a streamed chat completion. `signal` ends it. */
+export async function* streamChat(request, key, signal) {
+  const body = JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } });
+  const response = await fetch('v1/chat/completions', { method: 'POST', headers: headers(key), body, signal });
+  if (!response.ok) throw await failure(response);
+  for await (const data of events(response.body)) {
+    if (data === '[DONE]') return;
+    const chunk = JSON.parse(data);
+    if (chunk.error) throw new ApiError(chunk.error.message);
+    yield chunk;
+  }
+  throw new ApiError('the connection ended before the answer did');
+}
+
+/** Sums of the Prometheus samples by name, labels ignored. */
+export function parseMetrics(text) {
+  const values = new Map();
+  for (const line of text.split('\n')) {
+    const sample = /^([a-zA-Z_:][\w:]*)(?:\{.*\})? (\S+)/.exec(line);
+    if (sample) values.set(sample[1], (values.get(sample[1]) ?? 0) + Number(sample[2]));
+  }
+  return values;
+}
+
+export async function metrics(key) {
+  const response = await fetch('metrics', { headers: headers(key) });
+  if (!response.ok) throw await failure(response);
+  return parseMetrics(await response.text());
+}

@@ -1,0 +1,175 @@
+// Markdown to DOM nodes. Nodes are made by name and filled as text, so what a model writes is never parsed as markup.
+
+const element = (name, children = [], className = '') => {
+  const node = document.createElement(name);
+  if (className) node.className = className;
+  node.append(...[children].flat());
+  return node;
+};
+
+const deepest = 8;          // nested lists and quotes
+const safeLink = /^(https?:|mailto:)/i;
+
+function link(label, target) {
+  if (!safeLink.test(target)) return [label];
+  const node = element('a', label);
+  node.href = target;
+  node.rel = 'noopener noreferrer nofollow';
+  node.target = '_blank';
+  return [node];
+}
+
+// Each rule: what it matches, and the nodes for it.
+const inlineRules = [
+  [/\\([\\`*_{}[\]()#+\-.!|~<>])/, (match) => [match[1]]],
+  [/(`+)([\s\S]*?[^`])\1(?!`)/, (match) => [element('code', match[2].replace(/^ (.*) $/s, '$1'))]],
+  [/!?\[([^[\]]*)\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)/, (match) => link(match[1] || match[2], match[2])],
+  [/<(https?:[^\s<>]+)>/, (match) => link(match[1], match[1])],
+  [/https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]]/, (match) => link(match[0], match[0])],
+  [/(\*\*|__)(?=\S)([\s\S]*?\S)\1/, (match, depth) => [element('strong', inline(match[2], depth))]],
+  [/\*(?=\S)([^*]*?[^\s*])\*(?!\*)/, (match, depth) => [element('em', inline(match[1], depth))]],
+  [/(?<![\p{L}\p{N}_])_(?=\S)([^_]*?[^\s_])_(?![\p{L}\p{N}_])/u, (match, depth) => [element('em', inline(match[1], depth))]],
+  [/~~(?=\S)([\s\S]*?\S)~~/, (match, depth) => [element('del', inline(match[1], depth))]],
+  [/ {2,}\n/, () => [element('br')]],
+];
+
+function inline(text, depth = 0) {
+  const nodes = [];
+  while (text.length > 0) {
+    let best = null;
+    if (depth < deepest) {
+      for (const [pattern, make] of inlineRules) {
+        const match = pattern.exec(text);
+        if (match && (!best || match.index < best.match.index)) best = { match, make };
+      }
+    }
+    if (!best) return [...nodes, text];
+    if (best.match.index > 0) nodes.push(text.slice(0, best.match.index));
+    nodes.push(...best.make(best.match, depth + 1));
+    text = text.slice(best.match.index + best.match[0].length);
+  }
+  return nodes;
+}
+
+const fence = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
+const heading = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const rule = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
+const quote = /^ {0,3}> ?/;
+const item = /^( *)([-*+]|\d{1,9}[.)])(\s+|$)/;
+const tableRule = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const startsBlock = (line) => [fence, heading, rule, quote, item].some((pattern) => pattern.test(line));
+
+function codeBlock(lines, at) {
+  const [, marks] = fence.exec(lines[at]);
+  const closes = (line) => line.trim().startsWith(marks) && line.trim().replaceAll(marks[0], '') === '';
+  let end = at + 1;
+  while (end < lines.length && !closes(lines[end])) end++;
+  return [element('pre', element('code', lines.slice(at + 1, end).join('\n'))), end + 1];
+}
+
+function quoteBlock(lines, at, depth) {
+  let end = at;
+  while (end < lines.length && lines[end].trim() !== '' && (quote.test(lines[end]) || !startsBlock(lines[end]))) end++;
+  return [element('blockquote', blocks(lines.slice(at, end).map((line) => line.replace(quote, '')), depth + 1)), end];
+}
+
+function listBlock(lines, at, depth) {
+  const [, indent, mark] = item.exec(lines[at]);
+  const ordered = /\d/.test(mark);
+  const list = element(ordered ? 'ol' : 'ul');
+  if (ordered) list.start = Number.parseInt(mark, 10);
+  let end = at;
+  while (end < lines.length) {
+    const match = item.exec(lines[end]);
+    if (!match || match[1].length > indent.length + 3 || /\d/.test(match[2]) !== ordered || rule.test(lines[end])) break;
+    const width = match[0].length;
+    const content = [lines[end].slice(width)];
+    for (end++; end < lines.length; end++) {
+      const inner = /^ */.exec(lines[end])[0].length;
+      const blank = lines[end].trim() === '';
+      if (!blank && inner <= indent.length && (item.test(lines[end]) || content.at(-1).trim() === '' || startsBlock(lines[end]))) break;
+      content.push(blank ? '' : lines[end].slice(Math.min(inner, width)));
+    }
+    const body = blocks(content, depth + 1);
+    list.append(element('li', body.length === 1 && body[0].nodeName === 'P' ? [...body[0].childNodes] : body));
+  }
+  return [list, end];
+}
+
+const cells = (line) => line.trim().replace(/^\|/, '').replace(/(?<!\\)\|$/, '').split(/(?<!\\)\|/).map((cell) => cell.trim());
+
+function tableBlock(lines, at) {
+  const align = cells(lines[at + 1]).map((cell) => (/:-*:$/.test(cell) || /^:-+:$/.test(cell) ? 'center' : cell.endsWith(':') ? 'right' : ''));
+  const row = (line, name) => element('tr', align.map((side, column) => element(name, inline(cells(line)[column] ?? ''), side)));
+  let end = at + 2;
+  while (end < lines.length && lines[end].includes('|')) end++;
+  return [element('table', [element('thead', row(lines[at], 'th')), element('tbody', lines.slice(at + 2, end).map((line) => row(line, 'td')))]), end];
+}
+
+function block(lines, at, depth) {
+  const line = lines[at];
+  if (fence.test(line)) return codeBlock(lines, at);
+  const title = heading.exec(line);
+  if (title) return [element(`h${title[1].length}`, inline(title[2])), at + 1];
+  if (rule.test(line)) return [element('hr'), at + 1];
+  if (depth < deepest && quote.test(line)) return quoteBlock(lines, at, depth);
+  if (depth < deepest && item.test(line)) return listBlock(lines, at, depth);
+  if (line.includes('|') && at + 1 < lines.length && tableRule.test(lines[at + 1])) return tableBlock(lines, at);
+  let end = at + 1;
+  while (end < lines.length && lines[end].trim() !== '' && !startsBlock(lines[end])) end++;
+  return [element('p', inline(lines.slice(at, end).map((part) => part.trimStart()).join('\n'))), end];
+}
+
+function blocks(lines, depth) {
+  const nodes = [];
+  for (let at = 0; at < lines.length;) {
+    if (lines[at].trim() === '') {
+      at++;
+      continue;
+    }
+    const [node, end] = block(lines, at, depth);
+    nodes.push(node);
+    at = end;
+  }
+  return nodes;
+}
+
+export const renderMarkdown = (text) => blocks(text.replaceAll('\r\n', '\n').replaceAll('\t', '    ').split('\n'), 0);
+
+/** Renders text that grows: paragraphs that can't change any more keep their nodes. */
+export class MarkdownStream {
+  constructor(container) {
+    this.container = container;
+    this.text = '';
+    this.settled = 0;       // characters whose nodes stay
+    this.settledNodes = 0;
+  }
+
+  append(piece) {
+    this.text += piece;
+    this.settle();
+    const tail = renderMarkdown(this.text.slice(this.settled));
+    while (this.container.childNodes.length > this.settledNodes) this.container.lastChild.remove();
+    this.container.append(...tail);
+  }
+
+  // Up to the last empty line before a line that starts at the margin and is no list, outside of code.
+  settle() {
+    const lines = this.text.slice(this.settled).split('\n');
+    let fenced = false;
+    let position = 0;
+    let end = 0;
+    lines.forEach((line, index) => {
+      if (fence.test(line)) fenced = !fenced;
+      position += line.length + 1;
+      const next = lines[index + 1];
+      if (!fenced && line.trim() === '' && next !== undefined && /^\S/.test(next) && !item.test(next) && index + 2 < lines.length) end = position;
+    });
+    if (end === 0) return;
+    const nodes = renderMarkdown(this.text.slice(this.settled, this.settled + end));
+    while (this.container.childNodes.length > this.settledNodes) this.container.lastChild.remove();
+    this.container.append(...nodes);
+    this.settledNodes += nodes.length;
+    this.settled += end;
+  }
+}

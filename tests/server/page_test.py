@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""The chat page in headless Chromium against a running server with the demo model.
+
+usage: page_test.py ROCMFORGE MODEL
+
+Exits with 77 (skipped) where Chromium, its driver or selenium are missing.
+"""
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import unittest
+import urllib.request
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+except ImportError:
+    print("skipped: the Python package selenium is missing (Debian: python3-selenium)")
+    sys.exit(77)
+
+BROWSER = shutil.which("chromium")
+BROWSER_DRIVER = shutil.which("chromedriver")
+HOSTILE = '<script>document.title = "broken"</script> <img src="x" onerror="document.title = 1"> [press](javascript:alert(1))'
+SECONDS = 40
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    def __init__(self, program, model):
+        self.url = f"http://127.0.0.1:{free_port()}"
+        port = self.url.rsplit(":", 1)[1]
+        self.process = subprocess.Popen([program, "serve", model, "--port", port, "--device", "cpu"])
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(self.url + "/health", timeout=2).read()
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError("the server does not answer")
+                time.sleep(0.1)
+
+    def running(self):
+        with urllib.request.urlopen(self.url + "/metrics", timeout=5) as response:
+            found = re.search(r"^rocmforge:num_requests_running(?:\{.*\})? (\S+)", response.read().decode(), re.M)
+            return float(found.group(1))
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(timeout=SECONDS)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*ARGUMENTS)
+        options = webdriver.ChromeOptions()
+        options.binary_location = BROWSER
+        for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,800"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        cls.browser = webdriver.Chrome(service=Service(BROWSER_DRIVER), options=options)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.quit()
+        assert cls.server.stop() == 0, "the server ends with 0"
+
+    def setUp(self):
+        self.browser.get(self.server.url + "/")
+        self.browser.execute_script("localStorage.clear()")
+        self.reload()
+
+    def tearDown(self):
+        complaints = [line for line in self.browser.get_log("browser") if line["level"] == "SEVERE"]
+        self.assertEqual(complaints, [], "nothing is refused by the page's content security policy, nothing is missing")
+
+    def reload(self):
+        self.browser.refresh()
+        self.wait(lambda: self.one("#model").text not in ("", "…"))
+
+    def wait(self, condition):
+        return WebDriverWait(self.browser, SECONDS, poll_frequency=0.02).until(lambda _: condition())
+
+    def one(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def set(self, **settings):
+        self.browser.execute_script("localStorage.setItem('rocmforge.settings', arguments[0])", json.dumps(settings))
+        self.reload()
+
+    def say(self, text):
+        self.one("#prompt").send_keys(text, Keys.ENTER)
+
+    def finish(self):
+        self.wait(lambda: self.one("#send").is_displayed())
+
+    def answers(self):
+        return [node.text for node in self.all(".message.assistant .body")]
+
+    def test_a_conversation_survives_a_reload(self):
+        self.set(temperature="0")
+        self.say("What is 127 + 458?")
+        self.finish()
+        self.assertIn("585", self.answers()[0])
+        self.assertRegex(self.one(".message.assistant .facts").text, r"\d+ tokens? · .*first after \d+\.\d\d s")
+        self.wait(lambda: "%" in self.one("#load-cache").text)
+        self.say("What is 2 + 3?")
+        self.finish()
+        before = self.answers()
+        self.assertIn("5", before[1])
+        self.reload()
+        self.assertEqual(self.answers(), before)
+        self.assertIn("127 + 458", self.one("#conversations .current").text)
+
+    def test_retry_asks_again(self):
+        self.set(temperature="0")
+        self.say("What is 2 + 3?")
+        self.finish()
+        first = self.answers()
+        self.one(".message.assistant .retry").click()
+        self.wait(lambda: self.answers() and self.answers() != [""])
+        self.finish()
+        self.assertEqual(self.answers(), first)
+        self.assertEqual(len(self.all(".message")), 2)
+
+    def test_stop_ends_the_request_on_the_server(self):
+        self.browser.set_network_conditions(offline=False, latency=0, download_throughput=1500, upload_throughput=100000)
+        try:
+            self.say("Tell me a story.")
+            self.wait(lambda: self.answers() and self.answers()[0] != "")
+            self.one("#stop").click()
+            self.finish()
+        finally:
+            self.browser.delete_network_conditions()
+        self.assertIn("stopped", self.one(".message.assistant .facts").text)
+        self.wait(lambda: self.server.running() == 0)
+
+    def test_a_models_text_never_becomes_markup(self):
+        conversation = {"id": "1", "title": HOSTILE, "messages": [{"role": "user", "content": HOSTILE},
+                                                                  {"role": "assistant", "content": HOSTILE}]}
+        self.browser.execute_script("localStorage.setItem('rocmforge.conversations', arguments[0])", json.dumps([conversation]))
+        self.reload()
+        self.assertEqual(self.browser.title, "ROCmForge")
+        self.assertEqual(self.all("#messages script, #messages img, #messages a, #conversations script"), [])
+        self.assertIn("<script>", self.answers()[0])
+
+    def test_markdown(self):
+        text = "# Title\n\nA **bold** [link](https://example.org).\n\n- one\n  - two\n\n```\na < b\n```\n\n| x | y |\n|---|--:|\n| 1 | 2 |\n"
+        conversation = {"id": "1", "title": "t", "messages": [{"role": "assistant", "content": text}]}
+        self.browser.execute_script("localStorage.setItem('rocmforge.conversations', arguments[0])", json.dumps([conversation]))
+        self.reload()
+        for selector, shown in {"h1": "Title", "strong": "bold", "a[rel~=noopener]": "link", "li li": "two", "pre code": "a < b",
+                                "td.right": "2"}.items():
+            self.assertEqual(self.one(".message.assistant .body " + selector).text, shown)
+
+    def test_everything_is_reached_by_keyboard(self):
+        self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "prompt")
+        reached = set()
+        for _ in range(20):
+            webdriver.ActionChains(self.browser).send_keys(Keys.TAB).perform()
+            reached.add(self.browser.switch_to.active_element.get_attribute("id"))
+        self.assertLessEqual({"new-conversation", "open-settings", "prompt", "send"}, reached)
+
+    def test_a_phone_sees_no_sideways_scrolling(self):
+        size = self.browser.get_window_size()
+        self.browser.set_window_size(390, 800)
+        try:
+            self.wait(lambda: self.one("#open-sidebar").is_displayed())
+            self.assertFalse(self.browser.execute_script("return document.documentElement.scrollWidth > innerWidth"))
+            self.one("#open-sidebar").click()
+            self.wait(lambda: self.one("#new-conversation").is_displayed())
+        finally:
+            self.browser.set_window_size(size["width"], size["height"])
+
+    def test_dark_mode(self):
+        background = "return getComputedStyle(document.body).backgroundColor"
+        light = self.browser.execute_script(background)
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        try:
+            self.assertNotEqual(self.browser.execute_script(background), light)
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+if __name__ == "__main__":
+    if BROWSER is None or BROWSER_DRIVER is None:
+        print("skipped: Chromium or its driver is missing (Debian: chromium chromium-driver)")
+        sys.exit(77)
+    ARGUMENTS = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
