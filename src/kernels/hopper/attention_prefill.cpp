@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "device/device.h"
 #include "kernels/arguments.h"
@@ -16,6 +17,8 @@ using hopper::AttentionPrefillArgs;
 
 constexpr std::int32_t rows_per_consumer = 64;
 constexpr std::int32_t block_tokens_default = 64;
+/// K and V of heads computed at the same time: half of the L2 cache, the rest is for what comes and goes.
+constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
 
 /// The kernel's variant for a head_dim: elements of a row in shared memory, keys of a tile, warpgroups of 64 query rows,
 /// buffers for q (the configurations at the end of attention_prefill.cu).
@@ -27,14 +30,15 @@ struct Variant {
   [[nodiscard]] int rows() const { return consumers * rows_per_consumer; }
 };
 Variant variant_of(std::int32_t head_dim) {
-  return head_dim <= 64 ? Variant{64, 128, 2, 2} : head_dim <= 128 ? Variant{128, 128, 2, 2} : Variant{256, 64, 2, 1};
+  return head_dim <= 64 ? Variant{64, 128, 3, 2} : head_dim <= 128 ? Variant{128, 128, 2, 2} : Variant{256, 80, 2, 1};
 }
 
 /// attention_prefill.cu: q, K and V of the stages, 1,024-byte aligned, and their barriers.
 std::uint32_t shared_bytes(const Variant& variant) {
   constexpr int stages = 2;
+  constexpr int works_bytes = 4 * 10 * 4;
   const int tiles = (variant.q_stages * variant.rows() + 2 * stages * variant.keys) * variant.padded * 2;
-  return static_cast<std::uint32_t>(tiles + (2 * variant.q_stages + 4 * stages) * 8 + 1024);
+  return static_cast<std::uint32_t>(tiles + works_bytes + (4 + 2 * variant.q_stages + 4 * stages) * 8 + 1024);
 }
 
 hopper::IoType io_type(DType dtype) {
@@ -55,7 +59,17 @@ TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache, int ke
           .size = {static_cast<std::uint64_t>(layout.head_dim), static_cast<std::uint64_t>(layout.block_tokens),
                    2 * static_cast<std::uint64_t>(layout.kv_heads), static_cast<std::uint64_t>(cache.num_blocks)},
           .stride_bytes = {static_cast<std::uint64_t>(layout.head_dim) * 2, head_bytes, layout.block_bytes()},
-          .box = {64, static_cast<std::uint32_t>(std::min(layout.block_tokens, keys)), 1, 1}};
+          .box = {64, static_cast<std::uint32_t>(std::gcd(layout.block_tokens, keys)), 1, 1}};
+}
+
+/// q as [1, tokens, q_heads, head_dim].
+TensorBoxes query_boxes(const Attention::Spec& spec, const Attention::Args& args) {
+  const auto row_bytes = static_cast<std::uint64_t>(args.q_stride) * 2;
+  const auto tokens = static_cast<std::uint64_t>(args.batch.num_tokens);
+  return {.address = args.q,
+          .size = {static_cast<std::uint64_t>(spec.head_dim), static_cast<std::uint64_t>(spec.q_heads), tokens, 1},
+          .stride_bytes = {static_cast<std::uint64_t>(spec.head_dim) * 2, row_bytes, row_bytes * tokens},
+          .box = {64, 1, rows_per_consumer, 1}};
 }
 
 /// Dense K or V as [sequences, kv_len, kv_heads, head_dim].
@@ -107,6 +121,9 @@ class HopperAttentionPrefill final : public AttentionBackend {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
+  [[nodiscard]] std::size_t state_bytes(const Attention::Spec&, const AttentionLimits&) const override {
+    return 2 * sizeof(std::uint32_t);
+  }
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
@@ -135,6 +152,8 @@ class HopperAttentionPrefill final : public AttentionBackend {
     kernel_args.query_offsets = batch.query_offsets;
     kernel_args.kv_lengths = batch.kv_lengths;
     kernel_args.block_tables = dense ? nullptr : batch.block_tables;
+    check(args.state != nullptr, "attention: state is null");
+    kernel_args.taken = static_cast<std::uint32_t*>(args.state);
     kernel_args.sinks = spec.sinks ? args.sinks : nullptr;
     kernel_args.mask = spec.mask ? args.mask : nullptr;
     kernel_args.mask_stride = args.mask_stride;
@@ -142,6 +161,12 @@ class HopperAttentionPrefill final : public AttentionBackend {
     kernel_args.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));
     kernel_args.num_sequences = batch.num_sequences;
     kernel_args.max_q_tiles = (batch.max_q_len + variant.rows() - 1) / variant.rows();
+    const std::int64_t kv_head_bytes = std::int64_t{batch.max_kv_len} * spec.head_dim * 2 * 2;
+    const std::int64_t kv_heads_at_once =
+        std::max<std::int64_t>(1, section_bytes / std::max<std::int64_t>(1, kv_head_bytes));
+    const std::int64_t all_heads = std::int64_t{spec.q_heads} * batch.num_sequences;
+    kernel_args.section_heads =
+        static_cast<std::int32_t>(std::min(all_heads, kv_heads_at_once * (spec.q_heads / spec.kv_heads)));
     kernel_args.q_heads = spec.q_heads;
     kernel_args.kv_heads = spec.kv_heads;
     kernel_args.head_dim = spec.head_dim;
@@ -149,6 +174,11 @@ class HopperAttentionPrefill final : public AttentionBackend {
     kernel_args.window = spec.window;
     kernel_args.rows = args.rows == Attention::Rows::all ? 0 : args.rows == Attention::Rows::single ? 1 : 2;
     kernel_args.q_aligned = is_aligned(args.q, row_bytes(spec.io_dtype, args.q_stride)) ? 1 : 0;
+    kernel_args.box_tokens = dense ? 0 : std::gcd(layout.block_tokens, variant.keys);
+    kernel_args.q_bulk = spec.io_dtype == spec.kv_dtype && kernel_args.q_aligned != 0 ? 1 : 0;
+    if (kernel_args.q_bulk != 0) {
+      kernel_args.q_map = to_bytes(driver.tensor_map(query_boxes(spec, args)));
+    }
     kernel_args.io = io_type(spec.io_dtype);
     kernel_args.scale = attention_scale(spec);
     kernel_args.soft_cap = spec.soft_cap;

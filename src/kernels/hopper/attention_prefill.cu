@@ -12,17 +12,20 @@ namespace {
 constexpr int rows_per_consumer = 64;
 constexpr int stages = 2;
 constexpr int q_loaders = warpgroup_size - 32;
+constexpr int work_slots = 4;  ///< two tiles of q brought ahead, the one at work and the one to be stored
+constexpr int loading = 15;    ///< id of the loaders' named barrier
 constexpr float log2e = 1.4426950408889634f;
 constexpr float infinity = __builtin_huge_valf();
 
 /// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys.
-template <class T_, int padded_, int keys_, int consumers_, int q_stages_>
+template <class T_, int padded_, int keys_, int consumers_, int q_stages_, bool turns_>
 struct Config {
   using T = T_;
   static constexpr int padded = padded_;
   static constexpr int keys = keys_;
   static constexpr int consumers = consumers_;
   static constexpr int q_stages = q_stages_;
+  static constexpr bool turns = turns_;                       ///< consumers multiply one after another
   static constexpr int rows = consumers * rows_per_consumer;  ///< of a tile of q
   static constexpr int threads = (consumers + 1) * warpgroup_size;
   static constexpr int producer_registers = consumers == 2 ? 40 : 32;
@@ -34,18 +37,9 @@ struct Config {
   static constexpr int q_bytes = columns * q_column_bytes;  ///< of one consumer
 };
 
-template <class C>
-struct Shared {
-  alignas(1024) char q[C::q_stages][C::consumers][C::q_bytes];
-  alignas(1024) char k[stages][C::tile_bytes];
-  alignas(1024) char v[stages][C::tile_bytes];
-  std::uint64_t q_full[C::q_stages];
-  std::uint64_t q_free[C::q_stages];
-  std::uint64_t k_full[stages];
-  std::uint64_t k_free[stages];
-  std::uint64_t v_full[stages];
-  std::uint64_t v_free[stages];
-};
+/// A condition that is the same for all lanes, known to the compiler as such: wgmma in paths it believes divergent runs one
+/// by one.
+__device__ inline bool holds(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }
 
 /// The stage of the `index`-th thing that goes through a ring, and the parity of the phase that fills it.
 template <int count>
@@ -57,7 +51,7 @@ __device__ inline std::uint32_t parity_of(int index) {
   return static_cast<std::uint32_t>(index / count) & 1;
 }
 
-/// One tile of query rows of one head.
+/// One tile of query rows of one head. The last one of a work-group ends before it begins.
 struct Work {
   int sequence;
   int head;
@@ -65,15 +59,19 @@ struct Work {
   int q_len;
   int first_row;  ///< of the sequence, in the batch
   int kv_len;
-  int tile_begin;  ///< key tiles [begin, end)
+  int tile_begin;  ///< key tiles [begin, end) hold keys that some row sees
   int tile_end;
+  int seen_begin;  ///< every row sees every key of the tiles [begin, end)
+  int seen_end;
 
-  /// Key tiles that hold keys visible to rows [begin, end) of the sequence.
   __device__ void set_range(const AttentionPrefillArgs& args, int rows, int keys) {
     const int q_end = min(q_len, q_begin + rows);
+    const int diagonal = kv_len - q_len;  // row i sees key i + diagonal
     tile_end = (visible_end(args, q_end - 1) + keys - 1) / keys;
-    tile_begin = args.window > 0 ? max(0, kv_len - q_len + q_begin - args.window + 1) / keys : 0;
+    tile_begin = args.window > 0 ? max(0, diagonal + q_begin - args.window + 1) / keys : 0;
     tile_end = max(tile_end, tile_begin);
+    seen_begin = args.window > 0 ? (max(0, diagonal + q_begin + rows - args.window) + keys - 1) / keys : 0;
+    seen_end = visible_end(args, q_begin) / keys;
   }
   /// Keys [0, end) may be visible to a row.
   __device__ int visible_end(const AttentionPrefillArgs& args, int row) const {
@@ -81,13 +79,39 @@ struct Work {
   }
 };
 
-/// Tiles with the most keys come first; the heads of a group are neighbours, so that they find K and V in the L2 cache.
+template <class C>
+struct Shared {
+  alignas(1024) char q[C::q_stages][C::consumers][C::q_bytes];
+  alignas(1024) char k[stages][C::tile_bytes];
+  alignas(1024) char v[stages][C::tile_bytes];
+  Work works[work_slots];  ///< of the tiles of q, in a ring
+  std::uint64_t work_full[work_slots];
+  std::uint64_t q_full[C::q_stages];
+  std::uint64_t q_free[C::q_stages];
+  std::uint64_t k_full[stages];
+  std::uint64_t k_free[stages];
+  std::uint64_t v_full[stages];
+  std::uint64_t v_free[stages];
+};
+
+/// At an address the compiler knows. A work-group's dynamic shared memory begins at a multiple of 1,024 bytes.
+template <class C>
+__device__ inline Shared<C>& shared_memory() {
+  extern __shared__ __align__(1024) char memory[];
+  return *reinterpret_cast<Shared<C>*>(memory);
+}
+
+/// Heads come in sections whose keys and values fit into the L2 cache together; in a section the tiles with the most keys
+/// come first, and the heads of a group are neighbours.
 __device__ inline bool find_work(const AttentionPrefillArgs& args, int index, int rows, int keys, Work& work) {
-  const int per_tile = args.q_heads * args.num_sequences;
-  const int tile = args.max_q_tiles - 1 - index / per_tile;
-  const int rest = index % per_tile;
-  work.sequence = rest / args.q_heads;
-  work.head = rest % args.q_heads;
+  const int section = index / (args.section_heads * args.max_q_tiles);
+  const int first_head = section * args.section_heads;
+  const int heads = min(args.section_heads, args.q_heads * args.num_sequences - first_head);
+  const int rest = index - first_head * args.max_q_tiles;
+  const int tile = args.max_q_tiles - 1 - rest / heads;
+  const int head = first_head + rest % heads;
+  work.sequence = head / args.q_heads;
+  work.head = head % args.q_heads;
   work.first_row = args.query_offsets[work.sequence];
   work.q_len = args.query_offsets[work.sequence + 1] - work.first_row;
   work.kv_len = args.kv_lengths[work.sequence];
@@ -112,25 +136,24 @@ __device__ void copy_tile(const AttentionPrefillArgs& args, const TensorMapBytes
     }
     return;
   }
-  const int block_tokens = min(1 << args.block_shift, C::keys);
   const int count = min(C::keys, work.kv_len - first_key);
-  const int boxes = (count + block_tokens - 1) / block_tokens;
-  barrier_expect(full, boxes * block_tokens * 128 * C::columns);
+  const int boxes = (count + args.box_tokens - 1) / args.box_tokens;
+  barrier_expect(full, boxes * args.box_tokens * 128 * C::columns);
   const std::int32_t* table = args.block_tables + std::int64_t{work.sequence} * args.max_blocks;
 #pragma unroll 1
   for (int box = 0; box < boxes; ++box) {
-    const int key = first_key + box * block_tokens;
+    const int key = first_key + box * args.box_tokens;
     const int block = table[key >> args.block_shift];
     const int inside = key & ((1 << args.block_shift) - 1);
     for (int column = 0; column < C::columns; ++column) {
-      copy_box(to + column * C::column_bytes + box * block_tokens * 128, map, full, column * 64, inside,
+      copy_box(to + column * C::column_bytes + box * args.box_tokens * 128, map, full, column * 64, inside,
                kv_head + (value ? args.kv_heads : 0), block);
     }
   }
 }
 
 template <class C>
-__device__ void produce(const AttentionPrefillArgs& args, Shared<C>& shared, int total) {
+__device__ void produce(const AttentionPrefillArgs& args, Shared<C>& shared) {
   int tiles = 0;  // copied so far
   const auto copy_k = [&](const Work& work, int tile, int index) {
     const int stage = stage_of<stages>(index);
@@ -142,10 +165,12 @@ __device__ void produce(const AttentionPrefillArgs& args, Shared<C>& shared, int
     barrier_wait(&shared.v_free[stage], parity_of<stages>(index) ^ 1);
     copy_tile<C>(args, args.v, work, tile, true, shared.v[stage], &shared.v_full[stage]);
   };
-  for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
-    Work work;
-    if (!find_work(args, index, C::rows, C::keys, work)) {
-      continue;
+  for (int works = 0;; ++works) {
+    barrier_wait(&shared.work_full[stage_of<work_slots>(works)], parity_of<work_slots>(works));
+    const Work work = shared.works[stage_of<work_slots>(works)];
+    barrier_arrive(&shared.q_free[stage_of<C::q_stages>(works)]);
+    if (work.tile_end < 0) {
+      return;
     }
     for (int tile = work.tile_begin; tile < work.tile_end; ++tile, ++tiles) {
       copy_k(work, tile, tiles);
@@ -206,7 +231,8 @@ template <class C>
 __device__ inline void store_q(const AttentionPrefillArgs& args, const Work& work, int thread, std::uint32_t q) {
   constexpr int chunks = C::padded / 8;
   constexpr int step = q_loaders / chunks;  // rows of one pass
-  const int chunk = thread % chunks;
+  int chunk = thread % chunks;
+  forget(chunk);  // not worth a register between tiles
   const int rows = chunk * 8 < args.head_dim ? min(C::rows, work.q_len - work.q_begin) : 0;
   std::int64_t at = (std::int64_t{work.first_row} + work.q_begin + thread / chunks) * args.q_stride +
                     std::int64_t{work.head} * args.head_dim + chunk * 8;
@@ -223,19 +249,98 @@ __device__ inline void store_q(const AttentionPrefillArgs& args, const Work& wor
   }
 }
 
+/// The same by the bulk copy engine, where q is stored as T. Rows behind the sequence are those of the next one.
+template <class C>
+__device__ inline void copy_q(const AttentionPrefillArgs& args, const Work& work, char* to, std::uint64_t* full) {
+  barrier_expect(full, C::consumers * C::q_bytes);
+  for (int consumer = 0; consumer < C::consumers; ++consumer) {
+    for (int column = 0; column < C::columns; ++column) {
+      copy_box(to + consumer * C::q_bytes + column * C::q_column_bytes, reinterpret_cast<const TensorMap*>(&args.q_map),
+               full, column * 64, work.head, work.first_row + work.q_begin + consumer * rows_per_consumer, 0);
+    }
+  }
+}
+
+__device__ inline void store_pair(const AttentionPrefillArgs& args, std::int64_t at, float first, float second) {
+  if (args.io == IoType::f32) {
+    *reinterpret_cast<float2*>(static_cast<float*>(args.out) + at) = float2{first, second};
+  } else {
+    const std::uint32_t packed = args.io == IoType::f16 ? pack<half>(first, second) : pack<bfloat16>(first, second);
+    *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(args.out) + at) = packed;
+  }
+}
+
+/// For a tile of q that sees no key.
+__device__ inline void store_zeros(const AttentionPrefillArgs& args, const Work& work, int rows, int thread) {
+  const int count = min(rows, work.q_len - work.q_begin) * args.head_dim / 2;
+#pragma unroll 1
+  for (int i = thread; i < count; i += q_loaders) {
+    const std::int64_t row = work.first_row + work.q_begin + i * 2 / args.head_dim;
+    store_pair(args, (row * args.q_heads + work.head) * args.head_dim + i * 2 % args.head_dim, 0.0f, 0.0f);
+  }
+}
+
+/// The next tile of q that nobody has taken; false when all are.
+template <class C>
+__device__ bool take_work(const AttentionPrefillArgs& args, int total, Work& work) {
+  work.tile_begin = 0;
+  work.tile_end = -1;
+  for (;;) {
+    const int index = static_cast<int>(atomicAdd(args.taken, 1u));
+    if (index >= total) {
+      return false;
+    }
+    if (find_work(args, index, C::rows, C::keys, work)) {
+      return true;
+    }
+  }
+}
+
+/// The last work-group leaves the counters as it found them.
+__device__ inline void leave(const AttentionPrefillArgs& args) {
+  if (atomicAdd(args.taken + 1, 1u) == gridDim.x - 1) {
+    args.taken[0] = 0;
+    args.taken[1] = 0;
+  }
+}
+
 template <class C>
 __device__ void produce_q(const AttentionPrefillArgs& args, Shared<C>& shared, int total, int thread) {
-  int works = 0;
 #pragma unroll 1
-  for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
-    Work work;
-    if (find_work(args, index, C::rows, C::keys, work)) {
-      const int stage = stage_of<C::q_stages>(works);
-      barrier_wait(&shared.q_free[stage], parity_of<C::q_stages>(works) ^ 1);
+  for (int works = 0;; ++works) {
+    const int stage = stage_of<C::q_stages>(works);
+    const int slot = stage_of<work_slots>(works);
+    const Work& work = shared.works[slot];
+    for (;;) {
+      if (thread == 0) {
+        take_work<C>(args, total, shared.works[slot]);
+      }
+      named_barrier<loading, q_loaders>();
+      if (work.tile_begin != work.tile_end) {
+        break;
+      }
+      store_zeros(args, work, C::rows, thread);
+      named_barrier<loading, q_loaders>();
+    }
+    if (thread == 0) {
+      barrier_arrive(&shared.work_full[slot]);
+    }
+    barrier_wait(&shared.q_free[stage], parity_of<C::q_stages>(works) ^ 1);
+    const bool last = work.tile_end < 0;
+    if (!last && args.q_bulk == 0) {
       store_q<C>(args, work, thread, shared_address(shared.q[stage]));
       async_proxy_fence();
+    }
+    if (!last && args.q_bulk != 0 && thread == 0) {
+      copy_q<C>(args, work, shared.q[stage][0], &shared.q_full[stage]);
+    } else {
       barrier_arrive(&shared.q_full[stage]);
-      ++works;
+    }
+    if (last) {
+      if (thread == 0) {
+        leave(args);
+      }
+      return;
     }
   }
 }
@@ -243,7 +348,7 @@ __device__ void produce_q(const AttentionPrefillArgs& args, Shared<C>& shared, i
 /// Rows of V beyond the last key: whatever memory holds there must not meet a weight of zero, for it may be NaN.
 template <class C>
 __device__ void clear_rows(char* v, int first, int thread) {
-  for (int i = first * 8 + thread; i < C::keys * 8; i += C::consumers * warpgroup_size) {
+  for (int i = first * 8 + thread; i < C::keys * 8; i += warpgroup_size) {
     for (int column = 0; column < C::columns; ++column) {
       *reinterpret_cast<uint4*>(v + column * C::column_bytes + i * 16) = uint4{0, 0, 0, 0};
     }
@@ -255,13 +360,12 @@ struct Consumer {
   using T = typename C::T;
   static constexpr int score_count = C::keys / 2;  ///< scores in a thread
   static constexpr int out_count = C::padded / 2;
-  static constexpr int first_turn = 2;  ///< id of the first consumer's named barrier
+  static constexpr int first_turn = 1;                              ///< id of the first consumer's named barrier
+  static constexpr int first_clearing = first_turn + C::consumers;  ///< likewise
 
   const AttentionPrefillArgs& args;
-  Shared<C>& shared;
-  int consumer;
-  int thread;     ///< in the warpgroup
   int works = 0;  ///< tiles of q before this one
+  int tile;       ///< of keys
   int tiles = 0;  ///< tiles of K before the current one; V is one behind once the first scores are there
   float out[out_count];
   float scores[score_count];
@@ -271,8 +375,10 @@ struct Consumer {
 
   /// scores = q k^T of the tile in the current K stage; issued, not awaited.
   __device__ void multiply_k() {
-    const std::uint64_t q = operand(shared.q[stage_of<C::q_stages>(works)][consumer]);
-    const std::uint64_t k = operand(shared.k[stage_of<stages>(tiles)]);
+    std::uint64_t q = operand(shared().q[stage_of<C::q_stages>(works)][consumer()]);
+    forget(q);  // else its 16 advances are kept, in memory where registers are short
+    std::uint64_t k = operand(shared().k[stage_of<stages>(tiles)]);
+    forget(k);
 #pragma unroll
     for (int step = 0; step < C::padded / 16; ++step) {
       const int column = step / 4;
@@ -283,40 +389,49 @@ struct Consumer {
   }
   /// out += weights v of the tile before; issued, not awaited.
   __device__ void multiply_v() {
-    const std::uint64_t v = operand(shared.v[stage_of<stages>(tiles - 1)], 1024, C::column_bytes);
+    std::uint64_t v = operand(shared().v[stage_of<stages>(tiles - 1)], 1024, C::column_bytes);
+    forget(v);
 #pragma unroll
     for (int step = 0; step < C::keys / 16; ++step) {
       Wgmma<T, C::padded>::registers(out, weights[step], advance(v, step * 2048));
     }
   }
-  __device__ void wait_k() { barrier_wait(&shared.k_full[stage_of<stages>(tiles)], parity_of<stages>(tiles)); }
-  __device__ void wait_v(const Work& work, int tile) {
+  __device__ void wait_k() { barrier_wait(&shared().k_full[stage_of<stages>(tiles)], parity_of<stages>(tiles)); }
+  /// For the values of tile `before` of `of`.
+  __device__ void wait_v(const Work& of, int before) {
     const int stage = stage_of<stages>(tiles - 1);
-    barrier_wait(&shared.v_full[stage], parity_of<stages>(tiles - 1));
-    const int count = work.kv_len - tile * C::keys;
-    if (count < C::keys) {
-      clear_rows<C>(shared.v[stage], count, consumer * warpgroup_size + thread);
+    barrier_wait(&shared().v_full[stage], parity_of<stages>(tiles - 1));
+    const int value_rows = of.kv_len - before * C::keys;
+    if (value_rows < C::keys) {  // every consumer for itself: waiting for each other would cross with their turns
+      clear_rows<C>(shared().v[stage], value_rows, thread());
       async_proxy_fence();
-      named_barrier<1, C::consumers * warpgroup_size>();
+      named_barrier_sync(first_clearing + consumer(), warpgroup_size);
     }
   }
   __device__ void free_k() {
-    if (thread == 0) {
-      barrier_arrive(&shared.k_free[stage_of<stages>(tiles)]);
+    if (thread() == 0) {
+      barrier_arrive(&shared().k_free[stage_of<stages>(tiles)]);
     }
   }
   __device__ void free_v() {
-    if (thread == 0) {
-      barrier_arrive(&shared.v_free[stage_of<stages>(tiles - 1)]);
+    if (thread() == 0) {
+      barrier_arrive(&shared().v_free[stage_of<stages>(tiles - 1)]);
     }
   }
 
-  __device__ int row(const Work& work, int half) const {
-    return work.q_begin + consumer * rows_per_consumer + thread / 32 * 16 + thread % 32 / 4 + 8 * half;
+  static __device__ int consumer() { return static_cast<int>(threadIdx.x) / warpgroup_size - 1; }
+  static __device__ int thread() { return static_cast<int>(threadIdx.x) % warpgroup_size; }
+  static __device__ Shared<C>& shared() { return shared_memory<C>(); }
+  // In shared memory: registers are for the sums.
+  __device__ const Work& work() const { return shared().works[stage_of<work_slots>(works)]; }
+  __device__ const Work& done() const { return shared().works[stage_of<work_slots>(works - 1)]; }
+
+  __device__ int row(int half) const {
+    return work().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4 + 8 * half;
   }
 
   /// Options that few models use: soft-cap and additive mask. Leaves scores in units of log2.
-  __device__ void transform(const Work& work, int tile) {
+  __device__ void transform() {
 #pragma unroll
     for (int i = 0; i < score_count; ++i) {
       float score = scores[i] * args.scale;
@@ -324,41 +439,34 @@ struct Consumer {
         score = args.soft_cap * tanhf(score / args.soft_cap);
       }
       if (args.mask != nullptr) {
-        const int q_row = row(work, i / 2 % 2);
-        const int key = tile * C::keys + i / 4 * 8 + thread % 4 * 2 + i % 2;
-        score += q_row < work.q_len && key < work.kv_len
-                     ? args.mask[(std::int64_t{work.first_row} + q_row) * args.mask_stride + key]
+        const int q_row = row(i / 2 % 2);
+        const int key = tile * C::keys + i / 4 * 8 + thread() % 4 * 2 + i % 2;
+        score += q_row < work().q_len && key < work().kv_len
+                     ? args.mask[(std::int64_t{work().first_row} + q_row) * args.mask_stride + key]
                      : -infinity;
       }
       scores[i] = score * log2e;
     }
   }
 
-  __device__ void hide(const Work& work, int tile) {
+  __device__ void hide() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int q_row = row(work, half);
-      const int end = work.visible_end(args, q_row);
-      const int begin = args.window > 0 ? work.kv_len - work.q_len + q_row - args.window + 1 : 0;
-      const int first = tile * C::keys + thread % 4 * 2;
+      const int q_row = row(half);
+      const int end = work().visible_end(args, q_row);
+      const int begin = args.window > 0 ? max(0, work().kv_len - work().q_len + q_row - args.window + 1) : 0;
+      const auto span = static_cast<unsigned>(max(0, end - begin));
+      const auto first = static_cast<unsigned>(tile * C::keys + thread() % 4 * 2 - begin);  // wraps around before `begin`
 #pragma unroll
       for (int i = 0; i < score_count / 4; ++i) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int key = first + i * 8 + e;
-          if (key >= end || key < begin) {
+          if (first + static_cast<unsigned>(i * 8 + e) >= span) {
             scores[i * 4 + half * 2 + e] = -infinity;
           }
         }
       }
     }
-  }
-  /// Whether some row of this consumer does not see some key of the tile.
-  __device__ bool partly_hidden(const Work& work, int tile) const {
-    const int first_row = work.q_begin + consumer * rows_per_consumer;
-    const int last_row = first_row + rows_per_consumer - 1;
-    const bool end = (tile + 1) * C::keys > work.visible_end(args, first_row);
-    return end || (args.window > 0 && tile * C::keys < work.kv_len - work.q_len + last_row - args.window + 1);
   }
 
   /// Scores to weights relative to the new maximum; `rescale` is what earlier sums must be multiplied with.
@@ -399,54 +507,74 @@ struct Consumer {
       }
     }
   }
-  __device__ void rescale_out(const float (&rescale)[2]) {
-    if (__any_sync(0xffffffffu, rescale[0] != 1.0f || rescale[1] != 1.0f) == 0) {
+  /// Zeros for a new tile of q: a product with zero would keep what is not finite.
+  __device__ void rescale_out(const float (&rescale)[2], bool fresh) {
+    if (__any_sync(0xffffffffu, fresh || rescale[0] != 1.0f || rescale[1] != 1.0f) == 0) {
       return;
     }
 #pragma unroll
-    for (int i = 0; i < out_count / 4; ++i) {
-      out[i * 4 + 0] *= rescale[0];
-      out[i * 4 + 1] *= rescale[0];
-      out[i * 4 + 2] *= rescale[1];
-      out[i * 4 + 3] *= rescale[1];
+    for (int i = 0; i < out_count; ++i) {
+      out[i] = fresh ? 0.0f : out[i] * rescale[i / 2 % 2];
     }
   }
 
   template <bool special>
-  __device__ void weigh(const Work& work, int tile, float (&rescale)[2]) {
+  __device__ void weigh(float (&rescale)[2]) {
     if constexpr (special) {
-      transform(work, tile);
+      transform();
     }
-    if (partly_hidden(work, tile)) {
-      hide(work, tile);
+    if (tile < work().seen_begin || tile >= work().seen_end) {
+      hide();
     }
     soften(special ? 1.0f : args.scale * log2e, rescale);
   }
 
+  /// All tiles of q of this work-group. The products of one's last values run beside those of the next one's first scores.
   template <bool special>
-  __device__ void run(int index) {
-    Work work;
-    if (!find_work(args, index, C::rows, C::keys, work)) {
+  __device__ void run() {
+    if (!next_work()) {
       return;
     }
 #pragma unroll
     for (int i = 0; i < out_count; ++i) {
       out[i] = 0.0f;
     }
+    first_tile<special>();
+    for (;;) {
+      ++tiles;
+      ++tile;
+      const bool first = holds(tile == work().tile_end);
+      if (first) {
+        ++works;
+        if (!next_work()) {
+          break;
+        }
+      }
+      add_tile<special>(first);
+    }
+    finish();
+  }
+
+  /// Goes on to the next tile of q. False when there is none.
+  __device__ bool next_work() {
+    barrier_wait(&shared().q_full[stage_of<C::q_stages>(works)], parity_of<C::q_stages>(works));
+    tile = work().tile_begin;
+    return holds(tile < work().tile_end);
+  }
+
+  /// A sink is a key that has a score, and zeros as its value.
+  template <bool special>
+  __device__ void reset_rows() {
     row_max[0] = row_max[1] = -infinity;
     row_sum[0] = row_sum[1] = 0.0f;
-    barrier_wait(&shared.q_full[stage_of<C::q_stages>(works)], parity_of<C::q_stages>(works));
-    if (work.tile_begin < work.tile_end) {
-      sum_tiles<special>(work);
-    } else {
-      free_q();
+    if (args.sinks != nullptr) {
+      row_max[0] = row_max[1] = args.sinks[work().head] * (special ? log2e : 1.0f / args.scale);
+      row_sum[0] = row_sum[1] = thread() % 4 == 0 ? 1.0f : 0.0f;
     }
-    find_work(args, index, C::rows, C::keys, work);  // again: fewer registers to keep through the tiles
-    store(work);
   }
 
   template <bool special>
-  __device__ void sum_tiles(const Work& work) {
+  __device__ void first_tile() {
     float rescale[2];
     wait_k();
     wait_turn();
@@ -457,91 +585,119 @@ struct Consumer {
     wgmma_wait<0>();
     keep(scores);
     free_k();
-    weigh<special>(work, work.tile_begin, rescale);
-    pack_weights();
-    ++tiles;
-    for (int tile = work.tile_begin + 1; tile < work.tile_end; ++tile, ++tiles) {
-      wait_k();
-      wait_turn();
-      wgmma_fence();
-      multiply_k();
-      wgmma_commit();
-      wait_v(work, tile - 1);
-      multiply_v();
-      wgmma_commit();
-      pass_turn();
-      wgmma_wait<1>();
-      keep(scores);
-      free_k();
-      weigh<special>(work, tile, rescale);
-      keep(scores);  // here, beside the products that run, and not after the wait
-      wgmma_wait<0>();
-      keep(out);
-      free_v();
-      rescale_out(rescale);
-      pack_weights();
+    if (tile + 1 == work().tile_end) {
+      free_q();
     }
-    free_q();
-    wait_v(work, work.tile_end - 1);
+    reset_rows<special>();
+    weigh<special>(rescale);
+    pack_weights();
+  }
+  /// Scores of this tile, and the values of the one before, which may be the last of another tile of q (`first`).
+  template <bool special>
+  __device__ void add_tile(bool first) {
+    float rescale[2];
+    float factors[2];
+    wait_k();
+    wait_turn();
+    wgmma_fence();
+    multiply_k();
+    wgmma_commit();
+    wait_v(first ? done() : work(), first ? done().tile_end - 1 : tile - 1);
+    wgmma_fence();
+    multiply_v();
+    wgmma_commit();
+    pass_turn();
+    wgmma_wait<1>();
+    keep(scores);
+    free_k();
+    if (tile + 1 == work().tile_end) {
+      free_q();
+    }
+    if (first) {
+      normalise(factors);
+      reset_rows<special>();
+    }
+    weigh<special>(rescale);
+    stay_before(row_sum[0] + row_sum[1], &shared().works);  // beside the products that run, and not after the wait
+    wgmma_wait<0>();
+    keep(out);
+    free_v();
+    if (first) {
+      store(factors);
+    }
+    rescale_out(rescale, first);
+    pack_weights();
+  }
+  /// The last values of the last tile of q, with no other to go beside.
+  __device__ void finish() {
+    wait_v(done(), done().tile_end - 1);
     wgmma_fence();
     multiply_v();
     wgmma_commit();
     wgmma_wait<0>();
     keep(out);
     free_v();
+    float factors[2];
+    normalise(factors);
+    store(factors);
   }
 
   /// Consumers issue their products one after another, so that one's weights are computed beside another's products.
-  __device__ void wait_turn() { named_barrier_sync(first_turn + consumer, 2 * warpgroup_size); }
-  __device__ void pass_turn() { named_barrier_arrive(first_turn + (consumer + 1) % C::consumers, 2 * warpgroup_size); }
-  __device__ void free_q() {
-    if (thread == 0) {
-      barrier_arrive(&shared.q_free[stage_of<C::q_stages>(works)]);
+  __device__ void wait_turn() {
+    if constexpr (C::turns) {
+      named_barrier_sync(first_turn + consumer(), 2 * warpgroup_size);
     }
-    ++works;
+  }
+  __device__ void pass_turn() {
+    if constexpr (C::turns) {
+      named_barrier_arrive(first_turn + (consumer() + 1) % C::consumers, 2 * warpgroup_size);
+    }
+  }
+  __device__ void free_q() {
+    if (thread() == 0) {
+      barrier_arrive(&shared().q_free[stage_of<C::q_stages>(works)]);
+    }
   }
 
-  __device__ void store(const Work& work) {
+  /// What the sums of the tile of q that is done are multiplied with. A row's weights are spread over four lanes.
+  __device__ void normalise(float (&factors)[2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float sum = row_sum[half];
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const int q_row = row(work, half);
-      if (q_row >= work.q_len) {
-        continue;
-      }
-      if (args.sinks != nullptr && row_max[half] != -infinity) {
-        const bool special = args.soft_cap > 0.0f || args.mask != nullptr;
-        sum += exp2_fast(args.sinks[work.head] * log2e - row_max[half] * (special ? 1.0f : args.scale * log2e));
-      }
-      const float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
-      const std::int64_t at = ((std::int64_t{work.first_row} + q_row) * args.q_heads + work.head) * args.head_dim;
-#pragma unroll
-      for (int i = 0; i < out_count / 4; ++i) {
-        const int column = i * 8 + thread % 4 * 2;
-        if (column < args.head_dim) {
-          store_pair(at + column, out[i * 4 + half * 2] * factor, out[i * 4 + half * 2 + 1] * factor);
-        }
-      }
+      factors[half] = sum > 0.0f ? 1.0f / sum : 0.0f;
     }
   }
-  __device__ void store_pair(std::int64_t at, float first, float second) const {
-    if (args.io == IoType::f32) {
-      *reinterpret_cast<float2*>(static_cast<float*>(args.out) + at) = float2{first, second};
-    } else {
-      const std::uint32_t packed = args.io == IoType::f16 ? pack<half>(first, second) : pack<bfloat16>(first, second);
-      *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(args.out) + at) = packed;
+  /// The sums of the tile of q that is done.
+  __device__ void store(const float (&factors)[2]) const {
+    const int first = done().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int q_row = first + 8 * half;
+      if (q_row >= done().q_len) {
+        continue;
+      }
+      const std::int64_t at = ((std::int64_t{done().first_row} + q_row) * args.q_heads + done().head) * args.head_dim;
+#pragma unroll
+      for (int i = 0; i < out_count / 4; ++i) {
+        const int column = i * 8 + thread() % 4 * 2;
+        if (column < args.head_dim) {
+          store_pair(args, at + column, out[i * 4 + half * 2] * factors[half], out[i * 4 + half * 2 + 1] * factors[half]);
+        }
+      }
     }
   }
 };
 
 template <class C, bool special>
 __device__ void attend(const AttentionPrefillArgs& args) {
-  extern __shared__ char memory[];
-  auto& shared = *reinterpret_cast<Shared<C>*>((reinterpret_cast<std::uintptr_t>(memory) + 1023) / 1024 * 1024);
+  Shared<C>& shared = shared_memory<C>();
   const int total = args.max_q_tiles * args.q_heads * args.num_sequences;
   if (threadIdx.x == 0) {
+    if (shared_address(&shared) % 1024 != 0) {
+      __trap();
+    }
     for (int stage = 0; stage < stages; ++stage) {
       barrier_init(&shared.k_full[stage], 1);
       barrier_init(&shared.v_full[stage], 1);
@@ -550,7 +706,10 @@ __device__ void attend(const AttentionPrefillArgs& args) {
     }
     for (int stage = 0; stage < C::q_stages; ++stage) {
       barrier_init(&shared.q_full[stage], q_loaders);
-      barrier_init(&shared.q_free[stage], C::consumers);
+      barrier_init(&shared.q_free[stage], C::consumers + 1);
+    }
+    for (int slot = 0; slot < work_slots; ++slot) {
+      barrier_init(&shared.work_full[slot], 1);
     }
     barrier_init_fence();
   }
@@ -559,28 +718,26 @@ __device__ void attend(const AttentionPrefillArgs& args) {
   if (group == 0) {
     give_up_registers<C::producer_registers>();
     if (threadIdx.x == 0) {
-      produce<C>(args, shared, total);
+      produce<C>(args, shared);
     } else if (threadIdx.x >= 32) {
       produce_q<C>(args, shared, total, static_cast<int>(threadIdx.x) - 32);
     }
   } else {
     take_registers<C::consumer_registers>();
-    Consumer<C> consumer{args, shared, group - 1, static_cast<int>(threadIdx.x) % warpgroup_size};
+    Consumer<C> consumer{args};
     if (group == C::consumers) {
       consumer.pass_turn();  // the first consumer begins
     }
-    for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
-      consumer.template run<special>(index);
-    }
+    consumer.template run<special>();
   }
 }
 
 template <class T>
-using HeadDim64 = Config<T, 64, 128, 2, 2>;
+using HeadDim64 = Config<T, 64, 128, 3, 2, false>;
 template <class T>
-using HeadDim128 = Config<T, 128, 128, 2, 2>;
+using HeadDim128 = Config<T, 128, 128, 2, 2, false>;
 template <class T>
-using HeadDim256 = Config<T, 256, 64, 2, 1>;
+using HeadDim256 = Config<T, 256, 80, 2, 1, false>;
 
 }  // namespace
 

@@ -179,6 +179,10 @@ __device__ inline std::uint64_t advance(std::uint64_t descriptor, int bytes) {
   return descriptor + static_cast<std::uint64_t>(bytes >> 4);
 }
 
+/// Makes the compiler compute anew what follows from the value.
+__device__ inline void forget(std::uint64_t& value) { asm volatile("" : "+l"(value)); }
+__device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
+
 __device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Waits until at most `pending` committed groups are unfinished.
@@ -193,6 +197,19 @@ __device__ inline void keep(float (&c)[count]) {
   for (int i = 0; i < count; ++i) {
     asm volatile("" : "+f"(c[i])::"memory");
   }
+}
+
+/// What `value` is computed from comes before the next wait: the assembler moves a wait up over arithmetic, but not over a
+/// store to shared memory, which this one never is (`value` is not negative).
+__device__ inline void stay_before(float value, void* shared) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.lt.f32 p, %0, 0f00000000;\n"
+      "@p st.shared.b32 [%1], 0;\n"
+      "}\n" ::"f"(value),
+      "r"(shared_address(shared))
+      : "memory");
 }
 
 /// C += A B for 64 rows, N columns and 16 along k, by one warpgroup. A lane of warp w holds, in c[4 j + 0, 1], row
