@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ constexpr const char* help_text =
 
 struct ChatFlags {
   std::string model;
-  std::string chat_format;
+  TemplateFlags chat_template;
   GenerationFlags generation;
   EngineFlags engine;
 };
@@ -38,9 +39,9 @@ struct ChatFlags {
 /// A conversation in the terminal. The whole of it goes to the engine each turn; its prefix cache knows what was computed.
 class Chat {
  public:
-  Chat(Engine& engine, ChatFormat format, const ChatFlags& flags)
+  Chat(Engine& engine, ChatTemplates templates, const ChatFlags& flags)
       : engine_(engine),
-        format_(format),
+        templates_(std::move(templates)),
         batch_tokens_(flags.engine.options().max_batch_tokens),
         context_shift_(flags.generation.context_shift()),
         request_(flags.generation.request(engine.model().config().vocab)),
@@ -59,7 +60,7 @@ class Chat {
   bool obey(const std::string& line);
   void set_system(const std::string& text);
   void say(const std::string& text) {
-    messages_.push_back({"user", text});
+    messages_.push_back(chat_message("user", text));
     answer();
   }
   void retry();
@@ -67,20 +68,20 @@ class Chat {
   std::vector<std::int32_t> fitting_prompt();
 
   Engine& engine_;
-  ChatFormat format_;
+  ChatTemplates templates_;
   std::int32_t batch_tokens_;
   bool context_shift_;
   Request request_;  ///< all but the prompt
   LineReader reader_;
   std::optional<InterruptScope> interrupt_;
-  std::vector<ChatMessage> messages_;
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
   std::optional<Reply> last_;
 };
 
 void Chat::set_system(const std::string& text) {
-  messages_.clear();
+  messages_ = nlohmann::ordered_json::array();
   if (!text.empty()) {
-    messages_.push_back({"system", text});
+    messages_.push_back(chat_message("system", text));
   }
 }
 
@@ -137,15 +138,15 @@ std::optional<std::string> Chat::read_message() {
 
 /// The conversation as ids. With --context-shift the oldest turns leave until it fits.
 std::vector<std::int32_t> Chat::fitting_prompt() {
-  auto prompt = encode_chat(engine_, format_, messages_);
-  const std::size_t start = messages_.front().role == "system" ? 1 : 0;
+  auto prompt = encode_chat(engine_, templates_, messages_);
+  const std::size_t start = messages_.front()["role"] == "system" ? 1 : 0;
   bool dropped = false;
   while (context_shift_ && prompt.size() >= static_cast<std::size_t>(engine_.context_length()) &&
          messages_.size() > start + 2) {
     const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(start);
     messages_.erase(oldest, oldest + 2);
     dropped = true;
-    prompt = encode_chat(engine_, format_, messages_);
+    prompt = encode_chat(engine_, templates_, messages_);
   }
   if (dropped) {
     fmt::print(stderr, "(the context of {} tokens is full: the oldest turns were dropped)\n", engine_.context_length());
@@ -163,7 +164,7 @@ void Chat::answer() {
   });
   if (last_->finish == FinishReason::error) {
     fmt::print(stderr, "({}; /clear begins anew)\n", last_->error);
-    messages_.pop_back();
+    messages_.erase(messages_.size() - 1);
     return;
   }
   fmt::print("\n");
@@ -175,15 +176,15 @@ void Chat::answer() {
   } else if (last_->shifted) {
     fmt::print(stderr, "(the context of {} tokens was full: older tokens were dropped)\n", engine_.context_length());
   }
-  messages_.push_back({"assistant", last_->text});
+  messages_.push_back(chat_message("assistant", last_->text));
 }
 
 void Chat::retry() {
-  if (messages_.empty() || messages_.back().role != "assistant") {
+  if (messages_.empty() || messages_.back()["role"] != "assistant") {
     fmt::print(stderr, "(there is nothing to answer once more)\n");
     return;
   }
-  messages_.pop_back();
+  messages_.erase(messages_.size() - 1);
   answer();
 }
 
@@ -196,7 +197,8 @@ bool Chat::obey(const std::string& line) {
   if (command == "/help") {
     fmt::print("{}", help_text);
   } else if (command == "/clear") {
-    set_system(!messages_.empty() && messages_.front().role == "system" ? messages_.front().content : "");
+    set_system(!messages_.empty() && messages_.front()["role"] == "system" ? messages_.front()["content"].get<std::string>()
+                                                                           : "");
   } else if (command == "/system") {
     set_system(rest);
   } else if (command == "/retry") {
@@ -229,12 +231,12 @@ int chat(const ChatFlags& flags) {
   flags.generation.validate();
   const std::string path = find_model(flags.model);
   const auto engine = load_engine(path, flags.engine.options());
-  const auto format = choose_format(*engine, flags.chat_format);
-  if (!format.has_value()) {
+  auto templates = choose_templates(*engine, flags.chat_template);
+  if (!templates.has_value()) {
     throw UsageError(
-        fmt::format("{}: the model's chat template is none of {}; --chat-format names one", path, chat_format_names()));
+        fmt::format("{}: the model has no chat template; --chat-format names one of {}", path, chat_format_names()));
   }
-  return Chat(*engine, *format, flags).loop();
+  return Chat(*engine, std::move(*templates), flags).loop();
 }
 
 }  // namespace
@@ -248,7 +250,7 @@ void add_chat(CLI::App& program, Action& action) {
                   "  rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7\n"
                   "  printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy");
   command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  command->add_option("--chat-format", flags->chat_format, chat_format_names())->type_name("NAME");
+  flags->chat_template.add_to(*command);
   flags->generation.add_to(*command);
   flags->engine.add_to(*command);
   command->callback([flags, &action] { action = [flags] { return chat(*flags); }; });

@@ -1,6 +1,7 @@
 #include "generate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "plan_table.h"
 #include "progress.h"
 #include "text.h"
+#include "tokenizer/chat_format.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -58,28 +60,40 @@ const Tokenizer& require_tokenizer(const Engine& engine) {
   return *tokenizer;
 }
 
-std::string chat_format_names() {
-  std::string names;
-  for (const ChatFormat format : {ChatFormat::chatml, ChatFormat::llama2, ChatFormat::llama3, ChatFormat::mistral,
-                                  ChatFormat::phi3, ChatFormat::gemma, ChatFormat::zephyr}) {
-    names += names.empty() ? "" : ", ";
-    names += std::string(name(format));
-  }
-  return names;
+std::string chat_format_names() { return fmt::format("{}", fmt::join(builtin_chat_template_names(), ", ")); }
+
+std::vector<CLI::Option*> TemplateFlags::add_to(CLI::App& command) {
+  auto* name = command.add_option("--chat-format", format, chat_format_names())->type_name("NAME");
+  auto* path = command.add_option("--chat-template-file", file, "Jinja template instead of the model's own")
+                   ->type_name("FILE")
+                   ->excludes(name);
+  return {name, path};
 }
 
-std::optional<ChatFormat> choose_format(const Engine& engine, const std::string& forced) {
-  if (forced.empty()) {
-    return detect_chat_format(require_tokenizer(engine).vocabulary().chat_template);
+std::optional<ChatTemplates> choose_templates(const Engine& engine, const TemplateFlags& flags) {
+  const Tokenizer& tokenizer = require_tokenizer(engine);
+  if (!flags.file.empty()) {
+    return with_context(flags.file, [&] { return ChatTemplates::of_source(read_text(flags.file), tokenizer); });
   }
-  if (const auto format = chat_format_from_name(forced)) {
-    return format;
+  if (flags.format.empty()) {
+    return with_context(engine.file().path().string(), [&] { return ChatTemplates::of_model(tokenizer); });
   }
-  throw UsageError(fmt::format("--chat-format: '{}' is not one of {}", forced, chat_format_names()));
+  const auto builtin = builtin_chat_template(flags.format);
+  if (!builtin.has_value()) {
+    throw UsageError(fmt::format("--chat-format: '{}' is not one of {}", flags.format, chat_format_names()));
+  }
+  return ChatTemplates::of_source(std::string(*builtin), tokenizer);
 }
 
-std::vector<std::int32_t> encode_chat(const Engine& engine, ChatFormat format, std::span<const ChatMessage> messages) {
-  return encode_pieces(require_tokenizer(engine), render_chat(format, messages, true));
+nlohmann::ordered_json chat_message(std::string_view role, std::string_view content) {
+  return {{"role", role}, {"content", content}};
+}
+
+std::vector<std::int32_t> encode_chat(const Engine& engine, const ChatTemplates& templates,
+                                      const nlohmann::ordered_json& messages) {
+  ChatRequest request;
+  request.messages = messages;
+  return rocmforge::encode_chat(require_tokenizer(engine), templates.choose(request).prompt(std::move(request)).segments);
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "tokenizer/chat_format.h"
+#include "tokenizer/chat_template.h"
 
 namespace rocmforge::app {
 
@@ -30,13 +31,25 @@ Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
 /// The engine's tokenizer. Throws Error for a file without one.
 const Tokenizer& require_tokenizer(const Engine& engine);
 
-/// The format called `forced`, or without one the format of the model's own template; empty when that is none we know.
-/// Throws UsageError for an unknown name.
-std::optional<ChatFormat> choose_format(const Engine& engine, const std::string& forced);
+/// Which chat template to use instead of the model's own.
+struct TemplateFlags {
+  std::string format;  ///< --chat-format: the name of a built-in one
+  std::string file;    ///< --chat-template-file
+
+  /// Returns the options, so that a caller can exclude them.
+  std::vector<CLI::Option*> add_to(CLI::App& command);
+};
+
+/// The templates that the flags name, or the model's own; empty when the model has none. Throws UsageError for an unknown
+/// name.
+std::optional<ChatTemplates> choose_templates(const Engine& engine, const TemplateFlags& flags);
 /// "chatml, llama2, ..."
 std::string chat_format_names();
 
-std::vector<std::int32_t> encode_chat(const Engine& engine, ChatFormat format, std::span<const ChatMessage> messages);
+nlohmann::ordered_json chat_message(std::string_view role, std::string_view content);
+/// The ids of a conversation up to where the answer begins.
+std::vector<std::int32_t> encode_chat(const Engine& engine, const ChatTemplates& templates,
+                                      const nlohmann::ordered_json& messages);
 
 /// "19 prompt tokens, 311 tok/s; 4 generated, 82 tok/s ..." with the peak of the memory and what it is made of.
 std::string describe(const Reply& reply, Engine& engine);

@@ -23,33 +23,29 @@ struct RunFlags {
   std::string prompt;
   std::string file;
   bool raw = false;
-  std::string chat_format;
+  TemplateFlags chat_template;
   bool json = false;
   GenerationFlags generation;
   EngineFlags engine;
 };
 
-/// The ids of the prompt: as a user's message when the model has a chat format, as plain text otherwise.
+/// The ids of the prompt: as a user's message when the model has a chat template, as plain text otherwise.
 std::vector<std::int32_t> encode_prompt(const RunFlags& flags, const Engine& engine, const std::string& text) {
   const Tokenizer& tokenizer = require_tokenizer(engine);
-  const auto format = flags.raw ? std::nullopt : choose_format(engine, flags.chat_format);
-  if (!format.has_value()) {
+  const auto templates = flags.raw ? std::nullopt : choose_templates(engine, flags.chat_template);
+  if (!templates.has_value()) {
     if (!flags.generation.system().empty()) {
-      throw UsageError("--system needs a chat format, and this model's is none of " + chat_format_names() +
-                       "; --chat-format names one");
-    }
-    if (!flags.raw && !tokenizer.vocabulary().chat_template.empty()) {
-      fmt::print(stderr, "rocmforge: the model's chat template is none of {}: the prompt is continued as plain text\n",
-                 chat_format_names());
+      throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
+                       chat_format_names());
     }
     return tokenizer.encode(text, {});
   }
-  std::vector<ChatMessage> messages;
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!flags.generation.system().empty()) {
-    messages.push_back({"system", flags.generation.system()});
+    messages.push_back(chat_message("system", flags.generation.system()));
   }
-  messages.push_back({"user", text});
-  return encode_chat(engine, *format, messages);
+  messages.push_back(chat_message("user", text));
+  return encode_chat(engine, *templates, messages);
 }
 
 int run(const RunFlags& flags, bool has_prompt) {
@@ -114,8 +110,10 @@ void add_run(CLI::App& program, Action& action) {
   command->add_option("-f,--file", flags->file, "Read the prompt from a file; -: standard input")
       ->type_name("FILE")
       ->excludes(prompt);
-  auto* raw = command->add_flag("--raw", flags->raw, "Continue the text, no chat format");
-  command->add_option("--chat-format", flags->chat_format, chat_format_names())->type_name("NAME")->excludes(raw);
+  auto* raw = command->add_flag("--raw", flags->raw, "Continue the text, no chat template");
+  for (CLI::Option* option : flags->chat_template.add_to(*command)) {
+    option->excludes(raw);
+  }
   command->add_flag("--json", flags->json, "The answer and its statistics as JSON");
   flags->generation.add_to(*command);
   flags->engine.add_to(*command);

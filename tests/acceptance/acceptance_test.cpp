@@ -17,7 +17,7 @@
 #include "engine/engine.h"
 #include "greedy_comparison.h"
 #include "test_device.h"
-#include "tokenizer/chat_format.h"
+#include "tokenizer/chat_template.h"
 
 namespace rocmforge {
 namespace {
@@ -28,7 +28,7 @@ constexpr double required_share = 0.95;
 
 struct Question {
   std::string skill;
-  std::vector<ChatMessage> messages;
+  nlohmann::ordered_json messages;
   std::string expect;
   std::string check;
 };
@@ -45,7 +45,7 @@ std::string model_path() {
 
 std::vector<Question> read_questions(std::size_t per_skill) {
   std::ifstream stream(ROCMFORGE_TEST_DATA "/acceptance/demo_questions.json");
-  const nlohmann::json document = nlohmann::json::parse(stream);
+  const auto document = nlohmann::ordered_json::parse(stream);
   std::map<std::string, std::size_t> taken;
   std::vector<Question> questions;
   for (const auto& entry : document.at("questions")) {
@@ -53,9 +53,7 @@ std::vector<Question> read_questions(std::size_t per_skill) {
     if (++taken[question.skill] > per_skill) {
       continue;
     }
-    for (const auto& message : entry.at("messages")) {
-      question.messages.push_back({message.at("role"), message.at("content")});
-    }
+    question.messages = entry.at("messages");
     questions.push_back(std::move(question));
   }
   return questions;
@@ -81,14 +79,20 @@ bool is_right(const Question& question, const std::string& reply) {
   return false;
 }
 
+std::vector<std::int32_t> prompt_of(const Engine& engine, const ChatTemplates& templates, const Question& question) {
+  ChatRequest request;
+  request.messages = question.messages;
+  return encode_chat(*engine.tokenizer(), templates.choose(request).prompt(request).segments);
+}
+
 /// Asks every question greedily, several in one batch.
 std::map<RequestId, std::string> answer_all(Engine& engine, const std::vector<Question>& questions,
                                             std::map<RequestId, const Question*>& asked) {
-  const auto format = detect_chat_format(engine.tokenizer()->vocabulary().chat_template);
-  EXPECT_TRUE(format.has_value()) << "the demo model's chat template is one of the built-in formats";
+  const auto templates = ChatTemplates::of_model(*engine.tokenizer());
+  EXPECT_TRUE(templates.has_value()) << "the demo model has a chat template";
   for (const Question& question : questions) {
     Request request;
-    request.prompt = encode_pieces(*engine.tokenizer(), render_chat(format.value(), question.messages, true));
+    request.prompt = prompt_of(engine, templates.value(), question);
     request.sampling.temperature = 0.0f;
     request.max_tokens = 160;
     asked[engine.submit(std::move(request))] = &question;
@@ -130,8 +134,8 @@ TEST(Acceptance, DemoModelKnowsItsSkills) {
     if (is_right(*question, reply)) {
       ++score.right;
     } else {
-      std::cout << fmt::format("{}: '{}' expected '{}', answered '{}'\n", question->skill, question->messages.back().content,
-                               question->expect, trimmed(reply));
+      std::cout << fmt::format("{}: '{}' expected '{}', answered '{}'\n", question->skill,
+                               question->messages.back()["content"].get<std::string>(), question->expect, trimmed(reply));
     }
   }
   std::cout << fmt::format("{:<12} {:>6} {:>6} {:>7}\n", "skill", "right", "asked", "share");
@@ -179,15 +183,15 @@ TEST(Acceptance, AGpuGivesTheGreedyTokensOfTheCpu) {
   const auto gpu = load_model(path, options, std::move(opened.device));
   options.device = "cpu";
   const auto cpu = load_model(path, options);
-  const auto format = detect_chat_format(cpu->tokenizer()->vocabulary().chat_template);
-  ASSERT_TRUE(format.has_value());
+  const auto templates = ChatTemplates::of_model(*cpu->tokenizer());
+  ASSERT_TRUE(templates.has_value());
   constexpr std::size_t prompts = 50;
   auto questions = read_questions(questions_without_limit);
   ASSERT_GE(questions.size(), prompts);
   for (std::size_t i = 0; i < prompts; ++i) {
     const Question& question = questions[i * questions.size() / prompts];
-    SCOPED_TRACE(question.messages.back().content);
-    const auto prompt = encode_pieces(*cpu->tokenizer(), render_chat(*format, question.messages, true));
+    SCOPED_TRACE(question.messages.back()["content"].get<std::string>());
+    const auto prompt = prompt_of(*cpu, *templates, question);
     EXPECT_TRUE(
         test::equal_but_for_ties(*cpu, prompt, answer(*cpu, prompt), answer(*gpu, prompt), options.max_batch_tokens));
   }

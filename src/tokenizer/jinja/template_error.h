@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+
+namespace rocmforge::jinja {
+
+/// Where something stands in a template, both counted from 1; columns count characters.
+struct Position {
+  std::int32_t line = 1;
+  std::int32_t column = 1;
+};
+
+/// A template that can't be read or rendered: "line 3, column 7: there is no filter 'x'".
+class TemplateError : public Error {
+ public:
+  TemplateError(Position position, const std::string& message, bool raised = false)
+      : Error("line " + std::to_string(position.line) + ", column " + std::to_string(position.column) + ": " + message),
+        position_(position),
+        message_(message),
+        raised_(raised) {}
+
+  [[nodiscard]] Position position() const { return position_; }
+  /// Without the position.
+  [[nodiscard]] const std::string& message() const { return message_; }
+  /// The template itself refuses the conversation, by raise_exception.
+  [[nodiscard]] bool raised() const { return raised_; }
+
+ private:
+  Position position_;
+  std::string message_;
+  bool raised_;
+};
+
+}  // namespace rocmforge::jinja
