@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace rocmforge {
 
 namespace {
@@ -12,13 +14,39 @@ bool shows_nothing(const std::vector<std::int32_t>& prompt, const Tokenizer& tok
   return std::ranges::all_of(prompt, [&](std::int32_t token) { return tokenizer.token_bytes(token).empty(); });
 }
 
+double seconds(Answer::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 }  // namespace
 
 Answer::Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer)
-    : sampler_(request.sampling), stop_(request.stop), submitted_(Clock::now()), last_token_(submitted_) {
+    : sampler_(request.sampling),
+      constraint_(request.constraint != nullptr ? request.constraint->clone() : nullptr),
+      stop_(request.stop),
+      submitted_(Clock::now()),
+      last_token_(submitted_) {
   if (tokenizer != nullptr) {
     const bool at_start = shows_nothing(request.prompt, *tokenizer);
     decoder_.emplace(std::move(tokenizer), /*special=*/false, at_start);
+  }
+}
+
+SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step) {
+  SampleTokens::Row row = sampler_.next(sequence.tokens, step.adjustments);
+  if (constraint_ != nullptr && failure_.empty()) {
+    row.mask = step.num_masks();
+    const std::span<std::uint32_t> mask = step.add_mask(static_cast<std::int32_t>(sample_mask_words(vocab)));
+    try {
+      constraint_->allowed(mask);
+    } catch (const Error& error) {
+      failure_ = error.what();
+    }
+  }
+  return row;
+}
+
+void Answer::started() {
+  if (!started_) {
+    started_ = Clock::now();
   }
 }
 
@@ -29,25 +57,62 @@ void Answer::drawn() {
   }
 }
 
-std::int32_t Answer::sample(std::span<const float> logits, std::span<const std::int32_t> history) {
-  const std::int32_t token = sampler_.sample(logits, history);
-  drawn();
-  return token;
+std::string Answer::add(std::int32_t token) {
+  if (constraint_ != nullptr) {
+    try {
+      constraint_->accept(token);
+    } catch (const Error& error) {
+      failure_ = error.what();
+    }
+  }
+  return decoder_ ? stop_.add(decoder_->add(token)) : std::string();
 }
-
-std::string Answer::add(std::int32_t token) { return decoder_ ? stop_.add(decoder_->add(token)) : std::string(); }
 
 std::string Answer::finish() {
   std::string text = decoder_ ? stop_.add(decoder_->finish()) : std::string();
   return text + stop_.finish();
 }
 
-double Answer::prompt_seconds() const {
-  return std::chrono::duration<double>(first_token_.value_or(submitted_) - submitted_).count();
+void Answer::take_prompt(const ScheduledChunk& chunk, const ChunkResult& result, ThreadPool& pool) {
+  if (const PositionRange scored = chunk.scored(); scored.count() > 0) {
+    const auto count = static_cast<std::size_t>(scored.count());
+    const std::size_t vocab = result.scored_logits.size() / count;
+    const std::size_t begin = prompt_logprobs_.size();
+    prompt_logprobs_.resize(begin + count);
+    pool.parallel_for(scored.count(), 1, [&](std::int64_t first, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(end); ++i) {
+        const std::int32_t token = chunk.sequence->tokens[static_cast<std::size_t>(scored.first) + i + 1];
+        prompt_logprobs_[begin + i] =
+            token_logprobs(result.scored_logits.subspan(i * vocab, vocab), token, chunk.sequence->request.prompt_logprobs);
+      }
+    });
+  }
+  if (const std::int32_t pooled = chunk.pooled().count(); pooled > 0) {
+    const std::size_t width = result.hidden.size() / static_cast<std::size_t>(pooled);
+    hidden_sum_.resize(width, 0.0);
+    for (std::size_t i = 0; i < result.hidden.size(); ++i) {
+      hidden_sum_[i % width] += double{result.hidden[i]};
+    }
+    hidden_rows_ += pooled;
+  }
 }
 
-double Answer::decode_seconds() const {
-  return std::chrono::duration<double>(last_token_ - first_token_.value_or(submitted_)).count();
+std::vector<TokenLogprobs> Answer::prompt_logprobs() { return std::exchange(prompt_logprobs_, {}); }
+
+std::vector<float> Answer::embedding() const {
+  std::vector<float> pooled(hidden_sum_.size());
+  std::ranges::transform(hidden_sum_, pooled.begin(), [this](double sum) { return static_cast<float>(sum / hidden_rows_); });
+  return pooled;
 }
+
+bool Answer::stopped() const { return stop_.stopped() || (constraint_ != nullptr && constraint_->finished()); }
+
+double Answer::queue_seconds() const { return seconds(started_.value_or(submitted_) - submitted_); }
+
+double Answer::prompt_seconds() const { return seconds(first_token_.value_or(submitted_) - submitted_); }
+
+double Answer::decode_seconds() const { return seconds(last_token_ - first_token_.value_or(submitted_)); }
+
+double Answer::age_seconds() const { return seconds(Clock::now() - submitted_); }
 
 }  // namespace rocmforge

@@ -8,41 +8,61 @@
 #include <string>
 #include <vector>
 
+#include "engine/logprobs.h"
+#include "engine/model_runner.h"
 #include "engine/sampler.h"
 #include "engine/stop_strings.h"
-#include "schedule/scheduler.h"
+#include "ops/batch_plan.h"
+#include "schedule/sequence.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
 
-/// What the engine keeps for one request besides its Sequence: how its tokens are drawn and become text, and when.
+/// What the engine keeps for one request besides its Sequence: how its tokens are drawn and become text, what else was asked
+/// for, and when.
 class Answer {
  public:
+  using Clock = std::chrono::steady_clock;
+
   Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
 
-  /// The next draw, for the model's kernel; see Sampler::next. Then drawn(), once its token is known.
-  SampleTokens::Row next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments) {
-    return sampler_.next(history, adjustments);
-  }
+  /// The next draw, for the model's kernel; see Sampler::next. Appends its adjustments and its mask to the step.
+  SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
+  /// The sequence is part of a step.
+  void started();
+  /// A token came of it.
   void drawn();
-  /// Both in one, from logits in host memory; -1 when every token is forbidden.
-  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history);
   /// Text that `token` completes: whole characters, nothing that may be the start of a stop string.
   std::string add(std::int32_t token);
   /// Text that was held back, at the end of the answer.
   std::string finish();
 
-  [[nodiscard]] bool stopped() const { return stop_.stopped(); }
+  /// Takes log probabilities and hidden states of the prompt; before the chunk is committed.
+  void take_prompt(const ScheduledChunk& chunk, const ChunkResult& result, ThreadPool& pool);
+  /// What take_prompt has gathered; empty afterwards.
+  std::vector<TokenLogprobs> prompt_logprobs();
+  [[nodiscard]] std::vector<float> embedding() const;
+
+  /// A stop string was found or the constraint allows nothing more.
+  [[nodiscard]] bool stopped() const;
+  /// Why the constraint can't go on, else "".
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+  [[nodiscard]] double queue_seconds() const;
   [[nodiscard]] double prompt_seconds() const;
   [[nodiscard]] double decode_seconds() const;
+  [[nodiscard]] double age_seconds() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   Sampler sampler_;
+  std::unique_ptr<TokenConstraint> constraint_;
+  std::string failure_;
   std::optional<StreamDecoder> decoder_;
   StopStrings stop_;
+  std::vector<TokenLogprobs> prompt_logprobs_;
+  std::vector<double> hidden_sum_;  ///< [hidden]
+  std::int32_t hidden_rows_ = 0;
   Clock::time_point submitted_;
+  std::optional<Clock::time_point> started_;
   std::optional<Clock::time_point> first_token_;
   Clock::time_point last_token_;
 };

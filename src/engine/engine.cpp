@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -22,14 +25,19 @@ constexpr std::size_t max_unread_stats = 1024;
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
 
-  /// "" or one line that says why the request can't run.
-  [[nodiscard]] std::string refusal(const Request& request) const;
-  /// Takes the token drawn for a sequence and decides whether it goes on.
-  StepOutput advance(const ScheduledChunk& chunk, std::int32_t token);
+  /// Why `count` sequences of the request can't run, if so.
+  [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
+  /// Takes what a step gave for a sequence and decides whether it goes on; nothing for a part of a prompt.
+  std::optional<StepOutput> advance(const ScheduledChunk& chunk, const ChunkResult& result);
+  void take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
+  void end(RequestId id, FinishReason reason);
+  /// Ends what has run out of time.
+  void expire();
   /// Moves what finished from the active requests to the statistics.
   void retire();
   void store(RequestId id, const RequestStats& request_stats);
+  [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
   EngineParts parts;
   BlockAllocator allocator;
@@ -37,15 +45,24 @@ struct Engine::State {
   Scheduler scheduler;
   ModelRunner runner;
   std::unordered_map<RequestId, Answer> active;
+  std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
   std::map<RequestId, RequestStats> stats;  ///< ordered: the oldest go first
   std::vector<StepOutput> ready;            ///< delivered by the next step
   RequestId last_id = 0;
+  std::int64_t steps = 0;
+  std::int32_t step_tokens = 0;  ///< of the last step
+  std::int32_t step_sequences = 0;
 };
 
 namespace {
 
 SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& options) {
-  return {options.max_batch_tokens, options.max_sequences, context_length(options, parts.model->config())};
+  return {.max_batch_tokens = options.max_batch_tokens,
+          .max_sequences = options.max_sequences,
+          .context_length = context_length(options, parts.model->config()),
+          .max_prefill_tokens = options.max_prefill_tokens,
+          .max_waiting = options.max_waiting,
+          .max_logit_rows = std::max(options.model.max_logit_rows, options.max_sequences)};
 }
 
 }  // namespace
@@ -58,52 +75,81 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
                 parts.cache->layout().block_tokens),
       runner(*parts.model, *parts.cache) {}
 
-std::string Engine::State::refusal(const Request& request) const {
+RequestRefusal Engine::State::refusal(const Request& request, int count) const {
+  const auto invalid = [](std::string reason) { return RequestRefusal{RequestError::invalid, std::move(reason)}; };
   const std::int32_t vocab = parts.model->config().vocab;
   const auto outside = [vocab](std::int32_t token) { return token < 0 || token >= vocab; };
   if (const auto token = std::ranges::find_if(request.prompt, outside); token != request.prompt.end()) {
-    return fmt::format("the prompt's token {} is {}, the vocabulary has {} tokens", token - request.prompt.begin(), *token,
-                       vocab);
+    return invalid(fmt::format("the prompt's token {} is {}, the vocabulary has {} tokens", token - request.prompt.begin(),
+                               *token, vocab));
   }
   for (const auto& [token, bias] : request.sampling.logit_bias) {
     if (outside(token)) {
-      return fmt::format("logit_bias names token {}, the vocabulary has {} tokens", token, vocab);
+      return invalid(fmt::format("logit_bias names token {}, the vocabulary has {} tokens", token, vocab));
     }
   }
   if (std::ranges::any_of(request.stop, &std::string::empty)) {
-    return "a stop string is empty";
+    return invalid("a stop string is empty");
   }
-  return {};
+  return scheduler.refusal(request, count);
 }
 
-StepOutput Engine::State::advance(const ScheduledChunk& chunk, std::int32_t token) {
+std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, const ChunkResult& result) {
   Sequence& sequence = *chunk.sequence;
   Answer& answer = active.at(sequence.id);
+  answer.started();
+  answer.take_prompt(chunk, result, *parts.pool);
+  scheduler.commit(chunk, result.token);
+  if (!chunk.completes) {
+    return std::nullopt;
+  }
   StepOutput output;
   output.id = sequence.id;
-  output.token = token;
-  answer.drawn();
-  scheduler.commit(chunk, output.token);
-  if (output.token < 0) {
-    output.finish = FinishReason::error;
-    output.text = "no token can be drawn: all are forbidden or their logits are not numbers";
-    scheduler.finish(sequence, output.finish);
-    return output;
+  output.prompt_logprobs = answer.prompt_logprobs();
+  if (chunk.wants_logits) {
+    take_token(sequence, result, output);
+  } else {
+    output.embedding = answer.embedding();
+    output.finish = sequence.request.embedding ? FinishReason::stop : FinishReason::length;
   }
-  const bool ends =
-      !sequence.request.ignore_eos && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(output.token);
-  if (!ends) {
-    output.text = answer.add(output.token);
-  }
-  output.finish = finish_after(sequence, ends || answer.stopped());
   if (output.finish != FinishReason::none) {
-    output.text += answer.finish();
     scheduler.finish(sequence, output.finish);
   } else if (sequence.length() > scheduler.limits().context_length) {
     scheduler.shift(sequence);
     output.shifted = true;
   }
   return output;
+}
+
+void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output) {
+  Answer& answer = active.at(sequence.id);
+  answer.drawn();
+  const auto fail = [&](std::string reason) {
+    output.finish = FinishReason::error;
+    output.text = std::move(reason);
+  };
+  if (!answer.failure().empty()) {
+    return fail(answer.failure());
+  }
+  if (result.token < 0) {
+    return fail("no token can be drawn: all are forbidden or their logits are not numbers");
+  }
+  output.token = result.token;
+  if (!result.logits.empty()) {
+    output.logprobs.push_back(token_logprobs(result.logits, result.token, sequence.request.logprobs));
+  }
+  const bool may_end = !sequence.request.ignore_eos || sequence.request.constraint != nullptr;
+  const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(result.token);
+  if (!ends) {
+    output.text = answer.add(result.token);
+    if (!answer.failure().empty()) {
+      return fail(answer.failure());
+    }
+  }
+  output.finish = finish_after(sequence, ends || answer.stopped());
+  if (output.finish != FinishReason::none) {
+    output.text += answer.finish();
+  }
 }
 
 FinishReason Engine::State::finish_after(const Sequence& sequence, bool stopped) const {
@@ -120,12 +166,32 @@ FinishReason Engine::State::finish_after(const Sequence& sequence, bool stopped)
   return FinishReason::none;
 }
 
+void Engine::State::end(RequestId id, FinishReason reason) {
+  const auto found = active.find(id);
+  if (found != active.end()) {
+    ready.push_back({.id = id, .text = found->second.finish(), .finish = reason});
+    scheduler.cancel(id, reason);
+    retire();
+  }
+}
+
+void Engine::State::expire() {
+  const auto now = std::chrono::steady_clock::now();
+  while (!deadlines.empty() && deadlines.begin()->first < now) {
+    end(deadlines.begin()->second, FinishReason::timeout);  // takes it out of `deadlines` too
+  }
+}
+
 void Engine::State::retire() {
   for (const auto& sequence : scheduler.take_finished()) {
     const auto answer = active.extract(sequence->id);
+    if (sequence->request.deadline) {
+      deadlines.erase({*sequence->request.deadline, sequence->id});
+    }
     store(sequence->id, {.prompt_tokens = sequence->prompt_tokens,
                          .cached_tokens = sequence->prefix_hits,
                          .generated_tokens = sequence->generated(),
+                         .queue_seconds = answer.mapped().queue_seconds(),
                          .prompt_seconds = answer.mapped().prompt_seconds(),
                          .decode_seconds = answer.mapped().decode_seconds()});
   }
@@ -136,6 +202,22 @@ void Engine::State::store(RequestId id, const RequestStats& request_stats) {
   if (stats.size() > max_unread_stats) {
     stats.erase(stats.begin());
   }
+}
+
+SequenceStatus Engine::State::describe(const Sequence& sequence, bool waiting) const {
+  SequenceStatus status;
+  status.id = sequence.id;
+  status.state = waiting                  ? SequenceStatus::State::waiting
+                 : sequence.pending() > 1 ? SequenceStatus::State::prefill
+                                          : SequenceStatus::State::decode;
+  status.priority = sequence.request.priority;
+  status.prompt_tokens = sequence.prompt_tokens;
+  status.cached_tokens = sequence.prefix_hits;
+  status.computed_tokens = sequence.cached_tokens;
+  status.generated_tokens = sequence.generated();
+  status.kv_blocks = static_cast<std::int32_t>(sequence.pages.blocks().size());
+  status.age_seconds = active.at(sequence.id).age_seconds();
+  return status;
 }
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -159,65 +241,61 @@ std::string_view name(SequenceStatus::State state) {
   fail_check("unknown state");
 }
 
+RequestId Engine::submit(Request request) { return submit(std::move(request), 1).front(); }
+
 std::vector<RequestId> Engine::submit(Request request, int count) {
-  std::vector<RequestId> ids;
-  for (int index = 0; index < count; ++index) {
-    Request choice = request;
-    if (choice.sampling.seed) {
-      *choice.sampling.seed += static_cast<std::uint64_t>(index);
+  check(count >= 1, "a request has at least one answer");
+  State& state = *state_;
+  std::vector<RequestId> ids(static_cast<std::size_t>(count));
+  std::ranges::generate(ids, [&] { return ++state.last_id; });
+  if (const RequestRefusal refusal = state.refusal(request, count); refusal) {
+    for (const RequestId id : ids) {
+      state.ready.push_back({.id = id, .text = refusal.message, .finish = FinishReason::error, .error = refusal.error});
+      state.store(id, {.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())});
     }
-    ids.push_back(submit(std::move(choice)));
+    return ids;
+  }
+  for (const RequestId id : ids) {
+    Request choice = request;
+    if (id != ids.front()) {
+      choice.prompt_logprobs = -1;
+    }
+    if (choice.sampling.seed) {
+      *choice.sampling.seed += id - ids.front();
+    }
+    if (choice.deadline) {
+      state.deadlines.emplace(*choice.deadline, id);
+    }
+    state.active.try_emplace(id, choice, state.parts.tokenizer);
+    const RequestRefusal late = state.scheduler.submit(id, std::move(choice), id == ids.front() ? 0 : ids.front());
+    check(!late, "what is not refused is taken");
   }
   return ids;
 }
 
-RequestId Engine::submit(Request request) {
-  State& state = *state_;
-  const RequestId id = ++state.last_id;
-  const auto prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
-  std::string reason = state.refusal(request);
-  if (reason.empty()) {
-    Answer answer(request, state.parts.tokenizer);
-    reason = state.scheduler.submit(id, std::move(request));
-    if (reason.empty()) {
-      state.active.emplace(id, std::move(answer));
-      return id;
-    }
-  }
-  state.ready.push_back({id, -1, std::move(reason), FinishReason::error, false});
-  state.store(id, {.prompt_tokens = prompt_tokens});
-  return id;
-}
-
-void Engine::cancel(RequestId id) {
-  State& state = *state_;
-  const auto found = state.active.find(id);
-  if (found == state.active.end()) {
-    return;
-  }
-  state.ready.push_back({id, -1, found->second.finish(), FinishReason::cancelled, false});
-  state.scheduler.cancel(id);
-  state.retire();
-}
+void Engine::cancel(RequestId id) { state_->end(id, FinishReason::cancelled); }
 
 bool Engine::has_work() const { return !state_->ready.empty() || state_->scheduler.has_work(); }
 
 std::vector<StepOutput> Engine::step() {
   State& state = *state_;
+  state.expire();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
   const std::span<const ScheduledChunk> batch = state.scheduler.next_batch();
   if (batch.empty()) {
     return outputs;
   }
-  const std::span<const std::int32_t> drawn = state.runner.run(batch, [&](const ScheduledChunk& chunk, auto& adjustments) {
-    return state.active.at(chunk.sequence->id).next(chunk.sequence->tokens, adjustments);
-  });
-  auto token = drawn.begin();
-  for (const ScheduledChunk& chunk : batch) {
-    if (chunk.wants_logits) {
-      outputs.push_back(state.advance(chunk, *token++));
-    } else {
-      state.scheduler.commit(chunk, -1);
+  ++state.steps;
+  state.step_tokens = std::accumulate(batch.begin(), batch.end(), 0, [](int sum, const auto& c) { return sum + c.count; });
+  state.step_sequences = static_cast<std::int32_t>(batch.size());
+  const std::int32_t vocab = state.parts.model->config().vocab;
+  const std::span<const ChunkResult> results =
+      state.runner.run(batch, state.scheduler.block_copies(), [&](const ScheduledChunk& chunk, BatchPlan& step) {
+        return state.active.at(chunk.sequence->id).next(*chunk.sequence, vocab, step);
+      });
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (std::optional<StepOutput> output = state.advance(batch[i], results[i])) {
+      outputs.push_back(*std::move(output));
     }
   }
   state.retire();
@@ -244,7 +322,18 @@ EngineStatus Engine::status() const {
     status.prefix_blocks = state.prefix_cache->num_blocks();
     status.evictable_blocks = state.prefix_cache->num_evictable();
   }
+  status.step_tokens = state.step_tokens;
+  status.step_sequences = state.step_sequences;
   status.preemptions = state.scheduler.num_preemptions();
+  status.steps = state.steps;
+  status.prefix_queries = state.scheduler.prefix_queries();
+  status.prefix_hits = state.scheduler.prefix_hits();
+  for (const auto& sequence : state.scheduler.running()) {
+    status.sequences.push_back(state.describe(*sequence, false));
+  }
+  for (const auto& sequence : state.scheduler.waiting()) {
+    status.sequences.push_back(state.describe(*sequence, true));
+  }
   return status;
 }
 

@@ -106,7 +106,8 @@ class Engine {
   /// FinishReason::error, the reason as text and its kind in StepOutput::error.
   RequestId submit(Request request);
   /// `count` answers to one prompt, which is computed once: afterwards each has its own copy of the last, partly filled page
-  /// and shares those before. With a seed, answer i has the random stream of seed + i. Either all are taken or none.
+  /// and shares those before. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt are
+  /// given with the first answer only. Either all are taken or none.
   std::vector<RequestId> submit(Request request, int count);
   /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ids that have finished are ignored.
   void cancel(RequestId id);

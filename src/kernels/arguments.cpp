@@ -312,6 +312,7 @@ void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& a
             r, row.temperature);
     require(row.num_adjustments == 0 || args.adjustments != nullptr, "{}: adjustments is null, row {} has {}", operation, r,
             row.num_adjustments);
+    require(row.mask < 0 || args.masks != nullptr, "{}: masks is null, row {} has mask {}", operation, r, row.mask);
     for (std::int32_t i = 0; i < row.num_adjustments; ++i) {
       const std::int32_t id = args.adjustments[row.first_adjustment + i].id;
       require(id >= 0 && id < spec.vocab, "{}: adjustment {} of row {} names id {}, outside the vocabulary of {}", operation,

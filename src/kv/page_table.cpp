@@ -48,6 +48,33 @@ void PageTable::adopt(std::span<const BlockId> blocks) {
   }
 }
 
+std::int32_t PageTable::shared_blocks(std::int32_t first) const {
+  std::int32_t count = 0;
+  for (auto index = static_cast<std::size_t>(first / block_tokens_); index < blocks_.size(); ++index) {
+    count += allocator_->references(blocks_[index]) > 1 ? 1 : 0;
+  }
+  return count;
+}
+
+bool PageTable::make_writable(std::int32_t first, std::vector<BlockCopy>& copies) {
+  check(first >= 0, "positions start at 0");
+  if (!allocator_->can_allocate(shared_blocks(first))) {
+    return false;
+  }
+  for (auto index = static_cast<std::size_t>(first / block_tokens_); index < blocks_.size(); ++index) {
+    BlockId& block = blocks_[index];
+    if (allocator_->references(block) > 1) {
+      const BlockId own = allocator_->allocate();
+      if (static_cast<std::int32_t>(index) * block_tokens_ < first) {
+        copies.push_back({block, own});
+      }
+      allocator_->release(block);
+      block = own;
+    }
+  }
+  return true;
+}
+
 void PageTable::truncate(std::int32_t tokens) {
   check(tokens >= 0, "a table can't hold fewer than no tokens");
   const auto kept = static_cast<std::size_t>(tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0));

@@ -8,6 +8,14 @@
 
 namespace rocmforge {
 
+/// The content of one block that must be in another before the next step is computed.
+struct BlockCopy {
+  BlockId from = -1;
+  BlockId to = -1;
+
+  friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
+};
+
 /// The blocks of one sequence in the order of its positions. Holds a reference to each; move-only.
 class PageTable {
  public:
@@ -22,8 +30,13 @@ class PageTable {
   [[nodiscard]] std::int32_t blocks_needed(std::int32_t tokens) const;
   /// Makes room for positions [0, tokens). False (and nothing changed) when the allocator has too few free blocks.
   bool reserve(std::int32_t tokens);
-  /// Takes over shared blocks as the start of an empty table (a cached prefix); retains each.
+  /// Takes over shared blocks as the start of an empty table (a cached prefix, another sequence's start); retains each.
   void adopt(std::span<const BlockId> blocks);
+  /// Held blocks with positions >= first that others hold too: writing these positions takes as many free ones.
+  [[nodiscard]] std::int32_t shared_blocks(std::int32_t first) const;
+  /// Puts free blocks in their place. Appends the copy for a block that also holds positions below `first`; copies are
+  /// made in their order. False (and nothing changed) when the allocator has too few free blocks.
+  bool make_writable(std::int32_t first, std::vector<BlockCopy>& copies);
   /// Drops the blocks that hold only positions >= tokens.
   void truncate(std::int32_t tokens);
   void clear() { truncate(0); }

@@ -1,7 +1,6 @@
 #include "kv/prefix_cache.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/error.h"
 
@@ -80,9 +79,9 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
       }
       allocator_->retain(blocks[i]);
       by_recency_.push_back(key);
-      entries_.emplace(key, Entry{parent, {piece.begin(), piece.end()}, blocks[i], std::prev(by_recency_.end()), 0});
+      entries_.emplace(key, Entry{parent, {piece.begin(), piece.end()}, blocks[i], std::prev(by_recency_.end()), {}});
       if (parent != 0) {
-        ++entries_.at(parent).children;
+        entries_.at(parent).children.push_back(key);
       }
     }
     chain.push_back(key);
@@ -92,35 +91,45 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
 }
 
 void PrefixCache::evict(std::int32_t count) {
-  // Children come before their parents in the list, so one pass also reaches the parents that become ends of chains.
-  for (auto key = by_recency_.begin(); key != by_recency_.end() && !allocator_->can_allocate(count);) {
-    const auto found = entries_.find(*key);
-    const Entry& entry = found->second;
-    if (entry.children > 0 || allocator_->references(entry.block) > 1) {
-      ++key;
-      continue;
+  for (const bool ends_only : {true, false}) {
+    // Children come before their parents in the list, so one pass also reaches the parents that become ends of chains. What
+    // follows a block that is forgotten in the second pass is held by somebody, or it would be gone: it stays allocated.
+    for (auto next = by_recency_.begin(); next != by_recency_.end() && !allocator_->can_allocate(count);) {
+      const auto entry = entries_.find(*next);
+      const bool given = allocator_->references(entry->second.block) == 1 && (entry->second.children.empty() || !ends_only);
+      if (!given) {
+        ++next;
+        continue;
+      }
+      std::vector<std::uint64_t>* siblings =
+          entry->second.parent != 0 ? &entries_.at(entry->second.parent).children : nullptr;
+      if (siblings != nullptr) {
+        std::erase(*siblings, *next);
+      }
+      const auto after = std::next(next);  // no entry that follows this one: they are before it
+      forget(entry);
+      next = after;
     }
-    if (entry.parent != 0) {
-      --entries_.at(entry.parent).children;
+  }
+}
+
+void PrefixCache::forget(Entries::iterator entry) {
+  std::vector<Entries::iterator> doomed{entry};
+  for (std::size_t i = 0; i < doomed.size(); ++i) {
+    for (const std::uint64_t child : doomed[i]->second.children) {
+      doomed.push_back(entries_.find(child));
     }
-    allocator_->release(entry.block);
-    entries_.erase(found);
-    key = by_recency_.erase(key);
+  }
+  for (const Entries::iterator each : doomed) {
+    allocator_->release(each->second.block);
+    by_recency_.erase(each->second.recency);
+    entries_.erase(each);
   }
 }
 
 std::int32_t PrefixCache::num_evictable() const {
-  std::int32_t count = 0;
-  std::unordered_set<std::uint64_t> held;
-  for (const std::uint64_t key : by_recency_) {
-    const Entry& entry = entries_.at(key);
-    if (held.contains(key) || allocator_->references(entry.block) > 1) {
-      held.insert(entry.parent);
-    } else {
-      ++count;
-    }
-  }
-  return count;
+  return static_cast<std::int32_t>(std::ranges::count_if(
+      entries_, [this](const auto& entry) { return allocator_->references(entry.second.block) == 1; }));
 }
 
 }  // namespace rocmforge

@@ -31,12 +31,12 @@ class PrefixCache {
   /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens).
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
-  /// Frees least recently used blocks that nobody else holds, the ends of chains first, until the allocator has `count` free
-  /// ones or none is left to give.
+  /// Frees least recently used blocks that nobody else holds until the allocator has `count` free ones or none is left to
+  /// give: the ends of chains first, then also those before a block that a sequence holds, which is forgotten with them.
   void evict(std::int32_t count);
 
   [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
-  /// Blocks that `evict` could free: nobody else holds them or a block that follows them. Linear in num_blocks.
+  /// Blocks that `evict` could free: nobody else holds them. Linear in num_blocks.
   [[nodiscard]] std::int32_t num_evictable() const;
 
  private:
@@ -45,18 +45,21 @@ class PrefixCache {
     std::vector<std::int32_t> tokens;
     BlockId block = -1;
     std::list<std::uint64_t>::iterator recency;
-    std::int32_t children = 0;
+    std::vector<std::uint64_t> children;  ///< keys of the blocks known to follow
   };
+  using Entries = std::unordered_map<std::uint64_t, Entry>;
 
   /// The entry of the block with these tokens after `parent`, or null.
   Entry* find(std::uint64_t key, std::uint64_t parent, std::span<const std::int32_t> tokens);
+  /// Removes an entry and all that follow it.
+  void forget(Entries::iterator entry);
   /// Makes a chain the most recently used, its first block last: so a parent is always behind its children in the list.
   void touch(std::span<const std::uint64_t> chain);
 
   BlockAllocator* allocator_;
   std::int32_t block_tokens_;
   BlockHash hash_;
-  std::unordered_map<std::uint64_t, Entry> entries_;
+  Entries entries_;
   std::list<std::uint64_t> by_recency_;  ///< front = least recently used
 };
 

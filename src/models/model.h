@@ -90,9 +90,13 @@ class Model {
   [[nodiscard]] virtual std::span<const std::int32_t> previous_sampled() = 0;
   /// Whether `forward` returns before its step is done.
   [[nodiscard]] virtual bool runs_ahead() const = 0;
-  /// Logits [logit rows, vocab] of the last step, with the adjustments of its sample rows, in host memory until the next
-  /// one: waits and on a GPU copies them.
+  /// Logits [logit rows, vocab] of the last step, with the adjustments and masks of its sample rows, in host memory until
+  /// the next one: waits and on a GPU copies them.
   [[nodiscard]] virtual std::span<const float> logits() = 0;
+  /// Logits [raw rows, vocab] of the last step as the model computed them, before adjustments and masks: waits.
+  [[nodiscard]] virtual std::span<const float> raw_logits() = 0;
+  /// Hidden states [hidden rows, hidden] of the last step after the final norm, in host memory until the next one: waits.
+  [[nodiscard]] virtual std::span<const float> hidden() = 0;
   /// Waits until the last step is done.
   virtual void wait() = 0;
 

@@ -17,7 +17,7 @@ std::int32_t round_up(std::int32_t value) {
 
 bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
   return plan.num_tokens() == plan.num_sequences() && plan.num_logit_rows() == plan.num_sequences() &&
-         plan.num_sequences() <= limits.sequences;
+         plan.num_sequences() <= limits.sequences && plan.raw_rows.empty() && plan.hidden_rows.empty();
 }
 
 StepInputs::Shape StepGraphs::padded(StepInputs::Shape shape, const Limits& limits) {
@@ -25,6 +25,7 @@ StepInputs::Shape StepGraphs::padded(StepInputs::Shape shape, const Limits& limi
   shape.tokens = sequences;
   shape.sequences = sequences;
   shape.logit_rows = sequences;
+  shape.masks = shape.masks > 0 ? round_up(shape.masks) : 0;
   shape.max_kv_len = std::min(round_up(std::max(shape.max_kv_len, least_kv_len)), limits.kv_len);
   shape.max_blocks = std::max(shape.max_blocks, (shape.max_kv_len + limits.block_tokens - 1) / limits.block_tokens);
   return shape;

@@ -19,16 +19,16 @@ class StepGraphs {
     std::int32_t block_tokens = 0;
   };
 
-  /// Whether every sequence of the plan has one row and wants its logits: only such steps are recorded.
+  /// Whether every sequence of the plan has one row, wants its logits and nothing else: only such steps are recorded.
   static bool serves(const BatchPlan& plan, const Limits& limits);
-  /// The shape that stands for `shape`: sequences, KV length and block tables rounded up, at most to the limits.
+  /// The shape that stands for `shape`: sequences, KV length, block tables and masks rounded up, at most to the limits.
   static StepInputs::Shape padded(StepInputs::Shape shape, const Limits& limits);
 
   /// Runs `compute` on the stream, or replays what it launched before for this shape. `compute` reads its arrays at the same
   /// addresses for the same shape.
   template <class Compute>
   void run(Stream& stream, const StepInputs::Shape& shape, Compute&& compute) {
-    auto [entry, is_new] = graphs_.try_emplace(Key{shape.sequences, shape.max_blocks, shape.draw});
+    auto [entry, is_new] = graphs_.try_emplace(Key{shape.sequences, shape.max_blocks, shape.masks, shape.draw});
     if (is_new) {
       compute();  // what the runtime prepares at a kernel's first launch can't be recorded
       return;
@@ -46,6 +46,7 @@ class StepGraphs {
   struct Key {
     std::int32_t sequences;
     std::int32_t max_blocks;
+    std::int32_t masks;
     Draw draw;
     friend auto operator<=>(const Key&, const Key&) = default;
   };

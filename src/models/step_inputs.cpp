@@ -61,7 +61,11 @@ StepArrays host_arrays(const BatchPlan& plan) {
           .any_single = any_single(plan),
           .draw = draw_of(plan),
           .sample_rows = plan.sample_rows.data(),
-          .adjustments = plan.adjustments.data()};
+          .adjustments = plan.adjustments.data(),
+          .masks = plan.masks.data(),
+          .hidden_rows = plan.hidden_rows.data(),
+          .num_hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size()),
+          .raw_rows = plan.raw_rows};
 }
 
 StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
@@ -73,7 +77,10 @@ StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
           .max_q_len = view.max_q_len,
           .max_kv_len = view.max_kv_len,
           .any_single = any_single(plan),
-          .draw = draw_of(plan)};
+          .draw = draw_of(plan),
+          .masks = plan.num_masks(),
+          .mask_words = plan.mask_words,
+          .hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size())};
 }
 
 StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
@@ -87,6 +94,8 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
   layout.kv_lengths = take<std::int32_t>(used, shape.sequences);
   layout.block_tables = take<std::int32_t>(used, std::int64_t{shape.sequences} * shape.max_blocks);
   layout.logit_rows = take<std::int32_t>(used, shape.logit_rows);
+  layout.hidden_rows = take<std::int32_t>(used, shape.hidden_rows);
+  layout.masks = take<std::uint32_t>(used, std::int64_t{shape.masks} * shape.mask_words);
   layout.adjustments = used;
   return layout;
 }
@@ -96,7 +105,8 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
                       .sequences = limits.sequences,
                       .max_blocks = limits.blocks,
                       .logit_rows = limits.logit_rows,
-                      .draw = Draw::any};
+                      .draw = Draw::any,
+                      .hidden_rows = limits.tokens};
   return lay_out(largest).adjustments +
          usual_adjustments * static_cast<std::size_t>(limits.logit_rows) * sizeof(SampleTokens::Adjustment);
 }
@@ -150,6 +160,10 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
   arrays.draw = shape.draw;
   arrays.sample_rows = reinterpret_cast<const SampleTokens::Row*>(memory_.data() + layout.sample_rows);
   arrays.adjustments = reinterpret_cast<const SampleTokens::Adjustment*>(memory_.data() + layout.adjustments);
+  arrays.masks = reinterpret_cast<const std::uint32_t*>(memory_.data() + layout.masks);
+  arrays.hidden_rows = at(layout.hidden_rows);
+  arrays.num_hidden_rows = shape.hidden_rows;
+  arrays.raw_rows = plan.raw_rows;
   return arrays;
 }
 
@@ -169,6 +183,8 @@ void StepInputs::write(const BatchPlan& plan, const Shape& shape, const Layout& 
                 tables + std::ptrdiff_t{s} * shape.max_blocks);
   }
   put_counting(to + layout.logit_rows, plan.logit_rows, shape.logit_rows, plan.num_logit_rows());
+  put(to + layout.hidden_rows, plan.hidden_rows, shape.hidden_rows, 0);
+  put(to + layout.masks, plan.masks, static_cast<std::int64_t>(plan.masks.size()), 0);
   put(to + layout.adjustments, plan.adjustments, static_cast<std::int64_t>(plan.adjustments.size()), {});
 }
 

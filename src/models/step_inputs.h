@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "device/device.h"
 #include "ops/batch_plan.h"
@@ -21,6 +22,10 @@ struct StepArrays {
   Draw draw = Draw::none;
   const SampleTokens::Row* sample_rows = nullptr;  ///< [num_logit_rows] unless nothing is drawn
   const SampleTokens::Adjustment* adjustments = nullptr;
+  const std::uint32_t* masks = nullptr;
+  const std::int32_t* hidden_rows = nullptr;  ///< [num_hidden_rows]
+  std::int32_t num_hidden_rows = 0;
+  std::span<const std::int32_t> raw_rows{};  ///< in host memory
 };
 
 /// The arrays of a batch plan where they are.
@@ -47,23 +52,26 @@ class StepInputs {
     std::int32_t max_kv_len = 0;
     bool any_single = false;
     Draw draw = Draw::none;
+    std::int32_t masks = 0;
+    std::int32_t mask_words = 0;
+    std::int32_t hidden_rows = 0;
   };
   static Shape shape_of(const BatchPlan& plan);
 
-  /// Bytes of device memory for steps within the limits, with the usual number of adjustments.
+  /// Bytes of device memory for steps within the limits, with the usual number of adjustments and without masks.
   static std::size_t device_bytes(const Limits& limits);
 
   StepInputs(Device& device, const Limits& limits);
 
-  /// Puts the copy on the compute stream. Plan and shape are within the limits; adjustments may be any number: where there
-  /// is no room for them all arrays move, and `moved` is set.
+  /// Puts the copy on the compute stream. Plan and shape are within the limits; adjustments and masks may be any number:
+  /// where there is no room for them all arrays move, and `moved` is set.
   StepArrays upload(const BatchPlan& plan, const Shape& shape, bool& moved);
 
  private:
   /// Offsets in bytes from the start.
   struct Layout {
     std::size_t sample_rows, tokens, positions, sequence_of, query_offsets, kv_lengths, block_tables, logit_rows,
-        adjustments;
+        hidden_rows, masks, adjustments;
   };
   static Layout lay_out(const Shape& shape);
   void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;

@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace rocmforge {
@@ -80,7 +81,8 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   WorkspaceLayout layout{};
   layout.hidden = take_floats(tokens * config_.hidden);
   layout.normed = take_floats(std::max(tokens, rows) * config_.hidden);
-  layout.projected = take_floats(tokens * std::max(config_.q_dim() + 2 * config_.kv_dim(), 2 * std::int64_t{config_.ffn}));
+  layout.projected = take_floats(tokens * std::max({config_.q_dim() + 2 * config_.kv_dim(), 2 * std::int64_t{config_.ffn},
+                                                    std::int64_t{config_.hidden}}));
   layout.gathered = take_floats(tokens * std::max(config_.q_dim(), std::int64_t{config_.ffn}));
   layout.logits = take_floats(rows * config_.vocab);
   layout.scratch = take(scratch);
@@ -106,6 +108,8 @@ void Transformer::forward(const BatchPlan& batch, KvCache& cache) {
   check(device_ != nullptr, "the model is loaded");
   check_batch(batch, cache);
   logit_rows_ = batch.num_logit_rows();
+  hidden_rows_ = static_cast<std::int32_t>(batch.hidden_rows.size());
+  raw_rows_ = static_cast<std::int32_t>(batch.raw_rows.size());
   if (device_->is_gpu()) {
     forward_on_gpu(batch, cache);
   } else {
@@ -160,15 +164,18 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_
   embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden, buffers_.sampled}, step);
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const bool last = index + 1 == layers_.size();
-    step.results = !last || arrays.num_logit_rows > 0;
+    step.results = !last || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
     step.cache = cache.layer(static_cast<std::int32_t>(index));
     layers_[index]->attend(step);
-    if (last && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
+    if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
       step = wanted_rows(step, arrays, true);
     }
     if (step.results) {
       layers_[index]->finish(step);
     }
+  }
+  if (arrays.num_hidden_rows > 0) {
+    normalise_hidden(step, arrays);
   }
   if (arrays.num_logit_rows < step.tokens) {
     step = wanted_rows(step, arrays, false);
@@ -194,14 +201,41 @@ Step Transformer::wanted_rows(const Step& step, const StepArrays& arrays, bool h
   return wanted;
 }
 
-void Transformer::head(const Step& step, const StepArrays& arrays) const {
+void Transformer::normalise_hidden(const Step& step, const StepArrays& arrays) const {
+  gather_hidden_.run({buffers_.hidden, arrays.hidden_rows, arrays.num_hidden_rows, buffers_.projected}, step);
+  output_.norm.run(arrays.num_hidden_rows, buffers_.projected, buffers_.projected, step);
+}
+
+void Transformer::keep_raw_logits(std::span<const std::int32_t> rows) {
+  const std::size_t row_bytes = static_cast<std::size_t>(config_.vocab) * sizeof(float);
+  if (raw_logits_.size_bytes() < rows.size() * row_bytes) {
+    wait();  // an earlier copy may still write to it
+    raw_logits_ = {};
+    raw_logits_ = device_->allocate_pinned(rows.size() * row_bytes);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::byte* to = raw_logits_.data() + i * row_bytes;
+    const float* from = buffers_.logits + std::int64_t{rows[i]} * config_.vocab;
+    if (device_->is_gpu()) {
+      device_->stream().copy_to_host(to, from, row_bytes);
+    } else {
+      std::memcpy(to, from, row_bytes);
+    }
+  }
+}
+
+void Transformer::head(const Step& step, const StepArrays& arrays) {
   const std::int64_t rows = arrays.num_logit_rows;
   output_.run(rows, step, step.buffers.hidden, buffers_.logits);
+  if (!arrays.raw_rows.empty()) {
+    keep_raw_logits(arrays.raw_rows);
+  }
   if (arrays.draw != Draw::none) {
     sample_.run({.logits = buffers_.logits,
                  .num_rows = rows,
                  .rows = arrays.sample_rows,
                  .adjustments = arrays.adjustments,
+                 .masks = arrays.masks,
                  .all_greedy = arrays.draw == Draw::greedy,
                  .out = buffers_.sampled,
                  .workspace = buffers_.scratch},
@@ -210,18 +244,32 @@ void Transformer::head(const Step& step, const StepArrays& arrays) const {
 }
 
 std::span<const float> Transformer::logits() {
-  const std::size_t count = static_cast<std::size_t>(logit_rows_) * static_cast<std::size_t>(config_.vocab);
+  return read_back(buffers_.logits, static_cast<std::size_t>(logit_rows_) * static_cast<std::size_t>(config_.vocab),
+                   logits_host_);
+}
+
+std::span<const float> Transformer::raw_logits() {
+  wait();
+  return {raw_logits_.as<float>(), static_cast<std::size_t>(raw_rows_) * static_cast<std::size_t>(config_.vocab)};
+}
+
+std::span<const float> Transformer::hidden() {
+  return read_back(buffers_.projected, static_cast<std::size_t>(hidden_rows_) * static_cast<std::size_t>(config_.hidden),
+                   hidden_host_);
+}
+
+std::span<const float> Transformer::read_back(const float* from, std::size_t count, PinnedBuffer& to) {
   if (!device_->is_gpu() || count == 0) {
-    return {buffers_.logits, count};
+    return {from, count};
   }
-  if (logits_host_.size_bytes() < count * sizeof(float)) {
-    logits_host_ = {};
-    logits_host_ = device_->allocate_pinned(count * sizeof(float));
+  if (to.size_bytes() < count * sizeof(float)) {
+    to = {};
+    to = device_->allocate_pinned(count * sizeof(float));
   }
-  device_->stream().copy_to_host(logits_host_.data(), buffers_.logits, count * sizeof(float));
+  device_->stream().copy_to_host(to.data(), from, count * sizeof(float));
   pending_ = true;
   wait();
-  return {logits_host_.as<float>(), count};
+  return {to.as<float>(), count};
 }
 
 void Transformer::wait() {

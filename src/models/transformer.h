@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "models/architecture.h"
@@ -34,6 +35,8 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return draws_->previous(); }
   [[nodiscard]] bool runs_ahead() const override { return device_ != nullptr && device_->is_gpu(); }
   [[nodiscard]] std::span<const float> logits() override;
+  [[nodiscard]] std::span<const float> raw_logits() override;
+  [[nodiscard]] std::span<const float> hidden() override;
   void wait() override;
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) override;
 
@@ -52,7 +55,12 @@ class Transformer final : public Model {
   /// The rows of `step` whose logits are wanted as a step of their own; `heads` brings attention's output along.
   [[nodiscard]] Step wanted_rows(const Step& step, const StepArrays& arrays, bool heads) const;
   /// The residual stream of the wanted rows through the final norm and the head; then the draw.
-  void head(const Step& step, const StepArrays& arrays) const;
+  void head(const Step& step, const StepArrays& arrays);
+  /// The rows whose hidden states are wanted through the final norm, to `projected`.
+  void normalise_hidden(const Step& step, const StepArrays& arrays) const;
+  void keep_raw_logits(std::span<const std::int32_t> rows);
+  /// `count` floats of the workspace in host memory: waits.
+  std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
 
   ModelConfig config_;
   ModelOptions options_;
@@ -71,12 +79,16 @@ class Transformer final : public Model {
   Buffers buffers_;
   std::optional<StepDraws> draws_;
   std::int32_t logit_rows_ = 0;  ///< of the last step
+  std::int32_t hidden_rows_ = 0;
+  std::int32_t raw_rows_ = 0;
+  PinnedBuffer raw_logits_;  ///< [raw rows, vocab]
   // GPU only.
   std::optional<StepInputs> inputs_;
   StepGraphs graphs_;
   KvCacheView graphs_cache_;  ///< which the graphs append to
   KvLayout graphs_layout_;
   PinnedBuffer logits_host_;
+  PinnedBuffer hidden_host_;
   bool pending_ = false;  ///< the last step may still run
 };
 

@@ -1,10 +1,24 @@
 #include "ops/batch_plan.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/error.h"
 
 namespace rocmforge {
+
+namespace {
+
+void validate_rows(const std::vector<std::int32_t>& rows, std::int32_t count, const char* name) {
+  if (!std::is_sorted(rows.begin(), rows.end())) {
+    fail_check(std::string(name) + ": must ascend");
+  }
+  if (!rows.empty() && (rows.front() < 0 || rows.back() >= count)) {
+    fail_check(std::string(name) + ": outside the step");
+  }
+}
+
+}  // namespace
 
 void BatchPlan::clear() {
   tokens.clear();
@@ -14,8 +28,12 @@ void BatchPlan::clear() {
   kv_lengths.clear();
   block_tables.clear();
   logit_rows.clear();
+  raw_rows.clear();
+  hidden_rows.clear();
   sample_rows.clear();
   adjustments.clear();
+  masks.clear();
+  mask_words = 0;
   block_offsets_.assign(1, 0);
   blocks_.clear();
   max_blocks = 0;
@@ -44,6 +62,14 @@ void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int3
   blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
   block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
   max_blocks = std::max(max_blocks, static_cast<std::int32_t>(blocks.size()));
+}
+
+std::span<std::uint32_t> BatchPlan::add_mask(std::int32_t words) {
+  check(words > 0 && (mask_words == 0 || mask_words == words), "the masks of a step are of one vocabulary");
+  mask_words = words;
+  const std::size_t begin = masks.size();
+  masks.resize(begin + static_cast<std::size_t>(words), 0);
+  return std::span(masks).subspan(begin);
 }
 
 void BatchPlan::add_padding(std::int32_t count) {
@@ -84,14 +110,16 @@ void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) con
     validate_sequence(s, num_blocks, block_tokens);
     check(s == 0 || kv_lengths[s] == 0 || kv_lengths[s - 1] > 0, "kv_lengths: sequences come before padding");
   }
-  check(std::is_sorted(logit_rows.begin(), logit_rows.end()), "logit_rows: must ascend");
-  check(logit_rows.empty() || (logit_rows.front() >= 0 && logit_rows.back() < num_tokens()), "logit_rows: outside the step");
+  validate_rows(logit_rows, num_tokens(), "logit_rows");
+  validate_rows(raw_rows, num_logit_rows(), "raw_rows");
+  validate_rows(hidden_rows, num_tokens(), "hidden_rows");
   check(sample_rows.empty() || sample_rows.size() == logit_rows.size(), "sample_rows: one per logit row, or none");
   for (const SampleTokens::Row& row : sample_rows) {
     check(row.first_adjustment >= 0 && row.num_adjustments >= 0 &&
               static_cast<std::size_t>(row.first_adjustment) + static_cast<std::size_t>(row.num_adjustments) <=
                   adjustments.size(),
           "sample_rows: adjustments outside the list");
+    check(row.mask >= -1 && row.mask < num_masks(), "sample_rows: a mask outside the list");
   }
 }
 

@@ -19,11 +19,15 @@ struct BatchPlan {
   std::vector<std::int32_t> kv_lengths;     ///< [num_sequences], this step included
   std::vector<std::int32_t> block_tables;   ///< [num_sequences, max_blocks], unused entries -1
   std::int32_t max_blocks = 0;
-  std::vector<std::int32_t> logit_rows;  ///< rows (indices into tokens) whose logits are wanted, ascending
+  std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
+  std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
+  std::vector<std::int32_t> hidden_rows;  ///< rows (indices into tokens) whose hidden states are wanted, ascending
 
   // What is drawn from the logits on the device: one row per logit row, or none at all.
   std::vector<SampleTokens::Row> sample_rows;
   std::vector<SampleTokens::Adjustment> adjustments;  ///< of all rows
+  std::vector<std::uint32_t> masks;                   ///< [num_masks, mask_words]
+  std::int32_t mask_words = 0;                        ///< of one mask
 
   void clear();
 
@@ -31,6 +35,9 @@ struct BatchPlan {
   /// `all_logits` asks for every row's logits, else `last_logits` for the last row's, else none.
   void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
                     std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
+
+  /// Appends a mask of `words` words without any bit, the same number for every mask of a step; valid until the next one.
+  std::span<std::uint32_t> add_mask(std::int32_t words);
 
   /// Appends `count` sequences of one row and KV length 0, for a recorded step of a fixed size that has fewer sequences.
   /// Their rows append nothing and attend to nothing. Nothing but padding may follow.
@@ -42,6 +49,9 @@ struct BatchPlan {
   [[nodiscard]] std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
   [[nodiscard]] std::int32_t num_sequences() const { return static_cast<std::int32_t>(kv_lengths.size()); }
   [[nodiscard]] std::int32_t num_logit_rows() const { return static_cast<std::int32_t>(logit_rows.size()); }
+  [[nodiscard]] std::int32_t num_masks() const {
+    return masks.empty() ? 0 : static_cast<std::int32_t>(masks.size()) / mask_words;
+  }
   [[nodiscard]] std::int32_t q_len(std::int32_t sequence) const {
     const auto s = static_cast<std::size_t>(sequence);
     return query_offsets[s + 1] - query_offsets[s];

@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// Draws one token from each row of logits. Per row, in this order: bias, penalties, top-k, typical-p, top-p, min-p,
+/// Draws one token from each row of logits. Per row, in this order: bias, penalties, mask, top-k, typical-p, top-p, min-p,
 /// temperature, draw. Of equal logits the lower id comes first; NaN counts as forbidden.
 /// +inf counts as the largest finite number, -inf as forbidden.
 /// The draw walks the tokens that are left in the order of their ids until their probabilities exceed `uniform`, so that
@@ -24,10 +24,11 @@ struct SampleTokens {
   using Adjustment = SampleAdjustment;
 
   struct Args {
-    float* logits = nullptr;  ///< [num_rows, vocab]; adjustments are made in place
+    float* logits = nullptr;  ///< [num_rows, vocab]; adjustments and masks are made in place
     std::int64_t num_rows = 0;
     const Row* rows = nullptr;                ///< [num_rows]
     const Adjustment* adjustments = nullptr;  ///< row r has those from first_adjustment on
+    const std::uint32_t* masks = nullptr;     ///< [num_masks, sample_mask_words(vocab)], when a row has one
     bool all_greedy = false;                  ///< every row's temperature is 0 or less
     std::int32_t* out = nullptr;              ///< [num_rows], -1 where every token is forbidden
     void* workspace = nullptr;                ///< [num_rows, sample_workspace_bytes(vocab)]

@@ -19,7 +19,15 @@ struct SampleRow {
   std::int32_t top_k = 0;  ///< 0 or less: all
   std::int32_t first_adjustment = 0;
   std::int32_t num_adjustments = 0;
+  std::int32_t mask = -1;  ///< index of the row's mask; -1: every token may be drawn
 };
+
+/// 32-bit words of a mask: bit t % 32 of word t / 32 is set when token t may be drawn.
+constexpr std::int64_t sample_mask_words(std::int64_t vocab) { return (vocab + 31) / 32; }
+
+constexpr bool mask_allows(const std::uint32_t* mask, std::int64_t token) {
+  return (mask[token / 32] >> (token % 32) & 1u) != 0;
+}
 
 /// What happens to one token's logit; see adjusted().
 struct SampleAdjustment {

@@ -48,7 +48,7 @@ constexpr std::int32_t max_logprobs = 20;
 struct Request {
   std::vector<std::int32_t> prompt{};
   SamplingParams sampling{};
-  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: with prompt_logprobs only
+  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: the prompt alone is computed
   std::vector<std::string> stop{};  ///< text at which the answer ends (the text itself is not part of the answer)
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;

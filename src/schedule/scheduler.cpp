@@ -3,132 +3,290 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 
 namespace rocmforge {
 
-Sequence::Sequence(RequestId id_, Request request_, BlockAllocator& allocator, std::int32_t block_tokens)
-    : id(id_),
-      request(std::move(request_)),
-      tokens(request.prompt),
-      prompt_tokens(static_cast<std::int32_t>(tokens.size())),
-      pages(allocator, block_tokens) {}
+namespace {
+
+/// Prompts that may be under way at once although those before them need more than a step: so a short one is not held up.
+constexpr std::int32_t max_started_prompts = 4;
+
+/// The order in which sequences run.
+auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.arrival); }
+
+void insert_by_rank(std::vector<std::unique_ptr<Sequence>>& list, std::unique_ptr<Sequence> sequence) {
+  const auto place = std::ranges::upper_bound(list, rank(*sequence), {}, [](const auto& other) { return rank(*other); });
+  list.insert(place, std::move(sequence));
+}
+
+std::unique_ptr<Sequence> take(std::vector<std::unique_ptr<Sequence>>& list, const Sequence* sequence) {
+  const auto found = std::ranges::find(list, sequence, [](const auto& other) { return other.get(); });
+  if (found == list.end()) {
+    return nullptr;
+  }
+  std::unique_ptr<Sequence> taken = std::move(*found);
+  list.erase(found);
+  return taken;
+}
+
+}  // namespace
 
 Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache,
                      std::int32_t block_tokens)
     : limits_(limits), allocator_(&allocator), prefix_cache_(prefix_cache), block_tokens_(block_tokens) {
-  check(limits.max_batch_tokens > 0 && limits.max_sequences > 0 && limits.context_length > 0, "every limit is at least 1");
+  check(limits.max_batch_tokens > 0 && limits.max_sequences > 0 && limits.context_length > 0 && limits.max_logit_rows > 0,
+        "every limit is at least 1");
+  check(limits.max_prefill_tokens >= 0 && limits.max_waiting >= -1, "limits are not negative");
   check(allocator.num_blocks() > 0 && block_tokens > 0, "a scheduler needs a cache");
   const std::int64_t cache_tokens = std::int64_t{allocator.num_blocks()} * block_tokens;
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
-  // Every running sequence can then decode in every step.
-  limits_.max_sequences = std::min(limits.max_sequences, limits.max_batch_tokens);
+  // Every running sequence can then decode in every step, and one that does not still has a token and a row of logits.
+  limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
 }
 
-std::string Scheduler::submit(RequestId id, Request request) {
+RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) const {
+  const auto invalid = [](std::string reason) { return RequestRefusal{RequestError::invalid, std::move(reason)}; };
   if (request.prompt.empty()) {
-    return "the prompt is empty";
+    return invalid("the prompt is empty");
   }
   if (request.prompt.size() > static_cast<std::size_t>(limits_.context_length)) {
-    return fmt::format("the prompt has {} tokens, the context holds {}", request.prompt.size(), limits_.context_length);
+    return {RequestError::too_long,
+            fmt::format("the prompt has {} tokens, the context holds {}", request.prompt.size(), limits_.context_length)};
   }
-  if (request.max_tokens != -1 && request.max_tokens < 1) {
-    return fmt::format("max_tokens is {}, must be -1 (no limit) or at least 1", request.max_tokens);
+  if (request.max_tokens < -1) {
+    return invalid(fmt::format("max_tokens is {}, must be -1 (no limit), 0 (the prompt alone) or more", request.max_tokens));
   }
   if (request.keep < 0 || (request.context_policy == ContextPolicy::shift && request.keep >= limits_.context_length)) {
-    return fmt::format("keep is {}, must be at least 0 and below the context of {} tokens", request.keep,
-                       limits_.context_length);
+    return invalid(fmt::format("keep is {}, must be at least 0 and below the context of {} tokens", request.keep,
+                               limits_.context_length));
+  }
+  for (const auto& [parameter, value] :
+       {std::pair("logprobs", request.logprobs), std::pair("prompt_logprobs", request.prompt_logprobs)}) {
+    if (value < -1 || value > max_logprobs) {
+      return invalid(fmt::format("{} is {}, must be -1 (none) or 0 to {}", parameter, value, max_logprobs));
+    }
+  }
+  if (request.embedding && (count != 1 || request.constraint || request.logprobs >= 0 || request.prompt_logprobs >= 0)) {
+    return invalid("an embedding is one vector: no further answers, log probabilities or constraint");
   }
   if (std::string reason = request.sampling.validate(); !reason.empty()) {
+    return invalid(std::move(reason));
+  }
+  const std::int64_t free_places = std::int64_t{limits_.max_sequences} + limits_.max_waiting - num_waiting() - num_running();
+  if (limits_.max_waiting >= 0 && count > free_places) {
+    return {RequestError::queue_full, fmt::format("the queue is full: {} requests run, {} wait and at most {} may",
+                                                  num_running(), num_waiting(), limits_.max_waiting)};
+  }
+  return {};
+}
+
+RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader) {
+  if (RequestRefusal reason = refusal(request); reason) {
     return reason;
   }
-  waiting_.push_back(std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_));
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_);
+  sequence->arrival = ++num_submitted_;
+  sequence->leader = leader;
+  insert_by_rank(waiting_, std::move(sequence));
   return {};
 }
 
 std::span<const ScheduledChunk> Scheduler::next_batch() {
   batch_.clear();
-  budget_ = limits_.max_batch_tokens;
+  copies_.clear();
+  tokens_left_ = limits_.max_batch_tokens;
+  rows_left_ = limits_.max_logit_rows;
   const std::int64_t preemptions_before = num_preemptions_;
   make_room();
-  for (const auto& sequence : running_) {
-    if (sequence->pending() == 1) {
-      schedule(*sequence, 1);
-    }
+  if (num_preemptions_ == preemptions_before) {
+    admit_waiting();  // what has just been preempted would come straight back and be preempted again
   }
-  for (const auto& sequence : running_) {
-    if (sequence->pending() > 1 && budget_ > 0) {
-      schedule(*sequence, std::min(sequence->pending(), budget_));
-    }
-  }
-  // What has just been preempted would come straight back and be preempted again.
-  while (budget_ > 0 && num_preemptions_ == preemptions_before && admit()) {
-    schedule(*running_.back(), std::min(running_.back()->pending(), budget_));
-  }
+  schedule_decodes();
+  schedule_prompts();
   check(!batch_.empty() || !has_work(), "work is left but nothing can be scheduled");
   return batch_;
 }
 
-void Scheduler::schedule(Sequence& sequence, std::int32_t count) {
-  batch_.push_back({&sequence, sequence.cached_tokens, count, count == sequence.pending()});
-  budget_ -= count;
-}
-
-// Runs before anything is put into the batch, so a victim is never part of it.
 void Scheduler::make_room() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     while (i < running_.size() && !reserve(*running_[i])) {
-      preempt_youngest();
+      preempt_last();
     }
   }
 }
 
-bool Scheduler::reserve(Sequence& sequence) {
-  const std::int32_t needed = sequence.pages.blocks_needed(sequence.length());
-  if (prefix_cache_ != nullptr && !allocator_->can_allocate(needed)) {
-    prefix_cache_->evict(needed);
-  }
-  return sequence.pages.reserve(sequence.length());
+std::int32_t Scheduler::blocks_wanted(const Sequence& sequence) const {
+  return sequence.pages.blocks_needed(sequence.length()) + sequence.pages.shared_blocks(sequence.cached_tokens);
 }
 
-void Scheduler::preempt_youngest() {
+bool Scheduler::reserve(Sequence& sequence) {
+  const std::int32_t wanted = blocks_wanted(sequence);
+  if (prefix_cache_ != nullptr && !allocator_->can_allocate(wanted)) {
+    prefix_cache_->evict(wanted);
+  }
+  if (!allocator_->can_allocate(wanted)) {
+    return false;
+  }
+  return sequence.pages.make_writable(sequence.cached_tokens, copies_) && sequence.pages.reserve(sequence.length());
+}
+
+void Scheduler::preempt_last() {
   std::unique_ptr<Sequence> victim = std::move(running_.back());
   running_.pop_back();
   remember(*victim);  // as long as nobody needs the blocks, it finds them again
   victim->pages.clear();
   victim->cached_tokens = 0;
-  waiting_.push_front(std::move(victim));
+  insert_by_rank(waiting_, std::move(victim));
   ++num_preemptions_;
 }
 
-bool Scheduler::admit() {
-  if (waiting_.empty() || num_running() >= limits_.max_sequences) {
-    return false;
-  }
-  Sequence& sequence = *waiting_.front();
-  if (prefix_cache_ != nullptr) {
-    sequence.pages.adopt(prefix_cache_->match(sequence.tokens));
-  }
-  const std::int32_t hits = sequence.pages.capacity_tokens();
-  // One block to spare for each running sequence: else the newcomer would be preempted as soon as one of them grows.
-  const std::int32_t wanted = sequence.pages.blocks_needed(sequence.length()) + num_running();
-  if (!allocator_->can_allocate(wanted)) {
-    const std::int32_t evictable = prefix_cache_ != nullptr ? prefix_cache_->num_evictable() : 0;
-    if (wanted > allocator_->num_free() + evictable) {
-      sequence.pages.clear();
-      return false;
+void Scheduler::admit_waiting() {
+  const std::int64_t preemptions_before = num_preemptions_;
+  do {
+    std::int64_t pending = 0;
+    std::int32_t prompts = 0;
+    for (const auto& sequence : running_) {
+      pending += sequence->pending();
+      prompts += sequence->pending() > 1 ? 1 : 0;
+    }
+    if (pending >= limits_.max_batch_tokens && prompts >= max_started_prompts) {
+      return;
+    }
+  } while (admit() && num_preemptions_ == preemptions_before);
+}
+
+const Sequence* Scheduler::leader_of(const Sequence& sequence) const {
+  if (sequence.leader != 0) {
+    for (const auto* list : {&running_, &waiting_}) {
+      const auto found = std::ranges::find(*list, sequence.leader, [](const auto& other) { return other->id; });
+      if (found != list->end()) {
+        return found->get();
+      }
     }
   }
-  check(reserve(sequence), "an admitted sequence gets its blocks");
-  sequence.cached_tokens = hits;
-  if (!std::exchange(sequence.admitted, true)) {
-    sequence.prefix_hits = hits;
+  return nullptr;
+}
+
+Sequence* Scheduler::first_ready() const {
+  for (const auto& sequence : waiting_) {
+    const Sequence* leader = leader_of(*sequence);
+    if (leader == nullptr || leader->seen_tokens >= leader->prompt_tokens) {
+      return sequence.get();
+    }
   }
-  running_.push_back(std::move(waiting_.front()));
-  waiting_.pop_front();
+  return nullptr;
+}
+
+// The last token of a prompt is computed by each sequence itself: from its logits the first token is drawn.
+void Scheduler::adopt_computed(Sequence& sequence) {
+  if (sequence.wants_prompt_rows()) {
+    return;
+  }
+  const Sequence* leader = leader_of(sequence);
+  const std::int32_t shared = sequence.prompt_tokens - 1;
+  if (leader != nullptr && leader->dropped_tokens == 0 && leader->cached_tokens > shared &&
+      sequence.length() == sequence.prompt_tokens) {
+    const std::int32_t blocks = (shared + block_tokens_ - 1) / block_tokens_;
+    sequence.pages.adopt(leader->pages.blocks().first(static_cast<std::size_t>(blocks)));
+    sequence.cached_tokens = shared;
+  } else if (prefix_cache_ != nullptr) {
+    sequence.pages.adopt(prefix_cache_->match(sequence.tokens));
+    sequence.cached_tokens = sequence.pages.capacity_tokens();
+  }
+}
+
+bool Scheduler::has_room_for(const Sequence& sequence) const {
+  if (num_running() >= limits_.max_sequences) {
+    return false;
+  }
+  // One block to spare for each running sequence: else the newcomer would be preempted as soon as one of them grows.
+  const std::int32_t wanted = blocks_wanted(sequence) + num_running();
+  return allocator_->can_allocate(wanted) ||
+         (prefix_cache_ != nullptr && wanted <= allocator_->num_free() + prefix_cache_->num_evictable());
+}
+
+bool Scheduler::admit() {
+  Sequence* sequence = first_ready();
+  if (sequence == nullptr) {
+    return false;
+  }
+  adopt_computed(*sequence);
+  while (!has_room_for(*sequence)) {
+    if (running_.empty() || running_.back()->request.priority <= sequence->request.priority) {
+      sequence->pages.clear();
+      sequence->cached_tokens = 0;
+      return false;
+    }
+    preempt_last();
+  }
+  check(reserve(*sequence), "an admitted sequence gets its blocks");
+  if (!std::exchange(sequence->admitted, true)) {
+    sequence->prefix_hits = sequence->cached_tokens;
+    if (prefix_cache_ != nullptr) {
+      prefix_queries_ += sequence->prompt_tokens;
+      prefix_hits_ += sequence->cached_tokens;
+    }
+  }
+  insert_by_rank(running_, take(waiting_, sequence));
   return true;
+}
+
+void Scheduler::schedule_decodes() {
+  for (const auto& sequence : running_) {
+    if (sequence->pending() == 1) {
+      schedule(*sequence, 1);
+    }
+  }
+}
+
+void Scheduler::schedule_prompts() {
+  const auto first = std::ranges::find_if(running_, [](const auto& sequence) { return sequence->pending() > 1; });
+  if (first == running_.end()) {
+    return;
+  }
+  std::int32_t left = tokens_left_;
+  if (!batch_.empty() && limits_.max_prefill_tokens > 0) {
+    left = std::min(left, limits_.max_prefill_tokens);
+  }
+  std::vector<Sequence*> longer;
+  std::int32_t left_for_short = left / 2;
+  for (auto next = first; next != running_.end(); ++next) {
+    Sequence& sequence = **next;
+    const bool same_priority = sequence.request.priority == (*first)->request.priority;
+    if (same_priority && sequence.pending() > 1 && sequence.pending() <= left_for_short) {
+      const std::int32_t count = schedule(sequence, sequence.pending());
+      left_for_short -= count;
+      left -= count;
+    } else if (sequence.pending() > 1) {
+      longer.push_back(&sequence);
+    }
+  }
+  for (Sequence* sequence : longer) {
+    left -= schedule(*sequence, std::min(sequence->pending(), left));
+  }
+}
+
+std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
+  ScheduledChunk chunk{&sequence, sequence.cached_tokens, count, false, false};
+  if (sequence.request.prompt_logprobs >= 0) {
+    const std::int64_t seen = std::max(0, sequence.seen_tokens - chunk.first);
+    chunk.count = static_cast<std::int32_t>(std::min<std::int64_t>(count, seen + rows_left_));
+  } else if (sequence.draws() && rows_left_ == 0 && count == sequence.pending()) {
+    --chunk.count;
+  }
+  if (chunk.count <= 0) {
+    return 0;
+  }
+  chunk.completes = chunk.count == sequence.pending();
+  chunk.wants_logits = chunk.completes && sequence.draws();
+  batch_.push_back(chunk);
+  tokens_left_ -= chunk.count;
+  rows_left_ -= chunk.scored().count() + (chunk.wants_logits ? 1 : 0);
+  return chunk.count;
 }
 
 void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
@@ -139,6 +297,7 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
   check(chunk.first == sequence.cached_tokens && chunk.count <= sequence.pending(), "the chunk is not the next one");
   check(token < 0 || chunk.wants_logits, "a token comes only from the last position");
   sequence.cached_tokens += chunk.count;
+  sequence.seen_tokens = std::max(sequence.seen_tokens, sequence.cached_tokens);
   if (chunk.count > 1) {
     remember(sequence);  // prompts that start alike find the blocks while this one still runs
   }
@@ -161,7 +320,7 @@ void Scheduler::shift(Sequence& sequence) {
   const auto first = sequence.tokens.begin() + keep;
   sequence.tokens.erase(first, first + dropped);
   sequence.dropped_tokens += dropped;
-  // Whole blocks of the kept start stay; the next one may be shared, so it is not written again.
+  // Whole blocks of the kept start stay.
   sequence.cached_tokens = std::min(sequence.cached_tokens, keep / block_tokens_ * block_tokens_);
   sequence.pages.truncate(sequence.cached_tokens);
 }
@@ -171,26 +330,21 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   remember(sequence);
   sequence.pages.clear();
   sequence.finish = reason;
-  const auto take_from = [&](auto& list) {
-    const auto found = std::ranges::find(list, &sequence, &std::unique_ptr<Sequence>::get);
-    if (found != list.end()) {
-      finished_.push_back(std::move(*found));
-      list.erase(found);
+  for (auto* list : {&running_, &waiting_}) {
+    if (std::unique_ptr<Sequence> taken = take(*list, &sequence)) {
+      finished_.push_back(std::move(taken));
     }
-  };
-  take_from(running_);
-  take_from(waiting_);
+  }
 }
 
-void Scheduler::cancel(RequestId id) {
-  const auto cancel_in = [&](const auto& list) {
-    const auto found = std::ranges::find(list, id, &Sequence::id);
-    if (found != list.end()) {
-      finish(**found, FinishReason::cancelled);
+void Scheduler::cancel(RequestId id, FinishReason reason) {
+  for (const auto* list : {&running_, &waiting_}) {
+    const auto found = std::ranges::find(*list, id, [](const auto& sequence) { return sequence->id; });
+    if (found != list->end()) {
+      finish(**found, reason);
+      return;
     }
-  };
-  cancel_in(running_);
-  cancel_in(waiting_);
+  }
 }
 
 std::vector<std::unique_ptr<Sequence>> Scheduler::take_finished() { return std::exchange(finished_, {}); }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,58 +10,40 @@
 #include "kv/page_table.h"
 #include "kv/prefix_cache.h"
 #include "schedule/request.h"
+#include "schedule/sequence.h"
 
 namespace rocmforge {
-
-/// One request on its way: its tokens, how many of them are in the cache, and the pages they live in.
-struct Sequence {
-  Sequence(RequestId id, Request request, BlockAllocator& allocator, std::int32_t block_tokens);
-
-  RequestId id;
-  Request request;
-  std::vector<std::int32_t> tokens;  ///< prompt and what has been generated, less what shifts have dropped
-  std::int32_t prompt_tokens = 0;    ///< as submitted
-  std::int32_t dropped_tokens = 0;   ///< by shifts of the context
-  std::int32_t cached_tokens = 0;    ///< positions [0, cached_tokens) are in the KV cache
-  std::int32_t prefix_hits = 0;      ///< prompt positions that came from the prefix cache when it was first admitted
-  bool admitted = false;             ///< it has been in a batch (and may have been preempted since)
-  PageTable pages;
-  FinishReason finish = FinishReason::none;
-
-  [[nodiscard]] std::int32_t length() const { return static_cast<std::int32_t>(tokens.size()); }
-  [[nodiscard]] std::int32_t generated() const { return length() + dropped_tokens - prompt_tokens; }
-  /// Tokens that must be computed before the next one can be sampled; at least 1 while it runs.
-  [[nodiscard]] std::int32_t pending() const { return length() - cached_tokens; }
-};
-
-/// A sequence's part of the next step: tokens [first, first + count) of it are computed.
-struct ScheduledChunk {
-  Sequence* sequence = nullptr;
-  std::int32_t first = 0;
-  std::int32_t count = 0;
-  bool wants_logits = false;  ///< the chunk ends at the last token, so a new one is sampled
-};
 
 struct SchedulerLimits {
   std::int32_t max_batch_tokens = 512;  ///< tokens in one step
   std::int32_t max_sequences = 64;      ///< sequences in one step
   std::int32_t context_length = 2048;   ///< positions a sequence may hold
+  std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step that also has decodes; 0: what the decodes leave
+  std::int32_t max_waiting = -1;        ///< requests beyond max_sequences; -1: any number
+  std::int32_t max_logit_rows = std::numeric_limits<std::int32_t>::max();  ///< in one step
 };
 
-/// Decides what the next step computes: decodes first, then prompt chunks in arrival order under the token budget.
-/// Integers only; knows nothing of models and devices. When blocks run out the youngest sequence gives its pages back and is
-/// computed again later; a request that can never fit is refused by `submit`.
+/// Decides what the next step computes: decodes first, then prompt chunks under the token budget. Integers only; knows
+/// nothing of models and devices.
 ///
-/// Nothing waits for ever: a prompt is admitted only with all its blocks, the oldest running sequence can always take those
-/// of younger ones, and no sequence may grow beyond what the whole cache holds.
+/// Lower priorities run first, equal ones in order of arrival. When blocks run out the sequence that comes last in this
+/// order gives its pages back and is computed again later; for a request of a better priority it also makes way when there
+/// is no room to start it. Prompts run in the same order, but those that fit into half of a step's prompt tokens need not
+/// wait for longer ones: they have that half to themselves. A request that can never fit is refused at once.
+///
+/// Nothing of one priority waits for ever: a prompt is admitted only with all its blocks, the first running sequence can
+/// always take those of later ones, and no sequence may grow beyond what the whole cache holds.
 class Scheduler {
  public:
   Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens);
 
-  /// Takes the request in; returns "" or one line that says why it can never run.
-  std::string submit(RequestId id, Request request);
-  /// Marks the sequence finished and frees its pages at once. Unknown ids are ignored (it may just have finished).
-  void cancel(RequestId id);
+  /// Why `count` sequences of this request can't be taken now, if so.
+  [[nodiscard]] RequestRefusal refusal(const Request& request, std::int32_t count = 1) const;
+  /// Takes the request in, or says why not. With a `leader`, an earlier sequence of the same prompt, it starts when that one
+  /// has computed the prompt and then shares its blocks; each later writes to blocks of its own.
+  RequestRefusal submit(RequestId id, Request request, RequestId leader = 0);
+  /// Finishes the sequence and frees its pages at once. Unknown ids are ignored (it may just have finished).
+  void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
 
   /// What holds, which may be less than what was asked for: the context never exceeds the cache.
   [[nodiscard]] const SchedulerLimits& limits() const { return limits_; }
@@ -69,6 +51,8 @@ class Scheduler {
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   /// The next step. Never empty while there is work; valid until the next call.
   [[nodiscard]] std::span<const ScheduledChunk> next_batch();
+  /// What must be copied, in this order, before the step that next_batch gave is computed.
+  [[nodiscard]] std::span<const BlockCopy> block_copies() const { return copies_; }
   /// After the step: positions of the chunk are cached; `token` (>= 0) is appended when the chunk wanted logits.
   /// A chunk whose sequence has finished meanwhile is ignored.
   void commit(const ScheduledChunk& chunk, std::int32_t token);
@@ -80,31 +64,51 @@ class Scheduler {
   /// Removes finished sequences and hands them over.
   std::vector<std::unique_ptr<Sequence>> take_finished();
 
+  // Both in the order in which they run.
+  [[nodiscard]] std::span<const std::unique_ptr<Sequence>> waiting() const { return waiting_; }
+  [[nodiscard]] std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
   [[nodiscard]] std::int32_t num_waiting() const { return static_cast<std::int32_t>(waiting_.size()); }
   [[nodiscard]] std::int32_t num_running() const { return static_cast<std::int32_t>(running_.size()); }
   [[nodiscard]] std::int64_t num_preemptions() const { return num_preemptions_; }
+  /// Tokens of prompts, each when it was first admitted, and how many of them were in the prefix cache.
+  [[nodiscard]] std::int64_t prefix_queries() const { return prefix_queries_; }
+  [[nodiscard]] std::int64_t prefix_hits() const { return prefix_hits_; }
 
  private:
-  /// Makes sure that every running sequence, the oldest first, has blocks for all its tokens.
+  /// Makes sure that every running sequence, the first ones first, has blocks of its own for the tokens it computes next.
   void make_room();
   bool reserve(Sequence& sequence);
-  void preempt_youngest();
-  /// Gives the oldest waiting sequence its pages and starts it. False when it must go on waiting.
+  [[nodiscard]] std::int32_t blocks_wanted(const Sequence& sequence) const;
+  void preempt_last();
+  void admit_waiting();
+  /// Gives the first waiting sequence that may start its pages. False when it must go on waiting.
   bool admit();
-  void schedule(Sequence& sequence, std::int32_t count);
+  [[nodiscard]] Sequence* first_ready() const;
+  [[nodiscard]] const Sequence* leader_of(const Sequence& sequence) const;
+  void adopt_computed(Sequence& sequence);
+  [[nodiscard]] bool has_room_for(const Sequence& sequence) const;
+  void schedule_decodes();
+  void schedule_prompts();
+  /// Puts at most `count` tokens into the batch, as many as rows of logits allow; returns how many.
+  std::int32_t schedule(Sequence& sequence, std::int32_t count);
   void remember(const Sequence& sequence);
 
   SchedulerLimits limits_;
   BlockAllocator* allocator_;
   PrefixCache* prefix_cache_;
   std::int32_t block_tokens_;
-  // Both in order of arrival, and every running sequence is older than every waiting one.
-  std::deque<std::unique_ptr<Sequence>> waiting_;
+  // Both in the order of priority and arrival.
+  std::vector<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
   std::vector<std::unique_ptr<Sequence>> finished_;
   std::vector<ScheduledChunk> batch_;
-  std::int32_t budget_ = 0;  ///< tokens that still fit into batch_
+  std::vector<BlockCopy> copies_;
+  std::int32_t tokens_left_ = 0;  ///< that still fit into batch_
+  std::int32_t rows_left_ = 0;
+  std::int64_t num_submitted_ = 0;
   std::int64_t num_preemptions_ = 0;
+  std::int64_t prefix_queries_ = 0;
+  std::int64_t prefix_hits_ = 0;
 };
 
 }  // namespace rocmforge

@@ -18,6 +18,20 @@ struct Problem {
   std::vector<float> logits;
   std::vector<SampleRow> rows;
   std::vector<SampleAdjustment> adjustments;
+  std::vector<std::uint32_t> masks;
+
+  /// A mask of the vocabulary for the row that was added last.
+  template <class Allows>
+  void add_mask(const Allows& allows) {
+    const auto words = static_cast<std::size_t>(sample_mask_words(vocab));
+    rows.back().mask = static_cast<std::int32_t>(masks.size() / words);
+    masks.resize(masks.size() + words, 0);
+    for (std::int64_t token = 0; token < vocab; ++token) {
+      if (allows(token)) {
+        masks[masks.size() - words + static_cast<std::size_t>(token / 32)] |= 1u << (token % 32);
+      }
+    }
+  }
 
   void add(std::vector<float> row_logits, SampleRow row, const std::vector<SampleAdjustment>& row_adjustments = {}) {
     vocab = static_cast<std::int64_t>(row_logits.size());
@@ -56,6 +70,12 @@ std::vector<float> adjusted_logits(const Problem& problem, std::size_t r) {
       value = value > 0.0 ? value / double{row.repeat_penalty} : value * double{row.repeat_penalty};
       value -= adjustment.count * double{row.frequency_penalty} + double{row.presence_penalty};
       logit = static_cast<float>(value);
+    }
+  }
+  if (row.mask >= 0) {
+    const std::uint32_t* mask = problem.masks.data() + row.mask * sample_mask_words(problem.vocab);
+    for (std::size_t id = 0; id < logits.size(); ++id) {
+      logits[id] = (mask[id / 32] >> id % 32 & 1u) != 0 ? logits[id] : -infinity;
     }
   }
   return logits;
@@ -174,6 +194,7 @@ Result run(const OpKernel<SampleTokens>& kernel, const Problem& problem, bool al
   args.num_rows = num_rows;
   args.rows = arena.in(problem.rows);
   args.adjustments = problem.adjustments.empty() ? nullptr : arena.in(problem.adjustments);
+  args.masks = problem.masks.empty() ? nullptr : arena.in(problem.masks);
   args.all_greedy = all_greedy;
   args.out = arena.out<std::int32_t>(num_rows);
   args.workspace = arena.workspace(static_cast<std::size_t>(num_rows) * sample_workspace_bytes(spec.vocab));
@@ -405,6 +426,54 @@ TEST(SampleConformance, TinyForbiddenTokensAreNeverDrawn) {
     EXPECT_EQ(tokens[1], -1);
     EXPECT_EQ(tokens.back(), 17);
   });
+}
+
+/// Rows with masks of several densities between rows without; `vocab` need not fill the last word.
+Problem masked_problem(std::int64_t vocab, std::size_t kinds) {
+  Problem problem;
+  Random random(19);
+  const std::vector<SampleRow> all = filters();
+  for (const std::int64_t kept_of : {1, 2, 97}) {
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
+      SampleRow row = all[kind];
+      row.temperature = kind % 3 == 0 ? 0.0f : 1e6f;
+      row.uniform = random.unit();
+      row.repeat_penalty = 1.2f;
+      std::vector<float> logits = random.normals(vocab, 2.0f);
+      const auto largest = static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+      problem.add(logits, row, {{.id = largest, .count = 2, .bias = 1.0f}});
+      const std::int64_t start = static_cast<std::int64_t>(random.unit() * 90.0);
+      problem.add_mask([&](std::int64_t token) { return token != largest && (token + start) % kept_of == 0; });
+      problem.add(logits, row);
+    }
+  }
+  problem.add(random.normals(vocab, 2.0f), plain(0.5));
+  problem.add_mask([&](std::int64_t token) { return token == vocab - 1; });
+  problem.add(random.normals(vocab, 2.0f), plain(0.5));
+  problem.add_mask([](std::int64_t) { return false; });
+  return problem;
+}
+
+TEST(SampleConformance, TinyMasksForbid) {
+  const Problem problem = masked_problem(203, filters().size());
+  expect_as_defined(problem);
+  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
+    const Result result = run(kernel, problem);
+    EXPECT_EQ(result.tokens.end()[-2], problem.vocab - 1);
+    EXPECT_EQ(result.tokens.end()[-1], -1) << "nothing is allowed";
+    for (std::size_t r = 0; r < problem.rows.size(); ++r) {
+      const std::vector<float> expected = adjusted_logits(problem, r);
+      const auto size = static_cast<std::ptrdiff_t>(expected.size());
+      EXPECT_TRUE(
+          std::equal(expected.begin(), expected.end(), result.logits.begin() + static_cast<std::ptrdiff_t>(r) * size))
+          << "the logits of row " << r;
+    }
+  });
+}
+
+TEST(SampleConformance, MasksOfLargeVocabularies) {
+  expect_as_defined(masked_problem(32000, filters().size()));
+  expect_as_defined(masked_problem(151'669, 3));
 }
 
 /// Rows with penalties of each sort and biases, which forbid, lift and lower.

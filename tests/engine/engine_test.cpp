@@ -272,7 +272,7 @@ TEST(Engine, RequestThatCanNeverRunComesBackWithTheReason) {
   EXPECT_THAT(reason([](Request& r) { r.sampling.top_p = 7.0f; }), HasSubstr("top_p is 7"));
   EXPECT_THAT(reason([](Request& r) { r.sampling.logit_bias[260] = 1.0f; }), HasSubstr("logit_bias names token 260"));
   EXPECT_THAT(reason([](Request& r) { r.stop = {"x", ""}; }), HasSubstr("stop string is empty"));
-  EXPECT_THAT(reason([](Request& r) { r.max_tokens = 0; }), HasSubstr("max_tokens is 0"));
+  EXPECT_THAT(reason([](Request& r) { r.max_tokens = -2; }), HasSubstr("max_tokens is -2"));
   EXPECT_THAT(reason([](Request& r) { r.keep = -5; }), HasSubstr("keep is -5"));
   EXPECT_EQ(fake.engine->status().unread_stats, 0);
   expect_nothing_left(*fake.engine);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -30,6 +31,7 @@ FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length) {
   config_.architecture = "fake";
   config_.layers = layers;
   config_.vocab = vocab;
+  config_.hidden = hidden_size;
   config_.context_length = context_length;
   register_all_kernels(registry_);
 }
@@ -59,6 +61,11 @@ std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
   return logits;
 }
 
+std::vector<float> FakeModel::hidden_after(const Tokens& visible) {
+  const float sum = static_cast<float>(std::accumulate(visible.begin(), visible.end(), 0));
+  return {sum, static_cast<float>(visible.back()), static_cast<float>(visible.size())};
+}
+
 void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
   batch.validate(cache.num_blocks(), block_tokens);
   ++steps_;
@@ -80,8 +87,7 @@ void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
       *at(layer, sequence, position, layout.v_offset(0)) = static_cast<float>(position);
     }
   }
-  logits_.clear();
-  for (const std::int32_t row : batch.logit_rows) {
+  const auto visible_to = [&](std::int32_t row) {
     Tokens visible;
     for (std::int32_t position = 0; position <= view.positions[row]; ++position) {
       visible.push_back(static_cast<std::int32_t>(*at(0, view.sequence_of[row], position, layout.k_offset(0))));
@@ -92,8 +98,22 @@ void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
               "a page holds something else than its sequence wrote there");
       }
     }
-    const std::vector<float> logits = logits_after(visible);
+    return visible;
+  };
+  logits_.clear();
+  for (const std::int32_t row : batch.logit_rows) {
+    const std::vector<float> logits = logits_after(visible_to(row));
     logits_.insert(logits_.end(), logits.begin(), logits.end());
+  }
+  raw_logits_.clear();
+  for (const std::int32_t row : batch.raw_rows) {
+    const std::span<const float> logits = std::span(logits_).subspan(static_cast<std::size_t>(row * config_.vocab));
+    raw_logits_.insert(raw_logits_.end(), logits.begin(), logits.begin() + config_.vocab);
+  }
+  hidden_.clear();
+  for (const std::int32_t row : batch.hidden_rows) {
+    const std::vector<float> hidden = hidden_after(visible_to(row));
+    hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
   }
   draw(batch);
 }
@@ -112,6 +132,7 @@ void FakeModel::draw(const BatchPlan& batch) {
                       .num_rows = static_cast<std::int64_t>(sampled_.size()),
                       .rows = batch.sample_rows.data(),
                       .adjustments = batch.adjustments.data(),
+                      .masks = batch.masks.data(),
                       .all_greedy = false,
                       .out = sampled_.data(),
                       .workspace = workspace.data()},

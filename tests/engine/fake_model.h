@@ -21,11 +21,14 @@ class FakeModel : public Model {
 
   static constexpr std::int32_t layers = 2;
   static constexpr std::int32_t block_tokens = 4;
+  static constexpr std::int32_t hidden_size = 3;
 
   FakeModel(std::int32_t vocab, std::int32_t context_length);
 
   void follow(Script script) { script_ = std::move(script); }
   [[nodiscard]] std::vector<float> logits_after(const Tokens& visible) const;
+  /// The hidden state [hidden_size] of the last of these tokens.
+  [[nodiscard]] static std::vector<float> hidden_after(const Tokens& visible);
   [[nodiscard]] std::int32_t steps() const { return steps_; }
   [[nodiscard]] std::int32_t largest_step() const { return largest_step_; }
   [[nodiscard]] std::int64_t computed_tokens() const { return computed_tokens_; }
@@ -44,6 +47,8 @@ class FakeModel : public Model {
   /// As if it were a GPU's model.
   void run_ahead(bool ahead) { runs_ahead_ = ahead; }
   [[nodiscard]] std::span<const float> logits() override { return logits_; }
+  [[nodiscard]] std::span<const float> raw_logits() override { return raw_logits_; }
+  [[nodiscard]] std::span<const float> hidden() override { return hidden_; }
   void wait() override {}
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan&, KvCache&) override { return {}; }
 
@@ -55,6 +60,8 @@ class FakeModel : public Model {
   Script script_;
   KernelRegistry registry_;
   std::vector<float> logits_;
+  std::vector<float> raw_logits_;
+  std::vector<float> hidden_;
   std::vector<std::int32_t> sampled_;
   std::vector<std::int32_t> previous_sampled_;
   bool runs_ahead_ = false;

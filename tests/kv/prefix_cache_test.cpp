@@ -110,18 +110,25 @@ TEST(PrefixCache, KeepsBlocksThatSomebodyHolds) {
   EXPECT_EQ(allocator.num_free(), 6);
 }
 
-TEST(PrefixCache, BlockBeforeAHeldOneStays) {
+TEST(PrefixCache, BlockBeforeAHeldOneIsGivenLastAndWhatFollowsIsForgotten) {
   BlockAllocator allocator(6);
   PrefixCache cache(allocator, 4);
   fill(allocator, cache, counting(0, 4));
+  fill(allocator, cache, counting(50, 4));
   // A second sequence computed the same start into blocks of its own: only its second block enters the cache.
   PageTable table(allocator, 4);
   ASSERT_TRUE(table.reserve(8));
   cache.insert(counting(0, 8), table.blocks());
-  EXPECT_EQ(cache.num_blocks(), 2);
-  EXPECT_EQ(cache.num_evictable(), 0) << "the first block has a child that is held";
-  cache.evict(6);
-  EXPECT_EQ(cache.num_blocks(), 2);
+  EXPECT_EQ(cache.num_blocks(), 3);
+  EXPECT_EQ(cache.num_evictable(), 2) << "nobody else holds them";
+  cache.evict(3);
+  EXPECT_EQ(cache.match(counting(0, 9)).size(), 2u) << "the other one was to be had";
+  cache.evict(4);
+  EXPECT_EQ(allocator.num_free(), 4);
+  EXPECT_EQ(cache.num_blocks(), 0) << "what follows can't be found without it";
+  EXPECT_EQ(allocator.references(table.blocks()[1]), 1);
+  table.clear();
+  EXPECT_EQ(allocator.num_free(), 6);
 }
 
 TEST(PrefixCache, GivesItsBlocksBackAtTheEnd) {

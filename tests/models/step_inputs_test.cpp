@@ -67,9 +67,9 @@ TEST_F(StepInputsTest, OneCopyBringsEveryArray) {
   EXPECT_FALSE(moved);
   EXPECT_EQ(step.copies_to_device, 1);
   EXPECT_EQ(step.allocations + step.synchronizations, 0);
-  // One row of 48 bytes, then tokens, positions, sequence_of, offsets, lengths, 2 x 2 blocks, rows: in units of 16 bytes.
-  static_assert(sizeof(SampleTokens::Row) == 48);
-  EXPECT_EQ(step.bytes_to_device, 48 + 16 * 7);
+  // One row of 56 bytes, then tokens, positions, sequence_of, offsets, lengths, 2 x 2 blocks, rows: in units of 16 bytes.
+  static_assert(sizeof(SampleTokens::Row) == 56);
+  EXPECT_EQ(step.bytes_to_device, 64 + 16 * 7);
 
   EXPECT_THAT(read(arrays.tokens, 4), ElementsAre(5, 6, 7, 9));
   EXPECT_THAT(read(arrays.batch.positions, 4), ElementsAre(0, 1, 2, 20));
@@ -107,6 +107,48 @@ TEST_F(StepInputsTest, PaddingSequencesHaveOneRowAndNoKeys) {
   EXPECT_EQ(arrays.sample_rows[3].num_adjustments, 0);
   EXPECT_EQ(arrays.adjustments[2].id, 2);
   EXPECT_EQ(arrays.draw, Draw::any);
+}
+
+TEST_F(StepInputsTest, MasksAndRowsOfHiddenStatesComeInTheSameCopy) {
+  BatchPlan plan = decode_plan(3);
+  plan.hidden_rows = {0, 2};
+  plan.sample_rows[1].mask = plan.num_masks();
+  std::ranges::fill(plan.add_mask(2), 5u);
+  plan.sample_rows[2].mask = plan.num_masks();
+  std::ranges::fill(plan.add_mask(2), 6u);
+  plan.validate(16, 16);
+  bool moved = true;
+  const DriverCounters before = device_->driver().counters();
+  const StepArrays arrays = inputs_->upload(plan, StepInputs::shape_of(plan), moved);
+  EXPECT_EQ((device_->driver().counters() - before).copies_to_device, 1);
+  EXPECT_FALSE(moved);
+  EXPECT_THAT(read(arrays.masks, 4), ElementsAre(5, 5, 6, 6));
+  EXPECT_THAT(read(arrays.hidden_rows, 2), ElementsAre(0, 2));
+  EXPECT_EQ(arrays.num_hidden_rows, 2);
+  EXPECT_EQ(arrays.sample_rows[1].mask, 0);
+  EXPECT_EQ(arrays.sample_rows[2].mask, 1);
+}
+
+TEST_F(StepInputsTest, StepsWithMasksHaveGraphsOfTheirOwn) {
+  const StepGraphs::Limits limits{.sequences = 8, .kv_len = 128, .block_tokens = 16};
+  BatchPlan plan = decode_plan(4);
+  EXPECT_EQ(StepGraphs::padded(StepInputs::shape_of(plan), limits).masks, 0);
+  std::vector<const std::uint32_t*> masks;
+  for (int i = 0; i < 3; ++i) {
+    plan.sample_rows[static_cast<std::size_t>(i)].mask = i;
+    plan.add_mask(2);
+    const StepInputs::Shape shape = StepGraphs::padded(StepInputs::shape_of(plan), limits);
+    EXPECT_EQ(shape.masks, i == 0 ? 1 : i == 1 ? 2 : 4);
+    bool moved = false;
+    masks.push_back(inputs_->upload(plan, shape, moved).masks);
+    EXPECT_EQ(masks.back(), masks.front()) << "masks come before what has no fixed size";
+  }
+  EXPECT_TRUE(StepGraphs::serves(plan, limits));
+  plan.raw_rows = {1};
+  EXPECT_FALSE(StepGraphs::serves(plan, limits));
+  plan.raw_rows.clear();
+  plan.hidden_rows = {1};
+  EXPECT_FALSE(StepGraphs::serves(plan, limits));
 }
 
 TEST_F(StepInputsTest, TheSameShapeHasTheSameAddresses) {

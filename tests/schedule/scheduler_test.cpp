@@ -1,133 +1,10 @@
-#include "schedule/scheduler.h"
+#include "schedule/scheduler_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <random>
-
-#include "base/error.h"
-
 namespace rocmforge {
 namespace {
-
-using Tokens = std::vector<std::int32_t>;
-
-Tokens counting(std::int32_t first, std::int32_t count) {
-  Tokens tokens(static_cast<std::size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-/// A scheduler and a stand-in for everything above it: the next token is a function of all tokens before it, and max_tokens,
-/// a full context and shifts are handled as an engine would.
-struct Bench {
-  Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t block_tokens = 4, bool prefix = false)
-      : allocator(num_blocks) {
-    if (prefix) {
-      cache.emplace(allocator, block_tokens);
-    }
-    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens);
-  }
-
-  void submit(RequestId id, Tokens prompt, std::int32_t max_tokens) {
-    Request request;
-    request.prompt = std::move(prompt);
-    request.max_tokens = max_tokens;
-    ASSERT_EQ(scheduler->submit(id, std::move(request)), "");
-  }
-
-  static std::int32_t next_token(const Tokens& tokens) {
-    std::uint32_t hash = 17;
-    for (const std::int32_t token : tokens) {
-      hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b1u;
-    }
-    return static_cast<std::int32_t>(hash >> 8 & 0xffff);
-  }
-
-  /// One step; returns the ids and counts of its chunks.
-  std::vector<std::pair<RequestId, std::int32_t>> step() {
-    std::vector<std::pair<RequestId, std::int32_t>> parts;
-    const std::span<const ScheduledChunk> batch = scheduler->next_batch();
-    compute(batch);
-    for (const ScheduledChunk& chunk : batch) {
-      parts.emplace_back(chunk.sequence->id, chunk.count);
-      scheduler->commit(chunk, chunk.wants_logits ? next_token(chunk.sequence->tokens) : -1);
-      Sequence& sequence = *chunk.sequence;
-      if (sequence.finish == FinishReason::none && chunk.wants_logits) {
-        if (sequence.generated() == sequence.request.max_tokens) {
-          scheduler->finish(sequence, FinishReason::length);
-        } else if (sequence.length() > scheduler->limits().context_length) {
-          if (sequence.request.context_policy == ContextPolicy::shift) {
-            scheduler->shift(sequence);
-          } else {
-            scheduler->finish(sequence, FinishReason::context);
-          }
-        }
-      }
-    }
-    for (auto& sequence : scheduler->take_finished()) {
-      finished[sequence->id] = {sequence->tokens, sequence->finish, sequence->prefix_hits};
-    }
-    return parts;
-  }
-
-  /// Calls visit(slot, content, is_new) for every position the chunk needs. A position's content depends on all tokens up to
-  /// it.
-  template <class Visit>
-  void visit_storage(const ScheduledChunk& chunk, Visit visit) {
-    const Sequence& sequence = *chunk.sequence;
-    const std::int32_t block_tokens = sequence.pages.block_tokens();
-    storage.resize(static_cast<std::size_t>(allocator.num_blocks() * block_tokens));
-    std::uint32_t content = 1;
-    for (std::int32_t position = 0; position < chunk.first + chunk.count; ++position) {
-      content = content * 31 + static_cast<std::uint32_t>(sequence.tokens[static_cast<std::size_t>(position)]);
-      const BlockId block = sequence.pages.blocks()[static_cast<std::size_t>(position / block_tokens)];
-      visit(storage[static_cast<std::size_t>(block * block_tokens + position % block_tokens)], content,
-            position >= chunk.first);
-    }
-  }
-
-  void compute(std::span<const ScheduledChunk> batch) {
-    for (const ScheduledChunk& chunk : batch) {
-      visit_storage(chunk, [](std::uint32_t& slot, std::uint32_t content, bool is_new) { slot = is_new ? content : slot; });
-    }
-    for (const ScheduledChunk& chunk : batch) {
-      visit_storage(chunk, [](std::uint32_t slot, std::uint32_t content, bool) { ASSERT_EQ(slot, content); });
-    }
-  }
-
-  void run() {
-    for (int steps = 0; scheduler->has_work(); ++steps) {
-      ASSERT_LT(steps, 100'000) << "the work never ends";
-      step();
-    }
-  }
-
-  [[nodiscard]] std::int32_t blocks_available() const { return allocator.num_free() + (cache ? cache->num_evictable() : 0); }
-
-  struct Result {
-    Tokens tokens;
-    FinishReason finish = FinishReason::none;
-    std::int32_t prefix_hits = 0;
-  };
-  std::vector<std::uint32_t> storage;  ///< what each slot of the cache was last written with
-  BlockAllocator allocator;
-  std::optional<PrefixCache> cache;
-  std::optional<Scheduler> scheduler;
-  std::map<RequestId, Result> finished;
-};
-
-Tokens alone(const Tokens& prompt, std::int32_t max_tokens) {
-  Tokens tokens = prompt;
-  for (std::int32_t i = 0; i < max_tokens; ++i) {
-    tokens.push_back(Bench::next_token(tokens));
-  }
-  return tokens;
-}
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -141,11 +18,11 @@ TEST(Scheduler, RefusesWhatCanNeverRun) {
     Request request;
     request.prompt = counting(0, 3);
     change(request);
-    return bench.scheduler->submit(1, std::move(request));
+    return bench.scheduler->submit(1, std::move(request)).message;
   };
   EXPECT_EQ(reason([](Request& r) { r.prompt.clear(); }), "the prompt is empty");
   EXPECT_EQ(reason([](Request& r) { r.prompt = counting(0, 21); }), "the prompt has 21 tokens, the context holds 20");
-  EXPECT_THAT(reason([](Request& r) { r.max_tokens = 0; }), HasSubstr("max_tokens is 0"));
+  EXPECT_THAT(reason([](Request& r) { r.logprobs = 21; }), HasSubstr("logprobs is 21"));
   EXPECT_THAT(reason([](Request& r) { r.max_tokens = -2; }), HasSubstr("max_tokens is -2"));
   EXPECT_THAT(reason([](Request& r) { r.keep = -1; }), HasSubstr("keep is -1"));
   EXPECT_THAT(reason([](Request& r) { r.keep = 20, r.context_policy = ContextPolicy::shift; }), HasSubstr("keep is 20"));
@@ -339,7 +216,7 @@ TEST(Scheduler, ShiftDropsTheOlderHalfAfterTheKeptTokens) {
   request.context_policy = ContextPolicy::shift;
   request.keep = 6;
   request.max_tokens = 30;
-  ASSERT_EQ(bench.scheduler->submit(1, std::move(request)), "");
+  ASSERT_EQ(bench.scheduler->submit(1, std::move(request)).message, "");
   EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 20)));
   // 21 tokens: 6 are kept, 7 of the other 15 go. One block of the kept start stays as it is.
   EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 10)));
@@ -351,58 +228,208 @@ TEST(Scheduler, ShiftDropsTheOlderHalfAfterTheKeptTokens) {
   EXPECT_EQ(bench.blocks_available(), 10);
 }
 
-// Everything at once, on a cache that is far too small: every position reads what its own sequence wrote (see
-// visit_storage), no block is lost, and every request comes out exactly once.
-void run_random_events(bool prefix, unsigned seed) {
-  constexpr std::int32_t num_blocks = 30;
-  const SchedulerLimits limits{.max_batch_tokens = 24, .max_sequences = 6, .context_length = 64};
-  Bench bench(limits, num_blocks, 4, prefix);
-  std::mt19937 random(seed);
-  std::map<RequestId, std::pair<Tokens, std::int32_t>> submitted;
-  RequestId next_id = 1;
-  for (int event = 0; event < 100'000; ++event) {
-    const unsigned choice = random() % 16;
-    if (choice < 3 && bench.scheduler->num_waiting() < 10) {
-      Request request;
-      request.prompt = counting(static_cast<std::int32_t>(random() % 3), 1 + static_cast<std::int32_t>(random() % 60));
-      request.max_tokens = random() % 4 == 0 ? -1 : 1 + static_cast<std::int32_t>(random() % 40);
-      if (random() % 8 == 0 && request.max_tokens > 0) {
-        request.context_policy = ContextPolicy::shift;
-        request.keep = static_cast<std::int32_t>(random() % 20);
-      }
-      submitted[next_id] = {request.prompt, request.context_policy == ContextPolicy::stop ? request.max_tokens : 0};
-      ASSERT_EQ(bench.scheduler->submit(next_id++, std::move(request)), "");
-    } else if (choice == 3 && next_id > 1) {
-      bench.scheduler->cancel(next_id - 1 - random() % std::min<RequestId>(next_id - 1, 12));
-    } else {
-      std::int32_t tokens = 0;
-      for (const auto& [id, count] : bench.step()) {
-        tokens += count;
-      }
-      ASSERT_LE(tokens, limits.max_batch_tokens);
-    }
-    ASSERT_LE(bench.scheduler->num_running(), limits.max_sequences);
-    if (!bench.scheduler->has_work()) {
-      ASSERT_EQ(bench.blocks_available(), num_blocks) << "blocks leaked";
+TEST(Scheduler, LowerPrioritiesRunFirstAndEqualOnesInOrderOfArrival) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 1, .context_length = 100}, 64);
+  bench.submit(1, counting(0, 4), 2, 5);
+  bench.submit(2, counting(10, 4), 2, 0);
+  bench.submit(3, counting(20, 4), 2, -3);
+  bench.submit(4, counting(30, 4), 2, 0);
+  std::vector<RequestId> order;
+  while (bench.scheduler->has_work()) {
+    const auto parts = bench.step();
+    ASSERT_EQ(parts.size(), 1u);
+    if (order.empty() || order.back() != parts[0].first) {
+      order.push_back(parts[0].first);
     }
   }
+  EXPECT_THAT(order, ElementsAre(3, 2, 4, 1));
+}
+
+TEST(Scheduler, ABetterPriorityTakesThePlaceOfARunningSequence) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 100}, 64);
+  bench.submit(1, counting(0, 4), 10, 1);
+  bench.submit(2, counting(10, 4), 10, 1);
+  bench.step();
+  bench.submit(3, counting(20, 4), 2, 0);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(3, 4))) << "the younger one makes way";
+  EXPECT_EQ(bench.scheduler->num_preemptions(), 1);
+  bench.submit(4, counting(30, 4), 2, 1);
   bench.run();
-  EXPECT_EQ(bench.blocks_available(), num_blocks);
-  EXPECT_GT(bench.scheduler->num_preemptions(), 100);
-  ASSERT_EQ(bench.finished.size(), submitted.size());
-  for (const auto& [id, request] : submitted) {
-    const Bench::Result& result = bench.finished.at(id);
-    const auto& [prompt, max_tokens] = request;
-    if (result.finish == FinishReason::length && max_tokens > 0) {
-      ASSERT_EQ(result.tokens, alone(prompt, max_tokens));
-    } else if (result.finish == FinishReason::context) {
-      ASSERT_EQ(result.tokens, alone(prompt, limits.context_length + 1 - static_cast<std::int32_t>(prompt.size())));
+  for (const RequestId id : {1, 2, 3, 4}) {
+    EXPECT_EQ(bench.finished.at(id).tokens, alone(counting(static_cast<std::int32_t>(id - 1) * 10, 4), id < 3 ? 10 : 2));
+  }
+  EXPECT_EQ(bench.scheduler->num_preemptions(), 1) << "an equal priority takes nobody's place";
+}
+
+TEST(Scheduler, TheLastInOrderGivesWayWhenBlocksRunOut) {
+  Bench bench({.max_batch_tokens = 32, .max_sequences = 4, .context_length = 100}, 7);
+  bench.submit(1, counting(0, 7), 9, 2);  // grows to 4 blocks
+  bench.submit(2, counting(10, 7), 9, 0);
+  bench.step();
+  while (bench.scheduler->num_preemptions() == 0) {
+    bench.step();
+  }
+  ASSERT_EQ(bench.scheduler->num_waiting(), 1);
+  EXPECT_EQ(bench.scheduler->waiting()[0]->id, 1u) << "the older one, but of the worse priority";
+  bench.run();
+  EXPECT_EQ(bench.finished.at(1).tokens, alone(counting(0, 7), 9));
+  EXPECT_EQ(bench.finished.at(2).tokens, alone(counting(10, 7), 9));
+}
+
+TEST(Scheduler, AShortPromptDoesNotWaitForALongOne) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 8, .context_length = 400}, 256);
+  bench.submit(1, counting(0, 300), 1);
+  bench.submit(2, counting(1000, 300), 1);
+  bench.step();
+  bench.submit(3, counting(2000, 8), 4);
+  bench.submit(4, counting(3000, 8), 1);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(3, 8), Pair(1, 8))) << "half of the step is for what it completes";
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(3, 1), Pair(1, 15)))
+      << "the other short one is longer than half of what is left";
+  bench.run();
+  EXPECT_EQ(bench.finished.at(1).tokens, alone(counting(0, 300), 1));
+}
+
+TEST(Scheduler, APromptsPartOfAStepWithDecodesIsBounded) {
+  Bench bench({.max_batch_tokens = 64, .max_sequences = 8, .context_length = 400, .max_prefill_tokens = 10}, 128);
+  bench.submit(1, counting(0, 30), 5);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 30))) << "nobody is kept waiting";
+  bench.submit(2, counting(100, 30), 1);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(2, 10)));
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(2, 10)));
+  bench.run();
+  EXPECT_EQ(bench.finished.at(2).tokens, alone(counting(100, 30), 1));
+}
+
+TEST(Scheduler, AnswersToOnePromptShareItsBlocksUntilTheyWrite) {
+  Bench bench({.max_batch_tokens = 64, .max_sequences = 8, .context_length = 100}, 64);
+  const Tokens prompt = counting(0, 10);  // two full blocks and half of a third
+  bench.submit(1, prompt, 6);
+  bench.submit(2, prompt, 6, 0, 1);
+  bench.submit(3, prompt, 6, 0, 1);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 10))) << "the prompt is computed once";
+  EXPECT_EQ(bench.allocator.num_free(), 61);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
+  EXPECT_EQ(bench.copied_blocks, 2) << "each has its own copy of the part that it goes on with";
+  EXPECT_EQ(bench.allocator.num_free(), 59);
+  const auto blocks = [&](std::size_t i) { return bench.scheduler->running()[i]->pages.blocks(); };
+  EXPECT_EQ(blocks(0)[1], blocks(2)[1]);
+  EXPECT_NE(blocks(0)[2], blocks(1)[2]);
+  EXPECT_NE(blocks(1)[2], blocks(2)[2]);
+  EXPECT_EQ(bench.allocator.references(blocks(0)[0]), 3);
+  bench.scheduler->cancel(1);
+  bench.run();
+  for (const RequestId id : {2, 3}) {
+    EXPECT_EQ(bench.finished.at(id).tokens, alone(prompt, 6));
+    EXPECT_EQ(bench.finished.at(id).prefix_hits, 9);
+  }
+  EXPECT_EQ(bench.allocator.num_free(), 64);
+}
+
+TEST(Scheduler, AnswersWhoseLeaderIsGoneComputeThePromptThemselves) {
+  for (const bool prefix : {false, true}) {
+    Bench bench({.max_batch_tokens = 6, .max_sequences = 2, .context_length = 40}, 12, 4, prefix);
+    const Tokens prompt = counting(0, 16);
+    bench.submit(1, prompt, 3);
+    bench.submit(2, prompt, 3, 0, 1);
+    bench.submit(3, prompt, 3, 0, 1);  // no place for it before the first one ends
+    bench.submit(4, prompt, 3);
+    bench.submit(5, prompt, 3, 0, 4);
+    bench.step();
+    bench.scheduler->cancel(4);  // before it has computed anything
+    bench.run();
+    for (const RequestId id : {1, 2, 3, 5}) {
+      EXPECT_EQ(bench.finished.at(id).tokens, alone(prompt, 3)) << id;
     }
+    EXPECT_EQ(bench.blocks_available(), 12);
   }
 }
 
-TEST(Scheduler, RandomEventsLoseNothing) { run_random_events(false, 1); }
-TEST(Scheduler, RandomEventsWithPrefixCacheLoseNothing) { run_random_events(true, 2); }
+TEST(Scheduler, OthersDoNotWaitForThePromptThatAnAnswerWaitsFor) {
+  Bench bench({.max_batch_tokens = 8, .max_sequences = 8, .context_length = 100}, 64);
+  bench.submit(1, counting(0, 20), 2);
+  bench.submit(2, counting(0, 20), 2, 0, 1);
+  bench.submit(3, counting(500, 4), 2);
+  EXPECT_THAT(bench.step(), ElementsAre(Pair(3, 4), Pair(1, 4)));
+  bench.run();
+  EXPECT_EQ(bench.finished.at(2).tokens, alone(counting(0, 20), 2));
+}
+
+TEST(Scheduler, TheQueueIsBounded) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 100, .max_waiting = 3}, 64);
+  Request request;
+  request.prompt = counting(0, 4);
+  EXPECT_EQ(bench.scheduler->refusal(request, 6).error, RequestError::queue_full);
+  EXPECT_EQ(bench.scheduler->refusal(request, 5).error, RequestError::none);
+  for (RequestId id = 1; id <= 5; ++id) {
+    bench.submit(id, counting(0, 4), 2);
+  }
+  const RequestRefusal refusal = bench.scheduler->submit(6, request);
+  EXPECT_EQ(refusal.error, RequestError::queue_full);
+  EXPECT_EQ(refusal.message, "the queue is full: 0 requests run, 5 wait and at most 3 may");
+  bench.step();
+  EXPECT_EQ(bench.scheduler->num_running(), 2);
+  EXPECT_EQ(bench.scheduler->submit(6, request).error, RequestError::queue_full) << "starting makes no room";
+  bench.step();
+  EXPECT_EQ(bench.scheduler->submit(6, request).error, RequestError::none);
+  bench.run();
+  EXPECT_EQ(bench.finished.size(), 6u);
+}
+
+Tokens positions(std::int32_t end) { return counting(0, end); }
+
+TEST(Scheduler, EveryPromptTokenIsScoredOnceWhateverHappens) {
+  for (const std::int32_t rows : {2, 5, 1000}) {
+    Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 60, .max_logit_rows = rows}, 16, 4, true);
+    bench.submit(1, counting(0, 30), 20);
+    bench.run();  // the prefix cache knows the prompt: it has to be computed all the same
+    Request request;
+    request.prompt = counting(0, 30);
+    request.prompt_logprobs = 0;
+    request.max_tokens = 0;
+    ASSERT_EQ(bench.scheduler->submit(2, request).message, "");
+    request.max_tokens = 5;
+    ASSERT_EQ(bench.scheduler->submit(3, request).message, "");
+    while (bench.scheduler->has_work()) {
+      if (bench.scored[3].size() > 12 && bench.scheduler->num_preemptions() == 0) {
+        bench.submit(4, counting(500, 50), 8, -1);  // drives out one that is under way
+        bench.submit(5, counting(600, 8), 8, -1);
+      }
+      std::int32_t scored = 0;
+      const std::size_t before = bench.scored[2].size() + bench.scored[3].size();
+      bench.step();
+      scored = static_cast<std::int32_t>(bench.scored[2].size() + bench.scored[3].size() - before);
+      ASSERT_LE(scored, rows);
+    }
+    EXPECT_EQ(bench.scored[2], positions(29));
+    EXPECT_EQ(bench.scored[3], positions(29));
+    EXPECT_EQ(bench.finished.at(2).tokens, counting(0, 30));
+    EXPECT_EQ(bench.finished.at(2).prefix_hits, 0);
+    EXPECT_EQ(bench.finished.at(3).tokens, alone(counting(0, 30), 5));
+    EXPECT_GT(bench.scheduler->num_preemptions(), 0);
+  }
+}
+
+TEST(Scheduler, EmbeddingsPoolTheRowsOfTheirKindOnce) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 3, .context_length = 60}, 64, 4, true);
+  for (const Pooling pooling : {Pooling::mean, Pooling::last, Pooling::cls}) {
+    Request request;
+    request.prompt = counting(0, 30);
+    request.embedding = pooling;
+    ASSERT_EQ(bench.scheduler->submit(static_cast<RequestId>(pooling) + 1, request).message, "");
+    bench.run();
+  }
+  EXPECT_EQ(bench.pooled[1], positions(30));
+  EXPECT_THAT(bench.pooled[2], ElementsAre(29));
+  EXPECT_THAT(bench.pooled[3], ElementsAre(0));
+  EXPECT_EQ(bench.finished.at(1).tokens, counting(0, 30)) << "nothing is drawn";
+  EXPECT_EQ(bench.finished.at(2).prefix_hits, 28) << "the last row needs no others";
+  Request request;
+  request.prompt = counting(0, 3);
+  request.embedding = Pooling::mean;
+  request.logprobs = 3;
+  EXPECT_EQ(bench.scheduler->refusal(request).error, RequestError::invalid);
+}
 
 }  // namespace
 }  // namespace rocmforge

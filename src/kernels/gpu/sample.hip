@@ -5,7 +5,7 @@
 
 namespace rocmforge::gpu {
 
-/// Adjusts a stretch of a row and finds the best token of each of its chunks.
+/// Adjusts a stretch of a row, forbids what its mask forbids and finds the best token of each of its chunks.
 /// Grid: [stretches of sample_scan_chunks chunks, rows].
 ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads) sample_scan(SampleArgs args) {
   begin_dependent();
@@ -16,6 +16,8 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads) sample_scan(SampleArgs a
   for (int r = static_cast<int>(blockIdx.y); r < args.num_rows; r += static_cast<int>(gridDim.y)) {
     float* const logits = args.logits + static_cast<std::int64_t>(r) * args.vocab;
     const SampleRow& row = args.rows[r];
+    const std::uint32_t* const mask =
+        row.mask < 0 ? nullptr : args.masks + row.mask * static_cast<std::int64_t>(sample_mask_words(args.vocab));
     for (int a = thread_index(); a < row.num_adjustments; a += sample_scan_threads) {
       const SampleAdjustment adjustment = args.adjustments[row.first_adjustment + a];
       if (adjustment.id >= begin && adjustment.id < end) {
@@ -30,6 +32,10 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads) sample_scan(SampleArgs a
       std::uint64_t best = 0;
 #pragma unroll 4
       for (int id = chunk_begin + lane_index(); id < chunk_end; id += wave_size) {
+        if (mask != nullptr && !mask_allows(mask, id)) {
+          logits[id] = -infinity;
+          continue;
+        }
         best = Max::combine(best, best_of(logit_key(logits[id]), id));
       }
       best = wave_reduce<Max>(best);

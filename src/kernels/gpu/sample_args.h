@@ -11,6 +11,7 @@ struct SampleArgs {
   float* logits = nullptr;                        ///< [num_rows, vocab]
   const SampleRow* rows = nullptr;                ///< [num_rows]
   const SampleAdjustment* adjustments = nullptr;  ///< [at least every row's first_adjustment + num_adjustments]
+  const std::uint32_t* masks = nullptr;           ///< [num_masks, sample_mask_words(vocab)], when a row has one
   std::int32_t* out = nullptr;                    ///< [num_rows]
   SampleScratch* scratch = nullptr;               ///< [num_rows]
   std::int32_t num_rows = 0;

@@ -46,6 +46,19 @@ float largest_of(std::span<const float> logits) {
   return *std::ranges::max_element(lanes);
 }
 
+void forbid(float* logits, std::int64_t vocab, const std::uint32_t* mask) {
+  for (std::int64_t word = 0; word < sample_mask_words(vocab); ++word) {
+    const std::int64_t end = std::min(32 * word + 32, vocab);
+    if (mask[word] == 0) {
+      std::fill(logits + 32 * word, logits + end, forbidden);
+      continue;
+    }
+    for (std::int64_t token = 32 * word; token < end; ++token) {
+      logits[token] = mask_allows(mask, token) ? logits[token] : forbidden;
+    }
+  }
+}
+
 /// Draws from rows of one vocabulary, one after another. Keeps its memory from row to row.
 class RowSampler {
  public:
@@ -282,6 +295,9 @@ class ReferenceSample final : public ReferenceKernel<OpKernel<SampleTokens>> {
         for (std::int32_t i = 0; i < row.num_adjustments; ++i) {
           const SampleAdjustment& adjustment = args.adjustments[row.first_adjustment + i];
           logits[adjustment.id] = adjusted(logits[adjustment.id], row, adjustment);
+        }
+        if (row.mask >= 0) {
+          forbid(logits, spec.vocab, args.masks + row.mask * sample_mask_words(spec.vocab));
         }
         args.out[r] = sampler.draw({logits, static_cast<std::size_t>(spec.vocab)}, row);
       }

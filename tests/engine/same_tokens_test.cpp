@@ -1,0 +1,196 @@
+// A request's greedy tokens are the same whatever else happens, and what else it may ask for agrees with its tokens.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "engine/engine.h"
+#include "engine/golden_model_file.h"
+
+namespace rocmforge {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+struct Setting {
+  const char* name;
+  const char* model;  ///< a golden model in F32, or "" for the demo model, whose matrices are Q8_0
+  DType kv_dtype;
+};
+
+class SameTokens : public testing::TestWithParam<Setting> {
+ protected:
+  SameTokens()
+      : golden_(*GetParam().model != '\0' ? golden_model_file(GetParam().model) : ""),
+        path_(golden_.empty() ? ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf" : golden_) {}
+  void TearDown() override { std::remove(golden_.c_str()); }
+
+  [[nodiscard]] std::unique_ptr<Engine> load(EngineOptions options) const {
+    options.device = "cpu";
+    options.threads = 2;
+    options.context_length = 128;
+    options.model.kv_dtype = GetParam().kv_dtype;
+    return load_model(path_, options);
+  }
+
+  std::string golden_;
+  std::string path_;
+};
+
+Request numbered(unsigned index, std::int32_t vocab, std::int32_t max_tokens = 40) {
+  Request request;
+  for (unsigned i = 0; i < 3 + index * 11 % 70; ++i) {
+    request.prompt.push_back(static_cast<std::int32_t>((i * i + index * 13 + 7) % static_cast<unsigned>(vocab)));
+  }
+  request.max_tokens = max_tokens;
+  request.ignore_eos = true;
+  request.sampling.temperature = 0.0f;
+  return request;
+}
+
+struct Result {
+  Tokens tokens;
+  std::vector<TokenLogprobs> logprobs;
+  std::vector<TokenLogprobs> prompt_logprobs;
+  std::vector<float> embedding;
+};
+
+std::map<RequestId, Result> run(Engine& engine) {
+  std::map<RequestId, Result> results;
+  while (engine.has_work()) {
+    for (StepOutput& output : engine.step()) {
+      EXPECT_NE(output.finish, FinishReason::error) << output.text;
+      Result& result = results[output.id];
+      if (output.token >= 0) {
+        result.tokens.push_back(output.token);
+      }
+      result.logprobs.insert(result.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+      if (!output.prompt_logprobs.empty()) {
+        result.prompt_logprobs = std::move(output.prompt_logprobs);
+      }
+      result.embedding = std::move(output.embedding);
+    }
+  }
+  return results;
+}
+
+Result run_one(Engine& engine, const Request& request) {
+  const RequestId id = engine.submit(request);
+  return run(engine).at(id);
+}
+
+TEST_P(SameTokens, AloneAmong64OthersAfterAPrefixHitInChunksAndPreempted) {
+  const auto alone = load({.max_batch_tokens = 512, .max_sequences = 1, .prefix_cache = false});
+  const std::int32_t vocab = alone->model().config().vocab;
+  std::vector<Tokens> expected;
+  for (unsigned i = 0; i < 65; ++i) {
+    expected.push_back(run_one(*alone, numbered(i, vocab)).tokens);
+  }
+  const auto expect_all = [&](Engine& engine, const char* how) {
+    std::vector<RequestId> ids;
+    for (unsigned i = 0; i < 65; ++i) {
+      ids.push_back(engine.submit(numbered(i, vocab)));
+    }
+    const auto results = run(engine);
+    for (unsigned i = 0; i < 65; ++i) {
+      EXPECT_EQ(results.at(ids[i]).tokens, expected[i]) << "request " << i << " " << how;
+    }
+  };
+  const auto together = load({.max_batch_tokens = 512, .max_sequences = 65, .kv_tokens = 8192});
+  expect_all(*together, "among 64 others");
+  const std::int64_t hits = together->status().prefix_hits;
+  expect_all(*together, "after a prefix hit");
+  EXPECT_GT(together->status().prefix_hits, hits + 1000);
+  EXPECT_EQ(together->status().preemptions, 0);
+
+  const auto chunks = load({.max_batch_tokens = 7, .max_sequences = 3, .kv_tokens = 1024});
+  expect_all(*chunks, "in chunks");
+  const auto tight = load({.max_batch_tokens = 64, .max_sequences = 16, .kv_tokens = 416, .prefix_cache = false});
+  expect_all(*tight, "when preempted");
+  EXPECT_GT(tight->status().preemptions, 2);
+}
+
+TEST_P(SameTokens, AnswersToOnePromptAreThoseOfTheirSeeds) {
+  const auto engine = load({.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 2048});
+  const std::int32_t vocab = engine->model().config().vocab;
+  for (const unsigned index : {3u, 5u, 9u}) {
+    Request request = numbered(index, vocab);
+    request.sampling.temperature = 1.0f;
+    request.sampling.seed = 40;
+    const std::vector<RequestId> ids = engine->submit(request, 6);
+    const auto results = run(*engine);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      request.sampling.seed = 40 + i;
+      EXPECT_EQ(results.at(ids[i]).tokens, run_one(*engine, request).tokens) << "answer " << i;
+    }
+  }
+}
+
+TEST_P(SameTokens, ScoresOfAPromptAreThoseOfTheTokensAsTheyWereDrawn) {
+  const auto engine = load({.max_batch_tokens = 24, .max_sequences = 4, .kv_tokens = 1024});
+  const std::int32_t vocab = engine->model().config().vocab;
+  Request request = numbered(4, vocab, 30);
+  request.logprobs = 3;
+  request.sampling.logit_bias[5] = 2.0f;
+  const Result drawn = run_one(*engine, request);
+  ASSERT_EQ(drawn.logprobs.size(), 30u);
+  double sum = 0.0;
+  Request first = request;
+  first.logprobs = 20;
+  first.max_tokens = 1;
+  const Result likely = run_one(*engine, first);
+  for (const TokenLogprob& each : likely.logprobs[0].top) {
+    sum += std::exp(double{each.logprob});
+  }
+  EXPECT_GT(sum, 0.0);
+  EXPECT_LE(sum, 1.0 + 1e-5);
+
+  Request scored = request;
+  scored.prompt.insert(scored.prompt.end(), drawn.tokens.begin(), drawn.tokens.end());
+  scored.max_tokens = 0;
+  scored.prompt_logprobs = 3;
+  engine->submit(numbered(7, vocab, 40));  // something beside it
+  const Result result = run_one(*engine, scored);
+  ASSERT_EQ(result.prompt_logprobs.size(), scored.prompt.size() - 1);
+  for (std::size_t i = 0; i < drawn.logprobs.size(); ++i) {
+    const TokenLogprobs& score = result.prompt_logprobs[request.prompt.size() - 1 + i];
+    ASSERT_EQ(score.token, drawn.logprobs[i].token);
+    ASSERT_EQ(score.logprob, drawn.logprobs[i].logprob) << "token " << i;
+    ASSERT_EQ(score.top, drawn.logprobs[i].top);
+  }
+}
+
+TEST_P(SameTokens, EmbeddingsAgreeWithEachOther) {
+  const auto engine = load({.max_batch_tokens = 10, .max_sequences = 4, .kv_tokens = 1024});
+  const Tokens prompt = numbered(2, engine->model().config().vocab).prompt;
+  const auto embed = [&](std::size_t length, Pooling pooling) {
+    Request request;
+    request.prompt.assign(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(length));
+    request.embedding = pooling;
+    return run_one(*engine, request).embedding;
+  };
+  const auto width = static_cast<std::size_t>(engine->model().config().hidden);
+  std::vector<double> mean(width, 0.0);
+  for (std::size_t length = 1; length <= prompt.size(); ++length) {
+    const std::vector<float> last = embed(length, Pooling::last);
+    ASSERT_EQ(last.size(), width);
+    for (std::size_t i = 0; i < width; ++i) {
+      mean[i] += double{last[i]} / static_cast<double>(prompt.size());
+    }
+  }
+  EXPECT_EQ(embed(prompt.size(), Pooling::cls), embed(1, Pooling::last));
+  const std::vector<float> pooled = embed(prompt.size(), Pooling::mean);
+  for (std::size_t i = 0; i < width; ++i) {
+    EXPECT_NEAR(pooled[i], mean[i], 1e-5 * (1.0 + std::abs(mean[i])));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, SameTokens,
+                         testing::Values(Setting{"f32", "llama-gqa4", DType::f32}, Setting{"q8_0", "", DType::f16}),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+}  // namespace
+}  // namespace rocmforge

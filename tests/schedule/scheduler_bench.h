@@ -1,0 +1,156 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "schedule/scheduler.h"
+
+namespace rocmforge {
+
+using Tokens = std::vector<std::int32_t>;
+
+inline Tokens counting(std::int32_t first, std::int32_t count) {
+  Tokens tokens(static_cast<std::size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+/// A scheduler and a stand-in for everything above it: the next token is a function of all tokens before it, and max_tokens,
+/// a full context and shifts are handled as an engine would.
+struct Bench {
+  Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false)
+      : block_tokens(tokens_of_a_block), allocator(num_blocks) {
+    if (prefix) {
+      cache.emplace(allocator, block_tokens);
+    }
+    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens);
+  }
+
+  void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    request.priority = priority;
+    ASSERT_EQ(scheduler->submit(id, std::move(request), leader).message, "");
+  }
+
+  static std::int32_t next_token(const Tokens& tokens) {
+    std::uint32_t hash = 17;
+    for (const std::int32_t token : tokens) {
+      hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b1u;
+    }
+    return static_cast<std::int32_t>(hash >> 8 & 0xffff);
+  }
+
+  /// One step; returns the ids and counts of its chunks.
+  std::vector<std::pair<RequestId, std::int32_t>> step() {
+    std::vector<std::pair<RequestId, std::int32_t>> parts;
+    const std::span<const ScheduledChunk> batch = scheduler->next_batch();
+    compute(batch);
+    scored_in_step = 0;
+    for (const ScheduledChunk& chunk : batch) {
+      parts.emplace_back(chunk.sequence->id, chunk.count);
+      deliver(chunk);
+      scheduler->commit(chunk, chunk.wants_logits ? next_token(chunk.sequence->tokens) : -1);
+      Sequence& sequence = *chunk.sequence;
+      if (sequence.finish == FinishReason::none && chunk.completes && !chunk.wants_logits) {
+        scheduler->finish(sequence, FinishReason::stop);
+      } else if (sequence.finish == FinishReason::none && chunk.wants_logits) {
+        if (sequence.generated() == sequence.request.max_tokens) {
+          scheduler->finish(sequence, FinishReason::length);
+        } else if (sequence.length() > scheduler->limits().context_length) {
+          if (sequence.request.context_policy == ContextPolicy::shift) {
+            scheduler->shift(sequence);
+          } else {
+            scheduler->finish(sequence, FinishReason::context);
+          }
+        }
+      }
+    }
+    for (auto& sequence : scheduler->take_finished()) {
+      EXPECT_FALSE(finished.contains(sequence->id)) << "a request ends once";
+      finished[sequence->id] = {sequence->tokens, sequence->finish, sequence->prefix_hits};
+    }
+    return parts;
+  }
+
+  void deliver(const ScheduledChunk& chunk) {
+    scored_in_step += chunk.scored().count();
+    for (std::int32_t p = chunk.scored().first; p < chunk.scored().end; ++p) {
+      scored[chunk.sequence->id].push_back(p);
+    }
+    for (std::int32_t p = chunk.pooled().first; p < chunk.pooled().end; ++p) {
+      pooled[chunk.sequence->id].push_back(p);
+    }
+  }
+
+  /// Calls visit(slot, content, is_new) for every position the chunk needs. A position's content depends on all tokens up to
+  /// it.
+  template <class Visit>
+  void visit_storage(const ScheduledChunk& chunk, Visit visit) {
+    const Sequence& sequence = *chunk.sequence;
+    std::uint32_t content = 1;
+    for (std::int32_t position = 0; position < chunk.first + chunk.count; ++position) {
+      content = content * 31 + static_cast<std::uint32_t>(sequence.tokens[static_cast<std::size_t>(position)]);
+      const BlockId block = sequence.pages.blocks()[static_cast<std::size_t>(position / block_tokens)];
+      visit(storage[static_cast<std::size_t>(block * block_tokens + position % block_tokens)], content,
+            position >= chunk.first);
+    }
+  }
+
+  void compute(std::span<const ScheduledChunk> batch) {
+    storage.resize(static_cast<std::size_t>(allocator.num_blocks() * block_tokens));
+    for (const BlockCopy& copy : scheduler->block_copies()) {
+      std::copy_n(storage.begin() + copy.from * block_tokens, block_tokens, storage.begin() + copy.to * block_tokens);
+      ++copied_blocks;
+    }
+    for (const ScheduledChunk& chunk : batch) {
+      visit_storage(chunk, [](std::uint32_t& slot, std::uint32_t content, bool is_new) { slot = is_new ? content : slot; });
+    }
+    for (const ScheduledChunk& chunk : batch) {
+      visit_storage(chunk, [](std::uint32_t slot, std::uint32_t content, bool) { ASSERT_EQ(slot, content); });
+    }
+  }
+
+  void run() {
+    for (int steps = 0; scheduler->has_work(); ++steps) {
+      ASSERT_LT(steps, 100'000) << "the work never ends";
+      step();
+    }
+  }
+
+  [[nodiscard]] std::int32_t blocks_available() const { return allocator.num_free() + (cache ? cache->num_evictable() : 0); }
+
+  struct Result {
+    Tokens tokens;
+    FinishReason finish = FinishReason::none;
+    std::int32_t prefix_hits = 0;
+  };
+  std::int32_t block_tokens;
+  std::vector<std::uint32_t> storage;  ///< what each slot of the cache was last written with
+  int copied_blocks = 0;
+  std::int32_t scored_in_step = 0;
+  std::map<RequestId, Tokens> scored;  ///< positions
+  std::map<RequestId, Tokens> pooled;
+  BlockAllocator allocator;
+  std::optional<PrefixCache> cache;
+  std::optional<Scheduler> scheduler;
+  std::map<RequestId, Result> finished;
+};
+
+inline Tokens alone(const Tokens& prompt, std::int32_t max_tokens) {
+  Tokens tokens = prompt;
+  for (std::int32_t i = 0; i < max_tokens; ++i) {
+    tokens.push_back(Bench::next_token(tokens));
+  }
+  return tokens;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,199 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "schedule/scheduler_bench.h"
+
+namespace rocmforge {
+namespace {
+
+auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.arrival); }
+
+std::set<RequestId> ids_of(std::span<const std::unique_ptr<Sequence>> list) {
+  std::set<RequestId> ids;
+  for (const auto& sequence : list) {
+    ids.insert(sequence->id);
+  }
+  return ids;
+}
+
+struct Simulation {
+  SchedulerLimits limits;
+  std::int32_t num_blocks = 30;
+  bool prefix = false;
+  unsigned seed = 1;
+  int events = 100'000;
+  int least_preemptions = 100;
+};
+
+/// Everything at once, on a cache that is far too small: every position reads what its own sequence wrote (see
+/// visit_storage), no block is lost, every request comes out exactly once, and the order is kept.
+class SchedulerSimulation {
+ public:
+  explicit SchedulerSimulation(const Simulation& simulation)
+      : simulation_(simulation),
+        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix),
+        random_(simulation.seed) {}
+
+  void run() {
+    for (int event = 0; event < simulation_.events && !testing::Test::HasFatalFailure(); ++event) {
+      const std::uint32_t choice = below(16);
+      if (choice < 3 && bench_.scheduler->num_waiting() < 12) {
+        submit();
+      } else if (choice == 3 && next_id_ > 1) {
+        bench_.scheduler->cancel(next_id_ - 1 - below(static_cast<std::uint32_t>(std::min<RequestId>(next_id_ - 1, 12))));
+      } else {
+        step();
+      }
+      if (!bench_.scheduler->has_work()) {
+        ASSERT_EQ(bench_.blocks_available(), simulation_.num_blocks) << "blocks leaked";
+      }
+    }
+    bench_.run();
+    EXPECT_EQ(bench_.blocks_available(), simulation_.num_blocks);
+    EXPECT_GE(bench_.scheduler->num_preemptions(), simulation_.least_preemptions);
+    check_results();
+  }
+
+ private:
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(random_() % count); }
+  std::int32_t int_below(std::uint32_t count) { return static_cast<std::int32_t>(below(count)); }
+
+  void submit() {
+    const std::int32_t longest = bench_.scheduler->limits().context_length;
+    Request request;
+    request.prompt = counting(int_below(3), 1 + int_below(static_cast<std::uint32_t>(longest) - 2));
+    request.max_tokens = below(4) == 0 ? -1 : 1 + int_below(40);
+    request.priority = int_below(3);
+    switch (below(8)) {
+      case 0:
+        request.context_policy = ContextPolicy::shift;
+        request.keep = int_below(std::min(20u, static_cast<std::uint32_t>(longest)));
+        request.max_tokens = std::max(request.max_tokens, 1);
+        break;
+      case 1:
+        request.prompt_logprobs = 0;
+        request.max_tokens = below(2) == 0 ? 0 : request.max_tokens;
+        break;
+      case 2:
+        request.embedding = static_cast<Pooling>(below(3));
+        break;
+      default:
+        break;
+    }
+    const RequestId first = next_id_;
+    const std::uint32_t count = request.embedding || below(3) != 0 ? 1 : 1 + below(4);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      submitted_[next_id_] = request;
+      ASSERT_EQ(bench_.scheduler->submit(next_id_++, request, i == 0 ? 0 : first).message, "");
+    }
+  }
+
+  void step() {
+    const std::set<RequestId> waiting_before = ids_of(bench_.scheduler->waiting());
+    const std::set<RequestId> running_before = ids_of(bench_.scheduler->running());
+    std::int32_t tokens = 0;
+    const auto parts = bench_.step();
+    for (const auto& [id, count] : parts) {
+      tokens += count;
+    }
+    const SchedulerLimits& limits = bench_.scheduler->limits();
+    ASSERT_LE(tokens, limits.max_batch_tokens);
+    ASSERT_LE(bench_.scored_in_step, limits.max_logit_rows);
+    ASSERT_LE(bench_.scheduler->num_running(), limits.max_sequences);
+    const auto by_rank = [](const auto& sequence) { return rank(*sequence); };
+    ASSERT_TRUE(std::ranges::is_sorted(bench_.scheduler->running(), {}, by_rank));
+    ASSERT_TRUE(std::ranges::is_sorted(bench_.scheduler->waiting(), {}, by_rank));
+    check_order(waiting_before, running_before);
+  }
+
+  /// Nobody starts before one that waits, could start, and comes first in the order.
+  void check_order(const std::set<RequestId>& waiting_before, const std::set<RequestId>& running_before) {
+    const auto running = bench_.scheduler->running();
+    for (const auto& started : running) {
+      if (running_before.contains(started->id)) {
+        continue;
+      }
+      for (const auto& waits : bench_.scheduler->waiting()) {
+        const bool ready = waiting_before.contains(waits->id) && waits->leader == 0;
+        ASSERT_FALSE(ready && rank(*waits) < rank(*started)) << started->id << " started before " << waits->id;
+      }
+    }
+  }
+
+  void check_results() {
+    ASSERT_EQ(bench_.finished.size(), submitted_.size());
+    for (const auto& [id, request] : submitted_) {
+      const Bench::Result& result = bench_.finished.at(id);
+      if (result.finish == FinishReason::cancelled) {
+        continue;
+      }
+      const auto length = static_cast<std::int32_t>(request.prompt.size());
+      if (request.prompt_logprobs >= 0) {
+        ASSERT_EQ(bench_.scored[id], counting(0, length - 1));
+      }
+      if (request.embedding) {
+        const Tokens last{length - 1};
+        ASSERT_EQ(bench_.pooled[id], *request.embedding == Pooling::mean  ? counting(0, length)
+                                     : *request.embedding == Pooling::cls ? counting(0, 1)
+                                                                          : last);
+        ASSERT_EQ(result.tokens, request.prompt);
+      } else if (result.finish == FinishReason::stop) {
+        ASSERT_EQ(request.max_tokens, 0);
+      } else if (result.finish == FinishReason::context) {
+        ASSERT_EQ(result.tokens, alone(request.prompt, bench_.scheduler->limits().context_length + 1 - length));
+      } else if (request.context_policy == ContextPolicy::stop) {
+        ASSERT_EQ(result.tokens, alone(request.prompt, request.max_tokens));
+      }
+    }
+  }
+
+  Simulation simulation_;
+  Bench bench_;
+  std::mt19937 random_;
+  std::map<RequestId, Request> submitted_;
+  RequestId next_id_ = 1;
+};
+
+constexpr SchedulerLimits small{.max_batch_tokens = 24, .max_sequences = 6, .context_length = 64};
+
+TEST(SchedulerSimulation, LosesNothing) { SchedulerSimulation({.limits = small}).run(); }
+
+TEST(SchedulerSimulation, LosesNothingWithAPrefixCache) {
+  SchedulerSimulation({.limits = small, .prefix = true, .seed = 2}).run();
+}
+
+TEST(SchedulerSimulation, LosesNothingUnderEveryLimit) {
+  SchedulerLimits limits = small;
+  limits.max_prefill_tokens = 7;
+  limits.max_logit_rows = 6;
+  SchedulerSimulation({.limits = limits, .prefix = true, .seed = 3}).run();
+}
+
+TEST(SchedulerSimulation, LosesNothingInTheSmallestCaches) {
+  for (std::int32_t num_blocks = 1; num_blocks <= 6; ++num_blocks) {
+    for (const bool prefix : {false, true}) {
+      SCOPED_TRACE(num_blocks);
+      const auto seed = static_cast<unsigned>(num_blocks);
+      SchedulerSimulation({.limits = small,
+                           .num_blocks = num_blocks,
+                           .prefix = prefix,
+                           .seed = seed,
+                           .events = 5000,
+                           .least_preemptions = 0})
+          .run();
+    }
+  }
+}
+
+TEST(SchedulerSimulation, OneSequenceAndOneTokenAtATime) {
+  const SchedulerLimits least{.max_batch_tokens = 1, .max_sequences = 1, .context_length = 20, .max_logit_rows = 1};
+  SchedulerSimulation({.limits = least, .num_blocks = 6, .prefix = true, .seed = 9, .events = 20'000}).run();
+}
+
+}  // namespace
+}  // namespace rocmforge
