@@ -256,7 +256,7 @@ void adapt(ChatRequest& request, const ChatAbilities& abilities) {
     check_function(tool, "tools");
   }
   bool uses_tools = request.tools.is_array();
-  const bool shows_tools = abilities.tools && abilities.tool_calls && abilities.tool_results;
+  const bool shows_tools = abilities.takes_tools();
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     ordered_json& each = request.messages[i];
     if (!each.is_object() || !each.contains("role") || !each["role"].is_string()) {

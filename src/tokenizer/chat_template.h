@@ -53,6 +53,9 @@ struct ChatAbilities {
   bool tool_calls = false;         ///< shows an assistant's calls
   bool tool_results = false;       ///< has a place for messages of role tool
   bool arguments_as_text = false;  ///< takes a call's arguments as JSON text, not as an object
+
+  /// All that a conversation with tools needs.
+  [[nodiscard]] bool takes_tools() const { return tools && tool_calls && tool_results; }
 };
 
 /// A conversation ready to be answered.

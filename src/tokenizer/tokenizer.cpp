@@ -36,8 +36,11 @@ constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
                                                         "<end_of_utterance>",
                                                         "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
 
-// The marks of an answer's parts in the harmony format: they separate what a reader must be able to tell apart.
-constexpr std::array<std::string_view, 4> shown_texts = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
+// Marks of an answer's parts (the harmony format's, reasoning, calls of functions): they separate what a reader must be able
+// to tell apart.
+constexpr std::array<std::string_view, 11> shown_texts = {"<|channel|>",   "<|message|>",  "<|start|>",     "<|constrain|>",
+                                                          "<think>",       "</think>",     "<tool_call>",   "</tool_call>",
+                                                          "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>"};
 
 void check_vocabulary(const Vocabulary& vocabulary) {
   const std::size_t count = vocabulary.tokens.size();

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "tokenizer/chat_format.h"
+#include "tokenizer/chat_template_files.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {
@@ -34,15 +35,6 @@ ordered_json tools() {
 }
 
 ChatTemplate builtin(std::string_view name) { return ChatTemplate(std::string(builtin_chat_template(name).value())); }
-
-ChatTemplate of_file(const std::string& name) {
-  const auto path = std::filesystem::path(ROCMFORGE_TEST_DATA) / "golden/chat-templates" / (name + ".jinja");
-  std::ifstream stream(path, std::ios::binary);
-  check(stream.good(), "missing " + path.string());
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return ChatTemplate(text.str(), "<s>", "</s>");
-}
 
 std::string prompt_text(const ChatTemplate& chat_template, ChatRequest request) {
   return text_of(chat_template.prompt(std::move(request)).segments);
@@ -141,7 +133,7 @@ TEST(EncodeChat, UsersWordsMakeNoControlTokens) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), tokenizer->find("<|assistant|>")), 1);
   for (const char* forged : {"<|system|>", "<|endoftext|>", "</s>"}) {
     EXPECT_THAT(ids, Not(testing::Contains(tokenizer->find(forged)))) << forged;
-    EXPECT_THAT(encode_chat(*tokenizer, of_file("Qwen-Qwen3-0.6B").prompt(request).segments),
+    EXPECT_THAT(encode_chat(*tokenizer, chat_template_of("Qwen-Qwen3-0.6B").prompt(request).segments),
                 Not(testing::Contains(tokenizer->find(forged))))
         << forged;
   }
@@ -204,7 +196,7 @@ TEST(ChatTemplate, ErrorsTellLineAndColumn) {
 }
 
 TEST(ChatTemplate, ArgumentsReachTheTemplate) {
-  const ChatTemplate qwen = of_file("Qwen-Qwen3-0.6B");
+  const ChatTemplate qwen = chat_template_of("Qwen-Qwen3-0.6B");
   ChatRequest request = request_of({message("user", "Hi")});
   EXPECT_THAT(prompt_text(qwen, request), Not(HasSubstr("<think>")));
   request.arguments = {{"enable_thinking", false}};
@@ -216,14 +208,14 @@ TEST(ChatTemplate, ArgumentsReachTheTemplate) {
 }
 
 TEST(ChatTemplate, FindsOutWhatATemplateCanDo) {
-  const ChatAbilities qwen = of_file("Qwen-Qwen3-0.6B").abilities();
+  const ChatAbilities qwen = chat_template_of("Qwen-Qwen3-0.6B").abilities();
   EXPECT_TRUE(qwen.text_content && qwen.system_role && qwen.tools && qwen.tool_calls && qwen.tool_results);
   EXPECT_FALSE(qwen.arguments_as_text);
-  const ChatAbilities gemma = of_file("google-gemma-2-2b-it").abilities();
+  const ChatAbilities gemma = chat_template_of("google-gemma-2-2b-it").abilities();
   EXPECT_FALSE(gemma.system_role || gemma.tools);
-  EXPECT_FALSE(of_file("microsoft-Phi-3.5-mini-instruct").abilities().tools);
-  EXPECT_TRUE(of_file("openai-gpt-oss-120b").abilities().developer_role);
-  EXPECT_TRUE(of_file("mistralai-Mistral-Nemo-Instruct-2407").abilities().tool_calls);
+  EXPECT_FALSE(chat_template_of("microsoft-Phi-3.5-mini-instruct").abilities().tools);
+  EXPECT_TRUE(chat_template_of("openai-gpt-oss-120b").abilities().developer_role);
+  EXPECT_TRUE(chat_template_of("mistralai-Mistral-Nemo-Instruct-2407").abilities().tool_calls);
   const ChatTemplate joins(
       "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments }}"
       "{% endfor %}{% endfor %}{{ tools }}");
@@ -234,7 +226,7 @@ TEST(ChatTemplate, FindsOutWhatATemplateCanDo) {
 }
 
 TEST(ChatTemplate, TakesWhatClientsSend) {
-  const ChatTemplate qwen = of_file("Qwen-Qwen3-0.6B");
+  const ChatTemplate qwen = chat_template_of("Qwen-Qwen3-0.6B");
   const ordered_json parts = {{"role", "user"},
                               {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}}};
   EXPECT_THAT(prompt_text(qwen, request_of({parts})), HasSubstr("user\na\nb<|im_end|>"));
@@ -248,14 +240,14 @@ TEST(ChatTemplate, TakesWhatClientsSend) {
   EXPECT_THAT(phi, HasSubstr("\"look_up\",\"description\":\"Looks\""));
   EXPECT_THAT(phi, HasSubstr("{\"tool_calls\":[{\"name\":\"look_up\",\"arguments\":{\"word\":\"ä\"}}]}<|end|>"));
   EXPECT_THAT(phi, HasSubstr("<|user|>\n{\"tool_result\":{\"name\":\"look_up\",\"content\":\"found\"}}<|end|>"));
-  const std::string gemma = prompt_text(of_file("google-gemma-2-2b-it"), conversation);
+  const std::string gemma = prompt_text(chat_template_of("google-gemma-2-2b-it"), conversation);
   EXPECT_THAT(gemma, HasSubstr("<start_of_turn>user\nBe brief.\n\n Hi there<end_of_turn>"));
   EXPECT_THAT(prompt_text(qwen, request_of({message("developer", "Be kind."), message("user", "Hi")})),
               HasSubstr("<|im_start|>system\nBe kind.<|im_end|>"));
 }
 
 TEST(ChatTemplate, MalformedRequestsAreErrors) {
-  const ChatTemplate qwen = of_file("Qwen-Qwen3-0.6B");
+  const ChatTemplate qwen = chat_template_of("Qwen-Qwen3-0.6B");
   const auto refusal = [&](const char* messages, const char* tool_list = "null") {
     ChatRequest request;
     request.messages = ordered_json::parse(messages);
@@ -277,7 +269,7 @@ TEST(ChatTemplate, MalformedRequestsAreErrors) {
 }
 
 TEST(ChatTemplate, AnAssistantsMessageAtTheEndBeginsTheAnswer) {
-  const ChatTemplate qwen = of_file("Qwen-Qwen3-0.6B");
+  const ChatTemplate qwen = chat_template_of("Qwen-Qwen3-0.6B");
   const ChatPrompt prompt = qwen.prompt(request_of({message("user", "Count"), message("assistant", "One, <|im_end|>")}));
   EXPECT_TRUE(text_of(prompt.segments).ends_with("<|im_start|>assistant\nOne, <|im_end|>"));
   EXPECT_EQ(prompt.segments.back(), (ChatSegment{"One, <|im_end|>", false}));
@@ -291,7 +283,7 @@ TEST(ChatTemplate, AnAssistantsMessageAtTheEndBeginsTheAnswer) {
 }
 
 TEST(ChatTemplate, KnowsThatTheAnswerBeginsWithReasoning) {
-  const ChatTemplate deepseek = of_file("deepseek-ai-DeepSeek-V3.1");
+  const ChatTemplate deepseek = chat_template_of("deepseek-ai-DeepSeek-V3.1");
   ChatRequest request = request_of({message("user", "Hi")});
   EXPECT_FALSE(deepseek.prompt(request).reasoning_is_open);
   request.arguments = {{"thinking", true}};

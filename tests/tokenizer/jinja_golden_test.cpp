@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 #include <string>
 
+#include "tokenizer/chat_template_files.h"
 #include "tokenizer/jinja/json_text.h"
 #include "tokenizer/jinja/template.h"
 
@@ -17,17 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::filesystem::path folder() { return std::filesystem::path(ROCMFORGE_TEST_DATA) / "golden/chat-templates"; }
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  check(stream.good(), "missing " + path.string());
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-ordered_json read_json(const std::string& name) { return ordered_json::parse(read(folder() / name)); }
+ordered_json read_json(const std::string& name) { return ordered_json::parse(read_chat_template_file(name)); }
 
 /// 9 October 2025, 14:05:06.
 std::tm golden_time() {
@@ -80,7 +67,7 @@ class TemplateGolden : public testing::TestWithParam<std::string> {};
 TEST_P(TemplateGolden, EveryConversation) {
   const ordered_json shared = read_json("conversations.json");
   const ordered_json golden = read_json(GetParam() + ".json");
-  const jinja::Template parsed(read(folder() / (GetParam() + ".jinja")));
+  const jinja::Template parsed(read_chat_template_file(GetParam() + ".jinja"));
   ASSERT_GE(golden.size(), shared.at("conversations").size());
   for (const auto& [key, expected] : golden.items()) {
     const std::size_t dot = key.find('.');

@@ -1,0 +1,119 @@
+#include "tokenizer/tool_grammar.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::ordered_json;
+
+const ordered_json& function_of(const ordered_json& tool) {
+  const auto found = tool.find("function");
+  return found != tool.end() ? *found : tool;
+}
+
+/// References of a schema that becomes part of another one at `place`.
+void move_references(ordered_json& schema, const std::string& place) {
+  if (schema.is_array()) {
+    for (ordered_json& each : schema) {
+      move_references(each, place);
+    }
+  }
+  if (!schema.is_object()) {
+    return;
+  }
+  for (auto& [key, value] : schema.items()) {
+    // Where "$ref" is the name of a property, its value is a schema and no text.
+    if (key == "$ref" && value.is_string() && value.get_ref<const std::string&>().starts_with('#')) {
+      value = place + value.get<std::string>().substr(1);
+    } else if (key != "enum" && key != "const" && key != "default" && key != "examples") {
+      move_references(value, place);
+    }
+  }
+}
+
+/// Rules begin lines, and no rule refers to the root.
+std::string with_root_renamed(std::string gbnf, std::string_view new_name) {
+  constexpr std::string_view root = "root ::=";
+  std::size_t at = gbnf.starts_with(root) ? 0 : gbnf.find("\nroot ::=");
+  check(at != std::string::npos, "a grammar without a root");
+  at += gbnf[at] == '\n' ? 1 : 0;
+  return gbnf.replace(at, std::string_view("root").size(), new_name);
+}
+
+}  // namespace
+
+ordered_json tool_call_schema(ToolCallStyle style, const ordered_json& tools, const std::string& name) {
+  const char* arguments = style == ToolCallStyle::llama3 ? "parameters" : "arguments";
+  std::size_t chosen = 0;
+  for (const ordered_json& tool : tools) {
+    chosen += name.empty() || function_of(tool).at("name") == name ? 1 : 0;
+  }
+  if (chosen == 0) {
+    throw Error(name.empty() ? "tools: a call is required, but there is no tool"
+                             : fmt::format("tool_choice: there is no tool '{}'", name));
+  }
+  ordered_json calls = ordered_json::array();
+  for (const ordered_json& tool : tools) {
+    const ordered_json& function = function_of(tool);
+    if (!name.empty() && function.at("name") != name) {
+      continue;
+    }
+    const auto given = function.find("parameters");
+    ordered_json parameters =
+        given != function.end() && !given->is_null()
+            ? *given
+            : ordered_json{{"type", "object"}, {"properties", ordered_json::object()}, {"additionalProperties", false}};
+    const std::string place = chosen == 1 ? "#" : fmt::format("#/anyOf/{}", calls.size());
+    move_references(parameters, fmt::format("{}/properties/{}", place, arguments));
+    calls.push_back({{"type", "object"},
+                     {"properties", {{"name", {{"const", function.at("name")}}}, {arguments, std::move(parameters)}}},
+                     {"required", {"name", arguments}},
+                     {"additionalProperties", false}});
+  }
+  return calls.size() == 1 ? calls[0] : ordered_json{{"anyOf", std::move(calls)}};
+}
+
+ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, const ToolChoice& choice,
+                              const std::function<std::string(const ordered_json& schema)>& schema_to_gbnf) {
+  const std::string call = with_root_renamed(schema_to_gbnf(tool_call_schema(style, tools, choice.name)), "tool-call");
+  ToolGrammar grammar;
+  const auto repeated = [&](std::string_view separator) {
+    return choice.parallel ? fmt::format("tool-call (\"{}\" tool-call)*", separator) : std::string("tool-call");
+  };
+  std::string root;
+  switch (style) {
+    case ToolCallStyle::hermes:
+      grammar.trigger = "<tool_call>";
+      grammar.repeats = choice.parallel;
+      root = R"("\n" tool-call "\n</tool_call>")";
+      if (choice.is_required && choice.parallel) {
+        root += R"( ("\n<tool_call>\n" tool-call "\n</tool_call>")*)";
+      }
+      break;
+    case ToolCallStyle::mistral:
+    case ToolCallStyle::granite:
+      grammar.trigger = style == ToolCallStyle::mistral ? "[TOOL_CALLS]" : "<|tool_call|>";
+      root = fmt::format(R"("[" {} "]")", repeated(", "));
+      break;
+    case ToolCallStyle::llama3:
+      grammar.trigger = "{\"name\"";
+      root = repeated("; ");
+      break;
+    case ToolCallStyle::generic:
+      grammar.trigger = "{\"tool_calls\"";
+      root = fmt::format(R"("{{\"tool_calls\": [" {} "]}}")", repeated(", "));
+      break;
+  }
+  grammar.trigger_is_part_of_grammar = grammar.trigger.starts_with('{');
+  grammar.trigger_at_start_only = grammar.trigger_is_part_of_grammar;
+  if (choice.is_required && !grammar.trigger_is_part_of_grammar) {
+    grammar.opening = grammar.trigger;
+  }
+  grammar.gbnf = fmt::format("root ::= {}\n{}", root, call);
+  return grammar;
+}
+
+}  // namespace rocmforge
