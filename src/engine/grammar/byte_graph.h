@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "engine/grammar/byte_automaton.h"
+#include "engine/grammar/grammar.h"
+
+namespace rocmforge {
+
+/// A grammar's rules as graphs over bytes, with empty edges (Thompson's construction): what a ByteAutomaton is made of.
+struct ByteGraph {
+  struct Node {
+    std::vector<std::int32_t> empty;
+    std::vector<ByteAutomaton::Edge> edges;
+    std::vector<ByteAutomaton::Call> calls;
+    std::vector<std::int32_t> plain;  ///< reached by any plain character
+    bool accepts = false;             ///< the rule may end here
+  };
+  struct Rule {
+    const GrammarExpression* body = nullptr;  ///< null for a class of characters
+    std::string name;                         ///< of the grammar's rule that it belongs to
+    bool nullable = false;                    ///< it has an empty text
+    std::int32_t entry = 0, exit = 0;
+  };
+
+  std::deque<Node> nodes;
+  std::deque<Rule> rules;  ///< those that the root needs, and pieces of them
+  std::int32_t root = 0;
+};
+
+/// `grammar` outlives the graph. Throws Error for a grammar that takes too many nodes.
+ByteGraph make_byte_graph(const Grammar& grammar);
+
+}  // namespace rocmforge
