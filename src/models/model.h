@@ -101,7 +101,8 @@ class Model {
   virtual void wait() = 0;
 
   /// Times each kind of operation of a step, in the order of the plan: all its calls of the step one after another, each on
-  /// its own layer's weights, without the others. What the cache holds and the step would give afterwards is of no use.
+  /// its own layer's weights, without the others; and last, under the kind "", all operations as they follow each other,
+  /// without the copies and waits of a step. What the cache holds and the step would give afterwards is of no use.
   [[nodiscard]] virtual std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) = 0;
 };
 

@@ -78,6 +78,8 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
     const auto work = [&] { compute(arrays, cache, kind); };
     times.push_back({std::string(kind), device_->is_gpu() ? seconds_on_gpu(*device_, work) : seconds_on_host(work)});
   }
+  const auto all = [&] { compute(arrays, cache); };
+  times.push_back({"", device_->is_gpu() ? seconds_on_gpu(*device_, all) : seconds_on_host(all)});
   return times;
 }
 

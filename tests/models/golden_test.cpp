@@ -91,7 +91,11 @@ TEST_P(ModelTest, AnyRowsOfAStepGiveTheSameBits) {
       const auto begin = whole.begin() + std::ptrdiff_t{row} * golden_.vocab;
       expected.insert(expected.end(), begin, begin + golden_.vocab);
     }
-    expect_same_logits(runner_->rows(golden_.tokens, rows), expected, set_, std::to_string(rows.size()) + " rows");
+    const std::vector<float> logits = runner_->rows(golden_.tokens, rows);
+    ASSERT_EQ(logits.size(), expected.size());
+    if (!rows.empty()) {
+      expect_same_logits(logits, expected, set_, std::to_string(rows.size()) + " rows");
+    }
     expect_same_logits(runner_->step({next}), after, set_, "after " + std::to_string(rows.size()) + " rows");
   }
 }
