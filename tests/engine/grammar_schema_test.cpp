@@ -302,6 +302,14 @@ TEST(JsonSchema, NamesWhatItRefuses) {
   }
 }
 
+TEST(JsonSchema, RulesLeaveOtherNamesFree) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    for (const Grammar::Rule& rule : parse_gbnf(json_schema_to_gbnf(test::RandomSchema(seed).make())).rules) {
+      EXPECT_THAT(rule.name, testing::MatchesRegex("root|ws|((value|any|key|escape|string|digits)(-.*)?)"));
+    }
+  }
+}
+
 TEST(JsonSchema, HostileSchemasAreRefusedSoon) {
   Json deep = {{"type", "null"}};
   for (int i = 0; i < 2000; ++i) {

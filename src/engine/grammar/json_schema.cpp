@@ -278,7 +278,7 @@ class SchemaGrammar {
     };
     const auto add = [&](const std::string& name, const SchemaNodes& nodes) {
       names.push_back(name);
-      const Expression value = visit(nodes, name);
+      const Expression value = visit(nodes, fmt::format("value-{}", name));
       if (value) {
         members.push_back({grammar_.add(fmt::format("{}-{}", hint, name),
                                         fmt::format("{} \":\" \" \"? {}", GrammarText::literal(text_of(name)), *value)),

@@ -7,7 +7,8 @@ namespace rocmforge {
 
 /// A grammar in GBNF whose every text is JSON that satisfies `schema`; docs/grammars.md says what of JSON Schema it covers,
 /// and which valid answers it leaves out. Throws Error with the place in the schema and the keyword for what is wrong, not
-/// supported, or can't be satisfied.
+/// supported, or can't be satisfied. Rules are named `root`, `ws`, `escape`, `string`, `digits`, or begin with `value`,
+/// `any` or `key`, so that a larger grammar can hold them beside its own.
 std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema);
 
 /// A grammar for any JSON object, of values nested at most 16 deep.
