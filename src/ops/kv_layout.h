@@ -57,8 +57,9 @@ struct DenseKv {
 /// The ragged step as attention and RoPE see it. Arrays live as long as the call.
 /// Sequence s owns query rows [query_offsets[s], query_offsets[s + 1]); its row i sits at position
 /// kv_lengths[s] - q_len + i, and position p of its cache in block block_tables[s * max_blocks + p / block_tokens].
-/// On a GPU the arrays are device addresses, and a batch may end in padding: sequences of KV length 0, whose rows append
-/// nothing and attend to nothing (zeros).
+/// On a GPU the arrays are device addresses, copied there before the step's first kernel starts (a kernel that starts before
+/// its predecessor has ended may read them, and K and V of earlier steps), and a batch may end in padding: sequences of KV
+/// length 0, whose rows append nothing and attend to nothing (zeros).
 struct RaggedBatch {
   std::int32_t num_sequences = 0;
   std::int32_t num_tokens = 0;

@@ -12,21 +12,18 @@ namespace rocmforge {
 namespace {
 
 using hopper::AttentionDecodeArgs;
+using hopper::DecodeShape;
 using hopper::DecodeSplit;
 
 constexpr std::int32_t block_tokens_default = 64;
-constexpr std::int32_t threads = 160;
 constexpr std::int32_t multiprocessors_of_sm_90 = 132;
 /// The list of tiles is counted in 32 bits.
 constexpr std::int64_t most_tiles = std::int64_t{1} << 30;
 
-/// The kernel's variant: elements of a row in shared memory, query heads of a KV head at once.
-struct Variant {
-  std::int32_t padded;
-  std::int32_t heads;
-};
-Variant variant_of(const Attention::Spec& spec) {
-  return {spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256, spec.q_heads / spec.kv_heads <= 8 ? 8 : 16};
+DecodeShape variant_of(const Attention::Spec& spec) {
+  const std::int32_t padded = spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256;
+  const std::int32_t heads = spec.q_heads / spec.kv_heads <= 8 ? 8 : 16;
+  return {padded, heads, padded <= 128 ? 2 : 1};
 }
 std::int32_t head_tiles(const Attention::Spec& spec) {
   const std::int32_t heads = variant_of(spec).heads;
@@ -36,7 +33,7 @@ std::int32_t head_tiles(const Attention::Spec& spec) {
 /// One sequence alone should occupy all multiprocessors, but its pieces must then be added up.
 DecodeSplit split_of(const Attention::Spec& spec) {
   const std::int32_t heads = spec.kv_heads * head_tiles(spec);
-  return {.whole = 4, .wanted = std::clamp(multiprocessors_of_sm_90 / heads, 8, 64), .least = 1, .most = 32, .limit = 128};
+  return {.whole = 4, .wanted = std::clamp(multiprocessors_of_sm_90 / heads, 8, 64), .least = 2, .most = 32, .limit = 128};
 }
 std::int32_t tiles_of(std::int64_t keys) {
   // A window may begin inside one tile and end inside another.
@@ -50,16 +47,6 @@ std::int32_t most_pieces(const DecodeSplit& split, std::int64_t kv_len) {
   }
   // Pieces are of `least` tiles, then about `wanted`, then of `most` tiles until `limit` is reached.
   return std::min({split.limit, tiles, std::max({split.wanted, (tiles + split.most - 1) / split.most}) + 1});
-}
-
-std::uint32_t shared_bytes(const Variant& variant) {
-  const std::int32_t row_floats = variant.padded + 8;
-  const std::int32_t columns = variant.padded / 64;
-  const std::int32_t quads_of_thread = (variant.heads * variant.padded / 4 + 127) / 128;
-  const std::int32_t slot = columns * 64 * 128;
-  const std::int32_t other = columns * 16 * 128 + 4 * variant.heads * (row_floats + 2) * 4 + quads_of_thread * 128 * 24;
-  const std::int32_t slots = std::min((232448 - 2048 - other) / slot, 16);
-  return static_cast<std::uint32_t>(slots * slot + other + 2 * slots * 8 + 16 + 1024);
 }
 
 hopper::IoType io_type(DType dtype) {
@@ -130,7 +117,7 @@ class HopperAttentionDecode final : public AttentionBackend {
 
   /// Only heads whose pieces lie in several work-groups leave parts in memory, at most one a work-group.
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
-    const Variant variant = variant_of(spec);
+    const DecodeShape variant = variant_of(spec);
     const DecodeSplit split = split_of(spec);
     const std::int64_t pieces = limits.max_kv_len > 0 ? most_pieces(split, limits.max_kv_len) : split.limit;
     return static_cast<std::size_t>(work_groups_at_most * pieces * variant.heads * (variant.padded + 2)) * sizeof(float);
@@ -150,7 +137,7 @@ class HopperAttentionDecode final : public AttentionBackend {
           "attention: dense K and V need strides that are multiples of 8 elements");
     check(args.workspace != nullptr, "attention: workspace is null");
     check(args.state != nullptr, "attention: state is null");
-    const Variant variant = variant_of(spec);
+    const DecodeShape variant = variant_of(spec);
     const DecodeSplit split = split_of(spec);
     const std::int64_t heads = std::int64_t{spec.kv_heads} * head_tiles(spec);
     const std::int64_t entries = args.batch.num_sequences * heads * most_pieces(split, args.batch.max_kv_len);
@@ -162,11 +149,12 @@ class HopperAttentionDecode final : public AttentionBackend {
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(
         std::min<std::int64_t>({entries, context.stream->device().info().compute_units, work_groups_at_most}));
-    shape.block[0] = threads;
-    shape.shared_bytes = shared_bytes(variant);
+    shape.block[0] = static_cast<std::uint32_t>(variant.threads());
+    shape.shared_bytes = static_cast<std::uint32_t>(variant.shared_bytes());
     const std::string kernel = fmt::format("attention_decode_{}_{}_{}", spec.kv_dtype == DType::f16 ? "f16" : "bf16",
                                            variant.padded, variant.heads);
-    Kernel<AttentionDecodeArgs>("attention_decode", kernel).launch(*context.stream, shape, kernel_args);
+    Kernel<AttentionDecodeArgs>("attention_decode", kernel, LaunchOrder::by_kernel)
+        .launch(*context.stream, shape, kernel_args);
   }
 
  private:
@@ -174,7 +162,7 @@ class HopperAttentionDecode final : public AttentionBackend {
 
   [[nodiscard]] static AttentionDecodeArgs arguments(const Attention::Spec& spec, const KvLayout& layout,
                                                      const Attention::Args& args, ExecutionContext& context) {
-    const Variant variant = variant_of(spec);
+    const DecodeShape variant = variant_of(spec);
     const RaggedBatch& batch = args.batch;
     Driver& driver = context.stream->device().driver();
     AttentionDecodeArgs out{};
@@ -202,6 +190,7 @@ class HopperAttentionDecode final : public AttentionBackend {
     out.num_sequences = batch.num_sequences;
     out.q_heads = spec.q_heads;
     out.kv_heads = spec.kv_heads;
+    out.group = spec.q_heads / spec.kv_heads;
     out.head_tiles = head_tiles(spec);
     out.head_dim = spec.head_dim;
     out.window = spec.window;

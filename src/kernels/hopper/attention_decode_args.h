@@ -9,6 +9,45 @@ namespace rocmforge::hopper {
 /// Keys of a tile; tiles stand at multiples of it.
 inline constexpr std::int32_t decode_tile_keys = 64;
 
+/// A variant of the kernel: elements of a row in shared memory (64, 128, 256), query heads of a KV head at once (8, 16),
+/// groups of four warps that take tiles in turns; and the sizes that follow.
+struct DecodeShape {
+  static constexpr std::int32_t warps_of_tile = 4;
+  static constexpr std::int32_t most_slots = 16;
+  std::int32_t padded;
+  std::int32_t heads;
+  std::int32_t groups;
+
+  [[nodiscard]] constexpr std::int32_t consumers() const { return groups * warps_of_tile; }
+  [[nodiscard]] constexpr std::int32_t consumer_threads() const { return consumers() * 32; }
+  /// One more warp copies; where registers are reallocated it brings three others.
+  [[nodiscard]] constexpr std::int32_t threads() const { return consumer_threads() + (groups > 1 ? 128 : 32); }
+  /// Bytes of a tile of K or V.
+  [[nodiscard]] constexpr std::int32_t slot_bytes() const { return padded * 2 * decode_tile_keys; }
+  /// Of a head's sums, padded so that rows fall on different banks.
+  [[nodiscard]] constexpr std::int32_t row_floats() const { return padded + 8; }
+  /// Groups of four sums that a thread joins.
+  [[nodiscard]] constexpr std::int32_t quads_of_thread() const {
+    return (heads * padded / 4 + consumer_threads() - 1) / consumer_threads();
+  }
+  /// q, sums and states of the warps, totals and their states.
+  [[nodiscard]] constexpr std::int32_t other_bytes() const {
+    return 16 * padded * 2 + consumers() * heads * (row_floats() + 2) * 4 + quads_of_thread() * consumer_threads() * 24;
+  }
+  /// A multiple of what all groups take at once, so that a group always meets the same slots: it could not tell the fillings
+  /// of a slot apart if it missed some.
+  [[nodiscard]] constexpr std::int32_t slots() const {
+    constexpr std::int32_t shared_bytes_at_most = 227 * 1024;
+    const std::int32_t slots = (shared_bytes_at_most - 2048 - other_bytes()) / slot_bytes();
+    const std::int32_t step = groups > 1 ? 2 * groups : 1;
+    return (slots < most_slots ? slots : most_slots) / step * step;
+  }
+  /// With barriers, a flag and room to align.
+  [[nodiscard]] constexpr std::int32_t shared_bytes() const {
+    return slots() * (slot_bytes() + 16) + other_bytes() + 16 + 1024;
+  }
+};
+
 /// How the tiles of a sequence are cut into pieces: by their number alone, so that the order of its sums depends on nothing
 /// else. Up to `whole` tiles stay together; beyond that there are about `wanted` pieces of `least` to `most` tiles, and
 /// never more than `limit` pieces.
@@ -55,6 +94,7 @@ struct AttentionDecodeArgs {
   std::int32_t num_sequences;
   std::int32_t q_heads;
   std::int32_t kv_heads;
+  std::int32_t group;       ///< query heads of a KV head
   std::int32_t head_tiles;  ///< tiles of the query heads of a KV head
   std::int32_t head_dim;
   std::int32_t window;     ///< 0 for none
