@@ -29,6 +29,9 @@ std::int32_t head_tiles(const Attention::Spec& spec) {
   const std::int32_t heads = variant_of(spec).heads;
   return (spec.q_heads / spec.kv_heads + heads - 1) / heads;
 }
+std::int32_t part_heads(const Attention::Spec& spec) {
+  return std::min(variant_of(spec).heads, spec.q_heads / spec.kv_heads);
+}
 
 /// One sequence alone should occupy all multiprocessors, but its pieces must then be added up.
 DecodeSplit split_of(const Attention::Spec& spec) {
@@ -120,7 +123,7 @@ class HopperAttentionDecode final : public AttentionBackend {
     const DecodeShape variant = variant_of(spec);
     const DecodeSplit split = split_of(spec);
     const std::int64_t pieces = limits.max_kv_len > 0 ? most_pieces(split, limits.max_kv_len) : split.limit;
-    return static_cast<std::size_t>(work_groups_at_most * pieces * variant.heads * (variant.padded + 2)) * sizeof(float);
+    return static_cast<std::size_t>(work_groups_at_most * pieces * part_heads(spec) * (variant.padded + 2)) * sizeof(float);
   }
   [[nodiscard]] std::size_t state_bytes(const Attention::Spec&, const AttentionLimits&) const override {
     return work_groups_at_most * sizeof(std::uint32_t);
@@ -182,8 +185,9 @@ class HopperAttentionDecode final : public AttentionBackend {
     out.sinks = spec.sinks ? args.sinks : nullptr;
     out.split = split_of(spec);
     out.max_pieces = most_pieces(out.split, batch.max_kv_len);
+    out.part_heads = part_heads(spec);
     out.partial_sums = static_cast<float*>(args.workspace);
-    out.partial_states = out.partial_sums + work_groups_at_most * out.max_pieces * variant.heads * variant.padded;
+    out.partial_states = out.partial_sums + work_groups_at_most * out.max_pieces * out.part_heads * variant.padded;
     out.counters = static_cast<std::uint32_t*>(args.state);
     out.max_blocks = batch.max_blocks;
     out.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));

@@ -36,6 +36,8 @@ struct Config {
   static constexpr int slots = shape.slots();
   static constexpr int row_floats = shape.row_floats();
   static constexpr int quads_of_thread = shape.quads_of_thread();
+  static constexpr int producer_registers = 56;
+  static constexpr int consumer_registers = groups == 2 ? 224 : groups == 3 ? 144 : 112;
   static constexpr bool q_in_registers = padded <= 128;
 };
 
@@ -276,7 +278,7 @@ struct Consumer {
     heads = min(C::heads, args.group - walk.head_tile * C::heads);
     first_head = walk.kv_head * args.group + walk.head_tile * C::heads;
     if (!walk.whole()) {
-      first_part = std::int64_t{walk.owner()} * args.max_pieces * C::heads;
+      first_part = std::int64_t{walk.owner()} * args.max_pieces * args.part_heads;
     }
     load_query();
   }
@@ -550,14 +552,14 @@ struct Consumer {
   }
 
   __device__ void store_part(int piece, int i, const Part& part) const {
-    const std::int64_t at = first_part + piece * C::heads + head_of(i);
+    const std::int64_t at = first_part + piece * args.part_heads + head_of(i);
     *reinterpret_cast<float4*>(args.partial_sums + at * C::padded + dim_of(i)) = part.sums;
     if (dim_of(i) == 0) {
       *reinterpret_cast<float2*>(args.partial_states + at * 2) = float2{part.maximum, part.weight};
     }
   }
   [[nodiscard]] __device__ Part load_part(int piece, int i) const {
-    const std::int64_t at = first_part + piece * C::heads + head_of(i);
+    const std::int64_t at = first_part + piece * args.part_heads + head_of(i);
     const float4 sums = *reinterpret_cast<const float4*>(args.partial_sums + at * C::padded + dim_of(i));
     const float2 state = *reinterpret_cast<const float2*>(args.partial_states + at * 2);
     return Part{sums, state.x, state.y};
@@ -633,7 +635,7 @@ __device__ void attend(const AttentionDecodeArgs& args) {
   __syncthreads();
   if (thread >= C::consumer_threads) {
     if constexpr (C::groups > 1) {
-      give_up_registers<56>();
+      give_up_registers<C::producer_registers>();
     }
     if (thread < C::consumer_threads + 32) {
       DecodeWalk walk(args);
@@ -643,7 +645,7 @@ __device__ void attend(const AttentionDecodeArgs& args) {
     }
   } else {
     if constexpr (C::groups > 1) {
-      take_registers<224>();
+      take_registers<C::consumer_registers>();
     }
     DecodeWalk walk(args);
     Consumer<C>{args, shared, thread}.run(walk);

@@ -84,11 +84,12 @@ struct AttentionDecodeArgs {
   const std::int32_t* kv_lengths;     ///< [num_sequences]
   const std::int32_t* block_tables;   ///< [num_sequences, max_blocks]; null for dense K and V
   const float* sinks;                 ///< [q_heads] or null
-  float* partial_sums;                ///< [work-groups, pieces, query heads of a tile, padded head_dim]
-  float* partial_states;              ///< [work-groups, pieces, query heads of a tile, 2]: maximum and sum of weights
+  float* partial_sums;                ///< [work-groups, max_pieces, part_heads, padded head_dim]
+  float* partial_states;              ///< [work-groups, max_pieces, part_heads, 2]: maximum and sum of weights
   std::uint32_t* counters;            ///< [work-groups], zero between launches
   DecodeSplit split;
   std::int32_t max_pieces;  ///< of the longest sequence
+  std::int32_t part_heads;  ///< query heads that a work-group may have at once
   std::int32_t max_blocks;
   std::int32_t block_shift;  ///< log2(block_tokens)
   std::int32_t num_sequences;
