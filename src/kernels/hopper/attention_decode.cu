@@ -1,8 +1,9 @@
 // Attention of one query row a sequence, for Hopper. One work-group stays on each multiprocessor. The work is a list of
 // (sequence, KV head, piece of the keys) whose lengths the kernel reads itself; work-groups take neighbouring entries, as
 // many as make equal numbers of key tiles. One warp copies tiles of K and V with the bulk copy engine into a ring that
-// entries share; four warps multiply 16 keys of each tile with all query heads of the KV head. Pieces of one head are added
-// up in their order: inside the work-group where it has them all, else by the last work-group to arrive.
+// entries share; groups of four warps take tiles in turns, a warp multiplies 16 keys with all query heads of the KV head.
+// Pieces of one head are added up in their order: inside the work-group where it has them all, else by the last work-group
+// to arrive.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/attention_decode_work.h"
