@@ -7,6 +7,7 @@ namespace rocmforge {
 void register_hopper_kernels(KernelRegistry& registry) {
   registry.add<Attention>(make_hopper_attention_prefill());
   registry.add<Attention>(make_hopper_attention_decode());
+  registry.add<Matmul>(make_hopper_matmul());
 }
 
 }  // namespace rocmforge

@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/arguments.h"
+#include "kernels/gpu/matmul_kernels.h"
+#include "kernels/hopper/kernels.h"
+#include "kernels/hopper/matmul_args.h"
+#include "kernels/hopper/matvec.h"
+#include "kernels/hopper/pack.h"
+#include "kernels/hopper/weight_layout.h"
+#include "kernels/parallel.h"
+
+namespace rocmforge {
+namespace {
+
+using hopper::MatvecKind;
+
+class HopperMatmul final : public MatmulKernel {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "hopper"; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
+  [[nodiscard]] int priority() const override { return 40; }
+
+  [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (!device.architecture.starts_with("sm_90")) {
+      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    }
+    const MatvecKind kind = hopper::matvec_kind(spec.weight);
+    if (kind == MatvecKind::none) {
+      return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
+    }
+    constexpr std::int64_t most_rows = std::int64_t{1} << 22;
+    const std::int64_t most_columns = kind == MatvecKind::packed ? 131072 : 65536;  // one token's fit into shared memory
+    if (spec.n > most_rows || spec.k > most_columns) {
+      return Support::no(fmt::format("more than {} rows or {} columns", most_rows, most_columns));
+    }
+    return kind == MatvecKind::packed ? Support::yes() : blas_->supports(spec, device);
+  }
+
+  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {
+    if (!hopper::has_weight_layout(spec.weight)) {
+      return 0;
+    }
+    return static_cast<std::size_t>(
+        hopper::weight_tiles(spec.n) *
+        hopper::weight_tile_bytes(hopper::weight_layout(hopper::weight_format(spec.weight)), spec.k));
+  }
+
+  void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
+    if (!hopper::has_weight_layout(spec.weight)) {
+      return;
+    }
+    for_each_range(context, hopper::weight_tiles(spec.n), 4, [&](std::int64_t begin, std::int64_t end) {
+      hopper::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
+    });
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
+    return tokens <= few_tokens() ? hopper::matvec_workspace_bytes(tokens, k) : blas_->workspace_bytes(tokens, k);
+  }
+  [[nodiscard]] std::int64_t few_tokens() const override { return hopper::most_matvec_tokens; }
+  [[nodiscard]] MatmulFusions fusions() const override { return {hopper::most_matvec_tokens, hopper::most_matvec_tokens}; }
+
+  void run(const Matmul::Args& args, ExecutionContext& context) const override {
+    check_arguments(args, fusions());
+    check(context.stream != nullptr, "matmul: a GPU kernel without a stream");
+    if (args.tokens == 0) {
+      return;
+    }
+    if (args.tokens <= few_tokens()) {
+      run_few(args, *context.stream);
+    } else {
+      run_many(args, context);
+    }
+  }
+
+ private:
+  /// One launch for each kind of weights, the first output's before others.
+  static void run_few(const Matmul::Args& args, Stream& stream) {
+    const MatvecKind first = hopper::matvec_kind(args.outputs[0].dtype);
+    hopper::run_matvec(first, args, stream);
+    for (const MatvecKind kind : {MatvecKind::packed, MatvecKind::f16, MatvecKind::bf16}) {
+      if (kind != first) {
+        hopper::run_matvec(kind, args, stream);
+      }
+    }
+  }
+
+  void run_many(const Matmul::Args& args, ExecutionContext& context) const {
+    std::vector<MatmulOutput> packed;
+    std::vector<MatmulOutput> halves;
+    for (const MatmulOutput& output : args.outputs) {
+      (hopper::has_weight_layout(output.dtype) ? packed : halves).push_back(output);
+    }
+    Matmul::Args call = args;
+    if (!halves.empty()) {
+      call.outputs = halves;
+      blas_->run(call, context);
+    }
+    if (packed.empty()) {
+      return;
+    }
+    for (std::int64_t first = 0; first < args.tokens; first += few_tokens()) {
+      std::vector<MatmulOutput> outputs = packed;
+      for (MatmulOutput& output : outputs) {
+        output.out += first * output.stride;
+      }
+      call.x = args.x + first * args.x_stride;
+      call.tokens = std::min(few_tokens(), args.tokens - first);
+      call.outputs = outputs;
+      run_few(call, *context.stream);
+    }
+  }
+
+  std::unique_ptr<MatmulKernel> blas_ = make_gpu_blas_matmul(DeviceKind::cuda);
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulKernel> make_hopper_matmul() { return std::make_unique<HopperMatmul>(); }
+
+}  // namespace rocmforge

@@ -1,0 +1,162 @@
+// Products of quantised weights with up to 8 tokens: matvec_packed_TOKENS. Memory bound; docs/kernels/hopper_matvec.md has
+// the schedule and what it is good for.
+//
+// A work-group walks over tiles of 16 rows. One warp fetches weights into a ring of slots by bulk copies, beginning before
+// anything else: a slot holds a step (256 columns) for each of the 8 warps that multiply. Meanwhile those quantise the
+// activations, 16 bits with a scale for every 32, into shared memory; for more than 2 tokens a kernel of its own has done so
+// and its result is copied. A step is multiplied by the integer tensor cores, scaled in float and added to the warp's sums.
+// One more warp brings the sums of two tiles at a time together and writes the outputs.
+//
+// The order of an output's sums depends on k alone: step s belongs to the s % 8-th partial sum of its tile, whichever warp
+// computes that one.
+
+#include "kernels/hopper/matvec_packed.h"
+#include "kernels/hopper/matvec_quantise.h"
+#include "kernels/hopper/matvec_roles.h"
+
+namespace rocmforge::hopper {
+namespace {
+
+template <int tokens_>
+class Packed {
+ public:
+  static constexpr int tokens = tokens_;
+  static constexpr bool has_image = takes_image(tokens);
+
+  __device__ static int steps(const MatvecArgs& args) { return matvec_steps(args.input.k); }
+  __device__ static int slot_bytes(const MatvecArgs& args) { return matvec_slot_steps * args.slot_bytes; }
+  __device__ static MatvecShared shared(const MatvecArgs& args) {
+    return matvec_shared(tokens, args.input.k, args.slots, args.slot_bytes);
+  }
+
+  /// Steps of one tile lie close together in a slot, those of different tiles slot_bytes apart.
+  __device__ static void fetch(const MatvecArgs& args, const TilePlace& place, int step, int count, std::uint32_t slot,
+                               int position, std::uint32_t barrier, int lane, std::uint64_t policy) {
+    if (lane != 0) {
+      return;
+    }
+    const MatvecPart& part = args.parts[place.part];
+    const int first = step * part.step_bytes;
+    const int bytes =
+        min(count * part.step_bytes, part.tile_bytes - first);  // half a step may be missing at the end of a row
+    copy_bytes(slot + position * args.slot_bytes,
+               part.weight + place.tile * static_cast<std::int64_t>(part.tile_bytes) + first,
+               static_cast<std::uint32_t>(bytes), barrier, policy);
+  }
+
+  __device__ Packed(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int warp, int lane)
+      : args_(args), shared_(shared), memory_(memory), warp_(warp), lane_(lane) {}
+
+  __device__ void stage() const {
+    if constexpr (!has_image) {
+      const int chunks = steps(args_) * matvec_step / 8;
+#pragma unroll
+      for (int t = 0; t < tokens; ++t) {
+        quantise_row(args_.input, t, 0, chunks, chunks, token_image(memory_, shared_, t));
+      }
+    }
+  }
+
+  __device__ void prepare() {
+    const auto* const squares = reinterpret_cast<const float*>(memory_ + shared_.squares);
+#pragma unroll
+    for (int n = 0; n < groups; ++n) {
+      const int token = n * of_operand + lane_ % 4 * of_operand / 4;
+      factors_[n] = norm_factor(args_.input, squares + token * matvec_warps);
+    }
+  }
+
+  __device__ void add_tile(const MatvecPart& part, const Barriers& barriers, Turn& slot, int first, float* to) const {
+    switch (part.format) {
+      case WeightFormat::q4_0:
+        return add_steps<WeightFormat::q4_0>(part.step_bytes, barriers, slot, first, to);
+      case WeightFormat::q5_0:
+        return add_steps<WeightFormat::q5_0>(part.step_bytes, barriers, slot, first, to);
+      case WeightFormat::q8_0:
+        return add_steps<WeightFormat::q8_0>(part.step_bytes, barriers, slot, first, to);
+      case WeightFormat::mxfp4:
+        return add_steps<WeightFormat::mxfp4>(part.step_bytes, barriers, slot, first, to);
+      case WeightFormat::q4_k:
+        return add_steps<WeightFormat::q4_k>(part.step_bytes, barriers, slot, first, to);
+      case WeightFormat::q5_k:
+        return add_steps<WeightFormat::q5_k>(part.step_bytes, barriers, slot, first, to);
+      default:
+        return add_steps<WeightFormat::q6_k>(part.step_bytes, barriers, slot, first, to);
+    }
+  }
+
+ private:
+  static constexpr int of_operand = tokens_of_operand(tokens);
+  static constexpr int groups = tokens / of_operand;
+
+  template <WeightFormat format>
+  __device__ void add_steps(int step_bytes, const Barriers& barriers, Turn& slot, int first, float* to) const {
+    constexpr int elems = weight_layout(format).elems;
+    const Activations x{memory_, memory_ + shared_.info, shared_.token_bytes, shared_.token_info_bytes};
+    float sums[2 * tokens] = {};
+    for (int step = first; step < steps(args_); step += matvec_warps) {
+      const int of_tile = min(step, warp_);
+      const int at = slot.at * slot_bytes(args_) + (warp_ - of_tile) * args_.slot_bytes + of_tile * step_bytes;
+      const std::uint32_t full = barriers.slots + 16 * slot.at;
+      wait_for(full, slot.parity);
+      RawStep<format, tokens> raw;
+      raw.load(memory_ + shared_.ring + at, elems == 256 || step * matvec_step + elems < args_.input.k ? 2 : 1, lane_);
+      const auto release = [&] {
+        __syncwarp();
+        if (lane_ == 0) {
+          arrive_at(full + 8);
+        }
+      };
+      if constexpr (!raw.keeps_slot) {
+        release();
+      }
+      add_step(raw, x, step, lane_, sums);
+      if constexpr (raw.keeps_slot) {
+        release();
+      }
+      slot.advance(args_.slots);
+    }
+    float factors[groups];
+#pragma unroll
+    for (int n = 0; n < groups; ++n) {
+      factors[n] = factors_[n] * operand_scale(format);
+    }
+    store_sums<tokens>(sums, factors, lane_, to);
+  }
+
+  const MatvecArgs& args_;
+  const MatvecShared& shared_;
+  std::uint8_t* memory_;
+  int warp_;
+  int lane_;
+  float factors_[groups];
+};
+
+}  // namespace
+}  // namespace rocmforge::hopper
+
+#define ROCMFORGE_MATVEC_PACKED(tokens, groups)                                               \
+  extern "C" __global__ void __launch_bounds__(rocmforge::hopper::matvec_all_threads, groups) \
+      matvec_packed_##tokens(const __grid_constant__ rocmforge::hopper::MatvecArgs args) {    \
+    rocmforge::hopper::run_matvec<rocmforge::hopper::Packed<tokens>>(args);                   \
+  }
+
+ROCMFORGE_MATVEC_PACKED(1, 2)
+ROCMFORGE_MATVEC_PACKED(2, 2)
+ROCMFORGE_MATVEC_PACKED(4, 2)
+ROCMFORGE_MATVEC_PACKED(8, 1)
+
+/// The activations of more than 2 tokens.
+extern "C" __global__ void __launch_bounds__(rocmforge::hopper::matvec_threads)
+    matvec_quantise(const rocmforge::hopper::QuantiseArgs args) {
+  using namespace rocmforge::hopper;
+  rocmforge::gpu::begin_dependent();
+  const int t = static_cast<int>(blockIdx.y);
+  const MatvecShared shared = matvec_shared(args.tokens, args.input.k, 0, 0);
+  const int chunks = matvec_steps(args.input.k) * matvec_step / 8;
+  // The first work-group of a token sums up its squares, too.
+  const int begin = static_cast<int>(blockIdx.x) * matvec_threads;
+  const int end = min(begin + matvec_threads, chunks);
+  quantise_row(args.input, t, begin, end, begin == 0 && args.input.norm_weight != nullptr ? chunks : end,
+               token_image(args.image, shared, t));
+}

@@ -1,0 +1,221 @@
+#include "kernels/hopper/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/hopper/weight_layout.h"
+#include "tensor/quant/formats.h"
+
+namespace rocmforge::hopper {
+namespace {
+
+constexpr int most_elems = 256;  ///< of a record
+
+std::uint32_t load_word(const std::uint8_t* from) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, from, 4);
+  return word;
+}
+void store_word(std::uint8_t* to, std::uint32_t word) { std::memcpy(to, &word, 4); }
+
+/// 32 elements: byte j holds element j in its low and element j + 16 in its high nibble.
+void spread_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
+  for (int j = 0; j < 16; ++j) {
+    codes[j] = bytes[j] & 15;
+    codes[j + 16] = bytes[j] >> 4;
+  }
+}
+
+/// 256 elements: each 32 bytes hold 32 elements in their low and the next 32 in their high nibbles.
+void spread_k_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
+  for (int pair = 0; pair < 4; ++pair) {
+    for (int l = 0; l < 32; ++l) {
+      codes[64 * pair + l] = bytes[32 * pair + l] & 15;
+      codes[64 * pair + 32 + l] = bytes[32 * pair + l] >> 4;
+    }
+  }
+}
+
+/// The scales and minima of Q4_K and Q5_K as words of two blocks, and the super-block's after them.
+template <class Block>
+void put_k_scales(const Block& block, std::uint8_t* words, std::uint8_t* super) {
+  std::uint8_t scales[8];
+  std::uint8_t minima[8];
+  unpack_scales_k4(block.scales, scales, minima);
+  for (int j = 0; j < 4; ++j) {
+    words[4 * j] = scales[2 * j];
+    words[4 * j + 1] = scales[2 * j + 1];
+    words[4 * j + 2] = minima[2 * j];
+    words[4 * j + 3] = minima[2 * j + 1];
+  }
+  std::memcpy(super, &block.scale, 2);
+  std::memcpy(super + 2, &block.minimum_scale, 2);
+}
+
+/// Where a row of a record puts its scales, and how far it is in units of a record's blocks.
+struct RowScales {
+  std::uint8_t* scales;  ///< of the row
+  std::uint8_t* super;   ///< of the row
+};
+
+// read(block, b, codes, to): the codes of the file's block `b` of a record, in natural order, and its scales.
+void read(const BlockQ4_0& block, int b, std::uint8_t* codes, const RowScales& to) {
+  spread_nibbles(block.quants, codes);
+  std::memcpy(to.scales + 2 * b, &block.scale, 2);
+}
+void read(const BlockQ5_0& block, int b, std::uint8_t* codes, const RowScales& to) {
+  spread_nibbles(block.quants, codes);
+  for (int i = 0; i < 32; ++i) {
+    codes[i] = static_cast<std::uint8_t>(codes[i] | (block.high_bits[i / 8] >> i % 8 & 1) << 4);
+  }
+  std::memcpy(to.scales + 2 * b, &block.scale, 2);
+}
+void read(const BlockQ8_0& block, int b, std::uint8_t* codes, const RowScales& to) {
+  std::memcpy(codes, block.quants, 32);
+  std::memcpy(to.scales + 2 * b, &block.scale, 2);
+}
+void read(const BlockMXFP4& block, int b, std::uint8_t* codes, const RowScales& to) {
+  spread_nibbles(block.quants, codes);
+  to.scales[b] = block.exponent;
+}
+void read(const BlockQ4_K& block, int, std::uint8_t* codes, const RowScales& to) {
+  spread_k_nibbles(block.quants, codes);
+  put_k_scales(block, to.scales, to.super);
+}
+void read(const BlockQ5_K& block, int, std::uint8_t* codes, const RowScales& to) {
+  spread_k_nibbles(block.quants, codes);
+  for (int k = 0; k < 8; ++k) {
+    for (int l = 0; l < 32; ++l) {
+      codes[32 * k + l] = static_cast<std::uint8_t>(codes[32 * k + l] | (block.high_bits[l] >> k & 1) << 4);
+    }
+  }
+  put_k_scales(block, to.scales, to.super);
+}
+void read(const BlockQ6_K& block, int, std::uint8_t* codes, const RowScales& to) {
+  for (int half = 0; half < 2; ++half) {
+    const std::uint8_t* low = block.low_bits + 64 * half;
+    const std::uint8_t* high = block.high_bits + 32 * half;
+    std::uint8_t* out = codes + 128 * half;
+    for (int l = 0; l < 32; ++l) {
+      out[l] = static_cast<std::uint8_t>((low[l] & 15) | (high[l] & 3) << 4);
+      out[32 + l] = static_cast<std::uint8_t>((low[32 + l] & 15) | (high[l] >> 2 & 3) << 4);
+      out[64 + l] = static_cast<std::uint8_t>(low[l] >> 4 | (high[l] >> 4 & 3) << 4);
+      out[96 + l] = static_cast<std::uint8_t>(low[32 + l] >> 4 | high[l] >> 6 << 4);
+    }
+  }
+  for (int s = 0; s < 4; ++s) {
+    std::memcpy(to.scales + 4 * s, block.scales + 2 * s, 2);
+    std::memcpy(to.scales + 4 * s + 2, block.scales + 8 + 2 * s, 2);
+  }
+  std::memcpy(to.super, &block.scale, 2);
+}
+
+// Codes of one row and group to their planes. `chunk` is c of weight_layout.h.
+void put_low(const std::uint8_t* codes, int row, std::uint8_t* group) {
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    for (int s = 0; s < 4; ++s) {
+      const std::uint8_t* eight = codes + 32 * s + 8 * chunk;
+      const std::uint32_t word = (load_word(eight) & 0x0f0f0f0fu) | (load_word(eight + 4) & 0x0f0f0f0fu) << 4;
+      store_word(group + 64 * row + 16 * chunk + 4 * s, word);
+    }
+  }
+}
+void put_one_high(const std::uint8_t* codes, int row, std::uint8_t* group) {
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    std::uint32_t word = 0;
+    for (int i = 0; i < 8; ++i) {
+      word |= (load_word(codes + 32 * (i / 2) + 8 * chunk + 4 * (i % 2)) >> 4 & 0x01010101u) << i;
+    }
+    store_word(group + 16 * row + 4 * chunk, word);
+  }
+}
+void put_two_high(const std::uint8_t* codes, int row, std::uint8_t* group) {
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    for (int j = 0; j < 2; ++j) {
+      std::uint32_t word = 0;
+      for (int i = 0; i < 4; ++i) {
+        word |= (load_word(codes + 64 * j + 32 * (i / 2) + 8 * chunk + 4 * (i % 2)) >> 4 & 0x03030303u) << 2 * i;
+      }
+      store_word(group + 32 * row + 8 * chunk + 4 * j, word);
+    }
+  }
+}
+void put_bytes(const std::uint8_t* codes, int row, std::uint8_t* group) {
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    for (int s = 0; s < 4; ++s) {
+      std::memcpy(group + 1024 * (s / 2) + 64 * row + 16 * chunk + 8 * (s % 2), codes + 32 * s + 8 * chunk, 8);
+    }
+  }
+}
+
+/// Bytes of a row's scales in a record.
+template <class Block>
+constexpr int scale_row_bytes() {
+  return Block::elems == 256 ? 16 : Block::dtype == DType::mxfp4 ? 4 : 8;
+}
+template <class Block>
+constexpr int super_row_bytes() {
+  return Block::dtype == DType::q6_k ? 2 : 4;
+}
+
+/// One row of a record; `columns` of it are in the file.
+template <class Block>
+void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* record) {
+  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  std::uint8_t codes[most_elems] = {};
+  const RowScales to{record + layout.scale_offset + row * scale_row_bytes<Block>(),
+                     record + layout.super_offset + row * super_row_bytes<Block>()};
+  for (int b = 0; b < columns / Block::elems; ++b) {
+    Block block;
+    std::memcpy(&block, blocks + b * sizeof(Block), sizeof(Block));
+    read(block, b, codes + b * Block::elems, to);
+  }
+  for (int group = 0; group < layout.elems / weight_group_elems; ++group) {
+    const std::uint8_t* of_group = codes + weight_group_elems * group;
+    if constexpr (Block::dtype == DType::q8_0) {
+      put_bytes(of_group, row, record + 2048 * group);
+    } else {
+      put_low(of_group, row, record + 1024 * group);
+    }
+    if constexpr (Block::dtype == DType::q5_0 || Block::dtype == DType::q5_k) {
+      put_one_high(of_group, row, record + layout.high_offset + 256 * group);
+    } else if constexpr (Block::dtype == DType::q6_k) {
+      put_two_high(of_group, row, record + layout.high_offset + 512 * group);
+    }
+  }
+}
+
+template <class Block>
+void pack_tile(const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t tile, std::uint8_t* to) {
+  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  std::memset(to, 0, static_cast<std::size_t>(weight_tile_bytes(layout, k)));
+  const auto stride = static_cast<std::int64_t>(row_bytes(Block::dtype, k));
+  const std::int64_t first = tile * weight_tile_rows;
+  for (int row = 0; row < std::min<std::int64_t>(weight_tile_rows, n - first); ++row) {
+    const std::uint8_t* blocks = rows + (first + row) * stride;
+    for (std::int64_t column = 0; column < k; column += layout.elems) {
+      pack_row<Block>(blocks + column / Block::elems * static_cast<std::int64_t>(sizeof(Block)),
+                      static_cast<int>(std::min<std::int64_t>(layout.elems, k - column)), row,
+                      to + column / layout.elems * layout.record_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
+                void* packed) {
+  check(has_weight_layout(type), "a format without a layout for Hopper");
+  Formats::visit(type, [&]<class Block>(Block*) {
+    if constexpr (has_weight_layout(Block::dtype)) {
+      constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+      for (std::int64_t tile = begin; tile < end; ++tile) {
+        pack_tile<Block>(static_cast<const std::uint8_t*>(rows), n, k, tile,
+                         static_cast<std::uint8_t*>(packed) + tile * weight_tile_bytes(layout, k));
+      }
+    }
+  });
+}
+
+}  // namespace rocmforge::hopper
