@@ -73,7 +73,7 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_option("-b,--batch", batch_, "Tokens computed in one step")->capture_default_str()->group(group);
   command.add_option("-t,--threads", threads_, "Threads; 0: all processors")->capture_default_str()->group(group);
   command.add_option("--kv-type", kv_type_, "Format of the KV cache")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str()
       ->group(group);
   command.add_option("--device", device_, "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1")

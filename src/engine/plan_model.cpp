@@ -35,8 +35,8 @@ void check_options(const EngineOptions& options) {
   at_least("kv_tokens", options.kv_tokens, 0);
   at_least("threads", options.threads, 0);
   const DType dtype = options.model.kv_dtype;
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
-    throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16 or BF16", name(dtype)));
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::q8_0) {
+    throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16, BF16 or Q8_0", name(dtype)));
   }
   (void)isa_limit(options.isa);
 }

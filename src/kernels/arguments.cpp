@@ -8,9 +8,20 @@
 namespace rocmforge {
 namespace {
 
+/// What a cache may hold.
+Support check_kv_dtype(DType dtype, std::int32_t head_dim) {
+  if (!is_float_dtype(dtype) && dtype != DType::q8_0) {
+    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16, Q8_0", name(dtype)));
+  }
+  if (dtype == DType::q8_0 && head_dim % kv_quant_dims != 0) {
+    return Support::no(fmt::format("head_dim {} is not a multiple of {}, as Q8_0 pages need", head_dim, kv_quant_dims));
+  }
+  return Support::yes();
+}
+
 Support check_layout(const KvLayout& layout) {
-  if (!is_float_dtype(layout.dtype)) {
-    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(layout.dtype)));
+  if (Support dtype = check_kv_dtype(layout.dtype, layout.head_dim); !dtype.ok) {
+    return dtype;
   }
   if (!is_power_of_two(layout.block_tokens)) {
     return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
@@ -277,6 +288,7 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
   check_batch(operation, batch);
   const bool dense = args.dense.k != nullptr;
   if (dense) {
+    require(spec.kv_dtype != DType::q8_0, "{}: K and V of Q8_0 lie in pages", operation);
     check_dense(spec, args.dense, batch);
   } else {
     check_cache(operation, layout, args.cache, batch);
@@ -351,8 +363,8 @@ Support check_spec(const Attention::Spec& spec) {
   if (Support heads = check_heads(spec.q_heads, spec.kv_heads, spec.head_dim); !heads.ok) {
     return heads;
   }
-  if (!is_float_dtype(spec.kv_dtype)) {
-    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16", name(spec.kv_dtype)));
+  if (Support dtype = check_kv_dtype(spec.kv_dtype, spec.head_dim); !dtype.ok) {
+    return dtype;
   }
   if (!is_float_dtype(spec.io_dtype)) {
     return Support::no(fmt::format("io_dtype {} is not one of F32, F16, BF16", name(spec.io_dtype)));

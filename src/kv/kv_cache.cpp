@@ -16,8 +16,9 @@ double gibibytes(long double bytes) { return static_cast<double>(bytes / (1024.0
 KvCache::KvCache(Device& device, const KvLayout& layout, std::int32_t num_layers, std::int32_t num_blocks)
     : device_(&device), layout_(layout), num_layers_(num_layers), num_blocks_(num_blocks) {
   check(num_layers > 0 && num_blocks > 0, "a cache has at least one layer and one block");
-  check(layout.dtype == DType::f32 || layout.dtype == DType::f16 || layout.dtype == DType::bf16,
-        "a cache holds f32, f16 or bf16");
+  check(
+      layout.dtype == DType::f32 || layout.dtype == DType::f16 || layout.dtype == DType::bf16 || layout.dtype == DType::q8_0,
+      "a cache holds f32, f16, bf16 or q8_0");
   check(layout.block_tokens > 0 && layout.kv_heads > 0 && layout.head_dim > 0, "the cache's layout is empty");
 
   const std::size_t block_bytes = layout.block_bytes();

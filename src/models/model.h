@@ -16,7 +16,7 @@
 namespace rocmforge {
 
 struct ModelOptions {
-  DType kv_dtype = DType::f16;          ///< f32, f16 or bf16
+  DType kv_dtype = DType::f16;          ///< f32, f16, bf16 or q8_0
   std::int32_t max_batch_tokens = 512;  ///< workspace is laid out for this many
   std::int32_t max_logit_rows = 64;     ///< rows of logits in one step (perplexity asks for max_batch_tokens)
   std::int32_t max_sequences = 64;      ///< in one step

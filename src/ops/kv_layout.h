@@ -13,12 +13,15 @@ enum class KvOrder {
   dim_major,    ///< [head_dim, block_tokens]
 };
 
+inline constexpr std::int32_t kv_quant_dims = 32;  ///< neighbouring dimensions that share a scale in q8_0
+
 /// How an attention backend wants the KV cache stored. A block holds `block_tokens` positions of one layer:
 /// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)].
 ///
 /// In q8_0 each 32 neighbouring dimensions of a position share a scale: a head of K or V is first its quants, one signed
 /// byte each in (order), then its scales as f16, [block_tokens, head_dim / 32] or, when dim_major, [head_dim / 32,
-/// block_tokens]. head_dim is a multiple of 32.
+/// block_tokens]. head_dim is a multiple of 32. A scale is the largest magnitude times 1/127, a quant the nearest whole
+/// number (of two the even one) of value / scale, at most 127 in magnitude; 0 under a scale of 0.
 struct KvLayout {
   DType dtype = DType::f16;  ///< f32, f16, bf16 or q8_0
   std::int32_t block_tokens = 32;

@@ -133,6 +133,7 @@ TEST_F(DemoProgram, EveryInstructionSetAndReferenceKernelAnswersAlike) {
                                                                                      {"--isa", "avx2"},
                                                                                      {"--kv-type", "f32"},
                                                                                      {"--kv-type", "bf16"},
+                                                                                     {"--kv-type", "q8_0"},
                                                                                      {"--attention", "reference"},
                                                                                      {"-t", "1"},
                                                                                      {"-b", "4"}}) {

@@ -10,6 +10,7 @@ constexpr AttentionCall with_padding(std::int32_t sequences) { return {.padding 
 constexpr DType f32 = DType::f32;
 constexpr DType f16 = DType::f16;
 constexpr DType bf16 = DType::bf16;
+constexpr DType q8_0 = DType::q8_0;
 
 }  // namespace
 
@@ -34,6 +35,8 @@ std::vector<AttentionCase> tiny_attention_cases() {
       {"blocks_of_64", heads(2, 1, 64), {{67, 4}}, in_blocks_of(64)},
       {"f32_cache", heads(2, 1, 64, f32), {{21, 21}}},
       {"bf16_cache", heads(2, 1, 64, bf16), {{21, 21}}},
+      {"q8_0_cache", heads(2, 1, 64, q8_0), {{21, 21}, {18, 1}}},
+      {"q8_0_decode", decode(heads(4, 2, 96, q8_0)), {{33, 1}, {1, 1}, {70, 1}}, in_blocks_of(16)},
       {"window", options(heads(2, 1, 64), 7, 0.0f, false), {{30, 30}}},
       {"soft_cap", options(heads(2, 1, 64), 0, 5.0f, false), {{20, 20}}},
       {"sinks", options(heads(2, 1, 64), 0, 0.0f, true), {{20, 20}, {18, 1}}},
@@ -77,6 +80,12 @@ std::vector<AttentionCase> attention_cases() {
       {"odd_length_decode", heads(4, 4, 64), {{1, 1}, {2, 1}, {127, 1}, {128, 1}, {129, 1}, {255, 1}}},
       {"f32_cache", heads(8, 2, 80, f32), {{150, 150}, {33, 1}}},
       {"bf16_cache", heads(8, 2, 128, bf16), {{150, 150}, {33, 1}}},
+      {"q8_0_cache", heads(8, 2, 128, q8_0), {{150, 150}, {33, 1}}},
+      {"q8_0_head_dim_96", heads(6, 2, 96, q8_0), {{150, 20}, {33, 1}}, in_blocks_of(16)},
+      {"q8_0_options", options(heads(8, 2, 64, q8_0), 50, 20.0f, true), {{300, 300}, {400, 1}}},
+      {"q8_0_decode", decode(heads(32, 8, 128, q8_0)), {{2048, 1}, {129, 1}, {17, 1}, {1, 1}}},
+      {"q8_0_decode_mqa", decode(heads(16, 1, 64, q8_0)), {{700, 1}, {40, 1}}},
+      {"q8_0_decode_head_dim_256", decode(heads(8, 1, 256, q8_0)), {{600, 1}}, in_blocks_of(32)},
       {"head_dim_72", heads(6, 2, 72), {{150, 20}, {33, 1}}},
       {"head_dim_80", heads(8, 2, 80), {{150, 150}, {33, 1}}},
       {"head_dim_8", heads(2, 1, 8, f32), {{150, 150}}},

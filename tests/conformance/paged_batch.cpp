@@ -52,7 +52,36 @@ float round_to(DType dtype, float value) {
   }
 }
 
+/// 32 values as KvLayout stores them in q8_0: quants and their scale.
+struct Quants {
+  std::int8_t values[kv_quant_dims];
+  std::uint16_t scale_bits;
+
+  explicit Quants(const float* from) {
+    float largest = 0.0f;
+    for (int i = 0; i < kv_quant_dims; ++i) {
+      largest = std::max(largest, std::abs(from[i]));
+    }
+    scale_bits = float_to_half(largest * (1.0f / 127.0f));
+    for (int i = 0; i < kv_quant_dims; ++i) {
+      const float quant = scale() > 0.0f ? std::nearbyint(from[i] / scale()) : 0.0f;
+      values[i] = static_cast<std::int8_t>(std::clamp(quant, -127.0f, 127.0f));
+    }
+  }
+  [[nodiscard]] float scale() const { return half_to_float(scale_bits); }
+};
+
 void round_all(DType dtype, std::span<float> values) {
+  if (dtype == DType::q8_0) {
+    check(values.size() % kv_quant_dims == 0, "quants come in whole groups");
+    for (std::size_t first = 0; first < values.size(); first += kv_quant_dims) {
+      const Quants quants(values.data() + first);
+      for (std::size_t i = 0; i < kv_quant_dims; ++i) {
+        values[first + i] = static_cast<float>(quants.values[i]) * quants.scale();
+      }
+    }
+    return;
+  }
   for (float& value : values) {
     value = round_to(dtype, value);
   }
@@ -118,54 +147,75 @@ void PagedCache::assign(std::span<const std::byte> bytes) {
   std::copy(bytes.begin(), bytes.end(), bytes_.data());
 }
 
-std::int64_t PagedCache::element(bool value, std::size_t s, std::int32_t position, std::int32_t head,
-                                 std::int32_t dim) const {
-  const std::int64_t block = blocks_[s][static_cast<std::size_t>(position / layout_.block_tokens)];
-  const std::int64_t token = position % layout_.block_tokens;
-  const KvOrder order = value ? layout_.v_order : layout_.k_order;
-  const std::int64_t within =
-      order == KvOrder::token_major ? token * layout_.head_dim + dim : std::int64_t{dim} * layout_.block_tokens + token;
-  const std::int64_t half_block = std::int64_t{layout_.kv_heads} * layout_.block_tokens * layout_.head_dim;
-  return block * 2 * half_block + (value ? half_block : 0) + head * std::int64_t{layout_.block_tokens} * layout_.head_dim +
-         within;
+PagedCache::Place PagedCache::place(bool value, std::int64_t block, std::int64_t token, std::int32_t head,
+                                    std::int32_t dim) const {
+  const bool by_token = (value ? layout_.v_order : layout_.k_order) == KvOrder::token_major;
+  const std::int64_t heads_before = (block * 2 + (value ? 1 : 0)) * layout_.kv_heads + head;
+  const auto start = heads_before * static_cast<std::int64_t>(layout_.head_bytes());
+  const std::int64_t element = by_token ? token * layout_.head_dim + dim : std::int64_t{dim} * layout_.block_tokens + token;
+  if (layout_.dtype != DType::q8_0) {
+    return {start + element * static_cast<std::int64_t>(row_bytes(layout_.dtype, 1)), 0};
+  }
+  const std::int64_t group = dim / kv_quant_dims;
+  const std::int64_t scale =
+      by_token ? token * (layout_.head_dim / kv_quant_dims) + group : group * layout_.block_tokens + token;
+  return {start + element, start + std::int64_t{layout_.block_tokens} * layout_.head_dim + 2 * scale};
 }
 
-float PagedCache::read(std::int64_t index) const {
+PagedCache::Place PagedCache::place_of(bool value, std::size_t s, std::int32_t position, std::int32_t head,
+                                       std::int32_t dim) const {
+  return place(value, blocks_[s][static_cast<std::size_t>(position / layout_.block_tokens)], position % layout_.block_tokens,
+               head, dim);
+}
+
+float PagedCache::read(const Place& place) const {
   const std::byte* data = bytes_.bytes().data();
-  if (layout_.dtype == DType::f32) {
-    float value;
-    std::memcpy(&value, data + index * 4, 4);
-    return value;
+  const auto bits_at = [data](std::int64_t offset) {
+    std::uint16_t bits;
+    std::memcpy(&bits, data + offset, 2);
+    return bits;
+  };
+  switch (layout_.dtype) {
+    case DType::f32: {
+      float value;
+      std::memcpy(&value, data + place.value, 4);
+      return value;
+    }
+    case DType::f16:
+      return half_to_float(bits_at(place.value));
+    case DType::bf16:
+      return bfloat16_to_float(bits_at(place.value));
+    default:
+      return static_cast<float>(static_cast<std::int8_t>(data[place.value])) * half_to_float(bits_at(place.scale));
   }
-  std::uint16_t bits;
-  std::memcpy(&bits, data + index * 2, 2);
-  return layout_.dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
 }
 
 float PagedCache::k(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const {
-  return read(element(false, s, position, head, dim));
+  return read(place_of(false, s, position, head, dim));
 }
 
 float PagedCache::v(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const {
-  return read(element(true, s, position, head, dim));
+  return read(place_of(true, s, position, head, dim));
+}
+
+void PagedCache::put(const Place& place, const float* values, std::int32_t dim) {
+  if (layout_.dtype == DType::q8_0) {
+    const Quants quants(values + dim / kv_quant_dims * kv_quant_dims);
+    bytes_.data()[place.value] = static_cast<std::byte>(quants.values[dim % kv_quant_dims]);
+    std::memcpy(bytes_.data() + place.scale, &quants.scale_bits, 2);
+  } else {
+    const std::vector<std::byte> bytes = to_bytes(layout_.dtype, {values + dim, 1});
+    std::copy(bytes.begin(), bytes.end(), bytes_.data() + place.value);
+  }
 }
 
 void PagedCache::write(const PagedSequences& sequences, std::size_t s, std::int32_t begin, std::int32_t end) {
-  const auto put = [this](std::int64_t index, float value) {
-    if (layout_.dtype == DType::f32) {
-      std::memcpy(bytes_.data() + index * 4, &value, 4);
-    } else {
-      const std::uint16_t bits = layout_.dtype == DType::f16 ? float_to_half(value) : float_to_bfloat16(value);
-      std::memcpy(bytes_.data() + index * 2, &bits, 2);
-    }
-  };
   for (std::int32_t position = begin; position < end; ++position) {
     for (std::int32_t head = 0; head < layout_.kv_heads; ++head) {
+      const std::int64_t from = (std::int64_t{position} * layout_.kv_heads + head) * layout_.head_dim;
       for (std::int32_t dim = 0; dim < layout_.head_dim; ++dim) {
-        const auto from =
-            static_cast<std::size_t>((std::int64_t{position} * layout_.kv_heads + head) * layout_.head_dim + dim);
-        put(element(false, s, position, head, dim), sequences.k[s][from]);
-        put(element(true, s, position, head, dim), sequences.v[s][from]);
+        put(place_of(false, s, position, head, dim), sequences.k[s].data() + from, dim);
+        put(place_of(true, s, position, head, dim), sequences.v[s].data() + from, dim);
       }
     }
   }
@@ -173,8 +223,14 @@ void PagedCache::write(const PagedSequences& sequences, std::size_t s, std::int3
 
 std::int64_t PagedCache::written_elements() const {
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < num_blocks_ * layout_.block_elems(); ++i) {
-    count += std::isnan(read(i)) ? 0 : 1;
+  for (std::int64_t block = 0; block < num_blocks_; ++block) {
+    for (std::int32_t i = 0; i < layout_.kv_heads * layout_.block_tokens * layout_.head_dim; ++i) {
+      const std::int32_t dim = i % layout_.head_dim;
+      const std::int32_t token = i / layout_.head_dim % layout_.block_tokens;
+      const std::int32_t head = i / layout_.head_dim / layout_.block_tokens;
+      count += std::isnan(read(place(false, block, token, head, dim))) ? 0 : 1;
+      count += std::isnan(read(place(true, block, token, head, dim))) ? 0 : 1;
+    }
   }
   return count;
 }

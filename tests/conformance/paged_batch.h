@@ -51,9 +51,16 @@ class PagedCache {
   [[nodiscard]] std::int64_t written_elements() const;
 
  private:
-  [[nodiscard]] std::int64_t element(bool value, std::size_t s, std::int32_t position, std::int32_t head,
-                                     std::int32_t dim) const;
-  [[nodiscard]] float read(std::int64_t index) const;
+  /// Of an element and, in q8_0, its scale: bytes from the start of the cache.
+  struct Place {
+    std::int64_t value;
+    std::int64_t scale;
+  };
+  [[nodiscard]] Place place(bool value, std::int64_t block, std::int64_t token, std::int32_t head, std::int32_t dim) const;
+  [[nodiscard]] Place place_of(bool value, std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const;
+  [[nodiscard]] float read(const Place& place) const;
+  /// Stores dimension `dim` of a head's `values`.
+  void put(const Place& place, const float* values, std::int32_t dim);
 
   KvLayout layout_;
   std::vector<std::vector<std::int32_t>> blocks_;
@@ -65,6 +72,7 @@ class PagedCache {
 BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache);
 
 float round_to(DType dtype, float value);
+/// In q8_0 whole groups of kv_quant_dims values.
 void round_all(DType dtype, std::span<float> values);
 /// Elements of an f32, f16 or bf16 tensor as they are stored.
 std::vector<std::byte> to_bytes(DType dtype, std::span<const float> values);

@@ -144,7 +144,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"token_major", RopeKind::half, 4, 2, 64, 64, false, DType::f32, by_token, by_token, 64},
                     Case{"dim_major_values", RopeKind::half, 4, 2, 72, 72, false, DType::bf16, by_token, by_dim},
                     Case{"multi_query_odd_dims", RopeKind::adjacent, 5, 1, 20, 12, true},
-                    Case{"magnitude", RopeKind::half, 4, 1, 256, 256, false, DType::f16, by_dim, by_dim, 128, 1.3f}),
+                    Case{"magnitude", RopeKind::half, 4, 1, 256, 256, false, DType::f16, by_dim, by_dim, 128, 1.3f},
+                    Case{"q8_0", RopeKind::half, 8, 2, 128, 128, false, DType::q8_0},
+                    Case{"q8_0_norm", RopeKind::adjacent, 6, 3, 96, 64, true, DType::q8_0, by_token, by_dim, 16},
+                    Case{"q8_0_wide", RopeKind::half, 4, 1, 256, 256, true, DType::q8_0, by_token, by_token, 64}),
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -154,7 +157,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"partial_half", RopeKind::half, 2, 2, 40, 16, false, DType::f32, by_token, by_token},
                     Case{"partial_adjacent", RopeKind::adjacent, 2, 2, 48, 20, false, DType::f16, by_token, by_token},
                     Case{"head_norm", RopeKind::half, 4, 1, 64, 64, true, DType::bf16, by_token, by_token, 16},
-                    Case{"magnitude", RopeKind::half, 2, 1, 128, 128, false, DType::f16, by_token, by_dim, 64, 1.3f}),
+                    Case{"magnitude", RopeKind::half, 2, 1, 128, 128, false, DType::f16, by_token, by_dim, 64, 1.3f},
+                    Case{"q8_0", RopeKind::half, 2, 2, 96, 96, true, DType::q8_0, by_dim, by_token, 16},
+                    Case{"q8_0_by_token", RopeKind::adjacent, 2, 1, 64, 40, false, DType::q8_0, by_token, by_token, 64}),
     case_name);
 
 /// A head of ones at position p becomes cos a - sin a and sin a + cos a.

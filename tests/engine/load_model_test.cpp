@@ -36,7 +36,7 @@ TEST(LoadModel, ImpossibleOptionsAreNamedBeforeAnythingIsRead) {
   EXPECT_EQ(message([](EngineOptions& o) { o.kv_tokens = -7; }), "kv_tokens is -7, must be at least 0");
   EXPECT_THAT(message([](EngineOptions& o) { o.isa = "sse9"; }),
               HasSubstr("'sse9' is not one of generic, neon, avx2, avx512"));
-  EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q8_0; }), HasSubstr("Q8_0"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q4_0; }), HasSubstr("Q4_0"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -161,6 +162,81 @@ TEST_P(RealModel, GivesTheGreedyTokensOfTheCpu) {
     const Tokens expected = run(*cpu).at(expected_id);
     EXPECT_TRUE(test::equal_but_for_ties(*cpu, request.prompt, expected, run(*engine).at(id), options.max_batch_tokens));
   }
+}
+
+/// Every third token, the end never.
+class EveryThird final : public TokenConstraint {
+ public:
+  explicit EveryThird(std::int32_t vocab) : vocab_(vocab) {}
+  void allowed(std::span<std::uint32_t> mask) override {
+    std::ranges::fill(mask, 0u);
+    for (std::int32_t token = 0; token < vocab_; token += 3) {
+      mask[static_cast<std::size_t>(token / 32)] |= 1u << (token % 32);
+    }
+  }
+  void accept(std::int32_t) override {}
+  [[nodiscard]] bool finished() const override { return false; }
+  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<EveryThird>(*this); }
+
+ private:
+  std::int32_t vocab_;
+};
+
+TEST_P(RealModel, AnswersMasksScoresAndHiddenStatesAreThoseOfTheCpu) {
+  EngineOptions options = small();
+  const auto engine = load(options);
+  const auto cpu = load_on_cpu(options);
+  const std::int32_t vocab = cpu->model().config().vocab;
+  Request request = numbered(6, vocab);
+  const std::vector<RequestId> answers = engine->submit(request, 3);  // greedy: all the same, each on its own last page
+  Request masked = numbered(8, vocab);
+  masked.constraint = std::make_shared<EveryThird>(vocab);
+  const RequestId masked_id = engine->submit(masked);
+  masked.sampling.temperature = 2.0f;
+  const RequestId wild_id = engine->submit(masked);
+  masked.sampling.temperature = 0.0f;
+  const std::map<RequestId, Tokens> results = run(*engine);
+  const RequestId alone_id = engine->submit(request);
+  const Tokens alone = run(*engine).at(alone_id);
+  for (const RequestId id : answers) {
+    expect_same(*engine, request, alone, results.at(id));
+  }
+  for (const RequestId id : {masked_id, wild_id}) {
+    EXPECT_TRUE(std::ranges::all_of(results.at(id), [](std::int32_t token) { return token % 3 == 0; }));
+  }
+
+  const auto last_output = [](Engine& of, const Request& asked) {
+    of.submit(asked);
+    StepOutput last;
+    while (of.has_work()) {
+      for (StepOutput& output : of.step()) {
+        last = std::move(output);
+      }
+    }
+    return last;
+  };
+  Request scored = numbered(6, vocab);
+  scored.max_tokens = 0;
+  scored.prompt_logprobs = 2;
+  Request embedded = numbered(6, vocab);
+  embedded.embedding = Pooling::mean;
+  const StepOutput expected_scores = last_output(*cpu, scored);
+  const StepOutput scores = last_output(*engine, scored);
+  ASSERT_EQ(scores.prompt_logprobs.size(), scored.prompt.size() - 1);
+  for (std::size_t i = 0; i < scores.prompt_logprobs.size(); ++i) {
+    EXPECT_NEAR(scores.prompt_logprobs[i].logprob, expected_scores.prompt_logprobs[i].logprob, 0.05) << "token " << i;
+    EXPECT_EQ(scores.prompt_logprobs[i].token, scored.prompt[i + 1]);
+  }
+  const std::vector<float> expected = last_output(*cpu, embedded).embedding;
+  const std::vector<float> actual = last_output(*engine, embedded).embedding;
+  ASSERT_EQ(actual.size(), expected.size());
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(double{actual[i]} - double{expected[i]}, 2.0);
+    norm += std::pow(double{expected[i]}, 2.0);
+  }
+  EXPECT_LE(std::sqrt(difference / norm), 0.01);
 }
 
 /// Counted by the driver: a step copies in what the plan says and copies out what was drawn, and waits once for that.

@@ -148,7 +148,7 @@ TEST(KvCache, TouchesMemoryOnlyWhenUsed) {
 
 TEST(KvCache, RefusesTypesItCannotHold) {
   Device device;
-  EXPECT_THROW(KvCache(device, small_layout(DType::q8_0), 1, 1), LogicError);
+  EXPECT_THROW(KvCache(device, small_layout(DType::q4_0), 1, 1), LogicError);
   EXPECT_THROW(KvCache(device, small_layout(DType::f16), 0, 1), LogicError);
   EXPECT_THROW(KvCache(device, small_layout(DType::f16), 1, 0), LogicError);
 }

@@ -33,6 +33,8 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
   const auto tile = tiles - 1 - static_cast<std::int32_t>(index / spec_.kv_heads);
   const auto kv_head = static_cast<std::int32_t>(index % spec_.kv_heads);
   const std::int64_t first_element = std::int64_t{kv_head} * group_ * spec_.head_dim;
+  const std::int64_t element = kv_element_bytes(layout_.dtype);
+  const std::int64_t head_elems = static_cast<std::int64_t>(layout_.head_bytes()) / element;
   const std::int64_t out_stride = std::int64_t{spec_.q_heads} * spec_.head_dim;
   return {
       .q = static_cast<const float*>(args_.q) + first_row * args_.q_stride + first_element,
@@ -52,9 +54,9 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
       .cache = args_.cache.data,
       .blocks = batch.block_tables + std::int64_t{sequence} * batch.max_blocks,
       .block_tokens = layout_.block_tokens,
-      .block_elems = layout_.block_elems(),
-      .k_offset = layout_.k_offset(kv_head),
-      .v_offset = layout_.v_offset(kv_head),
+      .block_elems = static_cast<std::int64_t>(layout_.block_bytes()) / element,
+      .k_offset = kv_head * head_elems,
+      .v_offset = (layout_.kv_heads + kv_head) * head_elems,
   };
 }
 

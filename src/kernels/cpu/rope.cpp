@@ -45,8 +45,13 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
     const bool k_by_dim = layout.k_order == KvOrder::dim_major;
     const bool v_by_dim = layout.v_order == KvOrder::dim_major;
     const std::int64_t element = kv_element_bytes(layout.dtype);
-    std::byte* block =
-        static_cast<std::byte*>(args.cache.data) + args.batch.block_tables[entry] * layout.block_elems() * element;
+    const bool quantised = layout.dtype == DType::q8_0;
+    const auto head_bytes = static_cast<std::int64_t>(layout.head_bytes());
+    std::byte* k = static_cast<std::byte*>(args.cache.data) +
+                   args.batch.block_tables[entry] * static_cast<std::int64_t>(layout.block_bytes());
+    std::byte* v = k + layout.kv_heads * head_bytes;
+    const std::int64_t scales = layout.head_dim / kv_quant_dims;  // of a position
+    const auto scale_at = [&](bool by_dim) { return layout.head_elems() + 2 * (by_dim ? slot : slot * scales); };
 
     std::array<float, max_rope_head_dim / 2> cosine;
     std::array<float, max_rope_head_dim / 2> sine;
@@ -68,11 +73,15 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
         .cosine = cosine.data(),
         .sine = sine.data(),
         .element = kv_element_of(layout.dtype),
-        .k_out = block + (layout.k_offset(0) + (k_by_dim ? slot : slot * layout.head_dim)) * element,
-        .v_out = block + (layout.v_offset(0) + (v_by_dim ? slot : slot * layout.head_dim)) * element,
-        .head_elems = layout.head_elems(),
+        .k_out = k + (k_by_dim ? slot : slot * layout.head_dim) * element,
+        .v_out = v + (v_by_dim ? slot : slot * layout.head_dim) * element,
+        .head_elems = head_bytes / element,
         .k_dim_stride = k_by_dim ? layout.block_tokens : 1,
         .v_dim_stride = v_by_dim ? layout.block_tokens : 1,
+        .k_scale = quantised ? k + scale_at(k_by_dim) : nullptr,
+        .v_scale = quantised ? v + scale_at(v_by_dim) : nullptr,
+        .k_scale_stride = k_by_dim ? layout.block_tokens : 1,
+        .v_scale_stride = v_by_dim ? layout.block_tokens : 1,
     });
   }
 };

@@ -42,6 +42,22 @@ __device__ inline std::int64_t kv_row(const KvAddress& kv, int s, int key) {
   return block * kv.block_stride + (key & ((1 << kv.block_shift) - 1)) * kv.token_stride;
 }
 
+/// An element of a q8_0 cache.
+struct Quant {
+  std::int8_t value;
+};
+
+/// The scale of dimension `dim` at position `key` of sequence `s`; `k_or_v` is KV head 0's of the first block.
+__device__ inline float kv_scale(const KvAddress& kv, const void* k_or_v, int s, int key, int kv_head, int dim) {
+  constexpr int group = 32;
+  const std::int64_t block = kv.block_tables[std::int64_t{s} * kv.max_blocks + (key >> kv.block_shift)];
+  const char* scales =
+      static_cast<const char*>(k_or_v) + block * kv.block_stride + kv_head * kv.head_stride + kv.quant_bytes;
+  const int slot = key & ((1 << kv.block_shift) - 1);
+  const int groups = static_cast<int>(kv.token_stride) / group;
+  return to_float(reinterpret_cast<const half*>(scales)[slot * groups + dim / group]);
+}
+
 /// 2^x; 0 for -infinity.
 __device__ inline float exp2_fast(float x) {
 #if ROCMFORGE_DEVICE_AMD

@@ -10,6 +10,7 @@ namespace rocmforge::gpu {
 ///   paged   block_tables[s * max_blocks + (p >> block_shift)] * block_stride + (p & (2^block_shift - 1)) * token_stride
 ///   dense   s * sequence_stride + p * token_stride
 /// and KV head h is head_stride * h further on; its head_dim elements are side by side.
+/// In q8_0, paged only, elements are bytes: the quants. The scales of a block's head lie quant_bytes after its first quant.
 struct KvAddress {
   const void* k;
   const void* v;
@@ -20,6 +21,7 @@ struct KvAddress {
   std::int64_t head_stride;
   std::int32_t max_blocks;
   std::int32_t block_shift;
+  std::int32_t quant_bytes;
 };
 
 /// The parameter of every attention kernel. Scores are in units of log2: softmax(x) = 2^(x log2(e) - ...).

@@ -19,11 +19,13 @@ KvAddress kv_address(const KvLayout& layout, const Attention::Args& args) {
   }
   const auto* data = static_cast<const std::byte*>(args.cache.data);
   kv.k = data;
-  kv.v = data + row_bytes(layout.dtype, layout.v_offset(0));
+  kv.v = data + static_cast<std::size_t>(layout.kv_heads) * layout.head_bytes();
   kv.block_tables = args.batch.block_tables;
-  kv.block_stride = layout.block_elems();
+  const bool in_bytes = layout.dtype == DType::q8_0;
+  kv.block_stride = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems();
   kv.token_stride = layout.head_dim;
-  kv.head_stride = layout.head_elems();
+  kv.head_stride = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems();
+  kv.quant_bytes = static_cast<std::int32_t>(layout.head_elems());
   kv.max_blocks = args.batch.max_blocks;
   kv.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));
   return kv;
@@ -69,7 +71,7 @@ AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const Kv
 void check_vector_loads(const KvAddress& kv, DType dtype) {
   const auto aligned = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; };
   check(aligned(kv.k) && aligned(kv.v), "attention: K and V are not 16-byte aligned");
-  const std::int64_t elems = dtype == DType::f32 ? 4 : 8;
+  const std::int64_t elems = dtype == DType::f32 ? 4 : 8;  // of q8_0 eight are loaded at once
   check(kv.token_stride % elems == 0 && kv.head_stride % elems == 0 && kv.sequence_stride % elems == 0,
         "attention: strides of K and V are not multiples of 16 bytes");
 }

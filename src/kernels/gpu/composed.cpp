@@ -10,6 +10,7 @@ using ComposedKernel = Kernel<gpu::ComposedArgs>;
 constexpr ComposedKernel gather_f32{"composed", "composed_gather_f32"};
 constexpr ComposedKernel gather_f16{"composed", "composed_gather_f16"};
 constexpr ComposedKernel gather_bf16{"composed", "composed_gather_bf16"};
+constexpr ComposedKernel gather_q8_0{"composed", "composed_gather_q8_0"};
 constexpr ComposedKernel query_key{"composed", "composed_query_key"};
 constexpr ComposedKernel causal_mask{"composed", "composed_causal_mask"};
 constexpr ComposedKernel row_softmax{"composed", "composed_row_softmax"};
@@ -123,6 +124,7 @@ class ComposedAttention final : public gpu::GpuAttention {
     const std::int64_t head_floats = std::int64_t{args.kv_capacity} * spec.head_dim;
     launch(spec.kv_dtype == DType::f16    ? gather_f16
            : spec.kv_dtype == DType::bf16 ? gather_bf16
+           : spec.kv_dtype == DType::q8_0 ? gather_q8_0
                                           : gather_f32,
            std::min<std::int64_t>(divide_up(head_floats, threads), 256), matrices, 1);
     for (std::int64_t r = 0; r < rows; r += args.row_capacity) {

@@ -30,8 +30,13 @@ __device__ inline int composed_rows(const ComposedArgs& args, const ComposedPlac
 }
 
 template <class T>
-__device__ inline float kv_value(const void* data, std::int64_t index) {
-  return to_float(static_cast<const T*>(data)[index]);
+__device__ inline float kv_value(const KvAddress& kv, const void* data, int s, int key, int kv_head, int dim) {
+  const std::int64_t index = kv_row(kv, s, key) + kv_head * kv.head_stride + dim;
+  if constexpr (sizeof(T) == 1) {
+    return static_cast<float>(static_cast<const T*>(data)[index].value) * kv_scale(kv, data, s, key, kv_head, dim);
+  } else {
+    return to_float(static_cast<const T*>(data)[index]);
+  }
 }
 
 /// K and V of the pass as f32, head by query head. Grid: (pieces of keys x head_dim, sequences x heads).
@@ -41,14 +46,14 @@ __device__ inline void composed_gather(const ComposedArgs& args) {
   const ComposedPlace place = composed_place(args, static_cast<int>(blockIdx.y));
   const int head_dim = attention.head_dim;
   const std::int64_t count = place.range.q_len > args.first_row ? std::int64_t{place.range.kv_len} * head_dim : 0;
-  const std::int64_t head = std::int64_t{place.head / (attention.q_heads / attention.kv_heads)} * attention.kv.head_stride;
+  const int kv_head = place.head / (attention.q_heads / attention.kv_heads);
   const std::int64_t to = place.matrix * args.kv_capacity * head_dim;
   for (std::int64_t i = std::int64_t{blockIdx.x} * composed_threads + thread_index(); i < count;
        i += std::int64_t{gridDim.x} * composed_threads) {
     const auto key = static_cast<int>(i / head_dim);
-    const std::int64_t from = kv_row(attention.kv, place.sequence, key) + head + i % head_dim;
-    args.k[to + i] = kv_value<T>(attention.kv.k, from);
-    args.v[to + i] = kv_value<T>(attention.kv.v, from);
+    const auto dim = static_cast<int>(i % head_dim);
+    args.k[to + i] = kv_value<T>(attention.kv, attention.kv.k, place.sequence, key, kv_head, dim);
+    args.v[to + i] = kv_value<T>(attention.kv, attention.kv.v, place.sequence, key, kv_head, dim);
   }
 }
 

@@ -45,8 +45,8 @@ class FlashAttention final : public gpu::GpuAttention {
     if (find_kernels(spec.head_dim) == nullptr) {
       return Support::no(fmt::format("head_dim {} is not one of 64, 80, 96, 128, 256", spec.head_dim));
     }
-    if (spec.kv_dtype == DType::f32) {
-      return Support::no("K and V of type F32: matrix cores take F16 and BF16");
+    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
+      return Support::no(fmt::format("K and V of type {}: matrix cores take F16 and BF16", rocmforge::name(spec.kv_dtype)));
     }
     return Support::yes();
   }
@@ -58,7 +58,8 @@ class FlashAttention final : public gpu::GpuAttention {
     const gpu::AttentionArgs kernel_args = attention_args(spec, layout, args);
     gpu::check_vector_loads(kernel_args.kv, spec.kv_dtype);
     const FlashKernels* kernels = find_kernels(spec.head_dim);
-    check(kernels != nullptr && spec.kv_dtype != DType::f32, "attention: flash does not support this spec");
+    check(kernels != nullptr && (spec.kv_dtype == DType::f16 || spec.kv_dtype == DType::bf16),
+          "attention: flash does not support this spec");
     check(args.batch.num_sequences <= 65535 && spec.q_heads <= 65535, "attention: more than 65,535 sequences or heads");
     const std::int32_t tiles = (args.batch.max_q_len + rows_of_a_group - 1) / rows_of_a_group;
     if (args.batch.num_tokens == 0 || tiles == 0) {

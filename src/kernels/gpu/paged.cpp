@@ -27,6 +27,11 @@ constexpr PagedKernels f32_kernels{
      {{"paged", "paged_f32_128_1"}, {"paged", "paged_f32_128_4"}, {"paged", "paged_f32_128_8"}},
      {{"paged", "paged_f32_256_1"}, {"paged", "paged_f32_256_4"}, {"paged", "paged_f32_256_8"}}}};
 
+constexpr PagedKernels q8_0_kernels{
+    {{{"paged", "paged_q8_0_64_1"}, {"paged", "paged_q8_0_64_4"}, {"paged", "paged_q8_0_64_8"}},
+     {{"paged", "paged_q8_0_128_1"}, {"paged", "paged_q8_0_128_4"}, {"paged", "paged_q8_0_128_8"}},
+     {{"paged", "paged_q8_0_256_1"}, {"paged", "paged_q8_0_256_4"}, {"paged", "paged_q8_0_256_8"}}}};
+
 /// How a spec's query heads are spread over work-groups.
 struct Grouping {
   int index;           ///< into PagedKernels
@@ -44,6 +49,7 @@ Grouping grouping(const Attention::Spec& spec) {
 const PagedKernel& find_kernel(const Attention::Spec& spec) {
   const PagedKernels& kernels = spec.kv_dtype == DType::f16    ? f16_kernels
                                 : spec.kv_dtype == DType::bf16 ? bf16_kernels
+                                : spec.kv_dtype == DType::q8_0 ? q8_0_kernels
                                                                : f32_kernels;
   return kernels.by_shape[spec.head_dim <= 64 ? 0 : spec.head_dim <= 128 ? 1 : 2][grouping(spec).index];
 }

@@ -39,6 +39,26 @@ struct Eight {
   }
 };
 
+/// Eight quants of one scale.
+template <>
+struct Eight<Quant> {
+  std::uint32_t quants[2];
+  float scale;
+
+  __device__ void load(const Quant* from) {
+    quants[0] = reinterpret_cast<const std::uint32_t*>(from)[0];
+    quants[1] = reinterpret_cast<const std::uint32_t*>(from)[1];
+  }
+  __device__ void clear() {
+    quants[0] = 0;
+    quants[1] = 0;
+    scale = 0.0f;
+  }
+  __device__ float operator[](int i) const {
+    return static_cast<float>(static_cast<std::int8_t>(quants[i / 4] >> (8 * (i % 4)))) * scale;
+  }
+};
+
 /// One work-group's place in the call.
 struct PagedPlace {
   int sequence;
@@ -325,6 +345,10 @@ __device__ inline void paged_attention(const AttentionArgs& args) {
         const std::int64_t row = kv_row(args.kv, place.sequence, at);
         keys[s].load(k + row);
         values[s].load(v + row);
+        if constexpr (sizeof(T) == 1) {
+          keys[s].scale = kv_scale(args.kv, args.kv.k, place.sequence, at, place.kv_head, dim);
+          values[s].scale = kv_scale(args.kv, args.kv.v, place.sequence, at, place.kv_head, dim);
+        }
       }
     }
     lane.fold(args, place, key, apart, keys, values);

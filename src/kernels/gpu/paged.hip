@@ -19,5 +19,6 @@ namespace rocmforge::gpu {
 ROCMFORGE_PAGED_TYPE(f16, half)
 ROCMFORGE_PAGED_TYPE(bf16, bfloat16)
 ROCMFORGE_PAGED_TYPE(f32, float)
+ROCMFORGE_PAGED_TYPE(q8_0, Quant)
 
 }  // namespace rocmforge::gpu

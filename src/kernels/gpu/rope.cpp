@@ -13,15 +13,25 @@ constexpr Kernel<gpu::RopeAppendArgs> f32_kernel{"rope", "rope_append_f32", Laun
 constexpr Kernel<gpu::RopeAppendArgs> f16_kernel{"rope", "rope_append_f16", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::RopeAppendArgs> bf16_kernel{"rope", "rope_append_bf16", LaunchOrder::by_kernel};
 
+constexpr Kernel<gpu::RopeAppendArgs> q8_0_kernel{"rope", "rope_append_q8_0", LaunchOrder::by_kernel};
+
 constexpr std::uint32_t threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
 constexpr std::int64_t shared_limit = 48 << 10;  ///< every device gives a work-group that much
 
 std::int32_t pairs_of(const RopeAppend::Spec& spec) { return spec.kind == RopeKind::none ? 0 : spec.n_rot / 2; }
 
-/// Cosine and sine of each pair.
+/// Cosine and sine of each pair, and a head for each wave of 32 lanes where it is quantised.
 std::int64_t shared_bytes(const RopeAppend::Spec& spec) {
-  return std::int64_t{pairs_of(spec)} * 2 * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t staged = spec.layout.dtype == DType::q8_0 ? std::int64_t{heads_per_group} * spec.head_dim : 0;
+  return (std::int64_t{pairs_of(spec)} * 2 + staged) * static_cast<std::int64_t>(sizeof(float));
+}
+
+const Kernel<gpu::RopeAppendArgs>& kernel_for(DType cache) {
+  return cache == DType::f16    ? f16_kernel
+         : cache == DType::bf16 ? bf16_kernel
+         : cache == DType::q8_0 ? q8_0_kernel
+                                : f32_kernel;
 }
 
 class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
@@ -50,32 +60,34 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
     shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * layout.kv_heads, heads_per_group));
     shape.block[0] = threads;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
-    const auto& kernel = layout.dtype == DType::f16 ? f16_kernel : layout.dtype == DType::bf16 ? bf16_kernel : f32_kernel;
-    kernel.launch(*context.stream, shape,
-                  {.q = args.q,
-                   .k = args.k,
-                   .v = args.v,
-                   .q_norm = spec.head_norm ? args.q_norm : nullptr,
-                   .k_norm = spec.head_norm ? args.k_norm : nullptr,
-                   .inverse_frequency = args.inverse_frequency,
-                   .cache = args.cache.data,
-                   .positions = args.batch.positions,
-                   .sequence_of = args.batch.sequence_of,
-                   .kv_lengths = args.batch.kv_lengths,
-                   .block_tables = args.batch.block_tables,
-                   .stride = args.stride,
-                   .block_elems = layout.block_elems(),
-                   .q_heads = spec.q_heads,
-                   .kv_heads = layout.kv_heads,
-                   .head_dim = spec.head_dim,
-                   .pairs = pairs_of(spec),
-                   .max_blocks = args.batch.max_blocks,
-                   .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
-                   .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
-                   .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
-                   .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
-                   .norm_eps = spec.norm_eps,
-                   .magnitude = spec.magnitude});
+    const bool in_bytes = layout.dtype == DType::q8_0;
+    kernel_for(layout.dtype)
+        .launch(*context.stream, shape,
+                {.q = args.q,
+                 .k = args.k,
+                 .v = args.v,
+                 .q_norm = spec.head_norm ? args.q_norm : nullptr,
+                 .k_norm = spec.head_norm ? args.k_norm : nullptr,
+                 .inverse_frequency = args.inverse_frequency,
+                 .cache = args.cache.data,
+                 .positions = args.batch.positions,
+                 .sequence_of = args.batch.sequence_of,
+                 .kv_lengths = args.batch.kv_lengths,
+                 .block_tables = args.batch.block_tables,
+                 .stride = args.stride,
+                 .block_elems = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems(),
+                 .head_elems = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems(),
+                 .q_heads = spec.q_heads,
+                 .kv_heads = layout.kv_heads,
+                 .head_dim = spec.head_dim,
+                 .pairs = pairs_of(spec),
+                 .max_blocks = args.batch.max_blocks,
+                 .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
+                 .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
+                 .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
+                 .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+                 .norm_eps = spec.norm_eps,
+                 .magnitude = spec.magnitude});
   }
 };
 

@@ -90,8 +90,41 @@ __device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Tu
   }
 }
 
+/// An element of a q8_0 cache, whose strides are in bytes.
+struct Quant {
+  std::int8_t value;
+};
+
+/// `head` [head_dim] becomes the quants of position `slot` at `to`, a head of a block, and their scales; see KvLayout.
+__device__ void append_quants(const RopeAppendArgs& args, const float* head, Quant* to, int slot, bool by_dim) {
+  constexpr int group = 32;
+  const int block_tokens = 1 << args.block_shift;
+  const int groups = args.head_dim / group;
+  half* const scales = reinterpret_cast<half*>(to + std::int64_t{block_tokens} * args.head_dim);
+  for (int first = 0; first < args.head_dim; first += wave_size) {
+    const int dim = first + lane_index();
+    const bool inside = dim < args.head_dim;
+    const float value = inside ? head[dim] : 0.0f;
+    const half scale = from_float<half>(wave_reduce<Max, group>(fabsf(value)) * (1.0f / 127.0f));
+    const float unit = to_float(scale);
+    const float quant = unit > 0.0f ? fminf(fmaxf(rintf(value / unit), -127.0f), 127.0f) : 0.0f;
+    if (inside) {
+      to[by_dim ? dim * block_tokens + slot : slot * args.head_dim + dim].value = static_cast<std::int8_t>(quant);
+    }
+    if (inside && dim % group == 0) {
+      scales[by_dim ? dim / group * block_tokens + slot : slot * groups + dim / group] = scale;
+    }
+  }
+}
+
 template <class T>
-__device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, const Turn* turns) {
+inline constexpr bool is_quant = false;
+template <>
+inline constexpr bool is_quant<Quant> = true;
+
+/// `staged` [waves, head_dim]: shared memory for quants' heads.
+template <class T>
+__device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, const Turn* turns, float* staged) {
   const std::int32_t position = args.positions[token];
   const std::int64_t entry = std::int64_t{args.sequence_of[token]} * args.max_blocks + (position >> args.block_shift);
   T* block = static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems;
@@ -107,22 +140,34 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
     Head head{q, args.q_norm, args.pairs};
     T* to = block;
     if (!is_query) {
-      to += kv_head * (std::int64_t{block_tokens} * args.head_dim);
+      to += kv_head * args.head_elems;
       const int own_head = is_value ? kv_head - args.kv_heads : kv_head;
       head.from = (is_value ? args.v : args.k) + token * args.stride + std::int64_t{own_head} * args.head_dim;
       head.norm = is_value ? nullptr : args.k_norm;
       head.pairs = is_value ? 0 : args.pairs;
     }
     const bool by_dim = (is_value ? args.v_by_dim : args.k_by_dim) != 0;
-    const int dim_stride = by_dim ? block_tokens : 1;
-    to += by_dim ? slot : slot * args.head_dim;
-    turn_head(args, head, turns, [&](int dim, float value) {
+    if constexpr (is_quant<T>) {
       if (is_query) {
-        q[dim] = value;
+        turn_head(args, head, turns, [&](int dim, float value) { q[dim] = value; });
       } else {
-        to[std::int64_t{dim} * dim_stride] = from_float<T>(value);
+        float* const own = staged + wave_index() * args.head_dim;
+        turn_head(args, head, turns, [&](int dim, float value) { own[dim] = value; });
+        sync_wave();
+        append_quants(args, own, to, slot, by_dim);
+        sync_wave();  // the next head takes its place
       }
-    });
+    } else {
+      const int dim_stride = by_dim ? block_tokens : 1;
+      to += by_dim ? slot : slot * args.head_dim;
+      turn_head(args, head, turns, [&](int dim, float value) {
+        if (is_query) {
+          q[dim] = value;
+        } else {
+          to[std::int64_t{dim} * dim_stride] = from_float<T>(value);
+        }
+      });
+    }
   }
 }
 
@@ -140,10 +185,10 @@ __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
   }
   __syncthreads();
   wait_for_predecessor();  // positions and tables are the step's inputs
-  process_heads<T>(args, token, turns);
+  process_heads<T>(args, token, turns, reinterpret_cast<float*>(turns + args.pairs));
 }
 
-extern __shared__ Turn shared_turns[];  // [pairs]
+extern __shared__ Turn shared_turns[];  // [pairs], then for quants [waves, head_dim] floats
 
 }  // namespace
 
@@ -151,5 +196,6 @@ extern __shared__ Turn shared_turns[];  // [pairs]
 ROCMFORGE_KERNEL rope_append_f32(RopeAppendArgs args) { rope_append<float>(args, shared_turns); }
 ROCMFORGE_KERNEL rope_append_f16(RopeAppendArgs args) { rope_append<half>(args, shared_turns); }
 ROCMFORGE_KERNEL rope_append_bf16(RopeAppendArgs args) { rope_append<bfloat16>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_q8_0(RopeAppendArgs args) { rope_append<Quant>(args, shared_turns); }
 
 }  // namespace rocmforge::gpu

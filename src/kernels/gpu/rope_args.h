@@ -4,7 +4,8 @@
 
 namespace rocmforge::gpu {
 
-/// Grid: tokens, heads (any number of work-groups). Dynamic shared memory: cosine and sine of each pair, n_rot floats.
+/// Grid: tokens, heads (any number of work-groups). Dynamic shared memory: cosine and sine of each pair, n_rot floats; for a
+/// cache of q8_0, whose elements are bytes here, then a head for each wave.
 struct RopeAppendArgs {
   float* q;                          ///< [tokens, q_heads, head_dim], rows `stride` apart, rotated in place
   const float* k;                    ///< [tokens, kv_heads, head_dim], rows `stride` apart
@@ -19,6 +20,7 @@ struct RopeAppendArgs {
   const std::int32_t* block_tables;  ///< [sequences, max_blocks]
   std::int64_t stride;
   std::int64_t block_elems;
+  std::int64_t head_elems;  ///< from one head of a block to the next, K's then V's
   std::int32_t q_heads;
   std::int32_t kv_heads;
   std::int32_t head_dim;

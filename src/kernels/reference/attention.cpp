@@ -55,17 +55,18 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
     }
     [[nodiscard]] double k(std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
       if (args.dense.k != nullptr) {
-        return load_kv(layout, args.dense.k, dense_row(key, kv_head) + dim);
+        return load_element(layout.dtype, args.dense.k, dense_row(key, kv_head) + dim);
       }
-      const std::int64_t block = kv_block_start(layout, args.batch, sequence, key) + layout.k_offset(kv_head);
-      return load_kv(layout, args.cache.data, block + kv_element(layout, layout.k_order, key % layout.block_tokens, dim));
+      return paged(key, false, kv_head).load(key % layout.block_tokens, dim);
     }
     [[nodiscard]] double v(std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
       if (args.dense.k != nullptr) {
-        return load_kv(layout, args.dense.v, dense_row(key, kv_head) + dim);
+        return load_element(layout.dtype, args.dense.v, dense_row(key, kv_head) + dim);
       }
-      const std::int64_t block = kv_block_start(layout, args.batch, sequence, key) + layout.v_offset(kv_head);
-      return load_kv(layout, args.cache.data, block + kv_element(layout, layout.v_order, key % layout.block_tokens, dim));
+      return paged(key, true, kv_head).load(key % layout.block_tokens, dim);
+    }
+    [[nodiscard]] KvHead paged(std::int32_t key, bool value, std::int32_t head) const {
+      return kv_head_at(layout, args.cache, args.batch, sequence, key, value, head);
     }
   };
 

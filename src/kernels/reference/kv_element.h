@@ -1,5 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
 #include "base/half.h"
 #include "ops/kv_layout.h"
 
@@ -36,18 +40,61 @@ inline void store_element(DType dtype, void* data, std::int64_t index, float val
   }
 }
 
-inline float load_kv(const KvLayout& layout, const void* data, std::int64_t index) {
-  return load_element(layout.dtype, data, index);
-}
+/// The K or V of one head in one block.
+struct KvHead {
+  const KvLayout* layout;
+  KvOrder order;
+  std::byte* data;  ///< head_bytes
 
-inline void store_kv(const KvLayout& layout, void* data, std::int64_t index, float value) {
-  store_element(layout.dtype, data, index, value);
-}
+  [[nodiscard]] float load(std::int64_t token, std::int64_t dim) const {
+    const std::int64_t element = kv_element(*layout, order, token, dim);
+    if (layout->dtype != DType::q8_0) {
+      return load_element(layout->dtype, data, element);
+    }
+    return static_cast<float>(static_cast<std::int8_t>(data[element])) * half_to_float(*scale(token, dim));
+  }
 
-/// The index of the first element of the block that holds `position` of sequence `s`.
-inline std::int64_t kv_block_start(const KvLayout& layout, const RaggedBatch& batch, std::int32_t s, std::int32_t position) {
+  /// All `values` [head_dim] of a position.
+  void store(std::int64_t token, const float* values) const {
+    for (std::int64_t dim = 0; dim < layout->head_dim; ++dim) {
+      if (layout->dtype != DType::q8_0) {
+        store_element(layout->dtype, data, kv_element(*layout, order, token, dim), values[dim]);
+      } else if (dim % kv_quant_dims == 0) {
+        store_quants(token, dim, values + dim);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint16_t* scale(std::int64_t token, std::int64_t dim) const {
+    const std::int64_t group = dim / kv_quant_dims;
+    const std::int64_t index = order == KvOrder::token_major ? token * (layout->head_dim / kv_quant_dims) + group
+                                                             : group * layout->block_tokens + token;
+    return reinterpret_cast<std::uint16_t*>(data + layout->head_elems()) + index;
+  }
+  void store_quants(std::int64_t token, std::int64_t first_dim, const float* values) const {
+    float largest = 0.0f;
+    for (std::int64_t i = 0; i < kv_quant_dims; ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+    }
+    const std::uint16_t bits = float_to_half(largest * (1.0f / 127.0f));
+    const float unit = half_to_float(bits);
+    *scale(token, first_dim) = bits;
+    for (std::int64_t i = 0; i < kv_quant_dims; ++i) {
+      const float quant = unit > 0.0f ? std::clamp(std::nearbyint(values[i] / unit), -127.0f, 127.0f) : 0.0f;
+      data[kv_element(*layout, order, token, first_dim + i)] = static_cast<std::byte>(static_cast<std::int8_t>(quant));
+    }
+  }
+};
+
+/// The block of `position` of sequence `s`, which holds it in slot position % block_tokens.
+inline KvHead kv_head_at(const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch, std::int32_t s,
+                         std::int32_t position, bool value, std::int32_t head) {
   const std::int64_t entry = std::int64_t{s} * batch.max_blocks + position / layout.block_tokens;
-  return batch.block_tables[entry] * layout.block_elems();
+  const std::size_t before = static_cast<std::size_t>((value ? layout.kv_heads : 0) + head) * layout.head_bytes();
+  std::byte* block =
+      static_cast<std::byte*>(cache.data) + static_cast<std::size_t>(batch.block_tables[entry]) * layout.block_bytes();
+  return {&layout, value ? layout.v_order : layout.k_order, block + before};
 }
 
 }  // namespace rocmforge

@@ -45,6 +45,7 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
     check_arguments(spec, args);
     const KvLayout& layout = spec.layout;
     std::vector<double> head(static_cast<std::size_t>(spec.head_dim));
+    std::vector<float> turned(head.size());
     for (std::int32_t t = 0; t < args.batch.num_tokens; ++t) {
       const std::int32_t position = args.batch.positions[t];
       for (std::int32_t h = 0; h < spec.q_heads; ++h) {
@@ -55,18 +56,16 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
           q[i] = static_cast<float>(head[static_cast<std::size_t>(i)]);
         }
       }
-      const std::int64_t block = kv_block_start(layout, args.batch, args.batch.sequence_of[t], position);
+      const std::int32_t s = args.batch.sequence_of[t];
       const std::int32_t slot = position % layout.block_tokens;
       for (std::int32_t h = 0; h < layout.kv_heads; ++h) {
         const float* k = args.k + t * args.stride + std::int64_t{h} * spec.head_dim;
         const float* v = args.v + t * args.stride + std::int64_t{h} * spec.head_dim;
         head.assign(k, k + spec.head_dim);
         prepare(head, spec, args.k_norm, args.inverse_frequency, position);
-        for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-          store_kv(layout, args.cache.data, block + layout.k_offset(h) + kv_element(layout, layout.k_order, slot, i),
-                   static_cast<float>(head[static_cast<std::size_t>(i)]));
-          store_kv(layout, args.cache.data, block + layout.v_offset(h) + kv_element(layout, layout.v_order, slot, i), v[i]);
-        }
+        std::ranges::transform(head, turned.begin(), [](double value) { return static_cast<float>(value); });
+        kv_head_at(layout, args.cache, args.batch, s, position, false, h).store(slot, turned.data());
+        kv_head_at(layout, args.cache, args.batch, s, position, true, h).store(slot, v);
       }
     }
   }

@@ -163,15 +163,89 @@ void copy_rows(const T* from, int64_t from_stride, int32_t rows, int32_t columns
 }
 
 template <class T>
+inline void copy_keys(const AttentionUnit& unit, const T* head, int32_t slot, int32_t count, float* to) {
+  copy_rows(head + slot, unit.block_tokens, unit.head_dim, count, to, attention_score_stride);
+}
+
+template <class T>
+inline void copy_values(const AttentionUnit& unit, const T* head, int32_t slot, int32_t count, float* to,
+                        int64_t to_stride) {
+  copy_rows(head + int64_t{slot} * unit.head_dim, unit.head_dim, count, unit.head_dim, to, to_stride);
+}
+
+/// An element of a q8_0 page. Those of a chunk are always turned into floats first, once for all rows.
+struct Quant {
+  int8_t value;
+};
+template <class T>
+constexpr bool is_quant = false;
+template <>
+constexpr bool is_quant<Quant> = true;
+
+constexpr int32_t quant_dims = 32;  ///< that share a scale
+
+inline const HalfBits* scales_of(const AttentionUnit& unit, const Quant* head) {
+  return reinterpret_cast<const HalfBits*>(head + int64_t{unit.head_dim} * unit.block_tokens);
+}
+
+inline void scales_to_floats(const HalfBits* from, int32_t count, float* to) {
+  int32_t i = 0;
+  for (; i + vec_width <= count; i += vec_width) {
+    store(to + i, load(from + i));
+  }
+  if (i < count) {
+    HalfBits last[vec_width] = {};
+    float floats[vec_width];
+    memcpy(last, from + i, static_cast<size_t>(count - i) * sizeof(HalfBits));
+    store(floats, load(last));
+    memcpy(to + i, floats, static_cast<size_t>(count - i) * sizeof(float));
+  }
+}
+
+/// `count` keys from `slot` on of a head's K [head_dim, block_tokens] to columns of `to`.
+template <>
+inline void copy_keys(const AttentionUnit& unit, const Quant* head, int32_t slot, int32_t count, float* to) {
+  float scales[attention_chunk];
+  for (int32_t dim = 0; dim < unit.head_dim; ++dim) {
+    if (dim % quant_dims == 0) {
+      scales_to_floats(scales_of(unit, head) + int64_t{dim / quant_dims} * unit.block_tokens + slot, count, scales);
+    }
+    const Quant* quants = head + int64_t{dim} * unit.block_tokens + slot;
+    float* out = to + int64_t{dim} * attention_score_stride;
+    for (int32_t i = 0; i < count; ++i) {
+      out[i] = static_cast<float>(quants[i].value) * scales[i];
+    }
+  }
+}
+
+/// `count` rows from `slot` on of a head's V [block_tokens, head_dim].
+template <>
+inline void copy_values(const AttentionUnit& unit, const Quant* head, int32_t slot, int32_t count, float* to,
+                        int64_t to_stride) {
+  const int32_t groups = unit.head_dim / quant_dims;
+  for (int32_t r = 0; r < count; ++r) {
+    const Quant* quants = head + int64_t{slot + r} * unit.head_dim;
+    float* out = to + r * to_stride;
+    for (int32_t group = 0; group < groups; ++group) {
+      float scale;
+      scales_to_floats(scales_of(unit, head) + int64_t{slot + r} * groups + group, 1, &scale);
+      for (int32_t dim = group * quant_dims; dim < (group + 1) * quant_dims; ++dim) {
+        out[dim] = static_cast<float>(quants[dim].value) * scale;
+      }
+    }
+  }
+}
+
+template <class T>
 void score_keys(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy) {
   const int32_t rows = unit.row_end - unit.row_begin;
   const int64_t query_stride = padded_head_dim(unit.head_dim);
   const KeyRange wide = whole_vectors(keys);
   for_each_block<T>(unit, chunk, wide, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
-    const T* k = block + unit.k_offset + slot;
     if (copy) {
-      copy_rows(k, unit.block_tokens, unit.head_dim, count, scratch.keys + key, attention_score_stride);
-    } else {
+      copy_keys(unit, block + unit.k_offset, slot, count, scratch.keys + key);
+    } else if constexpr (!is_quant<T>) {
+      const T* k = block + unit.k_offset + slot;
       const bool more = key + count < wide.end;
       const T* next = more ? upcoming(unit, chunk * attention_chunk + key + count, unit.k_offset, k)
                            : upcoming(unit, chunk * attention_chunk + keys.begin, unit.v_offset, k);
@@ -194,10 +268,10 @@ void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int3
   const int32_t padded = padded_head_dim(unit.head_dim);
   const int64_t value_stride = padded + 16;
   for_each_block<T>(unit, chunk, keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
-    const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
     if (copy) {
-      copy_rows(v, unit.head_dim, count, unit.head_dim, scratch.values + key * value_stride, value_stride);
-    } else {
+      copy_values(unit, block + unit.v_offset, slot, count, scratch.values + key * value_stride, value_stride);
+    } else if constexpr (!is_quant<T>) {
+      const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
       const int32_t after = chunk * attention_chunk + key + count;
       const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
       multiply<T>(
@@ -257,7 +331,7 @@ void chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, i
   const int32_t rows = unit.row_end - unit.row_begin;
   const KeyRange keys = visible_keys(unit, unit.row_begin, unit.row_end - 1, chunk);
   // With many rows, converting a chunk once into floats is cheaper than converting it again for every tile of rows.
-  const bool many = sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows;
+  const bool many = is_quant<T> || (sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows);
   score_keys<T>(unit, scratch, chunk, keys, many);
   for (int32_t r = 0; r < rows; ++r) {
     const int32_t row = unit.row_begin + r;
@@ -299,6 +373,9 @@ void attention_chunk_softmax(const AttentionUnit& unit, const AttentionScratch& 
       break;
     case KvElement::bf16:
       chunk_softmax<BfloatBits>(unit, scratch, chunk, part);
+      break;
+    case KvElement::q8_0:
+      chunk_softmax<Quant>(unit, scratch, chunk, part);
       break;
   }
 }

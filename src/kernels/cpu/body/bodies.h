@@ -6,7 +6,8 @@
 /// plain structs and function pointers cross it.
 namespace rocmforge {
 
-enum class KvElement : int32_t { f32, f16, bf16 };
+/// q8_0: in the structs below "elements" of the cache are bytes; scales lie where KvLayout puts them.
+enum class KvElement : int32_t { f32, f16, bf16, q8_0 };
 
 /// Rotation of one token's heads and the place of its K and V in the cache.
 struct RopeToken {
@@ -29,6 +30,11 @@ struct RopeToken {
   int64_t head_elems;    ///< elements from one KV head to the next
   int64_t k_dim_stride;  ///< elements from one dimension to the next
   int64_t v_dim_stride;
+  // q8_0 only: the token's first scale of KV head 0, and f16s from one to the next.
+  void* k_scale;
+  void* v_scale;
+  int64_t k_scale_stride;
+  int64_t v_scale_stride;
 };
 
 constexpr int32_t max_rope_head_dim = 512;

@@ -104,6 +104,47 @@ inline void append_heads(const RopeToken& token, T* k_out, T* v_out) {
   }
 }
 
+/// Each 32 dimensions become quants under one scale; see KvLayout.
+inline void append_quants(const float* head, int32_t head_dim, int8_t* to, int64_t dim_stride, HalfBits* scale,
+                          int64_t scale_stride) {
+  constexpr int32_t group = 32;
+  for (int32_t first = 0; first < head_dim; first += group) {
+    const float* values = head + first;
+    float largest = 0.0f;
+    for (int32_t i = 0; i < group; ++i) {
+      const float magnitude = __builtin_fabsf(values[i]);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    float scales[vec_width] = {largest * (1.0f / 127.0f)};
+    HalfBits rounded[vec_width] = {};
+    convert(scales, 1, rounded);
+    store(scales, load(rounded));
+    const float unit = scales[0];
+    for (int32_t i = 0; i < group; ++i) {
+      float quant = 0.0f;
+      if (unit > 0.0f) {
+        // Adding 1.5 * 2^23 rounds to the nearest whole number, of two to the even one.
+        quant = (values[i] / unit + 12582912.0f) - 12582912.0f;
+        quant = quant > 127.0f ? 127.0f : quant < -127.0f ? -127.0f : quant;
+      }
+      to[(first + i) * dim_stride] = static_cast<int8_t>(quant);
+    }
+    scale[first / group * scale_stride] = rounded[0];
+  }
+}
+
+inline void append_quantised_heads(const RopeToken& token) {
+  float head[max_rope_head_dim];
+  for (int32_t h = 0; h < token.kv_heads; ++h) {
+    const auto at = [&](void* base) { return static_cast<char*>(base) + h * token.head_elems; };
+    prepare(token, token.k + h * token.head_dim, token.k_norm, head);
+    append_quants(head, token.head_dim, reinterpret_cast<int8_t*>(at(token.k_out)), token.k_dim_stride,
+                  reinterpret_cast<HalfBits*>(at(token.k_scale)), token.k_scale_stride);
+    append_quants(token.v + h * token.head_dim, token.head_dim, reinterpret_cast<int8_t*>(at(token.v_out)),
+                  token.v_dim_stride, reinterpret_cast<HalfBits*>(at(token.v_scale)), token.v_scale_stride);
+  }
+}
+
 }  // namespace
 
 void rope_angles(const float* inverse_frequency, int32_t pairs, float position, float magnitude, float* cosine,
@@ -150,6 +191,9 @@ void rope_append(const RopeToken& token) {
       break;
     case KvElement::bf16:
       append_heads(token, static_cast<BfloatBits*>(token.k_out), static_cast<BfloatBits*>(token.v_out));
+      break;
+    case KvElement::q8_0:
+      append_quantised_heads(token);
       break;
   }
 }
