@@ -75,6 +75,7 @@ people|rejectattr("tags")|list|length~~missing|selectattr("x")|list
 "+5"|int
 -3|abs~~3.5|abs~~(-3.5)|abs~~negative|abs~~2.5|round~~3.5|round~~2.675|round(2)~~2.5|round(0, "ceil")
 2.51|round(1, "floor")~~42|round~~1234|round(-2)~~1234.5|round(-2)~~-2.5|round
+nothing|select|list~~zero|map("upper")|list~~nothing|map(attribute="x")|list~~no|rejectattr("x")|list
 list|batch(2)|list~~list|batch(2, 0)|list~~list|slice(2)|list~~list|slice(2, 0)|list~~word|batch(2)|list
 map|tojson~~people|tojson~~unicode|tojson~~unicode|tojson(ensure_ascii=true)~~map|tojson(indent=2)~~map|tojson(indent=4)
 map|tojson(sort_keys=true)~~map|tojson(separators=(",", ":"))~~none|tojson~~2.0|tojson~~true|tojson~~large|tojson

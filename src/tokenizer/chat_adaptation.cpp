@@ -202,16 +202,6 @@ ChatRequest probe_request(ordered_json messages, ordered_json tools = nullptr) {
 
 ChatAbilities probe_abilities(std::string_view source, const ChatProbe& render) {
   ChatAbilities abilities;
-  const ordered_json question = message("user", "probe question");
-  abilities.text_content = has(render(probe_request({question})), "probe question") ||
-                           !has(render(probe_request({message("user", {text_part("probe question")})})), "probe question");
-  const auto content = [&](std::string_view text) {
-    return abilities.text_content ? ordered_json(text) : ordered_json({text_part(text)});
-  };
-  const ordered_json asks = message("user", content("probe question"));
-  abilities.system_role = has(render(probe_request({message("system", content("probe system")), asks})), "probe system");
-  abilities.developer_role = source.find("developer") != std::string_view::npos;
-
   const ordered_json tool = {{"type", "function"},
                              {"function",
                               {{"name", "probe_tool"},
@@ -221,13 +211,25 @@ ChatAbilities probe_abilities(std::string_view source, const ChatProbe& render) 
                                  {"properties", {{"probe_key", {{"type", "string"}, {"description", "probe"}}}}},
                                  {"required", {"probe_key"}}}}}}};
   const ordered_json tools = ordered_json::array({tool});
+  // Some templates take conversations with tools only.
+  const auto shows = [&](const ordered_json& messages, std::string_view text) {
+    return has(render(probe_request(messages)), text) || has(render(probe_request(messages, tools)), text);
+  };
+  const auto question = [](ordered_json content) { return ordered_json::array({message("user", std::move(content))}); };
+  abilities.text_content = shows(question("probe question"), "probe question") ||
+                           !shows(question({text_part("probe question")}), "probe question");
+  const auto content = [&](std::string_view text) {
+    return abilities.text_content ? ordered_json(text) : ordered_json({text_part(text)});
+  };
+  const ordered_json asks = message("user", content("probe question"));
+  abilities.system_role = shows({message("system", content("probe system")), asks}, "probe system");
+  abilities.developer_role = source.find("developer") != std::string_view::npos;
   abilities.tools = has(render(probe_request({asks}, tools)), "probe_tool");
+
   const auto call = [&](ordered_json arguments) {
     ordered_json calls = message("assistant", content(""));
-    calls["tool_calls"] =
-        ordered_json::array({{{"id", "abcdef123"},
-                              {"type", "function"},
-                              {"function", {{"name", "probe_tool"}, {"arguments", std::move(arguments)}}}}});
+    const ordered_json function = {{"name", "probe_tool"}, {"arguments", std::move(arguments)}};
+    calls["tool_calls"] = ordered_json::array({{{"id", "abcdef123"}, {"type", "function"}, {"function", function}}});
     return calls;
   };
   ordered_json result = message("tool", content("probe result"));

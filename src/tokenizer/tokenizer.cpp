@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
 
 // Marks of an answer's parts (the harmony format's, reasoning, calls of functions): they separate what a reader must be able
 // to tell apart.
-constexpr std::array<std::string_view, 11> shown_texts = {"<|channel|>",   "<|message|>",  "<|start|>",     "<|constrain|>",
+constexpr std::array<std::string_view, 13> shown_texts = {"<|channel|>",   "<|message|>",  "<|start|>",     "<|constrain|>",
                                                           "<think>",       "</think>",     "<tool_call>",   "</tool_call>",
                                                           "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>"};
 

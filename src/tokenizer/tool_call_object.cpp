@@ -45,6 +45,7 @@ void ToolCallObject::step(char c) {
     case Place::in_other:
       if (!ends_before(c)) {
         (place_ == Place::in_arguments ? arguments_ : value_) += c;
+        status_ = is_named_ && depth_ == 0 ? Status::done : status_;
         return;
       }
       if (place_ == Place::in_arguments) {
@@ -101,7 +102,7 @@ void ToolCallObject::begin_value(char c) {
   is_scalar_ = depth_ == 0 && !in_string_;
   const bool is_name = key_ == "name" && !has_name_;
   const bool is_arguments = names_arguments(key_) && !has_arguments_;
-  if (std::string_view(",:}]").find(c) != std::string_view::npos || (is_name && c != '"')) {
+  if (std::string_view(",:}]").find(c) != std::string_view::npos || (is_name && c != '"') || (is_named_ && c != '{')) {
     status_ = Status::failed;
   } else if (c == '"' && (is_name || key_ == "id" || is_arguments)) {
     place_ = Place::in_text;

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace rocmforge {
 
@@ -10,6 +11,16 @@ namespace rocmforge {
 class ToolCallObject {
  public:
   enum class Status { reading, done, failed };
+
+  ToolCallObject() = default;
+  /// The arguments alone are read: an object.
+  ToolCallObject(std::string name, std::string id)
+      : place_(Place::value),
+        key_("arguments"),
+        name_(std::move(name)),
+        id_(std::move(id)),
+        has_name_(true),
+        is_named_(true) {}
 
   /// Blanks before the object are part of it. After `done` or `failed` nothing may be fed.
   Status feed(char c);
@@ -38,7 +49,8 @@ class ToolCallObject {
   std::string raw_, key_, value_, name_, id_, arguments_;
   bool has_name_ = false;
   bool has_arguments_ = false;
-  int depth_ = 0;  // of brackets inside a value
+  bool is_named_ = false;  // the object is that of the arguments
+  int depth_ = 0;          // of brackets inside a value
   bool in_string_ = false;
   bool is_scalar_ = false;  // the value is a number, true, false or null
   bool escaped_ = false;

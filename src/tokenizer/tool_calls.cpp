@@ -21,10 +21,11 @@ struct StyleMarks {
   bool is_marked = true;  ///< a call needs the opening
 };
 
-constexpr std::array<StyleMarks, 5> marks = {{{"generic", "", "", false, false},
+constexpr std::array<StyleMarks, 6> marks = {{{"generic", "", "", false, false},
                                               {"hermes", "<tool_call>", "</tool_call>", false, true},
                                               {"llama3", "<|python_tag|>", "", false, false},
                                               {"mistral", "[TOOL_CALLS]", "", true, true},
+                                              {"mistral-named", "[TOOL_CALLS]", "", true, true},
                                               {"granite", "<|tool_call|>", "", true, true}}};
 
 const StyleMarks& marks_of(ToolCallStyle style) { return marks[static_cast<std::size_t>(style)]; }
@@ -50,7 +51,7 @@ ToolCallStyle detect_tool_call_style(const ChatTemplate& chat_template) {
     return ToolCallStyle::generic;
   }
   if (has("[TOOL_CALLS]")) {
-    return ToolCallStyle::mistral;
+    return has("[ARGS]") ? ToolCallStyle::mistral_named : ToolCallStyle::mistral;
   }
   if (has("<|tool_call|>")) {
     return ToolCallStyle::granite;
@@ -105,6 +106,7 @@ class AnswerParser::State {
   bool step_reasoning();
   bool step_content();
   bool step_opened();
+  bool step_named_call(std::size_t first);
   bool step_wrapper();
   bool step_object();
   bool step_between();
@@ -248,8 +250,40 @@ bool AnswerParser::State::step_opened() {
   if (in_list_) {
     lead_ += pending_.substr(0, first + 1);
     pending_.erase(0, first + 1);
+  } else if (marks_.opening == "[TOOL_CALLS]" && pending_[first] != '{') {
+    return step_named_call(first);
   }
   begin_object();
+  return true;
+}
+
+/// `f[CALL_ID]id[ARGS]` up to the arguments; where no name can be, the opening was none.
+bool AnswerParser::State::step_named_call(std::size_t first) {
+  constexpr std::size_t longest_name = 256;
+  constexpr std::string_view id_mark = "[CALL_ID]";
+  constexpr std::string_view arguments_mark = "[ARGS]";
+  const std::size_t brace = pending_.find('{');
+  const std::string_view head = std::string_view(pending_).substr(first, brace == std::string::npos ? brace : brace - first);
+  const std::size_t end = head.find_last_not_of(blanks) + 1;
+  const bool may_be_name = end <= longest_name && head.substr(0, end).find_first_of(blanks) == std::string_view::npos;
+  if (brace == std::string::npos && may_be_name) {
+    return false;
+  }
+  std::string_view name = head.substr(0, end);
+  name.remove_suffix(name.ends_with(arguments_mark) ? arguments_mark.size() : 0);
+  const std::size_t mark = std::min(name.find(id_mark), name.size());
+  const std::string id(name.substr(std::min(mark + id_mark.size(), name.size())));
+  name = name.substr(0, mark);
+  if (!may_be_name || name.empty()) {
+    had_text_ = true;
+    emit(AnswerDelta::Kind::content, std::exchange(lead_, ""));
+    place_ = Place::content;
+    return true;
+  }
+  lead_ += pending_.substr(0, brace);
+  begin_object();
+  object_ = ToolCallObject(std::string(name), id);
+  pending_.erase(0, brace);
   return true;
 }
 

@@ -15,10 +15,12 @@ namespace rocmforge {
 /// - hermes (also Qwen 2.5 and 3): `<tool_call>{"name": "f", "arguments": {...}}</tool_call>`, again for each call;
 /// - llama3: the whole answer is `{"name": "f", "parameters": {...}}`, perhaps after `<|python_tag|>`; several with "; ";
 /// - mistral: `[TOOL_CALLS][{"name": "f", "arguments": {...}}, ...]`;
+/// - mistral_named: `[TOOL_CALLS]f[ARGS]{...}`, again for each call, perhaps with `[CALL_ID]id` before `[ARGS]`; answers of
+///   either mistral style are understood in both;
 /// - granite: `<|tool_call|>[{"name": "f", "arguments": {...}}, ...]`;
 /// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
 ///   ChatTemplate::prompt asks for where the template has no place for tools.
-enum class ToolCallStyle { generic, hermes, llama3, mistral, granite };
+enum class ToolCallStyle { generic, hermes, llama3, mistral, mistral_named, granite };
 
 std::string_view name(ToolCallStyle style);
 ToolCallStyle detect_tool_call_style(const ChatTemplate& chat_template);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/error.h"
 
 namespace rocmforge {
@@ -43,6 +46,52 @@ std::string with_root_renamed(std::string gbnf, std::string_view new_name) {
   return gbnf.replace(at, std::string_view("root").size(), new_name);
 }
 
+/// The names of all rules of a grammar with `prefix` before them.
+std::string with_prefix(std::string_view gbnf, std::string_view prefix) {
+  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; };
+  std::string out;
+  for (std::size_t i = 0; i < gbnf.size();) {
+    const char c = gbnf[i];
+    std::size_t end = i + 1;
+    if (c == '"' || c == '[') {
+      const char close = c == '"' ? '"' : ']';
+      while (end < gbnf.size() && gbnf[end] != close) {
+        end += gbnf[end] == '\\' ? 2 : 1;
+      }
+      ++end;
+    } else if (c == '#' || c == '{') {
+      end = std::min(gbnf.find(c == '#' ? '\n' : '}', i), gbnf.size());
+    } else if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      while (end < gbnf.size() && is_name(gbnf[end])) {
+        ++end;
+      }
+      out += prefix;
+    }
+    out += gbnf.substr(i, end - i);
+    i = end;
+  }
+  return out;
+}
+
+/// `"f[ARGS]" {...}` for each of the tools, whose grammars stand side by side.
+std::string named_calls(const ordered_json& tools, const std::string& name, const SchemaToGbnf& schema_to_gbnf) {
+  std::string calls;
+  std::string rules;
+  std::size_t count = 0;
+  for (const ordered_json& tool : tools) {
+    if (!name.empty() && function_of(tool).at("name") != name) {
+      continue;
+    }
+    const ordered_json schema = tool_call_schema(ToolCallStyle::mistral_named, ordered_json::array({tool}), "");
+    const std::string prefix = fmt::format("tool{}-", count);
+    // Whatever a name holds, its JSON form is a literal of the grammar.
+    const std::string head = ordered_json(function_of(tool).at("name").get<std::string>() + "[ARGS]").dump();
+    calls += fmt::format("{}{} {}root", count++ == 0 ? "" : " | ", head, prefix);
+    rules += with_prefix(schema_to_gbnf(schema), prefix) + "\n";
+  }
+  return fmt::format("tool-call ::= {}\n{}", calls, rules);
+}
+
 }  // namespace
 
 ordered_json tool_call_schema(ToolCallStyle style, const ordered_json& tools, const std::string& name) {
@@ -67,7 +116,12 @@ ordered_json tool_call_schema(ToolCallStyle style, const ordered_json& tools, co
             ? *given
             : ordered_json{{"type", "object"}, {"properties", ordered_json::object()}, {"additionalProperties", false}};
     const std::string place = chosen == 1 ? "#" : fmt::format("#/anyOf/{}", calls.size());
-    move_references(parameters, fmt::format("{}/properties/{}", place, arguments));
+    move_references(parameters,
+                    style == ToolCallStyle::mistral_named ? place : fmt::format("{}/properties/{}", place, arguments));
+    if (style == ToolCallStyle::mistral_named) {
+      calls.push_back(std::move(parameters));
+      continue;
+    }
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", function.at("name")}}}, {arguments, std::move(parameters)}}},
                      {"required", {"name", arguments}},
@@ -77,8 +131,10 @@ ordered_json tool_call_schema(ToolCallStyle style, const ordered_json& tools, co
 }
 
 ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, const ToolChoice& choice,
-                              const std::function<std::string(const ordered_json& schema)>& schema_to_gbnf) {
-  const std::string call = with_root_renamed(schema_to_gbnf(tool_call_schema(style, tools, choice.name)), "tool-call");
+                              const SchemaToGbnf& schema_to_gbnf) {
+  const ordered_json schema = tool_call_schema(style, tools, choice.name);
+  const std::string call = style == ToolCallStyle::mistral_named ? named_calls(tools, choice.name, schema_to_gbnf)
+                                                                 : with_root_renamed(schema_to_gbnf(schema), "tool-call");
   ToolGrammar grammar;
   const auto repeated = [&](std::string_view separator) {
     return choice.parallel ? fmt::format("tool-call (\"{}\" tool-call)*", separator) : std::string("tool-call");
@@ -92,6 +148,11 @@ ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, co
       if (choice.is_required && choice.parallel) {
         root += R"( ("\n<tool_call>\n" tool-call "\n</tool_call>")*)";
       }
+      break;
+    case ToolCallStyle::mistral_named:
+      grammar.trigger = "[TOOL_CALLS]";
+      grammar.repeats = choice.parallel;
+      root = choice.is_required && choice.parallel ? R"(tool-call ("[TOOL_CALLS]" tool-call)*)" : "tool-call";
       break;
     case ToolCallStyle::mistral:
     case ToolCallStyle::granite:

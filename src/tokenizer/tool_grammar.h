@@ -31,12 +31,15 @@ struct ToolGrammar {
   bool repeats = false;
 };
 
-/// `tools` as in ChatRequest. `schema_to_gbnf` makes a grammar whose rule `root` is JSON of a schema. Throws Error when no
-/// tool has the chosen name, and what `schema_to_gbnf` throws.
-ToolGrammar make_tool_grammar(ToolCallStyle style, const nlohmann::ordered_json& tools, const ToolChoice& choice,
-                              const std::function<std::string(const nlohmann::ordered_json& schema)>& schema_to_gbnf);
+/// Makes a grammar whose rule `root`, to which no other refers, is JSON of a schema.
+using SchemaToGbnf = std::function<std::string(const nlohmann::ordered_json& schema)>;
 
-/// The JSON schema of one call in that style; the arguments follow the schemas of the tools.
+/// `tools` as in ChatRequest. Throws Error when no tool has the chosen name, and what `schema_to_gbnf` throws.
+ToolGrammar make_tool_grammar(ToolCallStyle style, const nlohmann::ordered_json& tools, const ToolChoice& choice,
+                              const SchemaToGbnf& schema_to_gbnf);
+
+/// The JSON schema of one call in that style (of its arguments for mistral_named); the arguments follow the schemas of the
+/// tools.
 nlohmann::ordered_json tool_call_schema(ToolCallStyle style, const nlohmann::ordered_json& tools, const std::string& name);
 
 }  // namespace rocmforge

@@ -216,6 +216,7 @@ TEST(ChatTemplate, FindsOutWhatATemplateCanDo) {
   EXPECT_FALSE(chat_template_of("microsoft-Phi-3.5-mini-instruct").abilities().tools);
   EXPECT_TRUE(chat_template_of("openai-gpt-oss-120b").abilities().developer_role);
   EXPECT_TRUE(chat_template_of("mistralai-Mistral-Nemo-Instruct-2407").abilities().tool_calls);
+  EXPECT_TRUE(chat_template_of("NousResearch-Hermes-3-Llama-3.1-8B-tool_use").abilities().system_role);
   const ChatTemplate joins(
       "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments }}"
       "{% endfor %}{% endfor %}{{ tools }}");

@@ -94,6 +94,16 @@ const std::vector<Case> mistral_cases = {
     {"[1, 2]", {"", "[1, 2]", {}}},
 };
 
+const std::vector<Case> named_cases = {
+    {"[TOOL_CALLS]add[ARGS]{\"a\": {\"b\": \"}\"}}", {"", "", {{"", "add", "{\"a\": {\"b\": \"}\"}}"}}}},
+    {"Wait.\n[TOOL_CALLS]add[CALL_ID]abcdef123[ARGS]{} [TOOL_CALLS]x{\"c\": 1}\n",
+     {"", "Wait.", {{"abcdef123", "add", "{}"}, {"", "x", "{\"c\": 1}"}}}},
+    {"[TOOL_CALLS]add[ARGS]{\"a\": [1", {"", "", {{"", "add", "{\"a\": [1"}}}},
+    {"[TOOL_CALLS]ad", {"", "[TOOL_CALLS]ad", {}}},
+    {"[TOOL_CALLS] are marks, {you} know", {"", "[TOOL_CALLS] are marks, {you} know", {}}},
+    {"[TOOL_CALLS][ARGS]{}", {"", "[TOOL_CALLS][ARGS]{}", {}}},
+};
+
 const std::vector<Case> generic_cases = {
     {"{\"tool_calls\": [{\"name\": \"add\", \"arguments\": {\"a\": 1}}]}", {"", "", {{"", "add", "{\"a\": 1}"}}}},
     {"{ \"tool_calls\" :\n[ {\"name\": \"add\", \"arguments\": {}} , {\"name\": \"other\", \"arguments\": {}} ] }\n",
@@ -117,10 +127,8 @@ std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
     }
     granite.push_back(each);
   }
-  return {{Style::hermes, hermes_cases},
-          {Style::llama3, llama3_cases},
-          {Style::mistral, mistral_cases},
-          {Style::granite, granite},
+  return {{Style::hermes, hermes_cases},         {Style::llama3, llama3_cases},       {Style::mistral, mistral_cases},
+          {Style::mistral_named, mistral_cases}, {Style::mistral_named, named_cases}, {Style::granite, granite},
           {Style::generic, generic_cases}};
 }
 

@@ -58,6 +58,12 @@ std::string written(Style style, const std::vector<std::string>& calls) {
       case Style::llama3:
         text += (first ? "" : "; ") + call;
         break;
+      case Style::mistral_named: {
+        const auto parsed = ordered_json::parse(call);
+        const std::string arguments = call.substr(call.find(": {") + 2);
+        text += "[TOOL_CALLS]" + parsed.at("name").get<std::string>() + "[ARGS]" + arguments.substr(0, arguments.size() - 1);
+        break;
+      }
       default:
         text += (first ? "" : ", ") + call;
         break;
@@ -75,7 +81,8 @@ std::string written(Style style, const std::vector<std::string>& calls) {
   }
 }
 
-constexpr Style styles[] = {Style::generic, Style::hermes, Style::llama3, Style::mistral, Style::granite};
+constexpr Style styles[] = {Style::generic, Style::hermes,  Style::llama3,
+                            Style::mistral, Style::granite, Style::mistral_named};
 
 const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
 const std::string now_call = R"({"name": "now", "arguments": {}})";
@@ -125,7 +132,7 @@ TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
     const std::size_t skipped = grammar.trigger_is_part_of_grammar ? 0 : grammar.trigger.size();
     EXPECT_TRUE(accepts(grammar, answer.substr(skipped))) << name(style);
     EXPECT_EQ(grammar.trigger_at_start_only, style == Style::llama3 || style == Style::generic);
-    EXPECT_EQ(grammar.repeats, style == Style::hermes);
+    EXPECT_EQ(grammar.repeats, style == Style::hermes || style == Style::mistral_named);
   }
 }
 

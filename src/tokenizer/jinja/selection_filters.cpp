@@ -14,6 +14,11 @@ Arguments without_first(const Arguments& arguments, std::size_t count) {
   return rest;
 }
 
+/// Jinja lets anything false pass as an empty list here, none for one.
+std::vector<Value> items_if_true(Interpreter& run, const Value& value) {
+  return is_true(value) ? items(run, value) : std::vector<Value>{};
+}
+
 std::string name_argument(Interpreter& run, const Arguments& arguments, std::size_t index, std::string_view what) {
   const Text* name = arguments.positional[index].text();
   if (name == nullptr) {
@@ -26,7 +31,7 @@ Value map_filter(Interpreter& run, const Value& value, const Arguments& argument
   std::vector<Value> out;
   if (arguments.positional.empty()) {
     const Bound bound(run, "map", arguments, {"attribute", "default"}, 1);
-    for (const Value& item : items(run, value)) {
+    for (const Value& item : items_if_true(run, value)) {
       Value found = find_attribute(run, item, bound[0]);
       out.push_back(found.is_undefined() && bound.has(1) ? bound[1] : std::move(found));
     }
@@ -38,7 +43,7 @@ Value map_filter(Interpreter& run, const Value& value, const Arguments& argument
     run.fail(fmt::format("there is no filter '{}'", name));
   }
   const Arguments rest = without_first(arguments, 1);
-  for (const Value& item : items(run, value)) {
+  for (const Value& item : items_if_true(run, value)) {
     out.push_back(filter(run, item, rest));
   }
   return run.sequence(Sequence::Kind::generator, std::move(out));
@@ -59,7 +64,7 @@ Value select(Interpreter& run, const Value& value, const Arguments& arguments) {
   }
   const Arguments rest = without_first(arguments, has_test ? at + 1 : at);
   std::vector<Value> out;
-  for (const Value& item : items(run, value)) {
+  for (const Value& item : items_if_true(run, value)) {
     const Value tested = by_attribute ? find_attribute(run, item, arguments.positional[0]) : item;
     if ((test != nullptr ? test(run, tested, rest) : is_true(tested)) == wanted) {
       out.push_back(item);
