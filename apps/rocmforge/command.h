@@ -20,5 +20,6 @@ void add_tokenize(CLI::App& program, Action& action);
 void add_perplexity(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
+void add_serve(CLI::App& program, Action& action);
 
 }  // namespace rocmforge::app

@@ -66,11 +66,13 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
 void EngineFlags::add_to(CLI::App& command) {
   const std::string group = "Model";
   command
-      .add_option("-c,--context", context_,
+      .add_option("-c,--context,--ctx-size", context_,
                   fmt::format("Positions of the context; 0: the model's, at most {}", default_context_limit))
       ->capture_default_str()
       ->group(group);
-  command.add_option("-b,--batch", batch_, "Tokens computed in one step")->capture_default_str()->group(group);
+  command.add_option("-b,--batch,--batch-tokens", batch_, "Tokens computed in one step")
+      ->capture_default_str()
+      ->group(group);
   command.add_option("-t,--threads", threads_, "Threads; 0: all processors")->capture_default_str()->group(group);
   command.add_option("--kv-type", kv_type_, "Format of the KV cache")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+#include <pthread.h>
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "command.h"
+#include "flags.h"
+#include "model_path.h"
+#include "models/model_config.h"
+#include "server/access.h"
+#include "server/server.h"
+#include "text.h"
+#include "usage_error.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge::app {
+namespace {
+
+struct ServeFlags {
+  std::string model;
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;
+  std::string alias;
+  std::string chat_template_file;
+  std::string pooling = "mean";
+  std::int32_t parallel = 32;
+  std::int32_t max_waiting = 512;
+  std::int64_t kv_tokens = 0;
+  std::vector<std::string> keys;
+  std::string key_file;
+  std::vector<std::string> origins;
+  double drain_seconds = 30.0;
+  double request_seconds = 600.0;
+  std::string log_format = "text";
+  bool log_requests = false;
+  std::string log_file;
+  bool no_prefix_cache = false;
+  bool no_page = false;
+  bool no_slots = false;
+  std::int32_t max_connections = 1024;
+  std::int32_t max_body_mib = 8;
+  EngineFlags engine;
+};
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
+}
+
+std::optional<Pooling> pooling(const std::string& text) {
+  for (const Pooling kind : {Pooling::mean, Pooling::last, Pooling::cls}) {
+    if (text == name(kind)) {
+      return kind;
+    }
+  }
+  return std::nullopt;  // none
+}
+
+ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
+  ServerOptions options;
+  options.host = flags.host;
+  options.port = flags.port;
+  options.http.connections = flags.max_connections;
+  options.http.body_bytes = static_cast<std::size_t>(flags.max_body_mib) << 20;
+  options.model_id = flags.alias.empty() ? std::filesystem::path(path).stem().string() : flags.alias;
+  options.model_path = path;
+  if (!flags.chat_template_file.empty()) {
+    options.chat_template = read_text(flags.chat_template_file);
+  }
+  options.parallel = flags.parallel;
+  options.max_waiting = flags.max_waiting;
+  options.keys = flags.keys;
+  if (!flags.key_file.empty()) {
+    const std::vector<std::string> more = read_key_file(flags.key_file);
+    options.keys.insert(options.keys.end(), more.begin(), more.end());
+  }
+  for (const std::string& key : options.keys) {
+    if (key.empty()) {
+      throw UsageError("--api-key: the key is empty");
+    }
+  }
+  options.cors_origins = flags.origins;
+  if (flags.request_seconds > 0.0) {
+    options.request_time = milliseconds(flags.request_seconds);
+  }
+  options.pooling = pooling(flags.pooling);
+  options.page = !flags.no_page;
+  options.slots = !flags.no_slots;
+  options.version = ROCMFORGE_VERSION;
+  options.log = {.json = flags.log_format == "json", .requests = flags.log_requests, .file = flags.log_file};
+  return options;
+}
+
+/// The engine's options; the cache holds the full contexts of several requests unless it was given a size.
+EngineOptions engine_options(const ServeFlags& flags, const std::string& path) {
+  constexpr std::int32_t full_contexts = 4;
+  EngineOptions options = flags.engine.options();
+  options.max_sequences = flags.parallel;
+  options.max_batch_tokens = std::max(options.max_batch_tokens, flags.parallel);
+  options.model.max_batch_tokens = options.max_batch_tokens;
+  options.prefix_cache = !flags.no_prefix_cache;
+  options.kv_tokens = flags.kv_tokens;
+  if (options.kv_tokens == 0) {
+    const std::int64_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
+    options.kv_tokens = context * std::min(flags.parallel, full_contexts);
+  }
+  return options;
+}
+
+sigset_t end_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+/// Waits for a signal that ends the program, for at most a tenth of a second.
+bool signal_came() {
+  const sigset_t signals = end_signals();
+  const timespec wait = {.tv_sec = 0, .tv_nsec = 100'000'000};
+  return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+int serve(const ServeFlags& flags) {
+  // Before any thread begins, so that all of them leave these signals to signal_came().
+  const sigset_t signals = end_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::string path = find_model(flags.model);
+  const EngineOptions options = engine_options(flags, path);
+  Server server(server_options(flags, path));
+  fmt::print("http://{}:{}\n", flags.host, server.port());
+  std::fflush(stdout);
+
+  auto loading = std::async(std::launch::async, [&] { return load_model(path, options); });
+  while (loading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (signal_came()) {
+      server.log().event("stopped while the model was loading");
+      std::quick_exit(0);  // loading can't be interrupted
+    }
+  }
+  server.serve(loading.get());
+  while (!signal_came()) {
+  }
+  server.log().event(fmt::format("shutting down: running requests have {} s to end", flags.drain_seconds));
+  const bool all_ended = server.drain(milliseconds(flags.drain_seconds));
+  server.log().event(all_ended ? "all requests have ended" : "requests were cancelled");
+  return 0;
+}
+
+void add_server_flags(CLI::App& command, ServeFlags& flags) {
+  const std::string group = "Server";
+  const auto add = [&](const char* flag, auto& value, const char* meaning) {
+    return command.add_option(flag, value, meaning)->capture_default_str()->group(group);
+  };
+  add("--host", flags.host, "Address to listen at; 0.0.0.0 for all");
+  add("--port", flags.port, "Port; 0: a free one, which is printed");
+  add("--alias", flags.alias, "The model's name for clients; without it the file's");
+  add("--chat-template-file", flags.chat_template_file, "Jinja template in place of the model's own")->type_name("FILE");
+  add("--pooling", flags.pooling, "Of embeddings")->check(CLI::IsMember({"mean", "last", "cls", "none"}));
+  add("--parallel", flags.parallel, "Answers computed at once")->check(CLI::Range(1, 4096));
+  add("--max-waiting", flags.max_waiting, "Answers that may wait beside them")->check(CLI::Range(0, 1'000'000));
+  add("--kv-tokens", flags.kv_tokens, "Positions the KV cache holds in all; 0: four full contexts")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  add("--request-timeout", flags.request_seconds, "Seconds a request may take; 0: any")->check(CLI::Range(0.0, 1e6));
+  add("--drain-seconds", flags.drain_seconds, "Seconds that running requests have at the end")->check(CLI::Range(0.0, 1e6));
+  add("--max-connections", flags.max_connections, "Connections at once")->check(CLI::Range(1, 65'536));
+  add("--max-body", flags.max_body_mib, "MiB a request may have")->check(CLI::Range(1, 1024));
+  add("--api-key", flags.keys, "Serve only requests with this key (may be repeated)")
+      ->allow_extra_args(false)
+      ->type_name("KEY")
+      ->envname("ROCMFORGE_API_KEY");
+  add("--api-key-file", flags.key_file, "Keys, one a line")->type_name("FILE");
+  add("--cors-origin", flags.origins, "Let pages of this origin use the server; *: of any (may be repeated)")
+      ->allow_extra_args(false)
+      ->type_name("ORIGIN");
+  add("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  add("--log-file", flags.log_file, "Append the log to a file; without it standard error")->type_name("FILE");
+  command.add_flag("--log-requests", flags.log_requests, "Log what is asked and answered as well")->group(group);
+  command.add_flag("--no-prefix-cache", flags.no_prefix_cache, "Compute every prompt from its start")->group(group);
+  command.add_flag("--no-page", flags.no_page, "No web page at /")->group(group);
+  command.add_flag("--no-slots", flags.no_slots, "No /slots")->group(group);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = program.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's API");
+  command->footer(
+      "The address is printed once the server listens; requests are answered with 503 until the model is loaded.\n\n"
+      "Examples:\n"
+      "  rocmforge serve\n"
+      "  rocmforge serve model.gguf --port 9000 --parallel 64 --ctx-size 4096\n"
+      "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+      "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is 127 + 458?\"}]}'");
+  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
+  add_server_flags(*command, *flags);
+  flags->engine.add_to(*command);
+  command->callback([flags, &action] { action = [flags] { return serve(*flags); }; });
+}
+
+}  // namespace rocmforge::app

@@ -1,0 +1,91 @@
+#include "server/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rocmforge {
+namespace {
+
+/// Takes the same time for every `given` of one length.
+bool same_secret(std::string_view secret, std::string_view given) {
+  std::size_t difference = secret.size() ^ given.size();
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    difference |= static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+AccessRules::AccessRules(std::vector<std::string> keys, std::vector<std::string> origins)
+    : keys_(std::move(keys)), origins_(std::move(origins)) {
+  check(std::ranges::none_of(keys_, &std::string::empty), "a key is not empty");
+}
+
+bool AccessRules::has_key(const HttpRequest& request) const {
+  if (keys_.empty()) {
+    return true;
+  }
+  std::string_view given = request.header("Authorization");
+  constexpr std::string_view scheme = "Bearer ";
+  if (given.size() > scheme.size() && equal_ignoring_case(given.substr(0, scheme.size()), scheme)) {
+    given.remove_prefix(scheme.size());
+  } else {
+    given = request.header("X-Api-Key");
+  }
+  bool known = false;
+  for (const std::string& key : keys_) {  // all of them: which one it is shall not show either
+    known |= same_secret(key, given);
+  }
+  return known;
+}
+
+bool AccessRules::allows_origin(const HttpRequest& request) const {
+  const std::string_view origin = request.header("Origin");
+  if (origin.empty()) {
+    return true;
+  }
+  const auto matches = [&](const std::string& allowed) { return allowed == "*" || equal_ignoring_case(allowed, origin); };
+  const std::string_view host = request.header("Host");
+  const std::size_t scheme = origin.find("://");
+  const bool own = scheme != std::string_view::npos && equal_ignoring_case(origin.substr(scheme + 3), host);
+  return own || std::ranges::any_of(origins_, matches);
+}
+
+HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
+  if (origins_.empty() || !request.has_header("Origin") || !allows_origin(request)) {
+    return {};
+  }
+  return {{"Access-Control-Allow-Origin", std::string(request.header("Origin"))},
+          {"Access-Control-Allow-Credentials", "true"},
+          {"Access-Control-Allow-Methods", "GET, POST"},
+          {"Access-Control-Allow-Headers", "*"},
+          {"Vary", "Origin"}};
+}
+
+std::vector<std::string> read_key_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw Error(std::strerror(errno)).in(path);
+  }
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::find_if(line.rbegin(), line.rend(), [](unsigned char c) { return c > 0x20; }).base(), line.end());
+    if (!line.empty() && line.front() != '#') {
+      keys.push_back(line);
+    }
+  }
+  if (keys.empty()) {
+    throw Error("holds no key").in(path);
+  }
+  return keys;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,54 @@
+#include "server/api/api_error.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace rocmforge {
+
+std::string_view error_type(int status) {
+  switch (status) {
+    case 401:
+    case 403:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 501:
+      return "not_supported_error";
+    case 503:
+      return "unavailable_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+ApiError::ApiError(int http_status, std::string message_text, std::string parameter, std::string error_code)
+    : status(http_status),
+      message(std::move(message_text)),
+      type(error_type(http_status)),
+      param(std::move(parameter)),
+      code(std::move(error_code)) {}
+
+Json ApiError::json() const {
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  Json error = {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}};
+  error.update(details);
+  return {{"error", std::move(error)}};
+}
+
+HttpResponse ApiError::response() const {
+  HttpResponse response{.status = status, .body = to_text(json())};
+  if (retry_after_seconds > 0) {
+    response.headers.emplace_back("Retry-After", fmt::format("{}", retry_after_seconds));
+  }
+  if (status == 401) {
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  }
+  return response;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "server/api/json.h"
+#include "server/http/http.h"
+
+namespace rocmforge {
+
+/// A request that can't be served: what the client is told, in OpenAI's form
+/// {"error": {"message", "type", "param", "code"}}.
+class ApiError : public std::exception {
+ public:
+  ApiError(int http_status, std::string message_text, std::string parameter = {}, std::string error_code = {});
+
+  [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
+  /// All four keys, those without a value as null.
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] HttpResponse response() const;
+
+  int status;
+  std::string message;
+  std::string type;  ///< by the status, unless set
+  std::string param;
+  std::string code;
+  int retry_after_seconds = 0;    ///< > 0: a Retry-After header
+  Json details = Json::object();  ///< more keys of the error object
+};
+
+/// "invalid_request_error" for 400 and so on.
+std::string_view error_type(int status);
+
+}  // namespace rocmforge

@@ -1,0 +1,136 @@
+#include "server/api/chat_prompt.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::size_t most_messages = 10'000;
+constexpr std::size_t most_tools = 512;
+
+/// A string, parts of type text, or nothing.
+void check_content(Fields& message) {
+  const Json* content = message.find("content");
+  if (content == nullptr || content->is_string()) {
+    return;
+  }
+  if (!content->is_array()) {
+    message.fail("content", "must be a string or an array of parts");
+  }
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    Fields part((*content)[i], fmt::format("{}[{}].", message.full_name("content"), i));
+    if (!part.choice("type", {"text"})) {
+      part.fail("type", "is missing");
+    }
+    if (!part.text("text")) {
+      part.fail("text", "is missing");
+    }
+  }
+}
+
+void check_tool_calls(Fields& message) {
+  const Json* calls = message.array("tool_calls");
+  for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
+    Fields call((*calls)[i], fmt::format("{}[{}].", message.full_name("tool_calls"), i));
+    static_cast<void>(call.choice("type", {"function"}));
+    const Json* function = call.object("function");
+    if (function == nullptr) {
+      call.fail("function", "is missing");
+    }
+    Fields inner(*function, call.full_name("function") + ".");
+    if (!inner.text("name")) {
+      inner.fail("name", "is missing");
+    }
+  }
+}
+
+Json read_messages(Fields& fields) {
+  const Json* messages = fields.array("messages");
+  if (messages == nullptr || messages->empty() || messages->size() > most_messages) {
+    fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
+  }
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    Fields message((*messages)[i], fmt::format("messages[{}].", i));
+    if (!message.choice("role", {"system", "developer", "user", "assistant", "tool"})) {
+      message.fail("role", "is missing");
+    }
+    check_content(message);
+    check_tool_calls(message);
+    static_cast<void>(message.text("reasoning_content"));
+  }
+  return *messages;
+}
+
+Json read_tools(Fields& fields) {
+  const Json* tools = fields.array("tools");
+  if (tools == nullptr || tools->empty()) {
+    return nullptr;
+  }
+  if (tools->size() > most_tools) {
+    fields.fail("tools", fmt::format("holds {} tools, at most {}", tools->size(), most_tools));
+  }
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    Fields tool((*tools)[i], fmt::format("tools[{}].", i));
+    static_cast<void>(tool.choice("type", {"function"}));
+    const Json* function = tool.object("function");
+    if (function == nullptr) {
+      tool.fail("function", "is missing");
+    }
+    Fields inner(*function, tool.full_name("function") + ".");
+    if (const auto name = inner.text("name"); !name || name->empty()) {
+      inner.fail("name", "is missing");
+    }
+    static_cast<void>(inner.object("parameters"));
+  }
+  return *tools;
+}
+
+Json read_arguments(Fields& fields) {
+  Json arguments = Json::object();
+  if (const Json* given = fields.object("chat_template_kwargs")) {
+    arguments = *given;
+  }
+  if (const auto effort = fields.text("reasoning_effort")) {
+    arguments["reasoning_effort"] = *effort;
+  }
+  return arguments;
+}
+
+}  // namespace
+
+ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
+  ChatCall call;
+  call.request.messages = read_messages(fields);
+  call.request.tools = read_tools(fields);
+  if (hide_tools) {
+    call.request.tools = nullptr;
+  }
+  call.request.arguments = read_arguments(fields);
+  static_cast<void>(model.text());
+  if (model.templates == nullptr) {
+    throw ApiError(501, "the model has no chat template; --chat-template-file gives it one");
+  }
+  call.chat_template = &model.templates->choose(call.request);
+  try {
+    call.prompt = call.chat_template->prompt(call.request);
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("the chat template refuses the conversation: {}", error.what()), "messages");
+  }
+  return call;
+}
+
+void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Json body = parse_body(exchange->request.body);
+  Fields fields(body);
+  const ChatCall call = read_chat(fields, backend.model);
+  ignore_harmless(fields);
+  fields.finish();
+  exchange->send_json(Json{{"prompt", text_of(call.prompt.segments)}});
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "server/api/fields.h"
+#include "server/api/generation.h"
+#include "server/api/served_model.h"
+
+namespace rocmforge {
+
+/// A conversation that was read.
+struct ChatCall {
+  ChatRequest request;  ///< with the tools that the model is shown
+  const ChatTemplate* chat_template = nullptr;
+  ChatPrompt prompt;
+};
+
+/// Reads `messages`, `tools`, `chat_template_kwargs` and `reasoning_effort`, and renders the prompt. With `hide_tools` the
+/// template does not see them. Throws ApiError(400) naming the message or field that is wrong.
+ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools = false);
+
+/// POST /apply-template
+void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
+}  // namespace rocmforge

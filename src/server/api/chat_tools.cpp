@@ -1,0 +1,147 @@
+#include "server/api/chat_tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/json_schema.h"
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+std::string function_name(Fields& fields) {
+  const Json* function = fields.object("function");
+  if (function == nullptr) {
+    fields.fail("function", "is missing");
+  }
+  Fields inner(*function, fields.full_name("function") + ".");
+  auto name = inner.text("name");
+  if (!name) {
+    inner.fail("name", "is missing");
+  }
+  return *std::move(name);
+}
+
+void read_allowed_tools(Fields& fields, ToolSelection& selection) {
+  const Json* object = fields.object("allowed_tools");
+  if (object == nullptr) {
+    fields.fail("allowed_tools", "is missing");
+  }
+  Fields inner(*object, "tool_choice.allowed_tools.");
+  selection.choice.is_required = inner.choice("mode", {"auto", "required"}) == "required";
+  const Json* tools = inner.array("tools");
+  if (tools == nullptr || tools->empty()) {
+    inner.fail("tools", "names no tool");
+  }
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    Fields tool((*tools)[i], fmt::format("tool_choice.allowed_tools.tools[{}].", i));
+    selection.allowed.push_back(function_name(tool));
+  }
+}
+
+std::string name_of(const Json& tool) { return tool.at("function").at("name").get<std::string>(); }
+
+/// Where no tool insists on its schema, arguments that are any JSON object.
+bool relax(Json& tools) {
+  for (Json& tool : tools) {
+    Json& function = tool["function"];
+    if (function.value("strict", Json(false)) == Json(true)) {
+      return false;
+    }
+    function["parameters"] = {{"type", "object"}};
+  }
+  return true;
+}
+
+ToolGrammar tool_grammar(ToolCallStyle style, Json tools, const ToolChoice& choice) {
+  const auto schema_to_gbnf = [](const Json& schema) { return json_schema_to_gbnf(schema); };
+  try {
+    return make_tool_grammar(style, tools, choice, schema_to_gbnf);
+  } catch (const Error& error) {
+    const bool known =
+        choice.name.empty() || std::ranges::any_of(tools, [&](const Json& tool) { return name_of(tool) == choice.name; });
+    if (!known) {
+      throw ApiError(400, error.what(), "tool_choice");
+    }
+    if (!relax(tools)) {
+      throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
+    }
+  }
+  return make_tool_grammar(style, tools, choice, schema_to_gbnf);
+}
+
+}  // namespace
+
+ToolSelection read_tool_choice(Fields& fields) {
+  ToolSelection selection;
+  selection.choice.parallel = fields.boolean("parallel_tool_calls").value_or(true);
+  const Json* value = fields.find("tool_choice");
+  if (value == nullptr) {
+    return selection;
+  }
+  if (value->is_string()) {
+    const auto mode = fields.choice("tool_choice", {"none", "auto", "required"});
+    selection.none = mode == "none";
+    selection.choice.is_required = mode == "required";
+  } else {
+    Fields object(*value, "tool_choice.");
+    const auto type = object.choice("type", {"function", "allowed_tools"});
+    if (type == "allowed_tools") {
+      read_allowed_tools(object, selection);
+    } else {
+      selection.choice.is_required = true;
+      selection.choice.name = function_name(object);
+    }
+  }
+  if (fields.array("tools") == nullptr && selection.choice.is_required) {
+    fields.fail("tool_choice", "needs tools");
+  }
+  return selection;
+}
+
+ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const ServedModel& model,
+                      GrammarCache& grammars) {
+  ToolUse use;
+  use.format.splits_reasoning = splits_reasoning;
+  use.format.reasoning_is_open = call.prompt.reasoning_is_open;
+  if (call.request.tools.is_null()) {
+    return use;
+  }
+  Json tools = Json::array();
+  for (const Json& tool : call.request.tools) {
+    if (selection.allowed.empty() || std::ranges::count(selection.allowed, name_of(tool)) > 0) {
+      tools.push_back(tool);
+      use.format.tool_names.push_back(name_of(tool));
+    }
+  }
+  if (tools.empty()) {
+    throw ApiError(400, "tool_choice allows none of the tools", "tool_choice");
+  }
+  use.format.has_tools = true;
+  use.format.style = detect_tool_call_style(*call.chat_template);
+  const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice);
+  const auto matcher = grammars.get(grammar.gbnf);
+  if (selection.choice.is_required) {
+    // A call that must come leaves no room for thoughts.
+    const bool open = std::exchange(use.format.reasoning_is_open, false);
+    call.prompt.segments.push_back({(open ? "\n</think>\n\n" : "") + grammar.opening, true});
+    use.opening = grammar.opening;
+    use.constraint = make_grammar_constraint(matcher);
+    return use;
+  }
+  GrammarTrigger trigger{.text = grammar.trigger,
+                         .at_start_only = grammar.trigger_at_start_only,
+                         .text_is_part_of_grammar = grammar.trigger_is_part_of_grammar,
+                         .repeats = grammar.repeats};
+  if (const std::int32_t token = model.text().find(grammar.trigger); token >= 0) {
+    trigger.tokens.push_back(token);
+  }
+  use.constraint = make_lazy_grammar_constraint(matcher, std::move(trigger));
+  return use;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,134 @@
+#include "server/api/constraints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/json_schema.h"
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+/// GBNF and the field that asks for it.
+struct Wanted {
+  std::string gbnf;
+  std::string field;
+};
+
+Wanted from_schema(const Json& schema, const std::string& field) {
+  if (!schema.is_object() && !schema.is_boolean()) {
+    throw ApiError(400, fmt::format("{} must be an object", field), field);
+  }
+  try {
+    return {json_schema_to_gbnf(schema), field};
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("{}: {}", field, error.what()), field);
+  }
+}
+
+void check_name(const Fields& fields, const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, allowed)) {
+    fields.fail("name", "must be 1 to 64 of A-Z a-z 0-9 _ -");
+  }
+}
+
+std::optional<Wanted> read_response_format(const Json& object) {
+  Fields fields(object, "response_format.");
+  const auto type = fields.choice("type", {"text", "json_object", "json_schema"});
+  if (!type) {
+    fields.fail("type", "is missing");
+  }
+  std::optional<Wanted> wanted;
+  if (*type == "json_object") {
+    const Json* schema = fields.find("schema");
+    const std::string field = "response_format.schema";
+    wanted = schema == nullptr ? Wanted{json_object_gbnf(), "response_format"} : from_schema(*schema, field);
+  } else if (*type == "json_schema") {
+    const Json* inner = fields.object("json_schema");
+    if (inner == nullptr) {
+      fields.fail("json_schema", "is missing");
+    }
+    Fields schema(*inner, "response_format.json_schema.");
+    if (const auto name = schema.text("name")) {
+      check_name(schema, *name);
+    }
+    static_cast<void>(schema.boolean("strict"));  // it always is
+    schema.ignore({"description"});
+    const Json* value = schema.find("schema");
+    if (value == nullptr) {
+      schema.fail("schema", "is missing");
+    }
+    wanted = from_schema(*value, "response_format.json_schema.schema");
+    schema.finish();
+  }
+  fields.finish();
+  return wanted;
+}
+
+}  // namespace
+
+std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf) {
+  std::shared_ptr<const TokenTrie> trie;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(grammars_, gbnf, [](const auto& entry) { return entry.first; });
+    if (found != grammars_.end()) {
+      grammars_.splice(grammars_.begin(), grammars_, found);
+      return found->second;
+    }
+    if (tokenizer_ == nullptr) {
+      throw Error("the model's file has no tokenizer");
+    }
+    if (trie_ == nullptr) {
+      trie_ = std::make_shared<const TokenTrie>(*tokenizer_);
+    }
+    trie = trie_;
+  }
+  std::shared_ptr<GrammarMatcher> matcher = GrammarMatcher::create(gbnf, std::move(trie));  // may take a while
+  const std::lock_guard lock(mutex_);
+  grammars_.emplace_front(gbnf, matcher);
+  if (grammars_.size() > most_grammars) {
+    grammars_.pop_back();
+  }
+  return matcher;
+}
+
+std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars,
+                                                       const GrammarTrigger* trigger) {
+  std::vector<Wanted> wanted;
+  if (const auto grammar = fields.text("grammar"); grammar && !grammar->empty()) {
+    wanted.push_back({*grammar, fields.full_name("grammar")});
+  }
+  if (const Json* schema = fields.find("json_schema")) {
+    wanted.push_back(from_schema(*schema, fields.full_name("json_schema")));
+  }
+  if (const Json* format = fields.object("response_format")) {
+    if (auto found = read_response_format(*format)) {
+      wanted.push_back(std::move(*found));
+    }
+  }
+  if (wanted.size() > 1) {
+    throw ApiError(400, fmt::format("{} and {} can't both rule the answer", wanted[0].field, wanted[1].field),
+                   wanted[1].field);
+  }
+  if (wanted.empty()) {
+    return nullptr;
+  }
+  try {
+    auto matcher = grammars.get(wanted.front().gbnf);
+    return trigger != nullptr ? make_lazy_grammar_constraint(std::move(matcher), *trigger)
+                              : make_grammar_constraint(std::move(matcher));
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("{}: {}", wanted.front().field, error.what()), wanted.front().field);
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "schedule/token_constraint.h"
+#include "server/api/fields.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+class GrammarMatcher;
+class TokenTrie;
+struct GrammarTrigger;
+
+/// The grammars that were asked for last, ready for use: requests tend to come with the same one. Thread-safe.
+class GrammarCache {
+ public:
+  /// `tokenizer` may be null: then every grammar is refused.
+  explicit GrammarCache(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  /// Throws Error for a bad grammar.
+  std::shared_ptr<GrammarMatcher> get(const std::string& gbnf);
+
+ private:
+  static constexpr std::size_t most_grammars = 16;
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::mutex mutex_;  // guards what follows
+  std::shared_ptr<const TokenTrie> trie_;
+  std::list<std::pair<std::string, std::shared_ptr<GrammarMatcher>>> grammars_;  ///< latest use first
+};
+
+/// Reads `grammar` (GBNF), `json_schema` and `response_format`, of which one may be given. Null when the answer is free.
+/// Throws ApiError(400) with the reason for a grammar or schema that can't be kept to.
+/// With `trigger` it begins there.
+std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars,
+                                                       const GrammarTrigger* trigger = nullptr);
+
+}  // namespace rocmforge

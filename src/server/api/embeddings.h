@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/api/generation.h"
+
+namespace rocmforge {
+
+/// POST /v1/embeddings. Throws ApiError.
+void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
+/// Little-endian f32 in base64.
+std::string base64_floats(std::span<const float> values);
+
+/// The first `size` values at length 1; a vector of zeros stays.
+std::vector<float> normalised(std::vector<float> values, std::size_t size);
+
+}  // namespace rocmforge

@@ -1,0 +1,148 @@
+#include "server/api/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+/// What a value is, for a message: never the whole of a long one.
+std::string shown(const Json& value) {
+  if (value.is_structured()) {
+    return fmt::format("an {}", value.type_name());  // an array, an object
+  }
+  std::string text = to_text(value);
+  constexpr std::size_t longest = 40;
+  return text.size() <= longest ? text : fmt::format("a {} of {} characters", value.type_name(), text.size());
+}
+
+}  // namespace
+
+Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+  if (!object.is_object()) {
+    const std::string name = path_.empty() ? "the body" : path_.substr(0, path_.size() - 1);
+    throw ApiError(400, fmt::format("{} is {}, must be an object", name, shown(object)), path_.empty() ? "" : name);
+  }
+}
+
+void Fields::fail(std::string_view name, std::string_view problem) const {
+  throw ApiError(400, fmt::format("{} {}", full_name(name), problem), full_name(name));
+}
+
+const Json* Fields::find(std::string_view name) {
+  known_.emplace(name);
+  const auto found = object_.find(std::string(name));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<bool> Fields::boolean(std::string_view name) {
+  const Json* value = find(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  if (!value->is_boolean()) {
+    fail(name, fmt::format("is {}, must be true or false", shown(*value)));
+  }
+  return value->get<bool>();
+}
+
+std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t least, std::int64_t most) {
+  const Json* value = find(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  // 2^63 and above come as unsigned, and "1.0" is an integer too: JSON has one kind of number.
+  const bool whole = value->is_number_float() && std::trunc(value->get<double>()) == value->get<double>() &&
+                     std::abs(value->get<double>()) < 0x1p53;
+  if (!value->is_number_integer() && !whole) {
+    fail(name, fmt::format("is {}, must be an integer", shown(*value)));
+  }
+  const bool fits = !value->is_number_unsigned() || value->get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
+  const std::int64_t number = !fits   ? 0
+                              : whole ? static_cast<std::int64_t>(value->get<double>())
+                                      : value->get<std::int64_t>();
+  if (!fits || number < least || number > most) {
+    fail(name, most == INT64_MAX ? fmt::format("is {}, must be at least {}", shown(*value), least)
+                                 : fmt::format("is {}, must be {} to {}", shown(*value), least, most));
+  }
+  return number;
+}
+
+std::optional<double> Fields::number(std::string_view name, double least, double most) {
+  const Json* value = find(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  if (!value->is_number()) {
+    fail(name, fmt::format("is {}, must be a number", shown(*value)));
+  }
+  const auto number = value->get<double>();
+  if (!(number >= least && number <= most)) {
+    fail(name, fmt::format("is {}, must be {} to {}", shown(*value), least, most));
+  }
+  return number;
+}
+
+std::optional<std::string> Fields::text(std::string_view name) {
+  const Json* value = find(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  if (!value->is_string()) {
+    fail(name, fmt::format("is {}, must be a string", shown(*value)));
+  }
+  return value->get<std::string>();
+}
+
+std::optional<std::string> Fields::choice(std::string_view name, std::initializer_list<std::string_view> values) {
+  std::optional<std::string> value = text(name);
+  if (value && std::ranges::find(values, *value) == values.end()) {
+    fail(name, fmt::format("is '{}', must be one of {}", value->substr(0, 40), fmt::join(values, ", ")));
+  }
+  return value;
+}
+
+const Json* Fields::array(std::string_view name) {
+  const Json* value = find(name);
+  if (value != nullptr && !value->is_array()) {
+    fail(name, fmt::format("is {}, must be an array", shown(*value)));
+  }
+  return value;
+}
+
+const Json* Fields::object(std::string_view name) {
+  const Json* value = find(name);
+  if (value != nullptr && !value->is_object()) {
+    fail(name, fmt::format("is {}, must be an object", shown(*value)));
+  }
+  return value;
+}
+
+void Fields::ignore(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    known_.emplace(name);
+  }
+}
+
+void Fields::refuse(std::string_view name, std::string_view reason) {
+  if (find(name) != nullptr) {
+    fail(name, reason);
+  }
+}
+
+void Fields::finish() {
+  for (const auto& [name, value] : object_.items()) {
+    if (!value.is_null() && !known_.contains(name)) {
+      const std::string shown_name = name.substr(0, 64);
+      throw ApiError(400, fmt::format("'{}' is not a field this server knows", full_name(shown_name)),
+                     full_name(shown_name));
+    }
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,168 @@
+#include "server/api/information.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "server/api/prompts.h"
+#include "tokenizer/utf8.h"
+
+namespace rocmforge {
+namespace {
+
+ApiError loading() {
+  ApiError error(503, "Loading model", "", "loading");
+  error.retry_after_seconds = 1;
+  return error;
+}
+
+Json describe(const ServedModel& model) {
+  return {
+      {"id", model.id}, {"object", "model"}, {"created", model.created}, {"owned_by", "rocmforge"}, {"meta", model.details}};
+}
+
+void require_working(const ServerState& state) {
+  const Backend* backend = state.backend;
+  if (backend == nullptr) {
+    throw loading();
+  }
+  if (const std::string failure = backend->loop.failure(); !failure.empty()) {
+    throw ApiError(503, fmt::format("the engine has failed: {}", failure));
+  }
+}
+
+}  // namespace
+
+void serve_health(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  require_working(state);
+  exchange->send_json(Json{{"status", "ok"}});
+}
+
+void serve_ready(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  require_working(state);
+  if (state.draining) {
+    throw ApiError(503, "the server is shutting down");
+  }
+  exchange->send_json(Json{{"status", "ready"}});
+}
+
+void serve_version(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  exchange->send_json(Json{{"version", state.options.version}});
+}
+
+void serve_metrics(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  exchange->send(HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = state.metrics.text()});
+}
+
+void serve_models(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  exchange->send_json(Json{{"object", "list"}, {"data", Json::array({describe(state.backend.load()->model)})}});
+}
+
+void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  const ServedModel& model = state.backend.load()->model;
+  const std::string id = exchange->request.path.substr(std::string_view("/v1/models/").size());
+  if (id != model.id) {
+    throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
+  }
+  exchange->send_json(describe(model));
+}
+
+void serve_props(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  const ServedModel& model = state.backend.load()->model;
+  const SamplingParams defaults;
+  exchange->send_json(Json{{"default_generation_settings",
+                            {{"n_ctx", model.context_length},
+                             {"params",
+                              {{"seed", -1},
+                               {"temperature", defaults.temperature},
+                               {"top_k", defaults.top_k},
+                               {"top_p", defaults.top_p},
+                               {"min_p", defaults.min_p},
+                               {"typical_p", defaults.typical_p},
+                               {"repeat_last_n", defaults.repeat_last_n},
+                               {"repeat_penalty", defaults.repeat_penalty},
+                               {"presence_penalty", defaults.presence_penalty},
+                               {"frequency_penalty", defaults.frequency_penalty},
+                               {"n_predict", -1}}}}},
+                           {"total_slots", model.parallel},
+                           {"model_alias", model.id},
+                           {"model_path", model.path},
+                           {"chat_template", model.tokenizer == nullptr ? "" : model.tokenizer->vocabulary().chat_template},
+                           {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
+}
+
+// The engine's thread answers, between two steps.
+void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  if (!state.options.slots) {
+    throw ApiError(501, "/slots is switched off");
+  }
+  const Backend* backend = state.backend;
+  backend->loop.ask([exchange, backend](Engine& engine) {
+    const EngineStatus status = engine.status();
+    Json slots = Json::array();
+    for (const SequenceStatus& sequence : status.sequences) {
+      slots.push_back({{"id", slots.size()},
+                       {"id_task", sequence.id},
+                       {"n_ctx", backend->model.context_length},
+                       {"is_processing", sequence.state != SequenceStatus::State::waiting},
+                       {"state", name(sequence.state)},
+                       {"priority", sequence.priority},
+                       {"n_prompt_tokens", sequence.prompt_tokens},
+                       {"n_prompt_tokens_cached", sequence.cached_tokens},
+                       {"n_computed", sequence.computed_tokens},
+                       {"n_decoded", sequence.generated_tokens},
+                       {"kv_blocks", sequence.kv_blocks},
+                       {"age_seconds", sequence.age_seconds}});
+    }
+    while (slots.size() < static_cast<std::size_t>(backend->model.parallel)) {
+      slots.push_back({{"id", slots.size()}, {"n_ctx", backend->model.context_length}, {"is_processing", false}});
+    }
+    exchange->send_json(slots);
+  });
+}
+
+void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Json body = parse_body(exchange->request.body);
+  Fields fields(body);
+  const Tokenizer& tokenizer = backend.model.text();
+  const std::string content = fields.text("content").value_or("");
+  const bool add_special = fields.boolean("add_special").value_or(false);
+  const bool parse_special = fields.boolean("parse_special").value_or(true);
+  const bool with_pieces = fields.boolean("with_pieces").value_or(false);
+  ignore_harmless(fields);
+  fields.finish();
+  const Ids ids = tokenizer.encode(content, {.add_special = add_special, .parse_special = parse_special});
+  if (!with_pieces) {
+    return exchange->send_json(Json{{"tokens", ids}});
+  }
+  Json tokens = Json::array();
+  for (const std::int32_t id : ids) {
+    const std::string bytes = tokenizer.token_bytes(id, true);
+    std::string rest = bytes;
+    const std::string text = take_utf8(rest, true);
+    Json piece = text;
+    if (text != bytes) {  // no text of its own
+      piece = Json::array();
+      for (const char byte : bytes) {
+        piece.push_back(static_cast<unsigned char>(byte));
+      }
+    }
+    tokens.push_back({{"id", id}, {"piece", std::move(piece)}});
+  }
+  exchange->send_json(Json{{"tokens", std::move(tokens)}});
+}
+
+void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Json body = parse_body(exchange->request.body);
+  Fields fields(body);
+  const Json* tokens = fields.array("tokens");
+  if (tokens == nullptr) {
+    fields.fail("tokens", "is missing");
+  }
+  const Ids ids = read_prompt(fields, "tokens", *tokens, backend.model);
+  ignore_harmless(fields);
+  fields.finish();
+  exchange->send_json(Json{{"content", backend.model.text().decode(ids, true)}});
+}
+
+}  // namespace rocmforge

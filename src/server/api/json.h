@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace rocmforge {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int max_json_depth = 96;
+
+/// Parses a request's body. Throws ApiError(400) for what is no JSON, is nested deeper than max_json_depth, holds invalid
+/// UTF-8 or a number that no double can hold, or is no object.
+Json parse_body(std::string_view body);
+
+/// On one line; text that is no UTF-8 has U+FFFD in its place.
+std::string to_text(const Json& json);
+
+}  // namespace rocmforge

@@ -1,0 +1,164 @@
+#include "server/api/native.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/api/constraints.h"
+#include "server/api/prompts.h"
+
+namespace rocmforge {
+namespace {
+
+struct NativeOptions {
+  StreamOptions stream;
+  bool list = false;  ///< several prompts were given: so many results are
+  bool return_tokens = false;
+  Json settings;              ///< as they were understood
+  std::vector<Json> prompts;  ///< as they were sent
+};
+
+class NativeGeneration final : public Generation {
+ public:
+  NativeGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, NativeOptions options)
+      : Generation(std::move(exchange), backend, options.stream, "gen-"), options_(std::move(options)) {}
+
+ protected:
+  void take(int index, StepOutput& output) override {
+    last_tokens_.resize(choices().size(), -1);
+    if (output.token >= 0) {
+      last_tokens_[static_cast<std::size_t>(index)] = output.token;
+    }
+  }
+
+  std::vector<Json> events(int index, const StepOutput& output) override {
+    std::vector<Json> list;
+    if (!output.text.empty()) {
+      const Ids tokens = std::exchange(choice(index).tokens, {});
+      list.push_back({{"index", index}, {"content", output.text}, {"tokens", tokens}, {"stop", false}, {"id", id()}});
+    }
+    if (output.finish != FinishReason::none) {
+      list.push_back(result(index, ""));
+    }
+    return list;
+  }
+
+  Json whole() override {
+    if (!options_.list) {
+      return result(0, choices().front().text);
+    }
+    Json results = Json::array();
+    for (std::size_t i = 0; i < choices().size(); ++i) {
+      results.push_back(result(static_cast<int>(i), choices()[i].text));
+    }
+    return results;
+  }
+
+  [[nodiscard]] bool says_done() const override { return false; }
+
+ private:
+  [[nodiscard]] std::string_view stop_type(int index) {
+    const std::int32_t last = last_tokens_[static_cast<std::size_t>(index)];
+    switch (choice(index).finish) {
+      case FinishReason::stop:
+        return model().is_end(last) ? "eos" : "word";
+      case FinishReason::cancelled:
+        return "cancelled";
+      default:
+        return "limit";
+    }
+  }
+
+  Json result(int index, const std::string& content) {
+    const Choice& state = choice(index);
+    const bool with_tokens = options_.return_tokens && !options().stream;
+    return {{"index", index},
+            {"content", content},
+            {"tokens", with_tokens ? Json(state.tokens) : Json::array()},
+            {"id", id()},
+            {"stop", true},
+            {"model", model().id},
+            {"tokens_predicted", state.stats.generated_tokens},
+            {"tokens_evaluated", state.stats.prompt_tokens},
+            {"tokens_cached", state.stats.cached_tokens},
+            {"generation_settings", options_.settings},
+            {"prompt", options_.prompts[static_cast<std::size_t>(index)]},
+            {"has_new_line", content.find('\n') != std::string::npos},
+            {"truncated", state.finish == FinishReason::context},
+            {"stop_type", stop_type(index)},
+            {"timings", timings(state.stats)}};
+  }
+
+  NativeOptions options_;
+  Ids last_tokens_;
+};
+
+Json settings_of(const Request& request, const ServedModel& model) {
+  const SamplingParams& params = request.sampling;
+  return {{"n_ctx", model.context_length},
+          {"n_predict", request.max_tokens},
+          {"seed", params.seed ? Json(*params.seed) : Json(-1)},
+          {"temperature", params.temperature},
+          {"top_k", params.top_k},
+          {"top_p", params.top_p},
+          {"min_p", params.min_p},
+          {"typical_p", params.typical_p},
+          {"repeat_last_n", params.repeat_last_n},
+          {"repeat_penalty", params.repeat_penalty},
+          {"presence_penalty", params.presence_penalty},
+          {"frequency_penalty", params.frequency_penalty},
+          {"stop", request.stop},
+          {"ignore_eos", request.ignore_eos}};
+}
+
+/// Whether `prompt` holds several prompts: an array with anything but ids and texts that make up one.
+bool is_list(const Json& prompt) {
+  if (!prompt.is_array()) {
+    return false;
+  }
+  const auto is_number = [](const Json& part) { return part.is_number(); };
+  const auto is_text = [](const Json& part) { return part.is_string(); };
+  const bool mixed = std::ranges::any_of(prompt, is_number) &&
+                     std::ranges::all_of(prompt, [&](const Json& part) { return is_number(part) || is_text(part); });
+  return !mixed && !std::ranges::all_of(prompt, is_number);
+}
+
+}  // namespace
+
+void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Json body = parse_body(exchange->request.body);
+  Fields fields(body);
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) {
+    fields.fail("prompt", "is missing");
+  }
+  NativeOptions options;
+  options.list = is_list(*prompt);
+  options.prompts = options.list ? prompt->get<std::vector<Json>>() : std::vector<Json>{*prompt};
+  if (options.prompts.empty() || options.prompts.size() > most_prompts) {
+    fields.fail("prompt", "is empty or holds too many prompts");
+  }
+  Request request;
+  read_sampling(fields, backend.model, ApiStyle::native, request);
+  request.constraint = read_constraint(fields, backend.grammars);
+  options.stream = read_stream(fields);
+  options.return_tokens = fields.boolean("return_tokens").value_or(false);
+  const auto most = std::int64_t{1} << 30;
+  const auto max_tokens = fields.integer("max_tokens", -1, most);
+  request.max_tokens = static_cast<std::int32_t>(fields.integer("n_predict", -1, most).value_or(max_tokens.value_or(-1)));
+  if (request.max_tokens == 0) {
+    fields.fail("n_predict", "is 0, must be at least 1, or -1 for no limit");
+  }
+  fields.ignore({"cache_prompt", "id_slot"});
+  ignore_harmless(fields);
+  fields.finish();
+  options.settings = settings_of(request, backend.model);
+  std::vector<Request> requests;
+  for (const Json& one : options.prompts) {
+    requests.push_back(request);
+    requests.back().prompt = read_prompt(fields, "prompt", one, backend.model);
+  }
+  auto generation = std::make_shared<NativeGeneration>(exchange, backend, std::move(options));
+  generation->start(std::move(requests), 1);
+}
+
+}  // namespace rocmforge

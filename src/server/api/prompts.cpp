@@ -1,0 +1,72 @@
+#include "server/api/prompts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, const ServedModel& model) {
+  const bool integer = value.is_number_integer();
+  const std::int64_t id =
+      integer && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) ? value.get<std::int64_t>() : -1;
+  if (id < 0 || id >= model.vocab) {
+    fields.fail(name, integer ? fmt::format("names a token that is not one of the vocabulary's {}", model.vocab)
+                              : "must be a string, token ids, or an array of these");
+  }
+  return static_cast<std::int32_t>(id);
+}
+
+bool is_one_prompt(const Json& value) {
+  return value.is_string() || (!value.empty() && std::ranges::all_of(value, [](const Json& v) { return v.is_number(); }));
+}
+
+}  // namespace
+
+Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model) {
+  if (value.is_string()) {
+    return model.text().encode(value.get_ref<const std::string&>(), {});
+  }
+  if (!value.is_array()) {
+    fields.fail(name, "must be a string, token ids, or an array of these");
+  }
+  Ids ids;
+  for (const Json& part : value) {
+    if (part.is_string()) {
+      const Ids more = model.text().encode(part.get_ref<const std::string&>(), {.add_special = ids.empty()});
+      ids.insert(ids.end(), more.begin(), more.end());
+    } else {
+      ids.push_back(read_id(fields, name, part, model));
+    }
+  }
+  return ids;
+}
+
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model) {
+  const Json* value = fields.find(name);
+  if (value == nullptr) {
+    fields.fail(name, "is missing");
+  }
+  if (!value->is_string() && !value->is_array()) {
+    fields.fail(name, "must be a string, token ids, or an array of these");
+  }
+  if (value->empty()) {
+    fields.fail(name, "is empty");
+  }
+  if (is_one_prompt(*value)) {
+    return {read_prompt(fields, name, *value, model)};
+  }
+  if (value->size() > most_prompts) {
+    fields.fail(name, fmt::format("holds {} entries, at most {}", value->size(), most_prompts));
+  }
+  std::vector<Ids> prompts;
+  for (const Json& one : *value) {
+    prompts.push_back(read_prompt(fields, name, one, model));
+  }
+  return prompts;
+}
+
+}  // namespace rocmforge

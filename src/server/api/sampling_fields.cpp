@@ -1,0 +1,180 @@
+#include "server/api/sampling_fields.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::size_t most_stops = 16;
+constexpr std::size_t longest_stop = 1024;
+constexpr std::size_t most_biases = 4096;
+
+void read_stop(Fields& fields, Request& request) {
+  const Json* stop = fields.find("stop");
+  if (stop == nullptr) {
+    return;
+  }
+  const auto add = [&](const Json& value) {
+    if (!value.is_string()) {
+      fields.fail("stop", "must be a string or an array of strings");
+    }
+    const auto& text = value.get_ref<const std::string&>();
+    if (text.empty() || text.size() > longest_stop) {
+      fields.fail("stop", fmt::format("holds a string of {} bytes, must be 1 to {}", text.size(), longest_stop));
+    }
+    request.stop.push_back(text);
+  };
+  if (!stop->is_array()) {
+    return add(*stop);
+  }
+  if (stop->size() > most_stops) {
+    fields.fail("stop", fmt::format("holds {} strings, at most {}", stop->size(), most_stops));
+  }
+  for (const Json& value : *stop) {
+    add(value);
+  }
+}
+
+/// A number, or false for "never".
+float read_bias_value(const Fields& fields, const Json& value) {
+  if (value.is_boolean() && !value.get<bool>()) {
+    return -std::numeric_limits<float>::infinity();
+  }
+  const double bias = value.is_number() ? value.get<double>() : std::nan("");
+  if (!(bias >= -100.0 && bias <= 100.0)) {
+    fields.fail("logit_bias", "has a value that is no number from -100 to 100");
+  }
+  return static_cast<float>(bias);
+}
+
+void set_bias(const Fields& fields, const ServedModel& model, std::int64_t token, float bias, Request& request) {
+  if (token < 0 || token >= model.vocab) {
+    fields.fail("logit_bias", fmt::format("names token {}, the vocabulary has {}", token, model.vocab));
+  }
+  request.sampling.logit_bias[static_cast<std::int32_t>(token)] = bias;
+}
+
+/// {"42": -100}, or pairs [[42, -100], ["text", false]].
+void read_logit_bias(Fields& fields, const ServedModel& model, Request& request) {
+  const Json* biases = fields.find("logit_bias");
+  if (biases == nullptr) {
+    return;
+  }
+  if (!biases->is_structured() || biases->size() > most_biases) {
+    fields.fail("logit_bias", fmt::format("must be an object or an array of at most {} entries", most_biases));
+  }
+  if (biases->is_object()) {
+    for (const auto& [key, value] : biases->items()) {
+      std::int64_t token = -1;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+      if (error != std::errc() || end != key.data() + key.size()) {
+        fields.fail("logit_bias", fmt::format("has a key '{}' that is no token id", key.substr(0, 40)));
+      }
+      set_bias(fields, model, token, read_bias_value(fields, value), request);
+    }
+    return;
+  }
+  for (const Json& pair : *biases) {
+    if (!pair.is_array() || pair.size() != 2 || !(pair[0].is_number_integer() || pair[0].is_string())) {
+      fields.fail("logit_bias", "has an entry that is no pair [token or text, value]");
+    }
+    const float bias = read_bias_value(fields, pair[1]);
+    if (pair[0].is_number_integer()) {
+      set_bias(fields, model, pair[0].get<std::int64_t>(), bias, request);
+      continue;
+    }
+    for (const std::int32_t token : model.text().encode(pair[0].get<std::string>(), {.add_special = false})) {
+      set_bias(fields, model, token, bias, request);
+    }
+  }
+}
+
+SamplingParams defaults(ApiStyle style) {
+  SamplingParams params;
+  if (style == ApiStyle::openai) {
+    params.temperature = 1.0f;
+    params.top_k = 0;
+    params.top_p = 1.0f;
+    params.min_p = 0.0f;
+  }
+  return params;
+}
+
+}  // namespace
+
+void read_sampling(Fields& fields, const ServedModel& model, ApiStyle style, Request& request) {
+  SamplingParams& params = request.sampling;
+  params = defaults(style);
+  const auto number = [&](std::string_view name, double least, double most, float& value) {
+    if (const auto found = fields.number(name, least, most)) {
+      value = static_cast<float>(*found);
+    }
+  };
+  number("temperature", 0.0, 2.0, params.temperature);
+  number("top_p", 0.0, 1.0, params.top_p);
+  // 0 leaves the most likely token alone, which the smallest positive value does as well.
+  params.top_p = std::max(params.top_p, std::numeric_limits<float>::min());
+  number("min_p", 0.0, 1.0, params.min_p);
+  number("typical_p", 0.0, 1.0, params.typical_p);
+  params.typical_p = std::max(params.typical_p, std::numeric_limits<float>::min());
+  number("frequency_penalty", -2.0, 2.0, params.frequency_penalty);
+  number("presence_penalty", -2.0, 2.0, params.presence_penalty);
+  number("repetition_penalty", 0.01, 10.0, params.repeat_penalty);  // the name others use
+  number("repeat_penalty", 0.01, 10.0, params.repeat_penalty);
+  if (const auto last = fields.integer("repeat_last_n", -1, std::numeric_limits<std::int32_t>::max())) {
+    params.repeat_last_n = static_cast<std::int32_t>(*last);
+  }
+  if (const auto k = fields.integer("top_k", -1, std::numeric_limits<std::int32_t>::max())) {
+    params.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(*k, 0));  // -1: off, as others write it
+  }
+  // -1 asks for a random one.
+  if (const auto seed =
+          fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
+      seed && *seed != -1) {
+    params.seed = static_cast<std::uint64_t>(*seed);
+  }
+  read_logit_bias(fields, model, request);
+  read_stop(fields, request);
+  request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  request.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
+  if (const std::string problem = params.validate(); !problem.empty()) {
+    throw ApiError(400, problem);
+  }
+}
+
+int read_count(Fields& fields, int most) {
+  const auto count = static_cast<int>(fields.integer("n", 1, most).value_or(1));
+  if (const auto best_of = fields.integer("best_of", 0, 20); best_of && *best_of > count) {
+    fields.fail("best_of", fmt::format("is {}: more answers than n = {} are not drawn to choose from", *best_of, count));
+  }
+  return count;
+}
+
+StreamOptions read_stream(Fields& fields) {
+  StreamOptions options;
+  options.stream = fields.boolean("stream").value_or(false);
+  if (const Json* object = fields.object("stream_options")) {
+    if (!options.stream) {
+      fields.fail("stream_options", "needs stream to be true");
+    }
+    Fields inner(*object, "stream_options.");
+    options.include_usage = inner.boolean("include_usage").value_or(false);
+    inner.ignore({"include_obfuscation", "continuous_usage_stats"});
+    inner.finish();
+  }
+  return options;
+}
+
+void ignore_harmless(Fields& fields) {
+  static_cast<void>(fields.text("model"));  // there is one model, whatever it is called
+  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+                 "prompt_cache_retention", "prediction"});
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,51 @@
+#include "server/api/served_model.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+
+const Tokenizer& ServedModel::text() const {
+  if (tokenizer == nullptr) {
+    throw ApiError(501, "the model's file has no tokenizer: only token ids can be used");
+  }
+  return *tokenizer;
+}
+
+ServedModel describe_model(const Engine& engine, std::string id, std::string path, std::int32_t parallel,
+                           const std::string& chat_template) {
+  ServedModel model;
+  model.id = std::move(id);
+  model.path = std::move(path);
+  model.created =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  model.tokenizer = engine.tokenizer();
+  model.context_length = engine.context_length();
+  model.vocab = engine.model().config().vocab;
+  model.parallel = parallel;
+  model.hidden = engine.model().config().hidden;
+  const ModelConfig& config = engine.model().config();
+  model.details = {{"vocab_type", model.tokenizer == nullptr                                   ? "none"
+                                  : model.tokenizer->vocabulary().model == TokenizerModel::spm ? "spm"
+                                                                                               : "bpe"},
+                   {"n_vocab", config.vocab},
+                   {"n_ctx_train", config.context_length},
+                   {"n_ctx", model.context_length},
+                   {"n_embd", config.hidden},
+                   {"architecture", config.architecture},
+                   {"name", config.name}};
+  if (model.tokenizer != nullptr) {
+    std::optional<ChatTemplates> templates = chat_template.empty()
+                                                 ? ChatTemplates::of_model(*model.tokenizer)
+                                                 : ChatTemplates::of_source(chat_template, *model.tokenizer);
+    if (templates) {
+      model.templates = std::make_shared<const ChatTemplates>(std::move(*templates));
+    }
+  }
+  return model;
+}
+
+}  // namespace rocmforge

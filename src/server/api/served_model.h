@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "server/api/json.h"
+#include "tokenizer/chat_template.h"
+
+namespace rocmforge {
+
+/// What the routes know of the model that is served. Does not change once loading is over.
+struct ServedModel {
+  std::string id;    ///< as clients name it
+  std::string path;  ///< "" for a model that comes from no file
+  std::int64_t created = 0;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for a file without one
+  std::int32_t context_length = 0;
+  std::int32_t vocab = 0;
+  std::int32_t hidden = 0;                           ///< values of an embedding
+  std::int32_t parallel = 1;                         ///< sequences in one step
+  Json details = Json::object();                     ///< `meta` of /v1/models
+  std::shared_ptr<const ChatTemplates> templates{};  ///< null for a model without any
+
+  /// Throws ApiError(501) where the file has none.
+  [[nodiscard]] const Tokenizer& text() const;
+  [[nodiscard]] bool is_end(std::int32_t token) const {
+    return tokenizer != nullptr && tokenizer->is_end_of_generation(token);
+  }
+};
+
+/// `chat_template` takes the place of the file's own; "" leaves that. Throws Error for a template that can't be read.
+ServedModel describe_model(const Engine& engine, std::string id, std::string path, std::int32_t parallel,
+                           const std::string& chat_template);
+
+}  // namespace rocmforge

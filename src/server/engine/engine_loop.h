@@ -1,0 +1,122 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/metrics/server_metrics.h"
+
+namespace rocmforge {
+
+/// What a step brought one of a submission's answers.
+struct Delivery {
+  int choice = 0;
+  StepOutput output{};
+  std::optional<RequestStats> stats{};  ///< with the last output
+};
+
+/// Receives a submission's outputs, one at a time, on the loop's delivery thread. Must not wait for anything.
+class OutputListener {
+ public:
+  virtual ~OutputListener() = default;
+  virtual void on_output(Delivery delivery) = 0;
+};
+
+/// Owns the engine: one thread runs its steps for as long as there is work, another hands out what they give. Requests and
+/// cancellations come from any thread and take effect between two steps.
+class EngineLoop {
+ public:
+  using Ticket = std::uint64_t;  ///< of a submission; 0 is none
+
+  /// `capacity`: with so many answers under way, running and waiting together, no more are taken.
+  EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity);
+  /// Cancels what runs and delivers that.
+  ~EngineLoop();
+  EngineLoop(const EngineLoop&) = delete;
+  EngineLoop& operator=(const EngineLoop&) = delete;
+
+  /// `count` answers to each request; Delivery::choice is the request's index times `count` plus the answer's. 0 when there
+  /// is no room for that many more answers.
+  Ticket submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener);
+  /// The answers end with FinishReason::cancelled. What has ended is left alone.
+  void cancel(Ticket ticket);
+  void cancel_all();
+  /// Runs `function` on the engine's thread between two steps.
+  void ask(std::function<void(Engine&)> function);
+
+  /// Answers under way.
+  [[nodiscard]] std::int32_t in_flight() const { return in_flight_; }
+  [[nodiscard]] std::int32_t capacity() const { return capacity_; }
+  /// Why the engine no longer works, "" while it does.
+  [[nodiscard]] std::string failure() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Track {
+    Ticket ticket = 0;
+    int choice = 0;
+    bool first_of_prompt = true;  ///< the prompt's numbers count once
+    std::shared_ptr<OutputListener> listener;
+    std::int32_t prompt_tokens = 0;
+    Clock::time_point submitted;
+    std::optional<Clock::time_point> last_token{};
+  };
+  struct Parcel {
+    std::shared_ptr<OutputListener> listener;
+    Delivery delivery;
+  };
+
+  void run();
+  struct Submission {
+    Ticket ticket = 0;
+    std::vector<Request> requests;
+    int count = 1;
+    std::shared_ptr<OutputListener> listener;
+    Clock::time_point came;
+  };
+  void start(Submission& submission);
+  void stop_ticket(Ticket ticket);
+  void step();
+  void fail(const std::string& reason);
+  /// Counts the output and packs it for its listener.
+  void handle(StepOutput output, Clock::time_point now, std::vector<Parcel>& parcels);
+  void post(std::function<void()> command);
+  void send(std::vector<Parcel> parcels);
+  void deliver();
+
+  std::unique_ptr<Engine> engine_;
+  ServerMetrics& metrics_;
+  std::int32_t capacity_;
+  std::atomic<std::int32_t> in_flight_{0};
+  std::atomic<Ticket> last_ticket_{0};
+
+  // The engine's thread alone.
+  std::unordered_map<RequestId, Track> tracks_;
+  std::unordered_map<Ticket, std::vector<RequestId>> tickets_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable commands_came_;
+  std::vector<std::function<void()>> commands_;
+  bool stopping_ = false;
+  std::string failure_;
+
+  std::mutex parcel_mutex_;  // guards what follows
+  std::condition_variable parcels_changed_;
+  std::vector<Parcel> parcels_;
+  bool delivered_all_ = false;  ///< no more will come
+
+  std::jthread deliverer_;
+  std::jthread runner_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,77 @@
+#include "server/exchange.h"
+
+#include <fmt/format.h>
+
+#include <random>
+#include <utility>
+
+namespace rocmforge {
+
+std::string random_id() {
+  std::random_device device;
+  std::string id;
+  for (int i = 0; i < 3; ++i) {
+    id += fmt::format("{:08x}", device());
+  }
+  return id;
+}
+
+Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, RequestLog& log, ServerMetrics& metrics,
+                   HttpHeaders headers)
+    : request(std::move(http_request)),
+      reply_(std::move(reply)),
+      log_(log),
+      metrics_(metrics),
+      id_(random_id()),
+      headers_(std::move(headers)),
+      came_(std::chrono::steady_clock::now()) {}
+
+Exchange::~Exchange() { finish(0); }
+
+double Exchange::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - came_).count(); }
+
+void Exchange::add_headers(HttpResponse& response) const {
+  response.headers.emplace_back("X-Request-Id", id_);
+  response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+}
+
+// The line and the count come first: who has the answer in hand may look for them.
+void Exchange::send(HttpResponse response) {
+  add_headers(response);
+  finish(response.status);
+  reply_->send(std::move(response));
+}
+
+void Exchange::begin(HttpResponse head) {
+  add_headers(head);
+  {
+    const std::lock_guard lock(mutex_);
+    status_ = head.status;
+  }
+  reply_->begin(std::move(head));
+}
+
+void Exchange::end() {
+  finish(0);
+  reply_->end();
+}
+
+void Exchange::note(const std::string& key, Json value) {
+  const std::lock_guard lock(mutex_);
+  notes_[key] = std::move(value);
+}
+
+void Exchange::finish(int status) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(finished_, true)) {
+    return;
+  }
+  status_ = status != 0 ? status : status_ != 0 ? status_ : 499;  // nothing was answered: the client has gone
+  metrics_.answered(status_);
+  Json line = {{"id", id_},         {"client", request.client}, {"method", request.method}, {"path", request.path},
+               {"status", status_}, {"seconds", seconds()}};
+  line.update(notes_);
+  log_.request(line);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rocmforge {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;
+  std::string path;     ///< as sent, without the query
+  std::string query{};  ///< after '?', as sent
+  HttpHeaders headers{};
+  std::string body{};
+  std::string client{};  ///< "127.0.0.1:50000"
+
+  /// The first header of that name in any case; "" when there is none.
+  [[nodiscard]] std::string_view header(std::string_view name) const;
+  [[nodiscard]] bool has_header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body{};
+  HttpHeaders headers{};
+};
+
+/// The way back to the client of one request. Any thread may use it. A reply that is dropped without an answer becomes a
+/// 500.
+class HttpReply {
+ public:
+  virtual ~HttpReply() = default;
+  HttpReply() = default;
+  HttpReply(const HttpReply&) = delete;
+  HttpReply& operator=(const HttpReply&) = delete;
+
+  /// The whole answer at once.
+  virtual void send(HttpResponse response) = 0;
+  /// Begins an answer of unknown length; `head.body` is its first part.
+  virtual void begin(HttpResponse head) = 0;
+  /// Adds a part. Never waits: false when the client has gone, or has left so much unread that it was dropped.
+  virtual bool write(std::string_view part) = 0;
+  virtual void end() = 0;
+  /// `dropped` is called once when the client goes before the end (at once when it already has), on a thread of the server.
+  virtual void on_drop(std::function<void()> dropped) = 0;
+};
+
+/// What the server asks of the program behind it. Both are called on the thread that moves the bytes: they must not take
+/// long.
+struct HttpHandler {
+  /// Looks at a request before its body is read. A response refuses it.
+  std::function<std::unique_ptr<HttpResponse>(const HttpRequest&)> check_head;
+  std::function<void(HttpRequest, std::shared_ptr<HttpReply>)> handle;
+  /// The body of an answer to what is no proper request.
+  std::function<HttpResponse(int status, std::string_view message)> error;
+};
+
+/// "OK", "Not Found"
+std::string_view status_reason(int status);
+
+/// Whether two header values are the same in any case.
+bool equal_ignoring_case(std::string_view a, std::string_view b);
+
+}  // namespace rocmforge

@@ -1,0 +1,456 @@
+#include "server/http/http_connection.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include <ctime>
+#include <utility>
+
+namespace rocmforge {
+
+namespace http = boost::beast::http;
+
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
+constexpr std::size_t watch_bytes = 4096;
+constexpr std::chrono::milliseconds linger_time{2'000};
+
+/// One request's end of the connection.
+class ConnectionReply final : public HttpReply {
+ public:
+  ConnectionReply(std::shared_ptr<HttpConnection> connection, std::uint64_t serial)
+      : connection_(std::move(connection)), serial_(serial) {}
+  ~ConnectionReply() override { connection_->abandon(serial_); }
+  void send(HttpResponse response) override { connection_->send(serial_, std::move(response)); }
+  void begin(HttpResponse head) override { connection_->begin(serial_, std::move(head)); }
+  bool write(std::string_view part) override { return connection_->write(serial_, part); }
+  void end() override { connection_->end(serial_); }
+  void on_drop(std::function<void()> dropped) override { connection_->on_drop(serial_, std::move(dropped)); }
+
+ private:
+  std::shared_ptr<HttpConnection> connection_;
+  std::uint64_t serial_;
+};
+
+std::string chunk(std::string_view part) { return fmt::format("{:x}\r\n{}\r\n", part.size(), part); }
+
+}  // namespace
+
+HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared)
+    : shared_(std::move(shared)),
+      socket_(std::move(socket)),
+      timer_(socket_.get_executor()),
+      buffer_(std::max(buffer_bytes, shared_->limits.head_bytes)) {
+  ++shared_->connections;
+  Error error;
+  const auto peer = socket_.remote_endpoint(error);
+  client_ = error ? "?" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
+  socket_.set_option(boost::asio::ip::tcp::no_delay(true), error);
+}
+
+// Whoever holds a reply holds the connection, even when its socket has long been closed.
+HttpConnection::~HttpConnection() {
+  if (state_ != State::closed) {
+    --shared_->connections;
+  }
+}
+
+// --- reading -------------------------------------------------------------------------------------------------------------
+
+void HttpConnection::read_head() {
+  state_ = State::reading;
+  next_is_due_ = false;
+  if (buffer_.size() == 0) {
+    buffer_.shrink_to_fit();
+  }
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(shared_->limits.head_bytes));
+  parser_->body_limit(shared_->limits.body_bytes);
+  arm(!any_request_ || buffer_.size() > 0 ? shared_->limits.head_time : shared_->limits.idle_time);
+  http::async_read_header(socket_, buffer_, *parser_,
+                          [self = shared_from_this()](Error error, std::size_t) { self->on_head(error); });
+}
+
+HttpRequest HttpConnection::take_head() {
+  const auto& message = parser_->get();
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  request.client = client_;
+  for (const auto& field : message) {
+    request.headers.emplace_back(field.name_string(), field.value());
+  }
+  return request;
+}
+
+void HttpConnection::on_head(Error error) {
+  if (error) {
+    return on_read_error(error);
+  }
+  any_request_ = true;
+  request_ = take_head();
+  const auto& message = parser_->get();
+  {
+    const std::lock_guard lock(mutex_);
+    ++serial_;
+    head_only_ = request_.method == "HEAD";
+    old_version_ = message.version() < 11;
+  }
+  closes_after_ = closes_after_ || !message.keep_alive();
+  if (const HeadRefusal refusal = check_head(request_, message.version(), parser_->chunked()); refusal.status != 0) {
+    return refuse(refusal.status, refusal.message);
+  }
+  if (!split_target({message.target().data(), message.target().size()}, request_)) {
+    return refuse(400, "the request's target is no path");
+  }
+  if (const auto refusal = shared_->handler.check_head(request_)) {
+    const bool body_follows = !parser_->is_done();
+    closes_after_ = closes_after_ || body_follows;
+    state_ = State::answering;
+    {
+      const std::lock_guard lock(mutex_);
+      begun_ = ended_ = false;
+    }
+    return send(serial_, std::move(*refusal));
+  }
+  if (parser_->is_done()) {
+    return on_body({});
+  }
+  if (request_.has_header("Expect")) {
+    static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    boost::asio::async_write(
+        socket_, boost::asio::buffer(go_on.data(), go_on.size()),
+        [self = shared_from_this()](Error failed, std::size_t) { failed ? self->close() : self->read_body(); });
+    return arm(shared_->limits.body_time);
+  }
+  read_body();
+}
+
+void HttpConnection::read_body() {
+  arm(shared_->limits.body_time);
+  http::async_read(socket_, buffer_, *parser_,
+                   [self = shared_from_this()](Error error, std::size_t) { self->on_body(error); });
+}
+
+void HttpConnection::on_body(Error error) {
+  if (error) {
+    return on_read_error(error);
+  }
+  disarm();
+  request_.body = std::move(parser_->get().body());
+  parser_.reset();
+  hand_over(std::move(request_));
+}
+
+void HttpConnection::hand_over(HttpRequest request) {
+  state_ = State::answering;
+  {
+    const std::lock_guard lock(mutex_);
+    begun_ = ended_ = false;
+  }
+  watch();
+  shared_->handler.handle(std::move(request), std::make_shared<ConnectionReply>(shared_from_this(), serial_));
+}
+
+void HttpConnection::on_read_error(Error error) {
+  if (state_ == State::closed) {
+    return;
+  }
+  if (timed_out_) {
+    return parser_->got_some() || !any_request_ ? refuse(408, "the request took too long to arrive") : close();
+  }
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return refuse(431, fmt::format("the request's head is larger than {} bytes", shared_->limits.head_bytes));
+  }
+  if (error == http::error::body_limit) {
+    return refuse(413, fmt::format("the request's body is larger than {} bytes", shared_->limits.body_bytes));
+  }
+  if (error == http::error::bad_version) {
+    return refuse(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+  }
+  // What the parser finds wrong has its own category; anything else is the socket's end.
+  if (error.category() == http::make_error_code(http::error::bad_method).category() && error != http::error::end_of_stream &&
+      error != http::error::partial_message) {
+    return refuse(400, fmt::format("this is no HTTP request: {}", error.message()));
+  }
+  close();
+}
+
+void HttpConnection::refuse(int status, std::string_view message) {
+  disarm();
+  state_ = State::answering;
+  closes_after_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    serial_ = std::max<std::uint64_t>(serial_, 1);
+    begun_ = ended_ = false;
+  }
+  send(serial_, shared_->handler.error(status, message));
+}
+
+// --- watching for a client that leaves while it waits --------------------------------------------------------------------
+
+// What arrives early belongs to the next request and stays in the buffer; then nothing more is read until that is due, and
+// only a failing write tells that the client has gone.
+void HttpConnection::watch() {
+  if (watching_ || buffer_.size() > 0) {
+    return;
+  }
+  watching_ = true;
+  socket_.async_read_some(buffer_.prepare(watch_bytes),
+                          [self = shared_from_this()](Error error, std::size_t size) { self->on_watched(error, size); });
+}
+
+void HttpConnection::on_watched(Error error, std::size_t size) {
+  watching_ = false;
+  if (state_ == State::closed) {
+    return;
+  }
+  if (error) {
+    return close();
+  }
+  if (state_ == State::lingering) {
+    return read_and_forget();
+  }
+  buffer_.commit(size);
+  if (next_is_due_) {
+    read_head();
+  }
+}
+
+// --- writing -------------------------------------------------------------------------------------------------------------
+
+std::string HttpConnection::head_text(const HttpResponse& response, bool streamed) const {
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", response.status, status_reason(response.status));
+  text += fmt::format("Date: {:%a, %d %b %Y %H:%M:%S} GMT\r\n", fmt::gmtime(std::time(nullptr)));
+  if (!response.content_type.empty()) {
+    text += fmt::format("Content-Type: {}\r\n", response.content_type);
+  }
+  if (!streamed) {
+    text += fmt::format("Content-Length: {}\r\n", response.body.size());
+  } else if (!old_version_) {
+    text += "Transfer-Encoding: chunked\r\n";
+  }
+  text += closes_after_ || (streamed && old_version_) ? "Connection: close\r\n" : "Connection: keep-alive\r\n";
+  for (const auto& [name, value] : response.headers) {
+    text += fmt::format("{}: {}\r\n", name, value);
+  }
+  return text + "\r\n";
+}
+
+void HttpConnection::send(std::uint64_t serial, HttpResponse response) {
+  std::string text = head_text(response, false);
+  if (!head_only_) {
+    text += response.body;
+  }
+  append(serial, text, true, false);
+}
+
+void HttpConnection::begin(std::uint64_t serial, HttpResponse head) {
+  std::string text = head_text(head, true);
+  if (old_version_) {
+    closes_after_ = true;
+  }
+  if (!head.body.empty()) {
+    text += old_version_ ? head.body : chunk(head.body);
+  }
+  append(serial, text, false, false);
+}
+
+bool HttpConnection::write(std::uint64_t serial, std::string_view part) {
+  return part.empty() || append(serial, old_version_ ? std::string(part) : chunk(part), false, true);
+}
+
+void HttpConnection::end(std::uint64_t serial) { append(serial, old_version_ ? "" : "0\r\n\r\n", true, false); }
+
+bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool last, bool limited) {
+  std::function<void()> forgotten;  // destroyed after the lock: it may hold the last reply
+  const std::lock_guard lock(mutex_);
+  if (dropped_ || ended_ || serial != serial_) {
+    return false;
+  }
+  if (limited && outbox_.size() + bytes.size() > shared_->limits.unread_bytes) {
+    dropped_ = true;
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
+    return false;
+  }
+  begun_ = true;
+  ended_ = last;
+  if (last) {
+    std::swap(forgotten, on_drop_);
+  }
+  outbox_ += bytes;
+  schedule_flush();
+  return true;
+}
+
+void HttpConnection::schedule_flush() {
+  if (!std::exchange(flush_scheduled_, true)) {
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->flush(); });
+  }
+}
+
+void HttpConnection::flush() {
+  if (state_ != State::answering || writing_) {
+    return;
+  }
+  bool answered = false;
+  {
+    const std::lock_guard lock(mutex_);
+    flush_scheduled_ = false;
+    written_.clear();
+    std::swap(written_, outbox_);
+    answered = written_.empty() && ended_;
+  }
+  offset_ = 0;
+  if (answered) {
+    on_answered();
+  } else if (!written_.empty()) {
+    write_some();
+  }
+}
+
+// Piece by piece, since the time limit is one without progress.
+void HttpConnection::write_some() {
+  writing_ = true;
+  arm(shared_->limits.write_time);
+  socket_.async_write_some(boost::asio::buffer(written_.data() + offset_, written_.size() - offset_),
+                           [self = shared_from_this()](Error error, std::size_t size) { self->on_written(error, size); });
+}
+
+void HttpConnection::on_written(Error error, std::size_t size) {
+  writing_ = false;
+  if (state_ == State::closed) {
+    return;
+  }
+  disarm();
+  if (error) {
+    return close();
+  }
+  offset_ += size;
+  offset_ < written_.size() ? write_some() : flush();
+}
+
+void HttpConnection::on_answered() {
+  written_ = {};
+  if (closes_after_) {
+    return linger();
+  }
+  if (!watching_) {
+    return read_head();
+  }
+  state_ = State::reading;
+  next_is_due_ = true;
+  arm(shared_->limits.idle_time);
+}
+
+void HttpConnection::on_drop(std::uint64_t serial, std::function<void()> dropped) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ || serial != serial_) {
+      return;
+    }
+    if (!dropped_) {
+      on_drop_ = std::move(dropped);
+      return;
+    }
+  }
+  dropped();
+}
+
+void HttpConnection::abandon(std::uint64_t serial) {
+  bool begun = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (dropped_ || ended_ || serial != serial_) {
+      return;
+    }
+    begun = begun_;
+  }
+  closes_after_ = true;
+  if (begun) {
+    append(serial, "", true, false);
+  } else {
+    send(serial, shared_->handler.error(500, "the request was given up"));
+  }
+}
+
+// --- the end -------------------------------------------------------------------------------------------------------------
+
+// A socket closed while it has something unread is reset, and the reset may overtake the answer: so the rest of a refused
+// request is read and thrown away for a while.
+void HttpConnection::linger() {
+  state_ = State::lingering;
+  Error ignored;
+  socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  arm(linger_time);
+  if (!watching_) {
+    read_and_forget();
+  }
+}
+
+void HttpConnection::read_and_forget() {
+  buffer_.clear();
+  socket_.async_read_some(buffer_.prepare(buffer_bytes), [self = shared_from_this()](Error error, std::size_t) {
+    error || self->state_ == State::closed ? self->close() : self->read_and_forget();
+  });
+}
+
+void HttpConnection::drain() {
+  closes_after_ = true;
+  const bool nothing_came = buffer_.size() == 0 && (!parser_.has_value() || !parser_->got_some());
+  if (state_ == State::reading && nothing_came) {
+    close();
+  }
+}
+
+void HttpConnection::close() {
+  if (state_ == State::closed) {
+    return;
+  }
+  state_ = State::closed;
+  --shared_->connections;
+  disarm();
+  Error ignored;
+  socket_.close(ignored);
+  std::function<void()> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped_ = true;
+    outbox_ = {};
+    std::swap(dropped, on_drop_);
+  }
+  if (dropped) {
+    dropped();
+  }
+}
+
+void HttpConnection::arm(std::chrono::milliseconds time) {
+  timer_.expires_after(time);
+  timer_.async_wait([self = shared_from_this(), serial = ++timer_serial_](Error error) {
+    if (!error && serial == self->timer_serial_) {
+      self->on_timeout();
+    }
+  });
+}
+
+void HttpConnection::disarm() {
+  ++timer_serial_;
+  timer_.cancel();
+}
+
+// A request that is still arriving is told so, by the handler of the cancelled read; everything else just ends.
+void HttpConnection::on_timeout() {
+  if (state_ == State::reading && !next_is_due_) {
+    timed_out_ = true;
+    Error ignored;
+    socket_.cancel(ignored);
+  } else {
+    close();
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "server/http/http.h"
+#include "server/http/http_head.h"
+#include "server/http/http_server.h"
+
+namespace rocmforge {
+
+/// What the connections of a server share. Each holds it, so that whoever still holds a reply may outlive the server.
+struct HttpShared {
+  HttpLimits limits;
+  HttpHandler handler;
+  boost::asio::io_context context{1};
+  std::atomic<std::int32_t> connections{0};
+};
+
+/// One client: reads a request, hands it on, writes what comes back, and so on until either side has enough. Everything but
+/// the functions marked so runs on the server's thread.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  using Error = boost::system::error_code;
+
+  HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+
+  void start() { read_head(); }
+  /// Answers with an error instead of reading anything.
+  void refuse(int status, std::string_view message);
+  /// No further request after the running one; closes at once when there is none.
+  void drain();
+  /// Gives the client up; a running request's on_drop is called.
+  void close();
+
+  // Any thread: the way back of request number `serial`.
+  void send(std::uint64_t serial, HttpResponse response);
+  void begin(std::uint64_t serial, HttpResponse head);
+  bool write(std::uint64_t serial, std::string_view part);
+  void end(std::uint64_t serial);
+  void on_drop(std::uint64_t serial, std::function<void()> dropped);
+  /// Nobody will answer any more: a 500, or the end of the connection when an answer had begun.
+  void abandon(std::uint64_t serial);
+
+ private:
+  enum class State { reading, answering, lingering, closed };
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  void read_head();
+  void on_head(Error error);
+  void read_body();
+  void on_body(Error error);
+  void on_read_error(Error error);
+  HttpRequest take_head();
+  void hand_over(HttpRequest request);
+
+  void watch();
+  void on_watched(Error error, std::size_t size);
+
+  [[nodiscard]] std::string head_text(const HttpResponse& response, bool streamed) const;
+  bool append(std::uint64_t serial, std::string_view bytes, bool last, bool limited);
+  void schedule_flush();
+  void flush();
+  void write_some();
+  void on_written(Error error, std::size_t size);
+  void on_answered();
+  void linger();
+  void read_and_forget();
+
+  void arm(std::chrono::milliseconds time);
+  void disarm();
+  void on_timeout();
+
+  std::shared_ptr<HttpShared> shared_;  // first: the socket needs its context to the end
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  std::string client_;
+
+  State state_ = State::reading;
+  bool any_request_ = false;  ///< has been read
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  HttpRequest request_;  ///< its head, while the body is read
+  std::string written_;  ///< being written, from offset_ on
+  std::size_t offset_ = 0;
+  std::uint64_t timer_serial_ = 0;
+  bool timed_out_ = false;
+  bool watching_ = false;     ///< a read for the client's leaving is under way
+  bool next_is_due_ = false;  ///< read the next request as soon as that read ends
+  bool writing_ = false;
+  std::atomic<bool> closes_after_{false};  ///< the running request is the last
+
+  std::mutex mutex_;  // guards all below
+  std::uint64_t serial_ = 0;
+  std::string outbox_;
+  bool flush_scheduled_ = false;
+  bool head_only_ = false;    ///< a HEAD request: no body
+  bool old_version_ = false;  ///< HTTP/1.0: no chunks
+  bool begun_ = false;
+  bool ended_ = true;
+  bool dropped_ = false;
+  std::function<void()> on_drop_;
+};
+
+}  // namespace rocmforge

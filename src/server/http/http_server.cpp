@@ -1,0 +1,137 @@
+#include "server/http/http_server.h"
+
+#include <fmt/format.h>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "server/http/http_connection.h"
+
+namespace rocmforge {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+class HttpServer::Implementation {
+ public:
+  Implementation(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler)
+      : shared_(std::make_shared<HttpShared>()), acceptor_(shared_->context), retry_(shared_->context) {
+    shared_->limits = limits;
+    shared_->handler = std::move(handler);
+    listen(host, port);
+    accept();
+    thread_ = std::jthread([shared = shared_, work = asio::make_work_guard(shared_->context)] { shared->context.run(); });
+  }
+
+  ~Implementation() {
+    asio::post(shared_->context, [this] {
+      stop_accepting();
+      for_each([](HttpConnection& connection) { connection.close(); });
+      // What closing has cancelled is handled first.
+      asio::post(shared_->context, [this] { shared_->context.stop(); });
+    });
+    thread_.join();
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::int32_t connections() const { return shared_->connections; }
+
+  bool drain(std::chrono::milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    asio::post(shared_->context, [this] {
+      stop_accepting();
+      for_each([](HttpConnection& connection) { connection.drain(); });
+    });
+    while (shared_->connections > 0) {
+      if (std::chrono::steady_clock::now() >= end) {
+        return false;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+
+ private:
+  void listen(const std::string& host, std::uint16_t port) {
+    boost::system::error_code error;
+    const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+    if (error) {
+      throw Error(fmt::format("'{}' is no address to listen at: give one such as 127.0.0.1, 0.0.0.0 or ::1", host));
+    }
+    const tcp::endpoint endpoint(address, port);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.bind(endpoint, error);
+    if (!error) {
+      acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    }
+    if (error) {
+      throw Error(fmt::format("cannot listen at {}:{}: {}", host, port, error.message()));
+    }
+    port_ = acceptor_.local_endpoint().port();
+  }
+
+  void accept() {
+    acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
+      if (!acceptor_.is_open()) {
+        return;
+      }
+      if (error) {  // no more files, most likely: some will come free
+        retry_.expires_after(std::chrono::milliseconds(50));
+        retry_.async_wait([this](boost::system::error_code stopped) { stopped ? void() : accept(); });
+        return;
+      }
+      add(std::move(socket));
+      accept();
+    });
+  }
+
+  void add(tcp::socket socket) {
+    auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_);
+    std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
+    open_[connection.get()] = connection;
+    if (shared_->connections > shared_->limits.connections) {
+      connection->refuse(503, "too many connections");
+    } else {
+      connection->start();
+    }
+  }
+
+  void stop_accepting() {
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
+    retry_.cancel();
+  }
+
+  template <class Function>
+  void for_each(Function&& function) {
+    for (const auto& [key, weak] : open_) {
+      if (const auto connection = weak.lock()) {
+        function(*connection);
+      }
+    }
+  }
+
+  std::shared_ptr<HttpShared> shared_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer retry_;
+  std::unordered_map<HttpConnection*, std::weak_ptr<HttpConnection>> open_;
+  std::uint16_t port_ = 0;
+  std::jthread thread_;
+};
+
+HttpServer::HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler)
+    : implementation_(std::make_unique<Implementation>(host, port, limits, std::move(handler))) {}
+
+HttpServer::~HttpServer() = default;
+
+std::uint16_t HttpServer::port() const { return implementation_->port(); }
+std::int32_t HttpServer::connections() const { return implementation_->connections(); }
+bool HttpServer::drain(std::chrono::milliseconds limit) { return implementation_->drain(limit); }
+
+}  // namespace rocmforge

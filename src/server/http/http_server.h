@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/http/http.h"
+
+namespace rocmforge {
+
+struct HttpLimits {
+  std::size_t head_bytes = std::size_t{16} << 10;  ///< request line and headers; more is answered with 431
+  std::size_t body_bytes = std::size_t{8} << 20;   ///< more is answered with 413
+  std::size_t unread_bytes = std::size_t{1}
+                             << 20;             ///< of a streamed answer that a client may leave unread before it is dropped
+  std::int32_t connections = 1024;              ///< more are answered with 503 and closed
+  std::chrono::milliseconds head_time{10'000};  ///< from the connection, or the first byte, to the end of the headers
+  std::chrono::milliseconds body_time{60'000};  ///< from there to the end of the body
+  std::chrono::milliseconds idle_time{60'000};  ///< between two requests of a connection
+  std::chrono::milliseconds write_time{20'000};  ///< without a byte taken by the client
+};
+
+/// HTTP/1.1 on one thread: any number of connections, none of which can hold up another. Parsing is Boost.Beast's, which
+/// refuses bare line feeds, contradicting lengths and malformed chunks; what it lets through is checked in `http_head.h`.
+class HttpServer {
+ public:
+  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one.
+  HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler);
+  ~HttpServer();  ///< closes what is still open
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] std::int32_t connections() const;
+
+  /// Takes no more connections and closes idle ones; running requests go on. Waits for their end up to `limit`; whether all
+  /// have ended.
+  bool drain(std::chrono::milliseconds limit);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace rocmforge

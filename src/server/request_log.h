@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/api/json.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace rocmforge {
+
+struct LogOptions {
+  bool json = false;      ///< one JSON object a line, else text
+  bool requests = false;  ///< what was asked and answered too, which otherwise is never written
+  std::string file{};     ///< "": standard error
+};
+
+/// The server's log. A line that can't be written (a full disk) is lost, and said so once on standard error; the server goes
+/// on. Thread-safe.
+class RequestLog {
+ public:
+  /// Throws Error when the file can't be opened.
+  explicit RequestLog(const LogOptions& options);
+  ~RequestLog();
+  RequestLog(const RequestLog&) = delete;
+  RequestLog& operator=(const RequestLog&) = delete;
+
+  /// Something about the server as a whole.
+  void event(std::string_view text);
+  void warning(std::string_view text);
+  /// A request that has ended.
+  void request(const Json& fields);
+
+  /// Whether texts may be written.
+  [[nodiscard]] bool shows_texts() const { return options_.requests; }
+
+ private:
+  void write(std::string_view level, std::string_view message, const Json& fields);
+
+  LogOptions options_;
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
+}  // namespace rocmforge

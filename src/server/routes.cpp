@@ -1,0 +1,100 @@
+#include "server/routes.h"
+
+#include <fmt/format.h>
+
+#include "server/api/chat.h"
+#include "server/api/chat_prompt.h"
+#include "server/api/completions.h"
+#include "server/api/embeddings.h"
+#include "server/api/information.h"
+#include "server/api/native.h"
+#include "server/page_files.h"
+
+namespace rocmforge {
+namespace {
+
+/// A route of the model's.
+RouteFunction with_backend(void (*serve)(const std::shared_ptr<Exchange>&, const Backend&)) {
+  return [serve](const std::shared_ptr<Exchange>& exchange, ServerState& state) { serve(exchange, *state.backend.load()); };
+}
+
+void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  const std::string id = exchange->request.path.substr(exchange->request.path.rfind('/') + 1);
+  if (!state.active.cancel(id)) {
+    throw ApiError(404, fmt::format("no request '{}' is under way", id.substr(0, 64)));
+  }
+  exchange->send_json(Json{{"id", id}, {"cancelled", true}});
+}
+
+std::string_view content_type(std::string_view name) {
+  return name.ends_with(".html")  ? "text/html; charset=utf-8"
+         : name.ends_with(".css") ? "text/css; charset=utf-8"
+         : name.ends_with(".js")  ? "text/javascript; charset=utf-8"
+                                  : "image/svg+xml";
+}
+
+/// Nothing from elsewhere, nothing inline: what a model writes can't become a script even if the page had a mistake.
+constexpr std::string_view page_policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'";
+
+/// index.html at "/", what it refers to below "/page/".
+void add_page(std::vector<Route>& routes) {
+  for (const PageFile& file : page_files()) {
+    const std::string path = file.name == "index.html" ? "/" : "/page/" + std::string(file.name);
+    routes.push_back({"GET", path,
+                      [file](const std::shared_ptr<Exchange>& exchange, ServerState&) {
+                        exchange->send(HttpResponse{.content_type = std::string(content_type(file.name)),
+                                                    .body = std::string(file.bytes),
+                                                    .headers = {{"Content-Security-Policy", std::string(page_policy)},
+                                                                {"X-Content-Type-Options", "nosniff"},
+                                                                {"Referrer-Policy", "no-referrer"},
+                                                                {"Cache-Control", "no-cache"}}});
+                      },
+                      true, false, true});
+  }
+}
+
+}  // namespace
+
+bool matches(const Route& route, std::string_view path) {
+  return route.path.size() > 1 && route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
+                                                            : path == route.path;
+}
+
+std::vector<Route> server_routes(const ServerOptions& options) {
+  std::vector<Route> routes;
+  const auto post = [&](std::initializer_list<std::string_view> paths, const RouteFunction& function) {
+    for (const std::string_view path : paths) {
+      routes.push_back({"POST", std::string(path), function});
+    }
+  };
+  const auto get = [&](std::initializer_list<std::string_view> paths, const RouteFunction& function, bool is_public,
+                       bool needs_model) {
+    for (const std::string_view path : paths) {
+      routes.push_back({"GET", std::string(path), function, is_public, needs_model, true});
+    }
+  };
+  post({"/v1/chat/completions", "/chat/completions"}, with_backend(serve_chat));
+  post({"/v1/completions"}, with_backend(serve_completion));
+  post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
+  post({"/generate", "/completion", "/completions"}, with_backend(serve_native));
+  post({"/tokenize"}, with_backend(serve_tokenize));
+  post({"/detokenize"}, with_backend(serve_detokenize));
+  post({"/apply-template"}, with_backend(serve_apply_template));
+  post({"/cancel/"}, serve_cancel);
+  get({"/health", "/v1/health"}, serve_health, true, false);
+  get({"/ready"}, serve_ready, true, false);
+  get({"/version"}, serve_version, true, false);
+  get({"/metrics"}, serve_metrics, false, false);
+  get({"/v1/models", "/models"}, serve_models, true, true);
+  get({"/v1/models/"}, serve_model, true, true);
+  get({"/props"}, serve_props, false, true);
+  get({"/slots"}, serve_slots, false, true);
+  if (options.page) {
+    add_page(routes);
+  }
+  return routes;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api/generation.h"
+#include "server/exchange.h"
+#include "server/server.h"
+
+namespace rocmforge {
+
+/// What the routes work with.
+struct ServerState {
+  ServerOptions options;
+  ServerMetrics metrics{};
+  ActiveGenerations active{};
+  std::atomic<bool> draining{false};
+  std::atomic<const Backend*> backend{nullptr};  ///< null while the model loads
+};
+
+using RouteFunction = std::function<void(const std::shared_ptr<Exchange>&, ServerState&)>;
+
+struct Route {
+  std::string_view method;
+  std::string path;         ///< one that ends with '/' takes any last part: "/cancel/"
+  RouteFunction serve;      ///< throws ApiError
+  bool is_public = false;   ///< needs no key
+  bool needs_model = true;  ///< is answered with 503 while there is none
+  bool is_quick = false;    ///< runs at once instead of on a worker
+};
+
+/// Every route; `docs/server.md` lists them.
+std::vector<Route> server_routes(const ServerOptions& options);
+
+/// Whether `path` is what the route is for.
+bool matches(const Route& route, std::string_view path);
+
+}  // namespace rocmforge

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/http/http_server.h"
+#include "server/request_log.h"
+
+namespace rocmforge {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;  ///< 0: a free one
+  HttpLimits http{};
+  std::string model_id = "model";  ///< as clients name it
+  std::string model_path{};
+  std::string chat_template{};  ///< in place of the model's own
+  std::int32_t parallel = 8;      ///< answers at once, as the engine was told
+  std::int32_t max_waiting = 64;  ///< answers that may wait beside them
+  std::vector<std::string> keys{};
+  std::vector<std::string> cors_origins{};
+  std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
+  std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
+  bool page = true;
+  bool slots = true;
+  std::string version = "0";
+  LogOptions log{};
+};
+
+/// The HTTP API of one model (docs/server.md). Listens from the start; until the engine is there all that needs the model
+/// is answered with 503.
+class Server {
+ public:
+  /// Throws Error when the address or the log file can't be used.
+  explicit Server(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] RequestLog& log();
+
+  /// The model has been loaded.
+  void serve(std::unique_ptr<Engine> engine);
+
+  /// Takes no more requests, lets the running ones end within `limit` and cancels the rest. Whether none had to be
+  /// cancelled.
+  bool drain(std::chrono::milliseconds limit);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocmforge {
+
+using Json = nlohmann::ordered_json;
+
+/// An answer as it came over the wire.
+struct HttpAnswer {
+  int status = 0;                              ///< 0: none came
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string body;                            ///< chunks put together
+  bool complete = false;                       ///< all of it came
+  [[nodiscard]] Json json() const { return Json::parse(body); }
+  /// The data of its events, less "[DONE]".
+  [[nodiscard]] std::vector<Json> events() const;
+  [[nodiscard]] bool done() const { return body.ends_with("data: [DONE]\n\n"); }
+};
+
+/// A connection that sends bytes as they are given, right or wrong.
+class Connection {
+ public:
+  explicit Connection(std::uint16_t port);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// False when the other side does not take it.
+  bool send(std::string_view bytes) const;
+  void finish_sending() const;
+  void close();
+  /// Reads until `text` has come, or the end, or too long has passed; whether it has come.
+  bool read_until(std::string_view text, std::chrono::milliseconds time = std::chrono::seconds(10));
+  /// The next answer; `head_only` for one to HEAD.
+  HttpAnswer read_answer(bool head_only = false, std::chrono::milliseconds time = std::chrono::seconds(20));
+  /// Whether the other side closes, with nothing more to read.
+  bool closes(std::chrono::milliseconds time = std::chrono::seconds(10));
+  [[nodiscard]] const std::string& received() const { return received_; }
+  /// A small window, so that what is not read fills up soon. Before anything is received.
+  void receive_slowly() const;
+
+ private:
+  bool receive(std::chrono::steady_clock::time_point end);
+
+  int socket_ = -1;
+  bool ended_ = false;
+  std::string received_;  ///< and not yet taken by read_answer
+};
+
+std::string request_text(std::string_view method, std::string_view path, std::string_view body = {},
+                         const std::vector<std::string>& headers = {});
+
+HttpAnswer get(std::uint16_t port, std::string_view path, const std::vector<std::string>& headers = {});
+HttpAnswer post(std::uint16_t port, std::string_view path, const Json& body, const std::vector<std::string>& headers = {});
+HttpAnswer post_text(std::uint16_t port, std::string_view path, std::string_view body,
+                     const std::vector<std::string>& headers = {});
+
+}  // namespace rocmforge

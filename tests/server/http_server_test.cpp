@@ -1,0 +1,319 @@
+#include "server/http/http_server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "server/client.h"
+
+namespace rocmforge {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Answers with what was asked; "/hold" keeps the reply for the test.
+class HttpTest : public testing::Test {
+ protected:
+  void start(HttpLimits limits = {}) {
+    HttpHandler handler;
+    handler.check_head = [](const HttpRequest& request) -> std::unique_ptr<HttpResponse> {
+      return request.path == "/refused" ? std::make_unique<HttpResponse>(HttpResponse{.status = 403, .body = "no"})
+                                        : nullptr;
+    };
+    handler.handle = [this](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+      if (request.path == "/hold") {
+        const std::lock_guard lock(mutex_);
+        held_ = std::move(reply);
+        changed_.notify_all();
+      } else if (request.path != "/forget") {
+        reply->send({.content_type = "text/plain",
+                     .body = request.method + " " + request.path + "?" + request.query + " [" + request.body + "]"});
+      }
+    };
+    handler.error = [](int status, std::string_view message) {
+      return HttpResponse{.status = status, .content_type = "text/plain", .body = std::string(message)};
+    };
+    server_ = std::make_unique<HttpServer>("127.0.0.1", 0, limits, handler);
+  }
+
+  std::shared_ptr<HttpReply> held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return held_ != nullptr; });
+    return std::move(held_);
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+  [[nodiscard]] bool all_closed() const {
+    for (int i = 0; i < 300 && server_->connections() > 0; ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return server_->connections() == 0;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<HttpReply> held_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpTest, AnswersAndKeepsTheConnection) {
+  start();
+  Connection connection(port());
+  for (int i = 0; i < 20; ++i) {
+    connection.send(request_text("POST", "/a?b=" + std::to_string(i), "body"));
+    const HttpAnswer answer = connection.read_answer();
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.body, "POST /a?b=" + std::to_string(i) + " [body]");
+    EXPECT_EQ(answer.headers.at("connection"), "keep-alive");
+  }
+  EXPECT_EQ(server_->connections(), 1);
+}
+
+TEST_F(HttpTest, AnswersPipelinedRequestsInOrder) {
+  start();
+  Connection connection(port());
+  std::string requests;
+  for (int i = 0; i < 50; ++i) {
+    requests += request_text("GET", "/" + std::to_string(i));
+  }
+  connection.send(requests);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(connection.read_answer().body, "GET /" + std::to_string(i) + "? []");
+  }
+}
+
+TEST_F(HttpTest, TakesARequestInSingleBytes) {
+  start();
+  Connection connection(port());
+  for (const char c : request_text("POST", "/slow", "0123456789")) {
+    connection.send({&c, 1});
+  }
+  EXPECT_EQ(connection.read_answer().body, "POST /slow? [0123456789]");
+}
+
+TEST_F(HttpTest, DecodesChunks) {
+  start();
+  Connection connection(port());
+  connection.send(
+      "POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\nTrailer: "
+      "x\r\n\r\n");
+  EXPECT_EQ(connection.read_answer().body, "POST /c? [abcde]");
+}
+
+TEST_F(HttpTest, SaysContinueToAClientThatWaitsForIt) {
+  start();
+  Connection connection(port());
+  connection.send("POST /e HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_TRUE(connection.read_until("HTTP/1.1 100 Continue\r\n\r\n"));
+  connection.send("ab");
+  EXPECT_TRUE(connection.read_until("POST /e? [ab]"));
+}
+
+TEST_F(HttpTest, SpeaksHttp10WithoutChunks) {
+  start();
+  Connection connection(port());
+  connection.send("GET /hold HTTP/1.0\r\n\r\n");
+  const auto reply = held();
+  reply->begin({.content_type = "text/plain"});
+  reply->write("one");
+  reply->write("two");
+  reply->end();
+  const HttpAnswer answer = connection.read_answer();
+  EXPECT_EQ(answer.body, "onetwo");
+  EXPECT_TRUE(answer.complete);
+  EXPECT_FALSE(answer.headers.contains("transfer-encoding"));
+}
+
+TEST_F(HttpTest, GivesNoBodyToHead) {
+  start();
+  Connection connection(port());
+  connection.send(request_text("HEAD", "/h"));
+  const HttpAnswer answer = connection.read_answer(true);
+  EXPECT_EQ(answer.headers.at("content-length"), "11");
+  connection.send(request_text("GET", "/h"));
+  EXPECT_EQ(connection.read_answer().body, "GET /h? []");
+}
+
+TEST_F(HttpTest, StreamsWithinAConnectionThatGoesOn) {
+  start();
+  Connection connection(port());
+  connection.send(request_text("GET", "/hold"));
+  const auto reply = held();
+  reply->begin({.content_type = "text/plain", .body = "first "});
+  EXPECT_TRUE(connection.read_until("first "));
+  EXPECT_TRUE(reply->write("second"));
+  reply->end();
+  EXPECT_FALSE(reply->write("nothing follows the end"));
+  EXPECT_EQ(connection.read_answer().body, "first second");
+  connection.send(request_text("GET", "/next"));
+  EXPECT_EQ(connection.read_answer().body, "GET /next? []");
+}
+
+TEST_F(HttpTest, TellsWhenAClientGoesWhileItWaits) {
+  start();
+  Connection connection(port());
+  connection.send(request_text("GET", "/hold"));
+  const auto reply = held();
+  std::atomic<bool> dropped = false;
+  reply->on_drop([&] { dropped = true; });
+  connection.close();
+  for (int i = 0; i < 500 && !dropped; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(dropped);
+  EXPECT_FALSE(reply->write("gone"));
+  bool at_once = false;
+  reply->on_drop([&] { at_once = true; });
+  EXPECT_TRUE(at_once);
+  EXPECT_TRUE(all_closed());
+}
+
+TEST_F(HttpTest, DropsAClientThatDoesNotRead) {
+  start({.unread_bytes = 100'000});
+  Connection connection(port());
+  connection.receive_slowly();
+  connection.send(request_text("GET", "/hold"));
+  const auto reply = held();
+  std::atomic<bool> dropped = false;
+  reply->on_drop([&] { dropped = true; });
+  reply->begin({.content_type = "text/plain"});
+  const std::string part(10'000, 'x');
+  int parts = 0;
+  while (reply->write(part) && parts < 10'000) {  // never waits
+    ++parts;
+    std::this_thread::yield();
+  }
+  EXPECT_LT(parts, 10'000);
+  EXPECT_TRUE(all_closed());
+  EXPECT_TRUE(dropped);
+}
+
+TEST_F(HttpTest, DropsAClientThatStopsReading) {
+  start({.write_time = milliseconds(200)});
+  Connection connection(port());
+  connection.receive_slowly();
+  connection.send(request_text("GET", "/hold"));
+  const auto reply = held();
+  reply->send({.content_type = "text/plain", .body = std::string(20'000'000, 'x')});
+  EXPECT_TRUE(all_closed());
+}
+
+TEST_F(HttpTest, EndsAReplyThatNobodyGives) {
+  start();
+  EXPECT_EQ(get(port(), "/forget").status, 500);
+  Connection connection(port());
+  connection.send(request_text("GET", "/hold"));
+  held()->begin({.content_type = "text/plain", .body = "half"});
+  EXPECT_TRUE(connection.read_until("half"));
+  EXPECT_FALSE(connection.closes(milliseconds(0)));
+  EXPECT_TRUE(all_closed());
+}
+
+TEST_F(HttpTest, RefusesByTheHeadWithoutReadingTheBody) {
+  start();
+  Connection connection(port());
+  connection.send("POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(connection.read_answer().status, 403);
+  EXPECT_TRUE(connection.closes());
+}
+
+TEST_F(HttpTest, LimitsTimesAndSizes) {
+  start({.head_bytes = 1000,
+         .body_bytes = 100,
+         .head_time = milliseconds(150),
+         .body_time = milliseconds(150),
+         .idle_time = milliseconds(150)});
+  {
+    Connection silent(port());
+    EXPECT_EQ(silent.read_answer().status, 408);
+    EXPECT_TRUE(silent.closes());
+  }
+  {
+    Connection slow_head(port());
+    slow_head.send("GET / HTTP/1.1\r\nHost: x\r\n");
+    EXPECT_EQ(slow_head.read_answer().status, 408);
+  }
+  {
+    Connection slow_body(port());
+    slow_body.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+    EXPECT_EQ(slow_body.read_answer().status, 408);
+  }
+  {
+    Connection idle(port());
+    idle.send(request_text("GET", "/"));
+    EXPECT_EQ(idle.read_answer().status, 200);
+    EXPECT_TRUE(idle.closes());
+  }
+  EXPECT_EQ(get(port(), "/", {"X: " + std::string(1000, 'a')}).status, 431);
+  EXPECT_EQ(post_text(port(), "/", std::string(101, 'a')).status, 413);
+  EXPECT_EQ(post_text(port(), "/", std::string(100, 'a')).status, 200);
+  Connection chunks(port());
+  chunks.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n60\r\n" + std::string(96, 'a') +
+              "\r\n60\r\n" + std::string(96, 'a') + "\r\n0\r\n\r\n");
+  EXPECT_EQ(chunks.read_answer().status, 413);
+  EXPECT_TRUE(all_closed());
+}
+
+TEST_F(HttpTest, LimitsConnections) {
+  start({.connections = 2});
+  Connection first(port());
+  Connection second(port());
+  first.send(request_text("GET", "/1"));
+  second.send(request_text("GET", "/2"));
+  EXPECT_EQ(first.read_answer().status, 200);
+  EXPECT_EQ(second.read_answer().status, 200);
+  EXPECT_EQ(get(port(), "/3").status, 503);
+  first.send(request_text("GET", "/4"));
+  EXPECT_EQ(first.read_answer().status, 200);
+}
+
+TEST_F(HttpTest, DrainsWhenTheRunningRequestsHaveEnded) {
+  start();
+  Connection idle(port());
+  idle.send(request_text("GET", "/"));
+  EXPECT_EQ(idle.read_answer().status, 200);
+  Connection busy(port());
+  busy.send(request_text("GET", "/hold"));
+  const auto reply = held();
+  EXPECT_FALSE(server_->drain(milliseconds(50)));
+  EXPECT_TRUE(idle.closes());
+  EXPECT_THROW(Connection{port()}, std::runtime_error);
+  reply->send({.content_type = "text/plain", .body = "done"});
+  const HttpAnswer answer = busy.read_answer();
+  EXPECT_EQ(answer.body, "done");
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  busy.close();
+  EXPECT_TRUE(server_->drain(milliseconds(5000)));
+}
+
+TEST_F(HttpTest, LetsRepliesOutliveTheServer) {
+  start();
+  Connection connection(port());
+  connection.send(request_text("GET", "/hold"));
+  const auto reply = held();
+  server_.reset();
+  EXPECT_FALSE(reply->write("late"));
+  reply->end();
+}
+
+TEST_F(HttpTest, SaysWhyItCannotListen) {
+  start();
+  const auto message = [&](const std::string& host, std::uint16_t number) -> std::string {
+    try {
+      HttpServer second(host, number, {}, {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("127.0.0.1", port()),
+            "cannot listen at 127.0.0.1:" + std::to_string(port()) + ": Address already in use");
+  EXPECT_EQ(message("nowhere", 0), "'nowhere' is no address to listen at: give one such as 127.0.0.1, 0.0.0.0 or ::1");
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,156 @@
+// The parts of the server that need no engine.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "apps/program.h"
+#include "base/error.h"
+#include "server/access.h"
+#include "server/api/embeddings.h"
+#include "server/api/fields.h"
+#include "server/api/token_logprobs_json.h"
+#include "server/metrics/server_metrics.h"
+#include "server/request_log.h"
+
+namespace rocmforge {
+namespace {
+
+TEST(AccessRules, TakeTheKeyFromEitherHeader) {
+  const AccessRules rules({"secret", "other key"}, {});
+  const auto with = [](const std::string& name, const std::string& value) {
+    return HttpRequest{.method = "GET", .path = "/", .headers = {{name, value}}};
+  };
+  EXPECT_TRUE(rules.has_key(with("authorization", "Bearer secret")));
+  EXPECT_TRUE(rules.has_key(with("Authorization", "bearer other key")));
+  EXPECT_TRUE(rules.has_key(with("X-API-Key", "secret")));
+  for (const char* wrong : {"secre", "secret ", "secretsecret", "Secret", "", "s"}) {
+    EXPECT_FALSE(rules.has_key(with("Authorization", std::string("Bearer ") + wrong))) << wrong;
+    EXPECT_FALSE(rules.has_key(with("X-Api-Key", wrong))) << wrong;
+  }
+  EXPECT_FALSE(rules.has_key(with("Authorization", "secret")));
+  EXPECT_FALSE(rules.has_key({.method = "GET", .path = "/"}));
+  EXPECT_TRUE(AccessRules({}, {}).has_key({.method = "GET", .path = "/"}));
+}
+
+TEST(AccessRules, LetPagesOfOtherOriginsInOnlyWhenAsked) {
+  const auto from = [](const std::string& origin) {
+    return HttpRequest{.method = "POST", .path = "/", .headers = {{"Host", "localhost:8080"}, {"Origin", origin}}};
+  };
+  const AccessRules own({}, {});
+  EXPECT_TRUE(own.allows_origin({.method = "POST", .path = "/"}));
+  EXPECT_TRUE(own.allows_origin(from("http://localhost:8080")));
+  EXPECT_FALSE(own.allows_origin(from("http://localhost:9090")));
+  EXPECT_FALSE(own.allows_origin(from("null")));
+  EXPECT_TRUE(own.cors_headers(from("http://localhost:8080")).empty());
+  const AccessRules one({}, {"https://page.example"});
+  EXPECT_TRUE(one.allows_origin(from("https://page.example")));
+  EXPECT_FALSE(one.allows_origin(from("https://page.example.evil")));
+  EXPECT_EQ(one.cors_headers(from("https://page.example")).front().second, "https://page.example");
+  EXPECT_TRUE(AccessRules({}, {"*"}).allows_origin(from("null")));
+}
+
+TEST(AccessRules, ReadKeysFromAFile) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(read_key_file(folder.write("keys", "# comment\n\none\r\ntwo \n")), (std::vector<std::string>{"one", "two"}));
+  EXPECT_THROW(read_key_file(folder.write("empty", "# nothing\n")), Error);
+  EXPECT_THROW(read_key_file((folder.path() / "absent").string()), Error);
+}
+
+TEST(Fields, RefuseWhatNobodyAskedFor) {
+  const Json object = {{"a", 1}, {"b", nullptr}, {"harmless", {}}, {"other", 2}};
+  Fields fields(object);
+  EXPECT_EQ(fields.integer("a", 0, 5), 1);
+  EXPECT_FALSE(fields.has("b"));
+  fields.ignore({"harmless"});
+  try {
+    fields.finish();
+    FAIL();
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.param, "other");
+  }
+}
+
+TEST(Fields, TakeWholeNumbersInAnyForm) {
+  const Json object =
+      Json::parse(R"({"a": 3, "b": 3.0, "c": 3.5, "d": 1e300, "e": 9223372036854775807, "f": 9223372036854775808})");
+  Fields fields(object);
+  EXPECT_EQ(fields.integer("a", 0, 5), 3);
+  EXPECT_EQ(fields.integer("b", 0, 5), 3);
+  EXPECT_THROW(fields.integer("c", 0, 5), ApiError);
+  EXPECT_THROW(fields.integer("d", 0, INT64_MAX), ApiError);
+  EXPECT_EQ(fields.integer("e", 0, INT64_MAX), INT64_MAX);
+  EXPECT_THROW(fields.integer("f", 0, INT64_MAX), ApiError);
+}
+
+TEST(PendingLogprobs, GoOutWithTheirText) {
+  PendingLogprobs pending;
+  for (int token = 0; token < 4; ++token) {
+    pending.add({token, -1.0f, {}}, 2);
+  }
+  EXPECT_EQ(pending.take(1, false).size(), 0u);
+  EXPECT_EQ(pending.take(5, false).size(), 2u);
+  const auto rest = pending.take(5, true);  // the third began before the cut, the fourth is behind it
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].token, 2);
+}
+
+TEST(EmbeddingText, Base64HoldsTheFloats) {
+  EXPECT_EQ(base64_floats(std::vector<float>{1.0f}), "AACAPw==");
+  EXPECT_EQ(base64_floats(std::vector<float>{1.0f, -2.0f}), "AACAPwAAAMA=");
+  EXPECT_EQ(base64_floats(std::vector<float>{0.0f, 0.0f, 0.5f}), "AAAAAAAAAAAAAAA/");
+}
+
+TEST(EmbeddingText, VectorsHaveLengthOne) {
+  EXPECT_EQ(normalised({3.0f, 4.0f}, 2), (std::vector<float>{0.6f, 0.8f}));
+  EXPECT_EQ(normalised({3.0f, 4.0f}, 1), (std::vector<float>{1.0f}));
+  EXPECT_EQ(normalised({0.0f, 0.0f}, 2), (std::vector<float>{0.0f, 0.0f}));
+}
+
+TEST(Exposition, WritesPrometheusText) {
+  Exposition out(Exposition::Labels{{"model_name", "a\"b\\c"}});
+  Histogram histogram({0.1, 1.0});
+  for (const double value : {0.05, 0.1, 0.5, 5.0}) {
+    histogram.observe(value);
+  }
+  out.gauge("g", "help", 0.25);
+  out.counter("c", "help", 3);
+  out.histogram("h", "help", histogram);
+  EXPECT_EQ(
+      out.text(),
+      "# HELP rocmforge:g help\n# TYPE rocmforge:g gauge\nrocmforge:g{model_name=\"a\\\"b\\\\c\"} 0.25\n"
+      "# HELP rocmforge:c_total help\n# TYPE rocmforge:c_total counter\nrocmforge:c_total{model_name=\"a\\\"b\\\\c\"} 3\n"
+      "# HELP rocmforge:h help\n# TYPE rocmforge:h histogram\n"
+      "rocmforge:h_bucket{model_name=\"a\\\"b\\\\c\",le=\"0.1\"} 2\n"
+      "rocmforge:h_bucket{model_name=\"a\\\"b\\\\c\",le=\"1\"} 3\n"
+      "rocmforge:h_bucket{model_name=\"a\\\"b\\\\c\",le=\"+Inf\"} 4\n"
+      "rocmforge:h_sum{model_name=\"a\\\"b\\\\c\"} 5.65\n"
+      "rocmforge:h_count{model_name=\"a\\\"b\\\\c\"} 4\n");
+}
+
+TEST(RequestLog, WritesTextOrJson) {
+  const TemporaryFolder folder;
+  const auto lines = [&](bool json) {
+    const std::string file = folder.write(json ? "json" : "text", "");
+    RequestLog log({.json = json, .file = file});
+    log.request({{"id", "1"}, {"path", "/a b\n"}, {"seconds", 0.5}});
+    std::ifstream in(file);
+    std::string line;
+    std::getline(in, line);
+    return line;
+  };
+  EXPECT_TRUE(lines(false).ends_with(" info request id=1 path=\"/a b\\n\" seconds=0.5")) << lines(false);
+  EXPECT_EQ(Json::parse(lines(true))["path"], "/a b\n");
+}
+
+TEST(RequestLog, AFullDiskLosesLinesAndNothingElse) {
+  RequestLog log({.file = "/dev/full"});
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    log.event("lost");
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_THROW(RequestLog({.file = "/dev/null/log"}), Error);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,179 @@
+// `rocmforge serve` as a process: how it starts and how it ends.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "apps/program.h"
+#include "server/client.h"
+
+namespace rocmforge {
+namespace {
+
+/// A running `rocmforge serve` at a free port, on the CPU.
+class ServeProcess {
+ public:
+  explicit ServeProcess(std::vector<std::string> arguments) {
+    std::array<int, 2> pipe_ends = {};
+    if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
+      throw std::runtime_error("no pipe");
+    }
+    arguments.insert(arguments.begin(), {"rocmforge", "serve", "--port", "0", "--device", "cpu", "--threads", "2"});
+    process_ = fork();
+    if (process_ == 0) {
+      dup2(pipe_ends[1], STDOUT_FILENO);
+      dup2(pipe_ends[1], STDERR_FILENO);
+      std::vector<char*> pointers;
+      for (std::string& argument : arguments) {
+        pointers.push_back(argument.data());
+      }
+      pointers.push_back(nullptr);
+      execv(ROCMFORGE_PROGRAM, pointers.data());
+      _exit(127);
+    }
+    ::close(pipe_ends[1]);
+    reader_ = std::thread([this, file = pipe_ends[0]] {
+      std::array<char, 4096> buffer;
+      for (ssize_t count = 0; (count = read(file, buffer.data(), buffer.size())) > 0;) {
+        const std::lock_guard lock(mutex_);
+        output_.append(buffer.data(), static_cast<std::size_t>(count));
+      }
+      ::close(file);
+    });
+  }
+  ~ServeProcess() {
+    if (process_ > 0) {
+      kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+    reader_.join();
+  }
+  ServeProcess(const ServeProcess&) = delete;
+  ServeProcess& operator=(const ServeProcess&) = delete;
+
+  [[nodiscard]] std::string output() {
+    const std::lock_guard lock(mutex_);
+    return output_;
+  }
+  bool waits_for(const std::string& text) {
+    for (int i = 0; i < 3000; ++i) {
+      if (output().find(text) != std::string::npos) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+  /// Once the model is loaded.
+  std::uint16_t port() {
+    if (!waits_for("info serving")) {
+      throw std::runtime_error("the server does not start: " + output());
+    }
+    const std::string text = output();
+    const std::string mark = "http://127.0.0.1:";
+    return static_cast<std::uint16_t>(std::stoi(text.substr(text.find(mark) + mark.size())));
+  }
+  void signal(int number) const { kill(process_, number); }
+  /// The exit code; -1 when the end does not come.
+  int wait() {
+    for (int i = 0; i < 3000; ++i) {
+      int status = 0;
+      if (waitpid(process_, &status, WNOHANG) == process_) {
+        process_ = -1;
+        return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1;
+  }
+
+ private:
+  pid_t process_ = -1;
+  std::mutex mutex_;
+  std::string output_;
+  std::thread reader_;
+};
+
+const Json long_story = {{"prompt", "Once upon a time"}, {"max_tokens", 1500}, {"stream", true}, {"ignore_eos", true}};
+
+class ProcessTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_demo_model()) {
+      GTEST_SKIP() << "models/forge-demo.gguf is missing";
+    }
+  }
+};
+
+TEST_F(ProcessTest, EndsWithZeroOnSigtermAndSigint) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    ServeProcess server({demo_model().string()});
+    EXPECT_EQ(get(server.port(), "/health").status, 200);
+    server.signal(number);
+    EXPECT_EQ(server.wait(), 0);
+    EXPECT_TRUE(server.waits_for("all requests have ended"));
+  }
+}
+
+TEST_F(ProcessTest, CancelsWhatOutlastsTheDrain) {
+  ServeProcess server({demo_model().string(), "--drain-seconds", "0.2"});
+  Connection connection(server.port());
+  connection.send(request_text("POST", "/v1/completions", long_story.dump()));
+  ASSERT_TRUE(connection.read_until("\"text\""));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+  EXPECT_TRUE(server.waits_for("requests were cancelled"));
+  EXPECT_TRUE(connection.read_answer().complete);
+}
+
+TEST_F(ProcessTest, GoesOnWhenTheModelsFileIsRemoved) {
+  const TemporaryFolder folder;
+  const std::filesystem::path copy = folder.path() / "copy.gguf";
+  std::filesystem::copy_file(demo_model(), copy);
+  ServeProcess server({copy.string(), "--alias", "copy"});
+  const std::uint16_t port = server.port();
+  std::filesystem::remove(copy);
+  const Json answer = post(port, "/v1/chat/completions",
+                           {{"messages", {{{"role", "user"}, {"content", "What is 127 + 458?"}}}}, {"temperature", 0}})
+                          .json();
+  EXPECT_EQ(answer["choices"][0]["message"]["content"], "585");
+}
+
+TEST_F(ProcessTest, SurvivesAFullDiskForItsLog) {
+  ServeProcess server({demo_model().string(), "--log-file", "/dev/full"});
+  ASSERT_TRUE(server.waits_for("http://"));
+  ASSERT_TRUE(server.waits_for("the log can't be written, lines are lost"));
+  const std::string text = server.output();
+  const auto port = static_cast<std::uint16_t>(std::stoi(text.substr(text.find("127.0.0.1:") + 10)));
+  for (int i = 0; i < 500 && get(port, "/ready").status != 200; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(post(port, "/v1/completions", {{"prompt", "a"}}).status, 200);
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+TEST_F(ProcessTest, SaysInALineWhyItCannotStart) {
+  ServeProcess first({demo_model().string()});
+  const std::string port = std::to_string(first.port());
+  const auto line = [](const std::vector<std::string>& arguments) {
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return std::pair(result.exit_code, result.err);
+  };
+  const std::string model = demo_model().string();
+  EXPECT_EQ(line({"serve", model, "--port", port}),
+            std::pair(1, "rocmforge: cannot listen at 127.0.0.1:" + port + ": Address already in use\n"));
+  EXPECT_EQ(line({"serve", "/no/such.gguf", "--port", "0"}).first, 2);
+  EXPECT_EQ(line({"serve", model, "--port", "0", "--log-file", "/dev/null/log"}).first, 1);
+  EXPECT_EQ(line({"serve", model, "--port", "0", "--api-key-file", "/no/such/keys"}).first, 1);
+  EXPECT_EQ(line({"serve", model, "--port", "0", "--parallel", "0"}).first, 2);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "apps/program.h"
+#include "engine/fake_model.h"
+#include "server/server.h"
+
+namespace rocmforge {
+
+/// Options for a test: a free port, and the log in a folder that is removed.
+struct TestServerOptions {
+  ServerOptions server = [] {
+    ServerOptions options;
+    options.port = 0;
+    options.version = "test";
+    return options;
+  }();
+  EngineOptions engine = {.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 4096};
+};
+
+/// A server of the fake model, whose tokens are bytes and whose answers a script may tell.
+class FakeServer {
+ public:
+  explicit FakeServer(TestServerOptions options = {}, FakeModel::Script script = {});
+
+  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+  [[nodiscard]] Server& server() { return *server_; }
+  [[nodiscard]] std::string log() const;
+  /// What /metrics says for this name and these labels, as in `request_success_total{finished_reason="stop"`.
+  [[nodiscard]] double metric(const std::string& name) const;
+  /// Waits until nothing is under way; false when that takes too long.
+  [[nodiscard]] bool becomes_idle() const;
+
+ private:
+  TemporaryFolder folder_;
+  std::unique_ptr<Server> server_;
+};
+
+/// A script that says `text`, byte by byte, after a prompt that ends with '>', then ends. `text` holds no '>'.
+/// `pause` is waited before each token.
+FakeModel::Script say(std::string text, std::chrono::milliseconds pause = {});
+
+/// A server of the demo model; one for all tests that ask nothing special of it.
+class DemoServer {
+ public:
+  explicit DemoServer(ServerOptions options = TestServerOptions().server);
+  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+  [[nodiscard]] const Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  TemporaryFolder folder_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+}  // namespace rocmforge

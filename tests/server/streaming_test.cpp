@@ -1,0 +1,293 @@
+// Streams and answers of the fake model, whose tokens are bytes and whose timing a script decides.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "server/client.h"
+#include "server/running_server.h"
+
+namespace rocmforge {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string text_of(const std::vector<Json>& events, int index = 0) {
+  std::string text;
+  for (const Json& event : events) {
+    for (const Json& choice : event["choices"]) {
+      text += choice["index"] == index ? choice["text"].get<std::string>() : "";
+    }
+  }
+  return text;
+}
+
+TEST(Streaming, EventsOfACompletion) {
+  const FakeServer server({}, say("some words"));
+  const HttpAnswer answer = post(server.port(), "/v1/completions",
+                                 {{"prompt", "x>"}, {"stream", true}, {"stream_options", {{"include_usage", true}}}});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.headers.at("content-type"), "text/event-stream");
+  EXPECT_TRUE(answer.complete);
+  EXPECT_TRUE(answer.done());
+  const std::vector<Json> events = answer.events();
+  ASSERT_GE(events.size(), 3u);
+  EXPECT_EQ(text_of(events), "some words");
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const Json& event = events[i];
+    EXPECT_EQ(event["id"], events[0]["id"]);
+    EXPECT_EQ(event["created"], events[0]["created"]);
+    EXPECT_EQ(event["object"], "text_completion");
+    EXPECT_EQ(event["model"], "model");
+    const bool usage = i + 1 == events.size();
+    const bool last = i + 2 == events.size();
+    EXPECT_EQ(event["usage"].is_null(), !usage);
+    EXPECT_EQ(event["choices"].empty(), usage);
+    if (!usage) {
+      EXPECT_EQ(event["choices"][0]["finish_reason"], last ? Json("stop") : Json(nullptr));
+    }
+  }
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 11);  // with the end
+  EXPECT_TRUE(events[0]["id"].get<std::string>().starts_with("cmpl-"));
+}
+
+TEST(Streaming, TextThatMayBecomeAStopStringIsHeldBack) {
+  const FakeServer server({}, say("one <en then <end> never", milliseconds(2)));
+  const Json request = {{"prompt", "x>"}, {"stop", {"<end", "absent"}}, {"stream", true}, {"max_tokens", 50}};
+  const std::vector<Json> events = post(server.port(), "/v1/completions", request).events();
+  EXPECT_EQ(text_of(events), "one <en then ");
+  for (const Json& event : events) {
+    EXPECT_EQ(event["choices"][0]["text"].get<std::string>().find("<end"), std::string::npos);
+  }
+  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "stop");
+}
+
+TEST(Streaming, CharactersAreNeverCut) {
+  const std::string text = "aé€😀z";
+  const FakeServer server({}, say(text));
+  const std::vector<Json> events = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"stream", true}}).events();
+  EXPECT_EQ(text_of(events), text);
+  for (const Json& event : events) {
+    EXPECT_EQ(event["choices"][0]["text"].get<std::string>().find("\uFFFD"), std::string::npos);
+  }
+}
+
+TEST(Streaming, SeveralAnswersShareAStream) {
+  const FakeServer server({}, say("abc"));
+  const Json request = {{"prompt", {"1>", "2>"}}, {"n", 3}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
+  const HttpAnswer answer = post(server.port(), "/v1/completions", request);
+  const std::vector<Json> events = answer.events();
+  std::map<int, int> ends;
+  for (const Json& event : events) {
+    for (const Json& choice : event["choices"]) {
+      ends[choice["index"]] += choice["finish_reason"].is_null() ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(ends, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}}));
+  for (int index = 0; index < 6; ++index) {
+    EXPECT_EQ(text_of(events, index), "abc");
+  }
+  EXPECT_EQ(events.back()["usage"]["prompt_tokens"], 2 * 6)
+      << "each prompt counts once: BOS, a blank of three bytes, two characters";
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 6 * 4);
+}
+
+TEST(Streaming, AnErrorBeforeTheFirstTokenHasItsStatus) {
+  const FakeServer server({}, [](const FakeModel::Tokens&) { return -1; });
+  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"stream", true}});
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_EQ(answer.json()["error"]["type"], "server_error");
+}
+
+TEST(Streaming, AnErrorAfterTheFirstTokenIsAnEvent) {
+  const FakeServer server({},
+                          [](const FakeModel::Tokens& visible) { return visible.size() < 9 ? byte_ids("a").front() : -1; });
+  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"stream", true}});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.complete);
+  EXPECT_FALSE(answer.done());
+  EXPECT_EQ(answer.events().back()["error"]["type"], "server_error");
+}
+
+TEST(Streaming, AClientThatGoesFreesItsBlocksWithinAStep) {
+  FakeServer server({}, say(std::string(200, 'a'), milliseconds(5)));
+  {
+    Connection connection(server.port());
+    connection.send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "stream": true, "max_tokens": 200})"));
+    ASSERT_TRUE(connection.read_until("\"text\":\"a\""));
+    EXPECT_EQ(server.metric("num_requests_running"), 1.0);
+  }
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_EQ(server.metric("request_success_total{finished_reason=\"cancelled\""), 1.0);
+  EXPECT_LT(server.metric("generation_tokens_total"), 100.0);
+}
+
+TEST(Streaming, AClientThatGoesWhileItWaitsForTheWholeAnswerIsCancelledToo) {
+  FakeServer server({}, say(std::string(200, 'a'), milliseconds(5)));
+  {
+    Connection connection(server.port());
+    connection.send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "max_tokens": 200})"));
+    while (server.metric("num_requests_running") < 1.0) {
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+  }
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_EQ(server.metric("request_success_total{finished_reason=\"cancelled\""), 1.0);
+}
+
+TEST(Streaming, ASlowReaderDoesNotHoldUpTheOthers) {
+  TestServerOptions options;
+  options.server.http.unread_bytes = 4096;
+  options.server.max_waiting = 1000;
+  FakeServer server(options, say(std::string(200, 'a')));
+  Connection slow(server.port());
+  slow.receive_slowly();
+  Json prompts = Json::array();
+  for (int i = 0; i < 60; ++i) {
+    prompts.push_back(std::to_string(i) + ">");
+  }
+  slow.send(request_text("POST", "/v1/completions",
+                         Json{{"prompt", prompts}, {"n", 8}, {"stream", true}, {"max_tokens", 200}}.dump()));
+  const auto started = std::chrono::steady_clock::now();
+  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"priority", -1}, {"max_tokens", 50}});
+  EXPECT_EQ(answer.json()["choices"][0]["text"], std::string(50, 'a'));
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
+  EXPECT_TRUE(server.becomes_idle()) << "the slow reader is dropped";
+  EXPECT_GT(server.metric("request_success_total{finished_reason=\"cancelled\""), 0.0);
+}
+
+TEST(Streaming, CancelEndsAStreamByItsId) {
+  FakeServer server({}, say(std::string(200, 'a'), milliseconds(5)));
+  Connection connection(server.port());
+  connection.send(request_text("POST", "/generate", R"({"prompt": "x>", "stream": true})"));
+  ASSERT_TRUE(connection.read_until("\"id\":\"gen-"));
+  const std::string received = connection.received();
+  const std::size_t at = received.find("gen-");
+  const std::string id = received.substr(at, received.find('"', at) - at);
+  EXPECT_EQ(post(server.port(), "/cancel/" + id, Json::object()).json()["cancelled"], true);
+  const HttpAnswer answer = connection.read_answer();
+  EXPECT_TRUE(answer.complete);
+  EXPECT_EQ(answer.events().back()["stop_type"], "cancelled");
+  EXPECT_EQ(post(server.port(), "/cancel/" + id, Json::object()).status, 404);
+}
+
+TEST(Queue, IsFullWith429AndSaysWhenToComeBack) {
+  TestServerOptions options;
+  options.engine.max_sequences = 1;
+  options.server.max_waiting = 1;
+  FakeServer server(options, say(std::string(200, 'a'), milliseconds(5)));
+  Connection first(server.port());
+  Connection second(server.port());
+  for (const Connection* connection : {&first, &second}) {
+    connection->send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "max_tokens": 200})"));
+  }
+  while (server.metric("num_requests_running") + server.metric("num_requests_waiting") < 2.0) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}});
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_EQ(answer.headers.at("retry-after"), "1");
+  EXPECT_EQ(answer.json()["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(server.metric("request_rejected_total{reason=\"queue_full\""), 1.0);
+}
+
+TEST(Drain, LetsRunningRequestsEnd) {
+  FakeServer server({}, say(std::string(40, 'a'), milliseconds(5)));
+  Connection connection(server.port());
+  connection.send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "stream": true, "max_tokens": 40})"));
+  ASSERT_TRUE(connection.read_until("\"text\":\"a\""));
+  EXPECT_TRUE(server.server().drain(std::chrono::seconds(20)));
+  const HttpAnswer answer = connection.read_answer();
+  EXPECT_EQ(text_of(answer.events()), std::string(40, 'a'));
+  EXPECT_TRUE(answer.done());
+}
+
+TEST(Drain, CancelsWhatTakesTooLong) {
+  FakeServer server({}, say(std::string(200, 'a'), milliseconds(20)));
+  Connection connection(server.port());
+  connection.send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "stream": true, "max_tokens": 200})"));
+  ASSERT_TRUE(connection.read_until("\"text\":\"a\""));
+  EXPECT_FALSE(server.server().drain(milliseconds(100)));
+  const HttpAnswer answer = connection.read_answer();
+  EXPECT_TRUE(answer.complete);
+  EXPECT_LT(text_of(answer.events()).size(), 100u);
+}
+
+TEST(Timeout, EndsARequestThatTakesTooLong) {
+  TestServerOptions options;
+  options.server.request_time = milliseconds(100);
+  FakeServer server(options, say(std::string(200, 'a'), milliseconds(10)));
+  const HttpAnswer whole = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"max_tokens", 200}});
+  EXPECT_EQ(whole.status, 504);
+  EXPECT_EQ(whole.json()["error"]["message"], "the request took longer than 0.1 s");
+  const HttpAnswer streamed =
+      post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"max_tokens", 200}, {"stream", true}});
+  EXPECT_EQ(streamed.events().back()["error"]["type"], "timeout_error");
+}
+
+TEST(Logprobs, OfACompletionAddUpToItsText) {
+  const FakeServer server({}, {});
+  const Json request = {{"prompt", "some text"}, {"max_tokens", 12}, {"logprobs", 3}, {"seed", 7}};
+  const Json choice = post(server.port(), "/v1/completions", request).json()["choices"][0];
+  const Json& logprobs = choice["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), 12u);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_LE(logprobs["token_logprobs"][i].get<double>(), 0.0);
+    EXPECT_EQ(logprobs["top_logprobs"][i].size(), 3u);
+  }
+  double best = 0.0;
+  for (const auto& [token, value] : logprobs["top_logprobs"][0].items()) {
+    best += std::exp(value.get<double>());
+  }
+  EXPECT_GT(best, 0.0);
+  EXPECT_LE(best, 1.0);
+}
+
+TEST(Logprobs, EchoScoresAPrompt) {
+  const FakeServer server({}, {});
+  const Json ids = {1, 100, 101, 102};  // BOS, a, b, c
+  const Json request = {{"prompt", ids}, {"max_tokens", 0}, {"logprobs", 1}, {"echo", true}};
+  const HttpAnswer answer = post(server.port(), "/v1/completions", request);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Json choice = answer.json()["choices"][0];
+  EXPECT_EQ(choice["text"], "abc");
+  const Json& logprobs = choice["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), 4u);  // BOS, a, b, c
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  EXPECT_EQ(logprobs["text_offset"], (Json{0, 0, 1, 2}));
+  const Json more = post(server.port(), "/v1/completions",
+                         {{"prompt", ids}, {"max_tokens", 2}, {"logprobs", 1}, {"echo", true}, {"temperature", 0}})
+                        .json()["choices"][0];
+  EXPECT_EQ(more["logprobs"]["tokens"].size(), 6u);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(more["logprobs"]["token_logprobs"][i], logprobs["token_logprobs"][i]);
+  }
+}
+
+TEST(Embeddings, AreRefusedWhereTheyAreOff) {
+  TestServerOptions options;
+  options.server.pooling.reset();
+  const FakeServer server(options);
+  EXPECT_EQ(post(server.port(), "/v1/embeddings", {{"input", "a"}}).status, 400);
+}
+
+TEST(Native, AnswersAsLlamaServerDoes) {
+  const FakeServer server({}, say("first\nline"));
+  const Json one = post(server.port(), "/completion", {{"prompt", "x>"}, {"return_tokens", true}}).json();
+  EXPECT_EQ(one["content"], "first\nline");
+  EXPECT_EQ(one["stop_type"], "eos");
+  EXPECT_EQ(one["has_new_line"], true);
+  EXPECT_EQ(one["tokens"].size(), 10u);
+  EXPECT_EQ(one["tokens_evaluated"], 6);
+  EXPECT_EQ(one["prompt"], "x>");
+  EXPECT_EQ(one["generation_settings"]["temperature"].get<float>(), 0.8f);
+  const Json list =
+      post(server.port(), "/completion", {{"prompt", {"x>", {1, 65}}}, {"n_predict", 4}, {"stop", "r"}}).json();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0]["content"], "fi");
+  EXPECT_EQ(list[0]["stop_type"], "word");
+}
+
+}  // namespace
+}  // namespace rocmforge
