@@ -38,12 +38,12 @@ struct Plan {
   int bytes = 0;
 };
 
-/// `bytes(slots)`: what a work-group takes.
+/// `bytes(slots)`: what a work-group takes; at most `most_groups` share a multiprocessor.
 template <class Bytes>
-Plan make_plan(const Bytes& bytes) {
+Plan make_plan(int most_groups, const Bytes& bytes) {
   constexpr int most_slots = 8;
   constexpr int enough_slots = 2;
-  const int groups = bytes(enough_slots) <= shared_bytes_of_pair ? 2 : 1;
+  const int groups = bytes(enough_slots) <= shared_bytes_of_pair ? most_groups : 1;
   for (int slots = most_slots; slots > 0; --slots) {
     if (bytes(slots) <= (groups == 2 ? shared_bytes_of_pair : shared_bytes_of_group)) {
       return {slots, groups, bytes(slots)};
@@ -164,7 +164,10 @@ void run_matvec(MatvecKind kind, const Matmul::Args& call, Stream& stream) {
   args.input = {call.x, call.x_stride, call.norm_weight, call.norm_eps, static_cast<std::int32_t>(call.k), 0, 0};
   const auto plan_of = [&](std::int64_t tokens) {
     const int size = 1 << size_index(tokens);
-    return make_plan([&](int slots) {
+    // One work-group quantises a single token for all warps of a multiprocessor; more tokens want more warps to hide
+    // latency.
+    const int most_groups = kind == MatvecKind::packed && size == 1 ? 1 : 2;
+    return make_plan(most_groups, [&](int slots) {
       return (kind == MatvecKind::packed ? matvec_shared(size, args.input.k, slots, args.slot_bytes)
                                          : matvec_half_shared(size, args.input.k, slots))
           .bytes;
