@@ -59,12 +59,14 @@ TEST(GpuBlas, TheVendorsLibraryServesOrSaysWhyNot) {
   KernelRegistry registry;
   register_all_kernels(registry);
   const Choice<Matmul> choice = registry.choose<Matmul>(f16, h200);
-  if (choice.kernel->name() != "gpu_blas") {
+  // "hopper" leaves many tokens to the library, so it is there with the library alone.
+  if (choice.kernel->name() != "hopper") {
     ASSERT_EQ(choice.kernel->name(), "gpu");
-    ASSERT_EQ(choice.refusals.size(), 1u);
-    EXPECT_EQ(choice.refusals[0].kernel, "gpu_blas");
-    EXPECT_THAT(choice.refusals[0].reason,
-                HasSubstr("libcublasLt.so.13, libcublasLt.so.12, libcublasLt.so.11: cannot open"));
+    ASSERT_EQ(choice.refusals.size(), 2u);
+    for (const Refusal& refusal : choice.refusals) {
+      EXPECT_THAT(refusal.kernel, testing::AnyOf("gpu_blas", "hopper"));
+      EXPECT_THAT(refusal.reason, HasSubstr("libcublasLt.so.13, libcublasLt.so.12, libcublasLt.so.11: cannot open"));
+    }
   }
 }
 
