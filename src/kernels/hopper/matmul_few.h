@@ -1,0 +1,337 @@
+#pragma once
+
+// Products of quantised weights with few tokens (9 to about 128), bound by the reading of weights. k is cut into segments of
+// 1,024 columns, whatever the rest of the call: a segment's activations stay in shared memory while tiles of 64 rows pass. A
+// work-group takes a run of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of them, from
+// a ring of its own that one producer warp fills. Where there are several segments, sums go to memory, and the last segment
+// of a tile to arrive adds them up in order.
+
+#include "kernels/gpu/launch_order.h"
+#include "kernels/hopper/matmul_dequantize.h"
+#include "kernels/hopper/matmul_tiles_parts.h"
+
+namespace rocmforge::hopper {
+
+template <WeightFormat format_, int tokens_, bool gated>
+struct FewConfig {
+  static constexpr WeightFormat format = format_;
+  static constexpr WeightLayout layout = weight_layout(format_);
+  static constexpr TilesShape shape = few_shape(tokens_, gated);
+  static constexpr int subtiles = shape.subtiles;  ///< 2: the same 64 rows of gate and up
+  static constexpr int tokens = shape.tokens;
+  static constexpr int consumers = shape.consumers;
+  static constexpr FewRings rings = few_rings(shape, format_);
+  static constexpr int boxes_per_record = layout.elems / tiles_box_columns;
+  static constexpr int groups = layout.elems / weight_group_elems;
+  static constexpr int sums = tokens / 2;
+};
+
+template <class C>
+struct FewShared {
+  alignas(1024) char x[C::rings.boxes][C::shape.box_bytes()];
+  alignas(128) char weights[C::consumers][C::rings.slots][C::rings.slot_bytes];
+  std::uint64_t weights_full[C::consumers][C::rings.slots];
+  std::uint64_t weights_free[C::consumers][C::rings.slots];
+  std::uint64_t x_full[C::rings.boxes];
+  std::uint64_t x_free;
+  std::uint32_t arrived[C::consumers];
+};
+
+/// What a work-group does of one tile of tokens and segment: tiles of rows [begin, end), of which a consumer takes every
+/// `consumers`-th from `first` on.
+struct FewRun {
+  int token_tile;
+  int segment;
+  int begin;
+  int end;
+  int first_record;
+  int end_record;
+};
+/// Calls act(run) for each run of this work-group, in order.
+template <class Act>
+__device__ inline void for_each_run(const MatmulTilesArgs& args, Act&& act) {
+  const int pairs = args.token_tiles * args.segments;
+  const std::int64_t total = std::int64_t{pairs} * args.row_tiles;
+  const auto bound = [&](unsigned group) { return static_cast<int>(total * group / gridDim.x); };
+  const int end = bound(blockIdx.x + 1);
+  for (int at = bound(blockIdx.x); at < end;) {
+    const int pair = at / args.row_tiles;
+    FewRun run{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0};
+    run.end = min(args.row_tiles, end - pair * args.row_tiles);
+    run.first_record = run.segment * args.segment_records;
+    run.end_record = min(args.records, run.first_record + args.segment_records);
+    act(run);
+    at += run.end - run.begin;
+  }
+}
+
+/// The part that a tile of 64 rows belongs to, and its first row there.
+struct FewRows {
+  int part;
+  int row;
+};
+__device__ inline FewRows few_rows(const MatmulTilesArgs& args, int row_tile) {
+  int part = 0;
+  if (args.gate == TilesGate::none) {
+    while (part + 1 < args.num_parts && row_tile >= args.parts[part + 1].first_tile) {
+      ++part;
+    }
+  }
+  return {part, (row_tile - args.parts[part].first_tile) * 64};
+}
+
+/// A warp brings the weights of one consumer; the first one also the activations.
+template <class C>
+__device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, int consumer) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
+  RingPlace<C::rings.slots> slot;
+  std::uint32_t runs = 0;
+  for_each_run(args, [&](const FewRun& run) {
+    if (consumer == 0) {
+      if (runs == 0) {
+        gpu::wait_for_predecessor();
+      } else {
+        barrier_wait(&shared.x_free, (runs & 1) ^ 1);
+      }
+      const int boxes = (run.end_record - run.first_record) * C::boxes_per_record;
+      if (lane < boxes) {
+        const std::int64_t box = std::int64_t{run.token_tile} * args.x_boxes + run.first_record * C::boxes_per_record + lane;
+        barrier_expect(&shared.x_full[lane], C::shape.box_bytes());
+        copy_bytes(shared.x[lane], args.x + box * C::shape.box_bytes(), C::shape.box_bytes(), &shared.x_full[lane]);
+      } else if (lane < C::rings.boxes) {
+        barrier_arrive(&shared.x_full[lane]);  // a short segment: the phases of all boxes go in step
+      }
+      __syncwarp();
+    }
+    ++runs;
+    for (int row_tile = run.begin + consumer; row_tile < run.end; row_tile += C::consumers) {
+      const FewRows rows = few_rows(args, row_tile);
+      const std::uint8_t* weight = nullptr;  // of this lane's 16 rows
+      if (lane < C::subtiles * 4) {
+        const MatmulTilesPart& part = args.parts[C::subtiles == 2 ? lane / 4 : rows.part];
+        const int tile = rows.row / weight_tile_rows + lane % 4;
+        if (tile * weight_tile_rows < part.n) {
+          weight = part.weight + tile * tile_bytes + std::int64_t{run.first_record} * C::layout.record_bytes;
+        }
+      }
+      const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
+      for (int record = run.first_record; record < run.end_record; ++record) {
+        std::uint64_t* full = &shared.weights_full[consumer][slot.index];
+        barrier_wait(&shared.weights_free[consumer][slot.index], slot.parity ^ 1);
+        if (lane == 0) {
+          barrier_expect(full, pieces * C::layout.record_bytes);
+        }
+        __syncwarp();
+        if (weight != nullptr) {
+          copy_bytes(shared.weights[consumer][slot.index] + lane * C::layout.record_bytes, weight, C::layout.record_bytes,
+                     full);
+          weight += C::layout.record_bytes;
+        }
+        slot.advance();
+      }
+    }
+  });
+}
+
+template <class C>
+struct FewConsumer {
+  const MatmulTilesArgs& args;
+  FewShared<C>& shared;
+  int consumer;
+  int warp;
+  int lane;
+  RingPlace<C::rings.slots> slot;
+  std::uint32_t runs = 0;
+  float sums[C::subtiles][C::sums];
+  LaneWeights<C::format> weights[C::subtiles];
+  std::uint32_t operands[2][C::subtiles][2][2][4];  ///< of boxes in turn, of the two blocks of a box, of steps
+  bool fresh = true;                                ///< of a run: its activations may still be on their way
+
+  /// The 64 columns of half `half` of a group, whose activations are box `box`: issued, not awaited.
+  template <int half>
+  __device__ void multiply_box(int box) {
+#pragma unroll
+    for (int m = 0; m < C::subtiles; ++m) {
+      weights[m].template dequantize<2 * half>(operands[half][m][0]);
+      weights[m].template dequantize<2 * half + 1>(operands[half][m][1]);
+    }
+    if (fresh) {
+      barrier_wait(&shared.x_full[box], runs & 1);
+    }
+    const std::uint64_t x = operand(shared.x[box]);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+#pragma unroll
+      for (int m = 0; m < C::subtiles; ++m) {
+        multiply_registers(sums[m], operands[half][m][step / 2][step % 2], advance(x, step * 32));
+      }
+    }
+    wgmma_commit();
+    wgmma_wait<1>();  // all but this one: the other operands are free
+  }
+
+  __device__ void multiply(const FewRun& run) {
+#pragma unroll
+    for (int m = 0; m < C::subtiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < C::sums; ++i) {
+        sums[m][i] = 0.0f;
+      }
+    }
+    int box = 0;
+#pragma unroll 1
+    for (int record = run.first_record; record < run.end_record; ++record) {
+      barrier_wait(&shared.weights_full[consumer][slot.index], slot.parity);
+      const std::uint32_t pieces =
+          shared_address(shared.weights[consumer][slot.index]) + static_cast<std::uint32_t>(warp * C::layout.record_bytes);
+#pragma unroll 1
+      for (int group = 0; group < C::groups; ++group) {
+#pragma unroll
+        for (int m = 0; m < C::subtiles; ++m) {
+          weights[m].load(pieces + m * 4 * C::layout.record_bytes, group, lane);
+        }
+        if (group == C::groups - 1) {
+          __syncwarp();
+          if (lane == 0) {
+            barrier_arrive(&shared.weights_free[consumer][slot.index]);
+          }
+          slot.advance();
+        }
+        multiply_box<0>(box);
+        multiply_box<1>(box + 1);
+        box += weight_group_elems / tiles_box_columns;
+      }
+    }
+    wgmma_wait<0>();
+#pragma unroll
+    for (int m = 0; m < C::subtiles; ++m) {
+      keep(sums[m]);
+    }
+  }
+
+  /// Sums of a tile in memory are [subtile][4 sums][thread][4]. Whether all segments' are there, for the last to come: then
+  /// `sums` are the whole.
+  __device__ bool join(const FewRun& run, int row_tile) {
+    constexpr int quads = C::sums / 4;
+    constexpr int tile_quads = C::subtiles * quads * warpgroup_size;
+    const std::int64_t tile = std::int64_t{run.token_tile} * args.row_tiles + row_tile;
+    float4* first = reinterpret_cast<float4*>(args.partials) + tile * args.segments * tile_quads + warp * 32 + lane;
+    float4* own = first + run.segment * tile_quads;
+#pragma unroll
+    for (int m = 0; m < C::subtiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < quads; ++i) {
+        __stcg(own + (m * quads + i) * warpgroup_size,
+               float4{sums[m][4 * i], sums[m][4 * i + 1], sums[m][4 * i + 2], sums[m][4 * i + 3]});
+      }
+    }
+    named_barrier_sync(1 + consumer, warpgroup_size);
+    if (warp == 0 && lane == 0) {
+      __threadfence();  // for all that the barrier brought together
+      const std::uint32_t before = atomicAdd(args.arrivals + tile, 1u);
+      if (before + 1 == static_cast<std::uint32_t>(args.segments)) {
+        args.arrivals[tile] = 0;  // for the next launch
+        __threadfence();
+      }
+      shared.arrived[consumer] = before + 1;
+    }
+    named_barrier_sync(1 + consumer, warpgroup_size);
+    if (shared.arrived[consumer] != static_cast<std::uint32_t>(args.segments)) {
+      return false;
+    }
+#pragma unroll
+    for (int m = 0; m < C::subtiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < C::sums; ++i) {
+        sums[m][i] = 0.0f;
+      }
+    }
+#pragma unroll 4
+    for (int segment = 0; segment < args.segments; ++segment) {
+      const float4* from = first + segment * tile_quads;
+#pragma unroll
+      for (int m = 0; m < C::subtiles; ++m) {
+#pragma unroll
+        for (int i = 0; i < quads; ++i) {
+          const float4 more = __ldcg(from + (m * quads + i) * warpgroup_size);
+          sums[m][4 * i] += more.x;
+          sums[m][4 * i + 1] += more.y;
+          sums[m][4 * i + 2] += more.z;
+          sums[m][4 * i + 3] += more.w;
+        }
+      }
+    }
+    return true;
+  }
+
+  __device__ void run() {
+    for_each_run(args, [&](const FewRun& run) {
+      for (int row_tile = run.begin + consumer; row_tile < run.end; row_tile += C::consumers) {
+        multiply(run);
+        fresh = false;
+        if (args.segments == 1 || join(run, row_tile)) {
+          const FewRows rows = few_rows(args, row_tile);
+          const int row = rows.row + warp * 16 + lane / 4;
+          const int token = run.token_tile * C::tokens + lane % 4 * 2;
+          if constexpr (C::subtiles == 2) {
+            store_gated(args, row, token, sums);
+          } else {
+            store_sums(args, args.parts[rows.part], row, token, sums);
+          }
+        }
+      }
+      // This warp reads no more of the segment's activations. It has seen all of them arrive if it took a tile; else it
+      // waits here, so that phases are never more than one apart.
+      if (lane < C::rings.boxes) {
+        barrier_wait(&shared.x_full[lane], runs & 1);
+      }
+      __syncwarp();
+      if (lane == 0) {
+        barrier_arrive(&shared.x_free);
+      }
+      ++runs;
+      fresh = true;
+    });
+  }
+};
+
+template <class C>
+__device__ void multiply_few(const MatmulTilesArgs& args) {
+  extern __shared__ char memory[];
+  auto& shared = *reinterpret_cast<FewShared<C>*>((reinterpret_cast<std::uintptr_t>(memory) + 1023) / 1024 * 1024);
+  static_assert(C::rings.slots >= 2, "shared memory is too small for two records of each consumer");
+  static_assert(sizeof(FewShared<C>) + 1024 <= C::rings.bytes);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < C::rings.boxes; ++i) {
+      barrier_init(&shared.x_full[i], 1);
+    }
+    barrier_init(&shared.x_free, 4 * C::consumers);
+    for (int consumer = 0; consumer < C::consumers; ++consumer) {
+      for (int i = 0; i < C::rings.slots; ++i) {
+        barrier_init(&shared.weights_full[consumer][i], 1);
+        barrier_init(&shared.weights_free[consumer][i], 4);
+      }
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+  gpu::release_successor();
+  const int group = static_cast<int>(threadIdx.x) / warpgroup_size;
+  const int warp = static_cast<int>(threadIdx.x) % warpgroup_size / 32;
+  if (group == C::consumers) {
+    give_up_registers<tiles_producer_registers(C::consumers)>();
+    if (warp < C::consumers) {
+      produce_few<C>(args, shared, warp);
+    }
+    gpu::wait_for_predecessor();
+  } else {
+    take_registers<tiles_consumer_registers(C::consumers)>();
+    gpu::wait_for_predecessor();
+    FewConsumer<C> consumer{args, shared, group, warp, static_cast<int>(threadIdx.x) % 32};
+    consumer.run();
+  }
+}
+
+}  // namespace rocmforge::hopper

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/device.h"
+#include "ops/matmul.h"
+
+namespace rocmforge::hopper {
+
+/// Workspace of run_matmul_many, for that many tokens or fewer.
+std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k);
+
+/// Products of a call whose weights all have the layout of weight_layout.h, with more tokens than the matrix-vector kernels
+/// take, and with whatever neighbours the call has. A product is summed in segments of k, in an order that depends on k and
+/// on which kernel the number of tokens leads to.
+void run_matmul_many(const Matmul::Args& call, Stream& stream);
+
+}  // namespace rocmforge::hopper
