@@ -148,6 +148,9 @@ TEST(Streaming, ASlowReaderDoesNotHoldUpTheOthers) {
   }
   slow.send(request_text("POST", "/v1/completions",
                          Json{{"prompt", prompts}, {"n", 8}, {"stream", true}, {"max_tokens", 200}}.dump()));
+  while (server.metric("generation_tokens_total") < 1.0) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   const auto started = std::chrono::steady_clock::now();
   const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"priority", -1}, {"max_tokens", 50}});
   EXPECT_EQ(answer.json()["choices"][0]["text"], std::string(50, 'a'));
