@@ -36,6 +36,8 @@ struct Engine::State {
   void expire();
   /// Moves what finished from the active requests to the statistics.
   void retire();
+  /// The step to be waited for; starts one when none is under way. Empty when there is nothing to compute.
+  std::vector<ScheduledChunk> take_step();
   void store(RequestId id, const RequestStats& request_stats);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
@@ -48,6 +50,8 @@ struct Engine::State {
   std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
   std::map<RequestId, RequestStats> stats;  ///< ordered: the oldest go first
   std::vector<StepOutput> ready;            ///< delivered by the next step
+  /// The step that was started ahead: nobody has seen what it draws. A chunk whose sequence has ended meanwhile has none.
+  std::vector<ScheduledChunk> ahead;
   RequestId last_id = 0;
   std::int64_t steps = 0;
   std::int32_t step_tokens = 0;  ///< of the last step
@@ -184,6 +188,9 @@ void Engine::State::expire() {
 
 void Engine::State::retire() {
   for (const auto& sequence : scheduler.take_finished()) {
+    for (ScheduledChunk& chunk : ahead) {
+      chunk.sequence = chunk.sequence == sequence.get() ? nullptr : chunk.sequence;
+    }
     const auto answer = active.extract(sequence->id);
     if (sequence->request.deadline) {
       deadlines.erase({*sequence->request.deadline, sequence->id});
@@ -202,6 +209,29 @@ void Engine::State::store(RequestId id, const RequestStats& request_stats) {
   if (stats.size() > max_unread_stats) {
     stats.erase(stats.begin());
   }
+}
+
+std::vector<ScheduledChunk> Engine::State::take_step() {
+  const std::int32_t vocab = parts.model->config().vocab;
+  const auto next_draw = [&](const ScheduledChunk& chunk, BatchPlan& step) {
+    return active.at(chunk.sequence->id).next(*chunk.sequence, vocab, step);
+  };
+  std::vector<ScheduledChunk> step = std::exchange(ahead, {});
+  if (std::ranges::all_of(step, [](const ScheduledChunk& chunk) { return chunk.sequence == nullptr; })) {
+    const std::span<const ScheduledChunk> batch = scheduler.next_batch();
+    step.assign(batch.begin(), batch.end());
+    if (step.empty()) {
+      return step;
+    }
+    runner.start(step, scheduler.block_copies(), next_draw);
+  }
+  if (parts.model->runs_ahead()) {
+    ahead = scheduler.next_ahead(step);
+  }
+  if (!ahead.empty()) {
+    runner.start_ahead(ahead, next_draw);
+  }
+  return step;
 }
 
 SequenceStatus Engine::State::describe(const Sequence& sequence, bool waiting) const {
@@ -281,20 +311,19 @@ std::vector<StepOutput> Engine::step() {
   State& state = *state_;
   state.expire();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
-  const std::span<const ScheduledChunk> batch = state.scheduler.next_batch();
-  if (batch.empty()) {
+  const std::vector<ScheduledChunk> step = state.take_step();
+  if (step.empty()) {
     return outputs;
   }
   ++state.steps;
-  state.step_tokens = std::accumulate(batch.begin(), batch.end(), 0, [](int sum, const auto& c) { return sum + c.count; });
-  state.step_sequences = static_cast<std::int32_t>(batch.size());
-  const std::int32_t vocab = state.parts.model->config().vocab;
-  const std::span<const ChunkResult> results =
-      state.runner.run(batch, state.scheduler.block_copies(), [&](const ScheduledChunk& chunk, BatchPlan& step) {
-        return state.active.at(chunk.sequence->id).next(*chunk.sequence, vocab, step);
-      });
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (std::optional<StepOutput> output = state.advance(batch[i], results[i])) {
+  state.step_tokens = std::accumulate(step.begin(), step.end(), 0, [](int sum, const auto& c) { return sum + c.count; });
+  state.step_sequences = static_cast<std::int32_t>(step.size());
+  const std::span<const ChunkResult> results = state.runner.results(step, !state.ahead.empty());
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    if (step[i].sequence == nullptr) {
+      continue;
+    }
+    if (std::optional<StepOutput> output = state.advance(step[i], results[i])) {
       outputs.push_back(*std::move(output));
     }
   }

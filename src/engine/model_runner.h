@@ -30,18 +30,25 @@ class ModelRunner {
   /// How the next token of a chunk's sequence is drawn; appends what happens to its logits first, and its mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
 
-  /// Makes the copies, then computes the chunks. One result for each chunk, valid until the next call. When nothing is
-  /// wanted of any chunk the step may still run.
-  std::span<const ChunkResult> run(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies,
-                                   const NextDraw& next_draw);
+  /// Makes the copies, then starts a step that computes the chunks.
+  void start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies, const NextDraw& next_draw);
+  /// Starts the step after the one started last, of whose chunks each drew one token and nothing else was wanted: chunk i
+  /// computes what chunk i of that step drew.
+  void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
+
+  /// Waits for the step started last, or with `before_last` for the one before it, which computed `chunks`. One result for
+  /// each, valid until the next call. When nothing is wanted of any chunk the step may still run.
+  std::span<const ChunkResult> results(std::span<const ScheduledChunk> chunks, bool before_last = false);
 
  private:
-  void add(const ScheduledChunk& chunk, const NextDraw& next_draw);
-  void collect(std::span<const ScheduledChunk> chunks);
+  void add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw);
+  void forward();
+  [[nodiscard]] BatchPlan& newest() { return batches_[newest_]; }
 
   Model* model_;
   KvCache* cache_;
-  BatchPlan batch_;
+  BatchPlan batches_[2];  ///< of the last two steps
+  int newest_ = 0;
   std::vector<ChunkResult> results_;
 };
 

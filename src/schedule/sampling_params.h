@@ -22,6 +22,10 @@ struct SamplingParams {
   std::map<std::int32_t, float> logit_bias{};  ///< added to the logits; -inf forbids
   std::optional<std::uint64_t> seed{};         ///< unset: a random one
 
+  /// Whether a draw depends on the tokens before it.
+  [[nodiscard]] bool penalises() const {
+    return repeat_last_n != 0 && (repeat_penalty != 1.0f || frequency_penalty != 0.0f || presence_penalty != 0.0f);
+  }
   /// Empty when valid, else one line naming the parameter ("top_p is 1.5, must be in (0, 1]").
   [[nodiscard]] std::string validate() const;
 };

@@ -111,6 +111,33 @@ std::span<const ScheduledChunk> Scheduler::next_batch() {
   return batch_;
 }
 
+bool Scheduler::can_run_ahead(const ScheduledChunk& chunk) const {
+  if (chunk.sequence == nullptr || !chunk.wants_logits || chunk.scored().count() > 0) {
+    return false;
+  }
+  const Sequence& sequence = *chunk.sequence;
+  const Request& request = sequence.request;
+  const bool draws_freely = request.constraint == nullptr && request.logprobs < 0 && !request.sampling.penalises();
+  const bool goes_on = request.max_tokens < 0 || sequence.generated() + 1 < request.max_tokens;
+  return draws_freely && goes_on && sequence.length() + 1 <= limits_.context_length &&
+         sequence.pages.shared_blocks(sequence.length()) == 0;
+}
+
+std::vector<ScheduledChunk> Scheduler::next_ahead(std::span<const ScheduledChunk> computing) {
+  std::vector<ScheduledChunk> ahead;
+  const bool all_run = waiting_.empty() && computing.size() == running_.size();
+  if (!all_run || !std::ranges::all_of(computing, [this](const ScheduledChunk& chunk) { return can_run_ahead(chunk); })) {
+    return ahead;
+  }
+  for (const ScheduledChunk& chunk : computing) {
+    if (!chunk.sequence->pages.reserve(chunk.sequence->length() + 1)) {
+      return {};  // next_batch finds blocks; those taken here are used then
+    }
+    ahead.push_back({chunk.sequence, chunk.first + chunk.count, 1, true, true});
+  }
+  return ahead;
+}
+
 void Scheduler::make_room() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     while (i < running_.size() && !reserve(*running_[i])) {

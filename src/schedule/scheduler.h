@@ -51,6 +51,10 @@ class Scheduler {
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   /// The next step. Never empty while there is work; valid until the next call.
   [[nodiscard]] std::span<const ScheduledChunk> next_batch();
+  /// The step after one that is still computed: the same sequences, each one position on, whose tokens that step draws. It
+  /// is as next_batch would give it if all of them go on; empty when something else may come first or a draw must know the
+  /// token before it. Reserves the blocks. Chunks of `computing` are committed first.
+  [[nodiscard]] std::vector<ScheduledChunk> next_ahead(std::span<const ScheduledChunk> computing);
   /// What must be copied, in this order, before the step that next_batch gave is computed.
   [[nodiscard]] std::span<const BlockCopy> block_copies() const { return copies_; }
   /// After the step: positions of the chunk are cached; `token` (>= 0) is appended when the chunk wanted logits.
@@ -78,6 +82,8 @@ class Scheduler {
   /// Makes sure that every running sequence, the first ones first, has blocks of its own for the tokens it computes next.
   void make_room();
   bool reserve(Sequence& sequence);
+  /// Whether the step after the one that computes this chunk can be made without knowing what it draws.
+  [[nodiscard]] bool can_run_ahead(const ScheduledChunk& chunk) const;
   [[nodiscard]] std::int32_t blocks_wanted(const Sequence& sequence) const;
   void preempt_last();
   void admit_waiting();
