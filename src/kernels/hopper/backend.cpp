@@ -8,6 +8,7 @@ void register_hopper_kernels(KernelRegistry& registry) {
   registry.add<Attention>(make_hopper_attention_prefill());
   registry.add<Attention>(make_hopper_attention_decode());
   registry.add<Matmul>(make_hopper_matmul());
+  registry.add<Matmul>(make_hopper_dense_matmul());
 }
 
 }  // namespace rocmforge

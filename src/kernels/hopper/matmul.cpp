@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
+#include <limits>
 
 #include "kernels/arguments.h"
 #include "kernels/gpu/matmul_kernels.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/matmul_args.h"
+#include "kernels/hopper/matmul_many.h"
 #include "kernels/hopper/matvec.h"
 #include "kernels/hopper/pack.h"
 #include "kernels/hopper/weight_layout.h"
@@ -17,9 +18,13 @@ namespace {
 
 using hopper::MatvecKind;
 
+/// Few tokens: the mat-vec kernels. More: quantised weights by matmul_many.h, which takes neighbours of any number of
+/// tokens; F16 and BF16 by cuBLASLt, which takes none. That difference makes them two kernels.
 class HopperMatmul final : public MatmulKernel {
  public:
-  [[nodiscard]] std::string_view name() const override { return "hopper"; }
+  explicit HopperMatmul(bool quantised) : quantised_(quantised) {}
+
+  [[nodiscard]] std::string_view name() const override { return quantised_ ? "hopper" : "hopper_dense"; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
   [[nodiscard]] int priority() const override { return 40; }
 
@@ -31,8 +36,9 @@ class HopperMatmul final : public MatmulKernel {
       return Support::no(fmt::format("{} is not sm_90", device.architecture));
     }
     const MatvecKind kind = hopper::matvec_kind(spec.weight);
-    if (kind == MatvecKind::none) {
-      return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
+    if (kind == MatvecKind::none || (kind == MatvecKind::packed) != quantised_) {
+      return Support::no(quantised_ ? fmt::format("format {} has no layout for Hopper", info(spec.weight).name)
+                                    : fmt::format("format {} is neither F16 nor BF16", info(spec.weight).name));
     }
     constexpr std::int64_t most_rows = std::int64_t{1} << 22;
     const std::int64_t most_columns = kind == MatvecKind::packed ? 131072 : 65536;  // one token's fit into shared memory
@@ -61,10 +67,17 @@ class HopperMatmul final : public MatmulKernel {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
-    return tokens <= few_tokens() ? hopper::matvec_workspace_bytes(tokens, k) : blas_->workspace_bytes(tokens, k);
+    const std::size_t few = hopper::matvec_workspace_bytes(std::min(tokens, few_tokens()), k);
+    if (tokens <= few_tokens()) {
+      return few;
+    }
+    return std::max(few, quantised_ ? hopper::matmul_many_workspace_bytes(tokens, k) : blas_->workspace_bytes(tokens, k));
   }
   [[nodiscard]] std::int64_t few_tokens() const override { return hopper::most_matvec_tokens; }
-  [[nodiscard]] MatmulFusions fusions() const override { return {hopper::most_matvec_tokens, hopper::most_matvec_tokens}; }
+  [[nodiscard]] MatmulFusions fusions() const override {
+    const std::int64_t most = quantised_ ? std::numeric_limits<std::int64_t>::max() : few_tokens();
+    return {most, most};
+  }
 
   void run(const Matmul::Args& args, ExecutionContext& context) const override {
     check_arguments(args, fusions());
@@ -74,8 +87,10 @@ class HopperMatmul final : public MatmulKernel {
     }
     if (args.tokens <= few_tokens()) {
       run_few(args, *context.stream);
+    } else if (quantised_) {
+      hopper::run_matmul_many(args, *context.stream);
     } else {
-      run_many(args, context);
+      blas_->run(args, context);
     }
   }
 
@@ -91,37 +106,13 @@ class HopperMatmul final : public MatmulKernel {
     }
   }
 
-  void run_many(const Matmul::Args& args, ExecutionContext& context) const {
-    std::vector<MatmulOutput> packed;
-    std::vector<MatmulOutput> halves;
-    for (const MatmulOutput& output : args.outputs) {
-      (hopper::has_weight_layout(output.dtype) ? packed : halves).push_back(output);
-    }
-    Matmul::Args call = args;
-    if (!halves.empty()) {
-      call.outputs = halves;
-      blas_->run(call, context);
-    }
-    if (packed.empty()) {
-      return;
-    }
-    for (std::int64_t first = 0; first < args.tokens; first += few_tokens()) {
-      std::vector<MatmulOutput> outputs = packed;
-      for (MatmulOutput& output : outputs) {
-        output.out += first * output.stride;
-      }
-      call.x = args.x + first * args.x_stride;
-      call.tokens = std::min(few_tokens(), args.tokens - first);
-      call.outputs = outputs;
-      run_few(call, *context.stream);
-    }
-  }
-
+  bool quantised_;
   std::unique_ptr<MatmulKernel> blas_ = make_gpu_blas_matmul(DeviceKind::cuda);
 };
 
 }  // namespace
 
-std::unique_ptr<MatmulKernel> make_hopper_matmul() { return std::make_unique<HopperMatmul>(); }
+std::unique_ptr<MatmulKernel> make_hopper_matmul() { return std::make_unique<HopperMatmul>(true); }
+std::unique_ptr<MatmulKernel> make_hopper_dense_matmul() { return std::make_unique<HopperMatmul>(false); }
 
 }  // namespace rocmforge
