@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes a GGUF file of a real model's shape with random weights, for speed measurements. Needs numpy.
 
-With VOCAB.gguf its tokenizer is copied in and the model's vocabulary gets its size; without, there is no tokenizer.
-usage: synth_gguf.py SHAPE MIX OUT.gguf [VOCAB.gguf]
+With VOCAB.gguf its tokenizer is copied in and the model's vocabulary gets its size; with the word `words` a tokenizer of the
+model's size is made up (a server needs one); without, there is none.
+usage: synth_gguf.py SHAPE MIX OUT.gguf [VOCAB.gguf | words]
 MIX: f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 for matrices of one type, or q4_k_m for the usual mix of Q4_K and Q6_K.
 """
 import dataclasses
@@ -12,6 +13,7 @@ import numpy as np
 
 import gguf_io
 import gguf_quant
+import synth_vocab
 
 
 @dataclasses.dataclass
@@ -140,7 +142,9 @@ def synthesise(shape, mix, target, vocab=None):
     if mix != "Q4_K_M" and mix not in gguf_quant.QUANTIZE:
         raise ValueError(f"mix {mix} is unknown; known: q4_k_m, {', '.join(gguf_quant.QUANTIZE).lower()}")
     model, tokenizer = SHAPES[shape], {"tokenizer.ggml.model": gguf_io.value(gguf_io.STRING, "no_vocab")}
-    if vocab:
+    if vocab == "words":
+        tokenizer = synth_vocab.metadata(model.vocab, "llama-bpe" if model.arch == "llama" else "qwen2")
+    elif vocab:
         file = gguf_io.File(vocab)
         tokenizer = {key: raw for key, raw in file.metadata.items() if key.startswith("tokenizer.")}
         model = dataclasses.replace(model, vocab=file.array_length("tokenizer.ggml.tokens"))
