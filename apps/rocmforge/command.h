@@ -21,5 +21,6 @@ void add_perplexity(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 void add_serve(CLI::App& program, Action& action);
+void add_load(CLI::App& program, Action& action);
 
 }  // namespace rocmforge::app

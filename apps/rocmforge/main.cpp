@@ -38,8 +38,8 @@ int run(std::vector<std::string> arguments) {
   program.footer(
       "Examples:\n  rocmforge run -p \"What is 127 + 458?\"\n  rocmforge chat model.gguf\n  rocmforge run --help");
   Action action;
-  for (auto* add :
-       {add_run, add_chat, add_inspect, add_models, add_tokenize, add_perplexity, add_bench, add_devices, add_serve}) {
+  for (auto* add : {add_run, add_chat, add_inspect, add_models, add_tokenize, add_perplexity, add_bench, add_devices,
+                    add_serve, add_load}) {
     add(program, action);
   }
   std::replace(arguments.begin(), arguments.end(), std::string("-pg"), std::string("--pg"));  // as llama-bench spells it

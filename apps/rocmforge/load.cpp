@@ -1,0 +1,217 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "command.h"
+#include "interrupt.h"
+#include "load_arrivals.h"
+#include "load_client.h"
+#include "load_clock.h"
+#include "load_report.h"
+#include "progress.h"
+#include "text.h"
+#include "usage_error.h"
+
+namespace rocmforge::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct LoadFlags {
+  LoadTarget target{.url = "http://127.0.0.1:8080"};
+  std::int32_t concurrency = 8;
+  double rate = 0.0;
+  std::int32_t requests = 0;
+  double duration_seconds = 0.0;
+  std::string prompt_lengths = "512";
+  std::string output_lengths = "128";
+  double drop_share = 0.0;
+  std::string forbidden;
+  std::uint64_t seed = 1;
+  std::string json_path;
+  std::string svg_path;
+};
+
+constexpr std::int64_t most_token_id = 1 << 24;
+constexpr std::int32_t most_clients = 16384;
+/// With a rate, so many requests may be under way at once; those beyond are sent late, which counts as waiting.
+constexpr std::int32_t most_clients_by_rate = 1024;
+/// A server that refuses is not asked again as fast as a loop can run.
+constexpr auto pause_after_failure = 250ms;
+
+LoadPlan plan_of(const LoadFlags& flags) {
+  const auto check_range = [](const char* flag, double value, double least, double most) {
+    if (!(value >= least && value <= most)) {
+      throw UsageError(fmt::format("{} is {}, must be {} to {}", flag, value, least, most));
+    }
+  };
+  check_range("--concurrency", flags.concurrency, 1, most_clients);
+  check_range("--rate", flags.rate, 0, 100000);
+  check_range("--requests", flags.requests, 0, 100000000);
+  check_range("--duration", flags.duration_seconds, 0, 10000000);
+  check_range("--drop", flags.drop_share, 0, 1);
+  check_range("--timeout", flags.target.timeout_seconds, 1, 1000000);
+  check_range("--vocab", flags.target.vocab, 0, 100000000);
+  const bool endless = flags.requests == 0 && flags.duration_seconds == 0.0;
+  return {flags.rate,
+          endless ? 10 * flags.concurrency : flags.requests,
+          flags.duration_seconds,
+          Lengths::parse("--prompt-tokens", flags.prompt_lengths),
+          Lengths::parse("--output-tokens", flags.output_lengths),
+          flags.drop_share,
+          flags.seed};
+}
+
+/// Empty when there is no path. The file is opened before the run, so that a wrong path costs none.
+std::optional<std::ofstream> open_report(const std::string& path) {
+  if (path.empty()) {
+    return std::nullopt;
+  }
+  std::ofstream file(path, std::ios::binary);
+  if (!file) {
+    throw UsageError(fmt::format("{}: can't be written", path));
+  }
+  return file;
+}
+
+void write_report(std::optional<std::ofstream>& file, const std::string& path, const std::string& text) {
+  if (file && !(*file << text << std::flush)) {
+    throw Error(fmt::format("{}: can't be written", path));
+  }
+}
+
+/// What is under way: the clients, and what they have brought home.
+class LoadGenerator {
+ public:
+  LoadGenerator(const LoadTarget& target, const LoadPlan& plan)
+      : target_(target), by_rate_(plan.rate > 0.0), arrivals_(plan, clock_) {}
+
+  /// Runs to the end, or until Ctrl-C and then to the end of the answers under way.
+  std::vector<LoadSample> run(std::int32_t count) {
+    const InterruptScope interrupt(InterruptScope::Second::ends);
+    Progress progress("requests");
+    std::vector<std::jthread> clients;
+    try {
+      for (std::int32_t i = 0; i < count; ++i) {
+        clients.emplace_back([this] { work(); });
+      }
+    } catch (...) {  // no more threads
+      arrivals_.stop();
+      throw;
+    }
+    std::unique_lock lock(mutex_);
+    while (ended_ < count) {
+      client_ended_.wait_for(lock, 100ms);
+      progress.update(arrivals_.share(), fmt::format("{} answered", samples_.size()));
+      if (InterruptScope::take()) {
+        arrivals_.stop();
+      }
+    }
+    return std::move(samples_);
+  }
+
+  [[nodiscard]] double seconds() const { return clock_.now(); }
+
+ private:
+  void work() {
+    std::optional<LoadClient> client;
+    for (LoadRequest request; arrivals_.take(request);) {
+      if (!client || by_rate_) {  // who comes at a moment of his own has no connection yet
+        client.emplace(target_, clock_);
+      }
+      LoadSample sample = client->send(request);
+      const bool failed = !sample.error.empty();
+      {
+        const std::lock_guard lock(mutex_);
+        samples_.push_back(std::move(sample));
+      }
+      if (failed) {
+        std::this_thread::sleep_for(pause_after_failure);
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    client_ended_.notify_all();
+  }
+
+  LoadClock clock_;
+  const LoadTarget& target_;
+  bool by_rate_;
+  LoadArrivals arrivals_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable client_ended_;
+  std::vector<LoadSample> samples_;
+  std::int32_t ended_ = 0;
+};
+
+int load(LoadFlags flags) {
+  const LoadPlan plan = plan_of(flags);
+  flags.target.forbidden = parse_integers(flags.forbidden, "--forbid", 0, most_token_id);
+  find_model_of(flags.target);
+  std::optional<std::ofstream> json = open_report(flags.json_path);
+  std::optional<std::ofstream> svg = open_report(flags.svg_path);
+
+  LoadGenerator generator(flags.target, plan);
+  LoadRun run;
+  run.samples = generator.run(plan.rate > 0.0 ? most_clients_by_rate : flags.concurrency);
+  run.seconds = generator.seconds();
+  run.target = flags.target;
+  run.arrivals =
+      plan.rate > 0.0 ? fmt::format("{} requests a second", plan.rate) : fmt::format("{} at once", flags.concurrency);
+  run.prompts = flags.prompt_lengths;
+  run.outputs = flags.output_lengths;
+  const LoadSummary summary = summarise(run);
+  print_load(run, summary);
+  write_report(json, flags.json_path, load_json(run, summary));
+  write_report(svg, flags.svg_path, load_svg(run));
+  return summary.failed == 0 && summary.completed + summary.dropped > 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_load(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<LoadFlags>();
+  CLI::App* command = program.add_subcommand("load", "Put load on a running server and measure it");
+  command->footer(
+      "Streams completions of random tokens and reports throughput, time to first token and inter-token latency. Lengths "
+      "are\n"
+      "512 (always), 100-900 (any alike) or 512~64 (normal). Ends with code 1 when a request failed.\n\nExamples:\n"
+      "  rocmforge load --concurrency 32 --requests 200\n"
+      "  rocmforge load http://10.0.0.2:8000 --rate 4 --duration 60 --prompt-tokens 100-900 --output-tokens 128~32 --svg "
+      "load.svg");
+  command->add_option("URL", flags->target.url, "The server, of any make that speaks OpenAI's API")
+      ->type_name("")
+      ->capture_default_str();
+  auto* concurrency =
+      command->add_option("--concurrency", flags->concurrency, "Requests under way at once")->capture_default_str();
+  command->add_option("--rate", flags->rate, "Requests a second, at random moments (in place of --concurrency)")
+      ->excludes(concurrency);
+  command->add_option("--requests", flags->requests, "Requests in all; without it and --duration ten for each client");
+  command->add_option("--duration", flags->duration_seconds, "Seconds in which requests start");
+  command->add_option("--prompt-tokens", flags->prompt_lengths, "Lengths of the prompts")->capture_default_str();
+  command->add_option("--output-tokens", flags->output_lengths, "Lengths of the answers")->capture_default_str();
+  command->add_option("--drop", flags->drop_share, "Share of clients that leave in the middle of an answer");
+  command->add_option("--forbid", flags->forbidden, "Tokens no answer may have: those without text, which bring no event")
+      ->type_name("ID,ID...");
+  command->add_option("--seed", flags->seed, "Of lengths, prompts and moments")->capture_default_str();
+  command->add_option("--timeout", flags->target.timeout_seconds, "Seconds without a sign of life before a request fails")
+      ->capture_default_str();
+  command->add_option("--api-key", flags->target.api_key, "Sent as a bearer token")->envname("ROCMFORGE_API_KEY");
+  command->add_option("--vocab", flags->target.vocab, "Size of the vocabulary, for servers that don't say");
+  command->add_option("--json", flags->json_path, "Write all figures to this file")->type_name("FILE");
+  command->add_option("--svg", flags->svg_path, "Draw the run into this file")->type_name("FILE");
+  command->callback([flags, &action] { action = [flags] { return load(*flags); }; });
+}
+
+}  // namespace rocmforge::app

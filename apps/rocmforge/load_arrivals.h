@@ -1,0 +1,51 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <random>
+
+#include "load_client.h"
+#include "load_clock.h"
+#include "load_lengths.h"
+
+namespace rocmforge::app {
+
+struct LoadPlan {
+  double rate = 0.0;              ///< requests a second, at random moments; 0: each client sends when it has its answer
+  std::int32_t requests = 0;      ///< in all; 0: any number
+  double duration_seconds = 0.0;  ///< in which requests start; 0: any time
+  Lengths prompts;
+  Lengths outputs;
+  double drop_share = 0.0;  ///< of the clients that leave in the middle of an answer
+  std::uint64_t seed = 1;
+};
+
+/// Hands out requests to the clients: at once, or when their time has come. Any thread may call.
+class LoadArrivals {
+ public:
+  LoadArrivals(LoadPlan plan, LoadClock clock);
+
+  /// False when there are no more. With a rate it waits until the request is due.
+  bool take(LoadRequest& request);
+  /// No more requests, not even those that wait for their time.
+  void stop();
+  /// How much of the run is over, 0 to 1.
+  [[nodiscard]] double share();
+
+ private:
+  [[nodiscard]] bool is_over(double time) const;
+  void draw(LoadRequest& request);
+
+  LoadPlan plan_;
+  LoadClock clock_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable stops_;
+  std::mt19937_64 random_;
+  double last_due_ = 0.0;
+  std::int32_t drawn_ = 0;
+  std::int32_t started_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace rocmforge::app

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "http_client.h"
+#include "load_clock.h"
+
+namespace rocmforge::app {
+
+/// Where requests go, and what all of them have.
+struct LoadTarget {
+  std::string url;  ///< "http://127.0.0.1:8080"
+  std::string api_key{};
+  std::string model{};
+  std::int32_t vocab = 0;
+  std::vector<std::int32_t> forbidden{};  ///< tokens that no answer may have
+  std::int32_t timeout_seconds = 600;
+};
+
+/// One request as it is to be sent.
+struct LoadRequest {
+  double due = 0.0;  ///< when it is to be sent; 0: at once
+  std::int32_t prompt_tokens = 0;
+  std::int32_t output_tokens = 0;
+  std::uint64_t seed = 0;        ///< of the prompt's tokens
+  std::int32_t drop_after = -1;  ///< the client leaves after that many pieces of the answer and one more; -1: never
+};
+
+/// What became of it. Times are seconds since the run began.
+struct LoadSample {
+  double start = 0.0;  ///< when it was sent, or was due
+  double end = 0.0;
+  std::vector<double> pieces{};  ///< when each piece of the answer came
+  std::int32_t prompt_tokens = 0;
+  std::int32_t cached_tokens = 0;
+  std::int32_t output_tokens = 0;  ///< by the server's count; pieces when the client left
+  bool dropped = false;
+  std::string error{};  ///< empty when it went well
+
+  [[nodiscard]] double first_token_seconds() const { return pieces.front() - start; }
+};
+
+/// The model's name and vocabulary, as the server says. Throws Error when it can't be asked or no model is ready.
+void find_model_of(LoadTarget& target);
+
+/// A client with its own connection.
+class LoadClient {
+ public:
+  LoadClient(const LoadTarget& target, LoadClock clock);
+  /// A streamed completion of random tokens. What goes wrong is in the sample.
+  LoadSample send(const LoadRequest& request);
+
+ private:
+  const LoadTarget* target_;
+  LoadClock clock_;
+  HttpClient connection_;
+};
+
+}  // namespace rocmforge::app
