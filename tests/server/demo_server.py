@@ -1,4 +1,5 @@
 """`rocmforge serve` as a process, for the tests that are written in Python."""
+import json
 import os
 import pathlib
 import re
@@ -25,6 +26,11 @@ class DemoServer:
     def get(self, path):
         with urllib.request.urlopen(self.url + path, timeout=SECONDS) as response:
             return response.read().decode()
+
+    def post(self, path, body):
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=SECONDS) as response:
+            return json.load(response)
 
     def ready(self):
         try:

@@ -6,14 +6,11 @@ usage: page_test.py ROCMFORGE MODEL
 Exits with 77 (skipped) where Chromium, its driver or selenium are missing.
 """
 import json
-import re
 import shutil
-import socket
-import subprocess
 import sys
-import time
 import unittest
-import urllib.request
+
+from demo_server import DemoServer
 
 try:
     from selenium import webdriver
@@ -31,51 +28,21 @@ HOSTILE = '<script>document.title = "broken"</script> <img src="x" onerror="docu
 SECONDS = 40
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    def __init__(self, program, model):
-        self.url = f"http://127.0.0.1:{free_port()}"
-        port = self.url.rsplit(":", 1)[1]
-        self.process = subprocess.Popen([program, "serve", model, "--port", port, "--device", "cpu"])
-        deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                urllib.request.urlopen(self.url + "/health", timeout=2).read()
-                return
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError("the server does not answer")
-                time.sleep(0.1)
-
-    def running(self):
-        with urllib.request.urlopen(self.url + "/metrics", timeout=5) as response:
-            found = re.search(r"^rocmforge:num_requests_running(?:\{.*\})? (\S+)", response.read().decode(), re.M)
-            return float(found.group(1))
-
-    def stop(self):
-        self.process.terminate()
-        return self.process.wait(timeout=SECONDS)
-
-
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(*ARGUMENTS)
+        cls.server = DemoServer(*ARGUMENTS)
+        cls.addClassCleanup(cls.stop_server)
         options = webdriver.ChromeOptions()
         options.binary_location = BROWSER
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,800"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         cls.browser = webdriver.Chrome(service=Service(BROWSER_DRIVER), options=options)
+        cls.addClassCleanup(cls.browser.quit)
 
     @classmethod
-    def tearDownClass(cls):
-        cls.browser.quit()
+    def stop_server(cls):
         assert cls.server.stop() == 0, "the server ends with 0"
 
     def setUp(self):
@@ -149,7 +116,7 @@ class Page(unittest.TestCase):
         finally:
             self.browser.delete_network_conditions()
         self.assertIn("stopped", self.one(".message.assistant .facts").text)
-        self.wait(lambda: self.server.running() == 0)
+        self.wait(lambda: self.server.metric("num_requests_running") == 0)
 
     def test_a_models_text_never_becomes_markup(self):
         conversation = {"id": "1", "title": HOSTILE, "messages": [{"role": "user", "content": HOSTILE},
