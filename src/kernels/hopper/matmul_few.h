@@ -4,7 +4,8 @@
 // 1,024 columns, whatever the rest of the call: a segment's activations stay in shared memory while tiles of 64 rows pass. A
 // work-group takes a run of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of them, from
 // a ring of its own that one producer warp fills. Where there are several segments, sums go to memory, and the last segment
-// of a tile to arrive adds them up in order.
+// of a tile to arrive adds them up in order. Who is last, a warp of its own finds out while consumers multiply the next
+// tile.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/matmul_dequantize.h"
@@ -34,8 +35,13 @@ struct FewShared {
   std::uint64_t weights_free[C::consumers][C::rings.slots];
   std::uint64_t x_full[C::rings.boxes];
   std::uint64_t x_free;
-  std::uint32_t arrived[C::consumers];
+  std::uint64_t stored[C::consumers];      ///< a tile's sums are on their way to memory
+  std::uint64_t told[C::consumers];        ///< whether all segments' sums of that tile are there
+  std::int32_t stored_tile[C::consumers];  ///< no_tile: that was the last one
+  bool whole[C::consumers];
+  bool last_whole[C::consumers];
 };
+inline constexpr std::int32_t no_tile = -1;
 
 /// What a work-group does of one tile of tokens and segment: tiles of rows [begin, end), of which a consumer takes every
 /// `consumers`-th from `first` on.
@@ -46,6 +52,7 @@ struct FewRun {
   int end;
   int first_record;
   int end_record;
+  bool last;
 };
 /// Calls act(run) for each run of this work-group, in order.
 template <class Act>
@@ -56,8 +63,9 @@ __device__ inline void for_each_run(const MatmulTilesArgs& args, Act&& act) {
   const int end = bound(blockIdx.x + 1);
   for (int at = bound(blockIdx.x); at < end;) {
     const int pair = at / args.row_tiles;
-    FewRun run{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0};
+    FewRun run{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0, false};
     run.end = min(args.row_tiles, end - pair * args.row_tiles);
+    run.last = at + run.end - run.begin == end;
     run.first_record = run.segment * args.segment_records;
     run.end_record = min(args.records, run.first_record + args.segment_records);
     act(run);
@@ -134,6 +142,38 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
   });
 }
 
+/// Counts a segment of a tile, whose sums other threads of the work-group have stored and a barrier has brought together.
+/// Whether it was the last: then those of all segments can be read.
+__device__ inline bool count_segment(const MatmulTilesArgs& args, std::int32_t tile) {
+  __threadfence();
+  const bool whole = atomicAdd(args.arrivals + tile, 1u) + 1 == static_cast<std::uint32_t>(args.segments);
+  if (whole) {
+    args.arrivals[tile] = 0;  // for the next launch
+    __threadfence();
+  }
+  return whole;
+}
+
+/// A warp, a lane for each consumer: counts the segments of tiles that have come to memory, and tells whose was the last.
+template <class C>
+__device__ void count_segments(const MatmulTilesArgs& args, FewShared<C>& shared) {
+  const int consumer = static_cast<int>(threadIdx.x) % 32;
+  std::uint32_t parity = 0;
+  bool more = consumer < C::consumers && args.segments > 1;
+  while (__any_sync(0xffffffffu, more)) {
+    if (more && barrier_test(&shared.stored[consumer], parity)) {
+      parity ^= 1;
+      const std::int32_t tile = shared.stored_tile[consumer];
+      more = tile != no_tile;
+      if (more) {
+        shared.whole[consumer] = count_segment(args, tile);
+        barrier_arrive(&shared.told[consumer]);
+      }
+    }
+    __syncwarp();
+  }
+}
+
 template <class C>
 struct FewConsumer {
   const MatmulTilesArgs& args;
@@ -146,7 +186,9 @@ struct FewConsumer {
   float sums[C::subtiles][C::sums];
   LaneWeights<C::format> weights[C::subtiles];
   std::uint32_t operands[2][C::subtiles][2][2][4];  ///< of boxes in turn, of the two blocks of a box, of steps
-  bool fresh = true;                                ///< of a run: its activations may still be on their way
+  std::int32_t pending = no_tile;                   ///< its sums are stored, and perhaps not all of its segments'
+  std::uint32_t tells = 0;
+  bool fresh = true;  ///< of a run: its activations may still be on their way
 
   /// The 64 columns of half `half` of a group, whose activations are box `box`: issued, not awaited.
   template <int half>
@@ -172,7 +214,7 @@ struct FewConsumer {
     wgmma_wait<1>();  // all but this one: the other operands are free
   }
 
-  __device__ void multiply(const FewRun& run) {
+  __device__ void clear() {
 #pragma unroll
     for (int m = 0; m < C::subtiles; ++m) {
 #pragma unroll
@@ -180,6 +222,10 @@ struct FewConsumer {
         sums[m][i] = 0.0f;
       }
     }
+  }
+
+  __device__ void multiply(const FewRun& run) {
+    clear();
     int box = 0;
 #pragma unroll 1
     for (int record = run.first_record; record < run.end_record; ++record) {
@@ -211,46 +257,60 @@ struct FewConsumer {
     }
   }
 
-  /// Sums of a tile in memory are [subtile][4 sums][thread][4]. Whether all segments' are there, for the last to come: then
-  /// `sums` are the whole.
-  __device__ bool join(const FewRun& run, int row_tile) {
-    constexpr int quads = C::sums / 4;
-    constexpr int tile_quads = C::subtiles * quads * warpgroup_size;
-    const std::int64_t tile = std::int64_t{run.token_tile} * args.row_tiles + row_tile;
-    float4* first = reinterpret_cast<float4*>(args.partials) + tile * args.segments * tile_quads + warp * 32 + lane;
-    float4* own = first + run.segment * tile_quads;
+  // Sums of a tile in memory are [segment][subtile][4 sums][thread][4].
+  static constexpr int quads = C::sums / 4;
+  static constexpr int tile_quads = C::subtiles * quads * warpgroup_size;
+  [[nodiscard]] __device__ float4* partials(std::int32_t tile, int segment) const {
+    return reinterpret_cast<float4*>(args.partials) + (std::int64_t{tile} * args.segments + segment) * tile_quads +
+           warp * 32 + lane;
+  }
+
+  __device__ void store_partials(std::int32_t tile, int segment) {
+    float4* to = partials(tile, segment);
 #pragma unroll
     for (int m = 0; m < C::subtiles; ++m) {
 #pragma unroll
       for (int i = 0; i < quads; ++i) {
-        __stcg(own + (m * quads + i) * warpgroup_size,
+        __stcg(to + (m * quads + i) * warpgroup_size,
                float4{sums[m][4 * i], sums[m][4 * i + 1], sums[m][4 * i + 2], sums[m][4 * i + 3]});
       }
     }
+  }
+
+  /// Has `next` counted, whose sums are stored, or says that none is left; gives the tile before it if that is whole.
+  [[nodiscard]] __device__ std::int32_t pass_on(std::int32_t next) {
+    std::int32_t whole = no_tile;
+    if (pending != no_tile) {
+      barrier_wait(&shared.told[consumer], tells & 1);
+      ++tells;
+      whole = shared.whole[consumer] ? pending : no_tile;
+    }
+    if (warp == 0 && lane == 0) {
+      shared.stored_tile[consumer] = next;
+    }
+    __syncwarp();
+    if (lane == 0) {
+      barrier_arrive(&shared.stored[consumer]);
+    }
+    pending = next;
+    return whole;
+  }
+
+  /// Counts the consumer's last tile by itself, as nothing is left to do meanwhile; gives the tile if it is whole.
+  [[nodiscard]] __device__ std::int32_t count_last(std::int32_t tile) {
     named_barrier_sync(1 + consumer, warpgroup_size);
     if (warp == 0 && lane == 0) {
-      __threadfence();  // for all that the barrier brought together
-      const std::uint32_t before = atomicAdd(args.arrivals + tile, 1u);
-      if (before + 1 == static_cast<std::uint32_t>(args.segments)) {
-        args.arrivals[tile] = 0;  // for the next launch
-        __threadfence();
-      }
-      shared.arrived[consumer] = before + 1;
+      shared.last_whole[consumer] = count_segment(args, tile);
     }
     named_barrier_sync(1 + consumer, warpgroup_size);
-    if (shared.arrived[consumer] != static_cast<std::uint32_t>(args.segments)) {
-      return false;
-    }
-#pragma unroll
-    for (int m = 0; m < C::subtiles; ++m) {
-#pragma unroll
-      for (int i = 0; i < C::sums; ++i) {
-        sums[m][i] = 0.0f;
-      }
-    }
+    return shared.last_whole[consumer] ? tile : no_tile;
+  }
+
+  __device__ void add_segments(std::int32_t tile) {
+    clear();
 #pragma unroll 4
     for (int segment = 0; segment < args.segments; ++segment) {
-      const float4* from = first + segment * tile_quads;
+      const float4* from = partials(tile, segment);
 #pragma unroll
       for (int m = 0; m < C::subtiles; ++m) {
 #pragma unroll
@@ -263,23 +323,42 @@ struct FewConsumer {
         }
       }
     }
-    return true;
+  }
+
+  __device__ void store(std::int32_t tile) {
+    const FewRows rows = few_rows(args, tile % args.row_tiles);
+    const int row = rows.row + warp * 16 + lane / 4;
+    const int token = tile / args.row_tiles * C::tokens + lane % 4 * 2;
+    if constexpr (C::subtiles == 2) {
+      store_gated(args, row, token, sums);
+    } else {
+      store_sums(args, args.parts[rows.part], row, token, sums);
+    }
   }
 
   __device__ void run() {
     for_each_run(args, [&](const FewRun& run) {
-      for (int row_tile = run.begin + consumer; row_tile < run.end; row_tile += C::consumers) {
-        multiply(run);
-        fresh = false;
-        if (args.segments == 1 || join(run, row_tile)) {
-          const FewRows rows = few_rows(args, row_tile);
-          const int row = rows.row + warp * 16 + lane / 4;
-          const int token = run.token_tile * C::tokens + lane % 4 * 2;
-          if constexpr (C::subtiles == 2) {
-            store_gated(args, row, token, sums);
-          } else {
-            store_sums(args, args.parts[rows.part], row, token, sums);
+      // Once more at the end, for the tile that is pending.
+      const int end = run.last ? run.end + C::consumers : run.end;
+      for (int row_tile = run.begin + consumer; row_tile < end; row_tile += C::consumers) {
+        const bool more = row_tile < run.end;
+        const std::int32_t tile = more ? run.token_tile * args.row_tiles + row_tile : no_tile;
+        if (more) {
+          multiply(run);
+          fresh = false;
+        }
+        std::int32_t whole = tile;
+        if (args.segments > 1) {
+          if (more) {
+            store_partials(tile, run.segment);
           }
+          whole = more && run.last && row_tile + C::consumers >= run.end ? count_last(tile) : pass_on(tile);
+        }
+        if (whole != no_tile) {
+          if (args.segments > 1) {
+            add_segments(whole);
+          }
+          store(whole);
         }
       }
       // This warp reads no more of the segment's activations. It has seen all of them arrive if it took a tile; else it
@@ -313,6 +392,8 @@ __device__ void multiply_few(const MatmulTilesArgs& args) {
         barrier_init(&shared.weights_full[consumer][i], 1);
         barrier_init(&shared.weights_free[consumer][i], 4);
       }
+      barrier_init(&shared.stored[consumer], 4);
+      barrier_init(&shared.told[consumer], 1);
     }
     barrier_init_fence();
   }
@@ -326,6 +407,10 @@ __device__ void multiply_few(const MatmulTilesArgs& args) {
       produce_few<C>(args, shared, warp);
     }
     gpu::wait_for_predecessor();
+    if (warp == 3) {
+      static_assert(C::consumers <= 3, "the fourth warp counts");
+      count_segments<C>(args, shared);
+    }
   } else {
     take_registers<tiles_consumer_registers(C::consumers)>();
     gpu::wait_for_predecessor();

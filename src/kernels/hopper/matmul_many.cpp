@@ -111,8 +111,9 @@ void convert(const Matmul::Args& call, const Workspace& workspace, const Choice&
                               0};
   LaunchShape shape;
   shape.grid[0] = static_cast<std::uint32_t>(round_up(call.tokens, choice.tile_tokens));
-  shape.block[0] = tiles_convert_threads;
-  (call.k <= tiles_convert_short ? short_rows : long_rows).launch(stream, shape, args);
+  const bool is_short = call.k <= tiles_convert_short;
+  shape.block[0] = is_short ? tiles_convert_threads : tiles_convert_long_threads;
+  (is_short ? short_rows : long_rows).launch(stream, shape, args);
 }
 
 /// Rows of an output that a launch takes, and what becomes of their products.

@@ -150,7 +150,8 @@ struct TilesConvertArgs {
   std::int32_t num_arrivals;
   std::int32_t unused;
 };
-inline constexpr int tiles_convert_threads = 256;
-inline constexpr int tiles_convert_short = 4096;
+inline constexpr int tiles_convert_threads = 512;
+inline constexpr int tiles_convert_short = tiles_convert_threads * 8;  ///< most columns of a row that is read once
+inline constexpr int tiles_convert_long_threads = 1024;
 
 }  // namespace rocmforge::hopper

@@ -10,7 +10,6 @@ namespace rocmforge::hopper {
 namespace {
 
 constexpr float most_half = 32768.0f;
-constexpr int step = tiles_convert_threads * 8;  ///< columns that a work-group reads at a time
 
 struct Columns {
   float x[8];
@@ -96,17 +95,19 @@ __device__ inline void store_columns(const TilesConvertArgs& args, int token, in
   }
 }
 
-/// `kept` steps stay in registers between the passes over a row; what is longer is read again.
-template <int kept>
+/// A work-group reads `threads` x 8 columns at a time. `kept` such steps stay in registers between the passes over a row;
+/// what is longer is read again.
+template <int threads, int kept>
 __device__ inline void convert(const TilesConvertArgs& args) {
-  __shared__ float scratch[tiles_convert_threads / 32];
+  constexpr int step = threads * 8;
+  __shared__ float scratch[threads / 32];
   const int token = static_cast<int>(blockIdx.x);
   const int first = static_cast<int>(threadIdx.x) * 8;
   const int end = token < args.tokens ? args.k : 0;
   const float* row = args.x + token * args.x_stride;
   gpu::begin_dependent();
-  for (int i = token * tiles_convert_threads + static_cast<int>(threadIdx.x); i < args.num_arrivals;
-       i += static_cast<int>(gridDim.x) * tiles_convert_threads) {
+  for (int i = token * threads + static_cast<int>(threadIdx.x); i < args.num_arrivals;
+       i += static_cast<int>(gridDim.x) * threads) {
     args.arrivals[i] = 0;
   }
 
@@ -165,10 +166,10 @@ __device__ inline void convert(const TilesConvertArgs& args) {
 
 /// For rows of up to tiles_convert_short columns, and for longer ones.
 extern "C" __global__ void __launch_bounds__(tiles_convert_threads) matmul_tiles_convert(TilesConvertArgs args) {
-  convert<tiles_convert_short / step>(args);
+  convert<tiles_convert_threads, 1>(args);
 }
-extern "C" __global__ void __launch_bounds__(tiles_convert_threads) matmul_tiles_convert_long(TilesConvertArgs args) {
-  convert<8>(args);
+extern "C" __global__ void __launch_bounds__(tiles_convert_long_threads) matmul_tiles_convert_long(TilesConvertArgs args) {
+  convert<tiles_convert_long_threads, 2>(args);
 }
 
 }  // namespace rocmforge::hopper

@@ -53,6 +53,21 @@ __device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity
       : "memory");
 }
 
+/// Whether the phase of this parity has completed.
+__device__ inline bool barrier_test(std::uint64_t* barrier, std::uint32_t parity) {
+  std::uint32_t done;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(done)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
 /// A barrier of `threads` threads of the work-group; id 0 is __syncthreads'.
 template <int id, int threads>
 __device__ inline void named_barrier() {
