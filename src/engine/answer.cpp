@@ -50,7 +50,7 @@ void Answer::started() {
   }
 }
 
-void Answer::drawn() {
+void Answer::computed() {
   last_token_ = Clock::now();
   if (!first_token_) {
     first_token_ = last_token_;

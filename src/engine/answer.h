@@ -28,10 +28,10 @@ class Answer {
 
   /// The next draw, for the model's kernel; see Sampler::next. Appends its adjustments and its mask to the step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
-  /// The sequence is part of a step.
+  /// The sequence is part of a step that is about to be computed.
   void started();
-  /// A token came of it.
-  void drawn();
+  /// A token came of it, or the end of a prompt that was all there is to compute.
+  void computed();
   /// Text that `token` completes: whole characters, nothing that may be the start of a stop string.
   std::string add(std::int32_t token);
   /// Text that was held back, at the end of the answer.

@@ -101,7 +101,6 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
 std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, const ChunkResult& result) {
   Sequence& sequence = *chunk.sequence;
   Answer& answer = active.at(sequence.id);
-  answer.started();
   answer.take_prompt(chunk, result, *parts.pool);
   scheduler.commit(chunk, result.token);
   if (!chunk.completes) {
@@ -113,6 +112,7 @@ std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, co
   if (chunk.wants_logits) {
     take_token(sequence, result, output);
   } else {
+    answer.computed();
     output.embedding = answer.embedding();
     output.finish = sequence.request.embedding ? FinishReason::stop : FinishReason::length;
   }
@@ -127,7 +127,7 @@ std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, co
 
 void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output) {
   Answer& answer = active.at(sequence.id);
-  answer.drawn();
+  answer.computed();
   const auto fail = [&](std::string reason) {
     output.finish = FinishReason::error;
     output.text = std::move(reason);
@@ -222,6 +222,9 @@ std::vector<ScheduledChunk> Engine::State::take_step() {
     step.assign(batch.begin(), batch.end());
     if (step.empty()) {
       return step;
+    }
+    for (const ScheduledChunk& chunk : step) {
+      active.at(chunk.sequence->id).started();
     }
     runner.start(step, scheduler.block_copies(), next_draw);
   }
@@ -374,6 +377,18 @@ KvCache& Engine::cache() { return *state_->parts.cache; }
 std::shared_ptr<const Tokenizer> Engine::tokenizer() const { return state_->parts.tokenizer; }
 std::int32_t Engine::context_length() const { return state_->scheduler.limits().context_length; }
 int Engine::threads() const { return state_->parts.pool->num_threads(); }
+
+std::int64_t Engine::num_parameters() const {
+  std::int64_t count = 0;
+  if (state_->parts.file != nullptr) {
+    for (const GgufTensor& tensor : state_->parts.file->tensors()) {
+      count += tensor.tensor.shape.elems();
+    }
+  }
+  return count;
+}
+
+std::uint64_t Engine::file_bytes() const { return state_->parts.file != nullptr ? state_->parts.file->file_bytes() : 0; }
 
 const GgufFile& Engine::file() const {
   check(state_->parts.file != nullptr, "the model comes from no file");

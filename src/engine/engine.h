@@ -55,7 +55,7 @@ struct RequestStats {
   std::int32_t cached_tokens = 0;  ///< of the prompt, not computed for this request
   std::int32_t generated_tokens = 0;
   double queue_seconds = 0.0;   ///< submission to the first step it is part of
-  double prompt_seconds = 0.0;  ///< submission to first token
+  double prompt_seconds = 0.0;  ///< submission to first token, or to the prompt's end where none is drawn
   double decode_seconds = 0.0;  ///< first token to last
 };
 
@@ -129,6 +129,8 @@ class Engine {
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
   [[nodiscard]] std::int32_t context_length() const;  ///< positions one sequence may hold; never more than the cache
   [[nodiscard]] const GgufFile& file() const;
+  [[nodiscard]] std::int64_t num_parameters() const;  ///< elements of all tensors in the file; 0 without one
+  [[nodiscard]] std::uint64_t file_bytes() const;     ///< all shards; 0 without a file
   [[nodiscard]] int threads() const;
 
  private:

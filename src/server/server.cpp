@@ -44,8 +44,8 @@ class Server::Implementation {
 
   void serve(std::unique_ptr<Engine> engine) {
     const ServerOptions& options = state_.options;
-    ServedModel model = describe_model(*engine, options.model_id, options.model_path, options.parallel,
-                                       options.chat_template);
+    ServedModel model =
+        describe_model(*engine, options.model_id, options.model_path, options.parallel, options.chat_template);
     state_.metrics.set_model({model.id, model.context_length, cache_labels(*engine)});
     loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting);
     grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
@@ -78,14 +78,28 @@ class Server::Implementation {
     return {.check_head = [this](const HttpRequest& request) { return check_head(request); },
             .handle = [this](HttpRequest request,
                              std::shared_ptr<HttpReply> reply) { handle(std::move(request), std::move(reply)); },
-            .error = [this](int status, std::string_view message) { return error(status, message); }};
+            .error = [this](int status, std::string_view message,
+                            std::string_view client) { return error(status, message, client); }};
   }
 
-  HttpResponse error(int status, std::string_view message) {
-    state_.metrics.answered(status);
+  HttpResponse error(int status, std::string_view message, std::string_view client) {
     ApiError problem(status, std::string(message));
     problem.retry_after_seconds = status == 503 ? 1 : 0;
-    return problem.response();
+    return refusal(problem, {{"client", client}});
+  }
+
+  /// The answer to a request that gets no further, counted and logged.
+  HttpResponse refusal(const ApiError& problem, const Json& request) {
+    const std::string id = random_id();
+    HttpResponse response = problem.response();
+    response.headers.emplace_back("X-Request-Id", id);
+    state_.metrics.answered(problem.status);
+    Json line = {{"id", id}};
+    line.update(request);
+    line["status"] = problem.status;
+    line["error"] = problem.message;
+    log_.request(line);
+    return response;
   }
 
   [[nodiscard]] const Route* find(const HttpRequest& request, bool& path_known) const {
@@ -134,15 +148,10 @@ class Server::Implementation {
     try {
       check(request);
     } catch (const ApiError& problem) {
-      auto response = std::make_unique<HttpResponse>(problem.response());
+      auto response = std::make_unique<HttpResponse>(
+          refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}));
       const HttpHeaders cors = access_.cors_headers(request);
       response->headers.insert(response->headers.end(), cors.begin(), cors.end());
-      state_.metrics.answered(response->status);
-      log_.request({{"client", request.client},
-                    {"method", request.method},
-                    {"path", request.path},
-                    {"status", problem.status},
-                    {"error", problem.message}});
       return response;
     }
     return nullptr;

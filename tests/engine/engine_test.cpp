@@ -369,6 +369,27 @@ TEST(Engine, StatisticsCountWhatHappened) {
   EXPECT_THROW(fake.engine->take_stats(id), LogicError);
 }
 
+TEST(Engine, ComputingIsNotQueueing) {
+  const FakeEngine fake = make_fake_engine(roomy());
+  constexpr std::chrono::milliseconds pause(20);
+  fake.model->follow([&](const Tokens&) {
+    std::this_thread::sleep_for(pause);
+    return 50;
+  });
+  for (const std::int32_t max_tokens : {1, 0}) {
+    const RequestId id = fake.engine->submit(make_request(random_prompt(10, 2), max_tokens));
+    run(*fake.engine);
+    const RequestStats stats = fake.engine->take_stats(id);
+    EXPECT_GE(stats.prompt_seconds, stats.queue_seconds);
+    if (max_tokens > 0) {
+      EXPECT_GE(stats.prompt_seconds - stats.queue_seconds, 0.019);
+    } else {
+      EXPECT_GT(stats.prompt_seconds, 0.0) << "a prompt without an answer takes time as well";
+    }
+    EXPECT_EQ(stats.decode_seconds, 0.0);
+  }
+}
+
 TEST(Engine, StatisticsNobodyTakesDoNotGrowWithoutEnd) {
   const FakeEngine fake = make_fake_engine(roomy());
   for (int i = 0; i < 1500; ++i) {

@@ -34,7 +34,7 @@ class HttpTest : public testing::Test {
                      .body = request.method + " " + request.path + "?" + request.query + " [" + request.body + "]"});
       }
     };
-    handler.error = [](int status, std::string_view message) {
+    handler.error = [](int status, std::string_view message, std::string_view) {
       return HttpResponse{.status = status, .content_type = "text/plain", .body = std::string(message)};
     };
     server_ = std::make_unique<HttpServer>("127.0.0.1", 0, limits, handler);

@@ -60,7 +60,8 @@ void serve_models(const std::shared_ptr<Exchange>& exchange, ServerState& state)
 
 void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const ServedModel& model = state.backend.load()->model;
-  const std::string id = exchange->request.path.substr(std::string_view("/v1/models/").size());
+  const std::string id =
+      decode_percent(std::string_view(exchange->request.path).substr(std::string_view("/v1/models/").size()));
   if (id != model.id) {
     throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
   }
@@ -74,15 +75,15 @@ void serve_props(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
                             {{"n_ctx", model.context_length},
                              {"params",
                               {{"seed", -1},
-                               {"temperature", defaults.temperature},
+                               {"temperature", number_of(defaults.temperature)},
                                {"top_k", defaults.top_k},
-                               {"top_p", defaults.top_p},
-                               {"min_p", defaults.min_p},
-                               {"typical_p", defaults.typical_p},
+                               {"top_p", number_of(defaults.top_p)},
+                               {"min_p", number_of(defaults.min_p)},
+                               {"typical_p", number_of(defaults.typical_p)},
                                {"repeat_last_n", defaults.repeat_last_n},
-                               {"repeat_penalty", defaults.repeat_penalty},
-                               {"presence_penalty", defaults.presence_penalty},
-                               {"frequency_penalty", defaults.frequency_penalty},
+                               {"repeat_penalty", number_of(defaults.repeat_penalty)},
+                               {"presence_penalty", number_of(defaults.presence_penalty)},
+                               {"frequency_penalty", number_of(defaults.frequency_penalty)},
                                {"n_predict", -1}}}}},
                            {"total_slots", model.parallel},
                            {"model_alias", model.id},
@@ -97,8 +98,12 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
     throw ApiError(501, "/slots is switched off");
   }
   const Backend* backend = state.backend;
-  backend->loop.ask([exchange, backend](Engine& engine) {
+  const bool asks_for_room = ("&" + exchange->request.query + "&").find("&fail_on_no_slot=1&") != std::string::npos;
+  backend->loop.ask([exchange, backend, asks_for_room](Engine& engine) {
     const EngineStatus status = engine.status();
+    if (asks_for_room && status.running >= backend->model.parallel) {
+      return exchange->send(ApiError(503, "no slot is free").response());
+    }
     Json slots = Json::array();
     for (const SequenceStatus& sequence : status.sequences) {
       slots.push_back({{"id", slots.size()},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "server/api/api_error.h"
 
 namespace rocmforge {
@@ -34,5 +36,7 @@ Json parse_body(std::string_view body) {
 }
 
 std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json number_of(float value) { return std::stod(fmt::format("{}", value)); }
 
 }  // namespace rocmforge

@@ -17,4 +17,7 @@ Json parse_body(std::string_view body);
 /// On one line; text that is no UTF-8 has U+FFFD in its place.
 std::string to_text(const Json& json);
 
+/// The shortest number that is read back as `value`: 0.8 for a float that is 0.800000011920929 as a double.
+Json number_of(float value);
+
 }  // namespace rocmforge

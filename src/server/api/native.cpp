@@ -5,12 +5,15 @@
 
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
+#include "server/api/token_logprobs_json.h"
 
 namespace rocmforge {
 namespace {
 
 struct NativeOptions {
   StreamOptions stream;
+  int count = 1;  ///< answers to each prompt
+  bool probabilities = false;
   bool list = false;  ///< several prompts were given: so many results are
   bool return_tokens = false;
   Json settings;              ///< as they were understood
@@ -35,6 +38,7 @@ class NativeGeneration final : public Generation {
     if (!output.text.empty()) {
       const Ids tokens = std::exchange(choice(index).tokens, {});
       list.push_back({{"index", index}, {"content", output.text}, {"tokens", tokens}, {"stop", false}, {"id", id()}});
+      add_probabilities(index, list.back());
     }
     if (output.finish != FinishReason::none) {
       list.push_back(result(index, ""));
@@ -71,21 +75,35 @@ class NativeGeneration final : public Generation {
   Json result(int index, const std::string& content) {
     const Choice& state = choice(index);
     const bool with_tokens = options_.return_tokens && !options().stream;
-    return {{"index", index},
-            {"content", content},
-            {"tokens", with_tokens ? Json(state.tokens) : Json::array()},
-            {"id", id()},
-            {"stop", true},
-            {"model", model().id},
-            {"tokens_predicted", state.stats.generated_tokens},
-            {"tokens_evaluated", state.stats.prompt_tokens},
-            {"tokens_cached", state.stats.cached_tokens},
-            {"generation_settings", options_.settings},
-            {"prompt", options_.prompts[static_cast<std::size_t>(index)]},
-            {"has_new_line", content.find('\n') != std::string::npos},
-            {"truncated", state.finish == FinishReason::context},
-            {"stop_type", stop_type(index)},
-            {"timings", timings(state.stats)}};
+    Json json = {{"index", index},
+                 {"content", content},
+                 {"tokens", with_tokens ? Json(state.tokens) : Json::array()},
+                 {"id", id()},
+                 {"stop", true},
+                 {"model", model().id},
+                 {"tokens_predicted", state.stats.generated_tokens},
+                 {"tokens_evaluated", state.stats.prompt_tokens},
+                 {"tokens_cached", state.stats.cached_tokens},
+                 {"generation_settings", options_.settings},
+                 {"prompt", options_.prompts[static_cast<std::size_t>(index / options_.count)]},
+                 {"has_new_line", content.find('\n') != std::string::npos},
+                 {"truncated", state.finish == FinishReason::context},
+                 {"stop_type", stop_type(index)},
+                 {"timings", timings(state.stats)}};
+    if (!options().stream) {  // a stream had them with their texts
+      add_probabilities(index, json);
+    }
+    return json;
+  }
+
+  /// Of the tokens whose text has come since the last call.
+  void add_probabilities(int index, Json& json) {
+    if (options_.probabilities) {
+      Choice& state = choice(index);
+      const bool last = state.finish != FinishReason::none;
+      Json list = chat_logprobs(state.logprobs.take(state.text_bytes, last), model().text());
+      json["completion_probabilities"] = std::move(list["content"]);
+    }
   }
 
   NativeOptions options_;
@@ -97,15 +115,15 @@ Json settings_of(const Request& request, const ServedModel& model) {
   return {{"n_ctx", model.context_length},
           {"n_predict", request.max_tokens},
           {"seed", params.seed ? Json(*params.seed) : Json(-1)},
-          {"temperature", params.temperature},
+          {"temperature", number_of(params.temperature)},
           {"top_k", params.top_k},
-          {"top_p", params.top_p},
-          {"min_p", params.min_p},
-          {"typical_p", params.typical_p},
+          {"top_p", number_of(params.top_p)},
+          {"min_p", number_of(params.min_p)},
+          {"typical_p", number_of(params.typical_p)},
           {"repeat_last_n", params.repeat_last_n},
-          {"repeat_penalty", params.repeat_penalty},
-          {"presence_penalty", params.presence_penalty},
-          {"frequency_penalty", params.frequency_penalty},
+          {"repeat_penalty", number_of(params.repeat_penalty)},
+          {"presence_penalty", number_of(params.presence_penalty)},
+          {"frequency_penalty", number_of(params.frequency_penalty)},
           {"stop", request.stop},
           {"ignore_eos", request.ignore_eos}};
 }
@@ -141,6 +159,11 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
   read_sampling(fields, backend.model, ApiStyle::native, request);
   request.constraint = read_constraint(fields, backend.grammars);
   options.stream = read_stream(fields);
+  options.count = read_count(fields, 128);
+  if (const auto number = fields.integer("n_probs", 0, max_logprobs); number && *number > 0) {
+    request.logprobs = static_cast<std::int32_t>(*number);
+    options.probabilities = true;
+  }
   options.return_tokens = fields.boolean("return_tokens").value_or(false);
   const auto most = std::int64_t{1} << 30;
   const auto max_tokens = fields.integer("max_tokens", -1, most);
@@ -157,8 +180,10 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
     requests.push_back(request);
     requests.back().prompt = read_prompt(fields, "prompt", one, backend.model);
   }
+  const int count = options.count;
+  options.list = options.list || count > 1;
   auto generation = std::make_shared<NativeGeneration>(exchange, backend, std::move(options));
-  generation->start(std::move(requests), 1);
+  generation->start(std::move(requests), count);
 }
 
 }  // namespace rocmforge

@@ -35,6 +35,8 @@ ServedModel describe_model(const Engine& engine, std::string id, std::string pat
                    {"n_ctx_train", config.context_length},
                    {"n_ctx", model.context_length},
                    {"n_embd", config.hidden},
+                   {"n_params", engine.num_parameters()},
+                   {"size", engine.file_bytes()},
                    {"architecture", config.architecture},
                    {"name", config.name}};
   if (model.tokenizer != nullptr) {

@@ -50,7 +50,8 @@ EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, 
   } while (!in_flight_.compare_exchange_weak(before, before + answers));
   const Ticket ticket = ++last_ticket_;
   // Shared because a std::function can be copied, which a submission is not.
-  auto submission = std::make_shared<Submission>(ticket, std::move(requests), count, std::move(listener), Clock::now());
+  auto submission =
+      std::make_shared<Submission>(Submission{ticket, std::move(requests), count, std::move(listener), Clock::now()});
   post([this, submission] { start(*submission); });
   return ticket;
 }
@@ -62,7 +63,7 @@ void EngineLoop::cancel(Ticket ticket) {
 void EngineLoop::cancel_all() {
   post([this] {
     std::vector<Ticket> all;
-    for (const auto& [ticket, ids] : tickets_) {
+    for (const auto& [ticket, answers] : tickets_) {
       all.push_back(ticket);
     }
     std::ranges::for_each(all, [this](Ticket ticket) { stop_ticket(ticket); });
@@ -114,7 +115,7 @@ void EngineLoop::run() {
 }
 
 void EngineLoop::start(Submission& submission) {
-  std::vector<RequestId>& all = tickets_[submission.ticket];
+  std::vector<RequestId>& all = tickets_[submission.ticket].running;
   int choice = 0;
   for (Request& request : submission.requests) {
     const auto prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
@@ -133,7 +134,7 @@ void EngineLoop::start(Submission& submission) {
 
 void EngineLoop::stop_ticket(Ticket ticket) {
   if (const auto found = tickets_.find(ticket); found != tickets_.end()) {
-    for (const RequestId id : std::vector(found->second)) {
+    for (const RequestId id : std::vector(found->second.running)) {
       engine_->cancel(id);
     }
   }
@@ -197,9 +198,11 @@ void EngineLoop::handle(StepOutput output, Clock::time_point now, std::vector<Pa
   if (sent.finish != FinishReason::none) {
     parcel.delivery.stats = engine_->take_stats(sent.id);
     metrics_.finished(sent.finish, *parcel.delivery.stats, seconds(now - track.submitted), track.first_of_prompt);
-    auto& ids = tickets_.at(track.ticket);
-    std::erase(ids, sent.id);
-    if (ids.empty()) {
+    Answers& answers = tickets_.at(track.ticket);
+    std::erase(answers.running, sent.id);
+    answers.longest = std::max(answers.longest, parcel.delivery.stats->generated_tokens);
+    if (answers.running.empty()) {
+      metrics_.all_finished(answers.longest);
       tickets_.erase(track.ticket);
     }
     tracks_.erase(found);

@@ -71,6 +71,11 @@ class EngineLoop {
     Clock::time_point submitted;
     std::optional<Clock::time_point> last_token{};
   };
+  /// Of one submission.
+  struct Answers {
+    std::vector<RequestId> running;
+    std::int32_t longest = 0;  ///< tokens of the longest that has ended
+  };
   struct Parcel {
     std::shared_ptr<OutputListener> listener;
     Delivery delivery;
@@ -102,7 +107,7 @@ class EngineLoop {
 
   // The engine's thread alone.
   std::unordered_map<RequestId, Track> tracks_;
-  std::unordered_map<Ticket, std::vector<RequestId>> tickets_;
+  std::unordered_map<Ticket, Answers> tickets_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable commands_came_;

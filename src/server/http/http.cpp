@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/beast/http/status.hpp>
+#include <charconv>
 
 namespace rocmforge {
 
@@ -17,6 +18,19 @@ std::string_view HttpRequest::header(std::string_view name) const {
 
 bool HttpRequest::has_header(std::string_view name) const {
   return std::ranges::any_of(headers, [&](const auto& h) { return equal_ignoring_case(h.first, name); });
+}
+
+std::string decode_percent(std::string_view text) {
+  std::string decoded;
+  while (!text.empty()) {
+    unsigned byte = 0;
+    const std::string_view digits = text.starts_with('%') ? text.substr(1, 2) : std::string_view();
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    const bool coded = digits.size() == 2 && error == std::errc() && end == digits.data() + 2;
+    decoded += coded ? static_cast<char>(byte) : text.front();
+    text.remove_prefix(coded ? 3 : 1);
+  }
+  return decoded;
 }
 
 std::string_view status_reason(int status) {

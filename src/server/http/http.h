@@ -58,12 +58,15 @@ struct HttpHandler {
   /// Looks at a request before its body is read. A response refuses it.
   std::function<std::unique_ptr<HttpResponse>(const HttpRequest&)> check_head;
   std::function<void(HttpRequest, std::shared_ptr<HttpReply>)> handle;
-  /// The body of an answer to what is no proper request.
-  std::function<HttpResponse(int status, std::string_view message)> error;
+  /// The answer to what is no proper request of this client.
+  std::function<HttpResponse(int status, std::string_view message, std::string_view client)> error;
 };
 
 /// "OK", "Not Found"
 std::string_view status_reason(int status);
+
+/// A path's text with "%2F" and the like as the bytes they stand for; what is no such code stays.
+std::string decode_percent(std::string_view text);
 
 /// Whether two header values are the same in any case.
 bool equal_ignoring_case(std::string_view a, std::string_view b);

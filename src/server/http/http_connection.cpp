@@ -188,7 +188,7 @@ void HttpConnection::refuse(int status, std::string_view message) {
     serial_ = std::max<std::uint64_t>(serial_, 1);
     begun_ = ended_ = false;
   }
-  send(serial_, shared_->handler.error(status, message));
+  send(serial_, shared_->handler.error(status, message, client_));
 }
 
 // --- watching for a client that leaves while it waits --------------------------------------------------------------------
@@ -374,7 +374,7 @@ void HttpConnection::abandon(std::uint64_t serial) {
   if (begun) {
     append(serial, "", true, false);
   } else {
-    send(serial, shared_->handler.error(500, "the request was given up"));
+    send(serial, shared_->handler.error(500, "the request was given up", client_));
   }
 }
 

@@ -27,6 +27,7 @@ const std::vector<double> first_token_bounds = {.001, .005, .01, .02, .04, .06, 
 // Finer at the start than vLLM's: a small model's token takes a millisecond.
 const std::vector<double> token_bounds = {.001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3,
                                           .4,   .5,    .75,  1,   2.5,  5,   7.5,  10, 20,  40, 80};
+const std::vector<double> prefill_token_bounds = {.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1};
 const std::vector<double> request_bounds = {.05, .1, .2, .3, .5, .8, 1,   1.5, 2,   2.5, 5,    10,
                                             15,  20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 
@@ -39,12 +40,14 @@ std::vector<std::pair<std::string, std::uint64_t>> pairs(const std::map<std::str
 ServerMetrics::ServerMetrics()
     : choices_({1, 2, 5, 10, 20}),
       max_tokens_(one_two_five(unknown_context)),
+      most_generated_(one_two_five(unknown_context)),
       request_prompt_(one_two_five(unknown_context)),
       request_generation_(one_two_five(unknown_context)),
       iteration_tokens_({1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}),
       first_token_seconds_(first_token_bounds),
       next_token_seconds_(token_bounds),
       mean_token_seconds_(token_bounds),
+      prefill_token_seconds_(prefill_token_bounds),
       end_to_end_seconds_(request_bounds),
       queue_seconds_(request_bounds),
       inference_seconds_(request_bounds),
@@ -60,7 +63,7 @@ ServerMetrics::ServerMetrics()
 void ServerMetrics::set_model(ModelLabels labels) {
   const std::lock_guard lock(mutex_);
   model_ = std::move(labels);
-  for (Histogram* histogram : {&max_tokens_, &request_prompt_, &request_generation_}) {
+  for (Histogram* histogram : {&max_tokens_, &most_generated_, &request_prompt_, &request_generation_}) {
     *histogram = Histogram(one_two_five(model_.context_length));
   }
 }
@@ -109,11 +112,19 @@ void ServerMetrics::finished(FinishReason reason, const RequestStats& stats, dou
   queue_seconds_.observe(stats.queue_seconds);
   const double prefill = std::max(0.0, stats.prompt_seconds - stats.queue_seconds);
   prefill_seconds_.observe(prefill);
+  if (const std::int32_t computed = stats.prompt_tokens - stats.cached_tokens; computed > 0 && prefill > 0.0) {
+    prefill_token_seconds_.observe(prefill / computed);
+  }
   decode_seconds_.observe(stats.decode_seconds);
   inference_seconds_.observe(prefill + stats.decode_seconds);
   if (stats.generated_tokens > 1) {
     mean_token_seconds_.observe(stats.decode_seconds / (stats.generated_tokens - 1));
   }
+}
+
+void ServerMetrics::all_finished(std::int32_t longest) {
+  const std::lock_guard lock(mutex_);
+  most_generated_.observe(longest);
 }
 
 void ServerMetrics::rejected(std::string_view reason) {
@@ -144,6 +155,7 @@ void ServerMetrics::describe_requests(Exposition& out) const {
   out.counters("http_responses", "Answers by HTTP status", "status", pairs(answered_));
   out.histogram("request_prompt_tokens", "Tokens of a prompt", request_prompt_);
   out.histogram("request_generation_tokens", "Tokens of an answer", request_generation_);
+  out.histogram("request_max_num_generation_tokens", "Tokens of a request's longest answer", most_generated_);
   out.histogram("request_params_max_tokens", "max_tokens of a request", max_tokens_);
   out.histogram("request_params_n", "Answers asked for by a request", choices_);
   out.histogram("iteration_tokens_total", "Tokens computed in a step", iteration_tokens_);
@@ -157,6 +169,8 @@ void ServerMetrics::describe_times(Exposition& out) const {
   out.histogram("request_queue_time_seconds", "Before the first step", queue_seconds_);
   out.histogram("request_inference_time_seconds", "From the first step to the last token", inference_seconds_);
   out.histogram("request_prefill_time_seconds", "From the first step to the first token", prefill_seconds_);
+  out.histogram("time_per_prefill_token_request_seconds", "Of a request's prompt tokens that were computed",
+                prefill_token_seconds_);
   out.histogram("request_decode_time_seconds", "From the first token to the last", decode_seconds_);
 }
 

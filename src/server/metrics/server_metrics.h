@@ -35,6 +35,8 @@ class ServerMetrics {
   void next_token(double seconds);
   /// A sequence has ended. `first_choice`: the prompt's numbers count here and not with the others of the same prompt.
   void finished(FinishReason reason, const RequestStats& stats, double seconds, bool first_choice);
+  /// The last answer of a request has ended; the longest had so many tokens.
+  void all_finished(std::int32_t longest);
   void rejected(std::string_view reason);
   void answered(int status);
 
@@ -54,8 +56,8 @@ class ServerMetrics {
   std::map<std::string, std::uint64_t> finished_;  ///< by reason
   std::map<std::string, std::uint64_t> rejected_;
   std::map<std::string, std::uint64_t> answered_;  ///< by HTTP status
-  Histogram choices_, max_tokens_, request_prompt_, request_generation_, iteration_tokens_;
-  Histogram first_token_seconds_, next_token_seconds_, mean_token_seconds_;
+  Histogram choices_, max_tokens_, most_generated_, request_prompt_, request_generation_, iteration_tokens_;
+  Histogram first_token_seconds_, next_token_seconds_, mean_token_seconds_, prefill_token_seconds_;
   Histogram end_to_end_seconds_, queue_seconds_, inference_seconds_, prefill_seconds_, decode_seconds_;
 };
 
