@@ -5,8 +5,11 @@ usage: page_test.py ROCMFORGE MODEL
 
 Exits with 77 (skipped) where Chromium, its driver or selenium are missing.
 """
+import contextlib
 import json
+import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -106,17 +109,60 @@ class Page(unittest.TestCase):
         self.assertEqual(self.answers(), first)
         self.assertEqual(len(self.all(".message")), 2)
 
-    def test_stop_ends_the_request_on_the_server(self):
+    @contextlib.contextmanager
+    def slow_network(self):
+        """Answers come so slowly that there is time to do something meanwhile."""
         self.browser.set_network_conditions(offline=False, latency=0, download_throughput=1500, upload_throughput=100000)
         try:
+            yield
+        finally:
+            self.browser.delete_network_conditions()
+
+    def facts(self):
+        return self.one(".message.assistant .facts").text
+
+    def test_speed_is_shown_while_the_answer_comes(self):
+        with self.slow_network():
+            self.say("Tell me a story.")
+            self.wait(lambda: re.fullmatch(r"\d+ tokens · \d+\.\d tokens/s · first after \d+\.\d\d s", self.facts()))
+            self.assertTrue(self.one("#stop").is_displayed(), "the answer still comes")
+            self.assertFalse(self.one(".message.assistant .retry").is_displayed())
+            self.one("#stop").click()
+            self.finish()
+
+    def test_stop_ends_the_request_on_the_server(self):
+        with self.slow_network():
             self.say("Tell me a story.")
             self.wait(lambda: self.answers() and self.answers()[0] != "")
             self.one("#stop").click()
             self.finish()
-        finally:
-            self.browser.delete_network_conditions()
-        self.assertIn("stopped", self.one(".message.assistant .facts").text)
+        self.assertIn("stopped", self.facts())
         self.wait(lambda: self.server.metric("num_requests_running") == 0)
+
+    def test_leaving_the_page_keeps_what_has_come_of_an_answer(self):
+        with self.slow_network():
+            self.say("Tell me a story.")
+            self.wait(lambda: self.answers() and len(self.answers()[0]) > 20)
+            before = self.answers()[0]
+            self.browser.get("about:blank")
+        self.browser.get(self.server.url + "/")
+        self.wait(lambda: self.answers())
+        self.assertTrue(self.answers()[0].startswith(before[:20]), self.answers())
+        self.assertIn("stopped", self.facts())
+        self.wait(lambda: self.server.metric("num_requests_running") == 0)
+
+    def test_the_plot_shows_the_load(self):
+        with subprocess.Popen([ARGUMENTS[0], "load", self.server.url, "--concurrency", "3", "--duration", "60"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
+            try:
+                self.wait(lambda: self.one("#load-most-running").text == "3")
+                self.wait(lambda: re.fullmatch(r"[\d.]+", self.one("#load-rate").text) and float(self.one("#load-rate").text) > 0)
+                self.wait(lambda: re.fullmatch(r"\d+\.\d %", self.one("#load-cache").text) and self.one("#load-cache").text != "0.0 %")
+                self.wait(lambda: self.one("#load-plot polyline").get_attribute("points").count(",") >= 2)
+                self.assertGreaterEqual(len(self.all("#load-plot rect")), 2)
+            finally:
+                load.kill()
+        self.server.wait_until_idle()
 
     def test_a_models_text_never_becomes_markup(self):
         conversation = {"id": "1", "title": HOSTILE, "messages": [{"role": "user", "content": HOSTILE},
@@ -126,6 +172,31 @@ class Page(unittest.TestCase):
         self.assertEqual(self.browser.title, "ROCmForge")
         self.assertEqual(self.all("#messages script, #messages img, #messages a, #conversations script"), [])
         self.assertIn("<script>", self.answers()[0])
+
+    def test_a_users_text_never_becomes_markup(self):
+        self.say(HOSTILE)
+        self.finish()
+        self.assertEqual(self.one(".message.user .body").text, HOSTILE)
+        self.assertEqual(self.browser.title, "ROCmForge")
+        self.assertEqual(self.all("#messages script, #messages img, #messages a, #conversations script, #conversations img"), [])
+
+    def test_hostile_text_that_comes_letter_by_letter(self):
+        found = self.browser.execute_async_script("""
+            const [text, done] = arguments;
+            import('./page/markdown.js').then(({ MarkdownStream }) => {
+              const body = document.createElement('div');
+              document.getElementById('messages').append(body);
+              const stream = new MarkdownStream(body);
+              const seen = new Set();
+              for (const letter of text + '\\n\\n' + text) {
+                stream.append(letter);
+                for (const node of body.querySelectorAll('*')) seen.add(node.localName);
+              }
+              done([[...seen].sort(), body.textContent]);
+            });""", HOSTILE)
+        self.assertEqual(found[0], ["p"])
+        self.assertEqual(found[1].count("<script>"), 2)
+        self.assertEqual(self.browser.title, "ROCmForge")
 
     def test_markdown(self):
         text = "# Title\n\nA **bold** [link](https://example.org).\n\n- one\n  - two\n\n```\na < b\n```\n\n| x | y |\n|---|--:|\n| 1 | 2 |\n"
@@ -150,8 +221,11 @@ class Page(unittest.TestCase):
         try:
             self.wait(lambda: self.one("#open-sidebar").is_displayed())
             self.assertFalse(self.browser.execute_script("return document.documentElement.scrollWidth > innerWidth"))
+            self.wait(lambda: re.search(r"running · [\d.]+ tokens/s · KV cache [\d.]+ %", self.one("#load-line").text))
             self.one("#open-sidebar").click()
             self.wait(lambda: self.one("#new-conversation").is_displayed())
+            self.browser.execute_script("document.elementFromPoint(innerWidth - 5, innerHeight / 2).click()")
+            self.wait(lambda: not self.one("#new-conversation").is_displayed())
         finally:
             self.browser.set_window_size(size["width"], size["height"])
 

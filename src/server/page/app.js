@@ -9,6 +9,7 @@ const at = (id) => document.getElementById(id);
 const store = new Store();
 let conversation = store.conversations[0] ?? store.create();
 let answer = null;
+let keepAnswer = () => {};   // puts what has come of the running answer into its message
 let model = '';
 
 const titleOf = (item) => item.title || 'New conversation';
@@ -70,7 +71,6 @@ function viewOf(message) {
 
 function showMessages() {
   at('messages').replaceChildren(...conversation.messages.map((message) => viewOf(message).root));
-  at('status').textContent = '';
   scrollToEnd();
 }
 
@@ -109,21 +109,26 @@ async function generate() {
   at('messages').append(view.root);
   scrollToEnd();
   setBusy(true);
+  at('status').textContent = 'The model is answering.';
+  const keep = keepAnswer = () => {
+    message.content = running.content;
+    message.reasoning = running.reasoning;
+    message.facts = running.describe();
+  };
   try {
     await running.run(request, store.settings.api_key, (content, reasoning) => {
       const follow = isNearEnd();
       view.add(content, reasoning);
-      at('status').textContent = running.describe();
+      view.describe(running.describe());
       if (follow) scrollToEnd();
     });
   } catch (error) {
     message.failure = error instanceof TypeError ? 'The server cannot be reached.' : error.message;
     view.fail(message.failure);
   }
-  message.content = running.content;
-  message.reasoning = running.reasoning;
-  message.facts = running.describe();
+  keep();
   view.describe(message.facts);
+  at('status').textContent = message.failure ?? `The answer is complete: ${message.facts}`;
   if (answer === running) answer = null;
   setBusy(answer !== null);
   save();
@@ -181,6 +186,15 @@ at('prompt').addEventListener('keydown', (event) => {
     submit();
   }
 });
+document.querySelector('main').addEventListener('click', (event) => {
+  if (!at('open-sidebar').contains(event.target)) at('sidebar').classList.remove('open');
+});
+window.addEventListener('pagehide', () => {
+  if (!answer) return;
+  answer.stop();
+  keepAnswer();
+  save();
+});
 document.addEventListener('keydown', (event) => {
   if (event.key !== 'Escape' || at('settings').open) return;
   if (answer) answer.stop();
@@ -189,6 +203,7 @@ document.addEventListener('keydown', (event) => {
 
 const load = new LoadPlot(at('load-plot'), {
   running: at('load-running'), waiting: at('load-waiting'), rate: at('load-rate'), cache: at('load-cache'),
+  mostRate: at('load-most-rate'), mostRunning: at('load-most-running'), line: at('load-line'),
 }, () => store.settings.api_key);
 load.start();
 showConversations();
