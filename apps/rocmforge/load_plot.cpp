@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "load_report.h"
+#include "text.h"
 
 namespace rocmforge::app {
 namespace {
@@ -14,9 +17,28 @@ constexpr double margin = 70.0;
 constexpr double gap = 50.0;
 constexpr int bins = 120;
 
+double top_of(int index) { return 60.0 + index * (panel_height + gap); }
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char letter : printable(text)) {
+    switch (letter) {
+      case '<':
+        result += "&lt;";
+        break;
+      case '&':
+        result += "&amp;";
+        break;
+      default:
+        result += letter;
+    }
+  }
+  return result;
+}
+
 /// A panel with its frame, its title and the largest value.
 std::string panel(int index, std::string_view title, double most, double seconds) {
-  const double top = 30.0 + index * (panel_height + gap);
+  const double top = top_of(index);
   return fmt::format(
       "<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"none\" stroke=\"#999\"/>"
       "<text x=\"{0}\" y=\"{4}\">{5}</text>"
@@ -26,7 +48,7 @@ std::string panel(int index, std::string_view title, double most, double seconds
       top + panel_height + 16, seconds);
 }
 
-double y_of(int index, double share) { return 30.0 + index * (panel_height + gap) + panel_height * (1.0 - share); }
+double y_of(int index, double share) { return top_of(index) + panel_height * (1.0 - share); }
 
 std::string line(int index, const std::vector<double>& values, double most, const char* colour) {
   std::string points;
@@ -61,10 +83,14 @@ std::string load_svg(const LoadRun& run) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"13\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      width + 2 * margin, 3 * (panel_height + gap) + 30);
+      width + 2 * margin, top_of(3));
+  svg += fmt::format("<text x=\"{}\" y=\"24\" font-weight=\"bold\">{}</text>\n", margin,
+                     escaped(fmt::format("{}: {}, prompts of {}, answers of {} tokens", run.target.model, run.arrivals,
+                                         run.prompts, run.outputs)));
   svg += panel(0, "output tokens a second", most_tokens, run.seconds) + line(0, tokens, most_tokens, "#c2410c");
   svg += panel(1, "requests at work", most_active, run.seconds) + line(1, active, most_active, "#1d4ed8");
-  svg += panel(2, "seconds to the first token, by the time of the request", slowest, run.seconds);
+  svg +=
+      panel(2, "seconds to the first token, by the time of the request (grey: the client has left)", slowest, run.seconds);
   for (const LoadSample& sample : run.samples) {
     if (!sample.pieces.empty()) {
       svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\" fill=\"{}\"/>\n",

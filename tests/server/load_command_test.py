@@ -17,6 +17,7 @@ import xml.etree.ElementTree as ElementTree
 
 from demo_server import DemoServer
 
+FOREIGN_MODEL = 'for<eign> & "co"'
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -38,7 +39,7 @@ class ForeignServer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def do_GET(self):
-        self.answer("application/json", json.dumps({"data": [{"id": "foreign"}]}))
+        self.answer("application/json", json.dumps({"data": [{"id": FOREIGN_MODEL}]}))
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -191,10 +192,13 @@ class LoadCommand(unittest.TestCase):
         foreign = http.server.ThreadingHTTPServer(("127.0.0.1", 0), ForeignServer)
         threading.Thread(target=foreign.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{foreign.server_port}"
+        drawing = pathlib.Path(self.folder.name, "foreign.svg")
         try:
             self.assertIn("give --vocab", self.run_load(url=url).stderr)
-            report, _ = self.report("--vocab", "100", "--requests", "3", "--prompt-tokens", "7", "--output-tokens", "5", url=url)
+            report, _ = self.report("--vocab", "100", "--requests", "3", "--prompt-tokens", "7", "--output-tokens", "5",
+                                    "--svg", str(drawing), url=url)
             self.assertEqual((report["completed"], report["prompt_tokens"], report["output_tokens"]), (3, 21, 15))
+            self.assertIn(FOREIGN_MODEL, ElementTree.parse(drawing).getroot().find(SVG + "text").text)
         finally:
             foreign.shutdown()
             foreign.server_close()

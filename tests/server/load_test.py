@@ -59,8 +59,8 @@ def put_load(server, program, seconds, folder):
     forbidden = ["--forbid", ",".join(map(str, control_tokens(server)))]
     streams = Load("streams", program, server.url, folder, seconds, "--concurrency", str(STREAMS), "--prompt-tokens", "16-128",
                    "--output-tokens", "16-96", "--drop", "0.2", *forbidden)
-    prompts = Load("long prompts", program, server.url, folder, seconds, "--rate", "1", "--prompt-tokens", str(LONG_PROMPT),
-                   "--output-tokens", "8", *forbidden)
+    prompts = Load("long prompts", program, server.url, folder, seconds, "--rate", "1", "--seed", "4",
+                   "--prompt-tokens", str(LONG_PROMPT), "--output-tokens", "8", *forbidden)
     memory = []
     begin = time.monotonic()
     most_under_way = 0
@@ -75,6 +75,8 @@ def put_load(server, program, seconds, folder):
     yield from streams.problems()
     yield from prompts.problems()
     left, cancelled = streams.report()["dropped"], server.metric("request_success_total", 'finished_reason="cancelled"')
+    if len(prompts.report()["requests"]) < 0.8 * seconds:
+        yield f"{len(prompts.report()['requests'])} long prompts in {seconds:.0f} s"
     if not 0.5 * left < cancelled <= left:  # an answer may be complete before the server sees that nobody reads it
         yield f"{left} clients have left, {cancelled:.0f} answers were cancelled"
     if most_under_way < 0.9 * STREAMS:
