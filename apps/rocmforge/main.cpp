@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -72,11 +74,20 @@ int guarded_run(std::vector<std::string> arguments) {
   }
 }
 
+/// A mapped file that has become shorter, or a disk that fails: nothing can be read on, and no C++ function may be called.
+void on_bus_error(int) {
+  static constexpr std::string_view line =
+      "rocmforge: a model's file was cut short or can't be read any more while it was in use\n";
+  static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+  _exit(exit_failure);
+}
+
 }  // namespace
 }  // namespace rocmforge::app
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has left (`| head`) ends the program without a word
+  std::signal(SIGBUS, rocmforge::app::on_bus_error);
   std::setlocale(LC_CTYPE, "");
   if (MB_CUR_MAX == 1) {
     std::setlocale(LC_CTYPE, "C.UTF-8");  // the models speak UTF-8 even where the terminal's settings say nothing

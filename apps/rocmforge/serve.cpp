@@ -124,10 +124,10 @@ sigset_t end_signals() {
   return signals;
 }
 
-/// Waits for a signal that ends the program, for at most a tenth of a second.
-bool signal_came() {
+/// Waits for a signal that ends the program, for at most so long.
+bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100)) {
   const sigset_t signals = end_signals();
-  const timespec wait = {.tv_sec = 0, .tv_nsec = 100'000'000};
+  const timespec wait = {.tv_sec = 0, .tv_nsec = time.count()};
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
@@ -152,8 +152,10 @@ int serve(const ServeFlags& flags) {
   server.serve(loading.get());
   while (!signal_came()) {
   }
-  server.log().event(fmt::format("shutting down: running requests have {} s to end", flags.drain_seconds));
-  const bool all_ended = server.drain(milliseconds(flags.drain_seconds));
+  server.log().event(fmt::format("shutting down: running requests have {} s to end; another signal ends them at once",
+                                 flags.drain_seconds));
+  const bool all_ended =
+      server.drain(milliseconds(flags.drain_seconds), [] { return signal_came(std::chrono::nanoseconds(0)); });
   server.log().event(all_ended ? "all requests have ended" : "requests were cancelled");
   return 0;
 }

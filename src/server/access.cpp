@@ -66,7 +66,8 @@ HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
   return {{"Access-Control-Allow-Origin", std::string(request.header("Origin"))},
           {"Access-Control-Allow-Credentials", "true"},
           {"Access-Control-Allow-Methods", "GET, POST"},
-          {"Access-Control-Allow-Headers", "*"},
+          // The asterisk stands for no Authorization, and for nothing in requests with credentials.
+          {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
           {"Vary", "Origin"}};
 }
 

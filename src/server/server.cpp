@@ -54,9 +54,9 @@ class Server::Implementation {
     log_.event(fmt::format("serving {}", options.model_id));
   }
 
-  bool drain(std::chrono::milliseconds limit) {
+  bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
     state_.draining = true;
-    if (http_->drain(limit)) {
+    if (http_->drain(limit, hurry)) {
       return true;
     }
     if (loop_ != nullptr) {
@@ -209,6 +209,8 @@ Server::~Server() = default;
 std::uint16_t Server::port() const { return implementation_->port(); }
 RequestLog& Server::log() { return implementation_->log(); }
 void Server::serve(std::unique_ptr<Engine> engine) { implementation_->serve(std::move(engine)); }
-bool Server::drain(std::chrono::milliseconds limit) { return implementation_->drain(limit); }
+bool Server::drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
+  return implementation_->drain(limit, hurry);
+}
 
 }  // namespace rocmforge

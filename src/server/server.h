@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,7 @@ struct ServerOptions {
   HttpLimits http{};
   std::string model_id = "model";  ///< as clients name it
   std::string model_path{};
-  std::string chat_template{};  ///< in place of the model's own
+  std::string chat_template{};    ///< in place of the model's own
   std::int32_t parallel = 8;      ///< answers at once, as the engine was told
   std::int32_t max_waiting = 64;  ///< answers that may wait beside them
   std::vector<std::string> keys{};
@@ -48,9 +49,9 @@ class Server {
   /// The model has been loaded.
   void serve(std::unique_ptr<Engine> engine);
 
-  /// Takes no more requests, lets the running ones end within `limit` and cancels the rest. Whether none had to be
-  /// cancelled.
-  bool drain(std::chrono::milliseconds limit);
+  /// Takes no more requests, lets the running ones end within `limit`, or until `hurry` says so, and cancels the rest.
+  /// Whether none had to be cancelled.
+  bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry = {});
 
  private:
   class Implementation;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -57,8 +58,11 @@ TEST_F(ApiTest, Models) {
   }
   EXPECT_EQ(list["data"][0]["id"], "forge-demo");
   EXPECT_EQ(list["data"][0]["meta"]["n_vocab"], 4096);
+  EXPECT_EQ(list["data"][0]["meta"]["size"], std::filesystem::file_size(demo_model()));
+  EXPECT_GT(list["data"][0]["meta"]["n_params"], 10'000'000);
   EXPECT_EQ(get(server->port(), "/models").json(), list);
   EXPECT_EQ(get(server->port(), "/v1/models/forge-demo").json(), list["data"][0]);
+  EXPECT_EQ(get(server->port(), "/v1/models/forge%2Ddemo").json(), list["data"][0]);
   EXPECT_EQ(get(server->port(), "/v1/models/gpt-5").json()["error"]["code"], "model_not_found");
 }
 
@@ -440,7 +444,7 @@ TEST(Access, CorsIsOffUnlessAskedFor) {
   const HttpAnswer preflight = connection.read_answer();
   EXPECT_EQ(preflight.status, 200);
   EXPECT_EQ(preflight.headers.at("access-control-allow-origin"), "https://page.example");
-  EXPECT_EQ(preflight.headers.at("access-control-allow-headers"), "*");
+  EXPECT_EQ(preflight.headers.at("access-control-allow-headers"), "*, Authorization, Content-Type, X-Api-Key");
   EXPECT_EQ(get(open.port(), "/metrics", {origin}).headers.at("access-control-allow-origin"), "https://page.example")
       << "even a refusal";
 }

@@ -101,6 +101,10 @@ class ServeProcess {
 
 const Json long_story = {{"prompt", "Once upon a time"}, {"max_tokens", 1500}, {"stream", true}, {"ignore_eos", true}};
 
+/// Goes on for long, however fast the machine is.
+const Json long_stories = {
+    {"prompt", "Once upon a time"}, {"max_tokens", 1500}, {"stream", true}, {"ignore_eos", true}, {"n", 32}};
+
 class ProcessTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -129,6 +133,50 @@ TEST_F(ProcessTest, CancelsWhatOutlastsTheDrain) {
   EXPECT_EQ(server.wait(), 0);
   EXPECT_TRUE(server.waits_for("requests were cancelled"));
   EXPECT_TRUE(connection.read_answer().complete);
+}
+
+TEST_F(ProcessTest, ASecondSignalEndsTheDrain) {
+  ServeProcess server({demo_model().string(), "--drain-seconds", "1000"});
+  Connection connection(server.port());
+  connection.send(request_text("POST", "/v1/completions", long_stories.dump()));
+  ASSERT_TRUE(connection.read_until("\"text\""));
+  server.signal(SIGINT);
+  ASSERT_TRUE(server.waits_for("shutting down: running requests have 1000 s to end"));
+  server.signal(SIGINT);
+  EXPECT_EQ(server.wait(), 0);
+  EXPECT_TRUE(server.waits_for("requests were cancelled"));
+}
+
+TEST_F(ProcessTest, AClientThatIsKilledLeavesALineAndItsRoom) {
+  ServeProcess server({demo_model().string()});
+  const std::uint16_t port = server.port();
+  const pid_t client = fork();
+  if (client == 0) {
+    Connection connection(port);
+    connection.send(request_text("POST", "/v1/completions", long_stories.dump()));
+    connection.read_until("never", std::chrono::hours(1));
+    _exit(0);
+  }
+  for (int i = 0; i < 1000 && get(port, "/slots").body.find("\"decode\"") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(client, SIGKILL);
+  waitpid(client, nullptr, 0);
+  EXPECT_TRUE(server.waits_for("client_left=true"));
+  EXPECT_NE(server.output().find("finish=cancelled"), std::string::npos) << server.output();
+  EXPECT_EQ(post(port, "/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}}).status, 200);
+}
+
+TEST_F(ProcessTest, SaysWhenTheModelsFileWasCutShort) {
+  const TemporaryFolder folder;
+  const std::filesystem::path copy = folder.path() / "copy.gguf";
+  std::filesystem::copy_file(demo_model(), copy);
+  ServeProcess server({copy.string()});
+  const std::uint16_t port = server.port();
+  std::filesystem::resize_file(copy, 4096);
+  post(port, "/v1/completions", {{"prompt", "Once upon a time"}});
+  EXPECT_EQ(server.wait(), 1);
+  EXPECT_TRUE(server.waits_for("rocmforge: a model's file was cut short or can't be read any more while it was in use\n"));
 }
 
 TEST_F(ProcessTest, GoesOnWhenTheModelsFileIsRemoved) {

@@ -275,6 +275,43 @@ TEST(Embeddings, AreRefusedWhereTheyAreOff) {
   EXPECT_EQ(post(server.port(), "/v1/embeddings", {{"input", "a"}}).status, 400);
 }
 
+TEST(Native, GivesProbabilities) {
+  const FakeServer server;
+  const Json request = {{"prompt", "some text"}, {"n_predict", 6}, {"n_probs", 3}, {"seed", 5}};
+  const Json whole = post(server.port(), "/generate", request).json()["completion_probabilities"];
+  ASSERT_EQ(whole.size(), 6u);
+  for (const Json& token : whole) {
+    EXPECT_LE(token["logprob"], 0.0);
+    EXPECT_EQ(token["top_logprobs"].size(), 3u);
+    EXPECT_TRUE(token["bytes"].is_array());
+  }
+  Json streamed = Json::array();
+  Json stream = request;
+  stream["stream"] = true;
+  for (const Json& event : post(server.port(), "/generate", stream).events()) {
+    for (const Json& token : event.value("completion_probabilities", Json::array())) {
+      streamed.push_back(token);
+    }
+  }
+  EXPECT_EQ(streamed, whole);
+  EXPECT_FALSE(
+      post(server.port(), "/generate", {{"prompt", "x"}, {"n_predict", 1}}).json().contains("completion_probabilities"));
+}
+
+TEST(Slots, SayWhenNoneIsFree) {
+  TestServerOptions options;
+  options.engine.max_sequences = 1;
+  FakeServer server(options, say(std::string(200, 'a'), milliseconds(5)));
+  EXPECT_EQ(get(server.port(), "/slots?fail_on_no_slot=1").status, 200);
+  Connection busy(server.port());
+  busy.send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "max_tokens": 200})"));
+  while (server.metric("num_requests_running") < 1.0) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_EQ(get(server.port(), "/slots?fail_on_no_slot=1").status, 503);
+  EXPECT_EQ(get(server.port(), "/slots").status, 200);
+}
+
 TEST(Native, AnswersAsLlamaServerDoes) {
   const FakeServer server({}, say("first\nline"));
   const Json one = post(server.port(), "/completion", {{"prompt", "x>"}, {"return_tokens", true}}).json();
@@ -285,6 +322,12 @@ TEST(Native, AnswersAsLlamaServerDoes) {
   EXPECT_EQ(one["tokens_evaluated"], 6);
   EXPECT_EQ(one["prompt"], "x>");
   EXPECT_EQ(one["generation_settings"]["temperature"].get<float>(), 0.8f);
+  EXPECT_EQ(one["timings"]["predicted_n"], 11);
+  const Json several = post(server.port(), "/generate", {{"prompt", "x>"}, {"n", 3}}).json();
+  ASSERT_EQ(several.size(), 3u);
+  EXPECT_EQ(several[2]["index"], 2);
+  EXPECT_EQ(several[2]["content"], one["content"]);
+  EXPECT_EQ(several[2]["prompt"], "x>");
   const Json list =
       post(server.port(), "/completion", {{"prompt", {"x>", {1, 65}}}, {"n_predict", 4}, {"stop", "r"}}).json();
   ASSERT_EQ(list.size(), 2u);

@@ -127,7 +127,9 @@ std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCa
     return trigger != nullptr ? make_lazy_grammar_constraint(std::move(matcher), *trigger)
                               : make_grammar_constraint(std::move(matcher));
   } catch (const Error& error) {
-    throw ApiError(400, fmt::format("{}: {}", wanted.front().field, error.what()), wanted.front().field);
+    const std::string mark = wanted.front().field + ": ";
+    const std::string problem = error.what();
+    throw ApiError(400, problem.starts_with(mark) ? problem : mark + problem, wanted.front().field);
   }
 }
 

@@ -41,14 +41,14 @@ class HttpServer::Implementation {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::int32_t connections() const { return shared_->connections; }
 
-  bool drain(std::chrono::milliseconds limit) {
+  bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
     const auto end = std::chrono::steady_clock::now() + limit;
     asio::post(shared_->context, [this] {
       stop_accepting();
       for_each([](HttpConnection& connection) { connection.drain(); });
     });
     while (shared_->connections > 0) {
-      if (std::chrono::steady_clock::now() >= end) {
+      if (std::chrono::steady_clock::now() >= end || (hurry && hurry())) {
         return false;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -132,6 +132,8 @@ HttpServer::~HttpServer() = default;
 
 std::uint16_t HttpServer::port() const { return implementation_->port(); }
 std::int32_t HttpServer::connections() const { return implementation_->connections(); }
-bool HttpServer::drain(std::chrono::milliseconds limit) { return implementation_->drain(limit); }
+bool HttpServer::drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
+  return implementation_->drain(limit, hurry);
+}
 
 }  // namespace rocmforge

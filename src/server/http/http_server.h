@@ -35,9 +35,9 @@ class HttpServer {
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::int32_t connections() const;
 
-  /// Takes no more connections and closes idle ones; running requests go on. Waits for their end up to `limit`; whether all
-  /// have ended.
-  bool drain(std::chrono::milliseconds limit);
+  /// Takes no more connections and closes idle ones; running requests go on. Waits for their end up to `limit`, or until
+  /// `hurry` is true; whether all have ended.
+  bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry = {});
 
  private:
   class Implementation;

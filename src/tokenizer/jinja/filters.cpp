@@ -114,8 +114,8 @@ Value int_filter(Interpreter& run, const Value& value, const Arguments& argument
     run.fail(value.reason());
   }
   constexpr double limit = 1e30;
-  return real.has_value() && std::abs(*real) < limit ? Value::integer(static_cast<Integer>(*real))
-                                                     : bound.value(0, Value::integer(0));
+  const double number = real.value_or(limit);
+  return std::abs(number) < limit ? Value::integer(static_cast<Integer>(number)) : bound.value(0, Value::integer(0));
 }
 
 Value float_filter(Interpreter& run, const Value& value, const Arguments& arguments) {

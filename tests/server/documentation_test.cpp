@@ -1,0 +1,126 @@
+// docs/server.md says what the server does: every route, field and metric in it exists, and nothing that exists is left out.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "server/client.h"
+#include "server/routes.h"
+#include "server/running_server.h"
+
+namespace rocmforge {
+namespace {
+
+/// The text of a section, without its heading.
+std::string section(const std::string& name) {
+  std::ifstream file(ROCMFORGE_SOURCE_DIR "/docs/server.md");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::size_t begin = text.find("\n## " + name + "\n");
+  EXPECT_NE(begin, std::string::npos) << name;
+  const std::size_t end = text.find("\n## ", begin + 1);
+  return text.substr(begin, end - begin);
+}
+
+/// What stands between backquotes.
+std::vector<std::string> quoted(const std::string& text) {
+  std::vector<std::string> found;
+  const std::regex quotes("`([^`]+)`");
+  for (std::sregex_iterator next(text.begin(), text.end(), quotes), end; next != end; ++next) {
+    found.push_back((*next)[1]);
+  }
+  return found;
+}
+
+/// The first cells of a section's tables.
+std::vector<std::string> first_cells(const std::string& text) {
+  std::vector<std::string> found;
+  const std::regex cell("\n\\| (`[^|]+) \\|");
+  for (std::sregex_iterator next(text.begin(), text.end(), cell), end; next != end; ++next) {
+    found.push_back((*next)[1]);
+  }
+  return found;
+}
+
+/// The paths of the table of routes: "POST /cancel/".
+std::set<std::string> documented_routes() {
+  std::set<std::string> routes;
+  for (const std::string& cell : first_cells(section("Routes"))) {
+    std::string method;
+    for (std::string name : quoted(cell)) {
+      if (const std::size_t blank = name.find(' '); blank != std::string::npos) {
+        method = name.substr(0, blank);
+        name = name.substr(blank + 1);
+      }
+      if (name.ends_with("/ID")) {
+        name.resize(name.size() - 2);
+      }
+      routes.insert(method + " " + name);
+    }
+  }
+  return routes;
+}
+
+TEST(Documentation, NamesEveryRoute) {
+  std::set<std::string> routes;
+  for (const Route& route : server_routes(ServerOptions{})) {
+    if (!route.path.starts_with("/page/")) {  // what the page loads
+      routes.insert(std::string(route.method) + " " + route.path);
+    }
+  }
+  EXPECT_EQ(documented_routes(), routes);
+}
+
+/// Whether one of the routes that compute knows the field.
+bool is_known(const FakeServer& server, const std::string& name) {
+  const std::vector<std::pair<std::string, Json>> requests = {
+      {"/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}}}},
+      {"/v1/completions", {{"prompt", "a>"}}},
+      {"/generate", {{"prompt", "a>"}}},
+      {"/v1/embeddings", {{"input", "a"}}}};
+  return std::ranges::any_of(requests, [&](const auto& one) {
+    Json request = one.second;
+    request[name] = Json::array({Json::array({Json::array()})});  // no field is of such a type: nothing is computed
+    return post(server.port(), one.first, request).body.find("'" + name + "' is not a field") == std::string::npos;
+  });
+}
+
+TEST(Documentation, NamesNoFieldThatIsNotKnown) {
+  TestServerOptions options;
+  options.server.chat_template = "{% for m in messages %}{{ m.content }}>{% endfor %}";
+  const FakeServer server(options, say("hi"));
+  EXPECT_FALSE(is_known(server, "unheard_of"));
+  const std::string text = section("Fields");
+  std::size_t fields = 0;
+  for (const std::string& cell : first_cells(text)) {
+    for (const std::string& name : quoted(cell)) {
+      EXPECT_TRUE(is_known(server, name.substr(0, name.find('.')))) << name;
+      ++fields;
+    }
+  }
+  EXPECT_GE(fields, 34u);
+}
+
+TEST(Documentation, NamesEveryMetric) {
+  const FakeServer server({}, say("hi"));
+  post(server.port(), "/v1/completions", {{"prompt", "x>"}});
+  const std::string metrics = get(server.port(), "/metrics").body;
+  std::set<std::string> served;
+  const std::regex type("# TYPE rocmforge:([a-z0-9_]+) ");
+  for (std::sregex_iterator next(metrics.begin(), metrics.end(), type), end; next != end; ++next) {
+    served.insert((*next)[1]);
+  }
+  const std::string text = section("Watching");
+  std::set<std::string> documented;
+  for (const std::string& name : quoted(text.substr(0, text.find("\n\n", 20)))) {
+    if (!name.starts_with("/") && !name.ends_with(":")) {
+      documented.insert(name.substr(0, name.find('{')));
+    }
+  }
+  EXPECT_EQ(documented, served);
+}
+
+}  // namespace
+}  // namespace rocmforge
