@@ -672,21 +672,54 @@ struct Consumer {
   /// The sums of the tile of q that is done.
   __device__ void store(const float (&factors)[2]) const {
     const int first = done().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4;
+    const bool wide = args.io != IoType::f32 && reinterpret_cast<std::uintptr_t>(args.out) % 16 == 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int q_row = first + 8 * half;
-      if (q_row >= done().q_len) {
+      const bool exists = q_row < done().q_len;
+      const std::int64_t at = ((std::int64_t{done().first_row} + q_row) * args.q_heads + done().head) * args.head_dim;
+      if (wide) {
+#pragma unroll
+        for (int i = 0; i < out_count / 4; i += 4) {
+          store_chunks(half, i, factors[half], exists, at);
+        }
         continue;
       }
-      const std::int64_t at = ((std::int64_t{done().first_row} + q_row) * args.q_heads + done().head) * args.head_dim;
 #pragma unroll
       for (int i = 0; i < out_count / 4; ++i) {
         const int column = i * 8 + thread() % 4 * 2;
-        if (column < args.head_dim) {
+        if (exists && column < args.head_dim) {
           store_pair(args, at + column, out[i * 4 + half * 2] * factors[half], out[i * 4 + half * 2 + 1] * factors[half]);
         }
       }
     }
+  }
+  /// Of a row, 16-bit columns 8 i to 8 i + 31: four lanes, each with two columns of every 8, exchange them for 8 side by
+  /// side.
+  __device__ void store_chunks(int half, int i, float factor, bool exists, std::int64_t at) const {
+    const int lane = thread() % 4;
+    std::uint32_t words[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float low = out[(i + j) * 4 + half * 2] * factor;
+      const float high = out[(i + j) * 4 + half * 2 + 1] * factor;
+      words[j] = args.io == IoType::f16 ? pack<rocmforge::half>(low, high) : pack<bfloat16>(low, high);
+    }
+    exchange(words[0], words[1], 1, lane);
+    exchange(words[2], words[3], 1, lane);
+    exchange(words[0], words[2], 2, lane);
+    exchange(words[1], words[3], 2, lane);
+    const int column = (i + lane) * 8;
+    if (exists && column < args.head_dim) {
+      *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(args.out) + at + column) =
+          uint4{words[0], words[1], words[2], words[3]};
+    }
+  }
+  /// Lanes `distance` apart: the lower one's second for the upper one's first.
+  static __device__ void exchange(std::uint32_t& first, std::uint32_t& second, int distance, int lane) {
+    const bool upper = (lane & distance) != 0;
+    const std::uint32_t received = __shfl_xor_sync(0xffffffffu, upper ? first : second, distance);
+    (upper ? first : second) = received;
   }
 };
 
