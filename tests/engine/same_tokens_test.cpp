@@ -30,7 +30,7 @@ class SameTokens : public testing::TestWithParam<Setting> {
 
   [[nodiscard]] std::unique_ptr<Engine> load(EngineOptions options) const {
     options.device = "cpu";
-    options.threads = 2;
+    options.threads = options.threads > 0 ? options.threads : 2;
     options.context_length = 128;
     options.model.kv_dtype = GetParam().kv_dtype;
     return load_model(path_, options);
@@ -99,14 +99,14 @@ TEST_P(SameTokens, AloneAmong64OthersAfterAPrefixHitInChunksAndPreempted) {
       EXPECT_EQ(results.at(ids[i]).tokens, expected[i]) << "request " << i << " " << how;
     }
   };
-  const auto together = load({.max_batch_tokens = 512, .max_sequences = 65, .kv_tokens = 8192});
+  const auto together = load({.max_batch_tokens = 512, .max_sequences = 65, .kv_tokens = 8192, .threads = 3});
   expect_all(*together, "among 64 others");
   const std::int64_t hits = together->status().prefix_hits;
   expect_all(*together, "after a prefix hit");
   EXPECT_GT(together->status().prefix_hits, hits + 1000);
   EXPECT_EQ(together->status().preemptions, 0);
 
-  const auto chunks = load({.max_batch_tokens = 7, .max_sequences = 3, .kv_tokens = 1024});
+  const auto chunks = load({.max_batch_tokens = 7, .max_sequences = 3, .kv_tokens = 1024, .threads = 1});
   expect_all(*chunks, "in chunks");
   const auto tight = load({.max_batch_tokens = 64, .max_sequences = 16, .kv_tokens = 416, .prefix_cache = false});
   expect_all(*tight, "when preempted");
