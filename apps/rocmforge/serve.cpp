@@ -89,6 +89,7 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
     }
   }
   options.cors_origins = flags.origins;
+  options.local = flags.host == "localhost" || flags.host == "::1" || flags.host.starts_with("127.");
   if (flags.request_seconds > 0.0) {
     options.request_time = milliseconds(flags.request_seconds);
   }
@@ -139,7 +140,7 @@ int serve(const ServeFlags& flags) {
   const std::string path = find_model(flags.model);
   const EngineOptions options = engine_options(flags, path);
   Server server(server_options(flags, path));
-  fmt::print("http://{}:{}\n", flags.host, server.port());
+  fmt::print("{}\n", server.url());
   std::fflush(stdout);
 
   auto loading = std::async(std::launch::async, [&] { return load_model(path, options); });

@@ -22,10 +22,27 @@ bool same_secret(std::string_view secret, std::string_view given) {
   return difference == 0;
 }
 
+/// "localhost", a name below it, or an address in numbers, with or without a port.
+bool is_local_name(std::string_view host) {
+  if (host.starts_with('[')) {
+    return true;
+  }
+  host = host.substr(0, host.find(':'));
+  const std::size_t dot = host.rfind('.');
+  const std::string_view last = dot == std::string_view::npos ? host : host.substr(dot + 1);
+  const bool digits = !last.empty() && std::ranges::all_of(last, [](char c) { return c >= '0' && c <= '9'; });
+  return digits || equal_ignoring_case(last, "localhost");
+}
+
+std::string_view host_of(std::string_view origin) {
+  const std::size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
+}
+
 }  // namespace
 
-AccessRules::AccessRules(std::vector<std::string> keys, std::vector<std::string> origins)
-    : keys_(std::move(keys)), origins_(std::move(origins)) {
+AccessRules::AccessRules(std::vector<std::string> keys, std::vector<std::string> origins, bool local)
+    : keys_(std::move(keys)), origins_(std::move(origins)), local_(local) {
   check(std::ranges::none_of(keys_, &std::string::empty), "a key is not empty");
 }
 
@@ -54,9 +71,16 @@ bool AccessRules::allows_origin(const HttpRequest& request) const {
   }
   const auto matches = [&](const std::string& allowed) { return allowed == "*" || equal_ignoring_case(allowed, origin); };
   const std::string_view host = request.header("Host");
-  const std::size_t scheme = origin.find("://");
-  const bool own = scheme != std::string_view::npos && equal_ignoring_case(origin.substr(scheme + 3), host);
+  const bool own = !host_of(origin).empty() && equal_ignoring_case(host_of(origin), host);
   return own || std::ranges::any_of(origins_, matches);
+}
+
+bool AccessRules::allows_host(const HttpRequest& request) const {
+  const std::string_view host = request.header("Host");
+  const auto matches = [&](const std::string& origin) {
+    return origin == "*" || equal_ignoring_case(host_of(origin), host);
+  };
+  return !local_ || !keys_.empty() || host.empty() || is_local_name(host) || std::ranges::any_of(origins_, matches);
 }
 
 HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {

@@ -25,11 +25,11 @@ class Server::Implementation {
   explicit Implementation(const ServerOptions& options)
       : state_{.options = options},
         log_(options.log),
-        access_(options.keys, options.cors_origins),
+        access_(options.keys, options.cors_origins, options.local),
         routes_(server_routes(options)),
         workers_(num_workers),
         http_(std::make_unique<HttpServer>(options.host, options.port, options.http, handler())) {
-    log_.event(fmt::format("listening at http://{}:{}", options.host, http_->port()));
+    log_.event(fmt::format("listening at {}", url()));
   }
 
   // In this order: no request comes any more, none is being read, none is under way.
@@ -40,6 +40,11 @@ class Server::Implementation {
   }
 
   [[nodiscard]] std::uint16_t port() const { return http_->port(); }
+  [[nodiscard]] std::string url() const {
+    const std::string& host = state_.options.host;
+    const bool numbers_of_ipv6 = host.find(':') != std::string::npos;
+    return fmt::format("http://{}:{}", numbers_of_ipv6 ? "[" + host + "]" : host, port());
+  }
   [[nodiscard]] RequestLog& log() { return log_; }
 
   void serve(std::unique_ptr<Engine> engine) {
@@ -116,6 +121,10 @@ class Server::Implementation {
 
   /// Throws ApiError for what needs no look at the body to be refused.
   void check(const HttpRequest& request) const {
+    if (!access_.allows_host(request)) {
+      throw ApiError(403, fmt::format("this server is not called '{}'; --cors-origin with its origin makes it so",
+                                      request.header("Host").substr(0, 64)));
+    }
     if (!access_.allows_origin(request)) {
       throw ApiError(403, "pages of this origin may not use the server; --cors-origin allows them");
     }
@@ -207,6 +216,7 @@ class Server::Implementation {
 Server::Server(const ServerOptions& options) : implementation_(std::make_unique<Implementation>(options)) {}
 Server::~Server() = default;
 std::uint16_t Server::port() const { return implementation_->port(); }
+std::string Server::url() const { return implementation_->url(); }
 RequestLog& Server::log() { return implementation_->log(); }
 void Server::serve(std::unique_ptr<Engine> engine) { implementation_->serve(std::move(engine)); }
 bool Server::drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {

@@ -25,6 +25,7 @@ struct ServerOptions {
   std::int32_t max_waiting = 64;  ///< answers that may wait beside them
   std::vector<std::string> keys{};
   std::vector<std::string> cors_origins{};
+  bool local = false;  ///< the address is one that only this machine reaches; see AccessRules
   std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
   bool page = true;
@@ -44,6 +45,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] std::string url() const;  ///< "http://127.0.0.1:8080"
   [[nodiscard]] RequestLog& log();
 
   /// The model has been loaded.

@@ -163,7 +163,7 @@ HttpAnswer Connection::read_answer(bool head_only, std::chrono::milliseconds tim
 
 std::string request_text(std::string_view method, std::string_view path, std::string_view body,
                          const std::vector<std::string>& headers) {
-  std::string text = std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: test\r\n";
+  std::string text = std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n";
   for (const std::string& header : headers) {
     text += header + "\r\n";
   }

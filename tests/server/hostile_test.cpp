@@ -234,6 +234,21 @@ TEST(Hostile, StrangersAndSlowOnesGetTheirStatusAndMessage) {
   table.expect_as_recorded("hostile_strangers.md");
 }
 
+// A page whose name has come to lead to this machine sends no foreign origin, but its name.
+TEST(Hostile, NamesThatSomebodyGaveThisMachineAreRefused) {
+  TestServerOptions options;
+  options.server.local = true;
+  const FakeServer server(options, say("hello"));
+  const std::string evil = "Host: evil.example\r\n";
+  for (const char* path : {"/", "/slots", "/v1/models"}) {
+    expect_refused(server, {path, "GET " + std::string(path) + " HTTP/1.1\r\n" + evil + "\r\n", 403, "evil.example"});
+  }
+  const std::string port = std::to_string(server.port());
+  Connection connection(server.port());
+  connection.send("GET /slots HTTP/1.1\r\nHost: localhost:" + port + "\r\nOrigin: http://localhost:" + port + "\r\n\r\n");
+  EXPECT_EQ(connection.read_answer().status, 200);
+}
+
 TEST_F(HostileTest, NothingIsReadBehindARefusedBody) {
   for (const char* lengths : {"Transfer-Encoding: xchunked\r\n", "Content-Length: 3\r\nContent-Length: 3\r\n",
                               "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"}) {

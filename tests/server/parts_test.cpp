@@ -49,6 +49,24 @@ TEST(AccessRules, LetPagesOfOtherOriginsInOnlyWhenAsked) {
   EXPECT_TRUE(AccessRules({}, {"*"}).allows_origin(from("null")));
 }
 
+TEST(AccessRules, TakeNoNameOfTheNetworkForThisMachine) {
+  const auto to = [](const std::string& host) {
+    return HttpRequest{.method = "GET", .path = "/", .headers = {{"Host", host}}};
+  };
+  const AccessRules local({}, {}, true);
+  for (const char* host : {"localhost", "localhost:8080", "a.localhost:1", "127.0.0.1:8080", "[::1]:8080", "192.168.0.7"}) {
+    EXPECT_TRUE(local.allows_host(to(host))) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example"}) {
+    EXPECT_FALSE(local.allows_host(to(host))) << host;
+    EXPECT_TRUE(AccessRules({}, {}).allows_host(to(host))) << "a server for the network";
+    EXPECT_TRUE(AccessRules({"key"}, {}, true).allows_host(to(host))) << "such a page has no key";
+  }
+  const AccessRules named({}, {"https://chat.example"}, true);
+  EXPECT_TRUE(named.allows_host(to("chat.example")));
+  EXPECT_FALSE(named.allows_host(to("evil.example")));
+}
+
 TEST(AccessRules, ReadKeysFromAFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(read_key_file(folder.write("keys", "# comment\n\none\r\ntwo \n")), (std::vector<std::string>{"one", "two"}));
