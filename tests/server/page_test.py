@@ -17,6 +17,7 @@ from demo_server import DemoServer
 
 try:
     from selenium import webdriver
+    from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -62,7 +63,9 @@ class Page(unittest.TestCase):
         self.wait(lambda: self.one("#model").text not in ("", "…"))
 
     def wait(self, condition):
-        return WebDriverWait(self.browser, SECONDS, poll_frequency=0.02).until(lambda _: condition())
+        # Messages are drawn anew while they are looked at.
+        missing = [NoSuchElementException, StaleElementReferenceException]
+        return WebDriverWait(self.browser, SECONDS, 0.02, missing).until(lambda _: condition())
 
     def one(self, selector):
         return self.browser.find_element(By.CSS_SELECTOR, selector)
@@ -197,6 +200,41 @@ class Page(unittest.TestCase):
         self.assertEqual(found[0], ["p"])
         self.assertEqual(found[1].count("<script>"), 2)
         self.assertEqual(self.browser.title, "ROCmForge")
+
+    def save_settings(self, **settings):
+        self.one("#open-settings").click()
+        for name, value in settings.items():
+            field = self.one(f"#settings [name={name}]")
+            field.clear()
+            field.send_keys(value)
+        self.one("#settings button[value=save]").click()
+
+    def test_settings_are_sent_and_kept(self):
+        self.save_settings(max_tokens="7", temperature="0")
+        self.say("Tell me a story.")
+        self.finish()
+        self.assertRegex(self.facts(), r"^7 tokens .* cut at the limit$")
+        self.reload()
+        self.one("#open-settings").click()
+        self.assertEqual(self.one("#settings [name=max_tokens]").get_attribute("value"), "7")
+        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+
+    def test_a_key_is_asked_for(self):
+        guarded = DemoServer(*ARGUMENTS, "--api-key", "secret")
+        try:
+            self.browser.get(guarded.url + "/")
+            self.say("What is 2 + 3?")
+            self.finish()
+            self.assertIn("key", self.one(".message.assistant .failure").text)
+            self.save_settings(api_key="secret", temperature="0")
+            self.one(".message.assistant .retry").click()
+            self.wait(lambda: self.answers() == ["5"])
+            self.finish()
+            self.wait(lambda: "%" in self.one("#load-cache").text)
+            self.browser.get_log("browser")  # the refusals
+        finally:
+            self.browser.get("about:blank")
+            guarded.stop()
 
     def test_markdown(self):
         text = "# Title\n\nA **bold** [link](https://example.org).\n\n- one\n  - two\n\n```\na < b\n```\n\n| x | y |\n|---|--:|\n| 1 | 2 |\n"
