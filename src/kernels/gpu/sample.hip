@@ -7,7 +7,7 @@ namespace rocmforge::gpu {
 
 /// Adjusts a stretch of a row, forbids what its mask forbids and finds the best token of each of its chunks.
 /// Grid: [stretches of sample_scan_chunks chunks, rows].
-ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads) sample_scan(SampleArgs args) {
+ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads, 1) sample_scan(SampleArgs args) {
   begin_dependent();
   constexpr int waves = sample_scan_threads / wave_size;
   const int first_chunk = static_cast<int>(blockIdx.x) * sample_scan_chunks;
