@@ -45,6 +45,8 @@ class Answer {
 
   /// A stop string was found or the constraint allows nothing more.
   [[nodiscard]] bool stopped() const;
+  /// The stop string that was found, "" without one.
+  [[nodiscard]] const std::string& stop_string() const { return stop_.seen(); }
   /// Why the constraint can't go on, else "".
   [[nodiscard]] const std::string& failure() const { return failure_; }
   [[nodiscard]] double queue_seconds() const;

@@ -153,6 +153,7 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, St
   output.finish = finish_after(sequence, ends || answer.stopped());
   if (output.finish != FinishReason::none) {
     output.text += answer.finish();
+    output.stop = answer.stop_string();
   }
 }
 

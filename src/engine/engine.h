@@ -41,6 +41,7 @@ struct StepOutput {
   std::int32_t token = -1;  ///< -1 when none
   std::string text{};       ///< complete characters only, stop strings held back; the reason with FinishReason::error
   FinishReason finish = FinishReason::none;
+  std::string stop{};                       ///< the stop string that ended it, "" for another end
   bool shifted = false;                     ///< the context was full and older tokens were dropped
   RequestError error = RequestError::none;  ///< why the request was not taken
   std::vector<TokenLogprobs> logprobs{};    ///< of the drawn token, when asked for

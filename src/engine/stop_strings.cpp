@@ -31,16 +31,15 @@ std::string StopStrings::add(std::string_view text) {
   }
   for (const char byte : text) {
     held_.push_back(byte);
-    std::size_t longest = 0;
     for (Stop& stop : stops_) {
       stop.matched = advance(stop, stop.matched, byte);
       if (stop.matched == stop.text.size()) {
-        longest = std::max(longest, stop.matched);
+        seen_ = stop.matched > seen_.size() ? stop.text : seen_;
         stopped_ = true;
       }
     }
     if (stopped_) {
-      held_.resize(held_.size() - longest);
+      held_.resize(held_.size() - seen_.size());
       return std::exchange(held_, {});
     }
   }

@@ -20,6 +20,8 @@ class StopStrings {
   /// What was held back, when the stream has ended otherwise.
   std::string finish();
   [[nodiscard]] bool stopped() const { return stopped_; }
+  /// The string that was seen, the longest of several; "" before.
+  [[nodiscard]] const std::string& seen() const { return seen_; }
 
  private:
   struct Stop {
@@ -33,6 +35,7 @@ class StopStrings {
 
   std::vector<Stop> stops_;
   std::string held_;
+  std::string seen_;
   bool stopped_ = false;
 };
 

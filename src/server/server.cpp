@@ -142,8 +142,9 @@ class Server::Implementation {
           : ApiError(404, fmt::format("there is no {}", request.path.substr(0, 64)));
     }
     if (route->needs_model && state_.backend == nullptr) {
-      ApiError loading(503, "Loading model", "", "loading");
+      ApiError loading(503, "Loading model");
       loading.retry_after_seconds = 1;
+      loading.details = {{"code", 503}};  // as llama-server's clients know it
       throw loading;
     }
     if (route->method == "POST" && state_.draining) {

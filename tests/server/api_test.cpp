@@ -398,8 +398,9 @@ TEST_F(ApiTest, EveryMetricMoves) {
         "inter_token_latency_seconds_count", "time_per_output_token_seconds_count", "e2e_request_latency_seconds_count",
         "request_queue_time_seconds_count", "request_inference_time_seconds_count", "request_prefill_time_seconds_count",
         "request_decode_time_seconds_count", "request_prompt_tokens_count", "request_generation_tokens_count",
-        "request_params_max_tokens_count", "request_params_n_count", "iteration_tokens_total_count",
-        "prefix_cache_queries_total", "cache_config_info"}) {
+        "request_params_max_tokens_count", "request_params_n_count", "request_max_num_generation_tokens_count",
+        "time_per_prefill_token_request_seconds_count", "iteration_tokens_total_count", "prefix_cache_queries_total",
+        "cache_config_info"}) {
     const std::size_t at = text.find("\nrocmforge:" + std::string(name) + "{model_name=\"forge-demo\",engine=\"0\"");
     ASSERT_NE(at, std::string::npos) << name;
     EXPECT_GT(std::stod(text.substr(text.find("} ", at) + 2)), 0.0) << name;
@@ -488,6 +489,7 @@ TEST(Loading, IsAnsweredWith503) {
   EXPECT_EQ(health.status, 503);
   EXPECT_EQ(health.json()["error"]["message"], "Loading model");
   EXPECT_EQ(health.json()["error"]["type"], "unavailable_error");
+  EXPECT_EQ(health.json()["error"]["code"], 503);
   EXPECT_EQ(get(server.port(), "/metrics").status, 200);
   const HttpAnswer chat = post(server.port(), "/v1/chat/completions", {{"messages", Json::array()}});
   EXPECT_EQ(chat.status, 503);

@@ -333,6 +333,13 @@ TEST(Native, AnswersAsLlamaServerDoes) {
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0]["content"], "fi");
   EXPECT_EQ(list[0]["stop_type"], "word");
+  EXPECT_EQ(list[0]["stopping_word"], "r");
+  EXPECT_EQ(one["stopping_word"], "");
+  const Json mixed = post(server.port(), "/completion", {{"prompt", {1, "x>"}}, {"n_predict", 4}}).json();
+  EXPECT_EQ(mixed["content"], "firs");
+  const Json fields = {"content", "timings/predicted_n", "nothing/here"};
+  EXPECT_EQ(post(server.port(), "/completion", {{"prompt", "x>"}, {"n_predict", 4}, {"response_fields", fields}}).json(),
+            (Json{{"content", "firs"}, {"predicted_n", 4}}));
 }
 
 }  // namespace

@@ -11,8 +11,9 @@ namespace rocmforge {
 namespace {
 
 ApiError loading() {
-  ApiError error(503, "Loading model", "", "loading");
+  ApiError error(503, "Loading model");
   error.retry_after_seconds = 1;
+  error.details = {{"code", 503}};  // as llama-server's clients know it
   return error;
 }
 

@@ -1,5 +1,7 @@
 #include "server/api/native.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,14 +12,47 @@
 namespace rocmforge {
 namespace {
 
+/// The fields of an answer that are wanted, each by its path ("timings/prompt_n") and under the last name in it.
+std::vector<std::string> read_response_fields(Fields& fields) {
+  constexpr std::size_t most = 64;
+  const Json* paths = fields.array("response_fields");
+  if (paths == nullptr) {
+    return {};
+  }
+  const bool texts = std::ranges::all_of(*paths, [](const Json& path) { return path.is_string(); });
+  if (!texts || paths->size() > most) {
+    fields.fail("response_fields", fmt::format("must be an array of at most {} strings", most));
+  }
+  return paths->get<std::vector<std::string>>();
+}
+
+Json chosen_fields(const Json& answer, const std::vector<std::string>& paths) {
+  Json chosen = Json::object();
+  for (std::string_view path : paths) {
+    const Json* value = &answer;
+    std::string name;
+    while (value != nullptr && !path.empty()) {
+      name = path.substr(0, path.find('/'));
+      path.remove_prefix(std::min(path.size(), name.size() + 1));
+      const auto found = value->is_object() ? value->find(name) : value->end();
+      value = value->is_object() && found != value->end() ? &*found : nullptr;
+    }
+    if (value != nullptr && !name.empty()) {
+      chosen[name] = *value;
+    }
+  }
+  return chosen;
+}
+
 struct NativeOptions {
   StreamOptions stream;
   int count = 1;  ///< answers to each prompt
   bool probabilities = false;
   bool list = false;  ///< several prompts were given: so many results are
   bool return_tokens = false;
-  Json settings;              ///< as they were understood
-  std::vector<Json> prompts;  ///< as they were sent
+  std::vector<std::string> response_fields;  ///< none: all
+  Json settings;                             ///< as they were understood
+  std::vector<Json> prompts;                 ///< as they were sent
 };
 
 class NativeGeneration final : public Generation {
@@ -27,9 +62,9 @@ class NativeGeneration final : public Generation {
 
  protected:
   void take(int index, StepOutput& output) override {
-    last_tokens_.resize(choices().size(), -1);
-    if (output.token >= 0) {
-      last_tokens_[static_cast<std::size_t>(index)] = output.token;
+    stops_.resize(choices().size());
+    if (!output.stop.empty()) {
+      stops_[static_cast<std::size_t>(index)] = output.stop;
     }
   }
 
@@ -61,10 +96,9 @@ class NativeGeneration final : public Generation {
 
  private:
   [[nodiscard]] std::string_view stop_type(int index) {
-    const std::int32_t last = last_tokens_[static_cast<std::size_t>(index)];
     switch (choice(index).finish) {
       case FinishReason::stop:
-        return model().is_end(last) ? "eos" : "word";
+        return stops_[static_cast<std::size_t>(index)].empty() ? "eos" : "word";
       case FinishReason::cancelled:
         return "cancelled";
       default:
@@ -89,11 +123,12 @@ class NativeGeneration final : public Generation {
                  {"has_new_line", content.find('\n') != std::string::npos},
                  {"truncated", state.finish == FinishReason::context},
                  {"stop_type", stop_type(index)},
+                 {"stopping_word", stops_[static_cast<std::size_t>(index)]},
                  {"timings", timings(state.stats)}};
     if (!options().stream) {  // a stream had them with their texts
       add_probabilities(index, json);
     }
-    return json;
+    return options_.response_fields.empty() ? json : chosen_fields(json, options_.response_fields);
   }
 
   /// Of the tokens whose text has come since the last call.
@@ -107,7 +142,7 @@ class NativeGeneration final : public Generation {
   }
 
   NativeOptions options_;
-  Ids last_tokens_;
+  std::vector<std::string> stops_;  ///< that ended the answers
 };
 
 Json settings_of(const Request& request, const ServedModel& model) {
@@ -128,18 +163,6 @@ Json settings_of(const Request& request, const ServedModel& model) {
           {"ignore_eos", request.ignore_eos}};
 }
 
-/// Whether `prompt` holds several prompts: an array with anything but ids and texts that make up one.
-bool is_list(const Json& prompt) {
-  if (!prompt.is_array()) {
-    return false;
-  }
-  const auto is_number = [](const Json& part) { return part.is_number(); };
-  const auto is_text = [](const Json& part) { return part.is_string(); };
-  const bool mixed = std::ranges::any_of(prompt, is_number) &&
-                     std::ranges::all_of(prompt, [&](const Json& part) { return is_number(part) || is_text(part); });
-  return !mixed && !std::ranges::all_of(prompt, is_number);
-}
-
 }  // namespace
 
 void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
@@ -150,7 +173,7 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
     fields.fail("prompt", "is missing");
   }
   NativeOptions options;
-  options.list = is_list(*prompt);
+  options.list = !is_one_prompt(*prompt);
   options.prompts = options.list ? prompt->get<std::vector<Json>>() : std::vector<Json>{*prompt};
   if (options.prompts.empty() || options.prompts.size() > most_prompts) {
     fields.fail("prompt", "is empty or holds too many prompts");
@@ -165,6 +188,7 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
     options.probabilities = true;
   }
   options.return_tokens = fields.boolean("return_tokens").value_or(false);
+  options.response_fields = read_response_fields(fields);
   const auto most = std::int64_t{1} << 30;
   const auto max_tokens = fields.integer("max_tokens", -1, most);
   request.max_tokens = static_cast<std::int32_t>(fields.integer("n_predict", -1, most).value_or(max_tokens.value_or(-1)));

@@ -20,11 +20,14 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
   return static_cast<std::int32_t>(id);
 }
 
-bool is_one_prompt(const Json& value) {
-  return value.is_string() || (!value.empty() && std::ranges::all_of(value, [](const Json& v) { return v.is_number(); }));
-}
-
 }  // namespace
+
+bool is_one_prompt(const Json& value) {
+  const auto is_number = [](const Json& part) { return part.is_number(); };
+  const auto is_part = [](const Json& part) { return part.is_number() || part.is_string(); };
+  return !value.is_array() || value.empty() ||
+         (std::ranges::any_of(value, is_number) && std::ranges::all_of(value, is_part));
+}
 
 Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model) {
   if (value.is_string()) {
