@@ -127,6 +127,9 @@ int HttpClient::read_answer(const Take& take) {
     const std::size_t count = receive(memory.data() + used, memory.size() - used);
     boost::system::error_code error;
     if (count == 0) {
+      if (!parser.got_some()) {
+        throw Error("the connection ended before an answer");
+      }
       parser.put_eof(error);
       if (error || !parser.is_done()) {
         throw Error("the connection ended in the middle of an answer");
