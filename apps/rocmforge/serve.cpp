@@ -36,6 +36,7 @@ struct ServeFlags {
   std::int32_t parallel = 32;
   std::int32_t max_waiting = 512;
   std::int64_t kv_tokens = 0;
+  double prompt_seconds = 0.5;
   std::vector<std::string> keys;
   std::string key_file;
   std::vector<std::string> origins;
@@ -110,6 +111,7 @@ EngineOptions engine_options(const ServeFlags& flags, const std::string& path) {
   options.model.max_batch_tokens = options.max_batch_tokens;
   options.prefix_cache = !flags.no_prefix_cache;
   options.kv_tokens = flags.kv_tokens;
+  options.max_prefill_seconds = flags.prompt_seconds;
   if (options.kv_tokens == 0) {
     const std::int64_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
     options.kv_tokens = context * std::min(flags.parallel, full_contexts);
@@ -175,6 +177,8 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   add("--max-waiting", flags.max_waiting, "Answers that may wait beside them")->check(CLI::Range(0, 1'000'000));
   add("--kv-tokens", flags.kv_tokens, "Positions the KV cache holds in all; 0: four full contexts")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  add("--prompt-seconds", flags.prompt_seconds, "Seconds that prompts may hold up answers in a step; 0: any")
+      ->check(CLI::Range(0.0, 1e6));
   add("--request-timeout", flags.request_seconds, "Seconds a request may take; 0: any")->check(CLI::Range(0.0, 1e6));
   add("--drain-seconds", flags.drain_seconds, "Seconds that running requests have at the end")->check(CLI::Range(0.0, 1e6));
   add("--max-connections", flags.max_connections, "Connections at once")->check(CLI::Range(1, 65'536));

@@ -20,7 +20,9 @@ namespace rocmforge {
 
 namespace {
 constexpr std::size_t max_unread_stats = 1024;
-}
+/// The time of a step with fewer of prompts says nothing about prompts; a step never takes fewer for its time's sake.
+constexpr std::int32_t least_timed_tokens = 16;
+}  // namespace
 
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
@@ -39,6 +41,8 @@ struct Engine::State {
   /// The step to be waited for; starts one when none is under way. Empty when there is nothing to compute.
   std::vector<ScheduledChunk> take_step();
   void store(RequestId id, const RequestStats& request_stats);
+  /// Learns from a step's time how many tokens of prompts a later one may have.
+  void take_time(double seconds);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
   EngineParts parts;
@@ -56,6 +60,9 @@ struct Engine::State {
   std::int64_t steps = 0;
   std::int32_t step_tokens = 0;  ///< of the last step
   std::int32_t step_sequences = 0;
+  std::int32_t max_prefill_tokens;        ///< as asked for; 0: any number
+  double max_prefill_seconds;             ///< 0: any time
+  double seconds_per_prompt_token = 0.0;  ///< 0: not known yet
 };
 
 namespace {
@@ -77,7 +84,9 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       scheduler(scheduler_limits(parts, options), allocator,
                 options.prefix_cache ? &prefix_cache.emplace(allocator, parts.cache->layout().block_tokens) : nullptr,
                 parts.cache->layout().block_tokens),
-      runner(*parts.model, *parts.cache) {}
+      runner(*parts.model, *parts.cache),
+      max_prefill_tokens(options.max_prefill_tokens),
+      max_prefill_seconds(options.max_prefill_seconds) {}
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
   const auto invalid = [](std::string reason) { return RequestRefusal{RequestError::invalid, std::move(reason)}; };
@@ -238,6 +247,17 @@ std::vector<ScheduledChunk> Engine::State::take_step() {
   return step;
 }
 
+void Engine::State::take_time(double seconds) {
+  if (max_prefill_seconds <= 0.0 || step_tokens - step_sequences < least_timed_tokens) {
+    return;
+  }
+  const double now = seconds / step_tokens;
+  seconds_per_prompt_token = seconds_per_prompt_token > 0.0 ? 0.5 * (seconds_per_prompt_token + now) : now;
+  const double fitting = std::min(max_prefill_seconds / seconds_per_prompt_token, 1e6);
+  const auto count = std::max(least_timed_tokens, static_cast<std::int32_t>(fitting));
+  scheduler.set_max_prefill_tokens(max_prefill_tokens > 0 ? std::min(max_prefill_tokens, count) : count);
+}
+
 SequenceStatus Engine::State::describe(const Sequence& sequence, bool waiting) const {
   SequenceStatus status;
   status.id = sequence.id;
@@ -315,6 +335,7 @@ std::vector<StepOutput> Engine::step() {
   State& state = *state_;
   state.expire();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
+  const auto started = std::chrono::steady_clock::now();
   const std::vector<ScheduledChunk> step = state.take_step();
   if (step.empty()) {
     return outputs;
@@ -323,6 +344,7 @@ std::vector<StepOutput> Engine::step() {
   state.step_tokens = std::accumulate(step.begin(), step.end(), 0, [](int sum, const auto& c) { return sum + c.count; });
   state.step_sequences = static_cast<std::int32_t>(step.size());
   const std::span<const ChunkResult> results = state.runner.results(step, !state.ahead.empty());
+  state.take_time(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
   for (std::size_t i = 0; i < step.size(); ++i) {
     if (step[i].sequence == nullptr) {
       continue;

@@ -25,9 +25,12 @@ struct EngineOptions {
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
   std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step beside decodes; 0: what the decodes leave
-  std::int32_t max_waiting = -1;        ///< requests beyond max_sequences; -1: any number
-  std::int64_t kv_tokens = 0;           ///< positions the cache holds in all; 0: one full context
-  std::int32_t threads = 0;             ///< 0: all processors this process may use
+  /// What prompts may add to a step that others wait for to get their next token, by the speed of the last prompts; 0: any.
+  /// Only how prompts are cut depends on it, never a result.
+  double max_prefill_seconds = 0.0;
+  std::int32_t max_waiting = -1;  ///< requests beyond max_sequences; -1: any number
+  std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context
+  std::int32_t threads = 0;       ///< 0: all processors this process may use
   bool prefix_cache = true;
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device

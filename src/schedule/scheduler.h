@@ -48,6 +48,9 @@ class Scheduler {
   /// What holds, which may be less than what was asked for: the context never exceeds the cache.
   [[nodiscard]] const SchedulerLimits& limits() const { return limits_; }
 
+  /// SchedulerLimits::max_prefill_tokens from the next step on.
+  void set_max_prefill_tokens(std::int32_t count) { limits_.max_prefill_tokens = count; }
+
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   /// The next step. Never empty while there is work; valid until the next call.
   [[nodiscard]] std::span<const ScheduledChunk> next_batch();

@@ -369,6 +369,25 @@ TEST(Engine, StatisticsCountWhatHappened) {
   EXPECT_THROW(fake.engine->take_stats(id), LogicError);
 }
 
+TEST(Engine, LongPromptsDoNotHoldUpAnswers) {
+  const auto largest_step = [](double max_prefill_seconds) {
+    const FakeEngine fake = make_fake_engine(
+        {.max_batch_tokens = 256, .max_sequences = 4, .max_prefill_seconds = max_prefill_seconds, .kv_tokens = 1024});
+    fake.model->take_time(std::chrono::microseconds(500));
+    fake.engine->submit(make_request(random_prompt(64, 1), 1));
+    run(*fake.engine);  // alone, at a speed that is not known yet
+    fake.engine->submit(make_request(random_prompt(4, 2), 60));
+    fake.engine->step();
+    fake.model->forget_largest_step();
+    fake.engine->submit(make_request(random_prompt(200, 3), 1));
+    run(*fake.engine);
+    return fake.model->largest_step();
+  };
+  EXPECT_EQ(largest_step(0.0), 201);
+  EXPECT_LE(largest_step(0.02), 41);  // 40 tokens of prompts at most, however slow the machine is
+  EXPECT_GE(largest_step(0.0001), 17);
+}
+
 TEST(Engine, ComputingIsNotQueueing) {
   const FakeEngine fake = make_fake_engine(roomy());
   constexpr std::chrono::milliseconds pause(20);

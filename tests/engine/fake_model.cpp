@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -71,6 +72,7 @@ void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
   ++steps_;
   largest_step_ = std::max(largest_step_, batch.num_tokens());
   computed_tokens_ += batch.num_tokens();
+  std::this_thread::sleep_for(batch.num_tokens() * token_time_);
   const KvLayout layout = kv_layout();
   const RaggedBatch view = batch.view();
   const auto at = [&](std::int32_t layer, std::int32_t sequence, std::int32_t position, std::int64_t part) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,6 +45,9 @@ class FakeModel : public Model {
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
   [[nodiscard]] bool runs_ahead() const override { return runs_ahead_; }
+  /// What each token of a step takes.
+  void take_time(std::chrono::microseconds each) { token_time_ = each; }
+  void forget_largest_step() { largest_step_ = 0; }
   /// As if it were a GPU's model.
   void run_ahead(bool ahead) { runs_ahead_ = ahead; }
   [[nodiscard]] std::span<const float> logits() override { return logits_; }
@@ -65,6 +69,7 @@ class FakeModel : public Model {
   std::vector<std::int32_t> sampled_;
   std::vector<std::int32_t> previous_sampled_;
   bool runs_ahead_ = false;
+  std::chrono::microseconds token_time_{};
   std::int32_t steps_ = 0;
   std::int32_t largest_step_ = 0;
   std::int64_t computed_tokens_ = 0;

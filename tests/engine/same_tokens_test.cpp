@@ -99,7 +99,7 @@ TEST_P(SameTokens, AloneAmong64OthersAfterAPrefixHitInChunksAndPreempted) {
       EXPECT_EQ(results.at(ids[i]).tokens, expected[i]) << "request " << i << " " << how;
     }
   };
-  const auto together = load({.max_batch_tokens = 512, .max_sequences = 65, .kv_tokens = 8192, .threads = 3});
+  const auto together = load({.max_batch_tokens = 512, .max_sequences = 65, .kv_tokens = 8192});
   expect_all(*together, "among 64 others");
   const std::int64_t hits = together->status().prefix_hits;
   expect_all(*together, "after a prefix hit");
