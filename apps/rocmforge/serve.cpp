@@ -102,9 +102,10 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   return options;
 }
 
-/// The engine's options; the cache holds the full contexts of several requests unless it was given a size.
+/// The engine's options; unless it was given a size the cache holds some full contexts, or a usual one for every answer.
 EngineOptions engine_options(const ServeFlags& flags, const std::string& path) {
   constexpr std::int32_t full_contexts = 4;
+  constexpr std::int64_t usual_tokens = 1024;
   EngineOptions options = flags.engine.options();
   options.max_sequences = flags.parallel;
   options.max_batch_tokens = std::max(options.max_batch_tokens, flags.parallel);
@@ -114,7 +115,8 @@ EngineOptions engine_options(const ServeFlags& flags, const std::string& path) {
   options.max_prefill_seconds = flags.prompt_seconds;
   if (options.kv_tokens == 0) {
     const std::int64_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
-    options.kv_tokens = context * std::min(flags.parallel, full_contexts);
+    options.kv_tokens =
+        std::max(context * std::min(flags.parallel, full_contexts), std::min(context, usual_tokens) * flags.parallel);
   }
   return options;
 }
@@ -175,7 +177,7 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   add("--pooling", flags.pooling, "Of embeddings")->check(CLI::IsMember({"mean", "last", "cls", "none"}));
   add("--parallel", flags.parallel, "Answers computed at once")->check(CLI::Range(1, 4096));
   add("--max-waiting", flags.max_waiting, "Answers that may wait beside them")->check(CLI::Range(0, 1'000'000));
-  add("--kv-tokens", flags.kv_tokens, "Positions the KV cache holds in all; 0: four full contexts")
+  add("--kv-tokens", flags.kv_tokens, "Positions the KV cache holds in all; 0: four full contexts, or 1,024 for each answer")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   add("--prompt-seconds", flags.prompt_seconds, "Seconds that prompts may hold up answers in a step; 0: any")
       ->check(CLI::Range(0.0, 1e6));
