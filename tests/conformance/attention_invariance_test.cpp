@@ -21,11 +21,9 @@ std::vector<Variant> variants() {
   sinks.soft_cap = 8.0f;
   Attention::Spec multi_query{.q_heads = 20, .kv_heads = 1, .head_dim = 128, .kv_dtype = DType::bf16};
   Attention::Spec odd{.q_heads = 6, .kv_heads = 2, .head_dim = 72, .kv_dtype = DType::f32};
-  return {{"plain", plain, 300},
-          {"window", window, 300},
-          {"sinks", sinks, 150},
-          {"multi_query", multi_query, 290},
-          {"odd", odd, 140}};
+  Attention::Spec quants{.q_heads = 8, .kv_heads = 2, .head_dim = 96, .kv_dtype = DType::q8_0};
+  return {{"plain", plain, 300}, {"quants", quants, 300},           {"window", window, 300},
+          {"sinks", sinks, 150}, {"multi_query", multi_query, 290}, {"odd", odd, 140}};
 }
 
 class AttentionInvariance : public testing::TestWithParam<Variant> {

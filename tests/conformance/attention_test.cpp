@@ -98,6 +98,28 @@ TEST(AttentionConformance, ScoresInTheThousandsStayFiniteAndRight) {
   }
 }
 
+/// Scales of quants have a range of their own, and products with them must not leave that of 16 bits.
+void expect_size_of_values_right(Attention::Spec spec, std::vector<SequenceShape> shapes, float size) {
+  AttentionProblem problem(spec, std::move(shapes), 31);
+  for (std::vector<float>& values : problem.kv.v) {
+    for (float& value : values) {
+      value *= size;
+    }
+    round_all(spec.kv_dtype, values);
+  }
+  const std::vector<float> expected = problem.run_reference();
+  harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+    EXPECT_LE(relative_error(problem.run(kernel), expected), attention_tolerance(spec, kernel.device())) << "size " << size;
+  });
+}
+
+TEST(AttentionConformance, ValuesOfQuantsMayBeSmallOrLarge) {
+  for (const float size : {1e-3f, 1e4f}) {
+    expect_size_of_values_right(heads(8, 2, 64, DType::q8_0), {{200, 200}}, size);
+    expect_size_of_values_right(decode(heads(8, 2, 128, DType::q8_0)), {{700, 1}, {3, 1}}, size);
+  }
+}
+
 TEST(AttentionConformance, TinyAnInfinitelyLargeSinkLeavesNothing) {
   const Attention::Spec spec = options(heads(4, 2, 64), 0, 0.0f, true);
   AttentionProblem problem(spec, {{35, 20}}, 5);

@@ -23,7 +23,8 @@ constexpr std::int64_t most_tiles = std::int64_t{1} << 30;
 DecodeShape variant_of(const Attention::Spec& spec) {
   const std::int32_t padded = spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256;
   const std::int32_t heads = spec.q_heads / spec.kv_heads <= 8 ? 8 : 16;
-  return {padded, heads, padded <= 128 ? 2 : 1};
+  const bool quants = spec.kv_dtype == DType::q8_0;
+  return {padded, heads, hopper::decode_groups(quants, padded, heads), quants};
 }
 std::int32_t head_tiles(const Attention::Spec& spec) {
   const std::int32_t heads = variant_of(spec).heads;
@@ -58,12 +59,13 @@ hopper::IoType io_type(DType dtype) {
 hopper::TensorMapBytes to_bytes(const TensorMap& map) { return std::bit_cast<hopper::TensorMapBytes>(map); }
 
 /// The paged cache as [blocks, 2 kv_heads, block_tokens, head_dim]; a box is the part of one head's block that a tile takes.
+/// Quants come in pairs.
 TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache) {
-  const auto head_bytes = static_cast<std::uint64_t>(layout.head_elems()) * 2;
+  const std::uint64_t row_bytes = static_cast<std::uint64_t>(layout.head_dim) * (layout.dtype == DType::q8_0 ? 1 : 2);
   return {.address = cache.data,
-          .size = {static_cast<std::uint64_t>(layout.head_dim), static_cast<std::uint64_t>(layout.block_tokens),
+          .size = {row_bytes / 2, static_cast<std::uint64_t>(layout.block_tokens),
                    2 * static_cast<std::uint64_t>(layout.kv_heads), static_cast<std::uint64_t>(cache.num_blocks)},
-          .stride_bytes = {static_cast<std::uint64_t>(layout.head_dim) * 2, head_bytes, layout.block_bytes()},
+          .stride_bytes = {row_bytes, layout.head_bytes(), layout.block_bytes()},
           .box = {64, static_cast<std::uint32_t>(std::min(layout.block_tokens, hopper::decode_tile_keys)), 1, 1}};
 }
 
@@ -99,10 +101,10 @@ class HopperAttentionDecode final : public AttentionBackend {
     if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
       return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 256", spec.head_dim));
     }
-    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
-      return Support::no(fmt::format("KV of {} is not F16 or BF16", rocmforge::name(spec.kv_dtype)));
+    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16 && spec.kv_dtype != DType::q8_0) {
+      return Support::no(fmt::format("KV of {} is not F16, BF16 or Q8_0", rocmforge::name(spec.kv_dtype)));
     }
-    if (spec.io_dtype != DType::f32 && spec.io_dtype != spec.kv_dtype) {
+    if (spec.kv_dtype != DType::q8_0 && spec.io_dtype != DType::f32 && spec.io_dtype != spec.kv_dtype) {
       return Support::no(
           fmt::format("q of {} with KV of {}", rocmforge::name(spec.io_dtype), rocmforge::name(spec.kv_dtype)));
     }
@@ -154,8 +156,8 @@ class HopperAttentionDecode final : public AttentionBackend {
         std::min<std::int64_t>({entries, context.stream->device().info().compute_units, work_groups_at_most}));
     shape.block[0] = static_cast<std::uint32_t>(variant.threads());
     shape.shared_bytes = static_cast<std::uint32_t>(variant.shared_bytes());
-    const std::string kernel = fmt::format("attention_decode_{}_{}_{}", spec.kv_dtype == DType::f16 ? "f16" : "bf16",
-                                           variant.padded, variant.heads);
+    const std::string_view type = spec.kv_dtype == DType::f16 ? "f16" : spec.kv_dtype == DType::bf16 ? "bf16" : "q8_0";
+    const std::string kernel = fmt::format("attention_decode_{}_{}_{}", type, variant.padded, variant.heads);
     Kernel<AttentionDecodeArgs>("attention_decode", kernel, LaunchOrder::by_kernel)
         .launch(*context.stream, shape, kernel_args);
   }
@@ -176,6 +178,11 @@ class HopperAttentionDecode final : public AttentionBackend {
       out.k = to_bytes(driver.tensor_map(paged_boxes(layout, args.cache)));
       out.v = out.k;
       out.block_tables = batch.block_tables;
+    }
+    if (layout.dtype == DType::q8_0) {
+      out.scales = static_cast<const char*>(args.cache.data) + layout.head_elems();
+      out.scale_block_stride = static_cast<std::int64_t>(layout.block_bytes());
+      out.scale_head_stride = static_cast<std::int64_t>(layout.head_bytes());
     }
     out.q = args.q;
     out.q_stride = args.q_stride;

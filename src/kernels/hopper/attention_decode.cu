@@ -3,172 +3,14 @@
 // many as make equal numbers of key tiles. One warp copies tiles of K and V with the bulk copy engine into a ring that
 // entries share; groups of four warps take tiles in turns, a warp multiplies 16 keys with all query heads of the KV head.
 // Pieces of one head are added up in their order: inside the work-group where it has them all, else by the last work-group
-// to arrive.
+// to arrive. Q8_0 comes as it is stored; quants become 16-bit numbers between shared memory and the matrix units. Scales of
+// K multiply sums of 32 dimensions, scales of V the weights.
 
-#include "kernels/gpu/launch_order.h"
-#include "kernels/hopper/attention_decode_work.h"
+#include "kernels/hopper/attention_decode_copy.h"
 #include "kernels/hopper/tile.h"
 
 namespace rocmforge::hopper {
 namespace {
-
-constexpr int warps_of_tile = DecodeShape::warps_of_tile;
-constexpr int keys_per_warp = tile_keys / warps_of_tile;
-constexpr int column_bytes = tile_keys * 128;  ///< of 64 elements of all keys of a tile
-constexpr int q_column_bytes = 16 * 128;
-constexpr float log2e = 1.4426950408889634f;
-constexpr float infinity = __builtin_huge_valf();
-
-/// `padded` is head_dim rounded up to 64-element columns; a work-group computes up to `heads` query heads of a KV head.
-/// Groups of four warps take tiles in turns.
-template <class T_, int padded_, int heads_, int groups_>
-struct Config {
-  using T = T_;
-  static constexpr DecodeShape shape{padded_, heads_, groups_};
-  static constexpr int padded = padded_;
-  static constexpr int heads = heads_;
-  static constexpr int groups = groups_;
-  static constexpr int consumers = shape.consumers();
-  static constexpr int consumer_threads = shape.consumer_threads();
-  static constexpr int threads = shape.threads();
-  static constexpr int halves = heads / 8;  ///< rows of an operand that a lane holds
-  static constexpr int columns = padded / 64;
-  static constexpr int slot_bytes = shape.slot_bytes();
-  static constexpr int slots = shape.slots();
-  static constexpr int row_floats = shape.row_floats();
-  static constexpr int quads_of_thread = shape.quads_of_thread();
-  static constexpr int producer_registers = 56;
-  static constexpr int consumer_registers = groups == 2 ? 224 : groups == 3 ? 144 : 112;
-  static constexpr bool q_in_registers = padded <= 128;
-};
-
-/// An integer in units of log2, at least the greatest score, a sum of weights relative to it, and four weighted sums.
-struct Part {
-  float4 sums{0.0f, 0.0f, 0.0f, 0.0f};
-  float maximum = -infinity;
-  float weight = 0.0f;
-};
-
-template <class C>
-struct Shared {
-  alignas(1024) char slots[C::slots][C::slot_bytes];
-  alignas(1024) char q[C::columns][q_column_bytes];
-  float sums[C::consumers][C::heads][C::row_floats];
-  float4 total_sums[C::quads_of_thread][C::consumer_threads];
-  float2 total_states[C::quads_of_thread][C::consumer_threads];
-  float2 states[C::consumers][C::heads];
-  std::uint64_t full[C::slots];
-  std::uint64_t free[C::slots];
-  bool last;
-};
-
-/// The next slot of the ring, and the parity of the phase that fills it.
-template <class C>
-struct Ring {
-  int slot = 0;
-  std::uint32_t parity = 0;
-  __device__ void advance() {
-    if (++slot == C::slots) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-// --- copies -----------------------------------------------------------------------------------------------------------
-
-template <class C>
-struct Producer {
-  const AttentionDecodeArgs& args;
-  Shared<C>& shared;
-  int lane;
-  std::uint64_t policy;
-  Ring<C> ring{};
-
-  __device__ void run(DecodeWalk& walk) {
-    for (; walk.valid(); walk.advance()) {
-      if (args.block_tables == nullptr) {
-        copy_dense(walk);
-      } else {
-        copy_pages(walk);
-      }
-    }
-    gpu::wait_for_predecessor();
-  }
-
- private:
-  [[nodiscard]] __device__ static const TensorMap* map_of(const TensorMapBytes& bytes) {
-    return reinterpret_cast<const TensorMap*>(&bytes);
-  }
-  /// Waits for the slot and announces what comes into it.
-  __device__ void open(int bytes) {
-    barrier_wait(&shared.free[ring.slot], ring.parity ^ 1);
-    barrier_expect(&shared.full[ring.slot], bytes);
-  }
-
-  __device__ void copy_dense(const DecodeWalk& walk) {
-    gpu::wait_for_predecessor();
-    for (int tile = walk.tile_begin(); tile < walk.tile_end(); ++tile) {
-      for (const TensorMapBytes* bytes : {&args.k, &args.v}) {
-        if (lane == 0) {
-          open(C::slot_bytes);
-          for (int column = 0; column < C::columns; ++column) {
-            copy_box(shared.slots[ring.slot] + column * column_bytes, map_of(*bytes), &shared.full[ring.slot], column * 64,
-                     walk.kv_head, tile * tile_keys, walk.sequence, policy);
-          }
-        }
-        ring.advance();
-      }
-    }
-  }
-
-  /// Lanes read 32 entries of the block table at once, one for each box of keys.
-  __device__ void copy_pages(const DecodeWalk& walk) {
-    const std::int32_t* table = args.block_tables + std::int64_t{walk.sequence} * args.max_blocks;
-    const int box_shift = min(args.block_shift, 6);
-    const int boxes_of_tile = tile_keys >> box_shift;
-    const int last_box = (walk.keys.kv_len - 1) >> box_shift;
-    const int tile_begin = walk.tile_begin();
-    const int tile_end = walk.tile_end();
-    if (tile_begin >= tile_end) {
-      return;
-    }
-    const int tiles_at_once = 32 >> (6 - box_shift);
-    int next = block_of(table, min((tile_begin << (6 - box_shift)) + lane, last_box), box_shift);
-    for (int base = tile_begin; base < tile_end; base += tiles_at_once) {
-      const int blocks = next;
-      next = block_of(table, min(((base + tiles_at_once) << (6 - box_shift)) + lane, last_box), box_shift);
-      for (int tile = base; tile < min(base + tiles_at_once, tile_end); ++tile) {
-        const int boxes = min(boxes_of_tile, last_box + 1 - tile * boxes_of_tile);
-        if ((tile + 1) * tile_keys >= walk.keys.kv_len) {  // this step's kernels wrote the last key
-          gpu::wait_for_predecessor();
-        }
-        copy_tile(blocks, (tile - base) * boxes_of_tile, boxes, tile * tile_keys, walk.kv_head, box_shift);
-        copy_tile(blocks, (tile - base) * boxes_of_tile, boxes, tile * tile_keys, walk.kv_head + args.kv_heads, box_shift);
-      }
-    }
-  }
-  [[nodiscard]] __device__ int block_of(const std::int32_t* table, int box, int box_shift) const {
-    return table[box >> (args.block_shift - box_shift)];
-  }
-  __device__ void copy_tile(int blocks, int first_lane, int boxes, int first_key, int row, int box_shift) {
-    const int box_bytes = 128 << box_shift;
-    if (lane == 0) {
-      open(boxes * box_bytes * C::columns);
-    }
-    for (int box = 0; box < boxes; ++box) {
-      const int block = __shfl_sync(all_lanes, blocks, first_lane + box);
-      const int inside = (first_key + (box << box_shift)) & ((1 << args.block_shift) - 1);
-      if (lane == 0) {
-        for (int column = 0; column < C::columns; ++column) {
-          copy_box(shared.slots[ring.slot] + column * column_bytes + box * box_bytes, map_of(args.k),
-                   &shared.full[ring.slot], column * 64, inside, row, block, policy);
-        }
-      }
-    }
-    ring.advance();
-  }
-};
 
 // --- products ---------------------------------------------------------------------------------------------------------
 
@@ -233,6 +75,10 @@ struct Consumer {
   using T = typename C::T;
   static constexpr int steps = C::padded / 16;  ///< of a dot product
   static constexpr int out_tiles = C::padded / 8;
+  static constexpr int quant_groups = C::padded / 32;  ///< that have a scale each
+  static constexpr int scaled_at_once = quant_groups == 4 ? 4 : 2;
+  /// The greatest weight is up to 2^this, so that its products with scales of V, which are a 127th of values, stay in range.
+  static constexpr float greatest_weight = C::quants ? 7.0f : 0.0f;
 
   const AttentionDecodeArgs& args;
   Shared<C>& shared;
@@ -286,7 +132,8 @@ struct Consumer {
 
   /// q of the head to shared memory, laid out as a tile of 16 keys; zeros beyond the heads and beyond head_dim.
   __device__ void load_query() {
-#pragma unroll 4
+    constexpr int at_once = C::quants && !C::q_in_registers ? 1 : 4;  // registers are short
+#pragma unroll at_once
     for (int i = 0; i < (C::heads * C::padded / 2 + C::consumer_threads - 1) / C::consumer_threads; ++i) {
       const int pair = i * C::consumer_threads + thread;
       const int head = pair / (C::padded / 2);
@@ -294,8 +141,12 @@ struct Consumer {
       std::uint32_t value = 0;
       if (head < heads && dim < args.head_dim) {
         value = load_q<T>(args, row * args.q_stride + std::int64_t{first_head + head} * args.head_dim + dim);
+        if (C::quants && args.io == IoType::bf16) {
+          value = pack<T>(__uint_as_float(value << 16), __uint_as_float(value & 0xffff0000u));
+        }
       }
-      *reinterpret_cast<std::uint32_t*>(shared.q[0] + q_at(head, dim / 8) + dim % 8 * 2) = value;
+      const int place = C::quants ? quant_place(dim) : dim;
+      *reinterpret_cast<std::uint32_t*>(shared.q[0] + q_at(head, place / 8) + place % 8 * 2) = value;
     }
     named_barrier<1, C::consumer_threads>();
     if constexpr (C::q_in_registers) {
@@ -341,7 +192,7 @@ struct Consumer {
     }
     ring.advance();
   }
-  /// Where 8 elements of a key lie in a slot.
+  /// Where 16 bytes of a key lie in a slot.
   [[nodiscard]] __device__ static std::uint32_t chunk_at(int key, int chunk) {
     return static_cast<std::uint32_t>(chunk / 8 * column_bytes + key * 128 + ((chunk % 8) ^ (key % 8)) * 16);
   }
@@ -352,7 +203,11 @@ struct Consumer {
 
   __device__ void add_tile(const DecodeKeys& keys, int tile) {
     float scores[2][4];  // of keys 0 to 7 and 8 to 15
-    multiply_k(scores);
+    if constexpr (C::quants) {
+      multiply_k_quants(scores);
+    } else {
+      multiply_k(scores);
+    }
     scale_scores(scores);
     const int first = tile * tile_keys + warp() * keys_per_warp;
     const int begin = keys.first_key(args);
@@ -362,7 +217,11 @@ struct Consumer {
     }
     std::uint32_t weights[4];
     soften(scores, weights);
-    multiply_v(weights, partial, begin - first, keys.kv_len - first);
+    if constexpr (C::quants) {
+      multiply_v_quants(weights, partial, begin - first, keys.kv_len - first);
+    } else {
+      multiply_v(weights, partial, begin - first, keys.kv_len - first);
+    }
   }
 
   __device__ void multiply_k(float (&scores)[2][4]) {
@@ -420,7 +279,7 @@ struct Consumer {
           fmaxf(fmaxf(scores[0][half * 2], scores[0][half * 2 + 1]), fmaxf(scores[1][half * 2], scores[1][half * 2 + 1]));
       most = fmaxf(most, __shfl_xor_sync(all_lanes, most, 1));
       most = fmaxf(most, __shfl_xor_sync(all_lanes, most, 2));
-      most = fmaxf(ceilf(most), maximum[half]);
+      most = fmaxf(ceilf(most) - greatest_weight, maximum[half]);
       const float base = most == -infinity ? 0.0f : most;
       keep[half] = power_of_two(maximum[half] - base);
       maximum[half] = most;
@@ -470,6 +329,127 @@ struct Consumer {
     }
     async_proxy_fence();
     __syncwarp();
+  }
+
+  // --- quants
+
+  /// Scales of the slot's keys that a lane's scores belong to, in pairs of neighbouring keys: 2 (lane % 4) + 0, 1 of the
+  /// warp's, and of those 8 further on; of scaled_at_once groups from `group` on.
+  __device__ void load_scales(std::uint32_t (&pairs)[2][scaled_at_once], int group) const {
+    const int row_bytes = args.head_dim / 16;
+    const std::uint32_t scales = shared_address(shared.scales + ring.slot * C::scale_bytes) + group * 2;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const std::uint32_t from = scales + (warp() * keys_per_warp + n * 8 + lane() % 4 * 2) * row_bytes;
+      if (args.head_dim == C::padded) {
+        load_scale_pairs(pairs[n], from, C::padded / 16);
+      } else {
+#pragma unroll
+        for (int g = 0; g < scaled_at_once; ++g) {
+          pairs[n][g] = 0;
+          if ((group + g) * 2 < row_bytes) {
+            pairs[n][g] = load_shared_16(from + g * 2) | load_shared_16(from + row_bytes + g * 2) << 16;
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void multiply_k_quants(float (&scores)[2][4]) {
+    const int key = warp() * keys_per_warp + lane() / 16 * 8 + lane() % 8;
+    const std::uint32_t first = take_slot() + chunk_at(key, lane() / 8 % 2);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      scores[i / 4][i % 4] = 0.0f;
+    }
+#pragma unroll 1
+    for (int group = 0; group < quant_groups; group += scaled_at_once) {
+      std::uint32_t scales[2][scaled_at_once];
+      load_scales(scales, group);
+#pragma unroll
+      for (int g = 0; g < scaled_at_once; ++g) {
+        add_group_of_k(scores, first, scales, g, group);
+      }
+    }
+    free_slot();
+  }
+  /// 32 dimensions: group `g` of those from `group` on.
+  __device__ void add_group_of_k(float (&scores)[2][4], std::uint32_t first,
+                                 const std::uint32_t (&scales)[2][scaled_at_once], int g, int group) {
+    std::uint32_t quants[4];
+    load_matrices<false>(quants, pairs_on(first, group + g));
+    float sums[2][4] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      std::uint32_t(&query)[4] = q[C::q_in_registers ? g * 2 + half : 0];
+      if constexpr (!C::q_in_registers) {
+        load_query_step(query, (group + g) * 2 + half);
+      }
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        std::uint32_t k[2];
+        numbers_of_quants<true>(k, quants[n * 2 + half]);
+        multiply<T>(sums[n], query, k[0], k[1]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const float2 scale = floats_of_pair(scales[n][g]);
+#pragma unroll
+      for (int half = 0; half < C::halves; ++half) {
+        scores[n][half * 2] = __fmaf_rn(scale.x, sums[n][half * 2], scores[n][half * 2]);
+        scores[n][half * 2 + 1] = __fmaf_rn(scale.y, sums[n][half * 2 + 1], scores[n][half * 2 + 1]);
+      }
+    }
+  }
+
+  /// Of 16 dimensions the even ones go to one tile of `out`, the odd ones to the next: see share_sums.
+  __device__ void multiply_v_quants(const std::uint32_t (&weights)[4], bool partial, int begin, int end) {
+    const std::uint32_t first = take_slot() + chunk_at(warp() * keys_per_warp + lane() % 16, lane() / 16);
+#pragma unroll
+    for (int group = 0; group < quant_groups; group += scaled_at_once) {
+      std::uint32_t scales[2][scaled_at_once];
+      load_scales(scales, group);
+      if (partial) {  // whatever memory holds for hidden keys must not meet a weight of zero, for it may be NaN
+        hide_scales(scales, begin, end);
+      }
+#pragma unroll
+      for (int g = 0; g < scaled_at_once; ++g) {
+        std::uint32_t quants[4];
+        load_matrices<true>(quants, pairs_on(first, group + g));
+        std::uint32_t scaled[4] = {};
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+#pragma unroll
+          for (int half = 0; half < C::halves; ++half) {
+            scaled[n * 2 + half] = multiply_pair(weights[n * 2 + half], scales[n][g]);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          std::uint32_t low[2];
+          std::uint32_t high[2];
+          numbers_of_quants<false>(low, quants[i * 2]);
+          numbers_of_quants<false>(high, quants[i * 2 + 1]);
+          multiply<T>(out[(group + g) * 4 + i * 2], scaled, low[0], high[0]);
+          multiply<T>(out[(group + g) * 4 + i * 2 + 1], scaled, low[1], high[1]);
+        }
+      }
+    }
+    free_slot();
+  }
+  /// Zeros for keys of the warp before `begin` and from `end` on.
+  __device__ void hide_scales(std::uint32_t (&scales)[2][scaled_at_once], int begin, int end) const {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int key = n * 8 + lane() % 4 * 2;
+      const std::uint32_t mask =
+          (key >= begin && key < end ? 0xffffu : 0u) | (key + 1 >= begin && key + 1 < end ? 0xffff0000u : 0u);
+#pragma unroll
+      for (int g = 0; g < scaled_at_once; ++g) {
+        scales[n][g] &= mask;
+      }
+    }
   }
 
   // --- the end of a piece: every thread goes on with the same groups of four sums
@@ -530,9 +510,17 @@ struct Consumer {
         shared.states[place][head] = float2{maximum[half], sum};
       }
 #pragma unroll
-      for (int i = 0; i < out_tiles; ++i) {
-        *reinterpret_cast<float2*>(&shared.sums[place][head][i * 8 + lane() % 4 * 2]) =
-            float2{out[i][half * 2], out[i][half * 2 + 1]};
+      for (int i = 0; i < out_tiles; i += 2) {
+        float* const sums = &shared.sums[place][head][i * 8];
+        const float2 first_pair{out[i][half * 2], out[i][half * 2 + 1]};
+        const float2 second_pair{out[i + 1][half * 2], out[i + 1][half * 2 + 1]};
+        if constexpr (C::quants) {  // even dimensions, odd ones
+          *reinterpret_cast<float4*>(sums + lane() % 4 * 4) =
+              float4{first_pair.x, second_pair.x, first_pair.y, second_pair.y};
+        } else {
+          *reinterpret_cast<float2*>(sums + lane() % 4 * 2) = first_pair;
+          *reinterpret_cast<float2*>(sums + 8 + lane() % 4 * 2) = second_pair;
+        }
       }
     }
     named_barrier<1, C::consumer_threads>();
@@ -612,6 +600,11 @@ struct Consumer {
       return;
     }
     std::uint32_t* to = reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(args.out) + at);
+    if (C::quants && args.io == IoType::bf16) {
+      to[0] = pack<bfloat16>(total.sums.x * factor, total.sums.y * factor);
+      to[1] = pack<bfloat16>(total.sums.z * factor, total.sums.w * factor);
+      return;
+    }
     to[0] = pack<T>(total.sums.x * factor, total.sums.y * factor);
     to[1] = pack<T>(total.sums.z * factor, total.sums.w * factor);
   }
@@ -638,9 +631,10 @@ __device__ void attend(const AttentionDecodeArgs& args) {
     if constexpr (C::groups > 1) {
       give_up_registers<C::producer_registers>();
     }
-    if (thread < C::consumer_threads + 32) {
+    const int warp = (thread - C::consumer_threads) / 32;
+    if (warp < C::producers) {
       DecodeWalk walk(args);
-      Producer<C>{args, shared, thread - C::consumer_threads, evict_first_policy()}.run(walk);
+      Producer<C>{args, shared, warp, thread % 32, evict_first_policy()}.run(walk);
     } else {
       gpu::wait_for_predecessor();
     }
@@ -655,21 +649,23 @@ __device__ void attend(const AttentionDecodeArgs& args) {
 
 }  // namespace
 
-// attention_decode_TYPE_DIMS_HEADS: head_dim up to DIMS, HEADS query heads of a KV head at once.
-#define ROCMFORGE_ATTENTION_DECODE(name, type, dims, heads, groups)                                  \
-  extern "C" __global__ void __launch_bounds__(Config<type, dims, heads, groups>::threads, 1)        \
+// attention_decode_TYPE_DIMS_HEADS: head_dim up to DIMS, HEADS query heads of a KV head at once; decode_groups of warps.
+#define ROCMFORGE_ATTENTION_DECODE(name, type, quants, dims, heads)                                  \
+  extern "C" __global__ void __launch_bounds__(                                                      \
+      Config<type, quants, dims, heads, decode_groups(quants, dims, heads)>::threads, 1)             \
       attention_decode_##name##_##dims##_##heads(const __grid_constant__ AttentionDecodeArgs args) { \
-    attend<Config<type, dims, heads, groups>>(args);                                                 \
+    attend<Config<type, quants, dims, heads, decode_groups(quants, dims, heads)>>(args);             \
   }
-#define ROCMFORGE_ATTENTION_DECODE_DIMS(name, type)  \
-  ROCMFORGE_ATTENTION_DECODE(name, type, 64, 8, 2)   \
-  ROCMFORGE_ATTENTION_DECODE(name, type, 64, 16, 2)  \
-  ROCMFORGE_ATTENTION_DECODE(name, type, 128, 8, 2)  \
-  ROCMFORGE_ATTENTION_DECODE(name, type, 128, 16, 2) \
-  ROCMFORGE_ATTENTION_DECODE(name, type, 256, 8, 1)  \
-  ROCMFORGE_ATTENTION_DECODE(name, type, 256, 16, 1)
+#define ROCMFORGE_ATTENTION_DECODE_DIMS(name, type, quants) \
+  ROCMFORGE_ATTENTION_DECODE(name, type, quants, 64, 8)     \
+  ROCMFORGE_ATTENTION_DECODE(name, type, quants, 64, 16)    \
+  ROCMFORGE_ATTENTION_DECODE(name, type, quants, 128, 8)    \
+  ROCMFORGE_ATTENTION_DECODE(name, type, quants, 128, 16)   \
+  ROCMFORGE_ATTENTION_DECODE(name, type, quants, 256, 8)    \
+  ROCMFORGE_ATTENTION_DECODE(name, type, quants, 256, 16)
 
-ROCMFORGE_ATTENTION_DECODE_DIMS(f16, half)
-ROCMFORGE_ATTENTION_DECODE_DIMS(bf16, bfloat16)
+ROCMFORGE_ATTENTION_DECODE_DIMS(f16, half, false)
+ROCMFORGE_ATTENTION_DECODE_DIMS(bf16, bfloat16, false)
+ROCMFORGE_ATTENTION_DECODE_DIMS(q8_0, half, true)
 
 }  // namespace rocmforge::hopper

@@ -9,21 +9,26 @@ namespace rocmforge::hopper {
 /// Keys of a tile; tiles stand at multiples of it.
 inline constexpr std::int32_t decode_tile_keys = 64;
 
-/// A variant of the kernel: elements of a row in shared memory (64, 128, 256), query heads of a KV head at once (8, 16),
-/// groups of four warps that take tiles in turns; and the sizes that follow.
+/// A variant of the kernel: head_dim at most (64, 128, 256), query heads of a KV head at once (8, 16), groups of four warps
+/// that take tiles in turns, whether K and V are Q8_0 or 16-bit numbers; and the sizes that follow.
 struct DecodeShape {
   static constexpr std::int32_t warps_of_tile = 4;
   static constexpr std::int32_t most_slots = 16;
   std::int32_t padded;
   std::int32_t heads;
   std::int32_t groups;
+  bool quants = false;
 
   [[nodiscard]] constexpr std::int32_t consumers() const { return groups * warps_of_tile; }
   [[nodiscard]] constexpr std::int32_t consumer_threads() const { return consumers() * 32; }
   /// One more warp copies; where registers are reallocated it brings three others.
   [[nodiscard]] constexpr std::int32_t threads() const { return consumer_threads() + (groups > 1 ? 128 : 32); }
-  /// Bytes of a tile of K or V.
-  [[nodiscard]] constexpr std::int32_t slot_bytes() const { return padded * 2 * decode_tile_keys; }
+  /// Of 128 bytes; so many hold a row of K or V.
+  [[nodiscard]] constexpr std::int32_t columns() const { return quants ? (padded + 127) / 128 : padded / 64; }
+  /// Bytes of a tile of K or V, without scales.
+  [[nodiscard]] constexpr std::int32_t slot_bytes() const { return columns() * 128 * decode_tile_keys; }
+  /// Scales of a tile, 16 bits for 32 quants.
+  [[nodiscard]] constexpr std::int32_t scale_bytes() const { return quants ? padded / 16 * decode_tile_keys : 0; }
   /// Of a head's sums, padded so that rows fall on different banks.
   [[nodiscard]] constexpr std::int32_t row_floats() const { return padded + 8; }
   /// Groups of four sums that a thread joins.
@@ -38,15 +43,20 @@ struct DecodeShape {
   /// of a slot apart if it missed some.
   [[nodiscard]] constexpr std::int32_t slots() const {
     constexpr std::int32_t shared_bytes_at_most = 227 * 1024;
-    const std::int32_t slots = (shared_bytes_at_most - 2048 - other_bytes()) / slot_bytes();
+    const std::int32_t slots = (shared_bytes_at_most - 2048 - other_bytes()) / (slot_bytes() + scale_bytes());
     const std::int32_t step = groups > 1 ? 2 * groups : 1;
     return (slots < most_slots ? slots : most_slots) / step * step;
   }
   /// With barriers, a flag and room to align.
   [[nodiscard]] constexpr std::int32_t shared_bytes() const {
-    return slots() * (slot_bytes() + 16) + other_bytes() + 16 + 1024;
+    return slots() * (slot_bytes() + scale_bytes() + 16) + other_bytes() + 32 + 1024;
   }
 };
+
+/// Groups of warps of the variants that exist: as many as registers and shared memory allow.
+constexpr std::int32_t decode_groups(bool quants, std::int32_t padded, std::int32_t heads) {
+  return padded <= 128 || (quants && heads <= 8) ? 2 : 1;
+}
 
 /// How the tiles of a sequence are cut into pieces: by their number alone, so that the order of its sums depends on nothing
 /// else. Up to `whole` tiles stay together; beyond that there are about `wanted` pieces of `least` to `most` tiles, and
@@ -73,7 +83,8 @@ struct DecodeSplit {
   }
 };
 
-/// Attention of sequences with one query row each. K and V come through tensor maps, as in AttentionPrefillArgs.
+/// Attention of sequences with one query row each. K and V come through tensor maps, as in AttentionPrefillArgs; quants of
+/// Q8_0 as pairs, [num_blocks, 2 kv_heads, block_tokens, head_dim / 2], and their scales by addresses.
 struct AttentionDecodeArgs {
   TensorMapBytes k;
   TensorMapBytes v;
@@ -83,6 +94,9 @@ struct AttentionDecodeArgs {
   const std::int32_t* query_offsets;  ///< [num_sequences + 1]; sequences without exactly one row are left alone
   const std::int32_t* kv_lengths;     ///< [num_sequences]
   const std::int32_t* block_tables;   ///< [num_sequences, max_blocks]; null for dense K and V
+  const char* scales;                 ///< of KV head 0 of block 0: [block_tokens, head_dim / 32] of 16 bits; null if none
+  std::int64_t scale_block_stride;    ///< bytes from block to block
+  std::int64_t scale_head_stride;     ///< bytes from head to head: those of K, then those of V
   const float* sinks;                 ///< [q_heads] or null
   float* partial_sums;                ///< [work-groups, max_pieces, part_heads, padded head_dim]
   float* partial_states;              ///< [work-groups, max_pieces, part_heads, 2]: maximum and sum of weights

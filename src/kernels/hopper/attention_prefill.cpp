@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "kernels/arguments.h"
 #include "kernels/hopper/attention_args.h"
+#include "kernels/hopper/attention_unpack_args.h"
 #include "kernels/hopper/kernels.h"
 
 namespace rocmforge {
@@ -82,6 +83,40 @@ TensorBoxes dense_boxes(const Attention::Spec& spec, const Attention::Args& args
           .box = {64, 1, static_cast<std::uint32_t>(keys), 1}};
 }
 
+/// Pages of Q8_0 are dequantised before: so much at once, or one sequence.
+constexpr std::int64_t unpacked_bytes_at_once = std::int64_t{256} << 20;
+
+/// K and V of a sequence of up to `kv_len` keys as 16-bit numbers.
+std::int64_t unpacked_bytes(const Attention::Spec& spec, std::int64_t kv_len) {
+  return 2 * 2 * std::max<std::int64_t>(kv_len, 1) * spec.kv_heads * spec.head_dim;
+}
+
+/// What products are computed in.
+DType product_type(const Attention::Spec& spec) {
+  return spec.kv_dtype != DType::q8_0 ? spec.kv_dtype : spec.io_dtype == DType::bf16 ? DType::bf16 : DType::f16;
+}
+
+/// As Attention::Rows for the kernels.
+std::int32_t rows_code(Attention::Rows rows) {
+  return rows == Attention::Rows::all ? 0 : rows == Attention::Rows::single ? 1 : 2;
+}
+
+/// `args` for `count` sequences from `first` on, K and V dense in the workspace.
+Attention::Args part_of(const Attention::Spec& spec, const Attention::Args& args, std::int32_t first, std::int32_t count) {
+  Attention::Args part = args;
+  part.batch.num_sequences = count;
+  part.batch.max_kv_len = std::max(1, args.batch.max_kv_len);
+  part.batch.query_offsets += first;
+  part.batch.kv_lengths += first;
+  const std::int64_t head_elems = std::int64_t{part.batch.max_kv_len} * spec.head_dim;
+  part.dense = {.k = args.workspace,
+                .v = static_cast<std::uint16_t*>(args.workspace) + count * spec.kv_heads * head_elems,
+                .sequence_stride = spec.kv_heads * head_elems,
+                .token_stride = spec.head_dim,
+                .head_stride = head_elems};
+  return part;
+}
+
 class HopperAttentionPrefill final : public AttentionBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "hopper_prefill"; }
@@ -101,10 +136,10 @@ class HopperAttentionPrefill final : public AttentionBackend {
     if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
       return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 256", spec.head_dim));
     }
-    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
-      return Support::no(fmt::format("KV of {} is not F16 or BF16", rocmforge::name(spec.kv_dtype)));
+    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16 && spec.kv_dtype != DType::q8_0) {
+      return Support::no(fmt::format("KV of {} is not F16, BF16 or Q8_0", rocmforge::name(spec.kv_dtype)));
     }
-    if (spec.io_dtype != DType::f32 && spec.io_dtype != spec.kv_dtype) {
+    if (spec.io_dtype != DType::f32 && spec.io_dtype != product_type(spec)) {
       return Support::no(
           fmt::format("q of {} with KV of {}", rocmforge::name(spec.io_dtype), rocmforge::name(spec.kv_dtype)));
     }
@@ -120,7 +155,14 @@ class HopperAttentionPrefill final : public AttentionBackend {
             .v_order = KvOrder::token_major};
   }
 
-  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
+  [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
+    if (spec.kv_dtype != DType::q8_0) {
+      return 0;
+    }
+    const std::int64_t one = unpacked_bytes(spec, limits.max_kv_len);
+    return static_cast<std::size_t>(
+        std::min(one * std::max<std::int64_t>(limits.max_sequences, 1), std::max(one, unpacked_bytes_at_once)));
+  }
   [[nodiscard]] std::size_t state_bytes(const Attention::Spec&, const AttentionLimits&) const override {
     return 2 * sizeof(std::uint32_t);
   }
@@ -128,14 +170,68 @@ class HopperAttentionPrefill final : public AttentionBackend {
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
     check_arguments(spec, layout, args, device());
-    const RaggedBatch& batch = args.batch;
-    const Variant variant = variant_of(spec.head_dim);
     const bool dense = args.dense.k != nullptr;
     check(dense || (layout.k_order == KvOrder::token_major && layout.v_order == KvOrder::token_major),
           "attention: this backend reads K and V by token");
     check(!dense || (args.dense.head_stride * 2 % 16 == 0 && args.dense.token_stride * 2 % 16 == 0 &&
                      args.dense.sequence_stride * 2 % 16 == 0),
           "attention: dense K and V need strides that are multiples of 8 elements");
+    check(args.state != nullptr, "attention: state is null");
+    if (spec.kv_dtype != DType::q8_0) {
+      attend(spec, layout, args, context);
+      return;
+    }
+    check(args.workspace != nullptr, "attention: workspace is null");
+    Attention::Spec products = spec;
+    products.kv_dtype = product_type(spec);
+    const std::int64_t fitting = unpacked_bytes_at_once / unpacked_bytes(spec, args.batch.max_kv_len);
+    const auto at_once = static_cast<std::int32_t>(std::clamp<std::int64_t>(fitting, 1, most_sequences_at_once));
+    for (std::int32_t first = 0; first < args.batch.num_sequences; first += at_once) {
+      const std::int32_t count = std::min(at_once, args.batch.num_sequences - first);
+      const Attention::Args part = part_of(spec, args, first, count);
+      unpack(products, layout, part, first, context);
+      attend(products, layout, part, context);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t most_sequences_at_once = 32768;
+
+  /// Keys and values of the part's sequences from pages to dense tensors.
+  static void unpack(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& part, std::int32_t first,
+                     ExecutionContext& context) {
+    const RaggedBatch& batch = part.batch;
+    hopper::AttentionUnpackArgs args{};
+    args.pages = part.cache.data;
+    args.block_stride = static_cast<std::int64_t>(layout.block_bytes());
+    args.head_stride = static_cast<std::int64_t>(layout.head_bytes());
+    args.k = const_cast<void*>(part.dense.k);
+    args.v = const_cast<void*>(part.dense.v);
+    args.query_offsets = batch.query_offsets;
+    args.kv_lengths = batch.kv_lengths;
+    args.block_tables = batch.block_tables + std::int64_t{first} * batch.max_blocks;
+    args.max_blocks = batch.max_blocks;
+    args.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));
+    args.capacity = batch.max_kv_len;
+    args.kv_heads = spec.kv_heads;
+    args.head_dim = spec.head_dim;
+    args.window = spec.window;
+    args.tile_keys = variant_of(spec.head_dim).keys;
+    args.rows = rows_code(part.rows);
+    LaunchShape shape;
+    shape.grid = {static_cast<std::uint32_t>((batch.max_kv_len + hopper::unpack_keys - 1) / hopper::unpack_keys),
+                  static_cast<std::uint32_t>(2 * spec.kv_heads), static_cast<std::uint32_t>(batch.num_sequences)};
+    shape.block[0] = hopper::unpack_threads;
+    Kernel<hopper::AttentionUnpackArgs>("attention_unpack",
+                                        spec.kv_dtype == DType::f16 ? "attention_unpack_f16" : "attention_unpack_bf16")
+        .launch(*context.stream, shape, args);
+  }
+
+  static void attend(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
+                     ExecutionContext& context) {
+    const RaggedBatch& batch = args.batch;
+    const Variant variant = variant_of(spec.head_dim);
+    const bool dense = args.dense.k != nullptr;
     Driver& driver = context.stream->device().driver();
 
     AttentionPrefillArgs kernel_args{};
@@ -152,7 +248,6 @@ class HopperAttentionPrefill final : public AttentionBackend {
     kernel_args.query_offsets = batch.query_offsets;
     kernel_args.kv_lengths = batch.kv_lengths;
     kernel_args.block_tables = dense ? nullptr : batch.block_tables;
-    check(args.state != nullptr, "attention: state is null");
     kernel_args.taken = static_cast<std::uint32_t*>(args.state);
     kernel_args.sinks = spec.sinks ? args.sinks : nullptr;
     kernel_args.mask = spec.mask ? args.mask : nullptr;
@@ -172,7 +267,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
     kernel_args.head_dim = spec.head_dim;
     kernel_args.causal = spec.causal ? 1 : 0;
     kernel_args.window = spec.window;
-    kernel_args.rows = args.rows == Attention::Rows::all ? 0 : args.rows == Attention::Rows::single ? 1 : 2;
+    kernel_args.rows = rows_code(args.rows);
     kernel_args.q_aligned = is_aligned(args.q, row_bytes(spec.io_dtype, args.q_stride)) ? 1 : 0;
     kernel_args.box_tokens = dense ? 0 : std::gcd(layout.block_tokens, variant.keys);
     kernel_args.q_bulk = spec.io_dtype == spec.kv_dtype && kernel_args.q_aligned != 0 ? 1 : 0;
