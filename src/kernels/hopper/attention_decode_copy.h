@@ -36,7 +36,7 @@ struct Config {
   static constexpr int slots = shape.slots();
   static constexpr int row_floats = shape.row_floats();
   static constexpr int quads_of_thread = shape.quads_of_thread();
-  /// Warps that copy. One takes some 800 clocks for a slot, which is as long as quants of two slots take to arrive.
+  /// Warps that copy. One takes some 850 clocks for a slot; a slot of quants arrives in 500.
   static constexpr int producers = quants && groups > 1 ? 4 : 1;
   static constexpr int producer_registers = quants ? 72 : 56;
   static constexpr int consumer_registers = quants ? 216 : 224;
