@@ -220,7 +220,7 @@ TensorMap CudaDriver::tensor_map(const TensorBoxes& boxes) {
   constexpr int uint16 = 1;  // the copy engine moves bits
   constexpr int no_interleave = 0;
   constexpr int swizzle_128 = 3;
-  constexpr int promote_256 = 3;
+  const int promotion = boxes.streamed ? 0 : 3;  // none, 256 bytes
   constexpr int zeros_outside = 0;
   if (!api_.cuTensorMapEncodeTiled) {
     return Driver::tensor_map(boxes);
@@ -228,7 +228,7 @@ TensorMap CudaDriver::tensor_map(const TensorBoxes& boxes) {
   TensorMap map;
   const std::array<unsigned, 4> steps{1, 1, 1, 1};
   call(api_, api_.cuTensorMapEncodeTiled, static_cast<void*>(&map), uint16, 4U, const_cast<void*>(boxes.address),
-       boxes.size.data(), boxes.stride_bytes.data(), boxes.box.data(), steps.data(), no_interleave, swizzle_128, promote_256,
+       boxes.size.data(), boxes.stride_bytes.data(), boxes.box.data(), steps.data(), no_interleave, swizzle_128, promotion,
        zeros_outside);
   return map;
 }

@@ -77,6 +77,7 @@ struct TensorBoxes {
   std::array<std::uint64_t, 4> size{};          ///< elements
   std::array<std::uint64_t, 3> stride_bytes{};  ///< of dimensions 1 to 3, multiples of 16
   std::array<std::uint32_t, 4> box{};           ///< elements; the first times 2 bytes is at most 128
+  bool streamed = false;                        ///< boxes are read once: the L2 cache fetches them alone, no whole 256 bytes
 };
 /// What the copy engine reads.
 struct alignas(64) TensorMap {

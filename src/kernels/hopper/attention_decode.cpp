@@ -66,7 +66,8 @@ TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache) {
           .size = {row_bytes / 2, static_cast<std::uint64_t>(layout.block_tokens),
                    2 * static_cast<std::uint64_t>(layout.kv_heads), static_cast<std::uint64_t>(cache.num_blocks)},
           .stride_bytes = {row_bytes, layout.head_bytes(), layout.block_bytes()},
-          .box = {64, static_cast<std::uint32_t>(std::min(layout.block_tokens, hopper::decode_tile_keys)), 1, 1}};
+          .box = {64, static_cast<std::uint32_t>(std::min(layout.block_tokens, hopper::decode_tile_keys)), 1, 1},
+          .streamed = true};
 }
 
 /// Dense K or V as [sequences, kv_len, kv_heads, head_dim].
