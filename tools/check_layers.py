@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks every include in src/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
+"""Checks every include in src/ and library/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
 import pathlib
 import re
 import sys
@@ -26,22 +26,31 @@ def read_rules():
     return rules
 
 
-def breaches(rules):
+def sources():
+    """Files and their paths as includes name them: relative to src/, and library/ as if it lay beside the layers."""
     for file in sorted(SOURCE.rglob("*")):
+        yield file, file.relative_to(SOURCE)
+    for file in sorted((ROOT / "library").glob("*")):
+        yield file, file.relative_to(ROOT)
+
+
+def breaches(rules):
+    for file, relative in sources():
         if file.suffix not in {".h", ".cpp", ".hip", ".cu"}:
             continue
-        relative = file.relative_to(SOURCE)
         layer = layer_of(relative)
         if layer not in rules:
             yield f"{relative}: folder '{relative.parts[0]}' is not in tools/layers.txt"
             continue
         for target in INCLUDE.findall(file.read_text()):
+            if layer == "library" and any((folder / target).exists() for folder in (file.parent, file.parent / "include")):
+                continue
             if not (SOURCE / target).exists():
                 yield f"{relative}: includes \"{target}\", which is not a path from src/"
             elif layer_of(pathlib.Path(target)) not in rules[layer]:
                 yield f"{relative}: {layer} must not include {target}"
-            elif layer == "engine" and target.startswith("kernels/") and target != "kernels/register_all.h":
-                yield f"{relative}: engine may include of kernels/ only register_all.h"
+            elif layer in {"engine", "library"} and target.startswith("kernels/") and target != "kernels/register_all.h":
+                yield f"{relative}: {layer} may include of kernels/ only register_all.h"
 
 
 def main():

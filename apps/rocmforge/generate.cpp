@@ -7,13 +7,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "chat/chat_format.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "measure.h"
 #include "plan_table.h"
 #include "progress.h"
 #include "text.h"
-#include "tokenizer/chat_format.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

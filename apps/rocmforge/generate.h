@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/chat_template.h"
 #include "engine/engine.h"
-#include "tokenizer/chat_template.h"
 
 namespace rocmforge::app {
 

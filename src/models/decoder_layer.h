@@ -5,7 +5,7 @@
 #include "models/execution_plan.h"
 #include "models/layer.h"
 #include "models/model_config.h"
-#include "models/step_attention.h"
+#include "models/step/step_attention.h"
 
 namespace rocmforge {
 

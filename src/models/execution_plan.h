@@ -11,7 +11,7 @@
 #include "models/linear.h"
 #include "models/model.h"
 #include "models/operation_bytes.h"
-#include "models/step_attention.h"
+#include "models/step/step_attention.h"
 #include "ops/kernel_registry.h"
 #include "weights/weight_store.h"
 

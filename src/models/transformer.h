@@ -9,9 +9,9 @@
 #include "models/execution_plan.h"
 #include "models/layer.h"
 #include "models/model.h"
-#include "models/step_draws.h"
-#include "models/step_graphs.h"
-#include "models/step_inputs.h"
+#include "models/step/step_draws.h"
+#include "models/step/step_graphs.h"
+#include "models/step/step_inputs.h"
 
 namespace rocmforge {
 

@@ -26,7 +26,7 @@ struct Vocabulary {
   std::int32_t bos = -1, eos = -1, eot = -1, eom = -1, unknown = -1, separator = -1, padding = -1;
   std::int32_t fim_pre = -1, fim_suf = -1, fim_mid = -1, fim_pad = -1, fim_rep = -1, fim_sep = -1;
   std::optional<bool> add_bos, add_eos, add_space_prefix;  ///< unset: the model's and pre-tokenizer's default
-  std::string chat_template;      ///< Jinja text, "" when the file has none
+  std::string chat_template;                               ///< Jinja text, "" when the file has none
   std::string tool_use_template;  ///< another for conversations with tools, "" when the file has none
 };
 

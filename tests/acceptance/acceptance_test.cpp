@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "chat/chat_template.h"
 #include "engine/engine.h"
 #include "greedy_comparison.h"
 #include "test_device.h"
-#include "tokenizer/chat_template.h"
 
 namespace rocmforge {
 namespace {

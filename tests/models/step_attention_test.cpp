@@ -1,4 +1,4 @@
-#include "models/step_attention.h"
+#include "models/step/step_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "models/step_inputs.h"
+#include "models/step/step_inputs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
-#include "models/step_graphs.h"
+#include "models/step/step_graphs.h"
 
 namespace rocmforge {
 namespace {

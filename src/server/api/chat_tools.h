@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "chat/tool_grammar.h"
 #include "schedule/token_constraint.h"
 #include "server/api/chat_prompt.h"
-#include "tokenizer/tool_grammar.h"
 
 namespace rocmforge {
 

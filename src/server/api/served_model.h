@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "chat/chat_template.h"
 #include "engine/engine.h"
 #include "server/api/json.h"
-#include "tokenizer/chat_template.h"
 
 namespace rocmforge {
 

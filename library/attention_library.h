@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/kernel_registry.h"
+#include "rocmforge/attention_c.h"
+
+namespace rocmforge {
+
+/// What stands behind rocmforge/attention.h: dense and paged attention calls on one device, through the registry. Throws
+/// Error for wrong shapes, null pointers and specs that no backend serves.
+class AttentionLibrary {
+ public:
+  explicit AttentionLibrary(std::unique_ptr<Device> device);
+
+  void run(const rocmforge_dense_attention& call, const rocmforge_attention_options& options);
+  void run(const rocmforge_paged_attention& call, const rocmforge_attention_options& options);
+  void synchronize();
+
+  [[nodiscard]] const std::string& device_name() const { return device_name_; }
+  [[nodiscard]] const std::string& last_backend() const { return last_backend_; }
+
+ private:
+  /// Integers that a call needs on the device; they are uploaded when they differ from the last call's.
+  struct Arrays {
+    std::vector<std::int32_t> query_offsets;
+    std::vector<std::int32_t> kv_lengths;
+    std::vector<std::int32_t> block_tables;
+    std::vector<std::int32_t> positions;
+    std::vector<std::int32_t> sequence_of;
+  };
+  /// Bytes of the caller's tensors, which are copied when they are the host's.
+  struct Tensors {
+    std::size_t q = 0;  ///< and out
+    std::size_t k = 0;  ///< or the whole cache
+    std::size_t v = 0;
+    std::size_t mask = 0;
+    std::size_t sinks = 0;
+  };
+
+  RaggedBatch make_batch(std::int32_t max_blocks);
+  void run(const Attention::Spec& spec, const KvLayout& layout, Attention::Args& args, const Tensors& tensors,
+           const rocmforge_attention_options& options);
+  void launch(const AttentionBackend& backend, const Attention::Spec& spec, const KvLayout& layout, Attention::Args& args,
+              Stream* stream);
+  /// At least `size_bytes`, zeroed where it grew. Waits for the last call first, which may use what is given back.
+  void grow(DeviceBuffer& buffer, std::size_t size_bytes, std::string_view purpose);
+  void wait_for_last_call();
+
+  std::unique_ptr<Device> device_;
+  std::string device_name_;
+  std::string last_backend_;
+  KernelRegistry registry_;
+  std::unique_ptr<ThreadPool> pool_;  ///< CPU
+  Arrays arrays_;
+  std::vector<std::int32_t> packed_;         ///< arrays_ one after another, as uploaded
+  std::vector<std::int32_t> uploaded_;       ///< what array_memory_ holds
+  std::optional<StreamHandle> last_stream_;  ///< of a call that may still run
+  DeviceBuffer array_memory_;
+  DeviceBuffer workspace_;
+  DeviceBuffer state_;
+  DeviceBuffer staging_;  ///< copies of the host's tensors
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,171 @@
+#include "chat/chat_template.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "chat/chat_adaptation.h"
+#include "chat/chat_format.h"
+#include "chat/jinja/json_text.h"
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Templates put roles into control tokens ("<|user|>"); those of this list can't do harm there.
+bool is_usual_role(std::string_view role) {
+  constexpr std::array<std::string_view, 7> roles = {"system", "developer", "user",   "assistant",
+                                                     "tool",   "function",  "ipython"};
+  return std::ranges::find(roles, role) != roles.end();
+}
+
+jinja::Value message_value(const ordered_json& message) {
+  jinja::Value value = jinja::from_json(message);
+  const auto role = message.find("role");
+  if (role == message.end() || !role->is_string() || !is_usual_role(role->get_ref<const std::string&>())) {
+    return value;
+  }
+  jinja::Mapping mapping = *value.mapping();
+  mapping.set("role", jinja::Value::text(jinja::Text(role->get_ref<const std::string&>(), true)));
+  return jinja::Value(std::make_shared<const jinja::Mapping>(std::move(mapping)));
+}
+
+jinja::Value messages_value(const ordered_json& messages) {
+  if (!messages.is_array()) {
+    throw Error("messages: an array is needed");
+  }
+  std::vector<jinja::Value> values;
+  for (const ordered_json& message : messages) {
+    if (!message.is_object()) {
+      throw Error(fmt::format("messages[{}]: an object is needed", values.size()));
+    }
+    values.push_back(message_value(message));
+  }
+  return jinja::Value(std::make_shared<const jinja::Sequence>(jinja::Sequence::Kind::list, std::move(values)));
+}
+
+std::vector<ChatSegment> segments_of(const jinja::Text& text) {
+  std::vector<ChatSegment> segments;
+  std::size_t begin = 0;
+  for (const jinja::Text::Run& run : text.runs()) {
+    segments.push_back({text.bytes().substr(begin, run.end - begin), run.from_template});
+    begin = run.end;
+  }
+  return segments;
+}
+
+std::string token_text(const Tokenizer& tokenizer, std::int32_t id) {
+  return id < 0 ? "" : tokenizer.vocabulary().tokens[static_cast<std::size_t>(id)];
+}
+
+ChatTemplate with_tokens(std::string source, const Tokenizer& tokenizer) {
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  return ChatTemplate(std::move(source), token_text(tokenizer, vocabulary.bos), token_text(tokenizer, vocabulary.eos));
+}
+
+}  // namespace
+
+std::tm local_time() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm local{};
+  localtime_r(&now, &local);
+  return local;
+}
+
+std::string text_of(std::span<const ChatSegment> segments) {
+  std::string text;
+  for (const ChatSegment& segment : segments) {
+    text += segment.text;
+  }
+  return text;
+}
+
+std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
+  std::vector<Tokenizer::TextPart> parts;
+  for (const ChatSegment& segment : segments) {
+    parts.push_back({segment.text, segment.from_template});
+  }
+  std::vector<std::int32_t> ids = tokenizer.encode(parts, /*add_special=*/false);
+  const std::int32_t bos = tokenizer.vocabulary().bos;
+  if (tokenizer.adds_bos() && (ids.empty() || ids.front() != bos)) {
+    ids.insert(ids.begin(), bos);
+  }
+  return ids;
+}
+
+ChatTemplate::ChatTemplate(std::string source, std::string bos, std::string eos)
+    : source_(std::move(source)),
+      bos_(std::move(bos)),
+      eos_(std::move(eos)),
+      template_(with_context("chat template", [this] { return jinja::Template(source_); })),
+      abilities_(find_abilities()) {}
+
+std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const {
+  jinja::Mapping variables;
+  variables.set("messages", messages_value(request.messages));
+  variables.set("tools", jinja::from_json(request.tools));
+  variables.set("documents", jinja::Value(jinja::None{}));
+  variables.set("add_generation_prompt", jinja::Value::boolean(request.add_generation_prompt));
+  for (const auto& [name, text] : {std::pair("bos_token", &bos_), std::pair("eos_token", &eos_)}) {
+    if (!text->empty()) {
+      variables.set(name, jinja::Value::text(jinja::Text(*text, true)));
+    }
+  }
+  if (!request.arguments.is_null() && !request.arguments.is_object()) {
+    throw Error("chat_template_kwargs: an object is needed");
+  }
+  for (const auto& [name, value] : request.arguments.items()) {
+    if (name == "messages" || name == "tools" || name == "add_generation_prompt") {
+      throw Error(fmt::format("chat_template_kwargs: '{}' is given by the request itself", name));
+    }
+    variables.set(name, jinja::from_json(value));
+  }
+  return with_context("chat template", [&] { return segments_of(template_.render(variables, request.clock)); });
+}
+
+ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
+  adapt(request, abilities_);
+  const AnswerStart start = take_answer_start(request);
+  ChatPrompt prompt;
+  prompt.segments = render(request);
+  const std::string text = text_of(prompt.segments);
+  prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text);
+  append_answer_start(start, prompt);
+  return prompt;
+}
+
+ChatAbilities ChatTemplate::find_abilities() const {
+  return probe_abilities(source_, [this](const ChatRequest& request) -> std::optional<std::string> {
+    try {
+      return text_of(render(request));
+    } catch (const Error&) {
+      return std::nullopt;  // a template that refuses a conversation can't do what it asks for
+    }
+  });
+}
+
+std::optional<ChatTemplates> ChatTemplates::of_model(const Tokenizer& tokenizer) {
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  if (vocabulary.chat_template.empty()) {
+    const bool has_marks = tokenizer.find("<|im_start|>") >= 0 && tokenizer.find("<|im_end|>") >= 0;
+    return has_marks ? std::optional(of_source(std::string(*builtin_chat_template("chatml")), tokenizer)) : std::nullopt;
+  }
+  std::optional<ChatTemplate> tool_use;
+  if (!vocabulary.tool_use_template.empty()) {
+    tool_use = with_tokens(vocabulary.tool_use_template, tokenizer);
+  }
+  return ChatTemplates(with_tokens(vocabulary.chat_template, tokenizer), std::move(tool_use));
+}
+
+ChatTemplates ChatTemplates::of_source(std::string source, const Tokenizer& tokenizer) {
+  return {with_tokens(std::move(source), tokenizer), std::nullopt};
+}
+
+const ChatTemplate& ChatTemplates::choose(const ChatRequest& request) const {
+  return tool_use_.has_value() && request.tools.is_array() && !request.tools.empty() ? *tool_use_ : base_;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/jinja/template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+/// The time here and now.
+std::tm local_time();
+
+/// A conversation to be answered, in the shape of OpenAI's API.
+struct ChatRequest {
+  /// An array of objects with `role`, `content` (text, parts, or null), `tool_calls`, `tool_call_id`, `name`,
+  /// `reasoning_content`; other fields reach the template as they are.
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  nlohmann::ordered_json tools;      ///< null, or an array of {"type": "function", "function": {...}}
+  nlohmann::ordered_json arguments;  ///< null, or an object with more variables: "enable_thinking", "documents" ...
+  bool add_generation_prompt = true;
+  std::function<std::tm()> clock = local_time;
+};
+
+/// A stretch of a rendered conversation. Control tokens are recognised only in what the template itself wrote, so that
+/// nothing that stands in messages, tools or arguments can become one. The roles that everybody uses count as the
+/// template's own.
+struct ChatSegment {
+  std::string text;
+  bool from_template = false;
+  bool operator==(const ChatSegment&) const = default;
+};
+
+std::string text_of(std::span<const ChatSegment> segments);
+
+/// The ids of a rendered conversation: BOS once where the model adds it and the template has none. Text is tokenized across
+/// the borders of segments as the whole would be; only control tokens keep to their segment.
+std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments);
+
+/// What a template does with the parts of a conversation, found out by rendering small ones.
+struct ChatAbilities {
+  bool text_content = true;  ///< takes `content` as text; else as parts only
+  bool system_role = true;
+  bool developer_role = false;
+  bool tools = false;              ///< shows the tools to the model
+  bool tool_calls = false;         ///< shows an assistant's calls
+  bool tool_results = false;       ///< has a place for messages of role tool
+  bool arguments_as_text = false;  ///< takes a call's arguments as JSON text, not as an object
+
+  /// All that a conversation with tools needs.
+  [[nodiscard]] bool takes_tools() const { return tools && tool_calls && tool_results; }
+};
+
+/// A conversation ready to be answered.
+struct ChatPrompt {
+  std::vector<ChatSegment> segments;
+  /// The prompt ends inside a <think> block, so that the answer begins with reasoning.
+  bool reasoning_is_open = false;
+};
+
+/// The chat template of a model. Immutable; safe to use from several threads.
+class ChatTemplate {
+ public:
+  /// `bos` and `eos` are the texts of these tokens, empty where the model has none. Throws Error (with line and column)
+  /// for a template that can't be read.
+  explicit ChatTemplate(std::string source, std::string bos = "", std::string eos = "");
+
+  /// What the template makes of the request as it is: the same text as transformers' apply_chat_template. Throws Error.
+  [[nodiscard]] std::vector<ChatSegment> render(const ChatRequest& request) const;
+
+  /// The same for a request in any of the forms that clients send, changed to what the template can take:
+  /// - parts of text become one text, joined by line ends, or the other way around; absent content becomes "";
+  /// - arguments of calls become objects, or texts; reasoning is named as templates name it;
+  /// - without a role for the developer its messages are the system's; without one for the system its text goes before the
+  ///   first question;
+  /// - without a place for tools they are described in the system text, calls and results go into messages as JSON (the
+  ///   style ToolCallStyle::generic);
+  /// - an assistant's message at the end begins the answer, which goes on from there.
+  /// Throws Error for what is malformed or can't be expressed.
+  [[nodiscard]] ChatPrompt prompt(ChatRequest request) const;
+
+  [[nodiscard]] const std::string& source() const { return source_; }
+  [[nodiscard]] const ChatAbilities& abilities() const { return abilities_; }
+
+ private:
+  [[nodiscard]] ChatAbilities find_abilities() const;
+
+  std::string source_, bos_, eos_;
+  jinja::Template template_;
+  ChatAbilities abilities_;
+};
+
+/// The chat templates of a model: one, and some models have another for conversations with tools.
+class ChatTemplates {
+ public:
+  ChatTemplates(ChatTemplate base, std::optional<ChatTemplate> tool_use)
+      : base_(std::move(base)), tool_use_(std::move(tool_use)) {}
+
+  /// The file's own templates; without one ChatML, where the vocabulary has its marks; else empty.
+  static std::optional<ChatTemplates> of_model(const Tokenizer& tokenizer);
+  /// A template from elsewhere, with the model's BOS and EOS.
+  static ChatTemplates of_source(std::string source, const Tokenizer& tokenizer);
+
+  [[nodiscard]] const ChatTemplate& choose(const ChatRequest& request) const;
+
+ private:
+  ChatTemplate base_;
+  std::optional<ChatTemplate> tool_use_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,173 @@
+#include "chat/jinja/functions.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <ctime>
+
+#include "chat/jinja/operations.h"
+
+namespace rocmforge::jinja {
+namespace {
+
+class FunctionObject : public Object {
+ public:
+  explicit FunctionObject(Function function) : function_(std::move(function)) {}
+  [[nodiscard]] std::string_view type_name() const override { return "function"; }
+  [[nodiscard]] bool is_callable() const override { return true; }
+  Value call(Interpreter& run, const Arguments& arguments) override { return function_(run, arguments); }
+
+ private:
+  Function function_;
+};
+
+/// What `cycler(a, b)` makes.
+class Cycler : public Object {
+ public:
+  explicit Cycler(std::vector<Value> items) : items_(std::move(items)) {}
+  [[nodiscard]] std::string_view type_name() const override { return "Cycler"; }
+  std::optional<Value> attribute(Interpreter& /*run*/, std::string_view name) override {
+    if (name == "current") {
+      return items_[at_];
+    }
+    const auto self = std::static_pointer_cast<Cycler>(shared_from_this());
+    if (name == "next") {
+      return make_function([self](Interpreter& /*run*/, const Arguments& /*arguments*/) {
+        const Value current = self->items_[self->at_];
+        self->at_ = (self->at_ + 1) % self->items_.size();
+        return current;
+      });
+    }
+    if (name == "reset") {
+      return make_function([self](Interpreter& /*run*/, const Arguments& /*arguments*/) {
+        self->at_ = 0;
+        return Value(None{});
+      });
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<Value> items_;
+  std::size_t at_ = 0;
+};
+
+/// What `joiner(", ")` makes: empty at the first call, the separator afterwards.
+class Joiner : public Object {
+ public:
+  explicit Joiner(Value separator) : separator_(std::move(separator)) {}
+  [[nodiscard]] std::string_view type_name() const override { return "Joiner"; }
+  [[nodiscard]] bool is_callable() const override { return true; }
+  Value call(Interpreter& run, const Arguments& /*arguments*/) override {
+    return std::exchange(used_, true) ? separator_ : run.literal("");
+  }
+
+ private:
+  Value separator_;
+  bool used_ = false;
+};
+
+Value range(Interpreter& run, const Arguments& arguments) {
+  const Bound bound(run, "range", arguments, {"start", "stop", "step"}, 1);
+  const std::int64_t start = bound.has(1) ? bound.integer(0, 0) : 0;
+  const std::int64_t stop = bound.has(1) ? bound.integer(1, 0) : bound.integer(0, 0);
+  const std::int64_t step = bound.integer(2, 1);
+  constexpr std::int64_t longest = 100'000;  // Jinja's sandbox has the same limit
+  if (step == 0) {
+    run.fail("range: the step is 0");
+  }
+  if ((stop - start) / step > longest) {
+    run.fail(fmt::format("range: more than {} items", longest));
+  }
+  std::vector<Value> items;
+  for (std::int64_t i = start; step > 0 ? i < stop : i > stop; i += step) {
+    items.push_back(Value::integer(i));
+  }
+  return run.sequence(Sequence::Kind::range, std::move(items));
+}
+
+/// The entries of dict(...) and namespace(...): a dictionary or pairs, then names.
+Mapping entries(Interpreter& run, const Arguments& arguments) {
+  Mapping made;
+  if (arguments.positional.size() > 1) {
+    run.fail("one dictionary at most");
+  }
+  for (const Value& given : arguments.positional) {
+    if (const Mapping* mapping = given.mapping()) {
+      run.spend(mapping->size());
+      made = *mapping;
+      continue;
+    }
+    for (const Value& item : items(run, given)) {
+      const std::vector<Value> pair = items(run, item);
+      if (pair.size() != 2 || !is_hashable(pair[0])) {
+        run.fail("pairs of a key and a value are needed");
+      }
+      made.set(pair[0], pair[1]);
+    }
+  }
+  for (const auto& [name, value] : arguments.named) {
+    made.set(name, value);
+  }
+  return made;
+}
+
+Value dictionary(Interpreter& run, const Arguments& arguments) { return run.mapping(entries(run, arguments)); }
+
+Value new_namespace(Interpreter& run, const Arguments& arguments) {
+  const Mapping values = entries(run, arguments);
+  for (const auto& entry : values.entries()) {
+    if (entry.first.text() == nullptr) {
+      run.fail("a namespace's names are texts");
+    }
+  }
+  return run.new_namespace(values);
+}
+
+Value cycler(Interpreter& run, const Arguments& arguments) {
+  if (arguments.positional.empty()) {
+    run.fail("cycler: values to go through are needed");
+  }
+  return Value(ObjectPointer(std::make_shared<Cycler>(arguments.positional)));
+}
+
+Value joiner(Interpreter& run, const Arguments& arguments) {
+  const Bound bound(run, "joiner", arguments, {"sep"});
+  return Value(ObjectPointer(std::make_shared<Joiner>(bound.value(0, run.literal(", ")))));
+}
+
+Value raise_exception(Interpreter& run, const Arguments& arguments) {
+  const Bound bound(run, "raise_exception", arguments, {"message"}, 1);
+  throw TemplateError(run.position(), to_text(run, bound[0]).bytes(), /*raised=*/true);
+}
+
+Value strftime_now(Interpreter& run, const Arguments& arguments) {
+  const Bound bound(run, "strftime_now", arguments, {"format"}, 1);
+  const std::tm now = run.now();
+  std::array<char, 4096> buffer{};
+  // A mark behind the format tells an empty date from one that does not fit.
+  const std::string format = bound.text(0).bytes() + "|";
+  const std::size_t size = std::strftime(buffer.data(), buffer.size(), format.c_str(), &now);
+  if (size == 0) {
+    run.fail("strftime_now: a date that is too long");
+  }
+  return run.literal({buffer.data(), size - 1});
+}
+
+}  // namespace
+
+Value make_function(Function function) {
+  return Value(ObjectPointer(std::make_shared<FunctionObject>(std::move(function))));
+}
+
+void add_functions(Scope& scope) {
+  scope.set("range", make_function(range));
+  scope.set("dict", make_function(dictionary));
+  scope.set("namespace", make_function(new_namespace));
+  scope.set("cycler", make_function(cycler));
+  scope.set("joiner", make_function(joiner));
+  scope.set("raise_exception", make_function(raise_exception));
+  scope.set("strftime_now", make_function(strftime_now));
+}
+
+}  // namespace rocmforge::jinja

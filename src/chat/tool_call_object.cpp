@@ -1,0 +1,166 @@
+#include "chat/tool_call_object.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace rocmforge {
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+bool names_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
+
+/// The text that a JSON string means; the string itself where it means none.
+std::string decoded(const std::string& json) {
+  const auto value = nlohmann::json::parse(json, nullptr, false);
+  return value.is_string() ? value.get<std::string>() : json;
+}
+
+}  // namespace
+
+ToolCallObject::Status ToolCallObject::feed(char c) {
+  raw_ += c;
+  step(c);
+  return status_;
+}
+
+void ToolCallObject::step(char c) {
+  switch (place_) {
+    case Place::in_key:
+      value_ += c;
+      if (!escaped_ && c == '"') {
+        key_ = decoded(value_);
+        place_ = Place::colon;
+      }
+      escaped_ = !escaped_ && c == '\\';
+      return;
+    case Place::in_text:
+      value_ += c;
+      if (!escaped_ && c == '"') {
+        end_text();
+      }
+      escaped_ = !escaped_ && c == '\\';
+      return;
+    case Place::in_arguments:
+    case Place::in_other:
+      if (!ends_before(c)) {
+        (place_ == Place::in_arguments ? arguments_ : value_) += c;
+        status_ = is_named_ && depth_ == 0 ? Status::done : status_;
+        return;
+      }
+      if (place_ == Place::in_arguments) {
+        end_arguments();
+      }
+      place_ = Place::after_value;
+      break;
+    default:
+      break;
+  }
+  if (is_blank(c)) {
+    return;
+  }
+  switch (place_) {
+    case Place::before:
+      place_ = Place::key;
+      status_ = c == '{' ? Status::reading : Status::failed;
+      break;
+    case Place::key:
+      if (c == '}' && has_name_) {  // after a comma too many, or at once
+        status_ = Status::done;
+        break;
+      }
+      value_ = c;
+      escaped_ = false;
+      status_ = c == '"' ? Status::reading : Status::failed;
+      place_ = Place::in_key;
+      break;
+    case Place::colon:
+      place_ = Place::value;
+      status_ = c == ':' ? Status::reading : Status::failed;
+      break;
+    case Place::value:
+      begin_value(c);
+      break;
+    case Place::after_value:
+      if (c == ',') {
+        place_ = Place::key;
+      } else {
+        status_ = c == '}' && has_name_ ? Status::done : Status::failed;
+      }
+      break;
+    default:
+      status_ = Status::failed;
+      break;
+  }
+}
+
+void ToolCallObject::begin_value(char c) {
+  value_ = c;
+  depth_ = c == '{' || c == '[' ? 1 : 0;
+  in_string_ = c == '"';
+  escaped_ = false;
+  is_scalar_ = depth_ == 0 && !in_string_;
+  const bool is_name = key_ == "name" && !has_name_;
+  const bool is_arguments = names_arguments(key_) && !has_arguments_;
+  if (std::string_view(",:}]").find(c) != std::string_view::npos || (is_name && c != '"') || (is_named_ && c != '{')) {
+    status_ = Status::failed;
+  } else if (c == '"' && (is_name || key_ == "id" || is_arguments)) {
+    place_ = Place::in_text;
+    in_string_ = false;
+  } else if (is_arguments) {
+    place_ = Place::in_arguments;
+    arguments_ = c;
+    has_arguments_ = true;
+  } else {
+    place_ = Place::in_other;
+  }
+}
+
+bool ToolCallObject::ends_before(char c) {
+  if (in_string_) {
+    in_string_ = escaped_ || c != '"';
+    escaped_ = !escaped_ && c == '\\';
+    return false;
+  }
+  if (depth_ == 0 && (!is_scalar_ || c == ',' || c == '}' || c == ']' || is_blank(c))) {
+    return true;
+  }
+  in_string_ = c == '"';
+  escaped_ = false;
+  depth_ += c == '{' || c == '[' ? 1 : 0;
+  depth_ -= c == '}' || c == ']' ? 1 : 0;
+  return false;
+}
+
+void ToolCallObject::end_text() {
+  std::string text = decoded(value_);
+  if (key_ == "name") {
+    name_ = std::move(text);
+    has_name_ = !name_.empty();
+    status_ = has_name_ ? status_ : Status::failed;
+  } else if (key_ == "id") {
+    id_ = std::move(text);
+  } else {  // arguments as a JSON text in a JSON string
+    arguments_ = text.empty() ? "{}" : std::move(text);
+    has_arguments_ = true;
+  }
+  place_ = Place::after_value;
+}
+
+void ToolCallObject::end_arguments() {
+  if (arguments_ == "null") {
+    arguments_ = "{}";
+  }
+}
+
+std::string ToolCallObject::take_arguments() {
+  if (status_ == Status::done && !has_arguments_) {
+    has_arguments_ = true;
+    return "{}";
+  }
+  // A bare word may turn out to be null, which means no arguments.
+  const bool may_be_null = place_ == Place::in_arguments && is_scalar_ && std::string_view("null").starts_with(arguments_);
+  return has_name_ && !may_be_null ? std::exchange(arguments_, "") : "";
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/chat_template.h"
+
+namespace rocmforge {
+
+/// How a model writes calls of functions:
+/// - hermes (also Qwen 2.5 and 3): `<tool_call>{"name": "f", "arguments": {...}}</tool_call>`, again for each call;
+/// - llama3: the whole answer is `{"name": "f", "parameters": {...}}`, perhaps after `<|python_tag|>`; several with "; ";
+/// - mistral: `[TOOL_CALLS][{"name": "f", "arguments": {...}}, ...]`;
+/// - mistral_named: `[TOOL_CALLS]f[ARGS]{...}`, again for each call, perhaps with `[CALL_ID]id` before `[ARGS]`; answers of
+///   either mistral style are understood in both;
+/// - granite: `<|tool_call|>[{"name": "f", "arguments": {...}}, ...]`;
+/// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
+///   ChatTemplate::prompt asks for where the template has no place for tools.
+enum class ToolCallStyle { generic, hermes, llama3, mistral, mistral_named, granite };
+
+std::string_view name(ToolCallStyle style);
+ToolCallStyle detect_tool_call_style(const ChatTemplate& chat_template);
+
+/// Nine letters and digits: an id that every template takes. Equal numbers give equal ids.
+std::string tool_call_id(std::uint64_t random);
+
+/// What is known before an answer begins.
+struct AnswerFormat {
+  bool splits_reasoning = true;    ///< <think>...</think> at the beginning is reasoning, not content
+  bool reasoning_is_open = false;  ///< ChatPrompt::reasoning_is_open
+  bool has_tools = false;          ///< calls may come
+  ToolCallStyle style = ToolCallStyle::generic;
+  /// Where a call is not marked (llama3, generic), JSON is one only if it names one of these functions.
+  std::vector<std::string> tool_names;
+};
+
+/// A piece of an answer.
+struct AnswerDelta {
+  enum class Kind {
+    content,
+    reasoning,
+    call,       ///< a call begins: `text` is the function's name, `id` what the model called it, if it did
+    arguments,  ///< the next piece of its arguments, JSON text
+  };
+  Kind kind = Kind::content;
+  std::string text;
+  std::int32_t index = 0;  ///< which call
+  std::string id;
+  bool operator==(const AnswerDelta&) const = default;
+};
+
+/// Takes an answer apart while it comes. Text that may turn out to be a mark, or white space that a call would end, is held
+/// back. Reasoning and the text before a call lose the white space at their ends. What looks like a call but is none stays
+/// content. The pieces joined do not depend on where the text was cut.
+class AnswerParser {
+ public:
+  explicit AnswerParser(AnswerFormat format);
+  ~AnswerParser();
+  AnswerParser(const AnswerParser&) = delete;
+  AnswerParser& operator=(const AnswerParser&) = delete;
+  AnswerParser(AnswerParser&&) noexcept;
+  AnswerParser& operator=(AnswerParser&&) noexcept;
+
+  std::vector<AnswerDelta> add(std::string_view text);
+  /// What was held back.
+  std::vector<AnswerDelta> finish();
+  [[nodiscard]] std::int32_t calls() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+struct ToolCall {
+  std::string id;  ///< "" where the model gave none
+  std::string name;
+  std::string arguments;  ///< JSON text
+  bool operator==(const ToolCall&) const = default;
+};
+
+struct ParsedAnswer {
+  std::string reasoning, content;
+  std::vector<ToolCall> calls;
+  bool operator==(const ParsedAnswer&) const = default;
+};
+
+/// The same for a whole answer.
+ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format);
+
+}  // namespace rocmforge

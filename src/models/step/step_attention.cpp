@@ -1,0 +1,35 @@
+#include "models/step/step_attention.h"
+
+namespace rocmforge {
+
+StepAttention::StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode)
+    : phases_{{spec, &prefill}, {spec, &decode}} {
+  phases_[0].spec.decode = false;
+  phases_[1].spec.decode = true;
+}
+
+void StepAttention::run(Attention::Args args, const Step& step) const {
+  if (!step.runs(Attention::name)) {
+    return;
+  }
+  if (!step.any_several) {
+    call(true, args, Attention::Rows::all, step);
+  } else if (!step.any_single || phases_[0].backend == phases_[1].backend) {
+    call(false, args, Attention::Rows::all, step);
+  } else {
+    call(true, args, Attention::Rows::single, step);
+    call(false, args, Attention::Rows::several, step);
+  }
+}
+
+void StepAttention::call(bool decode, Attention::Args args, Attention::Rows rows, const Step& step) const {
+  const Phase& phase = phases_[decode ? 1 : 0];
+  args.cache = step.cache;
+  args.batch = step.batch;
+  args.rows = rows;
+  args.workspace = step.buffers.scratch;
+  args.state = step.buffers.attention_states[decode ? 1 : 0];
+  phase.backend->run(phase.spec, step.layout, args, *step.context);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,34 @@
+#include "models/step/step_graphs.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace rocmforge {
+namespace {
+
+/// Shorter ones gain nothing from graphs of their own.
+constexpr std::int32_t least_kv_len = 1024;
+
+std::int32_t round_up(std::int32_t value) {
+  return static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(value)));
+}
+
+}  // namespace
+
+bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
+  return plan.num_tokens() == plan.num_sequences() && plan.num_logit_rows() == plan.num_sequences() &&
+         plan.num_sequences() <= limits.sequences && plan.raw_rows.empty() && plan.hidden_rows.empty();
+}
+
+StepInputs::Shape StepGraphs::padded(StepInputs::Shape shape, const Limits& limits) {
+  const std::int32_t sequences = std::min(round_up(shape.sequences), limits.sequences);
+  shape.tokens = sequences;
+  shape.sequences = sequences;
+  shape.logit_rows = sequences;
+  shape.masks = shape.masks > 0 ? round_up(shape.masks) : 0;
+  shape.max_kv_len = std::min(round_up(std::max(shape.max_kv_len, least_kv_len)), limits.kv_len);
+  shape.max_blocks = std::max(shape.max_blocks, (shape.max_kv_len + limits.block_tokens - 1) / limits.block_tokens);
+  return shape;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,151 @@
+#include "chat/tool_grammar.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/grammar/automaton_states.h"
+#include "engine/grammar/byte_automaton.h"
+#include "engine/grammar/grammar.h"
+#include "engine/grammar/json_schema.h"
+
+namespace rocmforge::test {
+namespace {
+
+using nlohmann::ordered_json;
+using Style = ToolCallStyle;
+
+ordered_json tools() {
+  return ordered_json::parse(R"([
+    {"type": "function", "function": {"name": "add", "parameters": {"type": "object",
+      "properties": {"a": {"type": "integer"}, "b": {"$ref": "#/$defs/few"}}, "required": ["a"], "additionalProperties": false,
+      "$defs": {"few": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}}}}},
+    {"type": "function", "function": {"name": "now", "description": "The time"}},
+    {"name": "bare", "parameters": {"type": "object", "properties": {"$ref": {"type": "string"}, "x": {"enum": ["#"]}},
+      "required": ["x"], "additionalProperties": false}}])");
+}
+
+bool accepts(const ToolGrammar& grammar, const std::string& text) {
+  AutomatonStates states(std::make_shared<const ByteAutomaton>(parse_gbnf(grammar.gbnf)));
+  AutomatonStates::State state = states.start();
+  for (const char c : text) {
+    states.allow_work(1'000'000);
+    state = states.next(state, static_cast<std::uint8_t>(c));
+  }
+  return states.accepts(state);
+}
+
+ToolGrammar grammar_of(Style style, const ToolChoice& choice) {
+  return make_tool_grammar(style, tools(), choice, json_schema_to_gbnf);
+}
+
+std::string with_key(std::string text, Style style) {
+  const std::string from = "\"arguments\"";
+  for (std::size_t at = text.find(from); style == Style::llama3 && at != std::string::npos; at = text.find(from)) {
+    text.replace(at, from.size(), "\"parameters\"");
+  }
+  return text;
+}
+
+/// The answer to a request that needs calls of `calls`, as a model of that style writes it.
+std::string written(Style style, const std::vector<std::string>& calls) {
+  std::string text;
+  for (const std::string& call : calls) {
+    const bool first = text.empty();
+    switch (style) {
+      case Style::hermes:
+        text += (first ? "<tool_call>\n" : "\n<tool_call>\n") + call + "\n</tool_call>";
+        break;
+      case Style::llama3:
+        text += (first ? "" : "; ") + call;
+        break;
+      case Style::mistral_named: {
+        const auto parsed = ordered_json::parse(call);
+        const std::string arguments = call.substr(call.find(": {") + 2);
+        text += "[TOOL_CALLS]" + parsed.at("name").get<std::string>() + "[ARGS]" + arguments.substr(0, arguments.size() - 1);
+        break;
+      }
+      default:
+        text += (first ? "" : ", ") + call;
+        break;
+    }
+  }
+  switch (style) {
+    case Style::mistral:
+      return "[TOOL_CALLS][" + text + "]";
+    case Style::granite:
+      return "<|tool_call|>[" + text + "]";
+    case Style::generic:
+      return "{\"tool_calls\": [" + text + "]}";
+    default:
+      return with_key(text, style);
+  }
+}
+
+constexpr Style styles[] = {Style::generic, Style::hermes,  Style::llama3,
+                            Style::mistral, Style::granite, Style::mistral_named};
+
+const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
+const std::string now_call = R"({"name": "now", "arguments": {}})";
+const std::string bare_call = R"({"name": "bare", "arguments": {"$ref": "#", "x": "#"}})";
+
+TEST(ToolGrammar, RequiredCalls) {
+  for (const Style style : styles) {
+    const ToolGrammar grammar = grammar_of(style, {.is_required = true});
+    const auto fits = [&](const std::vector<std::string>& calls) {
+      const std::string answer = written(style, calls);
+      EXPECT_TRUE(answer.starts_with(grammar.opening)) << answer;
+      return accepts(grammar, answer.substr(grammar.opening.size()));
+    };
+    EXPECT_TRUE(fits({add_call})) << name(style);
+    EXPECT_TRUE(fits({now_call})) << name(style);
+    EXPECT_TRUE(fits({bare_call, add_call})) << name(style);
+    EXPECT_FALSE(fits({R"({"name": "other", "arguments": {}})"})) << name(style);
+    EXPECT_FALSE(fits({R"({"name": "add", "arguments": {"a": "five"}})"})) << name(style);
+    EXPECT_FALSE(fits({R"({"name": "add", "arguments": {"a": 5, "b": [1]}})"})) << name(style);
+    EXPECT_FALSE(fits({R"({"name": "now", "arguments": {"a": 5}})"})) << name(style);
+    EXPECT_FALSE(accepts(grammar, "")) << name(style);
+    EXPECT_FALSE(accepts(grammar, "I would rather not.")) << name(style);
+  }
+}
+
+TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
+  for (const Style style : styles) {
+    const ToolGrammar named = grammar_of(style, {.is_required = true, .name = "add", .parallel = false});
+    const auto rest = [&](const std::vector<std::string>& calls) {
+      return written(style, calls).substr(named.opening.size());
+    };
+    EXPECT_TRUE(accepts(named, rest({add_call}))) << name(style);
+    EXPECT_FALSE(accepts(named, rest({now_call}))) << name(style);
+    EXPECT_FALSE(accepts(named, rest({add_call, add_call}))) << name(style);
+    EXPECT_FALSE(grammar_of(style, {.parallel = false}).repeats);
+  }
+  EXPECT_THROW(static_cast<void>(grammar_of(Style::hermes, {.is_required = true, .name = "nope"})), Error);
+  EXPECT_THROW(static_cast<void>(make_tool_grammar(Style::hermes, ordered_json::array(), {}, json_schema_to_gbnf)), Error);
+}
+
+TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
+  for (const Style style : styles) {
+    const ToolGrammar grammar = grammar_of(style, {});
+    EXPECT_EQ(grammar.opening, "");
+    const std::string answer = written(style, {add_call});
+    ASSERT_TRUE(answer.starts_with(grammar.trigger)) << answer;
+    const std::size_t skipped = grammar.trigger_is_part_of_grammar ? 0 : grammar.trigger.size();
+    EXPECT_TRUE(accepts(grammar, answer.substr(skipped))) << name(style);
+    EXPECT_EQ(grammar.trigger_at_start_only, style == Style::llama3 || style == Style::generic);
+    EXPECT_EQ(grammar.repeats, style == Style::hermes || style == Style::mistral_named);
+  }
+}
+
+TEST(ToolGrammar, WhatFitsIsParsedBack) {
+  for (const Style style : styles) {
+    AnswerFormat format;
+    format.has_tools = true;
+    format.style = style;
+    format.tool_names = {"add", "now", "bare"};
+    const ParsedAnswer answer = parse_answer(written(style, {add_call, now_call}), format);
+    EXPECT_EQ(answer, (ParsedAnswer{"", "", {{"", "add", R"({"a": 5, "b": [true]})"}, {"", "now", "{}"}}})) << name(style);
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge::test
