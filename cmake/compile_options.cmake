@@ -4,6 +4,10 @@ target_compile_options(rocmforge_options INTERFACE -Wall -Wextra -Wpedantic -Wsh
                                                    -Wnon-virtual-dtor -Woverloaded-virtual)
 # Results must not depend on which body a compiler fuses: fused multiply-adds are written where they are meant.
 target_compile_options(rocmforge_options INTERFACE -ffp-contract=off)
+# In a unity build a class of a .cpp may hold members of its unnamed namespace: GCC warns, for it takes the file for a header.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(rocmforge_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(ROCMFORGE_SANITIZE)
   target_compile_options(rocmforge_options INTERFACE -fsanitize=${ROCMFORGE_SANITIZE} -fno-omit-frame-pointer
                                                      -fno-sanitize-recover=all)

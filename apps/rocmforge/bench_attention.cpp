@@ -280,7 +280,7 @@ class AttentionProblem {
   std::vector<RaggedBatch> batches_;
 };
 
-double tolerance(DType kv_type) { return kv_type == DType::f32 ? 1e-5 : kv_type == DType::bf16 ? 8e-3 : 1e-3; }
+double attention_tolerance(DType kv_type) { return kv_type == DType::f32 ? 1e-5 : kv_type == DType::bf16 ? 8e-3 : 1e-3; }
 
 /// Times one backend on one piece of work and adds its line. False when it was wrong.
 bool measure(KernelBench& bench, const AttentionBackend& kernel, const Attention::Spec& spec, const Work& work,
@@ -293,7 +293,7 @@ bool measure(KernelBench& bench, const AttentionBackend& kernel, const Attention
   const auto share = [](double value, double ceiling) {
     return ceiling > 0.0 ? fmt::format("{:.1f}", 100.0 * value / ceiling) : std::string();
   };
-  const bool right = error <= tolerance(spec.kv_dtype);
+  const bool right = error <= attention_tolerance(spec.kv_dtype);
   table.add({work.q_len > 1 ? fmt::format("prefill {}{}", work.q_len, spec.causal ? "" : " full")
                             : fmt::format("decode @ {}", work.kv_len),
              fmt::format("{}", work.sequences), fmt::format("{}:{}", spec.q_heads, spec.kv_heads),

@@ -8,7 +8,7 @@ namespace {
 
 /// Llama 1 to 3 and what follows its graph: Mistral, TinyLlama, SmolLM and others. Converters permute the rows of Q and K so
 /// that neighbouring elements turn together.
-void configure(ModelConfig& config, MetadataReader& metadata) {
+void configure_llama(ModelConfig& config, MetadataReader& metadata) {
   config.rope_kind = RopeKind::adjacent;
   if (config.n_rot != config.head_dim) {
     throw metadata.error("rope.dimension_count", fmt::format("is {}, the whole head ({}) must turn in a llama model",
@@ -18,6 +18,6 @@ void configure(ModelConfig& config, MetadataReader& metadata) {
 
 }  // namespace
 
-Architecture llama_architecture() { return {"llama", configure, make_decoder_layer}; }
+Architecture llama_architecture() { return {"llama", configure_llama, make_decoder_layer}; }
 
 }  // namespace rocmforge

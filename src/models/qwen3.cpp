@@ -5,13 +5,13 @@ namespace rocmforge {
 namespace {
 
 /// Qwen3: every head of Q and K is normalised before it turns; the head size is independent of the hidden size.
-void configure(ModelConfig& config, MetadataReader& /*metadata*/) {
+void configure_qwen3(ModelConfig& config, MetadataReader& /*metadata*/) {
   config.rope_kind = RopeKind::half;
   config.head_norm = true;
 }
 
 }  // namespace
 
-Architecture qwen3_architecture() { return {"qwen3", configure, make_decoder_layer}; }
+Architecture qwen3_architecture() { return {"qwen3", configure_qwen3, make_decoder_layer}; }
 
 }  // namespace rocmforge

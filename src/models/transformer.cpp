@@ -8,7 +8,7 @@ namespace rocmforge {
 namespace {
 
 /// What GPU kernels may expect of every buffer.
-constexpr std::size_t alignment = 256;
+constexpr std::size_t buffer_alignment = 256;
 /// The smallest blocks a cache may have.
 constexpr std::int32_t least_block_tokens = 16;
 
@@ -71,7 +71,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::size_t used = 0;
   const auto take = [&used](std::size_t size_bytes) {
     const std::size_t start = used;
-    used += (size_bytes + alignment - 1) / alignment * alignment;
+    used += (size_bytes + buffer_alignment - 1) / buffer_alignment * buffer_alignment;
     return start;
   };
   const auto take_floats = [&take](std::int64_t count) { return take(static_cast<std::size_t>(count) * sizeof(float)); };

@@ -197,7 +197,7 @@ Value to_json_filter(Interpreter& run, const Value& value, const Arguments& argu
   return run.text(to_json(run, value, style));
 }
 
-constexpr std::array<NamedFilter, 10> filters = {{
+constexpr std::array<NamedFilter, 10> value_filters = {{
     {"default", default_filter},
     {"d", default_filter},
     {"length", length_filter},
@@ -218,7 +218,7 @@ Filter find_filter(std::string_view name) {
       return filter;
     }
   }
-  return find_in(filters, name);
+  return find_in(value_filters, name);
 }
 
 }  // namespace rocmforge::jinja

@@ -265,7 +265,7 @@ Value slice_filter(Interpreter& run, const Value& value, const Arguments& argume
   return run.sequence(Sequence::Kind::generator, std::move(out));
 }
 
-constexpr std::array<NamedFilter, 14> filters = {{
+constexpr std::array<NamedFilter, 14> list_filters = {{
     {"sort", sort_filter},
     {"dictsort", dict_sort_filter},
     {"groupby", group_filter},
@@ -284,6 +284,6 @@ constexpr std::array<NamedFilter, 14> filters = {{
 
 }  // namespace
 
-Filter find_list_filter(std::string_view name) { return find_in(filters, name); }
+Filter find_list_filter(std::string_view name) { return find_in(list_filters, name); }
 
 }  // namespace rocmforge::jinja

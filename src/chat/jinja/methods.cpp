@@ -83,14 +83,14 @@ Value list_count(Interpreter& run, const Value& self, const Arguments& arguments
       std::ranges::count_if(self.sequence()->items, [&](const Value& each) { return equal(run, each, bound[0]); }));
 }
 
-struct Named {
+struct NamedMethod {
   std::string_view name;
   Method method;
 };
 
-constexpr std::array<Named, 5> dict_methods = {
+constexpr std::array<NamedMethod, 5> dict_methods = {
     {{"get", dict_get}, {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values}, {"copy", copy}}};
-constexpr std::array<Named, 3> list_methods = {{{"index", list_index}, {"count", list_count}, {"copy", copy}}};
+constexpr std::array<NamedMethod, 3> list_methods = {{{"index", list_index}, {"count", list_count}, {"copy", copy}}};
 constexpr std::array<std::string_view, 5> dict_changers = {"clear", "pop", "popitem", "setdefault", "update"};
 constexpr std::array<std::string_view, 8> list_changers = {"append", "clear", "pop",    "reverse",
                                                            "insert", "sort",  "extend", "remove"};
@@ -104,8 +104,8 @@ std::optional<Value> unsafe(const Value& value, const Names& names, std::string_
 }
 
 template <class Methods>
-Method find_in(const Methods& methods, std::string_view name) {
-  const auto found = std::ranges::find(methods, name, &Named::name);
+Method find_method(const Methods& methods, std::string_view name) {
+  const auto found = std::ranges::find(methods, name, &NamedMethod::name);
   return found == methods.end() ? nullptr : found->method;
 }
 
@@ -119,14 +119,14 @@ std::optional<Value> find_method(const Value& value, std::string_view name) {
     if (auto refused = unsafe(value, dict_changers, name)) {
       return refused;
     }
-    method = find_in(dict_methods, name);
+    method = find_method(dict_methods, name);
   } else if (const Sequence* sequence = value.sequence()) {
     const bool is_list = sequence->kind == Sequence::Kind::list;
     if (auto refused = is_list ? unsafe(value, list_changers, name) : std::nullopt) {
       return refused;
     }
     const bool has_methods = is_list || sequence->kind == Sequence::Kind::tuple || sequence->kind == Sequence::Kind::range;
-    method = has_methods && (is_list || name != "copy") ? find_in(list_methods, name) : nullptr;
+    method = has_methods && (is_list || name != "copy") ? find_method(list_methods, name) : nullptr;
   }
   if (method == nullptr) {
     return std::nullopt;

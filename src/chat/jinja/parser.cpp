@@ -5,17 +5,6 @@
 #include <algorithm>
 
 namespace rocmforge::jinja {
-namespace {
-
-template <class Node>
-std::unique_ptr<Node> node_at(Position position) {
-  auto node = std::make_unique<Node>();
-  node->position = position;
-  return node;
-}
-
-}  // namespace
-
 bool Parser::is(Token::Kind kind, std::string_view text) const { return peek().kind == kind && peek().text == text; }
 
 bool Parser::skip_symbol(std::string_view text) {

@@ -1,13 +1,24 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "chat/jinja/lexer.h"
 #include "chat/jinja/statements.h"
 
 namespace rocmforge::jinja {
+
+/// An empty node of the syntax that stands at `position`.
+template <class Node>
+std::unique_ptr<Node> node_at(Position position) {
+  auto node = std::make_unique<Node>();
+  node->position = position;
+  return node;
+}
 
 /// Tokens to syntax, by recursive descent as in Jinja's own grammar. Throws TemplateError.
 class Parser {

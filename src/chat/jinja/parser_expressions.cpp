@@ -12,13 +12,6 @@ namespace {
 constexpr std::int32_t deepest_level = 100;
 constexpr std::int32_t longest_chain = 200;
 
-template <class Node>
-std::unique_ptr<Node> node_at(Position position) {
-  auto node = std::make_unique<Node>();
-  node->position = position;
-  return node;
-}
-
 ExpressionPointer literal(Position position, Value value) {
   auto node = node_at<Literal>(position);
   node->held = std::move(value);

@@ -73,7 +73,7 @@ Value select(Interpreter& run, const Value& value, const Arguments& arguments) {
   return run.sequence(Sequence::Kind::generator, std::move(out));
 }
 
-constexpr std::array<NamedFilter, 5> filters = {{
+constexpr std::array<NamedFilter, 5> selection_filters = {{
     {"map", map_filter},
     {"select", select<true, false>},
     {"reject", select<false, false>},
@@ -83,6 +83,6 @@ constexpr std::array<NamedFilter, 5> filters = {{
 
 }  // namespace
 
-Filter find_selection_filter(std::string_view name) { return find_in(filters, name); }
+Filter find_selection_filter(std::string_view name) { return find_in(selection_filters, name); }
 
 }  // namespace rocmforge::jinja

@@ -9,7 +9,7 @@ namespace rocmforge::jinja {
 namespace {
 
 template <bool (*holds)(const Value&)>
-bool plain(Interpreter& run, const Value& value, const Arguments& arguments) {
+bool test_of(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "a test", arguments, {});
   return holds(value);
 }
@@ -107,27 +107,27 @@ bool compares(Interpreter& run, const Value& value, const Arguments& arguments) 
   return false;
 }
 
-struct Named {
+struct NamedTest {
   std::string_view name;
   Test test;
 };
 
-constexpr std::array<Named, 39> tests = {{
-    {"defined", plain<is_defined>},
-    {"undefined", plain<is_undefined>},
-    {"none", plain<is_none>},
-    {"boolean", plain<is_boolean>},
-    {"true", plain<is_exactly_true>},
-    {"false", plain<is_exactly_false>},
-    {"integer", plain<is_integer>},
-    {"float", plain<is_float>},
-    {"number", plain<is_number>},
-    {"string", plain<is_text>},
-    {"mapping", plain<is_mapping>},
-    {"iterable", plain<is_iterable>},
-    {"sequence", plain<is_sequence>},
-    {"callable", plain<is_callable>},
-    {"escaped", plain<is_escaped>},
+constexpr std::array<NamedTest, 39> tests = {{
+    {"defined", test_of<is_defined>},
+    {"undefined", test_of<is_undefined>},
+    {"none", test_of<is_none>},
+    {"boolean", test_of<is_boolean>},
+    {"true", test_of<is_exactly_true>},
+    {"false", test_of<is_exactly_false>},
+    {"integer", test_of<is_integer>},
+    {"float", test_of<is_float>},
+    {"number", test_of<is_number>},
+    {"string", test_of<is_text>},
+    {"mapping", test_of<is_mapping>},
+    {"iterable", test_of<is_iterable>},
+    {"sequence", test_of<is_sequence>},
+    {"callable", test_of<is_callable>},
+    {"escaped", test_of<is_escaped>},
     {"upper", has_case<true>},
     {"lower", has_case<false>},
     {"odd", odd},
@@ -157,7 +157,7 @@ constexpr std::array<Named, 39> tests = {{
 }  // namespace
 
 Test find_test(std::string_view name) {
-  const auto found = std::ranges::find(tests, name, &Named::name);
+  const auto found = std::ranges::find(tests, name, &NamedTest::name);
   return found == tests.end() || name.empty() ? nullptr : found->test;
 }
 

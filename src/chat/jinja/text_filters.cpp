@@ -14,7 +14,7 @@ namespace rocmforge::jinja {
 namespace {
 
 template <Text (*operation)(const Text&)>
-Value plain(Interpreter& run, const Value& value, const Arguments& arguments) {
+Value filter_of(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "a filter of text", arguments, {});
   return run.text(operation(to_text(run, value)));
 }
@@ -22,7 +22,7 @@ Value plain(Interpreter& run, const Value& value, const Arguments& arguments) {
 Text unchanged(const Text& text) { return text; }
 
 /// Words begin after white space, '-', '(', '{', '[' and '<'.
-Text title(const Text& text) {
+Text title_words(const Text& text) {
   Text out;
   bool begins = true;
   for (std::size_t byte = 0; byte < text.size();) {
@@ -180,16 +180,16 @@ Value format_filter(Interpreter& run, const Value& value, const Arguments& argum
   return format_percent(run, to_text(run, value), run.mapping(std::move(named)));
 }
 
-constexpr std::array<NamedFilter, 17> filters = {{
-    {"upper", plain<upper>},
-    {"lower", plain<lower>},
-    {"capitalize", plain<capitalize>},
-    {"title", plain<title>},
-    {"string", plain<unchanged>},
-    {"safe", plain<unchanged>},
-    {"escape", plain<escape>},
-    {"e", plain<escape>},
-    {"forceescape", plain<escape>},
+constexpr std::array<NamedFilter, 17> text_filters = {{
+    {"upper", filter_of<upper>},
+    {"lower", filter_of<lower>},
+    {"capitalize", filter_of<capitalize>},
+    {"title", filter_of<title_words>},
+    {"string", filter_of<unchanged>},
+    {"safe", filter_of<unchanged>},
+    {"escape", filter_of<escape>},
+    {"e", filter_of<escape>},
+    {"forceescape", filter_of<escape>},
     {"trim", trim_filter},
     {"replace", replace_filter},
     {"join", join_filter},
@@ -202,6 +202,6 @@ constexpr std::array<NamedFilter, 17> filters = {{
 
 }  // namespace
 
-Filter find_text_filter(std::string_view name) { return find_in(filters, name); }
+Filter find_text_filter(std::string_view name) { return find_in(text_filters, name); }
 
 }  // namespace rocmforge::jinja

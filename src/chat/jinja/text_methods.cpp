@@ -114,7 +114,7 @@ Value count_method(Interpreter& run, const Value& self, const Arguments& argumen
 }
 
 template <Text (*operation)(const Text&)>
-Value plain(Interpreter& run, const Value& self, const Arguments& arguments) {
+Value method_of(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "a method of text", arguments, {});
   return run.text(operation(*self.text()));
 }
@@ -275,13 +275,13 @@ Value case_method(Interpreter& run, const Value& self, const Arguments& argument
   return Value::boolean(found);
 }
 
-struct Named {
+struct NamedTextMethod {
   std::string_view name;
   Method method;
 };
 
-constexpr std::array<Named, 37> methods = {{
-    {"capitalize", plain<capitalize>},
+constexpr std::array<NamedTextMethod, 37> methods = {{
+    {"capitalize", method_of<capitalize>},
     {"center", fill_method<Side::both>},
     {"count", count_method},
     {"endswith", starts_or_ends<false>},
@@ -298,7 +298,7 @@ constexpr std::array<Named, 37> methods = {{
     {"isupper", case_method<true>},
     {"join", join_method},
     {"ljust", fill_method<Side::left>},
-    {"lower", plain<lower>},
+    {"lower", method_of<lower>},
     {"lstrip", strip_method<true, false>},
     {"partition", partition_method<false>},
     {"removeprefix", remove_method<true>},
@@ -314,16 +314,16 @@ constexpr std::array<Named, 37> methods = {{
     {"splitlines", split_lines_method},
     {"startswith", starts_or_ends<true>},
     {"strip", strip_method<true, true>},
-    {"title", plain<title>},
-    {"upper", plain<upper>},
+    {"title", method_of<title>},
+    {"upper", method_of<upper>},
     {"zfill", zfill_method},
-    {"casefold", plain<lower>},
+    {"casefold", method_of<lower>},
 }};
 
 }  // namespace
 
 Method find_text_method(std::string_view name) {
-  const auto found = std::ranges::find(methods, name, &Named::name);
+  const auto found = std::ranges::find(methods, name, &NamedTextMethod::name);
   return found == methods.end() ? nullptr : found->method;
 }
 

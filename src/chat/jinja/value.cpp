@@ -149,7 +149,8 @@ bool equal(const Value& left, const Value& right) {
     const Sequence& a = *left.sequence();
     const Sequence& b = *right.sequence();
     const bool by_content = a.kind != Sequence::Kind::generator && a.kind != Sequence::Kind::view;
-    return &a == &b || (by_content && a.kind == b.kind && std::ranges::equal(a.items, b.items, equal));
+    return &a == &b || (by_content && a.kind == b.kind &&
+                        std::ranges::equal(a.items, b.items, static_cast<bool (*)(const Value&, const Value&)>(equal)));
   }
   if (left.object() != nullptr && right.object() != nullptr) {
     return left.object() == right.object();

@@ -6,14 +6,14 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::size_t alignment = 16;
+constexpr std::size_t array_alignment = 16;
 /// A row with penalties has one for each different token among the last 64 or so.
 constexpr std::size_t usual_adjustments = 256;
 
 template <class T>
 std::size_t take(std::size_t& used, std::int64_t count) {
   const std::size_t start = used;
-  used += (static_cast<std::size_t>(count) * sizeof(T) + alignment - 1) / alignment * alignment;
+  used += (static_cast<std::size_t>(count) * sizeof(T) + array_alignment - 1) / array_alignment * array_alignment;
   return start;
 }
 
