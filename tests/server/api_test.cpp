@@ -205,7 +205,7 @@ TEST_F(ApiTest, ChatLogprobs) {
       text += static_cast<char>(byte.get<int>());
     }
   }
-  EXPECT_EQ(text, choice["message"]["content"]);
+  EXPECT_EQ(choice["message"]["content"], text);
   EXPECT_TRUE(ask().json()["choices"][0]["logprobs"].is_null());
   EXPECT_EQ(ask({{"top_logprobs", 2}}).json()["error"]["param"], "top_logprobs");
   std::string streamed;
@@ -216,7 +216,7 @@ TEST_F(ApiTest, ChatLogprobs) {
       }
     }
   }
-  EXPECT_EQ(streamed, choice["message"]["content"]);
+  EXPECT_EQ(choice["message"]["content"], streamed);
 }
 
 TEST_F(ApiTest, PrefixHitsAreCounted) {

@@ -100,7 +100,8 @@ Value int_filter(Interpreter& run, const Value& value, const Arguments& argument
   if (base != 0 && (base < 2 || base > 36)) {
     run.fail("int: the base must be 0 or 2 to 36");
   }
-  std::optional<double> real = value.real() != nullptr ? std::optional(*value.real()) : std::nullopt;
+  constexpr double limit = 1e30;
+  double number = value.real() != nullptr ? *value.real() : limit;
   if (const auto whole = value.whole()) {
     return Value::integer(*whole);
   }
@@ -108,13 +109,11 @@ Value int_filter(Interpreter& run, const Value& value, const Arguments& argument
     if (const auto integer = parse_integer(text->bytes(), static_cast<int>(base))) {
       return Value::integer(*integer);
     }
-    real = parse_real(text->bytes());
+    number = parse_real(text->bytes()).value_or(limit);
   }
   if (value.is_undefined()) {
     run.fail(value.reason());
   }
-  constexpr double limit = 1e30;
-  const double number = real.value_or(limit);
   return std::abs(number) < limit ? Value::integer(static_cast<Integer>(number)) : bound.value(0, Value::integer(0));
 }
 

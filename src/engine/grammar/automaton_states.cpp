@@ -38,11 +38,12 @@ AutomatonStates::AutomatonStates(std::shared_ptr<const ByteAutomaton> automaton)
   stacks_.push_back({{item_of(ByteAutomaton::end_of_text, bottom)}, 0});
   stack_numbers_.emplace(stacks_[bottom].returns, bottom);
   const std::int32_t entry = automaton_->entry(automaton_->root());
-  Items items{item_of(entry, bottom)};
-  if (automaton_->edges(entry).empty() && automaton_->calls(entry).empty()) {
-    items.clear();
+  Items reached;
+  Items items;
+  if (!automaton_->edges(entry).empty() || !automaton_->calls(entry).empty()) {
+    reached.push_back(item_of(entry, bottom));
+    items.push_back(reached.front());
   }
-  Items reached = items;
   call(reached, items);
   start_ = intern_state(std::move(items), automaton_->accepts(entry));
 }
