@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "usage_error.h"
 
@@ -22,8 +24,9 @@ std::vector<fs::path> models_folders() {
   candidates.emplace_back(ROCMFORGE_MODELS_DIR);
   std::vector<fs::path> folders;
   for (const fs::path& candidate : candidates) {
-    if (fs::is_directory(candidate, ignored)) {
-      folders.push_back(candidate);
+    fs::path folder = fs::canonical(candidate, ignored);  // before it is installed, the program has a link there
+    if (fs::is_directory(folder, ignored) && std::find(folders.begin(), folders.end(), folder) == folders.end()) {
+      folders.push_back(std::move(folder));
     }
   }
   return folders;

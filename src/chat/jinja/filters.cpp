@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -77,21 +78,14 @@ std::optional<Integer> parse_integer(std::string_view text, int base) {
 
 std::optional<double> parse_real(std::string_view text) {
   const std::string digits = number_text(text);
-  std::string_view number = digits;
-  const bool negative = number.starts_with('-');
-  if (negative || number.starts_with('+')) {
-    number.remove_prefix(1);
-  }
-  double value = 0.0;
-  const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (number.empty() || number.front() == '-' || read.ptr != number.data() + number.size() ||
-      read.ec == std::errc::invalid_argument) {
+  // As Python reads them: strtod alone knows hexadecimal numbers and nan(...).
+  if (digits.empty() || digits.find_first_of("xX(") != std::string::npos ||
+      std::isspace(static_cast<unsigned char>(digits.front())) != 0) {
     return std::nullopt;
   }
-  if (read.ec == std::errc::result_out_of_range) {
-    value = std::strtod(std::string(number).c_str(), nullptr);
-  }
-  return negative ? -value : value;
+  char* end = nullptr;
+  const double value = std::strtod(digits.c_str(), &end);
+  return end == digits.c_str() + digits.size() ? std::optional(value) : std::nullopt;
 }
 
 Value int_filter(Interpreter& run, const Value& value, const Arguments& arguments) {

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "chat/jinja/parser.h"
@@ -270,8 +273,8 @@ ExpressionPointer Parser::parse_number() {
   const Token token = take();
   std::string_view digits = token.text;
   if (token.kind == Token::Kind::real) {
-    double value = 0.0;
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) {
+    const double value = std::strtod(std::string(digits).c_str(), nullptr);  // not every library has from_chars for these
+    if (std::isinf(value)) {
       fail(token.position, "a number that is too large");
     }
     return literal(token.position, Value::real(value));

@@ -1,0 +1,39 @@
+# What `cmake --install` installs, in three components: the program with its demo model and service;
+# the attention library; and what programs are built with it.
+include(CMakePackageConfigHelpers)
+
+# The program looks for its models beside its own folder: there they lie when it is installed, and here before.
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/apps/share)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${CMAKE_BINARY_DIR}/apps/share/rocmforge SYMBOLIC)
+
+install(TARGETS rocmforge RUNTIME COMPONENT program)
+install(FILES ${PROJECT_SOURCE_DIR}/models/forge-demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/rocmforge COMPONENT program)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+
+# systemd looks below /usr/lib and /usr/local/lib, whatever the architecture's folder is called.
+configure_file(${PROJECT_SOURCE_DIR}/packaging/rocmforge.service.in ${CMAKE_BINARY_DIR}/rocmforge.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/rocmforge.service DESTINATION lib/systemd/system COMPONENT program)
+# For the prefix /usr that is /etc itself, as the service expects it.
+set(configuration_folder ${CMAKE_INSTALL_SYSCONFDIR})
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(configuration_folder ${CMAKE_INSTALL_FULL_SYSCONFDIR})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/rocmforge.default DESTINATION ${configuration_folder}/default RENAME rocmforge
+        PERMISSIONS OWNER_READ OWNER_WRITE COMPONENT program)  # it may hold a key
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rocmforge)
+install(TARGETS rocmforge_attention EXPORT rocmforgeTargets
+        LIBRARY COMPONENT library NAMELINK_COMPONENT development
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/library/include/rocmforge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(EXPORT rocmforgeTargets NAMESPACE rocmforge:: DESTINATION ${package_folder} COMPONENT development)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/packaging/rocmforgeConfig.cmake.in ${CMAKE_BINARY_DIR}/rocmforgeConfig.cmake
+                              INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/rocmforgeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/rocmforgeConfig.cmake ${CMAKE_BINARY_DIR}/rocmforgeConfigVersion.cmake
+        DESTINATION ${package_folder} COMPONENT development)
+
+# Relative to its own place, so that the installed folder can be moved.
+file(RELATIVE_PATH prefix_from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(${PROJECT_SOURCE_DIR}/packaging/rocmforge.pc.in ${CMAKE_BINARY_DIR}/rocmforge.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/rocmforge.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

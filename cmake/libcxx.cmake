@@ -1,0 +1,14 @@
+# -DROCMFORGE_LIBCXX=ON: clang with LLVM's C++ library, 18 or later. A distribution's fmt, spdlog and GoogleTest are compiled with
+# GCC's: fmt and spdlog serve as headers alone then, and GoogleTest is built from the sources that libgtest-dev holds.
+option(ROCMFORGE_LIBCXX "Use LLVM's C++ library (clang only)" OFF)
+set(ROCMFORGE_FMT fmt::fmt)
+set(ROCMFORGE_SPDLOG spdlog::spdlog)
+if(ROCMFORGE_LIBCXX)
+  add_compile_options(-stdlib=libc++ -fexperimental-library)  # std::jthread
+  add_link_options(-stdlib=libc++ -fexperimental-library)
+  set(ROCMFORGE_FMT fmt::fmt-header-only)
+  set(ROCMFORGE_SPDLOG spdlog::spdlog_header_only)
+  if(ROCMFORGE_TESTS)
+    add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+  endif()
+endif()
