@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -16,7 +15,6 @@
 #include "command.h"
 #include "flags.h"
 #include "kernel_bench.h"
-#include "kernel_bench_commands.h"
 #include "kernels/register_all.h"
 #include "measure.h"
 #include "model_path.h"
@@ -42,6 +40,7 @@ struct BenchFlags {
   std::string threads = "0";
   std::int32_t repetitions = 5;
   std::string format = "md";
+  bool json = false;
   EngineFlags engine;
 };
 
@@ -185,9 +184,6 @@ double memory_speed(Engine& engine) {
 }
 
 int bench(const BenchFlags& flags) {
-  if (flags.repetitions < 1 || flags.repetitions > 1000) {
-    throw UsageError(fmt::format("--repetitions is {}, must be 1 to 1000", flags.repetitions));
-  }
   const auto tests = plan_tests(flags);
   const auto threads = parse_integers(flags.threads, "--threads", 0, max_threads);
   EngineOptions options = flags.engine.options();
@@ -220,58 +216,56 @@ int bench(const BenchFlags& flags) {
       results.push_back(describe(tests[i], *engine, std::move(seconds), memory));
     }
   }
-  print_report(results, flags.format);
+  print_report(results, flags.json ? "json" : flags.format);
   return 0;
 }
 
 }  // namespace
 
-void add_bench(CLI::App& program, Action& action) {
+Command bench_command() {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* command = program.add_subcommand("bench", "Measure speed beside what the memory allows");
-  command->footer(
-      "The tests of llama-bench: ppN reads a prompt of N tokens, tgN generates N, each after a warm-up; random tokens\n"
-      "go in, and the most likely next token is drawn and ignored. GB/s counts the weights that generation reads, once a "
-      "step, beside the reading speed of the\n"
-      "memory measured in the same run with the same threads. GMAC/s counts products with weights. With --batch-sizes B,\n"
-      "B sequences generate at once and t/s is of all of them.\n\nExamples:\n"
-      "  rocmforge bench\n"
-      "  rocmforge bench model.gguf -p 128,512 -n 64 -t 1,2,4 -r 3\n"
-      "  rocmforge bench model.gguf -p 0 -n 64 --batch-sizes 1,8 -d 0,1024\n"
-      "  rocmforge bench model.gguf -pg 512,128 -o json");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  command->add_option("-p,--prompt", flags->prompts, "Prompt lengths; 0: none")->type_name("LIST")->capture_default_str();
-  command->add_option("-n,--generate", flags->generations, "Tokens to generate; 0: none")
-      ->type_name("LIST")
-      ->capture_default_str();
-  command->add_option("--pg", flags->pairs, "Read PP tokens, then generate TG (may be repeated; also -pg)")
-      ->allow_extra_args(false)
-      ->type_name("PP,TG");
-  command->add_option("-d,--depth", flags->depths, "Tokens in the context before the test")
-      ->type_name("LIST")
-      ->capture_default_str();
-  command->add_option("--batch-sizes", flags->batch_sizes, "Sequences that generate at once")
-      ->type_name("LIST")
-      ->capture_default_str();
-  command->add_option("-r,--repetitions", flags->repetitions, "Times each test is measured")->capture_default_str();
-  command->add_option("-o,--output", flags->format, "Format")
-      ->check(CLI::IsMember({"md", "json", "csv"}))
-      ->capture_default_str();
-  flags->engine.add_to(*command);
-  // Here threads are a list, and the tests say how long the context is.
-  command->remove_option(command->get_option("--threads"));
-  command->remove_option(command->get_option("--context"));
-  command->add_option("-t,--threads", flags->threads, "Threads; 0: all processors")
-      ->type_name("LIST")
-      ->capture_default_str();
-  add_bench_attention(*command, action);
-  add_bench_matmul(*command, action);
-  add_bench_step(*command, action);
-  command->callback([flags, command, &action] {
-    if (command->get_subcommands().empty()) {
-      action = [flags] { return bench(*flags); };
-    }
-  });
+  Command command = {
+      .name = "bench",
+      .summary = "Measure speed beside what the memory allows",
+      .notes =
+          "The tests of llama-bench: ppN reads a prompt of N tokens, tgN generates N, each after a warm-up; random tokens "
+          "go in, and the most likely next token is drawn and ignored. GB/s counts the weights that generation reads, "
+          "once a step, beside the reading speed of the memory measured in the same run with the same threads. GMAC/s "
+          "counts products with weights. With --batch-sizes B, B sequences generate at once and t/s is of all of them.",
+      .examples = {"rocmforge bench", "rocmforge bench model.gguf -p 128,512 -n 64 -t 1,2,4 -r 3",
+                   "rocmforge bench model.gguf -p 0 -n 64 --batch-sizes 1,8 -d 0,1024",
+                   "rocmforge bench model.gguf -pg 512,128 --json"},
+      .action = [flags] { return bench(*flags); }};
+  const auto list = [&](const char* names, std::string& target, const char* meaning) {
+    command.options.push_back({names, &target, meaning, "LIST"});
+  };
+  add_model(command, flags->model);
+  list("-p,--prompt,--n-prompt", flags->prompts, "Prompt lengths; 0: none");
+  list("-n,--generate,--n-gen", flags->generations, "Tokens to generate; 0: none");
+  command.options.push_back({.names = "--pg",
+                             .target = &flags->pairs,
+                             .meaning = "Read PP tokens, then generate TG (may be repeated)",
+                             .value = "PP,TG",
+                             .also = "-pg"});
+  list("-d,--depth,--n-depth", flags->depths, "Tokens in the context before the test");
+  list("--batch-sizes", flags->batch_sizes, "Sequences that generate at once");
+  command.options.push_back({.names = "-r,--repetitions",
+                             .target = &flags->repetitions,
+                             .meaning = "Times each test is measured",
+                             .range = {.least = 1, .most = 1000}});
+  command.options.push_back(
+      {.names = "-o,--output", .target = &flags->format, .meaning = "Format", .choices = {"md", "json", "csv"}});
+  command.options.push_back(json_option(flags->json, "The same as --output json"));
+  command.options.back().excludes = {"--output"};
+  flags->engine.add_to(command);
+  Option& threads = command.option("--threads");  // here a list
+  threads.target = &flags->threads;
+  threads.value = "LIST";
+  threads.meaning += "; 0: all processors";
+  threads.range = {};
+  command.drop("--context");  // the tests say how long it is
+  command.commands = {bench_attention_command(), bench_matmul_command(), bench_step_command()};
+  return command;
 }
 
 }  // namespace rocmforge::app

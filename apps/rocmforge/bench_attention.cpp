@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +9,9 @@
 #include <vector>
 
 #include "base/half.h"
+#include "command.h"
+#include "flags.h"
 #include "kernel_bench.h"
-#include "kernel_bench_commands.h"
 #include "ops/batch_plan.h"
 #include "tensor/random_rows.h"
 #include "text.h"
@@ -340,26 +340,25 @@ int bench_attention(const AttentionFlags& flags) {
 
 }  // namespace
 
-void add_bench_attention(CLI::App& bench, Action& action) {
+Command bench_attention_command() {
   auto flags = std::make_shared<AttentionFlags>();
-  CLI::App* command = bench.add_subcommand("attention", "Time each attention kernel, checked in the same run");
-  command->footer(
-      "Over a paged cache whose blocks lie in random order. A prefill of N tokens runs as many sequences as make 16,384\n"
-      "tokens. Decode walks through as many caches as the L2 cache cannot hold. Rows and heads drawn at random are first "
-      "compared with f64; a kernel that is wrong makes the exit code 1.\n\n"
-      "Examples:\n  rocmforge bench attention --heads 32:8 --head-dim 64,128 --prefill 2048 --decode 1x4096,64x4096");
-  command->add_option("--heads", flags->heads, "Query and KV heads")->type_name("Q:KV")->capture_default_str();
-  command->add_option("--head-dim", flags->head_dims, "Elements of a head")->type_name("LIST")->capture_default_str();
-  command->add_option("--prefill", flags->prefill, "Lengths of prompts; 0: none")->type_name("LIST")->capture_default_str();
-  command->add_option("--decode", flags->decode, "Sequences and the tokens each has in its cache; 0: none")
-      ->type_name("BxN,..")
-      ->capture_default_str();
-  command->add_option("--kv-type", flags->kv_type, "Format of the cache")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
-      ->capture_default_str();
-  command->add_flag("--full", flags->full, "Without the causal mask");
-  flags->add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return bench_attention(*flags); }; });
+  Command command = {
+      .name = "attention",
+      .summary = "Time each attention kernel, checked in the same run",
+      .notes =
+          "Over a paged cache whose blocks lie in random order. A prefill of N tokens runs as many sequences as make "
+          "16,384 tokens. Decode walks through as many caches as the L2 cache cannot hold. Rows and heads drawn at random "
+          "are first compared with f64; a kernel that is wrong makes the exit code 1.",
+      .examples = {"rocmforge bench attention --heads 32:8 --head-dim 64,128 --prefill 2048 --decode 1x4096,64x4096"},
+      .options = {{"--heads", &flags->heads, "Query and KV heads", "Q:KV"},
+                  {"--head-dim", &flags->head_dims, "Elements of a head", "LIST"},
+                  {"--prefill", &flags->prefill, "Lengths of prompts; 0: none", "LIST"},
+                  {"--decode", &flags->decode, "Sequences and the tokens each has in its cache; 0: none", "BxN,..."},
+                  kv_type_option(flags->kv_type),
+                  {"--full", &flags->full, "Without the causal mask"}},
+      .action = [flags] { return bench_attention(*flags); }};
+  flags->add_to(command);
+  return command;
 }
 
 }  // namespace rocmforge::app

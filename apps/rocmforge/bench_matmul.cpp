@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +8,6 @@
 
 #include "command.h"
 #include "kernel_bench.h"
-#include "kernel_bench_commands.h"
 #include "tensor/quant/dequantize.h"
 #include "tensor/random_rows.h"
 #include "text.h"
@@ -220,18 +218,21 @@ int bench_matmul(const MatmulFlags& flags) {
 
 }  // namespace
 
-void add_bench_matmul(CLI::App& bench, Action& action) {
+Command bench_matmul_command() {
   auto flags = std::make_shared<MatmulFlags>();
-  CLI::App* command = bench.add_subcommand("matmul", "Time each matrix product kernel, checked in the same run");
-  command->footer(
-      "Weights are read from memory: enough copies are used in turn that none is in a cache. Each kernel's output is first\n"
-      "compared with the dequantised product in f64; a kernel that is wrong makes the exit code 1.\n\nExamples:\n"
-      "  rocmforge bench matmul --formats q4_k,f16 --shapes 14336x4096 --tokens 1,8,2048");
-  command->add_option("--formats", flags->formats, "Formats of the weights")->type_name("LIST")->capture_default_str();
-  command->add_option("--shapes", flags->shapes, "Rows x columns of the weights")->type_name("LIST")->capture_default_str();
-  command->add_option("--tokens", flags->tokens, "Tokens of a call")->type_name("LIST")->capture_default_str();
-  flags->add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return bench_matmul(*flags); }; });
+  Command command = {
+      .name = "matmul",
+      .summary = "Time each matrix product kernel, checked in the same run",
+      .notes =
+          "Weights are read from memory: enough copies are used in turn that none is in a cache. Each kernel's output is "
+          "first compared with the dequantised product in f64; a kernel that is wrong makes the exit code 1.",
+      .examples = {"rocmforge bench matmul --formats q4_k,f16 --shapes 14336x4096 --tokens 1,8,2048"},
+      .options = {{"--formats", &flags->formats, "Formats of the weights", "LIST"},
+                  {"--shapes", &flags->shapes, "Rows x columns of the weights", "LIST"},
+                  {"--tokens", &flags->tokens, "Tokens of a call", "LIST"}},
+      .action = [flags] { return bench_matmul(*flags); }};
+  flags->add_to(command);
+  return command;
 }
 
 }  // namespace rocmforge::app

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +10,6 @@
 
 #include "flags.h"
 #include "kernel_bench.h"
-#include "kernel_bench_commands.h"
 #include "measure.h"
 #include "model_path.h"
 #include "step_runner.h"
@@ -118,13 +116,6 @@ void bench_prompt(Engine& engine, const StepFlags& flags) {
 }
 
 int bench_step(const StepFlags& flags) {
-  if (flags.prompt < 0 || flags.prompt > 65536) {
-    throw UsageError(fmt::format("--prompt is {}, not 0 to 65536", flags.prompt));
-  }
-  if (flags.context < 1 || flags.sequences < 1 || flags.sequences > 256) {
-    throw UsageError(fmt::format("--depth is {} and --sequences {}: at least 1 position, 1 to 256 sequences", flags.context,
-                                 flags.sequences));
-  }
   EngineOptions options = flags.engine.options();
   options.prefix_cache = false;
   const std::int32_t length = flags.context + std::max(flags.prompt, 1);
@@ -183,22 +174,34 @@ int bench_step(const StepFlags& flags) {
 
 }  // namespace
 
-void add_bench_step(CLI::App& bench, Action& action) {
+Command bench_step_command() {
   auto flags = std::make_shared<StepFlags>();
-  CLI::App* command = bench.add_subcommand("step", "Share of each operation in a decode step");
-  command->footer(
-      "Each kind of operation is timed by itself: its calls of all layers one after another, each with its own weights.\n"
-      "Bytes count what one token moves (weights, activations) and the cache of all sequences; more sequences move more\n"
-      "activations than that. Together: all operations as they follow each other. The whole step adds its copies, with the\n"
-      "host a step ahead or waiting for each.\n\nExamples:\n"
-      "  rocmforge bench step model.gguf --depth 4096 --sequences 16");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  command->add_option("-d,--depth", flags->context, "Positions in the cache before the step")->capture_default_str();
-  command->add_option("--sequences", flags->sequences, "Sequences that decode at once")->capture_default_str();
-  command->add_option("-p,--prompt", flags->prompt, "Time a step that reads a prompt of N tokens instead, in one sequence");
-  flags->engine.add_to(*command);
-  command->remove_option(command->get_option("--context"));
-  command->callback([flags, &action] { action = [flags] { return bench_step(*flags); }; });
+  Command command = {
+      .name = "step",
+      .summary = "Share of each operation in a decode step",
+      .notes =
+          "Each kind of operation is timed by itself: its calls of all layers one after another, each with its own "
+          "weights. Bytes count what one token moves (weights, activations) and the cache of all sequences; more "
+          "sequences move more activations than that. Together: all operations as they follow each other. The whole step "
+          "adds its copies, with the host a step ahead or waiting for each.",
+      .examples = {"rocmforge bench step model.gguf --depth 4096 --sequences 16"},
+      .action = [flags] { return bench_step(*flags); }};
+  add_model(command, flags->model);
+  command.options.push_back({.names = "-d,--depth",
+                             .target = &flags->context,
+                             .meaning = "Positions in the cache before the step",
+                             .range = {.least = 1, .most = 1 << 20}});
+  command.options.push_back({.names = "--sequences",
+                             .target = &flags->sequences,
+                             .meaning = "Sequences that decode at once",
+                             .range = {.least = 1, .most = 256}});
+  command.options.push_back({.names = "-p,--prompt",
+                             .target = &flags->prompt,
+                             .meaning = "Time a step that reads a prompt of N tokens instead, in one sequence",
+                             .range = {.least = 0, .most = 65536}});
+  flags->engine.add_to(command);
+  command.drop("--context");
+  return command;
 }
 
 }  // namespace rocmforge::app

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -44,7 +43,9 @@ class Chat {
         templates_(std::move(templates)),
         batch_tokens_(flags.engine.options().max_batch_tokens),
         context_shift_(flags.generation.context_shift()),
-        request_(flags.generation.request(engine.model().config().vocab)),
+        request_(flags.generation.request(engine)),
+        grammar_(flags.generation.grammar(engine)),
+        variables_(flags.chat_template.variables()),
         reader_(history_path()) {
     if (reader_.interactive()) {  // in a pipe Ctrl-C means what it always means
       interrupt_.emplace(InterruptScope::Second::also_flags);
@@ -65,13 +66,15 @@ class Chat {
   }
   void retry();
   void answer();
-  std::vector<std::int32_t> fitting_prompt();
+  EncodedChat fitting_prompt();
 
   Engine& engine_;
   ChatTemplates templates_;
   std::int32_t batch_tokens_;
   bool context_shift_;
-  Request request_;  ///< all but the prompt
+  Request request_;  ///< all but the prompt and what the answer is held to
+  std::shared_ptr<GrammarMatcher> grammar_;
+  nlohmann::ordered_json variables_;  ///< of the template
   LineReader reader_;
   std::optional<InterruptScope> interrupt_;
   nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
@@ -136,17 +139,17 @@ std::optional<std::string> Chat::read_message() {
   }
 }
 
-/// The conversation as ids. With --context-shift the oldest turns leave until it fits.
-std::vector<std::int32_t> Chat::fitting_prompt() {
-  auto prompt = encode_chat(engine_, templates_, messages_);
+/// The conversation. With --context-shift the oldest turns leave until it fits.
+EncodedChat Chat::fitting_prompt() {
+  auto prompt = encode_chat(engine_, templates_, messages_, variables_);
   const std::size_t start = messages_.front()["role"] == "system" ? 1 : 0;
   bool dropped = false;
-  while (context_shift_ && prompt.size() >= static_cast<std::size_t>(engine_.context_length()) &&
+  while (context_shift_ && prompt.ids.size() >= static_cast<std::size_t>(engine_.context_length()) &&
          messages_.size() > start + 2) {
     const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(start);
     messages_.erase(oldest, oldest + 2);
     dropped = true;
-    prompt = encode_chat(engine_, templates_, messages_);
+    prompt = encode_chat(engine_, templates_, messages_, variables_);
   }
   if (dropped) {
     fmt::print(stderr, "(the context of {} tokens is full: the oldest turns were dropped)\n", engine_.context_length());
@@ -157,7 +160,9 @@ std::vector<std::int32_t> Chat::fitting_prompt() {
 /// Answers the last message, which is the user's; takes it back when it can't be answered.
 void Chat::answer() {
   Request request = request_;
-  request.prompt = fitting_prompt();
+  EncodedChat prompt = fitting_prompt();
+  request.prompt = std::move(prompt.ids);
+  request.constraint = hold_to(grammar_, prompt.reasoning_is_open);
   last_ = generate(engine_, std::move(request), batch_tokens_, [](std::string_view piece) {
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
@@ -229,6 +234,7 @@ int Chat::loop() {
 
 int chat(const ChatFlags& flags) {
   flags.generation.validate();
+  static_cast<void>(flags.chat_template.variables());
   const std::string path = find_model(flags.model);
   const auto engine = load_engine(path, flags.engine.options());
   auto templates = choose_templates(*engine, flags.chat_template);
@@ -241,19 +247,19 @@ int chat(const ChatFlags& flags) {
 
 }  // namespace
 
-void add_chat(CLI::App& program, Action& action) {
+Command chat_command() {
   auto flags = std::make_shared<ChatFlags>();
-  CLI::App* command = program.add_subcommand("chat", "Chat in the terminal");
-  command->footer(std::string("Inside the chat:\n") + help_text +
-                  "\nExamples:\n"
-                  "  rocmforge chat\n"
-                  "  rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7\n"
-                  "  printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  flags->chat_template.add_to(*command);
-  flags->generation.add_to(*command);
-  flags->engine.add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return chat(*flags); }; });
+  Command command = {.name = "chat",
+                     .summary = "Chat in the terminal",
+                     .notes = std::string("Inside the chat:\n") + help_text,
+                     .examples = {"rocmforge chat", "rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7",
+                                  "printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy"},
+                     .action = [flags] { return chat(*flags); }};
+  add_model(command, flags->model);
+  flags->generation.add_to(command);
+  flags->chat_template.add_to(command);
+  flags->engine.add_to(command);
+  return command;
 }
 
 }  // namespace rocmforge::app

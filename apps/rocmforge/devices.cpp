@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "command.h"
 #include "device/device.h"
+#include "flags.h"
 #include "kernels/register_all.h"
 #include "measure.h"
 #include "progress.h"
@@ -182,20 +182,17 @@ int devices(bool json, const std::string& kernel_folder) {
 
 }  // namespace
 
-void add_devices(CLI::App& program, Action& action) {
+Command devices_command() {
   struct Flags {
     bool json = false;
     std::string kernel_folder;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      program.add_subcommand("devices", "The processors and GPUs, the runtimes that were found, and the kernels there are");
-  command->footer("Examples:\n  rocmforge devices\n  rocmforge devices --json");
-  command->add_flag("--json", flags->json, "JSON");
-  command->add_option("--kernel-dir", flags->kernel_folder, "Code objects of this folder in place of the built-in ones")
-      ->type_name("DIR")
-      ->envname("ROCMFORGE_KERNEL_DIR");
-  command->callback([flags, &action] { action = [flags] { return devices(flags->json, flags->kernel_folder); }; });
+  return {.name = "devices",
+          .summary = "The processors and GPUs, the runtimes that were found, and the kernels there are",
+          .examples = {"rocmforge devices", "rocmforge devices --json"},
+          .options = {json_option(flags->json), kernel_dir_option(flags->kernel_folder)},
+          .action = [flags] { return devices(flags->json, flags->kernel_folder); }};
 }
 
 }  // namespace rocmforge::app

@@ -2,24 +2,51 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "command.h"
 #include "engine/engine.h"
+#include "schedule/sampling_numbers.h"
 
-namespace CLI {
-class App;
+namespace rocmforge {
+class GrammarMatcher;
 }
 
 namespace rocmforge::app {
 
 constexpr std::int32_t max_threads = 1024;
 
+// The same options of several commands, with the same limits.
+Option device_option(std::string& target);
+Option kernel_dir_option(std::string& target);
+Option threads_option(std::int32_t& target);
+Option kv_type_option(std::string& target);
+Option json_option(bool& target, std::string meaning = "JSON");
+
+/// The model, by its place or behind -m.
+void add_model(Command& command, std::string& model);
+
+/// The model and a text by their places; or the model behind -m, and then the text alone.
+class ModelAndText {
+ public:
+  /// `name`: "PROMPT"
+  void add_to(Command& command, const std::string& name, const std::string& meaning);
+  [[nodiscard]] std::string model() const { return model_.value_or(model_ ? "" : first_.value_or("")); }
+  /// Throws UsageError when there is one argument too many.
+  [[nodiscard]] std::optional<std::string> text() const;
+
+ private:
+  std::optional<std::string> first_, second_, model_;
+};
+
 /// The flags of every command that loads a model.
 class EngineFlags {
  public:
-  void add_to(CLI::App& command);
-  /// Throws UsageError for a value that can't be (a kernel that does not exist, a negative number).
+  void add_to(Command& command);
+  /// Throws UsageError for a kernel that does not exist.
   [[nodiscard]] EngineOptions options() const;
 
  private:
@@ -36,20 +63,46 @@ class EngineFlags {
   std::string matmul_;
 };
 
+/// How tokens are drawn, over what the model's file recommends.
+class SamplingFlags {
+ public:
+  void add_to(Command& command);
+  [[nodiscard]] SamplingChoices choices() const;
+
+ private:
+  SamplingChoices choices_;
+  bool greedy_ = false;
+};
+
+/// What an answer is held to: at most one of its four options.
+class GrammarFlags {
+ public:
+  void add_to(Command& command);
+  /// GBNF; "" for none. Reads the file that is named. Throws UsageError for what is wrong with it.
+  [[nodiscard]] std::string gbnf() const;
+
+ private:
+  std::string grammar_, grammar_file_, schema_, schema_file_;
+};
+
 /// The flags of the commands that generate text.
 class GenerationFlags {
  public:
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   /// Throws UsageError as soon as a value is known to be wrong, before a model is loaded.
   void validate() const;
   /// A request without its prompt. Throws UsageError for a token id that the vocabulary lacks.
-  [[nodiscard]] Request request(std::int32_t vocab) const;
+  [[nodiscard]] Request request(const Engine& engine) const;
+  /// What the answer is held to; null for nothing.
+  [[nodiscard]] std::shared_ptr<GrammarMatcher> grammar(const Engine& engine) const;
   [[nodiscard]] const std::string& system() const { return system_; }
   [[nodiscard]] bool context_shift() const { return context_shift_; }
 
  private:
-  SamplingParams sampling_;
-  bool greedy_ = false;
+  void add_biases(Request& request, std::int32_t vocab) const;
+
+  SamplingFlags sampling_;
+  GrammarFlags grammar_;
   std::int64_t seed_ = -1;
   std::vector<std::string> logit_bias_;
   std::int32_t max_tokens_ = -1;
@@ -58,6 +111,9 @@ class GenerationFlags {
   bool ignore_eos_ = false;
   bool context_shift_ = false;
 };
+
+/// A constraint for one answer, null without a grammar. It begins behind the reasoning where that is open.
+std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, bool reasoning_is_open);
 
 /// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".
 std::string describe_device(const DeviceInfo& device, int threads);

@@ -62,38 +62,76 @@ const Tokenizer& require_tokenizer(const Engine& engine) {
 
 std::string chat_format_names() { return fmt::format("{}", fmt::join(builtin_chat_template_names(), ", ")); }
 
-std::vector<CLI::Option*> TemplateFlags::add_to(CLI::App& command) {
-  auto* name = command.add_option("--chat-format", format, chat_format_names())->type_name("NAME");
-  auto* path = command.add_option("--chat-template-file", file, "Jinja template instead of the model's own")
-                   ->type_name("FILE")
-                   ->excludes(name);
-  return {name, path};
+void TemplateFlags::add_to(Command& command) {
+  const std::vector<std::string_view> names = builtin_chat_template_names();
+  const std::string group = "Chat template";
+  command.options.push_back({.names = "--chat-format",
+                             .target = &format,
+                             .meaning = "A built-in template instead of the model's own",
+                             .group = group,
+                             .choices = {names.begin(), names.end()}});
+  command.options.push_back({.names = "--chat-template-file",
+                             .target = &file,
+                             .meaning = "Jinja template instead of the model's own",
+                             .value = "FILE",
+                             .group = group,
+                             .excludes = {"--chat-format"}});
+  command.options.push_back({.names = "--chat-template-kwargs",
+                             .target = &arguments,
+                             .meaning = "Variables for the template, as a JSON object",
+                             .value = "JSON",
+                             .group = group});
+  command.options.push_back({.names = "--think",
+                             .target = &think,
+                             .meaning = "Whether the model reasons first, where its template leaves the choice",
+                             .group = group,
+                             .choices = {"on", "off"}});
+}
+
+std::string TemplateFlags::source() const {
+  return !file.empty() ? read_text(file) : format.empty() ? "" : std::string(*builtin_chat_template(format));
+}
+
+nlohmann::ordered_json TemplateFlags::variables() const {
+  auto variables = nlohmann::ordered_json::object();
+  if (!arguments.empty()) {
+    variables = nlohmann::ordered_json::parse(arguments, nullptr, false);
+    if (!variables.is_object()) {
+      throw UsageError("--chat-template-kwargs is not a JSON object, as in '{\"enable_thinking\": false}'");
+    }
+  }
+  if (!think.empty()) {  // both names are in use
+    variables["enable_thinking"] = think == "on";
+    variables["thinking"] = think == "on";
+  }
+  return variables;
 }
 
 std::optional<ChatTemplates> choose_templates(const Engine& engine, const TemplateFlags& flags) {
   const Tokenizer& tokenizer = require_tokenizer(engine);
-  if (!flags.file.empty()) {
-    return with_context(flags.file, [&] { return ChatTemplates::of_source(read_text(flags.file), tokenizer); });
+  const std::string source = flags.source();
+  const std::string from = flags.file.empty() ? engine.file().path().string() : flags.file;
+  auto templates = with_context(from, [&] {
+    return source.empty() ? ChatTemplates::of_model(tokenizer) : std::optional(ChatTemplates::of_source(source, tokenizer));
+  });
+  if (templates.has_value() && !flags.think.empty() &&
+      templates->choose({}).source().find("thinking") == std::string::npos) {
+    throw UsageError(fmt::format("--think: the chat template of {} has no such choice", from));
   }
-  if (flags.format.empty()) {
-    return with_context(engine.file().path().string(), [&] { return ChatTemplates::of_model(tokenizer); });
-  }
-  const auto builtin = builtin_chat_template(flags.format);
-  if (!builtin.has_value()) {
-    throw UsageError(fmt::format("--chat-format: '{}' is not one of {}", flags.format, chat_format_names()));
-  }
-  return ChatTemplates::of_source(std::string(*builtin), tokenizer);
+  return templates;
 }
 
 nlohmann::ordered_json chat_message(std::string_view role, std::string_view content) {
   return {{"role", role}, {"content", content}};
 }
 
-std::vector<std::int32_t> encode_chat(const Engine& engine, const ChatTemplates& templates,
-                                      const nlohmann::ordered_json& messages) {
+EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, const nlohmann::ordered_json& messages,
+                        const nlohmann::ordered_json& variables) {
   ChatRequest request;
   request.messages = messages;
-  return rocmforge::encode_chat(require_tokenizer(engine), templates.choose(request).prompt(std::move(request)).segments);
+  request.arguments = variables;
+  const ChatPrompt prompt = templates.choose(request).prompt(std::move(request));
+  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments), prompt.reasoning_is_open};
 }
 
 namespace {

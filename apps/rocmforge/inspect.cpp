@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <map>
 #include <memory>
@@ -213,21 +212,20 @@ int inspect(const InspectFlags& flags) {
 
 }  // namespace
 
-void add_inspect(CLI::App& program, Action& action) {
+Command inspect_command() {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* command = program.add_subcommand("inspect", "Show what a model file holds, needs, and which kernels run it");
-  command->footer(
-      "Examples:\n"
-      "  rocmforge inspect model.gguf\n"
-      "  rocmforge inspect model.gguf --tensors\n"
-      "  rocmforge inspect model.gguf --plan -c 4096 --kv-type f32\n"
-      "  rocmforge inspect model.gguf --json --tensors");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  command->add_flag("--tensors", flags->tensors, "List the tensors");
-  command->add_flag("--plan", flags->plan, "Show each operation's kernel, why not the others, and what it moves");
-  command->add_flag("--json", flags->json, "JSON");
-  flags->engine.add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return inspect(*flags); }; });
+  Command command = {.name = "inspect",
+                     .summary = "Show what a model file holds, needs, and which kernels run it",
+                     .examples = {"rocmforge inspect model.gguf", "rocmforge inspect model.gguf --tensors",
+                                  "rocmforge inspect model.gguf --plan -c 4096 --kv-type f32",
+                                  "rocmforge inspect model.gguf --json --tensors"},
+                     .action = [flags] { return inspect(*flags); }};
+  add_model(command, flags->model);
+  command.options.push_back({"--tensors", &flags->tensors, "List the tensors"});
+  command.options.push_back({"--plan", &flags->plan, "Show each operation's kernel, why not the others, and what it moves"});
+  command.options.push_back(json_option(flags->json));
+  flags->engine.add_to(command);
+  return command;
 }
 
 }  // namespace rocmforge::app

@@ -1,7 +1,6 @@
 #include "kernel_bench.h"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "flags.h"
 #include "measure.h"
 
 namespace rocmforge::app {
@@ -30,18 +30,11 @@ int calls_of_a_round(double seconds_of_one, int inputs) {
   return (static_cast<int>(wanted) + inputs) / inputs * inputs;
 }
 
-KernelLibrary library_of(const std::string& folder) {
-  if (!folder.empty()) {
-    return KernelLibrary::from_folder(folder);
-  }
-  const char* variable = std::getenv("ROCMFORGE_KERNEL_DIR");
-  return variable != nullptr ? KernelLibrary::from_folder(variable) : KernelLibrary::embedded();
-}
-
 }  // namespace
 
 KernelBench::KernelBench(const std::string& device, const std::string& kernel_folder, int threads)
-    : device_(open_device(device, library_of(kernel_folder))),
+    : device_(open_device(device,
+                          kernel_folder.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(kernel_folder))),
       pool_(std::make_unique<ThreadPool>(threads > 0 ? threads : available_processors())) {
   register_all_kernels(registry_);
   context_.pool = pool_.get();
@@ -140,12 +133,11 @@ CeilingCache ceiling_cache() {
   return CeilingCache(folder / "rocmforge" / "ceilings.txt");
 }
 
-void KernelBenchFlags::add_to(CLI::App& command) {
-  command.add_option("--device", device, "auto, cpu, hip, cuda, or one of several: cuda:1")->capture_default_str();
-  command.add_option("--kernel-dir", kernel_folder, "Code objects of this folder in place of the built-in ones")
-      ->type_name("DIR");
-  command.add_option("--kernel", kernel, "Measure this kernel alone (names: rocmforge devices)")->type_name("NAME");
-  command.add_option("-t,--threads", threads, "Threads on a CPU; 0: all processors")->capture_default_str();
+void KernelBenchFlags::add_to(Command& command) {
+  command.options.push_back(device_option(device));
+  command.options.push_back(kernel_dir_option(kernel_folder));
+  command.options.push_back({"--kernel", &kernel, "Measure this kernel alone (names: rocmforge devices)", "NAME"});
+  command.options.push_back(threads_option(threads));
 }
 
 }  // namespace rocmforge::app

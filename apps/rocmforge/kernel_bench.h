@@ -1,26 +1,24 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "command.h"
 #include "device/ceilings.h"
 #include "device/device.h"
 #include "kernels/register_all.h"
-
-namespace CLI {
-class App;
-}
 
 namespace rocmforge::app {
 
 /// What the single-kernel measurements share: a device, all kernels, and the ceilings measured in this run.
 class KernelBench {
  public:
-  /// `device` as `--device` takes it, `kernel_folder` as `--kernel-dir`.
+  /// `device` as --device takes it; `kernel_folder` as --kernel-dir, "" for the objects in the program.
   KernelBench(const std::string& device, const std::string& kernel_folder, int threads);
 
   [[nodiscard]] Device& device() { return *device_; }
@@ -59,9 +57,9 @@ CeilingCache ceiling_cache();
 struct KernelBenchFlags {
   std::string device = "auto";
   std::string kernel_folder;
-  int threads = 0;
+  std::int32_t threads = 0;
   std::string kernel;  ///< measure this one alone
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
 };
 
 }  // namespace rocmforge::app

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -51,18 +50,6 @@ constexpr std::int32_t most_clients_by_rate = 1024;
 constexpr auto pause_after_failure = 250ms;
 
 LoadPlan plan_of(const LoadFlags& flags) {
-  const auto check_range = [](const char* flag, double value, double least, double most) {
-    if (!(value >= least && value <= most)) {
-      throw UsageError(fmt::format("{} is {}, must be {} to {}", flag, value, least, most));
-    }
-  };
-  check_range("--concurrency", flags.concurrency, 1, most_clients);
-  check_range("--rate", flags.rate, 0, 100000);
-  check_range("--requests", flags.requests, 0, 100000000);
-  check_range("--duration", flags.duration_seconds, 0, 10000000);
-  check_range("--drop", flags.drop_share, 0, 1);
-  check_range("--timeout", flags.target.timeout_seconds, 1, 1000000);
-  check_range("--vocab", flags.target.vocab, 0, 100000000);
   const bool endless = flags.requests == 0 && flags.duration_seconds == 0.0;
   return {flags.rate,
           endless ? 10 * flags.concurrency : flags.requests,
@@ -75,7 +62,7 @@ LoadPlan plan_of(const LoadFlags& flags) {
 
 /// Empty when there is no path. The file is opened before the run, so that a wrong path costs none.
 std::optional<std::ofstream> open_report(const std::string& path) {
-  if (path.empty()) {
+  if (path.empty() || path == "-") {
     return std::nullopt;
   }
   std::ofstream file(path, std::ios::binary);
@@ -172,7 +159,11 @@ int load(LoadFlags flags) {
   run.prompts = flags.prompt_lengths;
   run.outputs = flags.output_lengths;
   const LoadSummary summary = summarise(run);
-  print_load(run, summary);
+  if (flags.json_path == "-") {
+    fmt::print("{}", load_json(run, summary));
+  } else {
+    print_load(run, summary);
+  }
   write_report(json, flags.json_path, load_json(run, summary));
   write_report(svg, flags.svg_path, load_svg(run));
   return summary.failed == 0 && summary.completed + summary.dropped > 0 ? 0 : 1;
@@ -180,38 +171,46 @@ int load(LoadFlags flags) {
 
 }  // namespace
 
-void add_load(CLI::App& program, Action& action) {
+Command load_command() {
   auto flags = std::make_shared<LoadFlags>();
-  CLI::App* command = program.add_subcommand("load", "Put load on a running server and measure it");
-  command->footer(
-      "Streams completions of random tokens and reports throughput, time to first token and inter-token latency. Lengths "
-      "are\n"
-      "512 (always), 100-900 (any alike) or 512~64 (normal). Ends with code 1 when a request failed.\n\nExamples:\n"
-      "  rocmforge load --concurrency 32 --requests 200\n"
-      "  rocmforge load http://10.0.0.2:8000 --rate 4 --duration 60 --prompt-tokens 100-900 --output-tokens 128~32 --svg "
-      "load.svg");
-  command->add_option("URL", flags->target.url, "The server, of any make that speaks OpenAI's API")
-      ->type_name("")
-      ->capture_default_str();
-  auto* concurrency =
-      command->add_option("--concurrency", flags->concurrency, "Requests under way at once")->capture_default_str();
-  command->add_option("--rate", flags->rate, "Requests a second, at random moments (in place of --concurrency)")
-      ->excludes(concurrency);
-  command->add_option("--requests", flags->requests, "Requests in all; without it and --duration ten for each client");
-  command->add_option("--duration", flags->duration_seconds, "Seconds in which requests start");
-  command->add_option("--prompt-tokens", flags->prompt_lengths, "Lengths of the prompts")->capture_default_str();
-  command->add_option("--output-tokens", flags->output_lengths, "Lengths of the answers")->capture_default_str();
-  command->add_option("--drop", flags->drop_share, "Share of clients that leave in the middle of an answer");
-  command->add_option("--forbid", flags->forbidden, "Tokens no answer may have: those without text, which bring no event")
-      ->type_name("ID,ID...");
-  command->add_option("--seed", flags->seed, "Of lengths, prompts and moments")->capture_default_str();
-  command->add_option("--timeout", flags->target.timeout_seconds, "Seconds without a sign of life before a request fails")
-      ->capture_default_str();
-  command->add_option("--api-key", flags->target.api_key, "Sent as a bearer token")->envname("ROCMFORGE_API_KEY");
-  command->add_option("--vocab", flags->target.vocab, "Size of the vocabulary, for servers that don't say");
-  command->add_option("--json", flags->json_path, "Write all figures to this file")->type_name("FILE");
-  command->add_option("--svg", flags->svg_path, "Draw the run into this file")->type_name("FILE");
-  command->callback([flags, &action] { action = [flags] { return load(*flags); }; });
+  Command command = {
+      .name = "load",
+      .summary = "Put load on a running server and measure it",
+      .notes =
+          "Streams completions of random tokens and reports throughput, time to first token and inter-token latency. "
+          "Lengths are 512 (always), 100-900 (any alike) or 512~64 (normal). Ends with code 1 when a request failed.",
+      .examples =
+          {"rocmforge load --concurrency 32 --requests 200",
+           "rocmforge load http://10.0.0.2:8000 --rate 4 --duration 60 --prompt-tokens 100-900 --output-tokens 128~32 "
+           "--svg load.svg"},
+      .action = [flags] { return load(*flags); }};
+  const auto add = [&](Option option) { command.options.push_back(std::move(option)); };
+  const auto number = [&](const char* names, Target target, const char* meaning, double least, double most) {
+    add({.names = names, .target = target, .meaning = meaning, .range = {.least = least, .most = most}});
+  };
+  LoadTarget& target = flags->target;
+  add({"URL", &target.url, "The server, of any make that speaks OpenAI's API"});
+  number("--concurrency", &flags->concurrency, "Requests under way at once", 1, most_clients);
+  number("--rate", &flags->rate, "Requests a second, at random moments (in place of --concurrency)", 0, 100'000);
+  command.option("--rate").excludes = {"--concurrency"};
+  number("--requests", &flags->requests, "Requests in all; 0: ten for each client, unless --duration is given", 0,
+         100'000'000);
+  number("--duration", &flags->duration_seconds, "Seconds in which requests start; 0: until all are sent", 0, 10'000'000);
+  add({"--prompt-tokens", &flags->prompt_lengths, "Lengths of the prompts", "LENGTHS"});
+  add({"--output-tokens", &flags->output_lengths, "Lengths of the answers", "LENGTHS"});
+  number("--drop", &flags->drop_share, "Share of clients that leave in the middle of an answer", 0, 1);
+  add({"--forbid", &flags->forbidden, "Tokens no answer may have: those without text, which bring no event", "ID,ID..."});
+  add({"--seed", &flags->seed, "Of lengths, prompts and moments"});
+  number("--timeout", &target.timeout_seconds, "Seconds without a sign of life before a request fails", 1, 1'000'000);
+  add({.names = "--api-key",
+       .target = &target.api_key,
+       .meaning = "Sent as a bearer token",
+       .value = "KEY",
+       .environment = "ROCMFORGE_API_KEY"});
+  number("--vocab", &target.vocab, "Size of the vocabulary, for servers that don't say; 0: ask", 0, 100'000'000);
+  add({"--json", &flags->json_path, "Write all figures to this file; -: to standard output, and nothing else", "FILE"});
+  add({"--svg", &flags->svg_path, "Draw the run into this file", "FILE"});
+  return command;
 }
 
 }  // namespace rocmforge::app

@@ -2,7 +2,6 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <clocale>
@@ -17,7 +16,8 @@
 
 #include "base/log.h"
 #include "command.h"
-#include "parse_error.h"
+#include "command_line.h"
+#include "terminal.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -29,29 +29,20 @@ constexpr int exit_usage = 2;
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  fmt::print(stderr, "rocmforge: {}\n", message);
+  fmt::print(stderr, "{} {}\n", styled(stderr, Style::red, "rocmforge:"), message);
   return code;
 }
 
 int run(std::vector<std::string> arguments) {
-  CLI::App program("Runs language models from GGUF files. Without MODEL the demo model answers.", "rocmforge");
-  program.set_version_flag("--version", "rocmforge " ROCMFORGE_VERSION);
-  program.require_subcommand(1);
-  program.footer(
-      "Examples:\n  rocmforge run -p \"What is 127 + 458?\"\n  rocmforge chat model.gguf\n  rocmforge run --help");
-  Action action;
-  for (auto* add : {add_run, add_chat, add_inspect, add_models, add_tokenize, add_perplexity, add_bench, add_devices,
-                    add_serve, add_load}) {
-    add(program, action);
-  }
-  std::replace(arguments.begin(), arguments.end(), std::string("-pg"), std::string("--pg"));  // as llama-bench spells it
-  try {
-    program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::Success& help) {
-    return program.exit(help);
-  } catch (const CLI::ParseError& error) {
-    return fail(exit_usage, describe(error, program, arguments));
-  }
+  Command program = {
+      .name = "rocmforge",
+      .summary = "Runs language models from GGUF files. Without MODEL the demo model answers.",
+      .examples = {"rocmforge run -p \"What is 127 + 458?\"", "rocmforge chat model.gguf", "rocmforge run --help"}};
+  program.commands = {run_command(),        chat_command(),  inspect_command(), models_command(), tokenize_command(),
+                      perplexity_command(), bench_command(), devices_command(), serve_command(),  load_command()};
+  program.commands.push_back(help_command(program));
+  program.commands.push_back(version_command());
+  const std::function<int()> action = read_command_line(program, std::move(arguments));
   const int code = action();
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? code
                                                               : fail(exit_failure, "standard output can't be written");

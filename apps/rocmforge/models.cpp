@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "command.h"
+#include "flags.h"
 #include "model_path.h"
 #include "model_summary.h"
 #include "text.h"
@@ -108,13 +108,14 @@ int models(const ModelsFlags& flags) {
 
 }  // namespace
 
-void add_models(CLI::App& program, Action& action) {
+Command models_command() {
   auto flags = std::make_shared<ModelsFlags>();
-  CLI::App* command = program.add_subcommand("models", "List the model files of a folder");
-  command->footer("Examples:\n  rocmforge models\n  rocmforge models ~/models --json");
-  command->add_option("DIR", flags->folder, "Folder; without it the models folder and the current one")->type_name("");
-  command->add_flag("--json", flags->json, "JSON in place of a table");
-  command->callback([flags, &action] { action = [flags] { return models(*flags); }; });
+  return {.name = "models",
+          .summary = "List the model files of a folder",
+          .examples = {"rocmforge models", "rocmforge models ~/models --json"},
+          .options = {{"DIR", &flags->folder, "Folder; without it the models folder and the current one"},
+                      json_option(flags->json)},
+          .action = [flags] { return models(*flags); }};
 }
 
 }  // namespace rocmforge::app

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -131,12 +130,6 @@ Likelihood score(Engine& engine, std::span<const std::int32_t> tokens, const Per
 }
 
 int perplexity(const PerplexityFlags& flags) {
-  if (flags.context < 4) {
-    throw UsageError(fmt::format("--context is {}, must be at least 4", flags.context));
-  }
-  if (flags.chunks == 0 || flags.chunks < -1) {
-    throw UsageError(fmt::format("--chunks is {}, must be at least 1, or -1 for all", flags.chunks));
-  }
   EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model);
   const std::vector<std::int32_t> tokens = read_chunks(flags, path);
@@ -164,23 +157,34 @@ int perplexity(const PerplexityFlags& flags) {
 
 }  // namespace
 
-void add_perplexity(CLI::App& program, Action& action) {
+Command perplexity_command() {
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::App* command = program.add_subcommand("perplexity", "How well a model predicts a text");
-  command->footer(
-      "The text is cut into chunks; each begins with BOS where the model adds one, and its second half is scored: the\n"
-      "protocol of llama.cpp, so that its numbers compare.\n\nExamples:\n"
-      "  rocmforge perplexity model.gguf -f held-out.txt\n"
-      "  rocmforge perplexity model.gguf -f held-out.txt -c 1024 --chunks 20 --json");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  command->add_option("-f,--file", flags->file, "Text to predict; -: standard input")->type_name("FILE")->required();
-  command->add_option("--chunks", flags->chunks, "Score only the first chunks; -1: all")->capture_default_str();
-  command->add_flag("--json", flags->json, "JSON");
-  flags->engine.add_to(*command);
-  // Here the context is the size of a chunk.
-  command->remove_option(command->get_option("--context"));
-  command->add_option("-c,--context", flags->context, "Tokens of a chunk")->capture_default_str();
-  command->callback([flags, &action] { action = [flags] { return perplexity(*flags); }; });
+  Command command = {
+      .name = "perplexity",
+      .summary = "How well a model predicts a text",
+      .notes =
+          "The text is cut into chunks; each begins with BOS where the model adds one, and its second half is scored: "
+          "the protocol of llama.cpp, so that its numbers compare.",
+      .examples = {"rocmforge perplexity model.gguf -f held-out.txt",
+                   "rocmforge perplexity model.gguf -f held-out.txt -c 1024 --chunks 20 --json"},
+      .action = [flags] { return perplexity(*flags); }};
+  add_model(command, flags->model);
+  command.options.push_back({.names = "-f,--file",
+                             .target = &flags->file,
+                             .meaning = "Text to predict; -: standard input",
+                             .value = "FILE",
+                             .required = true});
+  command.options.push_back({.names = "--chunks",
+                             .target = &flags->chunks,
+                             .meaning = "Score only the first chunks",
+                             .range = {.least = 1, .special = -1, .special_note = "all"}});
+  command.options.push_back(json_option(flags->json));
+  flags->engine.add_to(command);
+  Option& context = command.option("--context");  // here that is the size of a chunk
+  context.target = &flags->context;
+  context.meaning = "Tokens of a chunk";
+  context.range = {.least = 4};
+  return command;
 }
 
 }  // namespace rocmforge::app

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "command.h"
@@ -19,9 +19,9 @@ namespace rocmforge::app {
 namespace {
 
 struct RunFlags {
-  std::string model;
-  std::string prompt;
-  std::string file;
+  ModelAndText words;
+  std::optional<std::string> prompt;
+  std::optional<std::string> file;
   bool raw = false;
   TemplateFlags chat_template;
   bool json = false;
@@ -29,8 +29,8 @@ struct RunFlags {
   EngineFlags engine;
 };
 
-/// The ids of the prompt: as a user's message when the model has a chat template, as plain text otherwise.
-std::vector<std::int32_t> encode_prompt(const RunFlags& flags, const Engine& engine, const std::string& text) {
+/// The prompt as a user's message when the model has a chat template, as plain text otherwise.
+EncodedChat encode_prompt(const RunFlags& flags, const Engine& engine, const std::string& text) {
   const Tokenizer& tokenizer = require_tokenizer(engine);
   const auto templates = flags.raw ? std::nullopt : choose_templates(engine, flags.chat_template);
   if (!templates.has_value()) {
@@ -38,30 +38,53 @@ std::vector<std::int32_t> encode_prompt(const RunFlags& flags, const Engine& eng
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
-    return tokenizer.encode(text, {});
+    return {tokenizer.encode(text, {}), false};
   }
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!flags.generation.system().empty()) {
     messages.push_back(chat_message("system", flags.generation.system()));
   }
   messages.push_back(chat_message("user", text));
-  return encode_chat(engine, *templates, messages);
+  return encode_chat(engine, *templates, messages, flags.chat_template.variables());
 }
 
-int run(const RunFlags& flags, bool has_prompt) {
-  if (!has_prompt && flags.file.empty()) {
-    throw UsageError("a prompt is missing: -p TEXT, -f FILE, or -f - for standard input");
+/// The prompt from wherever it was given; without any word of it, from a pipe.
+std::string read_prompt(const RunFlags& flags) {
+  const std::optional<std::string> word = flags.words.text();
+  if (word && (flags.prompt || flags.file)) {
+    throw UsageError(fmt::format("the prompt was given twice: as an argument and by {}", flags.prompt ? "-p" : "-f"));
   }
+  const std::optional<std::string> text = word ? word : flags.prompt;
+  if (text && *text != "-") {
+    return *text;
+  }
+  const bool from_pipe = !text && !flags.file;
+  const std::string missing =
+      "a prompt is missing: MODEL PROMPT, -p TEXT, -f FILE, or text on standard input (rocmforge chat is for talking)";
+  if (from_pipe && isatty(STDIN_FILENO) != 0) {
+    throw UsageError(missing);
+  }
+  std::string read = read_text(flags.file.value_or("-"));
+  if (from_pipe && read.empty()) {
+    throw UsageError(missing);
+  }
+  return read;
+}
+
+int run(const RunFlags& flags) {
   if (flags.raw && !flags.generation.system().empty()) {
     throw UsageError("--system has no meaning with --raw");
   }
   flags.generation.validate();
-  const std::string path = find_model(flags.model);
+  static_cast<void>(flags.chat_template.variables());
+  const std::string text = read_prompt(flags);
+  const std::string path = find_model(flags.words.model());
   const EngineOptions options = flags.engine.options();
-  const std::string text = has_prompt && flags.prompt != "-" ? flags.prompt : read_text(has_prompt ? "-" : flags.file);
   const auto engine = load_engine(path, options);
-  Request request = flags.generation.request(engine->model().config().vocab);
-  request.prompt = encode_prompt(flags, *engine, text);
+  Request request = flags.generation.request(*engine);
+  EncodedChat prompt = encode_prompt(flags, *engine, text);
+  request.prompt = std::move(prompt.ids);
+  request.constraint = hold_to(flags.generation.grammar(*engine), prompt.reasoning_is_open);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
   const Reply reply = generate(*engine, std::move(request), options.max_batch_tokens, [&](std::string_view piece) {
@@ -96,29 +119,34 @@ int run(const RunFlags& flags, bool has_prompt) {
 
 }  // namespace
 
-void add_run(CLI::App& program, Action& action) {
+Command run_command() {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* command = program.add_subcommand("run", "Answer a prompt");
-  command->footer(
-      "The prompt is a user's message where the model has a chat template, else text to continue.\n\nExamples:\n"
-      "  rocmforge run -p \"What is 127 + 458?\" --greedy\n"
-      "  rocmforge run model.gguf -f question.txt -n 200 --temp 0.7 --seed 1\n"
-      "  echo \"Once upon a time\" | rocmforge run model.gguf -f - --raw --stop \"The end\"\n"
-      "  rocmforge run -p \"Reverse the word stone.\" --greedy --json");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  auto* prompt = command->add_option("-p,--prompt", flags->prompt, "Prompt; -: standard input")->type_name("TEXT");
-  command->add_option("-f,--file", flags->file, "Read the prompt from a file; -: standard input")
-      ->type_name("FILE")
-      ->excludes(prompt);
-  auto* raw = command->add_flag("--raw", flags->raw, "Continue the text, no chat template");
-  for (CLI::Option* option : flags->chat_template.add_to(*command)) {
-    option->excludes(raw);
+  Command command = {.name = "run",
+                     .summary = "Answer a prompt",
+                     .notes = "The prompt is a user's message where the model has a chat template, else text to continue.",
+                     .examples = {"rocmforge run -p \"What is 127 + 458?\" --greedy",
+                                  "rocmforge run model.gguf \"Why is the sky blue?\" -n 200 --temp 0.7 --seed 1",
+                                  "rocmforge run -m model.gguf \"Name three colours\" --json-schema '{\"type\": \"array\"}'",
+                                  "echo \"Once upon a time\" | rocmforge run model.gguf --raw --stop \"The end\"",
+                                  "rocmforge run -p \"Reverse the word stone.\" --greedy --json"},
+                     .action = [flags] { return run(*flags); }};
+  flags->words.add_to(command, "PROMPT", "Prompt; -: standard input, which is read without any prompt as well");
+  auto& options = command.options;
+  options.push_back({.names = "-p,--prompt", .target = &flags->prompt, .meaning = "Prompt; -: standard input"});
+  options.push_back({.names = "-f,--file",
+                     .target = &flags->file,
+                     .meaning = "Read the prompt from a file; -: standard input",
+                     .value = "FILE",
+                     .excludes = {"--prompt"}});
+  options.push_back({"--raw", &flags->raw, "Continue the text, no chat template"});
+  options.push_back(json_option(flags->json, "The answer and its statistics as JSON"));
+  flags->generation.add_to(command);
+  flags->chat_template.add_to(command);
+  for (const char* name : {"--chat-format", "--chat-template-file", "--chat-template-kwargs", "--think"}) {
+    command.option(name).excludes.push_back("--raw");
   }
-  command->add_flag("--json", flags->json, "The answer and its statistics as JSON");
-  flags->generation.add_to(*command);
-  flags->engine.add_to(*command);
-  command->callback(
-      [flags, prompt, &action] { action = [flags, has_prompt = prompt->count() > 0] { return run(*flags, has_prompt); }; });
+  flags->engine.add_to(command);
+  return command;
 }
 
 }  // namespace rocmforge::app

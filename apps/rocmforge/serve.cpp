@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <pthread.h>
-#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <ctime>
@@ -13,13 +12,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
 #include "command.h"
 #include "flags.h"
+#include "generate.h"
 #include "model_path.h"
 #include "models/model_config.h"
 #include "server/access.h"
 #include "server/server.h"
-#include "text.h"
 #include "usage_error.h"
 #include "weights/gguf_file.h"
 
@@ -31,7 +31,6 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   std::string alias;
-  std::string chat_template_file;
   std::string pooling = "mean";
   std::int32_t parallel = 32;
   std::int32_t max_waiting = 512;
@@ -50,6 +49,8 @@ struct ServeFlags {
   bool no_slots = false;
   std::int32_t max_connections = 1024;
   std::int32_t max_body_mib = 8;
+  SamplingFlags sampling;
+  TemplateFlags chat_template;
   EngineFlags engine;
 };
 
@@ -74,9 +75,9 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   options.http.body_bytes = static_cast<std::size_t>(flags.max_body_mib) << 20;
   options.model_id = flags.alias.empty() ? std::filesystem::path(path).stem().string() : flags.alias;
   options.model_path = path;
-  if (!flags.chat_template_file.empty()) {
-    options.chat_template = read_text(flags.chat_template_file);
-  }
+  options.chat_template = flags.chat_template.source();
+  options.template_arguments = flags.chat_template.variables();
+  options.sampling = flags.sampling.choices();
   options.parallel = flags.parallel;
   options.max_waiting = flags.max_waiting;
   options.keys = flags.keys;
@@ -91,6 +92,9 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   }
   options.cors_origins = flags.origins;
   options.local = flags.host == "localhost" || flags.host == "::1" || flags.host.starts_with("127.");
+  if (!options.local && options.keys.empty()) {
+    log_warning("anybody who reaches {} may use this server; --api-key asks for a key", flags.host);
+  }
   if (flags.request_seconds > 0.0) {
     options.request_time = milliseconds(flags.request_seconds);
   }
@@ -165,58 +169,92 @@ int serve(const ServeFlags& flags) {
   return 0;
 }
 
-void add_server_flags(CLI::App& command, ServeFlags& flags) {
-  const std::string group = "Server";
-  const auto add = [&](const char* flag, auto& value, const char* meaning) {
-    return command.add_option(flag, value, meaning)->capture_default_str()->group(group);
+void add_server_flags(Command& command, ServeFlags& flags) {
+  const auto add = [&](Option option) {
+    option.group = "Server";
+    command.options.push_back(std::move(option));
   };
-  add("--host", flags.host, "Address to listen at; 0.0.0.0 for all");
-  add("--port", flags.port, "Port; 0: a free one, which is printed");
-  add("--alias", flags.alias, "The model's name for clients; without it the file's");
-  add("--chat-template-file", flags.chat_template_file, "Jinja template in place of the model's own")->type_name("FILE");
-  add("--pooling", flags.pooling, "Of embeddings")->check(CLI::IsMember({"mean", "last", "cls", "none"}));
-  add("--parallel", flags.parallel, "Answers computed at once")->check(CLI::Range(1, 4096));
-  add("--max-waiting", flags.max_waiting, "Answers that may wait beside them")->check(CLI::Range(0, 1'000'000));
-  add("--kv-tokens", flags.kv_tokens, "Positions the KV cache holds in all; 0: four full contexts, or 1,024 for each answer")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
-  add("--prompt-seconds", flags.prompt_seconds, "Seconds that prompts may hold up answers in a step; 0: any")
-      ->check(CLI::Range(0.0, 1e6));
-  add("--request-timeout", flags.request_seconds, "Seconds a request may take; 0: any")->check(CLI::Range(0.0, 1e6));
-  add("--drain-seconds", flags.drain_seconds, "Seconds that running requests have at the end")->check(CLI::Range(0.0, 1e6));
-  add("--max-connections", flags.max_connections, "Connections at once")->check(CLI::Range(1, 65'536));
-  add("--max-body", flags.max_body_mib, "MiB a request may have")->check(CLI::Range(1, 1024));
-  add("--api-key", flags.keys, "Serve only requests with this key (may be repeated)")
-      ->allow_extra_args(false)
-      ->type_name("KEY")
-      ->envname("ROCMFORGE_API_KEY");
-  add("--api-key-file", flags.key_file, "Keys, one a line")->type_name("FILE");
-  add("--cors-origin", flags.origins, "Let pages of this origin use the server; *: of any (may be repeated)")
-      ->allow_extra_args(false)
-      ->type_name("ORIGIN");
-  add("--log-format", flags.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
-  add("--log-file", flags.log_file, "Append the log to a file; without it standard error")->type_name("FILE");
-  command.add_flag("--log-requests", flags.log_requests, "Log what is asked and answered as well")->group(group);
-  command.add_flag("--no-prefix-cache", flags.no_prefix_cache, "Compute every prompt from its start")->group(group);
-  command.add_flag("--no-page", flags.no_page, "No web page at /")->group(group);
-  command.add_flag("--no-slots", flags.no_slots, "No /slots")->group(group);
+  const Range seconds = {.least = 0, .most = 1e6};
+  add({"--host", &flags.host, "Address to listen at; 0.0.0.0 for all", "ADDRESS"});
+  add({.names = "--port",
+       .target = &flags.port,
+       .meaning = "Port",
+       .range = {.least = 0, .most = 65535, .note = "0: a free one, which is printed"}});
+  add({"-a,--alias", &flags.alias, "The model's name for clients; without it the file's", "NAME"});
+  add({.names = "--pooling",
+       .target = &flags.pooling,
+       .meaning = "Of embeddings",
+       .choices = {"mean", "last", "cls", "none"}});
+  add({.names = "--parallel",
+       .target = &flags.parallel,
+       .meaning = "Answers computed at once",
+       .range = {.least = 1, .most = 4096},
+       .also = "-np"});
+  add({.names = "--max-waiting",
+       .target = &flags.max_waiting,
+       .meaning = "Answers that may wait beside them",
+       .range = {.least = 0, .most = 1'000'000}});
+  add({.names = "--kv-tokens",
+       .target = &flags.kv_tokens,
+       .meaning = "Positions the KV cache holds in all",
+       .range = {.least = 0,
+                 .most = static_cast<double>(std::int64_t{1} << 40),
+                 .note = "0: four full contexts, or 1,024 for each answer"}});
+  add({.names = "--prompt-seconds",
+       .target = &flags.prompt_seconds,
+       .meaning = "Seconds that prompts may hold up answers in a step; 0: any",
+       .range = seconds});
+  add({.names = "--request-timeout",
+       .target = &flags.request_seconds,
+       .meaning = "Seconds a request may take; 0: any",
+       .range = seconds});
+  add({.names = "--drain-seconds",
+       .target = &flags.drain_seconds,
+       .meaning = "Seconds that running requests have at the end",
+       .range = seconds});
+  add({.names = "--max-connections",
+       .target = &flags.max_connections,
+       .meaning = "Connections at once",
+       .range = {.least = 1, .most = 65'536}});
+  add({.names = "--max-body",
+       .target = &flags.max_body_mib,
+       .meaning = "MiB a request may have",
+       .range = {.least = 1, .most = 1024}});
+  add({.names = "--api-key",
+       .target = &flags.keys,
+       .meaning = "Serve only requests with this key (may be repeated)",
+       .value = "KEY",
+       .environment = "ROCMFORGE_API_KEY"});
+  add({"--api-key-file", &flags.key_file, "Keys, one a line", "FILE"});
+  add({"--cors-origin", &flags.origins, "Let pages of this origin use the server; *: of any (may be repeated)", "ORIGIN"});
+  add({.names = "--log-format", .target = &flags.log_format, .meaning = "Of the log's lines", .choices = {"text", "json"}});
+  add({"--log-file", &flags.log_file, "Append the log to a file; without it standard error", "FILE"});
+  add({"--log-requests", &flags.log_requests, "Log what is asked and answered as well"});
+  add({"--no-prefix-cache", &flags.no_prefix_cache, "Compute every prompt from its start"});
+  add({"--no-page", &flags.no_page, "No web page at /"});
+  add({"--no-slots", &flags.no_slots, "No /slots"});
 }
 
 }  // namespace
 
-void add_serve(CLI::App& program, Action& action) {
+Command serve_command() {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command = program.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's API");
-  command->footer(
-      "The address is printed once the server listens; requests are answered with 503 until the model is loaded.\n\n"
-      "Examples:\n"
-      "  rocmforge serve\n"
-      "  rocmforge serve model.gguf --port 9000 --parallel 64 --ctx-size 4096\n"
-      "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-      "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is 127 + 458?\"}]}'");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  add_server_flags(*command, *flags);
-  flags->engine.add_to(*command);
-  command->callback([flags, &action] { action = [flags] { return serve(*flags); }; });
+  Command command = {
+      .name = "serve",
+      .summary = "Serve a model over HTTP, as OpenAI's API",
+      .notes =
+          "The address is printed once the server listens; requests are answered with 503 until the model is loaded. "
+          "What is said here of sampling and the chat template holds where a request says nothing.",
+      .examples = {"rocmforge serve", "rocmforge serve model.gguf --port 9000 --parallel 64 --ctx-size 4096 --temp 0.6",
+                   "curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d '{\"messages\": "
+                   "[{\"role\": \"user\", \"content\": \"What is 127 + 458?\"}]}'"},
+      .action = [flags] { return serve(*flags); }};
+  add_model(command, flags->model);
+  add_server_flags(command, *flags);
+  flags->sampling.add_to(command);
+  flags->chat_template.add_to(command);
+  flags->engine.add_to(command);
+  return command;
 }
 
 }  // namespace rocmforge::app

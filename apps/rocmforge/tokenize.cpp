@@ -1,13 +1,14 @@
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "command.h"
 #include "engine/load_tokenizer.h"
+#include "flags.h"
 #include "model_path.h"
 #include "text.h"
 #include "usage_error.h"
@@ -16,10 +17,9 @@ namespace rocmforge::app {
 namespace {
 
 struct TokenizeFlags {
-  std::string model;
-  std::string text;
+  ModelAndText words;
   std::string file;
-  std::string decode;
+  std::optional<std::string> decode;
   bool no_special = false;
   bool parse_special = false;
   bool json = false;
@@ -35,7 +35,7 @@ nlohmann::ordered_json piece_json(const std::string& bytes) {
 }
 
 int decode(const TokenizeFlags& flags, const Tokenizer& tokenizer) {
-  const std::string ids_text = flags.decode == "-" ? read_text("-") : flags.decode;
+  const std::string ids_text = *flags.decode == "-" ? read_text("-") : *flags.decode;
   const auto ids = parse_integers(ids_text, "--decode", 0, tokenizer.size() - 1);
   const std::string text = tokenizer.decode(ids, !flags.no_special);
   if (flags.json) {
@@ -46,22 +46,23 @@ int decode(const TokenizeFlags& flags, const Tokenizer& tokenizer) {
   return 0;
 }
 
-int tokenize(const TokenizeFlags& flags, bool has_text, bool has_decode) {
-  if (has_decode && (has_text || !flags.file.empty())) {
+int tokenize(const TokenizeFlags& flags) {
+  const std::optional<std::string> given = flags.words.text();
+  if (flags.decode && (given || !flags.file.empty())) {
     throw UsageError("--decode takes ids and there is a text as well: one of the two");
   }
-  if (has_text && !flags.file.empty()) {
+  if (given && !flags.file.empty()) {
     throw UsageError("TEXT and --file: one of the two");
   }
-  const GgufFile file(find_model(flags.model));
+  const GgufFile file(find_model(flags.words.model()));
   const auto tokenizer = load_tokenizer(file);
   if (tokenizer == nullptr) {
     throw Error(file.path().string() + ": the file has no tokenizer");
   }
-  if (has_decode) {
+  if (flags.decode) {
     return decode(flags, *tokenizer);
   }
-  const std::string text = has_text && flags.text != "-" ? flags.text : read_text(flags.file.empty() ? "-" : flags.file);
+  const std::string text = given && *given != "-" ? *given : read_text(flags.file.empty() ? "-" : flags.file);
   const auto ids = tokenizer->encode(text, {.add_special = !flags.no_special, .parse_special = flags.parse_special});
   if (flags.json) {
     auto pieces = nlohmann::ordered_json::array();
@@ -79,28 +80,26 @@ int tokenize(const TokenizeFlags& flags, bool has_text, bool has_decode) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& program, Action& action) {
+Command tokenize_command() {
   auto flags = std::make_shared<TokenizeFlags>();
-  CLI::App* command = program.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
-  command->footer(
-      "Examples:\n"
-      "  rocmforge tokenize model.gguf \"Hello, world\"\n"
-      "  rocmforge tokenize forge-demo \"<|im_start|>user\" --parse-special --json\n"
-      "  rocmforge tokenize model.gguf -f book.txt --no-special\n"
-      "  rocmforge tokenize model.gguf --decode 72,101,108");
-  command->add_option("MODEL", flags->model, "GGUF file; without it the demo model")->type_name("");
-  auto* text = command->add_option("TEXT", flags->text, "Text; without it, or with -, standard input")->type_name("");
-  command->add_option("-f,--file", flags->file, "Read the text from a file")->type_name("FILE");
-  auto* decode = command->add_option("--decode", flags->decode, "Print the text of these ids; -: ids on standard input")
-                     ->type_name("IDS");
-  command->add_flag("--no-special", flags->no_special, "Add no BOS or EOS; with --decode leave control tokens out");
-  command->add_flag("--parse-special", flags->parse_special, "Control tokens written in the text become their ids");
-  command->add_flag("--json", flags->json, "JSON");
-  command->callback([flags, text, decode, &action] {
-    action = [flags, has_text = text->count() > 0, has_decode = decode->count() > 0] {
-      return tokenize(*flags, has_text, has_decode);
-    };
-  });
+  Command command = {.name = "tokenize",
+                     .summary = "Turn text into token ids, or ids into text",
+                     .examples = {"rocmforge tokenize model.gguf \"Hello, world\"",
+                                  "rocmforge tokenize forge-demo \"<|im_start|>user\" --parse-special --json",
+                                  "rocmforge tokenize model.gguf -f book.txt --no-special",
+                                  "rocmforge tokenize -m model.gguf --decode 72,101,108"},
+                     .action = [flags] { return tokenize(*flags); }};
+  flags->words.add_to(command, "TEXT", "Text; without it, or with -, standard input");
+  auto& options = command.options;
+  options.push_back({.names = "-f,--file", .target = &flags->file, .meaning = "Read the text from a file", .value = "FILE"});
+  options.push_back({.names = "--decode",
+                     .target = &flags->decode,
+                     .meaning = "Print the text of these ids; -: ids on standard input",
+                     .value = "IDS"});
+  options.push_back({"--no-special", &flags->no_special, "Add no BOS or EOS; with --decode leave control tokens out"});
+  options.push_back({"--parse-special", &flags->parse_special, "Control tokens written in the text become their ids"});
+  options.push_back(json_option(flags->json));
+  return command;
 }
 
 }  // namespace rocmforge::app

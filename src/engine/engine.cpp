@@ -413,6 +413,8 @@ std::int64_t Engine::num_parameters() const {
 
 std::uint64_t Engine::file_bytes() const { return state_->parts.file != nullptr ? state_->parts.file->file_bytes() : 0; }
 
+const SamplingParams& Engine::sampling() const { return state_->parts.sampling; }
+
 const GgufFile& Engine::file() const {
   check(state_->parts.file != nullptr, "the model comes from no file");
   return *state_->parts.file;

@@ -131,7 +131,8 @@ class Engine {
   [[nodiscard]] Device& device();
   [[nodiscard]] const DeviceInfo& device_info() const;
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
-  [[nodiscard]] std::int32_t context_length() const;  ///< positions one sequence may hold; never more than the cache
+  [[nodiscard]] std::int32_t context_length() const;     ///< positions one sequence may hold; never more than the cache
+  [[nodiscard]] const SamplingParams& sampling() const;  ///< how tokens are drawn where nobody says otherwise
   [[nodiscard]] const GgufFile& file() const;
   [[nodiscard]] std::int64_t num_parameters() const;  ///< elements of all tensors in the file; 0 without one
   [[nodiscard]] std::uint64_t file_bytes() const;     ///< all shards; 0 without a file

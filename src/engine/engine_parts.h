@@ -22,6 +22,7 @@ struct EngineParts {
   std::unique_ptr<Model> model;
   std::unique_ptr<KvCache> cache;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
+  SamplingParams sampling{};                   ///< where nobody says otherwise
 };
 
 /// `options` gives the limits; what concerns files and threads has been dealt with in the parts.

@@ -10,6 +10,7 @@
 #include "engine/engine_parts.h"
 #include "engine/load_tokenizer.h"
 #include "engine/plan_model.h"
+#include "engine/sampling_defaults.h"
 
 namespace rocmforge {
 
@@ -36,6 +37,7 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
                 context, config.context_length);
   }
   parts.tokenizer = load_tokenizer(*parts.file);
+  parts.sampling = sampling_defaults(*parts.file);
   parts.registry = std::move(planned.registry);
   parts.pool = std::make_unique<ThreadPool>(planned.threads);
   parts.device = std::move(planned.device);

@@ -48,8 +48,7 @@ RequestLog::RequestLog(const LogOptions& options) : options_(options) {
   logger_ = std::make_shared<spdlog::logger>("server", std::move(sink));
   logger_->set_pattern("%v");
   logger_->flush_on(spdlog::level::trace);
-  auto failed = std::make_shared<std::atomic<bool>>(false);
-  logger_->set_error_handler([failed](const std::string& message) {
+  logger_->set_error_handler([failed = failed_](const std::string& message) {
     if (!failed->exchange(true)) {
       log_warning("the log can't be written, lines are lost: {}", message);
     }

@@ -36,6 +36,9 @@ class RequestLog {
   /// A request that has ended.
   void request(const Json& fields);
 
+  /// Whether a line was lost.
+  [[nodiscard]] bool has_failed() const { return *failed_; }
+
   /// Whether texts may be written.
   [[nodiscard]] bool shows_texts() const { return options_.requests; }
 
@@ -43,6 +46,7 @@ class RequestLog {
   void write(std::string_view level, std::string_view message, const Json& fields);
 
   LogOptions options_;
+  std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::logger> logger_;
 };
 

@@ -30,6 +30,9 @@ class Server::Implementation {
         workers_(num_workers),
         http_(std::make_unique<HttpServer>(options.host, options.port, options.http, handler())) {
     log_.event(fmt::format("listening at {}", url()));
+    if (log_.has_failed()) {
+      throw Error(fmt::format("the log file can't be written: {}", options.log.file));
+    }
   }
 
   // In this order: no request comes any more, none is being read, none is under way.
@@ -51,6 +54,8 @@ class Server::Implementation {
     const ServerOptions& options = state_.options;
     ServedModel model =
         describe_model(*engine, options.model_id, options.model_path, options.parallel, options.chat_template);
+    options.sampling.apply(model.sampling);
+    model.template_arguments = options.template_arguments;
     state_.metrics.set_model({model.id, model.context_length, cache_labels(*engine)});
     loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting);
     grammars_ = std::make_unique<GrammarCache>(model.tokenizer);

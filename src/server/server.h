@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "schedule/sampling_numbers.h"
 #include "server/http/http_server.h"
 #include "server/request_log.h"
 
@@ -20,9 +21,11 @@ struct ServerOptions {
   HttpLimits http{};
   std::string model_id = "model";  ///< as clients name it
   std::string model_path{};
-  std::string chat_template{};    ///< in place of the model's own
-  std::int32_t parallel = 8;      ///< answers at once, as the engine was told
-  std::int32_t max_waiting = 64;  ///< answers that may wait beside them
+  std::string chat_template{};               ///< in place of the model's own
+  Json template_arguments = Json::object();  ///< for it, where a request has none
+  SamplingChoices sampling{};                ///< over what the model's file recommends, where a request says nothing
+  std::int32_t parallel = 8;                 ///< answers at once, as the engine was told
+  std::int32_t max_waiting = 64;             ///< answers that may wait beside them
   std::vector<std::string> keys{};
   std::vector<std::string> cors_origins{};
   bool local = false;  ///< the address is one that only this machine reaches; see AccessRules

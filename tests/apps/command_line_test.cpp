@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
 #include <sstream>
@@ -13,13 +15,15 @@
 namespace rocmforge {
 namespace {
 
+using nlohmann::json;
+
 /// The names in the list of commands that --help prints, in its order.
 std::vector<std::string> listed_commands() {
   std::istringstream help(run_program({"--help"}).out);
   std::vector<std::string> commands;
   bool in_list = false;
   for (std::string line; std::getline(help, line);) {
-    if (line == "Subcommands:") {
+    if (line == "Commands:") {
       in_list = true;
     } else if (line.empty()) {
       in_list = false;
@@ -54,7 +58,7 @@ TEST(CommandLine, HelpOfEveryCommandHasExamples) {
 TEST(CommandLine, HelpListsEveryCommandThatIsDeclared) {
   std::ifstream header(std::filesystem::path(ROCMFORGE_SOURCE_DIR) / "apps" / "rocmforge" / "command.h");
   const std::string text(std::istreambuf_iterator<char>(header), {});
-  const std::regex declaration("void add_([a-z]+)\\(");
+  const std::regex declaration("Command ([a-z]+)_command\\(");
   std::vector<std::string> declared;
   for (std::sregex_iterator next(text.begin(), text.end(), declaration), end; next != end; ++next) {
     declared.push_back((*next)[1]);
@@ -69,16 +73,19 @@ TEST(CommandLine, AMissingOrUnknownCommandGetsTheListOfCommands) {
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_EQ(missing.out, "");
   EXPECT_EQ(missing.err, "rocmforge: a command is missing: " + commands + " (rocmforge --help says more)\n");
-  const ProgramResult unknown = run_program({"rnu"});
+  const ProgramResult unknown = run_program({"frobnicate"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(unknown.out, "");
-  EXPECT_EQ(unknown.err, "rocmforge: there is no command 'rnu'; the commands are " + commands + "\n");
+  EXPECT_EQ(unknown.err, "rocmforge: there is no command 'frobnicate'; the commands are " + commands + "\n");
 }
 
 TEST(CommandLine, Version) {
   const ProgramResult result = run_program({"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(result.out.starts_with("rocmforge 0.")) << result.out;
+  EXPECT_EQ(run_program({"version"}).out, result.out);
+  EXPECT_EQ("rocmforge " + json::parse(run_program({"version", "--json"}).out).at("version").get<std::string>() + "\n",
+            result.out);
 }
 
 struct WrongLine {
@@ -102,36 +109,70 @@ INSTANTIATE_TEST_SUITE_P(
     Lines, WrongCommandLine,
     testing::Values(
         WrongLine{{"--loud"}, "there is no option --loud before the command (see rocmforge --help)"},
-        WrongLine{{"run", "-p", "hi", "--loud"},
-                  "unknown option or one argument too many: --loud (see rocmforge run --help)"},
-        WrongLine{{"run", "a.gguf", "b.gguf", "-p", "hi"},
-                  "unknown option or one argument too many: b.gguf (see rocmforge run --help)"},
-        WrongLine{{"run"}, "a prompt is missing: -p TEXT, -f FILE, or -f - for standard input"},
+        WrongLine{{"rnu"}, "there is no command 'rnu'; did you mean run? (see rocmforge --help)"},
+        WrongLine{{"bnech", "--json"}, "there is no command 'bnech'; did you mean bench? (see rocmforge --help)"},
+        WrongLine{{"help", "rnu"}, "rocmforge has no command 'rnu'; did you mean run?"},
+        WrongLine{{"run", "-p", "hi", "--loud"}, "there is no option --loud (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "--sead", "1"},
+                  "there is no option --sead; did you mean --seed? (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "--temperature=1"},
+                  "there is no option --temperature=1; did you mean --temp? (see rocmforge run --help)"},
+        WrongLine{{"perplexity", "--flie", "x"},
+                  "there is no option --flie; did you mean --file? (see rocmforge perplexity --help)"},
+        WrongLine{{"bench", "step", "--sequence", "x"},
+                  "there is no option --sequence; did you mean --sequences? (see rocmforge bench step --help)"},
+        WrongLine{{"run", "-hx"}, "there is no option -hx (see rocmforge run --help)"},
+        WrongLine{{"run", "-ngl", "99"},
+                  "there is no option -ngl here: a model runs as a whole on the device that --device names"},
+        WrongLine{{"run", "a.gguf", "hi", "b.gguf"}, "one argument too many: b.gguf (see rocmforge run --help)"},
+        WrongLine{{"run", "-m", "a.gguf", "hi", "b"}, "one argument too many: b (the model is named by -m)"},
+        WrongLine{{"run", "a.gguf", "hi", "-p", "hi"}, "the prompt was given twice: as an argument and by -p"},
+        WrongLine{{"chat", "a.gguf", "-m", "b.gguf"}, "--model excludes MODEL (see rocmforge chat --help)"},
+        WrongLine{{"run"},
+                  "a prompt is missing: MODEL PROMPT, -p TEXT, -f FILE, or text on standard input (rocmforge chat is for "
+                  "talking)"},
         WrongLine{{"run", "-p"}, "--prompt: 1 required TEXT missing (see rocmforge run --help)"},
         WrongLine{{"run", "-p", "hi", "-f", "x"}, "--prompt excludes --file (see rocmforge run --help)"},
         WrongLine{{"run", "-f", "/nowhere.txt"}, "/nowhere.txt: No such file or directory"},
-        WrongLine{{"run", "-p", "hi", "-n", "many"}, "not a valid value: --max-tokens = many (see rocmforge run --help)"},
+        WrongLine{{"run", "-p", "hi", "-n", "many"},
+                  "--max-tokens is many, must be a whole number, at least 1, or -1 for no limit"},
+        WrongLine{{"run", "-p", "hi", "-n", ""},
+                  "--max-tokens is empty, must be a whole number, at least 1, or -1 for no limit"},
         WrongLine{{"run", "-p", "hi", "-n", "0"}, "--max-tokens is 0, must be at least 1, or -1 for no limit"},
-        WrongLine{{"run", "-p", "hi", "-n", "99999999999"},
-                  "not a valid value: --max-tokens = 99999999999 (see rocmforge run --help)"},
-        WrongLine{{"run", "-p", "hi", "--temp", "nan"}, "temperature is nan, must be a finite number"},
-        WrongLine{{"run", "-p", "hi", "--temp", "1e999"}, "temperature is inf, must be a finite number"},
-        WrongLine{{"run", "-p", "hi", "--top-p", "1.5"}, "top_p is 1.5, must be in (0, 1]"},
+        WrongLine{{"run", "-p", "hi", "-n", "99999999999"}, "--max-tokens is 99999999999, must be at most 2147483647"},
+        WrongLine{{"run", "-p", "hi", "--temp", "nan"}, "--temp is nan, must be 0 to 2"},
+        WrongLine{{"run", "-p", "hi", "--temp", "1e999"}, "--temp is 1e999, must be 0 to 2"},
+        WrongLine{{"run", "-p", "hi", "--top-p", "1.5"}, "--top-p is 1.5, must be 0 to 1"},
+        WrongLine{{"chat", "--top-k", "1.5"}, "--top-k is 1.5, must be a whole number, at least -1"},
+        WrongLine{{"serve", "--min-p", "-1"}, "--min-p is -1, must be 0 to 1"},
         WrongLine{{"run", "-p", "hi", "--seed", "-2"}, "--seed is -2, must be at least 0, or -1 for a random one"},
         WrongLine{{"run", "-p", "hi", "--greedy", "--temp", "1"}, "--temp excludes --greedy (see rocmforge run --help)"},
         WrongLine{{"run", "-p", "hi", "--logit-bias", "x"}, "--logit-bias: 'x' is not ID=VALUE, as in 42=-inf"},
         WrongLine{{"run", "-p", "hi", "--logit-bias", "5=nan"}, "--logit-bias: '5=nan' is not ID=VALUE, as in 42=-inf"},
+        WrongLine{{"run", "-p", "hi", "--logit-bias", "5=inf"}, "--logit-bias: '5=inf' is not ID=VALUE, as in 42=-inf"},
         WrongLine{{"run", "-p", "hi", "--stop", ""}, "--stop: the text is empty"},
         WrongLine{{"run", "-p", "hi", "--raw", "--system", "x"}, "--system has no meaning with --raw"},
+        WrongLine{{"run", "-p", "hi", "--grammar", "root ::="},
+                  "--grammar: grammar, line 1, column 9: an expression was expected"},
+        WrongLine{{"chat", "--json-schema", "{"}, "--json-schema: the schema is not a JSON object"},
+        WrongLine{{"run", "-p", "hi", "--grammar-file", "/nowhere.gbnf"}, "/nowhere.gbnf: No such file or directory"},
+        WrongLine{{"run", "-p", "hi", "--json-schema", "{}", "--grammar", "x"},
+                  "--grammar excludes --json-schema (see rocmforge run --help)"},
+        WrongLine{{"serve", "--chat-template-kwargs", "[1]"},
+                  "--chat-template-kwargs is not a JSON object, as in '{\"enable_thinking\": false}'"},
+        WrongLine{{"chat", "--think", "maybe"}, "--think is maybe, must be on or off"},
         WrongLine{{"run", "nowhere/model.gguf", "-p", "hi"}, "there is no file 'nowhere/model.gguf'"},
         WrongLine{{"run", "/", "-p", "hi"}, "'/' is a folder; rocmforge models '/' lists its models"},
         WrongLine{{"perplexity"}, "--file is required (see rocmforge perplexity --help)"},
         WrongLine{{"perplexity", "-f", "x", "-c", "2"}, "--context is 2, must be at least 4"},
+        WrongLine{{"perplexity", "-f", "x", "-t", "5000"}, "--threads is 5000, must be 0 to 1024 (0: all processors)"},
+        WrongLine{{"bench", "matmul", "-t", "5000"}, "--threads is 5000, must be 0 to 1024 (0: all processors)"},
         WrongLine{{"bench", "-p", "x"}, "--prompt: \"x\" is not an integer"},
         WrongLine{{"bench", "-p", "0", "-n", "0"}, "there is nothing to measure: -p, -n and --pg are all 0"},
         WrongLine{{"bench", "-pg", "5"}, "--pg: '5' is not PP,TG, as in 512,128"},
-        WrongLine{{"bench", "-o", "xml"}, "--output: xml not in {md,json,csv} (see rocmforge bench --help)"},
+        WrongLine{{"bench", "-o", "xml"}, "--output is xml, must be md, json or csv"},
         WrongLine{{"bench", "-t", "5000"}, "--threads: 5000 is outside 0 to 1024"},
+        WrongLine{{"serve", "--port", "70000"}, "--port is 70000, must be 0 to 65535 (0: a free one, which is printed)"},
         WrongLine{{"load", "127.0.0.1:8080"}, "'127.0.0.1:8080' is not a URL like http://127.0.0.1:8080"},
         WrongLine{{"load", "--rate", "2", "--concurrency", "3"},
                   "--concurrency excludes --rate (see rocmforge load --help)"},
@@ -146,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "--decode takes ids and there is a text as well: one of the two"},
         WrongLine{{"models", "/nowhere"}, "/nowhere: No such file or directory"},
         WrongLine{{"chat", "--system"}, "--system: 1 required TEXT missing (see rocmforge chat --help)"},
-        WrongLine{{"devices", "x"}, "unknown option or one argument too many: x (see rocmforge devices --help)"}));
+        WrongLine{{"devices", "x"}, "one argument too many: x (see rocmforge devices --help)"}));
 
 class WrongEngineFlag : public testing::TestWithParam<WrongLine> {};
 
@@ -161,16 +202,81 @@ TEST_P(WrongEngineFlag, IsOneLineAndExitCodeTwo) {
   EXPECT_EQ(result.err.find('\n'), result.err.size() - 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Flags, WrongEngineFlag,
-                         testing::Values(WrongLine{{"-c", "-5"}, "--context is -5, must be at least 0 (0: the model's)"},
-                                         WrongLine{{"-b", "0"}, "--batch is 0, must be 1 to 65536"},
-                                         WrongLine{{"-t", "99999"}, "--threads is 99999, must be 0 to 1024"},
-                                         WrongLine{{"--kv-type", "q4_0"}, "--kv-type: q4_0 not in {f32,f16,bf16,q8_0}"},
-                                         WrongLine{{"--isa", "sse"}, "--isa: sse not in {generic,neon,avx2,avx512}"},
-                                         WrongLine{{"--attention", "none"},
-                                                   "--attention: there is no attention kernel 'none'; there are reference"},
-                                         WrongLine{{"--matmul", "none"},
-                                                   "--matmul: there is no matmul kernel 'none'; there are reference"}));
+INSTANTIATE_TEST_SUITE_P(
+    Flags, WrongEngineFlag,
+    testing::Values(WrongLine{{"-c", "-5"}, "--context is -5, must be at least 0 (0: the model's)"},
+                    WrongLine{{"-b", "0"}, "--batch is 0, must be 1 to 65536"},
+                    WrongLine{{"-t", "99999"}, "--threads is 99999, must be 0 to 1024"},
+                    WrongLine{{"--kv-type", "q4_0"}, "--kv-type is q4_0, must be f32, f16, bf16 or q8_0"},
+                    WrongLine{{"--isa", "sse"}, "--isa is sse, must be generic, neon, avx2 or avx512"},
+                    WrongLine{{"--attention", "none"},
+                              "--attention: there is no attention kernel 'none'; there are reference"},
+                    WrongLine{{"--matmul", "none"}, "--matmul: there is no matmul kernel 'none'; there are reference"}));
+
+// Every command that downloads elsewhere asks for it this way.
+TEST(CommandLine, ARepositoryOfTheHubIsNoCallForHelp) {
+  for (const char* flag : {"-hf", "--hf-repo", "-mu"}) {
+    const ProgramResult result = run_program({"run", flag, "someone/a-model-GGUF"});
+    EXPECT_EQ(result.exit_code, 2) << flag;
+    EXPECT_EQ(result.out, "") << flag;
+    EXPECT_TRUE(
+        result.err.starts_with(std::string("rocmforge: there is no option ") + flag + " here: models are not downloaded: "))
+        << result.err;
+  }
+}
+
+TEST(CommandLine, TheLastOfARepeatedFlagCounts) {
+  EXPECT_EQ(run_program({"inspect", "-b", "0", "-b", "1", "-b", "70000"}).err,
+            "rocmforge: --batch is 70000, must be 1 to 65536\n");
+  EXPECT_EQ(run_program({"run", "-f", "/nowhere.1", "-f", "/nowhere.2", "--raw", "--raw"}).err,
+            "rocmforge: /nowhere.2: No such file or directory\n");
+}
+
+TEST(CommandLine, HelpSaysTheSameInThreeWays) {
+  const std::string run = run_program({"run", "--help"}).out;
+  EXPECT_EQ(run_program({"help", "run"}).out, run);
+  EXPECT_EQ(run_program({"run", "-h"}).out, run);
+  EXPECT_EQ(run_program({"help"}).out, run_program({"--help"}).out);
+  EXPECT_EQ(run_program({"help", "bench", "step"}).out, run_program({"bench", "step", "--help"}).out);
+}
+
+TEST(CommandLine, HelpForProgramsNamesWhatHelpNames) {
+  const json program = json::parse(run_program({"help", "--json"}).out);
+  std::vector<std::string> names;
+  for (const json& command : program.at("commands")) {
+    names.push_back(command.at("name"));
+    const std::string text = run_program({"help", names.back()}).out;
+    for (const json& option : command.at("options")) {
+      for (const std::string name : option.at("names")) {
+        EXPECT_TRUE(text.find(name) != std::string::npos || !name.starts_with("--")) << name << " in " << text;
+      }
+      EXPECT_FALSE(option.at("meaning").get<std::string>().empty());
+    }
+    EXPECT_FALSE(command.at("examples").empty()) << names.back();
+  }
+  EXPECT_EQ(names, listed_commands());
+  const json bench = json::parse(run_program({"help", "bench", "--json"}).out);
+  EXPECT_EQ(bench.at("commands").size(), 3);
+}
+
+// One flag means the same wherever it stands, but for the few that say otherwise.
+TEST(CommandLine, AFlagHasTheSameLimitsInEveryCommand) {
+  const json program = json::parse(run_program({"help", "--json"}).out);
+  std::map<std::string, json> known;
+  for (const json& command : program.at("commands")) {
+    for (const json& option : command.at("options")) {
+      const std::string name = option.at("names").back();
+      const bool generates = command.at("name") == "run" || command.at("name") == "chat" || command.at("name") == "serve";
+      const bool loads = option.value("group", "") == "Model" || option.value("group", "") == "Sampling";
+      const bool differs = command.at("name") == "bench" && name == "--threads";
+      if ((generates || loads) && !differs && command.at("name") != "perplexity") {
+        const auto [found, is_new] = known.emplace(name, option);
+        EXPECT_EQ(found->second, option) << command.at("name");
+      }
+    }
+  }
+  EXPECT_GT(known.size(), 40U);
+}
 
 TEST(CommandLine, AMissingModelSaysWhereItWasLookedFor) {
   const TemporaryFolder folder;

@@ -220,7 +220,7 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   ToolUse use = prepare_tools(call, selection, splits_reasoning, backend.model, backend.grammars);
   Request request;
   request.prompt = encode_chat(backend.model.text(), call.prompt.segments);
-  read_sampling(fields, backend.model, ApiStyle::openai, request);
+  read_sampling(fields, backend.model, request);
   request.constraint = choose_constraint(fields, use, backend.grammars);
   const int count = read_count(fields, 128);
   const StreamOptions options = read_stream(fields);

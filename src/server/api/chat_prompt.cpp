@@ -90,10 +90,10 @@ Json read_tools(Fields& fields) {
   return *tools;
 }
 
-Json read_arguments(Fields& fields) {
-  Json arguments = Json::object();
+Json read_arguments(Fields& fields, const ServedModel& model) {
+  Json arguments = model.template_arguments;
   if (const Json* given = fields.object("chat_template_kwargs")) {
-    arguments = *given;
+    arguments.update(*given);
   }
   if (const auto effort = fields.text("reasoning_effort")) {
     arguments["reasoning_effort"] = *effort;
@@ -110,7 +110,7 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
   if (hide_tools) {
     call.request.tools = nullptr;
   }
-  call.request.arguments = read_arguments(fields);
+  call.request.arguments = read_arguments(fields, model);
   static_cast<void>(model.text());
   if (model.templates == nullptr) {
     throw ApiError(501, "the model has no chat template; --chat-template-file gives it one");

@@ -122,7 +122,7 @@ void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& 
   Fields fields(body);
   std::vector<Ids> prompts = read_prompts(fields, "prompt", backend.model);
   Request request;
-  read_sampling(fields, backend.model, ApiStyle::openai, request);
+  read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars);
   const int count = read_count(fields, 128);
   CompletionOptions options;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/api/prompts.h"
+#include "server/api/sampling_fields.h"
 #include "tokenizer/utf8.h"
 
 namespace rocmforge {
@@ -71,21 +72,9 @@ void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
 
 void serve_props(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const ServedModel& model = state.backend.load()->model;
-  const SamplingParams defaults;
-  exchange->send_json(Json{{"default_generation_settings",
-                            {{"n_ctx", model.context_length},
-                             {"params",
-                              {{"seed", -1},
-                               {"temperature", number_of(defaults.temperature)},
-                               {"top_k", defaults.top_k},
-                               {"top_p", number_of(defaults.top_p)},
-                               {"min_p", number_of(defaults.min_p)},
-                               {"typical_p", number_of(defaults.typical_p)},
-                               {"repeat_last_n", defaults.repeat_last_n},
-                               {"repeat_penalty", number_of(defaults.repeat_penalty)},
-                               {"presence_penalty", number_of(defaults.presence_penalty)},
-                               {"frequency_penalty", number_of(defaults.frequency_penalty)},
-                               {"n_predict", -1}}}}},
+  Json params = sampling_json(model.sampling);
+  params["n_predict"] = -1;
+  exchange->send_json(Json{{"default_generation_settings", {{"n_ctx", model.context_length}, {"params", params}}},
                            {"total_slots", model.parallel},
                            {"model_alias", model.id},
                            {"model_path", model.path},

@@ -146,21 +146,10 @@ class NativeGeneration final : public Generation {
 };
 
 Json settings_of(const Request& request, const ServedModel& model) {
-  const SamplingParams& params = request.sampling;
-  return {{"n_ctx", model.context_length},
-          {"n_predict", request.max_tokens},
-          {"seed", params.seed ? Json(*params.seed) : Json(-1)},
-          {"temperature", number_of(params.temperature)},
-          {"top_k", params.top_k},
-          {"top_p", number_of(params.top_p)},
-          {"min_p", number_of(params.min_p)},
-          {"typical_p", number_of(params.typical_p)},
-          {"repeat_last_n", params.repeat_last_n},
-          {"repeat_penalty", number_of(params.repeat_penalty)},
-          {"presence_penalty", number_of(params.presence_penalty)},
-          {"frequency_penalty", number_of(params.frequency_penalty)},
-          {"stop", request.stop},
-          {"ignore_eos", request.ignore_eos}};
+  Json settings = {{"n_ctx", model.context_length}, {"n_predict", request.max_tokens}};
+  settings.update(sampling_json(request.sampling));
+  settings.update({{"stop", request.stop}, {"ignore_eos", request.ignore_eos}});
+  return settings;
 }
 
 }  // namespace
@@ -179,7 +168,7 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
     fields.fail("prompt", "is empty or holds too many prompts");
   }
   Request request;
-  read_sampling(fields, backend.model, ApiStyle::native, request);
+  read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars);
   options.stream = read_stream(fields);
   options.count = read_count(fields, 128);

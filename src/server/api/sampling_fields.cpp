@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schedule/sampling_numbers.h"
 #include "server/api/api_error.h"
 
 namespace rocmforge {
@@ -95,43 +96,37 @@ void read_logit_bias(Fields& fields, const ServedModel& model, Request& request)
   }
 }
 
-SamplingParams defaults(ApiStyle style) {
-  SamplingParams params;
-  if (style == ApiStyle::openai) {
-    params.temperature = 1.0f;
-    params.top_k = 0;
-    params.top_p = 1.0f;
-    params.min_p = 0.0f;
-  }
-  return params;
-}
-
 }  // namespace
 
-void read_sampling(Fields& fields, const ServedModel& model, ApiStyle style, Request& request) {
+Json sampling_json(const SamplingParams& params) {
+  Json out = {{"seed", params.seed ? Json(*params.seed) : Json(-1)}};
+  for (const SamplingNumber& number : sampling_numbers()) {
+    const double value = number.get(params);
+    out[std::string(number.name)] =
+        number.is_whole() ? Json(static_cast<std::int64_t>(value)) : number_of(static_cast<float>(value));
+  }
+  return out;
+}
+
+void read_sampling(Fields& fields, const ServedModel& model, Request& request) {
   SamplingParams& params = request.sampling;
-  params = defaults(style);
-  const auto number = [&](std::string_view name, double least, double most, float& value) {
-    if (const auto found = fields.number(name, least, most)) {
-      value = static_cast<float>(*found);
+  params = model.sampling;
+  const auto read = [&](const SamplingNumber& number, std::string_view name) {
+    if (number.is_whole()) {
+      const auto found =
+          fields.integer(name, static_cast<std::int64_t>(number.least), static_cast<std::int64_t>(number.most));
+      if (found) {
+        number.set(params, static_cast<double>(*found));
+      }
+    } else if (const auto found = fields.number(name, number.least, number.most)) {
+      number.set(params, *found);
     }
   };
-  number("temperature", 0.0, 2.0, params.temperature);
-  number("top_p", 0.0, 1.0, params.top_p);
-  // 0 leaves the most likely token alone, which the smallest positive value does as well.
-  params.top_p = std::max(params.top_p, std::numeric_limits<float>::min());
-  number("min_p", 0.0, 1.0, params.min_p);
-  number("typical_p", 0.0, 1.0, params.typical_p);
-  params.typical_p = std::max(params.typical_p, std::numeric_limits<float>::min());
-  number("frequency_penalty", -2.0, 2.0, params.frequency_penalty);
-  number("presence_penalty", -2.0, 2.0, params.presence_penalty);
-  number("repetition_penalty", 0.01, 10.0, params.repeat_penalty);  // the name others use
-  number("repeat_penalty", 0.01, 10.0, params.repeat_penalty);
-  if (const auto last = fields.integer("repeat_last_n", -1, std::numeric_limits<std::int32_t>::max())) {
-    params.repeat_last_n = static_cast<std::int32_t>(*last);
-  }
-  if (const auto k = fields.integer("top_k", -1, std::numeric_limits<std::int32_t>::max())) {
-    params.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(*k, 0));  // -1: off, as others write it
+  for (const SamplingNumber& number : sampling_numbers()) {
+    if (number.name == "repeat_penalty") {
+      read(number, "repetition_penalty");  // the name others use
+    }
+    read(number, number.name);
   }
   // -1 asks for a random one.
   if (const auto seed =

@@ -9,15 +9,13 @@
 
 namespace rocmforge {
 
-/// Where a request's missing values come from.
-enum class ApiStyle {
-  openai,  ///< temperature 1, top_p 1, no other filter
-  native,  ///< llama.cpp's defaults
-};
-
 /// Reads everything that says how tokens are drawn, and where the answer ends but for the number of tokens: temperature,
-/// top_p, top_k, min_p, typical_p, penalties, logit_bias, seed, stop, ignore_eos, priority.
-void read_sampling(Fields& fields, const ServedModel& model, ApiStyle style, Request& request);
+/// top_p, top_k, min_p, typical_p, penalties, logit_bias, seed, stop, ignore_eos, priority. What is missing is the model's
+/// (ServedModel::sampling).
+void read_sampling(Fields& fields, const ServedModel& model, Request& request);
+
+/// The seed (-1: a random one) and the numbers, as requests name them.
+Json sampling_json(const SamplingParams& params);
 
 /// `n` and `best_of`: at most `most` answers, and best_of only where it asks for nothing more.
 int read_count(Fields& fields, int most);

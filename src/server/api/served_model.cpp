@@ -26,6 +26,7 @@ ServedModel describe_model(const Engine& engine, std::string id, std::string pat
   model.context_length = engine.context_length();
   model.vocab = engine.model().config().vocab;
   model.parallel = parallel;
+  model.sampling = engine.sampling();
   model.hidden = engine.model().config().hidden;
   const ModelConfig& config = engine.model().config();
   model.details = {{"vocab_type", model.tokenizer == nullptr                                   ? "none"

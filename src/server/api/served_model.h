@@ -22,6 +22,8 @@ struct ServedModel {
   std::int32_t parallel = 1;                         ///< sequences in one step
   Json details = Json::object();                     ///< `meta` of /v1/models
   std::shared_ptr<const ChatTemplates> templates{};  ///< null for a model without any
+  Json template_arguments = Json::object();          ///< what the templates get where a request says nothing
+  SamplingParams sampling{};                         ///< where a request says nothing
 
   /// Throws ApiError(501) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "command.h"
+
+namespace rocmforge::app {
+
+/// Gives the options of the command that `arguments` name their values; returns what is to be done. Throws UsageError, in
+/// one line that says where to read on.
+std::function<int()> read_command_line(const Command& program, std::vector<std::string> arguments);
+
+}  // namespace rocmforge::app

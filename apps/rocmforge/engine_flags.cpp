@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "flags.h"
+#include "kernels/register_all.h"
+#include "progress.h"
+#include "usage_error.h"
+
+namespace rocmforge::app {
+namespace {
+
+template <class Op>
+void check_kernel(std::string_view flag, const std::string& wanted, const KernelRegistry& registry) {
+  std::string known;
+  for (const auto& kernel : registry.all<Op>()) {
+    if (is_named(kernel->name(), wanted)) {
+      return;
+    }
+    const std::string name(kernel->name());
+    if ((", " + known + ",").find(", " + name + ",") == std::string::npos) {  // the same for HIP and CUDA
+      known += (known.empty() ? "" : ", ") + name;
+    }
+  }
+  throw UsageError(fmt::format("{}: there is no {} kernel '{}'; there are {}", flag, Op::name, wanted, known));
+}
+
+const std::string model_group = "Model";
+
+}  // namespace
+
+Option device_option(std::string& target) {
+  return {.names = "--device",
+          .target = &target,
+          .meaning = "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1",
+          .value = "NAME",
+          .group = model_group,
+          .environment = "ROCMFORGE_DEVICE"};
+}
+
+Option kernel_dir_option(std::string& target) {
+  return {.names = "--kernel-dir",
+          .target = &target,
+          .meaning = "GPU code objects from this folder in place of those in the program",
+          .value = "DIR",
+          .group = model_group,
+          .environment = "ROCMFORGE_KERNEL_DIR"};
+}
+
+Option threads_option(std::int32_t& target) {
+  return {.names = "-t,--threads",
+          .target = &target,
+          .meaning = "Threads on the CPU",
+          .group = model_group,
+          .range = {.least = 0, .most = max_threads, .note = "0: all processors"}};
+}
+
+Option kv_type_option(std::string& target) {
+  return {.names = "--kv-type",
+          .target = &target,
+          .meaning = "Format of the KV cache",
+          .group = model_group,
+          .choices = {"f32", "f16", "bf16", "q8_0"}};
+}
+
+Option json_option(bool& target, std::string meaning) { return {"--json", &target, std::move(meaning)}; }
+
+void add_model(Command& command, std::string& model) {
+  command.options.push_back({"MODEL", &model, "GGUF file, or the name of one; without it the demo model"});
+  command.options.push_back({.names = "-m,--model",
+                             .target = &model,
+                             .meaning = "The same in another place",
+                             .value = "FILE",
+                             .excludes = {"MODEL"}});
+}
+
+void ModelAndText::add_to(Command& command, const std::string& name, const std::string& meaning) {
+  command.options.push_back({"MODEL", &first_, "GGUF file, or the name of one; without it the demo model"});
+  command.options.push_back({name, &second_, meaning});
+  command.options.push_back({.names = "-m,--model",
+                             .target = &model_,
+                             .meaning = fmt::format("The model; then the first argument is {}", name),
+                             .value = "FILE"});
+}
+
+std::optional<std::string> ModelAndText::text() const {
+  if (model_ && second_) {
+    throw UsageError(fmt::format("one argument too many: {} (the model is named by -m)", *second_));
+  }
+  return model_ ? first_ : second_;
+}
+
+void EngineFlags::add_to(Command& command) {
+  const auto add = [&](Option option) {
+    option.group = model_group;
+    command.options.push_back(std::move(option));
+  };
+  add({.names = "-c,--context,--ctx-size",
+       .target = &context_,
+       .meaning = fmt::format("Positions of the context; 0 takes the model's, but at most {}", default_context_limit),
+       .range = {.least = 0, .note = "0: the model's"}});
+  add({.names = "-b,--batch,--batch-tokens,--batch-size",
+       .target = &batch_,
+       .meaning = "Tokens computed in one step",
+       .range = {.least = 1, .most = 65536}});
+  add(threads_option(threads_));
+  add(kv_type_option(kv_type_));
+  add(device_option(device_));
+  add(kernel_dir_option(kernel_dir_));
+  add({"--no-graph", &no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps"});
+  add({"--no-overlap", &no_overlap_, "GPU: start no kernel before the one before it has ended"});
+  add({.names = "--isa",
+       .target = &isa_,
+       .meaning = "CPU: at most this instruction set",
+       .choices = {"generic", "neon", "avx2", "avx512"}});
+  add({"--attention", &attention_, "This attention kernel only (names: rocmforge devices)", "NAME"});
+  add({"--matmul", &matmul_, "This matrix product kernel only", "NAME"});
+}
+
+EngineOptions EngineFlags::options() const {
+  if (!attention_.empty() || !matmul_.empty()) {
+    KernelRegistry registry;
+    register_all_kernels(registry);
+    if (!attention_.empty()) {
+      check_kernel<Attention>("--attention", attention_, registry);
+    }
+    if (!matmul_.empty()) {
+      check_kernel<Matmul>("--matmul", matmul_, registry);
+    }
+  }
+  EngineOptions options;
+  options.context_length = context_;
+  options.max_batch_tokens = batch_;
+  options.threads = threads_;
+  options.isa = isa_;
+  options.device = device_;
+  options.kernel_dir = kernel_dir_;
+  options.model.graphs = !no_graph_;
+  options.model.overlap = !no_overlap_;
+  options.model.kv_dtype = *dtype_from_name(kv_type_);
+  options.model.max_batch_tokens = batch_;
+  options.model.attention = attention_;
+  options.model.matmul = matmul_;
+  return options;
+}
+
+std::string describe_device(const DeviceInfo& device, int threads) {
+  return device.is_gpu() ? fmt::format("{} ({}:{}, {})", device.name, name(device.kind), device.index, device.architecture)
+                         : fmt::format("CPU ({}, {} threads)", name(device.cpu_isa), threads);
+}
+
+std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options) {
+  Progress progress("loading " + std::filesystem::path(path).filename().string());
+  options.model.progress = [&progress](double fraction) { progress.update(fraction); };
+  return load_model(path, options);
+}
+
+}  // namespace rocmforge::app

@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "engine/grammar/grammar.h"
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/json_schema.h"
+#include "engine/grammar/token_trie.h"
+#include "flags.h"
+#include "generate.h"
+#include "text.h"
+#include "usage_error.h"
+
+namespace rocmforge::app {
+namespace {
+
+const std::string sampling_group = "Sampling";
+
+std::pair<std::int32_t, float> parse_bias(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::int32_t id = -1;
+  float bias = std::numeric_limits<float>::quiet_NaN();
+  if (equals != std::string::npos) {
+    const auto [id_end, id_error] = std::from_chars(text.data(), text.data() + equals, id);
+    char* bias_end = nullptr;
+    bias = std::strtof(text.c_str() + equals + 1, &bias_end);
+    if (id_error != std::errc() || id_end != text.data() + equals || equals + 1 == text.size() ||
+        bias_end != text.data() + text.size()) {
+      id = -1;
+    }
+  }
+  if (id < 0 || std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {
+    throw UsageError(fmt::format("--logit-bias: '{}' is not ID=VALUE, as in 42=-inf", text));
+  }
+  return {id, bias};
+}
+
+/// What `body` returns; its Error becomes a wrong command line that names the flag.
+template <class Body>
+auto naming_flag(const std::string& flag, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("{}: {}", flag, error.what()));
+  }
+}
+
+std::string gbnf_of_schema(const std::string& flag, const std::string& text) {
+  const auto schema = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (!schema.is_object() && !schema.is_boolean()) {
+    throw UsageError(fmt::format("{}: the schema is not a JSON object", flag));
+  }
+  return naming_flag(flag, [&] { return json_schema_to_gbnf(schema); });
+}
+
+}  // namespace
+
+void SamplingFlags::add_to(Command& command) {
+  for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
+    const SamplingNumber& number = sampling_numbers()[i];
+    // A limit of what the type holds is none that anybody needs to be told.
+    const bool bounded = !number.is_whole();
+    command.options.push_back({.names = std::string(number.flag),
+                               .target = &choices_.values[i],
+                               .meaning = std::string(number.meaning),
+                               .group = sampling_group,
+                               .range = {.least = number.least, .whole = number.is_whole()}});
+    Range& range = command.options.back().range;
+    range.most = bounded ? number.most : range.most;
+  }
+  command.options.push_back({.names = "--greedy",
+                             .target = &greedy_,
+                             .meaning = "Always the most probable token",
+                             .group = sampling_group,
+                             .excludes = {"--temp"}});
+}
+
+SamplingChoices SamplingFlags::choices() const {
+  SamplingChoices choices = choices_;
+  if (greedy_) {
+    for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
+      if (sampling_numbers()[i].name == "temperature") {
+        choices.values[i] = 0.0;
+      }
+    }
+  }
+  return choices;
+}
+
+void GrammarFlags::add_to(Command& command) {
+  const auto add = [&](const char* names, std::string& target, const char* meaning, const char* value) {
+    command.options.push_back({.names = names, .target = &target, .meaning = meaning, .value = value});
+  };
+  add("--grammar", grammar_, "Hold the answer to this GBNF grammar (docs/grammars.md)", "GBNF");
+  add("--grammar-file", grammar_file_, "The same, from a file", "FILE");
+  add("-j,--json-schema", schema_, "Hold the answer to JSON of this schema; {} is any JSON", "JSON");
+  add("--json-schema-file", schema_file_, "The same, from a file", "FILE");
+  const std::vector<std::string> names = {"--grammar", "--grammar-file", "--json-schema", "--json-schema-file"};
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    command.option(names[i]).excludes.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+std::string GrammarFlags::gbnf() const {
+  const std::string flag = !grammar_.empty()        ? "--grammar"
+                           : !grammar_file_.empty() ? grammar_file_
+                           : !schema_.empty()       ? "--json-schema"
+                                                    : schema_file_;
+  if (flag.empty()) {
+    return "";
+  }
+  const bool is_grammar = !grammar_.empty() || !grammar_file_.empty();
+  std::string text = grammar_ + schema_;
+  text = text.empty() ? read_text(flag) : text;
+  if (!is_grammar) {
+    return gbnf_of_schema(flag, text);
+  }
+  naming_flag(flag, [&] { return parse_gbnf(text); });
+  return text;
+}
+
+void GenerationFlags::add_to(Command& command) {
+  auto& options = command.options;
+  options.push_back({.names = "--system", .target = &system_, .meaning = "System message", .also = "-sys"});
+  options.push_back({.names = "-n,--max-tokens,--n-predict,--predict",
+                     .target = &max_tokens_,
+                     .meaning = "Tokens to generate at most",
+                     .range = {.least = 1, .special = -1, .special_note = "no limit"}});
+  options.push_back({.names = "--stop", .target = &stop_, .meaning = "End the answer at this text (may be repeated)"});
+  options.push_back({"--ignore-eos", &ignore_eos_, "Go on after an end-of-generation token"});
+  options.push_back({"--context-shift", &context_shift_, "When the context is full drop the older half and go on"});
+  grammar_.add_to(command);
+  sampling_.add_to(command);
+  options.push_back({.names = "--logit-bias",
+                     .target = &logit_bias_,
+                     .meaning = "Add to a token's logit (may be repeated)",
+                     .value = "ID=VALUE",
+                     .group = sampling_group});
+  options.push_back({.names = "--seed",
+                     .target = &seed_,
+                     .meaning = "Same seed, same answer",
+                     .group = sampling_group,
+                     .range = {.least = 0, .special = -1, .special_note = "a random one"}});
+}
+
+void GenerationFlags::validate() const {
+  Request request;
+  add_biases(request, std::numeric_limits<std::int32_t>::max());
+  static_cast<void>(grammar_.gbnf());
+  for (const std::string& text : stop_) {
+    if (text.empty()) {
+      throw UsageError("--stop: the text is empty");
+    }
+  }
+}
+
+void GenerationFlags::add_biases(Request& request, std::int32_t vocab) const {
+  for (const std::string& text : logit_bias_) {
+    const auto [id, bias] = parse_bias(text);
+    if (id >= vocab) {
+      throw UsageError(fmt::format("--logit-bias: {} is no token, the vocabulary has {}", id, vocab));
+    }
+    request.sampling.logit_bias[id] = bias;
+  }
+}
+
+Request GenerationFlags::request(const Engine& engine) const {
+  Request request;
+  request.sampling = engine.sampling();
+  sampling_.choices().apply(request.sampling);
+  if (seed_ >= 0) {
+    request.sampling.seed = static_cast<std::uint64_t>(seed_);
+  }
+  add_biases(request, engine.model().config().vocab);
+  request.max_tokens = max_tokens_;
+  request.stop = stop_;
+  request.ignore_eos = ignore_eos_;
+  request.context_policy = context_shift_ ? ContextPolicy::shift : ContextPolicy::stop;
+  return request;
+}
+
+std::shared_ptr<GrammarMatcher> GenerationFlags::grammar(const Engine& engine) const {
+  const std::string gbnf = grammar_.gbnf();
+  return gbnf.empty() ? nullptr : GrammarMatcher::create(gbnf, std::make_shared<const TokenTrie>(require_tokenizer(engine)));
+}
+
+std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, bool reasoning_is_open) {
+  if (grammar == nullptr) {
+    return nullptr;
+  }
+  return reasoning_is_open ? make_lazy_grammar_constraint(grammar, {.text = "</think>"}) : make_grammar_constraint(grammar);
+}
+
+}  // namespace rocmforge::app

@@ -1,0 +1,107 @@
+#include "suggest.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <numeric>
+
+namespace rocmforge::app {
+namespace {
+
+constexpr std::size_t longest_word = 64;
+
+/// Letters to change, add, leave out or swap with their neighbour (optimal string alignment).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+      }
+    }
+    std::swap(before_last, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+std::string_view without_dashes(std::string_view word) {
+  return word.substr(std::min(word.find_first_not_of('-'), word.size()));
+}
+
+struct ForeignOption {
+  std::string_view name;
+  std::string_view advice;
+};
+
+constexpr std::string_view no_downloads =
+    "models are not downloaded: fetch the .gguf file yourself (a browser or the hub's own program does it) and name it with "
+    "-m FILE; rocmforge models lists the files that are on this machine, those in the hub's cache too";
+constexpr std::string_view whole_model = "a model runs as a whole on the device that --device names";
+
+constexpr auto foreign_options = std::to_array<ForeignOption>({
+    {"-hf", no_downloads},
+    {"-hfr", no_downloads},
+    {"-hff", no_downloads},
+    {"-hft", no_downloads},
+    {"--hf", no_downloads},
+    {"--hf-repo", no_downloads},
+    {"--hf-file", no_downloads},
+    {"--hf-token", no_downloads},
+    {"-mu", no_downloads},
+    {"--model-url", no_downloads},
+    {"-dr", no_downloads},
+    {"--docker-repo", no_downloads},
+    {"-ngl", whole_model},
+    {"--gpu-layers", whole_model},
+    {"--n-gpu-layers", whole_model},
+    {"-fa", "attention is always fused where a kernel can do it; --attention names one"},
+    {"--flash-attn", "attention is always fused where a kernel can do it; --attention names one"},
+    {"--jinja", "chat templates are always rendered as Jinja; leave it out"},
+    {"-cb", "requests are always batched as they come; leave it out"},
+    {"--cont-batching", "requests are always batched as they come; leave it out"},
+    {"-ctk", "--kv-type sets the format of K and V"},
+    {"-ctv", "--kv-type sets the format of K and V"},
+    {"--cache-type-k", "--kv-type sets the format of K and V"},
+    {"--cache-type-v", "--kv-type sets the format of K and V"},
+    {"-cnv", "rocmforge chat is the conversation"},
+    {"-no-cnv", "run --raw continues plain text"},
+    {"--no-mmap", "files are always mapped"},
+    {"--mlock", "files are always mapped"},
+});
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  word = without_dashes(word).substr(0, longest_word);
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& name : known) {
+    const std::string_view other = without_dashes(name);
+    if (other.size() < 2 || word.size() < 2) {
+      continue;  // one letter is near to every other
+    }
+    // Half a name, or a name with more behind it, is nearer than any misspelling.
+    const bool begins = (word.size() >= 3 && other.starts_with(word)) || (other.size() >= 3 && word.starts_with(other));
+    const std::size_t distance = begins ? 0 : edit_distance(word, other);
+    if (distance < least) {
+      least = distance;
+      best = name;
+    }
+  }
+  return best;
+}
+
+std::string instead_of(std::string_view option) {
+  option = option.substr(0, option.find('='));
+  const auto* found = std::ranges::find(foreign_options, option, &ForeignOption::name);
+  return found == foreign_options.end() ? std::string() : std::string(found->advice);
+}
+
+}  // namespace rocmforge::app

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocmforge::app {
+
+/// The one of `known` that somebody who wrote `word` most likely meant; "" when none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+/// For an option of llama.cpp's programs that this one does not have: what to do instead. "" for any other word.
+std::string instead_of(std::string_view option);
+
+}  // namespace rocmforge::app

@@ -1,0 +1,59 @@
+#include "schedule/sampling_numbers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace rocmforge {
+namespace {
+
+constexpr double any_count = std::numeric_limits<std::int32_t>::max();
+
+constexpr auto numbers = std::to_array<SamplingNumber>({
+    {"temperature", "--temp", "temp", 0.0, 2.0, &SamplingParams::temperature, "Temperature; 0: greedy"},
+    {"top_k", "--top-k", "top_k", -1.0, any_count, &SamplingParams::top_k, "The K most probable tokens; 0: off"},
+    {"top_p", "--top-p", "top_p", 0.0, 1.0, &SamplingParams::top_p, "The most probable tokens that make up P; 1: off"},
+    {"min_p", "--min-p", "min_p", 0.0, 1.0, &SamplingParams::min_p,
+     "Tokens at least P times as probable as the best; 0: off"},
+    {"typical_p", "--typical", "", 0.0, 1.0, &SamplingParams::typical_p,
+     "Tokens closest to the expected surprise that make up P; 1: off"},
+    {"repeat_last_n", "--repeat-last-n", "penalty_last_n", -1.0, any_count, &SamplingParams::repeat_last_n,
+     "Tokens that count as recent; -1: all"},
+    {"repeat_penalty", "--repeat-penalty", "penalty_repeat", 0.01, 10.0, &SamplingParams::repeat_penalty,
+     "Divide the logits of recent tokens; 1: off"},
+    {"presence_penalty", "--presence-penalty", "", -2.0, 2.0, &SamplingParams::presence_penalty, "Subtract once; 0: off"},
+    {"frequency_penalty", "--frequency-penalty", "", -2.0, 2.0, &SamplingParams::frequency_penalty,
+     "Subtract per occurrence; 0: off"},
+});
+static_assert(numbers.size() == num_sampling_numbers);
+
+}  // namespace
+
+double SamplingNumber::get(const SamplingParams& params) const {
+  return std::visit([&](auto value) { return static_cast<double>(params.*value); }, member);
+}
+
+void SamplingNumber::set(SamplingParams& params, double value) const {
+  if (const auto* real = std::get_if<float SamplingParams::*>(&member)) {
+    const bool is_share = *real == &SamplingParams::top_p || *real == &SamplingParams::typical_p;
+    // The smallest positive share leaves the most likely token alone.
+    params.*(*real) =
+        std::max(static_cast<float>(value), is_share ? std::numeric_limits<float>::min() : static_cast<float>(least));
+  } else {
+    const auto whole = std::get<std::int32_t SamplingParams::*>(member);
+    const auto count = static_cast<std::int32_t>(value);
+    params.*whole = whole == &SamplingParams::top_k ? std::max(count, 0) : count;
+  }
+}
+
+std::span<const SamplingNumber> sampling_numbers() { return numbers; }
+
+void SamplingChoices::apply(SamplingParams& params) const {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) {
+      numbers[i].set(params, *values[i]);
+    }
+  }
+}
+
+}  // namespace rocmforge
