@@ -310,7 +310,6 @@ int bench_attention(const AttentionFlags& flags) {
   const auto works = parse_work(flags);
   const auto kv_type = dtype_from_name(flags.kv_type);
   KernelBench bench(flags.device, flags.kernel_folder, flags.threads);
-  fmt::print("{}\nKV {}\n", bench.headline(), flags.kv_type);
   Table table({"work", ">sequences", "heads", ">head_dim", "kernel", ">us", ">TFLOP/s", ">% of products", ">GB/s of KV",
                ">% of reads", ">error"});
   bool right = true;
@@ -334,7 +333,7 @@ int bench_attention(const AttentionFlags& flags) {
       }
     }
   }
-  table.print(stdout, true);
+  print_measurements(bench.headline() + "; KV " + flags.kv_type, table, right, flags.json);
   return right ? 0 : 1;
 }
 

@@ -185,7 +185,6 @@ int bench_matmul(const MatmulFlags& flags) {
   const auto shapes = parse_shapes(flags.shapes);
   const auto tokens = parse_integers(flags.tokens, "--tokens", 1, 1 << 16);
   KernelBench bench(flags.device, flags.kernel_folder, flags.threads);
-  fmt::print("{}\n", bench.headline());
   Table table({"format", "NxK", ">tokens", "kernel", ">us", ">GB/s", ">% of reads", ">TFLOP/s", ">% of products", ">error"});
   bool wrong = false;
   for (const DType format : formats) {
@@ -212,7 +211,7 @@ int bench_matmul(const MatmulFlags& flags) {
       }
     }
   }
-  table.print(stdout, true);
+  print_measurements(bench.headline(), table, !wrong, flags.json);
   return wrong ? 1 : 0;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct StepFlags {
   std::int32_t context = 512;
   std::int32_t sequences = 1;
   std::int32_t prompt = 0;
+  bool json = false;
   EngineFlags engine;
 };
 
@@ -104,12 +106,22 @@ void bench_prompt(Engine& engine, const StepFlags& flags) {
   std::vector<OperationTime> times = runner.time_prompt(0, prompt, flags.context);
   const double together = take_together(times);
   const double sum = sum_of(times);
-  fmt::print("{} ({}); a prompt of {} tokens after {} positions\n", engine.device_info().name,
-             engine.device_info().architecture, flags.prompt, flags.context);
+  const std::string headline = fmt::format("{} ({}); a prompt of {} tokens after {} positions", engine.device_info().name,
+                                           engine.device_info().architecture, flags.prompt, flags.context);
   Table table({"operation", ">us", ">% of the sum"});
   for (const OperationTime& time : times) {
     table.add({time.kind, fmt::format("{:.1f}", time.seconds * 1e6), fmt::format("{:.1f}", 100.0 * time.seconds / sum)});
   }
+  if (flags.json) {
+    print_json({{"machine", headline},
+                {"rows", table.json()},
+                {"sum_us", sum * 1e6},
+                {"together_us", together * 1e6},
+                {"step_us", whole * 1e6},
+                {"tokens_per_second", flags.prompt / whole}});
+    return;
+  }
+  fmt::print("{}\n", headline);
   table.print(stdout, true);
   fmt::print("sum {:.1f} us, together {:.1f} us, whole step {:.1f} us, {:.1f} tok/s\n", sum * 1e6, together * 1e6,
              whole * 1e6, flags.prompt / whole);
@@ -154,8 +166,9 @@ int bench_step(const StepFlags& flags) {
   const auto kinds = kinds_of(engine->model(), flags.sequences, static_cast<double>(flags.sequences) * (flags.context + 1));
 
   const double sum = sum_of(times);
-  fmt::print("{} ({}), memory is read at {:.1f} GB/s; {} sequences of {} positions decode one token each\n",
-             device.info().name, device.info().architecture, reads / 1e9, flags.sequences, flags.context);
+  const std::string headline =
+      fmt::format("{} ({}), memory is read at {:.1f} GB/s; {} sequences of {} positions decode one token each",
+                  device.info().name, device.info().architecture, reads / 1e9, flags.sequences, flags.context);
   Table table({"operation", ">times", "kernel", ">us", ">% of the sum", ">MB moved", ">GB/s", ">% of reads"});
   for (const OperationTime& time : times) {
     const auto kind = kinds.find(time.kind);
@@ -166,6 +179,17 @@ int bench_step(const StepFlags& flags) {
                fmt::format("{:.0f}", bytes / time.seconds / 1e9),
                fmt::format("{:.1f}", 100.0 * bytes / time.seconds / reads)});
   }
+  if (flags.json) {
+    print_json({{"machine", headline},
+                {"rows", table.json()},
+                {"sum_us", sum * 1e6},
+                {"together_us", together * 1e6},
+                {"step_us", whole * 1e6},
+                {"waited_step_us", alone * 1e6},
+                {"tokens_per_second", flags.sequences / whole}});
+    return 0;
+  }
+  fmt::print("{}\n", headline);
   table.print(stdout, true);
   fmt::print("sum {:.1f} us, together {:.1f} us, whole step {:.1f} us ({:.1f} us when each is waited for), {:.1f} tok/s\n",
              sum * 1e6, together * 1e6, whole * 1e6, alone * 1e6, flags.sequences / whole);
@@ -199,6 +223,7 @@ Command bench_step_command() {
                              .target = &flags->prompt,
                              .meaning = "Time a step that reads a prompt of N tokens instead, in one sequence",
                              .range = {.least = 0, .most = 65536}});
+  command.options.push_back(json_option(flags->json));
   flags->engine.add_to(command);
   command.drop("--context");
   return command;

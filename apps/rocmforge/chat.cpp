@@ -13,19 +13,22 @@
 #include "interrupt.h"
 #include "line_reader.h"
 #include "model_path.h"
+#include "terminal.h"
 #include "usage_error.h"
+#include "word_wrap.h"
 
 namespace rocmforge::app {
 namespace {
 
-constexpr const char* help_text =
+constexpr const char* chat_help =
     "/help          this list\n"
     "/clear         forget the conversation (the system message stays)\n"
     "/system TEXT   set the system message and begin anew\n"
     "/retry         answer the last message once more\n"
     "/stats         speed and memory of the last answer\n"
     "/exit          leave (or Ctrl-D, or Ctrl-C twice)\n"
-    "Ctrl-C stops an answer. A line that ends with \\ goes on in the next; lines between \"\"\" and \"\"\" are one "
+    "Tab completes these. Ctrl-C stops an answer. What is pasted is one message. A line that ends with \\ goes on in the "
+    "next; lines between \"\"\" and \"\"\" are one "
     "message.\n";
 
 struct ChatFlags {
@@ -46,7 +49,7 @@ class Chat {
         request_(flags.generation.request(engine)),
         grammar_(flags.generation.grammar(engine)),
         variables_(flags.chat_template.variables()),
-        reader_(history_path()) {
+        reader_(history_path(), {"/help", "/clear", "/system ", "/retry", "/stats", "/exit"}) {
     if (reader_.interactive()) {  // in a pipe Ctrl-C means what it always means
       interrupt_.emplace(InterruptScope::Second::also_flags);
     }
@@ -163,10 +166,7 @@ void Chat::answer() {
   EncodedChat prompt = fitting_prompt();
   request.prompt = std::move(prompt.ids);
   request.constraint = hold_to(grammar_, prompt.reasoning_is_open);
-  last_ = generate(engine_, std::move(request), batch_tokens_, [](std::string_view piece) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
-  });
+  last_ = generate(engine_, std::move(request), batch_tokens_, answer_printer());
   if (last_->finish == FinishReason::error) {
     fmt::print(stderr, "({}; /clear begins anew)\n", last_->error);
     messages_.erase(messages_.size() - 1);
@@ -175,7 +175,7 @@ void Chat::answer() {
   fmt::print("\n");
   std::fflush(stdout);
   if (last_->finish == FinishReason::cancelled) {
-    fmt::print("(stopped)\n");
+    fmt::print("{}\n", styled(stdout, Style::dim, "(stopped)"));
   } else if (last_->finish == FinishReason::context) {
     fmt::print(stderr, "(the context of {} tokens is full; /clear begins anew)\n", engine_.context_length());
   } else if (last_->shifted) {
@@ -200,7 +200,7 @@ bool Chat::obey(const std::string& line) {
     return false;
   }
   if (command == "/help") {
-    fmt::print("{}", help_text);
+    fmt::print("{}", chat_help);
   } else if (command == "/clear") {
     set_system(!messages_.empty() && messages_.front()["role"] == "system" ? messages_.front()["content"].get<std::string>()
                                                                            : "");
@@ -209,7 +209,7 @@ bool Chat::obey(const std::string& line) {
   } else if (command == "/retry") {
     retry();
   } else if (command == "/stats") {
-    fmt::print("{}\n", last_.has_value() ? describe(*last_, engine_) : "no answer yet");
+    fmt::print("{}\n", styled(stdout, Style::dim, last_.has_value() ? describe(*last_, engine_) : "no answer yet"));
   } else {
     fmt::print(stderr, "(there is no command {}; /help lists them)\n", command);
   }
@@ -221,7 +221,7 @@ int Chat::loop() {
     fmt::print("{}: /help lists the commands, /exit leaves\n", engine_.file().path().filename().string());
   }
   while (const auto message = read_message()) {
-    if (message->starts_with('/')) {
+    if (message->starts_with('/') && message->find('\n') == std::string::npos) {
       if (!obey(*message)) {
         break;
       }
@@ -251,7 +251,7 @@ Command chat_command() {
   auto flags = std::make_shared<ChatFlags>();
   Command command = {.name = "chat",
                      .summary = "Chat in the terminal",
-                     .notes = std::string("Inside the chat:\n") + help_text,
+                     .notes = std::string("Inside the chat:\n") + chat_help,
                      .examples = {"rocmforge chat", "rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7",
                                   "printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy"},
                      .action = [flags] { return chat(*flags); }};

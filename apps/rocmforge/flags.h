@@ -34,7 +34,7 @@ class ModelAndText {
  public:
   /// `name`: "PROMPT"
   void add_to(Command& command, const std::string& name, const std::string& meaning);
-  [[nodiscard]] std::string model() const { return model_.value_or(model_ ? "" : first_.value_or("")); }
+  [[nodiscard]] std::string model() const { return model_ ? *model_ : first_.value_or(""); }
   /// Throws UsageError when there is one argument too many.
   [[nodiscard]] std::optional<std::string> text() const;
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "flags.h"
 #include "measure.h"
@@ -138,6 +139,16 @@ void KernelBenchFlags::add_to(Command& command) {
   command.options.push_back(kernel_dir_option(kernel_folder));
   command.options.push_back({"--kernel", &kernel, "Measure this kernel alone (names: rocmforge devices)", "NAME"});
   command.options.push_back(threads_option(threads));
+  command.options.push_back(json_option(json));
+}
+
+void print_measurements(const std::string& headline, const Table& table, bool right, bool json) {
+  if (json) {
+    print_json({{"machine", headline}, {"right", right}, {"rows", table.json()}});
+    return;
+  }
+  fmt::print("{}\n", headline);
+  table.print(stdout, true);
 }
 
 }  // namespace rocmforge::app

@@ -12,6 +12,7 @@
 #include "device/ceilings.h"
 #include "device/device.h"
 #include "kernels/register_all.h"
+#include "text.h"
 
 namespace rocmforge::app {
 
@@ -46,6 +47,9 @@ class KernelBench {
   Ceilings ceilings_;
 };
 
+/// The table with a line about the machine above it, or both as JSON; `right`: every kernel was.
+void print_measurements(const std::string& headline, const Table& table, bool right, bool json);
+
 /// Measures a GPU: streaming reads, a device-to-device copy, and f16 matrix products (registers alone, or a large product by
 /// the fastest kernel of `registry`, whichever is faster).
 Ceilings measure_gpu_ceilings(Device& device, const KernelRegistry& registry);
@@ -59,6 +63,7 @@ struct KernelBenchFlags {
   std::string kernel_folder;
   std::int32_t threads = 0;
   std::string kernel;  ///< measure this one alone
+  bool json = false;
   void add_to(Command& command);
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rocmforge::app {
 
@@ -14,12 +15,13 @@ class LineReader {
   enum class Event { line, interrupted, end };
   struct Result {
     Event event = Event::end;
-    std::string line;       ///< without its newline
+    std::string line;       ///< without its newline; what was pasted keeps those within
     bool had_text = false;  ///< interrupted: something had been typed
   };
 
-  /// An unusable history file only means that nothing is remembered.
-  explicit LineReader(std::filesystem::path history_file);
+  /// An unusable history file only means that nothing is remembered. `commands` are words that begin with '/': Tab
+  /// completes them at the start of a line.
+  LineReader(std::filesystem::path history_file, std::vector<std::string> commands);
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <map>
 #include <utility>
 
+#include "model_files.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -32,6 +35,27 @@ std::vector<fs::path> models_folders() {
   return folders;
 }
 
+namespace {
+
+/// The one file of that name in the folders of other programs; "" when there is none.
+std::string find_shared(const std::string& name) {
+  std::map<fs::path, fs::path> found;  // by what they are in the end: names of one file are one
+  for (const fs::path& folder : shared_model_folders()) {
+    for (const fs::path& path : find_model_files(folder).files) {
+      if (path.filename() == name || path.filename() == name + ".gguf") {
+        found.emplace(fs::weakly_canonical(path), path);
+      }
+    }
+  }
+  if (found.size() > 1) {
+    throw UsageError(fmt::format("there are {} models '{}', among them {} and {}: name one by its path", found.size(), name,
+                                 found.begin()->second.string(), std::next(found.begin())->second.string()));
+  }
+  return found.empty() ? "" : found.begin()->second.string();
+}
+
+}  // namespace
+
 std::string find_model(const std::string& argument) {
   const std::string name = argument.empty() ? "forge-demo" : argument;
   std::error_code ignored;
@@ -54,11 +78,16 @@ std::string find_model(const std::string& argument) {
     looked += looked.empty() ? " in " : ", ";
     looked += folder.string();
   }
+  if (const std::string path = find_shared(name); !path.empty()) {
+    return path;
+  }
   if (argument.empty()) {
     throw UsageError(fmt::format("no MODEL was given and there is no demo model forge-demo.gguf{}", looked));
   }
-  throw UsageError(fmt::format("there is no model file '{}' here{}{}; rocmforge models lists those there are", argument,
-                               looked.empty() ? "" : " or", looked));
+  const std::string advice = argument.find(' ') != std::string::npos ? "; a prompt goes behind -p or after the model's name"
+                                                                     : "; rocmforge models lists those there are";
+  throw UsageError(
+      fmt::format("there is no model file '{}' here{}{}{}", argument, looked.empty() ? "" : " or", looked, advice));
 }
 
 }  // namespace rocmforge::app

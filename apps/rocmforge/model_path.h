@@ -10,8 +10,8 @@ namespace rocmforge::app {
 /// program was built to be installed; those that exist.
 std::vector<std::filesystem::path> models_folders();
 
-/// The file that MODEL means: a path, or the name of a file (with or without .gguf) in one of the folders; "" is the demo
-/// model. Throws UsageError that says where it looked.
+/// The file that MODEL means: a path, or the name of a file (with or without .gguf) in one of these folders or below those
+/// of other programs; "" is the demo model. Throws UsageError that says where it looked.
 std::string find_model(const std::string& argument);
 
 }  // namespace rocmforge::app

@@ -54,13 +54,13 @@ std::string describe_choices(const std::vector<std::string>& choices) {
   return text;
 }
 
-struct Parsed {
+struct NumberReading {
   bool whole = false;  ///< all of the text is a number
   bool in_range = false;
 };
 
 template <class T>
-Parsed parse(const std::string& text, T& value) {
+NumberReading read_digits(const std::string& text, T& value) {
   const char* begin = text.c_str() + (text.size() > 1 && text[0] == '+' ? 1 : 0);
   const char* end = text.c_str() + text.size();
   if constexpr (std::is_integral_v<T>) {
@@ -79,7 +79,7 @@ T read_number(const Option& option, const std::string& text) {
     throw UsageError(fmt::format("{} is {}, must be {}", option.main_name(), text.empty() ? "empty" : text, must));
   };
   T value{};
-  const auto [read_whole, in_range] = parse(text, value);
+  const auto [read_whole, in_range] = read_digits(text, value);
   const std::string range = describe_range(option.range);
   const bool whole = std::is_integral_v<T> || option.range.whole;
   const std::string kind = whole ? "a whole number" : "a number";
@@ -110,7 +110,7 @@ void assign(const Option& option, const std::vector<std::string>& texts) {
   const auto set = [&](auto* target) {
     using Value = ValueOf<decltype(target)>;
     if constexpr (std::is_same_v<Value, bool>) {
-      *target = true;
+      *target = texts.empty() || texts.back() != "false";
     } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
       target->clear();
       for (const std::string& text : texts) {

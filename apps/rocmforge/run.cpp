@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,8 +12,10 @@
 #include "generate.h"
 #include "interrupt.h"
 #include "model_path.h"
+#include "terminal.h"
 #include "text.h"
 #include "usage_error.h"
+#include "word_wrap.h"
 
 namespace rocmforge::app {
 namespace {
@@ -87,12 +89,9 @@ int run(const RunFlags& flags) {
   request.constraint = hold_to(flags.generation.grammar(*engine), prompt.reasoning_is_open);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
-  const Reply reply = generate(*engine, std::move(request), options.max_batch_tokens, [&](std::string_view piece) {
-    if (!flags.json) {
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
-      std::fflush(stdout);
-    }
-  });
+  const Reply reply =
+      generate(*engine, std::move(request), options.max_batch_tokens,
+               flags.json ? std::function<void(std::string_view)>([](std::string_view) {}) : answer_printer());
   if (reply.finish == FinishReason::error) {
     throw Error(reply.error);
   }
@@ -111,7 +110,7 @@ int run(const RunFlags& flags) {
       fmt::print(stderr, "rocmforge: the context of {} tokens was full: older tokens were dropped\n",
                  engine->context_length());
     }
-    fmt::print(stderr, "{}\n", describe(reply, *engine));
+    fmt::print(stderr, "{}\n", styled(stderr, Style::dim, describe(reply, *engine)));
   }
   constexpr int exit_interrupted = 130;
   return reply.finish == FinishReason::cancelled ? exit_interrupted : 0;

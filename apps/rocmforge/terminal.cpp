@@ -56,11 +56,10 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
     const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
     const std::string_view word = text.substr(0, end);
     const std::size_t columns = column_width(word);
-    const bool fresh = out.empty() || out.back() == '\n';
-    if (!fresh && column + 1 + columns > width && columns > 0) {
+    if (column > indent && column + 1 + columns > width && columns > 0) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
-    } else if (!fresh && column > indent) {
+    } else if (column > indent) {
       out += ' ';
       ++column;
     }

@@ -178,6 +178,19 @@ void Table::print_row(std::FILE* stream, const std::vector<std::string>& row, bo
   fmt::print(stream, "{}\n", line);
 }
 
+nlohmann::ordered_json Table::json() const {
+  auto out = nlohmann::ordered_json::array();
+  for (const auto& row : rows_) {
+    auto object = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto number = right_[i] ? nlohmann::ordered_json::parse(row[i], nullptr, false) : nlohmann::ordered_json();
+      object[headers_[i]] = number.is_number() ? number : nlohmann::ordered_json(row[i]);
+    }
+    out.push_back(std::move(object));
+  }
+  return out;
+}
+
 void Table::print(std::FILE* stream, bool markdown) const {
   print_row(stream, headers_, markdown);
   if (markdown) {

@@ -38,6 +38,8 @@ class Table {
   explicit Table(std::vector<std::string> headers);
   void add(std::vector<std::string> row);
   void print(std::FILE* stream, bool markdown = false) const;
+  /// An object for each row, its members named by the headers; what is a number in a column of numbers is one.
+  [[nodiscard]] nlohmann::ordered_json json() const;
 
  private:
   void print_row(std::FILE* stream, const std::vector<std::string>& row, bool markdown) const;

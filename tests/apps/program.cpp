@@ -10,8 +10,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace rocmforge {
@@ -163,6 +166,45 @@ int TerminalProgram::wait_for_end(double seconds) {
 std::filesystem::path demo_model() { return std::filesystem::path(ROCMFORGE_SOURCE_DIR) / "models" / "forge-demo.gguf"; }
 
 bool has_demo_model() { return std::filesystem::exists(demo_model()); }
+
+namespace {
+
+template <class T>
+void put(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void put_text(std::string& bytes, const std::string& text) {
+  put(bytes, std::uint64_t{text.size()});
+  bytes += text;
+}
+
+}  // namespace
+
+std::string copy_of_demo_model(const TemporaryFolder& folder, const std::vector<std::pair<std::string, float>>& numbers) {
+  std::ifstream file(demo_model(), std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  constexpr std::uint32_t float_type = 6;
+  constexpr std::uint32_t text_type = 8;
+  constexpr std::size_t header_bytes = 24;
+  constexpr std::size_t alignment = 32;
+  std::string pairs;
+  for (const auto& [key, value] : numbers) {
+    put_text(pairs, key);
+    put(pairs, float_type);
+    put(pairs, value);
+  }
+  put_text(pairs, "test.padding");  // the tensors behind the pairs stay aligned
+  put(pairs, text_type);
+  const std::size_t size = pairs.size() + sizeof(std::uint64_t);
+  put_text(pairs, std::string((size + alignment - 1) / alignment * alignment - size, ' '));
+  std::uint64_t count = 0;
+  std::memcpy(&count, bytes.data() + header_bytes - sizeof count, sizeof count);
+  count += numbers.size() + 1;
+  std::memcpy(bytes.data() + header_bytes - sizeof count, &count, sizeof count);
+  bytes.insert(header_bytes, pairs);
+  return folder.write("demo-copy.gguf", bytes);
+}
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "rocmforge-test-XXXXXX").string();

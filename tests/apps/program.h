@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rocmforge {
@@ -44,6 +45,10 @@ class TerminalProgram {
 /// models/forge-demo.gguf of the source tree.
 std::filesystem::path demo_model();
 bool has_demo_model();
+
+class TemporaryFolder;
+/// A copy of the demo model whose file says these numbers as well.
+std::string copy_of_demo_model(const TemporaryFolder& folder, const std::vector<std::pair<std::string, float>>& numbers);
 
 /// A folder that is removed at the end.
 class TemporaryFolder {

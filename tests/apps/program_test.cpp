@@ -51,6 +51,75 @@ TEST_F(DemoProgram, RunTakesThePromptFromAFileOrAPipe) {
   EXPECT_EQ(run({"run", "-p", "-", "--greedy"}, "What is 20 + 30?").out, "50\n");
 }
 
+TEST_F(DemoProgram, RunTakesModelAndPromptByTheirPlaces) {
+  const std::string question = "What is 20 + 30?";
+  EXPECT_EQ(run({"run", model(), question, "--greedy"}).out, "50\n");
+  EXPECT_EQ(run({"run", "-m", model(), question, "--greedy"}).out, "50\n");
+  EXPECT_EQ(run({"run", question, "--greedy", "--model", model()}).out, "50\n");
+  EXPECT_EQ(run({"run", "forge-demo", "--greedy"}, question).out, "50\n") << "a pipe needs no flag";
+  EXPECT_EQ(run({"run", "-p", "What is 1 + 1?", "-p", question, "--temp", "1", "--temp", "0"}).out, "50\n")
+      << "the last of a repeated flag counts";
+  EXPECT_EQ(run({"tokenize", "-m", model(), "Hello"}).out, run({"tokenize", model(), "Hello"}).out);
+  const ProgramResult no_model = run_program({"run", question});
+  EXPECT_EQ(no_model.exit_code, 2);
+  EXPECT_NE(no_model.err.find("there is no model file 'What is 20 + 30?' here"), std::string::npos) << no_model.err;
+}
+
+TEST_F(DemoProgram, AnswersAreHeldToGrammarsAndSchemas) {
+  const TemporaryFolder folder;
+  const std::string grammar = "root ::= \"yes\" | \"no\"";
+  const auto is_yes_or_no = [](const std::string& text) { return text == "yes\n" || text == "no\n"; };
+  EXPECT_TRUE(is_yes_or_no(run({"run", "-p", "Hi", "--greedy", "--grammar", grammar}).out));
+  EXPECT_TRUE(is_yes_or_no(run({"run", "-p", "Hi", "--greedy", "--grammar-file", folder.write("g.gbnf", grammar)}).out));
+  EXPECT_TRUE(is_yes_or_no(run({"chat", "--greedy", "--grammar", grammar}, "Hi\n").out));
+  const std::string schema = R"({"enum": ["red", "green"]})";
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--json-schema", schema}, {"--json-schema-file", folder.write("s.json", schema)}}) {
+    std::vector<std::string> arguments = {"run", "-p", "Hi", "--greedy"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const json answer = run_json(arguments);
+    EXPECT_TRUE(answer == "red" || answer == "green") << answer;
+  }
+}
+
+TEST_F(DemoProgram, TemplatesGetVariables) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("t.jinja",
+                                        "{% for m in messages %}{{ m.content }}{% endfor %}"
+                                        "{% if enable_thinking is defined and not enable_thinking %} no thoughts{% endif %}"
+                                        "{{ extra|default('') }}");
+  const auto prompt_tokens = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", "-p", "Hi", "--greedy", "-n", "1", "--json", "--chat-template-file", file};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_json(arguments).at("prompt_tokens").get<int>();
+  };
+  const int plain = prompt_tokens({});
+  EXPECT_EQ(prompt_tokens({"--think", "on"}), plain);
+  EXPECT_GT(prompt_tokens({"--think", "off"}), plain);
+  EXPECT_GT(prompt_tokens({"--chat-template-kwargs", R"({"extra": " and more of it"})"}), plain);
+  const ProgramResult no_choice = run_program({"run", "-p", "Hi", "--think", "off", "--chat-format", "llama2"});
+  EXPECT_EQ(no_choice.exit_code, 2);
+  EXPECT_NE(no_choice.err.find("--think: the chat template of "), std::string::npos) << no_choice.err;
+}
+
+TEST_F(DemoProgram, TheFileRecommendsHowTokensAreDrawn) {
+  const TemporaryFolder folder;
+  const std::string greedy = copy_of_demo_model(folder, {{"general.sampling.temp", 0.0f}});
+  const std::vector<std::string> story = {"run", greedy, "Tell me a short story.", "-n", "24"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = story;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments).out;
+  };
+  EXPECT_EQ(with({}), with({"--greedy"}));
+  EXPECT_NE(with({"--temp", "2", "--top-k", "0", "--min-p", "0", "--seed", "7"}), with({})) << "flags go over it";
+  const TemporaryFolder other;
+  const std::string wrong = copy_of_demo_model(other, {{"general.sampling.top_p", 1.5f}});
+  const ProgramResult result = run_program({"run", wrong, "Hi"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err, "rocmforge: " + wrong + ": general.sampling.top_p is 1.5, must be 0 to 1\n");
+}
+
 TEST_F(DemoProgram, RunJsonTellsWhatHappened) {
   const json out = run_json({"run", "-p", "What is 127 + 458?", "--greedy", "--json", "-n", "2"});
   EXPECT_EQ(out.at("text"), "58");
@@ -323,6 +392,37 @@ TEST(Program, ModelsListsGoodAndBrokenFiles) {
   const ProgramResult table = run_program({"models", folder.path().string()});
   EXPECT_NE(table.out.find("broken: "), std::string::npos) << table.out;
   EXPECT_NE(table.out.find("qwen2"), std::string::npos) << table.out;
+}
+
+TEST(Program, ModelsLooksWhereOthersKeepThem) {
+  const TemporaryFolder home;
+  const std::string tiny = ROCMFORGE_TEST_DATA "/golden/models/qwen2.gguf";
+  const std::filesystem::path snapshot = home.path() / ".cache/huggingface/hub/models--a--b/snapshots/1";
+  const std::filesystem::path blobs = home.path() / ".cache/huggingface/hub/models--a--b/blobs";
+  const std::filesystem::path studio = home.path() / ".lmstudio/models/a/b";
+  std::filesystem::create_directories(snapshot);
+  std::filesystem::create_directories(blobs);
+  std::filesystem::create_directories(studio);
+  std::filesystem::copy_file(tiny, blobs / "5eed");
+  std::filesystem::create_symlink("../../blobs/5eed", snapshot / "from-the-hub.gguf");
+  std::filesystem::copy_file(tiny, studio / "from-the-studio.gguf");
+  const std::vector<std::string> environment = {"HOME=" + home.path().string(),
+                                                "HF_HOME=", "HF_HUB_CACHE=", "HUGGINGFACE_HUB_CACHE=", "XDG_CACHE_HOME="};
+  const json rows = json::parse(run_program({"models", "--json"}, "", environment).out);
+  int seen = 0;
+  for (const json& row : rows) {
+    const std::string path = row.at("path");
+    if (path.starts_with(home.path().string())) {
+      ++seen;
+      EXPECT_TRUE(row.contains("refused") || row.at("fits").is_boolean()) << row;
+    }
+  }
+  EXPECT_EQ(seen, 2) << rows;
+  const ProgramResult by_name = run_program({"inspect", "from-the-hub", "--json"}, "", environment);
+  EXPECT_EQ(by_name.exit_code, 0) << by_name.err;
+  EXPECT_EQ(json::parse(by_name.out).at("path"), (snapshot / "from-the-hub.gguf").string());
+  EXPECT_NE(run_program({"models"}, "", environment).out.find("~/.lmstudio/models/a/b/from-the-studio.gguf"),
+            std::string::npos);
 }
 
 TEST(Program, InspectNeedsNoTokenizer) {

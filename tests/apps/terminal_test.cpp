@@ -30,7 +30,9 @@ class TerminalChat : public testing::Test {
     }
     close(terminal);
   }
-  [[nodiscard]] std::vector<std::string> environment() const { return {"XDG_STATE_HOME=" + folder_.path().string()}; }
+  [[nodiscard]] std::vector<std::string> environment() const {
+    return {"XDG_STATE_HOME=" + folder_.path().string(), "NO_COLOR=1"};
+  }
 
   TemporaryFolder folder_;
 };
@@ -72,12 +74,64 @@ TEST_F(TerminalChat, ControlCTwiceAtTheEmptyPromptLeaves) {
 }
 
 TEST_F(TerminalChat, LettersOfAnyLanguageCanBeTypedAndEdited) {
-  TerminalProgram chat({"chat", "--greedy"}, {"LC_ALL=C", environment().front()});
+  TerminalProgram chat({"chat", "--greedy"}, {"LC_ALL=C", environment()[0], environment()[1]});
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type("W\xc3\xb6rt\xe2\x82\xac\x7f");  // the last character is taken back
   EXPECT_TRUE(chat.wait_for("W\xc3\xb6rt\xe2\x82\xac")) << chat.screen();
   chat.type("\x15What is 2 + 3?\r");  // and then the whole line
   EXPECT_TRUE(chat.wait_for("\n5")) << chat.screen();
+}
+
+TEST_F(TerminalChat, WhatIsPastedIsOneMessage) {
+  TerminalProgram chat({"chat", "--greedy"}, environment());
+  ASSERT_TRUE(chat.wait_for("\033[?2004h")) << "the terminal is asked to bracket what is pasted: " << chat.screen();
+  chat.type("\033[200~What is\r\n2 + 3?\n\033[201~");
+  ASSERT_TRUE(chat.wait_for("2 + 3?")) << chat.screen();
+  chat.type("\r");
+  ASSERT_TRUE(chat.wait_for("\n5")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("/stats\r");
+  EXPECT_TRUE(chat.wait_for(" prompt tokens")) << "no half of it was a message: " << chat.screen();
+  EXPECT_EQ(chat.screen().find("from the cache"), std::string::npos) << chat.screen();
+}
+
+TEST_F(TerminalChat, ALongPasteArrivesWhole) {
+  TerminalProgram chat({"chat", "--greedy", "-n", "1"}, environment());
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  std::string lines;
+  for (int i = 0; i < 100; ++i) {
+    lines += "line\n";
+  }
+  chat.type("\033[200~" + lines + "the end\033[201~\r");
+  ASSERT_TRUE(chat.wait_for("the end")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("\033[?2004l")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("/exit\r");
+  EXPECT_EQ(chat.wait_for_end(), 0) << chat.screen();
+}
+
+TEST_F(TerminalChat, TabCompletesCommands) {
+  TerminalProgram chat({"chat", "--greedy"}, environment());
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("/s\t");
+  ASSERT_TRUE(chat.wait_for("/system   /stats")) << "both are possible: " << chat.screen();
+  chat.type("t\t\r");
+  ASSERT_TRUE(chat.wait_for("no answer yet")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
+  chat.type("/e\t\r");
+  EXPECT_EQ(chat.wait_for_end(), 0) << chat.screen();
+}
+
+TEST_F(TerminalChat, ColoursAreForTerminalsThatTakeThem) {
+  const std::string green = "\033[1;32m";
+  TerminalProgram coloured({"chat", "--greedy"}, {environment()[0]});
+  EXPECT_TRUE(coloured.wait_for(green)) << coloured.screen();
+  TerminalProgram plain({"chat", "--greedy"}, environment());
+  ASSERT_TRUE(plain.wait_for("> ")) << plain.screen();
+  EXPECT_EQ(plain.screen().find(green), std::string::npos);
+  TerminalProgram dumb({"chat", "--greedy"}, {environment()[0], "TERM=dumb"});
+  ASSERT_TRUE(dumb.wait_for("> ")) << dumb.screen();
+  EXPECT_EQ(dumb.screen().find(green), std::string::npos);
 }
 
 TEST_F(TerminalChat, ControlDLeavesAndTheHistoryStays) {

@@ -124,6 +124,49 @@ TEST_F(ProcessTest, EndsWithZeroOnSigtermAndSigint) {
   }
 }
 
+TEST_F(ProcessTest, SamplingIsTheFilesThenTheFlagsThenTheRequests) {
+  const TemporaryFolder folder;
+  const std::string model = copy_of_demo_model(
+      folder, {{"general.sampling.temp", 0.0f}, {"general.sampling.top_k", 7.0f}, {"general.sampling.min_p", 0.125f}});
+  ServeProcess server({"-m", model, "--top-k", "5", "--repeat-penalty", "1.5", "--repeat-penalty", "1.25"});
+  const std::uint16_t port = server.port();
+  const Json params = get(port, "/props").json()["default_generation_settings"]["params"];
+  EXPECT_EQ(params["temperature"], 0.0);
+  EXPECT_EQ(params["top_k"], 5);
+  EXPECT_EQ(params["min_p"], 0.125);
+  EXPECT_EQ(params["top_p"], 0.95);
+  EXPECT_EQ(params["repeat_penalty"], 1.25);
+  const Json answer = post(port, "/generate", {{"prompt", "Hi"}, {"n_predict", 1}, {"top_p", 0.5}, {"top_k", 3}}).json();
+  EXPECT_EQ(answer["generation_settings"]["temperature"], 0.0);
+  EXPECT_EQ(answer["generation_settings"]["top_k"], 3);
+  EXPECT_EQ(answer["generation_settings"]["top_p"], 0.5);
+  const Json question = {{"messages", {{{"role", "user"}, {"content", "Tell me a short story."}}}}, {"max_tokens", 24}};
+  Json greedy = question;
+  greedy["temperature"] = 0;
+  const auto text = [&](const Json& request) {
+    return post(port, "/v1/chat/completions", request).json()["choices"][0]["message"]["content"];
+  };
+  EXPECT_EQ(text(question), text(greedy));
+}
+
+TEST_F(ProcessTest, AnOpenAddressWithoutAKeyIsWarnedOf) {
+  const std::string warning = "anybody who reaches 0.0.0.0 may use this server; --api-key asks for a key";
+  ServeProcess open({demo_model().string(), "--host", "0.0.0.0"});
+  EXPECT_TRUE(open.waits_for("info serving"));
+  EXPECT_NE(open.output().find(warning), std::string::npos) << open.output();
+  ServeProcess with_key({demo_model().string(), "--host", "0.0.0.0", "--api-key", "k"});
+  EXPECT_TRUE(with_key.waits_for("info serving"));
+  EXPECT_EQ(with_key.output().find(warning), std::string::npos);
+}
+
+TEST_F(ProcessTest, ALogFileThatCannotBeWrittenIsAnErrorAtStart) {
+  for (const std::string file : {"/dev/full", "/proc/nothing/log", "/"}) {
+    ServeProcess server({demo_model().string(), "--log-file", file});
+    EXPECT_EQ(server.wait(), 1) << file;
+    EXPECT_NE(server.output().find("rocmforge: the log file can't be "), std::string::npos) << server.output();
+  }
+}
+
 TEST_F(ProcessTest, CancelsWhatOutlastsTheDrain) {
   ServeProcess server({demo_model().string(), "--drain-seconds", "0.2"});
   Connection connection(server.port());

@@ -1,0 +1,108 @@
+#include "word_wrap.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "terminal.h"
+
+namespace rocmforge::app {
+namespace {
+
+constexpr std::string_view code_fence = "```";
+
+std::size_t character_length(std::string_view text) {
+  std::size_t length = 1;
+  while (length < text.size() && (static_cast<unsigned char>(text[length]) & 0xc0u) == 0x80u) {
+    ++length;
+  }
+  return length;
+}
+
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  const bool second_set = character.size() == 2 && first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  return first < 0x20 || first == 0x7f || second_set;
+}
+
+std::string escaped(std::string_view character) {
+  std::string text;
+  for (const char byte : character) {
+    text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string WordWrap::add(std::string_view piece) {
+  std::string out;
+  while (!piece.empty()) {
+    const std::string_view character = piece.substr(0, character_length(piece));
+    piece.remove_prefix(character.size());
+    if (character == "\n") {
+      in_code_ = in_code_ != line_start_.starts_with(code_fence);
+      line_start_.clear();
+      break_line(out);
+      continue;
+    }
+    if (line_start_.size() < code_fence.size() && (!line_start_.empty() || character != " ")) {
+      line_start_ += character;
+    }
+    put(is_control(character) && character != "\t" ? escaped(character) : character, out);
+  }
+  return out;
+}
+
+void WordWrap::break_line(std::string& out) {
+  out += '\n';
+  column_ = 0;
+  word_.clear();
+  word_columns_ = 0;
+}
+
+void WordWrap::put(std::string_view character, std::string& out) {
+  // The last column stays free: behind it terminals differ in where the cursor is.
+  const std::size_t width = std::max<std::size_t>(width_(), 8) - 1;
+  const std::size_t columns = character == "\t" ? 8 - column_ % 8 : column_width(character);
+  const bool is_code = in_code_ || line_start_.starts_with(code_fence);
+  const bool blank = character == " " || character == "\t";
+  if (!is_code && column_ + columns > width) {
+    if (blank) {
+      return break_line(out);
+    }
+    const std::string word = word_columns_ < column_ ? word_ : "";  // a word of the whole line is broken where it is
+    const std::size_t kept = word.empty() ? 0 : word_columns_;
+    if (kept > 0) {
+      out += fmt::format("\033[{}D\033[K", kept);
+    }
+    break_line(out);
+    out += word;
+    column_ = word_columns_ = kept;
+    word_ = word;
+  }
+  out += character;
+  column_ += columns;
+  if (blank || columns > 1) {  // a line may be broken before and behind wide characters
+    word_.clear();
+    word_columns_ = 0;
+  } else {
+    word_ += character;
+    word_columns_ += columns;
+  }
+}
+
+std::function<void(std::string_view)> answer_printer() {
+  const auto wrap =
+      isatty(STDOUT_FILENO) != 0 ? std::make_shared<WordWrap>([] { return terminal_width(stdout, 80); }) : nullptr;
+  return [wrap](std::string_view piece) {
+    const std::string text = wrap != nullptr ? wrap->add(piece) : std::string(piece);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+}
+
+}  // namespace rocmforge::app

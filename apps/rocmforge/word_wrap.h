@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace rocmforge::app {
+
+/// Breaks a text that comes in pieces between its words. A word shows as it comes; the one that does not fit is taken back
+/// and put on the next line. Lines of code (between lines of ```) are left as they are. Control characters show as escapes:
+/// no answer moves the cursor.
+class WordWrap {
+ public:
+  /// `width` gives the terminal's columns, which may change.
+  explicit WordWrap(std::function<std::size_t()> width) : width_(std::move(width)) {}
+
+  /// What to write to the terminal for a piece of whole characters.
+  std::string add(std::string_view piece);
+
+ private:
+  void put(std::string_view character, std::string& out);
+  void break_line(std::string& out);
+
+  std::function<std::size_t()> width_;
+  std::size_t column_ = 0;
+  std::string word_;  ///< what has come of the word at the line's end
+  std::size_t word_columns_ = 0;
+  std::string line_start_;
+  bool in_code_ = false;
+};
+
+/// Writes pieces of an answer to standard output, wrapped where that is a terminal.
+std::function<void(std::string_view)> answer_printer();
+
+}  // namespace rocmforge::app
