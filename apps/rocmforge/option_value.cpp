@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <type_traits>
 
 #include "usage_error.h"
@@ -86,6 +87,12 @@ T read_number(const Option& option, const std::string& text) {
   if (!read_whole || (whole && std::isfinite(static_cast<double>(value)) &&
                       static_cast<double>(value) != std::floor(static_cast<double>(value)))) {
     fail(range.empty() ? kind : fmt::format("{}, {}", kind, range));
+  }
+  if constexpr (std::is_integral_v<T>) {
+    using Limits = std::numeric_limits<T>;
+    if (!in_range) {
+      fail(text.starts_with('-') ? fmt::format("at least {}", Limits::min()) : fmt::format("at most {}", Limits::max()));
+    }
   }
   const auto wide = static_cast<double>(value);
   const bool fits = in_range && wide >= option.range.least && wide <= option.range.most;  // NaN does not
