@@ -104,6 +104,8 @@ void Generation::on_output(Delivery delivery) {
   Choice& into = choice(delivery.choice);
   if (output.token >= 0 && !(output.finish == FinishReason::stop && model().is_end(output.token))) {
     into.tokens.push_back(output.token);
+    ++into.stats.generated_tokens;
+    into.stats.decode_seconds = delivery.decode_seconds;
     if (!output.logprobs.empty()) {
       into.logprobs.add(std::move(output.logprobs.front()), model().text().token_bytes(output.token).size());
     }
@@ -129,7 +131,11 @@ void Generation::on_output(Delivery delivery) {
 void Generation::write(const Json& event) { events_ += fmt::format("data: {}\n\n", to_text(event)); }
 
 void Generation::stream(int index, const StepOutput& output) {
-  for (const Json& event : events(index, output)) {
+  for (Json& event : events(index, output)) {
+    if (options_.timings_per_token && !event.contains("timings")) {
+      const RequestStats& stats = choice(index).stats;
+      event["timings"] = output.finish == FinishReason::none ? decode_timings(stats) : timings(stats);
+    }
     write(event);
   }
   if (events_.empty()) {
@@ -244,19 +250,24 @@ Json Generation::usage() const {
           {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
 }
 
-Json Generation::timings(const RequestStats& stats) {
-  const double computed = stats.prompt_tokens - stats.cached_tokens;
+Json Generation::decode_timings(const RequestStats& stats) {
   const double predicted = stats.generated_tokens;
-  const double prompt_seconds = std::max(0.0, stats.prompt_seconds - stats.queue_seconds);
-  return {{"cache_n", stats.cached_tokens},
-          {"prompt_n", stats.prompt_tokens - stats.cached_tokens},
-          {"prompt_ms", prompt_seconds * 1e3},
-          {"prompt_per_token_ms", computed > 0 ? prompt_seconds * 1e3 / computed : 0.0},
-          {"prompt_per_second", per_second(computed, prompt_seconds)},
-          {"predicted_n", stats.generated_tokens},
+  return {{"predicted_n", stats.generated_tokens},
           {"predicted_ms", stats.decode_seconds * 1e3},
           {"predicted_per_token_ms", predicted > 1 ? stats.decode_seconds * 1e3 / (predicted - 1) : 0.0},
           {"predicted_per_second", per_second(predicted - 1, stats.decode_seconds)}};
+}
+
+Json Generation::timings(const RequestStats& stats) {
+  const double computed = stats.prompt_tokens - stats.cached_tokens;
+  const double prompt_seconds = std::max(0.0, stats.prompt_seconds - stats.queue_seconds);
+  Json json = {{"cache_n", stats.cached_tokens},
+               {"prompt_n", stats.prompt_tokens - stats.cached_tokens},
+               {"prompt_ms", prompt_seconds * 1e3},
+               {"prompt_per_token_ms", computed > 0 ? prompt_seconds * 1e3 / computed : 0.0},
+               {"prompt_per_second", per_second(computed, prompt_seconds)}};
+  json.update(decode_timings(stats));
+  return json;
 }
 
 // A cancelled answer is one that was cut short, which OpenAI's list has no better word for.

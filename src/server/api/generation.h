@@ -65,7 +65,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
     std::vector<std::int32_t> tokens;
     PendingLogprobs logprobs;
     FinishReason finish = FinishReason::none;
-    RequestStats stats;
+    RequestStats stats;  ///< before the last output: number and time of the tokens so far, alone
     bool begun = false;  ///< its first event has been sent
   };
 
@@ -99,6 +99,8 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] static std::string_view finish_text(FinishReason reason);
 
  private:
+  /// The part of timings() that is known while an answer comes.
+  [[nodiscard]] static Json decode_timings(const RequestStats& stats);
   void stream(int index, const StepOutput& output);
   void write(const Json& event);
   void fail(const ApiError& error);

@@ -154,6 +154,7 @@ int read_count(Fields& fields, int most) {
 StreamOptions read_stream(Fields& fields) {
   StreamOptions options;
   options.stream = fields.boolean("stream").value_or(false);
+  options.timings_per_token = fields.boolean("timings_per_token").value_or(false);
   if (const Json* object = fields.object("stream_options")) {
     if (!options.stream) {
       fields.fail("stream_options", "needs stream to be true");

@@ -23,6 +23,7 @@ int read_count(Fields& fields, int most);
 struct StreamOptions {
   bool stream = false;
   bool include_usage = false;
+  bool timings_per_token = false;
 };
 StreamOptions read_stream(Fields& fields);
 

@@ -169,7 +169,7 @@ void EngineLoop::fail(const std::string& reason) {
     output.id = id;
     output.text = fmt::format("the engine has failed: {}", reason);
     output.finish = FinishReason::error;
-    parcels.push_back({std::move(track.listener), {track.choice, std::move(output), RequestStats{}}});
+    parcels.push_back({std::move(track.listener), {track.choice, std::move(output), RequestStats{}, 0.0}});
     metrics_.finished(FinishReason::error, {}, 0.0, true);
     engine_->cancel(id);
   }
@@ -189,11 +189,13 @@ void EngineLoop::handle(StepOutput output, Clock::time_point now, std::vector<Pa
     if (track.last_token) {
       metrics_.next_token(seconds(now - *track.last_token));
     } else {
+      track.first_token = now;
       metrics_.first_token(seconds(now - track.submitted), track.first_of_prompt ? track.prompt_tokens : 0);
     }
     track.last_token = now;
   }
-  Parcel parcel{track.listener, {track.choice, std::move(output), {}}};
+  const double decode_seconds = track.first_token ? seconds(now - *track.first_token) : 0.0;
+  Parcel parcel{track.listener, {track.choice, std::move(output), {}, decode_seconds}};
   const StepOutput& sent = parcel.delivery.output;
   if (sent.finish != FinishReason::none) {
     parcel.delivery.stats = engine_->take_stats(sent.id);

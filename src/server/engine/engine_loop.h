@@ -23,6 +23,7 @@ struct Delivery {
   int choice = 0;
   StepOutput output{};
   std::optional<RequestStats> stats{};  ///< with the last output
+  double decode_seconds = 0.0;          ///< from the answer's first token to this output
 };
 
 /// Receives a submission's outputs, one at a time, on the loop's delivery thread. Must not wait for anything.
@@ -69,7 +70,7 @@ class EngineLoop {
     std::shared_ptr<OutputListener> listener;
     std::int32_t prompt_tokens = 0;
     Clock::time_point submitted;
-    std::optional<Clock::time_point> last_token{};
+    std::optional<Clock::time_point> first_token{}, last_token{};
   };
   /// Of one submission.
   struct Answers {
