@@ -11,10 +11,10 @@ SECONDS = 60  # anything but load may take
 
 
 class DemoServer:
-    """Serves a model at a free port on the CPU. Ready when the constructor returns."""
+    """Serves a model on the CPU, at a free port unless one is given. Ready when the constructor returns."""
 
-    def __init__(self, program, model, *flags):
-        command = [program, "serve", model, "--port", "0", "--device", "cpu", "--log-file", os.devnull, *flags]
+    def __init__(self, program, model, *flags, port=0):
+        command = [program, "serve", model, "--port", str(port), "--device", "cpu", "--log-file", os.devnull, *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             self.url = self.process.stdout.readline().strip()

@@ -1,5 +1,6 @@
-// One streamed answer: its text, and how fast it came.
+// One streamed answer: its text goes into its message, its speed is what the server has measured.
 import { streamChat } from './api.js';
+import { samplingNames } from './settings.js';
 
 const number = (value) => (value === '' || value === undefined || value === null ? undefined : Number(value));
 
@@ -7,18 +8,29 @@ const number = (value) => (value === '' || value === undefined || value === null
 export function chatRequest(messages, settings, model) {
   const system = settings.system?.trim() ? [{ role: 'system', content: settings.system }] : [];
   const request = { model, messages: [...system, ...messages.map(({ role, content }) => ({ role, content }))] };
-  for (const name of ['temperature', 'top_p', 'top_k', 'max_tokens', 'seed']) {
+  for (const name of [...samplingNames, 'max_tokens', 'seed']) {
     const value = number(settings[name]);
     if (value !== undefined && !Number.isNaN(value)) request[name] = value;
   }
   return request;
 }
 
+/** "12 tokens · 34.5 tokens/s · prompt of 30 tokens in 0.12 s": the server's figures, the prompt's with the last event. */
+export function describeTimings(timings) {
+  if (!timings) return [];
+  const count = timings.predicted_n;
+  const parts = [`${count} token${count === 1 ? '' : 's'}`];
+  if (timings.predicted_per_second > 0) parts.push(`${timings.predicted_per_second.toFixed(1)} tokens/s`);
+  if (timings.prompt_ms !== undefined) {
+    parts.push(`prompt of ${timings.prompt_n + timings.cache_n} tokens in ${(timings.prompt_ms / 1000).toFixed(2)} s`);
+  }
+  return parts;
+}
+
 export class Answer {
-  constructor() {
-    this.content = '';
-    this.reasoning = '';
-    this.tokens = 0;
+  /** What comes is appended to the message. */
+  constructor(message) {
+    this.message = message;
     this.controller = new AbortController();
   }
 
@@ -32,40 +44,36 @@ export class Answer {
 
   /** Calls `show(content, reasoning)` with what is new. Ends early, without an error, after stop(). */
   async run(request, key, show) {
-    this.started = performance.now();
     try {
-      for await (const chunk of streamChat(request, key, this.controller.signal)) this.take(chunk, show);
+      for await (const chunk of streamChat(request, key, this.controller.signal)) {
+        if (this.stopped) return;
+        this.take(chunk, show);
+      }
     } catch (error) {
       if (!this.stopped) throw error;
-    } finally {
-      this.ended = performance.now();
     }
   }
 
   take(chunk, show) {
-    if (chunk.usage) this.usage = chunk.usage;
+    if (chunk.timings) this.timings = chunk.timings;
     const choice = chunk.choices[0];
     if (!choice) return;
     if (choice.finish_reason) this.finish = choice.finish_reason;
     const content = choice.delta.content ?? '';
     const reasoning = choice.delta.reasoning_content ?? '';
     if (!content && !reasoning) return;
-    this.firstToken ??= performance.now();
-    this.lastToken = performance.now();
-    this.tokens += 1;
-    this.content += content;
-    this.reasoning += reasoning;
+    this.message.content += content;
+    if (reasoning) this.message.reasoning = (this.message.reasoning ?? '') + reasoning;
     show(content, reasoning);
   }
 
-  /** "12 tokens · 34.5 tokens/s · first after 0.12 s" */
+  /** Whether the answer could go on. */
+  get cut() {
+    return this.finish !== 'stop';
+  }
+
   describe() {
-    if (!this.firstToken) return this.stopped ? 'stopped' : '';
-    const tokens = this.usage?.completion_tokens ?? this.tokens;
-    const seconds = (this.lastToken - this.firstToken) / 1000;
-    const parts = [`${tokens} token${tokens === 1 ? '' : 's'}`];
-    if (tokens > 1 && seconds > 0) parts.push(`${((tokens - 1) / seconds).toFixed(1)} tokens/s`);
-    parts.push(`first after ${((this.firstToken - this.started) / 1000).toFixed(2)} s`);
+    const parts = describeTimings(this.timings);
     if (this.stopped) parts.push('stopped');
     else if (this.finish === 'length') parts.push('cut at the limit');
     return parts.join(' · ');

@@ -1,23 +1,41 @@
 // The server's API as the page uses it.
 
-export class ApiError extends Error {}
+export class ApiError extends Error {
+  constructor(message, status = 0) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** What a person is told of an error. fetch throws a TypeError when there is no connection. */
+export const errorText = (error) => (error instanceof TypeError ? 'The server cannot be reached.' : error.message);
 
 const headers = (key) => ({ 'Content-Type': 'application/json', ...(key ? { Authorization: `Bearer ${key}` } : {}) });
 
 async function failure(response) {
   const text = await response.text();
   try {
-    return new ApiError(JSON.parse(text).error.message);
+    return new ApiError(JSON.parse(text).error.message, response.status);
   } catch {
-    return new ApiError(`the server answered ${response.status}`);
+    return new ApiError(`the server answered ${response.status}`, response.status);
   }
 }
 
-export async function firstModel(key) {
-  const response = await fetch('v1/models', { headers: headers(key) });
+async function get(path, key, options = {}) {
+  const response = await fetch(path, { headers: headers(key), ...options });
   if (!response.ok) throw await failure(response);
-  return (await response.json()).data[0];
+  return response;
 }
+
+export const firstModel = async (key) => (await (await get('v1/models', key)).json()).data[0];
+
+/** The server's own values of the sampling parameters, by the API's names. */
+export const samplingDefaults = async (key) => (await (await get('props', key)).json()).default_generation_settings.params;
+
+/** Throws unless the server works. */
+export const checkHealth = async (milliseconds) => {
+  await get('health', '', { cache: 'no-store', signal: AbortSignal.timeout(milliseconds) });
+};
 
 /** The data of server-sent events, one string an event. */
 async function* events(body) {
@@ -36,7 +54,7 @@ async function* events(body) {
 
 /** Yields the chunks of a streamed chat completion. `signal` ends it. */
 export async function* streamChat(request, key, signal) {
-  const body = JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } });
+  const body = JSON.stringify({ ...request, stream: true, timings_per_token: true });
   const response = await fetch('v1/chat/completions', { method: 'POST', headers: headers(key), body, signal });
   if (!response.ok) throw await failure(response);
   for await (const data of events(response.body)) {
@@ -45,7 +63,7 @@ export async function* streamChat(request, key, signal) {
     if (chunk.error) throw new ApiError(chunk.error.message);
     yield chunk;
   }
-  throw new ApiError('the connection ended before the answer did');
+  throw new ApiError('The connection ended before the answer did.');
 }
 
 /** Sums of the Prometheus samples by name, labels ignored. */
@@ -58,8 +76,4 @@ export function parseMetrics(text) {
   return values;
 }
 
-export async function metrics(key) {
-  const response = await fetch('metrics', { headers: headers(key) });
-  if (!response.ok) throw await failure(response);
-  return parseMetrics(await response.text());
-}
+export const metrics = async (key) => parseMetrics(await (await get('metrics', key)).text());

@@ -1,186 +1,259 @@
-// The page: conversations at the side, messages in the middle, one answer at a time.
-import { firstModel } from './api.js';
-import { Answer, chatRequest } from './answer.js';
+// The page: conversations at the side, messages in the middle, answers that go on while another conversation is shown.
+import { errorText, firstModel, samplingDefaults } from './api.js';
+import { Bar } from './bars.js';
+import { Connection } from './connection.js';
+import { ConversationList } from './conversation_list.js';
+import { ConversationView } from './conversation_view.js';
+import { Dialogue } from './dialogue.js';
 import { LoadPlot } from './load_plot.js';
-import { MessageView } from './message_view.js';
+import { SettingsDialog } from './settings.js';
 import { Store } from './store.js';
+import { acceptFiles, quoteFile } from './text_files.js';
+import { removeTurn, show } from './thread.js';
 
 const at = (id) => document.getElementById(id);
+const prompt = at('prompt');
 const store = new Store();
+const banner = new Bar(at('banner'));
+const notice = new Bar(at('notice'));
+const unseen = new WeakMap();   // conversation -> 'new' or 'failed'
+const notices = new WeakMap();  // conversation -> what went wrong in it while another was shown
 let conversation = store.conversations[0] ?? store.create();
-let answer = null;
-let keepAnswer = () => {};   // puts what has come of the running answer into its message
 let model = '';
 
-const titleOf = (item) => item.title || 'New conversation';
-const isNearEnd = () => at('messages').scrollHeight - at('messages').scrollTop - at('messages').clientHeight < 80;
-const scrollToEnd = () => { at('messages').scrollTop = at('messages').scrollHeight; };
+const key = () => store.settings.api_key;
+const announce = (text) => { at('status').textContent = text; };
 
-function showBanner(text) {
-  at('banner').textContent = text;
-  at('banner').hidden = text === '';
+const dialogue = new Dialogue({
+  settings: () => store.settings,
+  model: () => model,
+  heard: () => connection.heard(),
+  began(item) {
+    notice.hide();
+    if (item === conversation) {
+      showMessages();
+      view.scrollToEnd();
+    }
+    announce('The model is answering.');
+    save(item);
+  },
+  grew(item, content, reasoning) {
+    if (item === conversation) view.grow(content, reasoning, () => dialogue.describe(item));
+  },
+  gaveBack(item, text) {
+    if (item !== conversation) item.draft = [text, item.draft].filter(Boolean).join('\n\n');
+    else setPrompt([text, prompt.value].filter(Boolean).join('\n\n'));
+  },
+  notify(item, text) {
+    if (item === conversation) notice.show(text);
+    else notices.set(item, text);
+  },
+  ended(item, { nothingCame, failure }) {
+    if (item.messages.length === 0) item.title = '';
+    if (item === conversation) showMessages();
+    else if (!nothingCame || failure) unseen.set(item, failure ? 'failed' : 'new');
+    if (!failure) announce(nothingCame ? 'Stopped.' : `The answer is complete: ${item.messages.at(-1).facts}`);
+    else connection.check();
+    save(item);
+    load.sample();
+  },
+});
+
+const view = new ConversationView(at('messages'), {
+  ask(item, text, parent) {
+    dialogue.ask(item, text, parent);
+  },
+  retry: (item, message) => dialogue.retry(item, message),
+  resume: (item, message) => dialogue.resume(item, message),
+  show(item, message) {
+    show(item, message);
+    showMessages();
+    save(item);
+  },
+  remove(item, question) {
+    const before = structuredClone({ messages: item.messages, leaf: item.leaf });
+    removeTurn(item, question);
+    showMessages();
+    save(item);
+    offerUndo('The message and its answers are deleted.', item, () => Object.assign(item, before));
+  },
+}, () => notice.show('This browser does not let the page copy. Select the text and press Ctrl+C.'));
+
+const list = new ConversationList(at('conversations'), at('search'), {
+  select,
+  rename(item, title) {
+    item.title = title;
+    save(item);
+  },
+  remove(item) {
+    dialogue.stop(item);
+    if (item === conversation) {
+      item.draft = prompt.value;
+      store.remove(item);
+      conversation = null;
+      select(store.conversations[0] ?? store.create());
+    } else {
+      store.remove(item);
+      showList();
+    }
+    offerUndo('The conversation is deleted.', item, () => store.restore(item));
+  },
+}, (item) => (dialogue.isBusy(item) ? 'answering' : unseen.get(item) ?? ''));
+
+const settings = new SettingsDialog(at('settings'), (values) => {
+  store.saveSettings(values);
+  connect();
+});
+
+const connection = new Connection((problem) => {
+  if (problem) banner.show(problem);
+  else connect();
+  load.sample();
+});
+
+const load = new LoadPlot(at, key, () => connection.works);
+
+function offerUndo(text, item, undo) {
+  notice.show(text, { isBad: false, action: ['Undo', () => {
+    undo();
+    select(item);
+    save(item);
+  }] });
 }
 
-function save() {
+const showList = () => list.show(store.conversations, conversation);
+
+function save(item) {
+  if (item === conversation) item.draft = prompt.value;
+  if (!store.conversations.includes(item)) return;  // deleted while its answer came
   try {
-    store.save();
+    store.save(item);
   } catch {
-    showBanner('This browser has no room to keep the conversation.');
+    notice.show('This browser has no room to keep the conversation. Export and delete old ones.');
   }
-  showConversations();
+  showList();
 }
 
-function showConversations() {
-  const items = store.conversations.map((item) => {
-    const row = document.createElement('li');
-    row.classList.toggle('current', item === conversation);
-    const open = document.createElement('button');
-    open.className = 'open';
-    open.textContent = titleOf(item);
-    if (item === conversation) open.setAttribute('aria-current', 'true');
-    open.addEventListener('click', () => select(item));
-    const remove = document.createElement('button');
-    remove.textContent = '✕';
-    remove.setAttribute('aria-label', `Delete ${titleOf(item)}`);
-    remove.addEventListener('click', () => removeConversation(item));
-    row.append(open, remove);
-    return row;
-  });
-  at('conversations').replaceChildren(...items);
-}
-
-function select(item) {
-  answer?.stop();
-  conversation = item;
-  at('sidebar').classList.remove('open');
-  showConversations();
-  showMessages();
-  at('prompt').focus();
-}
-
-function removeConversation(item) {
-  store.remove(item.id);
-  if (item === conversation) select(store.conversations[0] ?? store.create());
-  else showConversations();
-}
-
-function viewOf(message) {
-  const actions = message.role === 'assistant' ? { Retry: () => retry(message), Copy: () => navigator.clipboard?.writeText(message.content) } : {};
-  return new MessageView(message, actions);
+function saveDraft() {
+  if (conversation && prompt.value !== (conversation.draft ?? '')) save(conversation);
 }
 
 function showMessages() {
-  at('messages').replaceChildren(...conversation.messages.map((message) => viewOf(message).root));
-  scrollToEnd();
-}
-
-function setBusy(busy) {
+  const busy = dialogue.isBusy(conversation);
+  const hadFocus = at('messages').contains(document.activeElement);
+  view.show(conversation, busy);
   at('send').hidden = busy;
   at('stop').hidden = !busy;
-  at('messages').setAttribute('aria-busy', String(busy));
+  if (hadFocus) focusPrompt();
 }
 
-function retry(message) {
-  if (answer) return;
-  conversation.messages.length = conversation.messages.indexOf(message);
+function select(item) {
+  saveDraft();
+  conversation = item;
+  unseen.delete(item);
+  setPrompt(item.draft ?? '');
+  notice.hide();
+  if (notices.has(item)) notice.show(notices.get(item));
+  notices.delete(item);
+  at('sidebar').classList.remove('open');
+  showList();
   showMessages();
-  generate();
+  view.scrollToEnd();
+  focusPrompt();
 }
 
-function submit() {
-  const text = at('prompt').value.trim();
-  if (answer || text === '') return;
-  at('prompt').value = '';
-  fitPrompt();
-  conversation.title ||= text.slice(0, 60);
-  conversation.messages.push({ role: 'user', content: text });
-  at('messages').append(viewOf(conversation.messages.at(-1)).root);
-  save();
-  generate();
+/** A finger's press on the box opens a keyboard over half the screen: only where it was asked for. */
+function focusPrompt() {
+  if (!matchMedia('(pointer: coarse)').matches) prompt.focus();
 }
 
-async function generate() {
-  const shown = conversation;
-  const running = answer = new Answer();
-  const request = chatRequest(shown.messages.filter((message) => message.content !== ''), store.settings, model);
-  const message = { role: 'assistant', content: '' };
-  shown.messages.push(message);
-  const view = viewOf(message);
-  at('messages').append(view.root);
-  scrollToEnd();
-  setBusy(true);
-  at('status').textContent = 'The model is answering.';
-  const keep = keepAnswer = () => {
-    message.content = running.content;
-    message.reasoning = running.reasoning;
-    message.facts = running.describe();
-  };
-  try {
-    await running.run(request, store.settings.api_key, (content, reasoning) => {
-      const follow = isNearEnd();
-      view.add(content, reasoning);
-      view.describe(running.describe());
-      if (follow) scrollToEnd();
-    });
-  } catch (error) {
-    message.failure = error instanceof TypeError ? 'The server cannot be reached.' : error.message;
-    view.fail(message.failure);
-  }
-  keep();
-  view.describe(message.facts);
-  at('status').textContent = message.failure ?? `The answer is complete: ${message.facts}`;
-  if (answer === running) answer = null;
-  setBusy(answer !== null);
-  save();
-  load.sample();
-}
-
-function fitPrompt() {
-  const prompt = at('prompt');
+function setPrompt(text) {
+  prompt.value = text;
   prompt.style.height = 'auto';
   prompt.style.height = `${prompt.scrollHeight + 2}px`;
 }
 
+function submit() {
+  const text = prompt.value.trim();
+  if (text === '' || !dialogue.hasRoom(conversation)) return;
+  conversation.title ||= text.split('\n')[0].slice(0, 60);
+  setPrompt('');
+  dialogue.ask(conversation, text);
+}
+
+async function addFiles(files) {
+  const parts = [];
+  const problems = [];
+  for (const file of files) {
+    try {
+      parts.push(await quoteFile(file));
+    } catch (error) {
+      problems.push(error.message);
+    }
+  }
+  if (parts.length > 0) setPrompt([prompt.value, ...parts].filter(Boolean).join('\n'));
+  if (problems.length > 0) notice.show(problems.join(' '));
+  focusPrompt();
+}
+
+/** What the server says of itself. Its defaults need a key where it has one. */
 async function connect() {
   try {
-    const found = await firstModel(store.settings.api_key);
-    model = found.id;
-    at('model').textContent = found.id;
-    showBanner('');
+    model = (await firstModel(key())).id;
+    at('model').textContent = model;
+    settings.showDefaults(await samplingDefaults(key()));
+    banner.hide();
   } catch (error) {
-    showBanner(error instanceof TypeError ? 'The server cannot be reached.' : error.message);
-    setTimeout(connect, 3000);
+    if (error.status === 401 || error.status === 403) banner.show(`${errorText(error)} (Settings, API key)`);
+    else {
+      await connection.check();
+      if (connection.works) setTimeout(connect, 2000);
+    }
   }
 }
 
-function openSettings() {
-  const form = at('settings').querySelector('form');
-  for (const field of form.elements) if (field.name) field.value = store.settings[field.name] ?? '';
-  at('settings').returnValue = 'cancel';
-  at('settings').showModal();
+function exportConversations() {
+  saveDraft();
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([store.exportText()], { type: 'application/json' }));
+  link.download = `conversations-${new Date().toISOString().slice(0, 10)}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
-at('settings').addEventListener('close', () => {
-  if (at('settings').returnValue !== 'save') return;
-  store.saveSettings(Object.fromEntries(new FormData(at('settings').querySelector('form'))));
-  connect();
-});
-at('open-settings').addEventListener('click', openSettings);
+async function importConversations(file) {
+  try {
+    const count = store.importText(await file.text());
+    notice.show(`${count} conversation${count === 1 ? '' : 's'} added.`, { isBad: false });
+    showList();
+  } catch (error) {
+    notice.show(error.message);
+  }
+}
+
+at('banner').querySelector('button').addEventListener('click', () => connection.check());
+at('open-settings').addEventListener('click', () => settings.open(store.settings));
 at('open-sidebar').addEventListener('click', () => {
   at('sidebar').classList.add('open');
   at('new-conversation').focus();
 });
 at('close-sidebar').addEventListener('click', () => at('sidebar').classList.remove('open'));
-at('new-conversation').addEventListener('click', () => {
-  select(store.conversations.find((item) => item.messages.length === 0) ?? store.create());
+at('new-conversation').addEventListener('click', () => select(store.empty()));
+at('export').addEventListener('click', exportConversations);
+at('import').addEventListener('click', () => at('import-file').click());
+at('import-file').addEventListener('change', async (event) => {
+  const [file] = event.target.files;
+  if (file) await importConversations(file);
+  event.target.value = '';
 });
+acceptFiles(document.querySelector('main'), at('attach'), at('attach-file'), addFiles);
 at('composer').addEventListener('submit', (event) => {
   event.preventDefault();
   submit();
 });
-at('stop').addEventListener('click', () => answer?.stop());
-at('prompt').addEventListener('input', fitPrompt);
-at('prompt').addEventListener('keydown', (event) => {
+at('stop').addEventListener('click', () => dialogue.stop(conversation));
+prompt.addEventListener('input', () => setPrompt(prompt.value));
+prompt.addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
     submit();
@@ -189,23 +262,26 @@ at('prompt').addEventListener('keydown', (event) => {
 document.querySelector('main').addEventListener('click', (event) => {
   if (!at('open-sidebar').contains(event.target)) at('sidebar').classList.remove('open');
 });
-window.addEventListener('pagehide', () => {
-  if (!answer) return;
-  answer.stop();
-  keepAnswer();
-  save();
-});
 document.addEventListener('keydown', (event) => {
   if (event.key !== 'Escape' || at('settings').open) return;
-  if (answer) answer.stop();
+  if (dialogue.isBusy(conversation)) dialogue.stop(conversation);
   else at('sidebar').classList.remove('open');
 });
+addEventListener('pagehide', () => {
+  saveDraft();
+  dialogue.stopAll();
+});
+store.watch((item) => dialogue.isBusy(item), (item) => {
+  if (!store.conversations.includes(conversation)) {
+    conversation = null;
+    select(store.conversations[0] ?? store.create());
+  } else if (item === conversation) showMessages();
+  showList();
+});
 
-const load = new LoadPlot(at('load-plot'), {
-  running: at('load-running'), waiting: at('load-waiting'), rate: at('load-rate'), cache: at('load-cache'),
-  mostRate: at('load-most-rate'), mostRunning: at('load-most-running'), line: at('load-line'),
-}, () => store.settings.api_key);
-load.start();
-showConversations();
+setPrompt(conversation.draft ?? '');
+showList();
 showMessages();
-connect();
+view.scrollToEnd();
+load.start();
+connection.check();

@@ -1,30 +1,29 @@
-// The plot of the server's load: tokens a second as a line, running requests as bars.
+// The server's load over the last minutes: tokens a second as a line, running and waiting requests as bars.
 import { metrics } from './api.js';
+import { TimePlot, svgNode } from './axes.js';
 
-const svgNamespace = 'http://www.w3.org/2000/svg';
-const period = 2000;   // ms between two samples
-const shortest = 500;  // ms that a rate is taken over
-const mostSamples = 60;
+const periodMs = 2000;     // between two samples
+const shortestMs = 500;    // that a rate is taken over
+const seconds = 120;
 
 const shown = (rate) => rate.toFixed(rate < 10 ? 1 : 0);
 
 export class LoadPlot {
-  /** `fields`: elements for the figures, `line` for all of them in one. `key` gives the API key. */
-  constructor(container, fields, key) {
-    this.fields = fields;
+  /** `at` finds an element by id, `key` gives the API key, `works` says whether the server can be asked. */
+  constructor(at, key, works) {
+    this.fields = Object.fromEntries(['running', 'waiting', 'rate', 'cache', 'line'].map((name) => [name, at(`load-${name}`)]));
     this.key = key;
+    this.works = works;
     this.samples = [];
-    this.svg = document.createElementNS(svgNamespace, 'svg');
-    this.svg.setAttribute('viewBox', `0 0 ${mostSamples} 40`);
-    this.svg.setAttribute('preserveAspectRatio', 'none');
-    this.svg.setAttribute('role', 'img');
-    container.append(this.svg);
+    this.ratePlot = new TimePlot(at('load-rate-plot'), { seconds, height: 74 });
+    this.requestsPlot = new TimePlot(at('load-requests-plot'), { seconds, height: 62, whole: true });
+    new ResizeObserver(() => this.draw()).observe(at('load'));
   }
 
   start() {
     const tick = async () => {
       if (!document.hidden) await this.sample();
-      setTimeout(tick, period);
+      setTimeout(tick, periodMs);
     };
     tick();
   }
@@ -32,51 +31,62 @@ export class LoadPlot {
   async sample() {
     let values;
     try {
+      if (!this.works()) throw new Error('not now');
       values = await metrics(this.key());
     } catch {
       for (const field of Object.values(this.fields)) field.textContent = '–';
       this.fields.line.textContent = '';
       this.last = undefined;
+      this.draw();
       return;
     }
     const value = (name) => values.get(`rocmforge:${name}`) ?? 0;
     const running = value('num_requests_running');
+    const waiting = value('num_requests_waiting');
     const now = performance.now();
     this.fields.running.textContent = running;
-    this.fields.waiting.textContent = value('num_requests_waiting');
+    this.fields.waiting.textContent = waiting;
     this.fields.cache.textContent = `${(value('kv_cache_usage_perc') * 100).toFixed(1)} %`;
-    if (!this.last || now - this.last.time >= shortest) {
+    if (!this.last || now - this.last.time >= shortestMs) {
       const tokens = value('generation_tokens_total');
       if (this.last) {
         const rate = Math.max(0, (tokens - this.last.tokens) / (now - this.last.time) * 1000);
-        this.samples = [...this.samples, { rate, running }].slice(-mostSamples);
+        this.samples.push({ time: now, from: this.last.time, rate, running, waiting });
         this.fields.rate.textContent = shown(rate);
-        this.draw();
       }
       this.last = { tokens, time: now };
     }
+    this.draw();
     const { rate, cache } = this.fields;
     this.fields.line.textContent = `${running} running · ${rate.textContent} tokens/s · KV cache ${cache.textContent}`;
   }
 
   draw() {
-    const largest = (field) => Math.max(...this.samples.map((sample) => sample[field]));
-    const most = { rate: largest('rate'), running: largest('running') };
-    const offset = mostSamples - this.samples.length;
-    const height = (sample, field) => 38 * sample[field] / Math.max(1, most[field]);
-    const bars = this.samples.map((sample, index) => {
-      const bar = document.createElementNS(svgNamespace, 'rect');
-      const size = height(sample, 'running');
-      const attributes = { class: 'running', x: offset + index, y: 40 - size, width: 0.8, height: size };
-      for (const [name, value] of Object.entries(attributes)) bar.setAttribute(name, value);
-      return bar;
-    });
-    const line = document.createElementNS(svgNamespace, 'polyline');
-    line.setAttribute('class', 'tokens');
-    line.setAttribute('points', this.samples.map((sample, i) => `${offset + i + 0.4},${40 - height(sample, 'rate')}`).join(' '));
-    this.svg.setAttribute('aria-label', `the last ${mostSamples * period / 60000} minutes: up to ${Math.round(most.rate)} tokens a second, up to ${most.running} requests at once`);
-    this.svg.replaceChildren(...bars, line);
-    this.fields.mostRate.textContent = shown(most.rate);
-    this.fields.mostRunning.textContent = most.running;
+    const now = performance.now();
+    const ago = (time) => (now - time) / 1000;
+    this.samples = this.samples.filter((sample) => ago(sample.time) < seconds);
+    const most = (measure) => Math.max(0, ...this.samples.map(measure));
+    const mostRate = most((sample) => sample.rate);
+    const span = `the last ${seconds / 60} minutes`;
+    this.ratePlot.draw(mostRate, `${span}: up to ${shown(mostRate)} tokens a second`, (x, y) => this.pieces().map((piece) =>
+      svgNode('polyline', { class: 'tokens', points: piece.map(({ time, rate }) => `${x(ago(time)).toFixed(1)},${y(rate).toFixed(1)}`).join(' ') })));
+    const mostRequests = most((sample) => sample.running + sample.waiting);
+    this.requestsPlot.draw(mostRequests, `${span}: up to ${most((sample) => sample.running)} requests at once`, (x, y) =>
+      this.samples.flatMap(({ time, from, running, waiting }) => {
+        const left = x(ago(from));
+        const bar = (name, low, high) => svgNode('rect', { class: name, x: left, width: Math.max(1, x(ago(time)) - left - 0.5), y: y(high), height: y(low) - y(high) });
+        return [[0, running, 'running'], [running, running + waiting, 'waiting']]
+          .filter(([low, high]) => high > low).map(([low, high, name]) => bar(name, low, high));
+      }));
+  }
+
+  /** Samples that follow one another without a pause. */
+  pieces() {
+    const list = [];
+    for (const sample of this.samples) {
+      if (list.at(-1)?.at(-1).time === sample.from) list.at(-1).push(sample);
+      else list.push([sample]);
+    }
+    return list;
   }
 }

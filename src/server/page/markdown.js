@@ -60,11 +60,23 @@ const tableRule = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const startsBlock = (line) => [fence, heading, rule, quote, item].some((pattern) => pattern.test(line));
 
 function codeBlock(lines, at) {
-  const [, marks] = fence.exec(lines[at]);
+  const [, marks, info] = fence.exec(lines[at]);
   const closes = (line) => line.trim().startsWith(marks) && line.trim().replaceAll(marks[0], '') === '';
   let end = at + 1;
   while (end < lines.length && !closes(lines[end])) end++;
-  return [element('pre', element('code', lines.slice(at + 1, end).join('\n'))), end + 1];
+  const copy = element('button', 'Copy', 'copy-code quiet small');
+  copy.type = 'button';
+  const head = element('div', [element('span', info.trim().split(/\s/)[0]), copy], 'row');
+  const code = element('pre', element('code', lines.slice(at + 1, end).join('\n')));
+  code.tabIndex = 0;  // it may scroll
+  return [element('div', [head, code], 'code'), end + 1];
+}
+
+// Below the page's own headings, which are of the levels 1 and 2.
+function headingBlock(level, text) {
+  const node = element(`h${level}`, inline(text));
+  node.ariaLevel = Math.min(level + 2, 6);
+  return node;
 }
 
 function quoteBlock(lines, at, depth) {
@@ -90,8 +102,19 @@ function listBlock(lines, at, depth) {
       if (!blank && inner <= indent.length && (item.test(lines[end]) || content.at(-1).trim() === '' || startsBlock(lines[end]))) break;
       content.push(blank ? '' : lines[end].slice(Math.min(inner, width)));
     }
+    const task = /^\[([ xX])\] +/.exec(content[0]);
+    if (task) content[0] = content[0].slice(task[0].length);
     const body = blocks(content, depth + 1);
-    list.append(element('li', body.length === 1 && body[0].nodeName === 'P' ? [...body[0].childNodes] : body));
+    const entry = element('li', body.length === 1 && body[0].nodeName === 'P' ? [...body[0].childNodes] : body);
+    if (task) {
+      const box = element('input');
+      box.type = 'checkbox';
+      box.checked = task[1] !== ' ';
+      box.disabled = true;
+      entry.prepend(box, ' ');
+      entry.className = 'task';
+    }
+    list.append(entry);
   }
   return [list, end];
 }
@@ -110,7 +133,7 @@ function block(lines, at, depth) {
   const line = lines[at];
   if (fence.test(line)) return codeBlock(lines, at);
   const title = heading.exec(line);
-  if (title) return [element(`h${title[1].length}`, inline(title[2])), at + 1];
+  if (title) return [headingBlock(title[1].length, title[2]), at + 1];
   if (rule.test(line)) return [element('hr'), at + 1];
   if (depth < deepest && quote.test(line)) return quoteBlock(lines, at, depth);
   if (depth < deepest && item.test(line)) return listBlock(lines, at, depth);

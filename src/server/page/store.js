@@ -1,8 +1,8 @@
 // Conversations and settings, kept in this browser alone.
+import { asTree } from './thread.js';
 
-const conversationsKey = 'rocmforge.conversations';
+const prefix = 'rocmforge.conversation.';  // and the id: each tab writes what changed in it, and nothing else
 const settingsKey = 'rocmforge.settings';
-const mostConversations = 200;
 
 const read = (key, otherwise) => {
   try {
@@ -12,30 +12,72 @@ const read = (key, otherwise) => {
   }
 };
 
+const newId = () => String(Date.now()) + Math.random().toString(36).slice(2, 8);
+
+const isText = (value) => value === undefined || typeof value === 'string';
+const isMessage = (value) => ['user', 'assistant'].includes(value?.role) && typeof value.content === 'string' &&
+  [value.reasoning, value.facts, value.failure].every(isText);
 const isConversation = (value) =>
-  typeof value?.id === 'string' && Array.isArray(value.messages) &&
-  value.messages.every((message) => typeof message?.role === 'string' && typeof message.content === 'string');
+  typeof value?.id === 'string' && isText(value.title) && isText(value.draft) && Array.isArray(value.messages) && value.messages.every(isMessage);
+
+const stored = (key) => {
+  const conversation = read(key, null);
+  return isConversation(conversation) && key === prefix + conversation.id ? [asTree(conversation)] : [];
+};
+
+const isKept = (conversation) => conversation.messages.length > 0 || Boolean(conversation.draft);
 
 export class Store {
   constructor() {
-    const stored = read(conversationsKey, []);
-    this.conversations = Array.isArray(stored) ? stored.filter(isConversation) : [];
+    this.conversations = Object.keys(localStorage).filter((key) => key.startsWith(prefix)).flatMap(stored);
+    this.sort();
     this.settings = read(settingsKey, {});
   }
 
+  /** The newest first: an id begins with its time. */
+  sort() {
+    this.conversations.sort((one, other) => (one.id < other.id ? 1 : -1));
+  }
+
   create() {
-    const conversation = { id: String(Date.now()) + Math.random().toString(36).slice(2, 8), title: '', messages: [] };
+    const conversation = { id: newId(), title: '', messages: [], leaf: null };
     this.conversations.unshift(conversation);
     return conversation;
   }
 
-  find(id) {
-    return this.conversations.find((conversation) => conversation.id === id);
+  /** One that nothing was said in, or a new one. */
+  empty() {
+    return this.conversations.find((item) => !isKept(item)) ?? this.create();
   }
 
-  remove(id) {
-    this.conversations = this.conversations.filter((conversation) => conversation.id !== id);
-    this.save();
+  /** Throws when the browser has no more room. */
+  save(conversation) {
+    if (isKept(conversation)) localStorage.setItem(prefix + conversation.id, JSON.stringify(conversation));
+    else localStorage.removeItem(prefix + conversation.id);
+  }
+
+  remove(conversation) {
+    this.conversations = this.conversations.filter((item) => item !== conversation);
+    localStorage.removeItem(prefix + conversation.id);
+  }
+
+  restore(conversation) {
+    this.conversations.push(conversation);
+    this.sort();
+  }
+
+  /** Follows other tabs, except in conversations that are `mine`. Calls `changed` afterwards. */
+  watch(mine, changed) {
+    addEventListener('storage', ({ key }) => {
+      if (!key?.startsWith(prefix)) return;
+      const [now] = stored(key);
+      const here = this.conversations.find((item) => prefix + item.id === key);
+      if (here && mine(here)) return;
+      if (here && now) Object.assign(here, now);
+      else if (now) this.restore(now);
+      else this.conversations = this.conversations.filter((item) => item !== here);
+      changed(here);
+    });
   }
 
   saveSettings(settings) {
@@ -43,17 +85,31 @@ export class Store {
     localStorage.setItem(settingsKey, JSON.stringify(settings));
   }
 
-  /** Drops the oldest conversations when the browser has no more room. */
-  save() {
-    let kept = this.conversations.filter((conversation) => conversation.messages.length > 0).slice(0, mostConversations);
-    for (;;) {
-      try {
-        localStorage.setItem(conversationsKey, JSON.stringify(kept));
-        return;
-      } catch (error) {
-        if (kept.length <= 1) throw error;
-        kept = kept.slice(0, Math.floor(kept.length / 2));
-      }
+  /** All conversations as a document for importText(). */
+  exportText() {
+    return JSON.stringify({ format: 'rocmforge-conversations', version: 1, conversations: this.conversations.filter(isKept) }, null, 1);
+  }
+
+  /** How many were added; those that are here already are not. Throws an Error that says what is wrong. */
+  importText(text) {
+    let document;
+    try {
+      document = JSON.parse(text);
+    } catch (error) {
+      throw new Error(`This is no JSON: ${error.message}`);
     }
+    if (document?.format !== 'rocmforge-conversations' || !Array.isArray(document.conversations)) {
+      throw new Error('This file was not exported from this page.');
+    }
+    const wrong = document.conversations.findIndex((item) => !isConversation(item));
+    if (wrong >= 0) throw new Error(`Conversation ${wrong + 1} of the file is not one.`);
+    const known = new Map(this.conversations.map((item) => [item.id, JSON.stringify(item)]));
+    const added = document.conversations.map(asTree).filter((item) => known.get(item.id) !== JSON.stringify(item));
+    for (const item of added) {
+      if (known.has(item.id)) item.id = newId();  // it went on here: both are kept
+      this.restore(item);
+      this.save(item);
+    }
+    return added.length;
   }
 }

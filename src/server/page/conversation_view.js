@@ -1,0 +1,77 @@
+// The messages of the conversation that is shown.
+import { copyWith } from './clipboard.js';
+import { MessageView } from './message_view.js';
+import { branches, path } from './thread.js';
+
+const shareOfTime = 0.2;  // that drawing an answer may take while it comes
+
+export class ConversationView {
+  /** `act`: ask, retry, resume, remove, show: what a message's buttons do. `copyFailed()` when nothing could be copied. */
+  constructor(container, act, copyFailed) {
+    Object.assign(this, { container, act, copyFailed });
+    container.addEventListener('click', (event) => {
+      const button = event.target.closest('.copy-code');
+      if (button) this.copy(button, button.closest('.code').querySelector('code').textContent);
+    });
+  }
+
+  async copy(button, text) {
+    if (!await copyWith(button, text)) this.copyFailed();
+  }
+
+  show(conversation, isBusy) {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const { scrollTop } = this.container;
+    const follow = this.isNearEnd;
+    const messages = path(conversation);
+    const views = messages.map((message, index) => this.viewOf(conversation, message, isBusy, index === messages.length - 1));
+    this.container.replaceChildren(...views.map((view) => view.root));
+    this.container.setAttribute('aria-busy', String(isBusy));
+    this.last = views.at(-1);
+    if (follow) this.scrollToEnd();
+    else this.container.scrollTop = scrollTop;
+  }
+
+  viewOf(conversation, message, isBusy, isLast) {
+    const actions = {};
+    const { act } = this;
+    if (message.role === 'user') {
+      if (!isBusy) actions.Edit = () => view.edit(message, (text) => act.ask(conversation, text, message.parent));
+    } else if (!isBusy) {
+      actions.Retry = () => act.retry(conversation, message);
+      if (isLast && message.cut && message.content && !message.content.endsWith('\n')) actions.Continue = () => act.resume(conversation, message);
+    }
+    if (!(isBusy && isLast)) actions.Copy = (button) => this.copy(button, message.content);
+    if (message.role === 'user' && !isBusy) actions.Delete = () => act.remove(conversation, message);
+    const all = branches(conversation, message);
+    const index = all.indexOf(message);
+    const switcher = all.length > 1 && !isBusy ? { index, count: all.length, go: (step) => act.show(conversation, all[index + step]) } : null;
+    const view = new MessageView(message, actions, switcher);
+    return view;
+  }
+
+  get isNearEnd() {
+    return this.container.scrollHeight - this.container.scrollTop - this.container.clientHeight < 80;
+  }
+
+  scrollToEnd() {
+    this.container.scrollTop = this.container.scrollHeight;
+  }
+
+  /** The last message has grown. Drawn a little later, with what comes until then. */
+  grow(content, reasoning, describe) {
+    this.last.add(content, reasoning);
+    this.timer ??= setTimeout(() => this.draw(describe), this.pause ?? 0);
+  }
+
+  draw(describe) {
+    this.timer = undefined;
+    const follow = this.isNearEnd;
+    const begin = performance.now();
+    this.last.flush();
+    this.last.describe(describe());
+    if (follow) this.scrollToEnd();
+    this.pause = Math.max(16, (performance.now() - begin) * (1 / shareOfTime - 1));
+  }
+}

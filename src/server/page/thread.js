@@ -1,0 +1,64 @@
+// A conversation is a tree of messages: a question asked again and an answer given again are branches. `leaf` is the id of
+// the last message that is shown.
+
+const newId = () => Date.now().toString(36) + Math.random().toString(36).slice(2, 10);
+
+export const find = (conversation, id) => conversation.messages.find((message) => message.id === id);
+
+/** Messages that were kept without ids follow one another. */
+export function asTree(conversation) {
+  const known = new Set();
+  let previous = null;
+  for (const [index, message] of conversation.messages.entries()) {
+    if (typeof message.id !== 'string') message.id = `${conversation.id}.${index}`;
+    while (known.has(message.id)) message.id = newId();
+    // A parent stands before its children, so there is no circle.
+    if (message.parent !== null && !known.has(message.parent)) message.parent = previous;
+    known.add(message.id);
+    previous = message.id;
+  }
+  if (!known.has(conversation.leaf)) conversation.leaf = previous;
+  return conversation;
+}
+
+/** The messages from the first to `last`. */
+export function path(conversation, last = conversation.leaf) {
+  const byId = new Map(conversation.messages.map((message) => [message.id, message]));
+  const list = [];
+  for (let message = byId.get(last); message; message = byId.get(message.parent)) list.push(message);
+  return list.reverse();
+}
+
+export function add(conversation, parent, message) {
+  const added = { id: newId(), parent, ...message };
+  conversation.messages.push(added);
+  conversation.leaf = added.id;
+  return added;
+}
+
+export const branches = (conversation, message) =>
+  conversation.messages.filter((other) => other.parent === message.parent && other.role === message.role);
+
+/** Shows the branch that begins with a message, down to what was said last in it. */
+export function show(conversation, message) {
+  const lastChild = new Map(conversation.messages.map((other) => [other.parent, other.id]));
+  conversation.leaf = message.id;
+  while (lastChild.has(conversation.leaf)) conversation.leaf = lastChild.get(conversation.leaf);
+}
+
+/** Removes one message; what followed it follows what it followed. */
+export function remove(conversation, message) {
+  conversation.messages = conversation.messages.filter((other) => other !== message);
+  for (const other of conversation.messages) if (other.parent === message.id) other.parent = message.parent;
+  if (conversation.leaf === message.id) conversation.leaf = message.parent;
+}
+
+/** Removes a question and its answers; what was said later stays. */
+export function removeTurn(conversation, question) {
+  const shown = path(conversation).at(-1);
+  const answers = conversation.messages.filter((other) => other.parent === question.id && other.role !== 'user');
+  for (const message of [...answers, question]) remove(conversation, message);
+  const left = find(conversation, shown.id) ?? find(conversation, conversation.leaf) ?? conversation.messages.at(-1);
+  if (left) show(conversation, left);
+  else conversation.leaf = null;
+}
