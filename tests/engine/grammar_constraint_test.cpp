@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <numeric>
+#include <random>
 #include <set>
 #include <thread>
 
 #include "base/error.h"
 #include "grammar_testing.h"
+#include "linear_growth.h"
 
 namespace rocmforge {
 namespace {
@@ -238,13 +240,11 @@ TEST(GrammarConstraint, HostileGrammarsEndWithAReason) {
   const auto trie = small_trie({"aa", "aaaa", "aaaaaaaa", "aaaaaaaaaaaaaaaa", "ab", "ac"});
   for (const std::string& grammar : grammars) {
     SCOPED_TRACE(grammar);
-    const auto start = std::chrono::steady_clock::now();
     try {
       const auto constraint = make_grammar_constraint(grammar, trie);
       for (int step = 0; step < 5000; ++step) {
         ASSERT_FALSE(allowed_tokens(*constraint, *trie).empty());
         constraint->accept(3 + 'a');
-        ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
       }
     } catch (const Error& error) {
       EXPECT_THAT(std::string(error.what()),
@@ -276,18 +276,30 @@ TEST(GrammarConstraint, ServesSeveralThreads) {
   }
 }
 
-TEST(GrammarConstraint, MasksOfALargeVocabularyAreQuick) {
-  const auto trie = std::make_shared<const TokenTrie>(*test::load_golden("gpt-2"));
+// A mask must not look at each token: measured, it takes 0.002 ms in the middle and 0.1 ms for the slowest of a hundred. The
+// measure is one addition for each byte of the vocabulary, taken in turn, by processor time: so it holds on a busy machine.
+TEST(GrammarConstraint, MasksCostLessThanAWalkOverTheVocabulary) {
+  const auto tokenizer = test::load_golden("gpt-2");
+  const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
   const auto matcher = GrammarMatcher::create(json_grammar, trie);
+  std::vector<std::string> pieces;
+  for (std::int32_t id = 0; id < 50257; ++id) {
+    pieces.push_back(tokenizer->token_bytes(id));
+  }
   std::mt19937 random(2);
   std::vector<std::uint32_t> mask(trie->mask_words());
-  std::vector<double> milliseconds;
+  double masks_seconds = 0.0;
+  double walks_seconds = 0.0;
+  std::uint64_t sum = 0;
   for (int walk = 0; walk < 40; ++walk) {
     const auto constraint = make_grammar_constraint(matcher);
     for (int step = 0; step < 60; ++step) {
-      const auto start = std::chrono::steady_clock::now();
-      constraint->allowed(mask);
-      milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      masks_seconds += test::processor_seconds(1, [&] { constraint->allowed(mask); });
+      walks_seconds += test::processor_seconds(1, [&] {
+        for (const std::string& piece : pieces) {
+          sum = std::accumulate(piece.begin(), piece.end(), sum);
+        }
+      });
       const auto tokens = allowed_tokens(*constraint, *trie);
       const std::int32_t token = tokens[random() % tokens.size()];
       if (trie->is_end(token)) {
@@ -296,11 +308,8 @@ TEST(GrammarConstraint, MasksOfALargeVocabularyAreQuick) {
       constraint->accept(token);
     }
   }
-  std::sort(milliseconds.begin(), milliseconds.end());
-  // Measured: 0.002 ms in the middle, 0.1 ms for the slowest of a hundred; the bounds leave room for sanitizers and busy
-  // machines.
-  EXPECT_LT(milliseconds[milliseconds.size() / 2], 1.0);
-  EXPECT_LT(milliseconds[milliseconds.size() * 99 / 100], 20.0);
+  EXPECT_NE(sum, 0u);
+  EXPECT_LT(masks_seconds, walks_seconds);
 }
 
 TEST(LazyGrammar, FreeUntilTheTriggerThenBound) {

@@ -1,107 +1,196 @@
 #!/usr/bin/env python3
-"""A server under load: 256 streams at once of which every fifth client leaves, and a prompt of 2,000 tokens every second.
+"""A server under load: 256 streams at once of which every fifth client leaves, long prompts and questions beside them; then
+one that has less room than clients.
 
-usage: load_test.py ROCMFORGE MODEL [SECONDS]
+usage: load_test.py ROCMFORGE MODEL [REQUESTS]
 
-Nothing may fail, no stream may stand still for 2 seconds, every block of the cache is free at the end, memory stays flat.
+What is asserted holds on any machine, however busy: nothing is lost, an answer is the same as without load, the queue keeps
+its bounds, every block of the cache is free at the end, memory stays flat from request to request. How fast it was is
+printed, and is the business of `rocmforge load`.
 """
+import contextlib
 import json
 import pathlib
-import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from demo_server import DemoServer
 
 STREAMS = 256
-LONG_PROMPT = 2000
-LONGEST_STALL_SECONDS = 2.0
-MEMORY_GROWTH = 1.05
-SETTLING_SHARE = 0.4  # of the time, until each block of the cache and each buffer has been used once
+LONG_PROMPT = 1500
+QUESTIONS = [f"What is {a} + {b}?" for a, b in ((127, 458), (12, 7), (300, 41), (99, 99))]
+# Between the middles of the second and the last third lies a third of the requests: what each of them leaves behind would have to
+# be less than 10 KiB to stay unseen with 2,400 of them. Without a leak the two differ by less than 1 MiB.
+MOST_GROWTH_KIB = 8 * 1024
+SILENCE_SECONDS = 120  # without a single request that ends: it stands still
 
 
 class Load:
     """A running `rocmforge load`."""
 
-    def __init__(self, name, program, url, folder, seconds, *flags):
+    def __init__(self, name, program, url, folder, *flags):
         self.name = name
         self.path = pathlib.Path(folder, name + ".json")
-        self.process = subprocess.Popen([program, "load", url, "--duration", str(seconds), "--json", str(self.path), *flags])
+        self.process = subprocess.Popen([program, "load", url, "--json", str(self.path), *flags])
+
+    def running(self):
+        return self.process.poll() is None
 
     def report(self):
         return json.loads(self.path.read_text())
 
-    def problems(self):
-        report = self.report()
-        if report["failed"] != 0 or report["completed"] == 0:
-            errors = sorted({request["error"] for request in report["requests"] if "error" in request})
-            yield f"{self.name}: {report['failed']} requests failed, {report['completed']} were completed: {errors[:3]}"
-        if report["itl_seconds"]["max"] > LONGEST_STALL_SECONDS:
-            yield f"{self.name}: a stream stood still for {report['itl_seconds']['max']:.2f} s"
+    def problems(self, prompt_tokens, output_tokens):
+        """Requests that failed, or whose counts are not those that were asked for (`least, most`)."""
+        requests = self.report()["requests"]
+        errors = sorted({request["error"] for request in requests if "error" in request})
+        if errors:
+            yield f"{self.name}: requests failed: {errors[:3]}"
+        for request in requests:
+            done = not request["dropped"] and "error" not in request
+            for name, (least, most) in (("prompt_tokens", prompt_tokens), ("output_tokens", output_tokens)):
+                if done and not least <= request[name] <= most:
+                    yield f"{self.name}: a request has {request[name]} {name}, asked were {least} to {most}"
 
 
-def control_tokens(server):
-    """They have no text in an answer and so bring a client nothing: a row of them would look like a stall."""
-    pieces = {id: server.post("/detokenize", {"tokens": [id]})["content"] for id in range(16)}
-    return [id for id, piece in pieces.items() if re.fullmatch(r"<\|.*\|>", piece)]
+class Questions:
+    """Asks the same questions again and again while `running`; the answers have to be those without load."""
+
+    def __init__(self, server):
+        self.server = server
+        self.alone = [self.ask(question) for question in QUESTIONS]
+        self.asked = len(QUESTIONS)
+        self.problems = []
+
+    def ask(self, question):
+        answer = self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": question}], "temperature": 0})
+        return answer["choices"][0]["message"]["content"]
+
+    def repeat(self, running):
+        while running():
+            for question, alone in zip(QUESTIONS, self.alone):
+                answer = self.ask(question)
+                self.asked += 1
+                if answer != alone:
+                    self.problems.append(f"under load the answer to '{question}' is {answer!r}, alone it is {alone!r}")
 
 
-def growth(memory, seconds):
-    """The last quarter's mean by the first quarter's, after settling."""
-    settled = [kib for at, kib in memory if at >= SETTLING_SHARE * seconds]
-    first, last = settled[:len(settled) // 4], settled[-(len(settled) // 4):]
-    return (sum(last) / len(last)) / (sum(first) / len(first))
+class Watch:
+    """What the server says of itself while it works: after how many requests how much memory it had, and its longest queue."""
+
+    def __init__(self, server):
+        self.server = server
+        self.memory = []  # (requests, KiB)
+        self.most_running = self.most_waiting = 0
+
+    def look(self):
+        self.memory.append((self.server.metric("request_success_total"), self.server.memory_kib()))
+        self.most_running = max(self.most_running, self.server.metric("num_requests_running"))
+        self.most_waiting = max(self.most_waiting, self.server.metric("num_requests_waiting"))
+
+    def until_end_of(self, *loads):
+        last = (time.monotonic(), -1)
+        while any(load.running() for load in loads):
+            self.look()
+            if self.memory[-1][0] != last[1]:
+                last = (time.monotonic(), self.memory[-1][0])
+            elif time.monotonic() - last[0] > SILENCE_SECONDS:
+                raise RuntimeError(f"no request has ended for {SILENCE_SECONDS} s")
+            time.sleep(0.1)
+        self.server.wait_until_idle()
+        self.look()
 
 
-def put_load(server, program, seconds, folder):
-    forbidden = ["--forbid", ",".join(map(str, control_tokens(server)))]
-    streams = Load("streams", program, server.url, folder, seconds, "--concurrency", str(STREAMS), "--prompt-tokens", "16-128",
-                   "--output-tokens", "16-96", "--drop", "0.2", *forbidden)
-    prompts = Load("long prompts", program, server.url, folder, seconds, "--rate", "1", "--seed", "4",
-                   "--prompt-tokens", str(LONG_PROMPT), "--output-tokens", "8", *forbidden)
-    memory = []
-    begin = time.monotonic()
-    most_under_way = 0
-    while any(load.process.poll() is None for load in (streams, prompts)):
-        if time.monotonic() - begin > seconds + 120:
-            raise RuntimeError("the load does not end")
-        most_under_way = max(most_under_way, server.metric("num_requests_running") + server.metric("num_requests_waiting"))
-        memory.append((time.monotonic() - begin, server.memory_kib()))
-        time.sleep(0.5)
+def memory_problems(memory):
+    """`memory`: pairs of (requests so far, KiB)."""
+    total = memory[-1][0]
+    second = [kib for requests, kib in memory if total / 3 <= requests < 2 * total / 3]
+    last = [kib for requests, kib in memory if requests >= 2 * total / 3]
+    if min(len(second), len(last)) < 3:
+        return [f"only {len(second)} and {len(last)} looks at the memory: ask for more requests"]
+    growth = statistics.median(last) - statistics.median(second)
+    print(f"memory: {statistics.median(second) / 1024:.1f} MiB in the second third of {total:.0f} requests, {growth / 1024:+.1f} MiB in the last")
+    return [f"memory grew by {growth / 1024:.1f} MiB in {total / 3:.0f} requests"] if growth > MOST_GROWTH_KIB else []
+
+
+def idle_problems(server):
+    for name in ("kv_cache_usage_perc", "num_requests_running", "num_requests_waiting"):
+        if server.metric(name) != 0:
+            yield f"{name} is {server.metric(name)} when all have gone"
+
+
+def check_streams(server, program, requests, folder):
+    questions = Questions(server)
+    watch = Watch(server)
+    streams = Load("streams", program, server.url, folder, "--concurrency", str(STREAMS), "--requests", str(requests),
+                   "--prompt-tokens", "16-96", "--output-tokens", "8-48", "--drop", "0.2")
+    prompts = Load("long prompts", program, server.url, folder, "--concurrency", "2", "--requests", str(requests // 60), "--seed", "4",
+                   "--prompt-tokens", str(LONG_PROMPT), "--output-tokens", "8")
+    asking = threading.Thread(target=questions.repeat, args=(streams.running,))
+    asking.start()
+    watch.until_end_of(streams, prompts)
+    asking.join()
     server.wait_until_idle()
 
-    yield from streams.problems()
-    yield from prompts.problems()
-    left, cancelled = streams.report()["dropped"], server.metric("request_success_total", 'finished_reason="cancelled"')
-    if len(prompts.report()["requests"]) < 0.8 * seconds:
-        yield f"{len(prompts.report()['requests'])} long prompts in {seconds:.0f} s"
-    if not 0.5 * left < cancelled <= left:  # an answer may be complete before the server sees that nobody reads it
-        yield f"{left} clients have left, {cancelled:.0f} answers were cancelled"
-    if most_under_way < 0.9 * STREAMS:
-        yield f"at most {most_under_way:.0f} requests were under way at once"
-    if server.metric("kv_cache_usage_perc") != 0:
-        yield f"{server.metric('kv_cache_usage_perc'):.2%} of the cache are in use by nobody"
-    marks = [next(kib for at, kib in reversed(memory) if at <= seconds * tenth / 10) // 1024 for tenth in range(1, 11)]
-    print(f"memory, MiB after each tenth of the time: {marks}; growth after settling: {growth(memory, seconds):.3f}")
-    print(f"longest wait between two pieces of a stream: {streams.report()['itl_seconds']['max'] * 1e3:.0f} ms; "
-          f"preemptions: {server.metric('num_preemptions_total'):.0f}")
-    if growth(memory, seconds) > MEMORY_GROWTH:
-        yield f"memory grew by {growth(memory, seconds) - 1:.1%}"
+    yield from streams.problems((16, 96), (8, 48))
+    yield from prompts.problems((LONG_PROMPT, LONG_PROMPT), (8, 8))
+    yield from questions.problems
+    report = streams.report()
+    sent = len(report["requests"]) + len(prompts.report()["requests"]) + questions.asked
+    if len(report["requests"]) != requests or server.metric("request_success_total") != sent:
+        yield f"{sent} requests were sent, {server.metric('request_success_total'):.0f} have ended"
+    cancelled = server.metric("request_success_total", 'finished_reason="cancelled"')
+    if not 0 < cancelled <= report["dropped"]:  # an answer may be complete before the server sees that nobody reads it
+        yield f"{report['dropped']} clients have left, {cancelled:.0f} answers were cancelled"
+    if not STREAMS / 2 < watch.most_running + watch.most_waiting:
+        yield f"at most {watch.most_running:.0f} requests ran and {watch.most_waiting:.0f} waited"
+    yield from idle_problems(server)
+    yield from memory_problems(watch.memory)
+    print(f"{len(questions.alone)} questions asked {questions.asked} times; longest wait between two pieces of a stream "
+          f"{report['itl_seconds']['max'] * 1e3:.0f} ms; {server.metric('num_preemptions_total'):.0f} preemptions")
+
+
+def check_full_queue(server, program, folder, parallel, waiting):
+    """Too many clients: those that the queue has no room for are told so, the others are served."""
+    watch = Watch(server)
+    crowd = Load("crowd", program, server.url, folder, "--concurrency", "64", "--requests", "400", "--prompt-tokens", "32",
+                 "--output-tokens", "32")
+    watch.until_end_of(crowd)
+    report = crowd.report()
+    errors = {request["error"] for request in report["requests"] if "error" in request}
+    refused = server.metric("request_rejected_total")
+    if report["completed"] + report["failed"] != 400 or report["failed"] != refused or report["completed"] == 0 or refused == 0:
+        yield f"of 400 requests {report['completed']} were completed, {report['failed']} failed, {refused:.0f} were refused"
+    if any("queue is full" not in error for error in errors):
+        yield f"the crowd was told {sorted(errors)[:3]}"
+    if watch.most_running > parallel or watch.most_waiting > parallel + waiting:
+        yield f"{watch.most_running:.0f} ran and {watch.most_waiting:.0f} waited with room for {parallel} and {waiting}"
+    yield from idle_problems(server)
+
+
+@contextlib.contextmanager
+def served(problems, *arguments):
+    server = DemoServer(*arguments)
+    try:
+        yield server
+    finally:
+        if (code := server.stop()) != 0:
+            problems.append(f"the server ended with code {code}")
 
 
 def main():
     program, model = sys.argv[1:3]
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 60.0
-    server = DemoServer(program, model, "--parallel", str(STREAMS), "--kv-tokens", "65536")
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            problems = list(put_load(server, program, seconds, folder))
-    finally:
-        code = server.stop()
-    if code != 0:
-        problems.append(f"the server ended with code {code}")
+    requests = int(sys.argv[3]) if len(sys.argv) > 3 else 2400
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        # So few blocks that each has been used long before the second third begins.
+        with served(problems, program, model, "--parallel", str(STREAMS), "--kv-tokens", "32768") as server:
+            problems += check_streams(server, program, requests, folder)
+        with served(problems, program, model, "--parallel", "8", "--max-waiting", "16") as server:
+            problems += check_full_queue(server, program, folder, 8, 16)
     for problem in problems:
         print("FAILED:", problem)
     return 1 if problems else 0
