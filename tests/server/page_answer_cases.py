@@ -1,6 +1,5 @@
 """Answers on the chat page: they come, stop, go on in the background, and say how fast the server was."""
 import json
-import re
 
 from page_testing import By, DemoServer, Keys, PageTest, conversation, end, piece
 
@@ -162,7 +161,7 @@ class Answers(PageTest):
             params = json.loads(own.get("/props"))["default_generation_settings"]["params"]
             for name in ("temperature", "top_p", "top_k", "min_p", "repeat_penalty"):
                 shown = self.one(f"#settings [name={name}]").get_attribute("placeholder")
-                self.assertEqual(float(re.fullmatch(r"(\S+) \(the server's\)", shown)[1]), params[name], name)
+                self.assertEqual(float(shown), params[name], name)
             self.one("#settings button[value=save]").click()
             self.say("x")
             self.finish()

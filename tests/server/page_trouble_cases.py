@@ -49,7 +49,7 @@ class Trouble(PageTest):
         self.wait(lambda: len(self.all("#conversations .state.failed")) == 1)
         self.assertFalse(self.one("#notice").is_displayed())
         self.all("#conversations .open")[1].click()
-        self.assertEqual(self.notice(), "out of luck")
+        self.assertEqual(self.notice(), "Out of luck. Your message is back in the box.")
         self.assertEqual(self.prompt(), "my question")
         self.assertEqual(self.questions(), [])
 

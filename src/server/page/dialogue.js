@@ -5,6 +5,8 @@ import { add, path, remove } from './thread.js';
 
 const mostAnswers = 4;  // at once: a browser opens six connections to a server, and some are for watching it
 
+const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.');
+
 export class Dialogue {
   /** `page`: began(conversation), grew(conversation, content, reasoning), ended(conversation, answer), gaveBack(conversation,
    *  text) and notify(conversation, text) tell it what happens; settings(), model() and heard(). */
@@ -92,7 +94,7 @@ export class Dialogue {
       message.cut = Boolean(failure) || answer.cut;
       if (failure) message.failure = failure;
     }
-    if (failure) this.page.notify(conversation, failure);
+    if (failure) this.page.notify(conversation, sentence(failure) + (nothingCame && answer.question ? ' Your message is back in the box.' : ''));
     this.page.ended(conversation, { nothingCame, failure });
   }
 

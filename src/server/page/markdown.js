@@ -1,4 +1,5 @@
 // Markdown to DOM nodes. Nodes are made by name and filled as text, so what a model writes is never parsed as markup.
+import { highlight } from './highlight.js';
 
 const element = (name, children = [], className = '') => {
   const node = document.createElement(name);
@@ -66,8 +67,9 @@ function codeBlock(lines, at) {
   while (end < lines.length && !closes(lines[end])) end++;
   const copy = element('button', 'Copy', 'copy-code quiet small');
   copy.type = 'button';
-  const head = element('div', [element('span', info.trim().split(/\s/)[0]), copy], 'row');
-  const code = element('pre', element('code', lines.slice(at + 1, end).join('\n')));
+  const [language] = info.trim().split(/\s/);
+  const head = element('div', [element('span', language), copy], 'row');
+  const code = element('pre', element('code', highlight(lines.slice(at + 1, end).join('\n'), language)));
   code.tabIndex = 0;  // it may scroll
   return [element('div', [head, code], 'code'), end + 1];
 }

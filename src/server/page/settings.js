@@ -47,8 +47,7 @@ export class SettingsDialog {
   /** `values`: the server's own, by name; what is missing is not known. */
   showDefaults(values) {
     for (const name of samplingNames) {
-      const known = typeof values[name] === 'number';
-      this.field(name).placeholder = known ? `${Number(values[name].toPrecision(6))} (the server's)` : 'the server\'s';
+      this.field(name).placeholder = typeof values[name] === 'number' ? String(Number(values[name].toPrecision(6))) : '';
     }
   }
 }
