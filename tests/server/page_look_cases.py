@@ -6,6 +6,9 @@ from page_testing import Keys, PageTest, conversation, end, piece, webdriver
 
 HOSTILE = '<script>document.title = "broken"</script> <img src="x" onerror="document.title = 1"> [press](javascript:alert(1))'
 
+# Each again and again is a text that could be searched to its end from each of its places.
+UNITS = ["*", "**a ", "[", "[a](", "http://a.b ", "`", "` ``", "**a** ", "_a ", "*a* ", "~~a ", "> ", "- a\n", "- ", "|a", "\\*", "<http",
+         "```\n", "a\n\n", "![a](b) ", "  - a\n", "1. "]
 # Texts that are seen and differ less than 4.5 : 1 from what is behind them, by WCAG's formula.
 CONTRAST = """
 const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -70,6 +73,25 @@ class Look(PageTest):
                                 ".code span": "python", "td.right": "2", "li.task": "done"}.items():
             self.assertEqual(self.one(".message.assistant .body " + selector).text, shown)
         self.assertEqual([box.is_selected() for box in self.all("li.task input")], [True, False])
+
+    def test_no_text_takes_long_to_draw(self):
+        self.open()
+        self.browser.set_script_timeout(300)
+        found = self.browser.execute_async_script("""
+            const [units, done] = arguments;
+            import('./page/markdown.js').then(({ renderMarkdown }) => {
+              const milliseconds = (text) => {
+                const begin = performance.now();
+                renderMarkdown(text);
+                return performance.now() - begin;
+              };
+              done(units.map((unit) => {
+                const small = Math.min(...[1, 2, 3, 4, 5].map(() => milliseconds(unit.repeat(2000 / unit.length))));
+                return milliseconds(unit.repeat(128000 / unit.length)) / Math.max(small, 0.5);
+              }));
+            });""", UNITS)
+        for unit, growth in zip(UNITS, found):
+            self.assertLess(growth, 512, f"{unit!r}: 64 times the text; quadratic work would take 4,096 times as long")
 
     def test_headings_are_in_order(self):
         self.open([conversation("x", "\n\n".join("#" * level + f" Level {level}" for level in range(1, 7)) + "\n\nText")])

@@ -20,36 +20,41 @@ function link(label, target) {
   return [node];
 }
 
-// Each rule: what it matches, and the nodes for it.
+// Each rule: what it matches, and the nodes for it. What stands between two marks is bounded, so that a mark without its
+// partner does not cost a search to the end of the text.
 const inlineRules = [
-  [/\\([\\`*_{}[\]()#+\-.!|~<>])/, (match) => [match[1]]],
-  [/(`+)([\s\S]*?[^`])\1(?!`)/, (match) => [element('code', match[2].replace(/^ (.*) $/s, '$1'))]],
-  [/!?\[([^[\]]*)\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)/, (match) => link(match[1] || match[2], match[2])],
-  [/<(https?:[^\s<>]+)>/, (match) => link(match[1], match[1])],
-  [/https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]]/, (match) => link(match[0], match[0])],
-  [/(\*\*|__)(?=\S)([\s\S]*?\S)\1/, (match, depth) => [element('strong', inline(match[2], depth))]],
-  [/\*(?=\S)([^*]*?[^\s*])\*(?!\*)/, (match, depth) => [element('em', inline(match[1], depth))]],
-  [/(?<![\p{L}\p{N}_])_(?=\S)([^_]*?[^\s_])_(?![\p{L}\p{N}_])/u, (match, depth) => [element('em', inline(match[1], depth))]],
-  [/~~(?=\S)([\s\S]*?\S)~~/, (match, depth) => [element('del', inline(match[1], depth))]],
-  [/ {2,}\n/, () => [element('br')]],
+  [/\\([\\`*_{}[\]()#+\-.!|~<>])/g, (match) => [match[1]]],
+  [/(`+)([\s\S]{0,4000}?[^`])\1(?!`)/g, (match) => [element('code', match[2].replace(/^ (.*) $/s, '$1'))]],
+  [/!?\[([^[\]]{0,1000})\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)/g, (match) => link(match[1] || match[2], match[2])],
+  [/<(https?:[^\s<>]+)>/g, (match) => link(match[1], match[1])],
+  [/https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]]/g, (match) => link(match[0], match[0])],
+  [/(\*\*|__)(?=\S)([\s\S]{0,1000}?\S)\1/g, (match, depth) => [element('strong', inline(match[2], depth))]],
+  [/\*(?=\S)([^*]{0,1000}?[^\s*])\*(?!\*)/g, (match, depth) => [element('em', inline(match[1], depth))]],
+  [/(?<![\p{L}\p{N}_])_(?=\S)([^_]{0,1000}?[^\s_])_(?![\p{L}\p{N}_])/gu, (match, depth) => [element('em', inline(match[1], depth))]],
+  [/~~(?=\S)([\s\S]{0,1000}?\S)~~/g, (match, depth) => [element('del', inline(match[1], depth))]],
+  [/ {2,}\n/g, () => [element('br')]],
 ];
 
 function inline(text, depth = 0) {
+  if (depth >= deepest) return [text];
   const nodes = [];
-  while (text.length > 0) {
+  const next = inlineRules.map(() => undefined);  // the next match of each rule; null: there is none
+  let at = 0;
+  for (;;) {
     let best = null;
-    if (depth < deepest) {
-      for (const [pattern, make] of inlineRules) {
-        const match = pattern.exec(text);
-        if (match && (!best || match.index < best.match.index)) best = { match, make };
+    inlineRules.forEach(([pattern, make], rule) => {
+      if (next[rule] === undefined || next[rule]?.index < at) {
+        pattern.lastIndex = at;
+        next[rule] = pattern.exec(text);
       }
-    }
-    if (!best) return [...nodes, text];
-    if (best.match.index > 0) nodes.push(text.slice(0, best.match.index));
+      if (next[rule] && (!best || next[rule].index < best.match.index)) best = { match: next[rule], make };
+    });
+    if (!best) break;
+    if (best.match.index > at) nodes.push(text.slice(at, best.match.index));
     nodes.push(...best.make(best.match, depth + 1));
-    text = text.slice(best.match.index + best.match[0].length);
+    at = best.match.index + best.match[0].length;
   }
-  return nodes;
+  return [...nodes, text.slice(at)];
 }
 
 const fence = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
