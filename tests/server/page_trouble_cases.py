@@ -147,7 +147,7 @@ class Trouble(PageTest):
               [window.fetch, window.setTimeout] = real;
               done([waits, problems]);
             });""")
-        self.assertEqual(waits[0], [1000, 2000, 4000, 8000, 16000, 30000, 30000, 5000])
+        self.assertEqual(waits[0], [1000, 2000, 4000, 8000, 16000, 30000, 30000, 10000])
         self.assertEqual(waits[1], ["The server does not answer.", ""])
 
     def test_copying_works_without_a_secure_context(self):

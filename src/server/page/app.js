@@ -48,11 +48,11 @@ const dialogue = new Dialogue({
     if (item === conversation) notice.show(text);
     else notices.set(item, text);
   },
-  ended(item, { nothingCame, failure }) {
+  ended(item, { facts, nothingCame, failure }) {
     if (item.messages.length === 0) item.title = '';
     if (item === conversation) showMessages();
     else if (!nothingCame || failure) unseen.set(item, failure ? 'failed' : 'new');
-    if (!failure) announce(nothingCame ? 'Stopped.' : `The answer is complete: ${item.messages.at(-1).facts}`);
+    if (!failure) announce(nothingCame ? 'Stopped.' : `The answer is complete: ${facts}`);
     else connection.check();
     save(item);
     load.sample();
@@ -111,7 +111,7 @@ const connection = new Connection((problem) => {
   load.sample();
 });
 
-const load = new LoadPlot(at, key, () => connection.works);
+const load = new LoadPlot(at, key, connection);
 
 function offerUndo(text, item, undo) {
   notice.show(text, { isBad: false, action: ['Undo', () => {
@@ -263,7 +263,7 @@ document.querySelector('main').addEventListener('click', (event) => {
   if (!at('open-sidebar').contains(event.target)) at('sidebar').classList.remove('open');
 });
 document.addEventListener('keydown', (event) => {
-  if (event.key !== 'Escape' || at('settings').open) return;
+  if (event.key !== 'Escape' || at('settings').open || event.target === at('search')) return;
   if (dialogue.isBusy(conversation)) dialogue.stop(conversation);
   else at('sidebar').classList.remove('open');
 });

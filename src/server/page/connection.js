@@ -1,7 +1,7 @@
 // Watches whether the server works: asks every few seconds while it does, and less and less often while it does not.
 import { ApiError, checkHealth } from './api.js';
 
-const periodMs = 5000;
+const periodMs = 10000;
 const loadingPeriodMs = 1000;
 const shortestPauseMs = 1000;
 const longestPauseMs = 30000;

@@ -2,7 +2,7 @@
 
 const make = (name, properties = {}) => Object.assign(document.createElement(name), properties);
 
-export const titleOf = (item) => item.title || 'New conversation';
+const titleOf = (item) => item.title || 'New conversation';
 
 const contains = (item, words) => words.every((word) =>
   titleOf(item).toLowerCase().includes(word) || item.messages.some((message) => message.content.toLowerCase().includes(word)));

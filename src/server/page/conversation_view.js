@@ -40,7 +40,9 @@ export class ConversationView {
       if (!isBusy) actions.Edit = () => view.edit(message, (text) => act.ask(conversation, text, message.parent));
     } else if (!isBusy) {
       actions.Retry = () => act.retry(conversation, message);
-      if (isLast && message.cut && message.content && !message.content.endsWith('\n')) actions.Continue = () => act.resume(conversation, message);
+      // A template may leave out the end of a line that comes last.
+      const canGoOn = isLast && message.cut && message.content && !message.content.endsWith('\n');
+      if (canGoOn) actions.Continue = () => act.resume(conversation, message);
     }
     if (!(isBusy && isLast)) actions.Copy = (button) => this.copy(button, message.content);
     if (message.role === 'user' && !isBusy) actions.Delete = () => act.remove(conversation, message);

@@ -8,8 +8,8 @@ const mostAnswers = 4;  // at once: a browser opens six connections to a server,
 const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.');
 
 export class Dialogue {
-  /** `page`: began(conversation), grew(conversation, content, reasoning), ended(conversation, answer), gaveBack(conversation,
-   *  text) and notify(conversation, text) tell it what happens; settings(), model() and heard(). */
+  /** `page`: began(conversation), grew(conversation, content, reasoning), ended(conversation, {facts, nothingCame,
+   *  failure}), gaveBack(conversation, text) and notify(conversation, text) tell it what happens; settings(), model() and heard(). */
   constructor(page) {
     this.page = page;
     this.answers = new Map();  // by conversation
@@ -95,7 +95,7 @@ export class Dialogue {
       if (failure) message.failure = failure;
     }
     if (failure) this.page.notify(conversation, sentence(failure) + (nothingCame && answer.question ? ' Your message is back in the box.' : ''));
-    this.page.ended(conversation, { nothingCame, failure });
+    this.page.ended(conversation, { facts: message.facts, nothingCame, failure });
   }
 
   /** As if nothing had been asked: what the server refuses may not stand in the way of what comes next. */

@@ -1,5 +1,5 @@
 // The server's load over the last minutes: tokens a second as a line, running and waiting requests as bars.
-import { metrics } from './api.js';
+import { ApiError, metrics } from './api.js';
 import { TimePlot, svgNode } from './axes.js';
 
 const periodMs = 2000;     // between two samples
@@ -9,11 +9,11 @@ const seconds = 120;
 const shown = (rate) => rate.toFixed(rate < 10 ? 1 : 0);
 
 export class LoadPlot {
-  /** `at` finds an element by id, `key` gives the API key, `works` says whether the server can be asked. */
-  constructor(at, key, works) {
+  /** `at` finds an element by id, `key` gives the API key. `connection` says whether the server can be asked, and hears when not. */
+  constructor(at, key, connection) {
     this.fields = Object.fromEntries(['running', 'waiting', 'rate', 'cache', 'line'].map((name) => [name, at(`load-${name}`)]));
     this.key = key;
-    this.works = works;
+    this.connection = connection;
     this.samples = [];
     this.ratePlot = new TimePlot(at('load-rate-plot'), { seconds, height: 74 });
     this.requestsPlot = new TimePlot(at('load-requests-plot'), { seconds, height: 62, whole: true });
@@ -31,9 +31,10 @@ export class LoadPlot {
   async sample() {
     let values;
     try {
-      if (!this.works()) throw new Error('not now');
+      if (!this.connection.works) throw new ApiError('not now');
       values = await metrics(this.key());
-    } catch {
+    } catch (error) {
+      if (!(error instanceof ApiError)) this.connection.check();
       for (const field of Object.values(this.fields)) field.textContent = '–';
       this.fields.line.textContent = '';
       this.last = undefined;
