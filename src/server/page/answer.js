@@ -15,14 +15,16 @@ export function chatRequest(messages, settings, model) {
   return request;
 }
 
-/** "12 tokens · 34.5 tokens/s · prompt of 30 tokens in 0.12 s": the server's figures, the prompt's with the last event. */
+const duration = (ms) => (ms < 1000 ? `${Math.ceil(ms)} ms` : `${(ms / 1000).toFixed(2)} s`);
+
+/** "12 tokens · 34.5 tokens/s · prompt of 30 tokens in 120 ms": the server's figures, the prompt's with the last event. */
 export function describeTimings(timings) {
   if (!timings) return [];
   const count = timings.predicted_n;
   const parts = [`${count} token${count === 1 ? '' : 's'}`];
   if (timings.predicted_per_second > 0) parts.push(`${timings.predicted_per_second.toFixed(1)} tokens/s`);
   if (timings.prompt_ms !== undefined) {
-    parts.push(`prompt of ${timings.prompt_n + timings.cache_n} tokens in ${(timings.prompt_ms / 1000).toFixed(2)} s`);
+    parts.push(`prompt of ${timings.prompt_n + timings.cache_n} tokens in ${duration(timings.prompt_ms)}`);
   }
   return parts;
 }
