@@ -1,65 +1,114 @@
 #!/usr/bin/env bash
 # Tries the project on another distribution: tools/try_distribution.sh SUITE [PART...]
 #
-# Installs SUITE (trixie, bookworm; noble) by debootstrap into build/distributions/SUITE, clones the last commit into it, and
-# there, in a chroot, has `./forge` install what it needs, build, answer with the demo model, and run `./forge test PART...`
-# (without PART: cpu; `none` for no tests). Needs root. A second run uses the installed system and makes a new clone.
+# Installs SUITE (trixie, bookworm; noble) by debootstrap into build/distributions/SUITE, clones the last commit into a copy of
+# it, and there, in a chroot, has `./forge` install what it needs, build, and answer with the demo model. Then each PART:
+#   package   builds Debian packages, installs them in a second, bare copy, uses them there, and removes them
+#   none      no more
+#   any other `./forge test PART` (without PART: cpu)
+# Needs root. Mounts end with the script, however it ends.
 #
-# environment: MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository)
+# environment: MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository), KEEP=1 (use the
+# system that the last run left, with all it had installed)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+say() { printf '· %s: %s\n' "$suite" "$*"; }
 die() { printf 'try_distribution: %s\n' "$*" >&2; exit 1; }
 
 suite=${1:-}
 [[ $suite =~ ^[a-z]+$ ]] || die "usage: tools/try_distribution.sh SUITE [PART...]"
 shift
-parts=("${@:-cpu}")
+[ $# -gt 0 ] || set -- cpu
 [ "$(id -u)" -eq 0 ] || die "only root may change its root folder: sudo tools/try_distribution.sh $suite"
 command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
 
-# Mounts of a namespace of its own end with its last process, however that ends.
+# Mounts of a namespace of its own end with its last process.
 if [ "${TRY_DISTRIBUTION_INSIDE:-}" != "$$" ]; then
   exec unshare --mount --pid --fork --kill-child --propagation private \
-    bash -c 'TRY_DISTRIBUTION_INSIDE=$$ exec "$@"' try_distribution "$PWD/tools/try_distribution.sh" "$suite" "${parts[@]}"
+    bash -c 'TRY_DISTRIBUTION_INSIDE=$$ exec "$@"' try_distribution "$PWD/tools/try_distribution.sh" "$suite" "$@"
 fi
 
+components=main
 case $suite in
   jammy | noble) default_mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
-  *) default_mirror=http://deb.debian.org/debian components=main ;;
+  *) default_mirror=http://deb.debian.org/debian ;;
 esac
 mirror=${MIRROR:-$default_mirror}
 folder=$PWD/build/distributions/$suite
-root=$folder/root
-mkdir -p "$folder"
+packages=$folder/packages  # downloaded, for the next run
+mkdir -p "$packages/partial"
 
-if [ ! -d "$root" ]; then
-  echo "· installing $suite into $root"
-  rm -rf "$root.new"
-  debootstrap --variant=minbase --components="$components" "$suite" "$root.new" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
+# The bare system, as debootstrap leaves it.
+install_system() {
+  [ -d "$folder/bare" ] && return 0
+  say "installing from $mirror"
+  rm -rf "$folder/bare.new"
+  debootstrap --variant=minbase --components="$components" "$suite" "$folder/bare.new" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
     { tail -n 5 "$folder/debootstrap.log" >&2; die "cannot install $suite from $mirror"; }
-  mv "$root.new" "$root"
-fi
-
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-mount --rbind /sys "$root/sys"
-cp --remove-destination --dereference /etc/resolv.conf "$root/etc/resolv.conf"
-
-rm -rf "$root/root/rocmforge"
-git clone --quiet --no-hardlinks "${CHECKOUT:-.}" "$root/root/rocmforge"
-echo "· $suite: $(git -C "$root/root/rocmforge" log -1 --format='%h %s')"
-
-inside() {
-  chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 FORGE_JOBS="${FORGE_JOBS:-$(nproc)}" \
-    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-    bash -c 'cd /root/rocmforge && "$@"' inside "$@"
+  mv "$folder/bare.new" "$folder/bare"
 }
 
-started=$SECONDS
-answer=$(inside ./forge demo "What is 127 + 458?")
-[[ $answer == *585* ]] || die "$suite: the demo model's answer is '$answer'"
-echo "· $suite: the demo model answered '$answer' after $((SECONDS - started)) s, packages included"
-inside bash -c 'printf "· with %s, cmake %s, " "$(c++ --version | head -n1)" "$(cmake --version | sed -n "1s/.* //p")"
-  dpkg-query -W -f "\${Package} \${Version}, " libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libboost-dev; echo'
-[ "${parts[*]}" = none ] || inside ./forge test "${parts[@]}"
+# prepare NAME: a copy of the bare system with what its programs expect to be mounted.
+prepare() {
+  local root=$folder/$1
+  if [ "${KEEP:-}" != 1 ] || [ ! -d "$root" ]; then
+    rm -rf "$root"
+    cp -a --reflink=auto "$folder/bare" "$root"
+  fi
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  mount --rbind /sys "$root/sys"
+  mount --bind "$packages" "$root/var/cache/apt/archives"
+  rm -f "$root/etc/apt/apt.conf.d/docker-clean"
+  cp --remove-destination --dereference /etc/resolv.conf "$root/etc/resolv.conf"
+}
+
+# inside NAME FOLDER COMMAND...
+inside() {
+  local name=$1 where=$2; shift 2
+  chroot "$folder/$name" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    FORGE_JOBS="${FORGE_JOBS:-$(nproc)}" ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    bash -c 'cd "$1" && shift && exec "$@"' inside "$where" "$@"
+}
+
+expect_answer() {
+  [[ $1 == *585* ]] || die "$suite: the demo model's answer is '$1'"
+}
+
+try_build() {
+  local started answer
+  prepare build
+  rm -rf "$folder/build/root/rocmforge"
+  git clone --quiet --no-hardlinks "${CHECKOUT:-.}" "$folder/build/root/rocmforge"
+  say "$(git -C "$folder/build/root/rocmforge" log -1 --format='%h %s')"
+  started=$SECONDS
+  answer=$(inside build /root/rocmforge ./forge demo "What is 127 + 458?")
+  expect_answer "$answer"
+  say "answered '$answer' after $((SECONDS - started)) s, packages included"
+  inside build / dpkg-query -W -f '${Package} ${Version}\n' g++ cmake libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libboost-dev
+}
+
+# Built where compilers are, used where none is.
+try_package() {
+  local files
+  inside build /root/rocmforge ./forge package
+  prepare installed
+  rm -rf "$folder/installed/root/packages"
+  mkdir "$folder/installed/root/packages"
+  cp "$folder"/build/root/rocmforge/build/package/*.deb "$folder/installed/root/packages/"
+  cp -r "$folder/build/root/rocmforge/tests/consumer" "$folder/installed/root/"
+  cp tools/try_package.sh "$folder/installed/root/"
+  inside installed /root bash try_package.sh
+}
+
+install_system
+try_build
+for part in "$@"; do
+  case $part in
+    none) ;;
+    package) try_package ;;
+    *) inside build /root/rocmforge ./forge test "$part" ;;
+  esac
+done
+say "done: $*"

@@ -2,14 +2,22 @@
 """Installs a build into a folder of its own and uses what lies there: install_test.py CMAKE BUILD CONSUMER COMPILER
 
 The program answers with the installed demo model; a program of somebody else is built with the library, by CMake and by
-pkg-config."""
+pkg-config; the manual page and the completions know every command and option."""
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
+COMPLETE = r"""
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_rocmforge
+printf '%s\n' "${COMPREPLY[@]}"
+"""
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("ROCMFORGE_", "CMAKE_", "PKG_CONFIG"))}
 
 
@@ -32,6 +40,7 @@ def check_program(prefix, folder):
     expect("585" in answer, f"the installed program answered {answer!r}")
     listed = run(program, "models", cwd=folder)
     expect(str(prefix / "share/rocmforge") in listed, f"the installed program has its models elsewhere:\n{listed}")
+    return json.loads(run(program, "help", "--json"))
 
 
 def check_library(prefix, consumer, folder, cmake, compiler):
@@ -54,13 +63,61 @@ def check_library(prefix, consumer, folder, cmake, compiler):
     print(run(program, env={"LD_LIBRARY_PATH": str(library.parent)}).strip(), "(pkg-config)")
 
 
+def walk(command, path=()):
+    yield path, command
+    for below in command["commands"]:
+        yield from walk(below, (*path, below["name"]))
+
+
+def check_manual_page(prefix, program):
+    page = prefix / "share/man/man1/rocmforge.1"
+    text = page.read_text().replace("\\-", "-")
+    for path, command in walk(program):
+        expect(not path or f".SS {' '.join(path)}\n" in text, f"the manual page does not know {' '.join(path)}")
+        for name in (name for option in command["options"] for name in option["names"]):
+            expect(f"\\fB{name}\\fR" in text, f"the manual page does not know {name} of {' '.join(path)}")
+    if shutil.which("groff"):
+        warnings = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", str(page)], text=True, capture_output=True).stderr
+        expect(not warnings, f"the manual page is faulty: {warnings}")
+
+
+def check_completions(prefix, program):
+    script = prefix / "share/bash-completion/completions/rocmforge"
+
+    def completed(*words):
+        return run("bash", "-c", COMPLETE, "bash", script, "rocmforge", *words, cwd=prefix / "share/rocmforge").split()
+
+    for path, command in walk(program):
+        missing = {below["name"] for below in command["commands"]} - set(completed(*path, ""))
+        expect(not missing, f"bash does not complete {path} with {missing}")
+        missing = {name for option in command["options"] for name in option["names"]} - set(completed(*path, "-"))
+        expect(not missing, f"bash does not complete {path} with {missing}")
+        for option in command["options"]:
+            if "choices" in option:
+                expect(completed(*path, option["names"][0], "") == option["choices"], f"the values of {option['names'][0]}")
+    expect("forge-demo.gguf" in completed("run", "for"), "bash does not complete models")
+    expect(completed("no-such-command", "") == [], "bash completes behind a command that does not exist")
+    for shell, name in (("zsh", "zsh/*/_rocmforge"), ("fish", "fish/vendor_completions.d/rocmforge.fish")):
+        if shutil.which(shell):
+            run(shell, "-n", next((prefix / "share").glob(name)))
+    if shutil.which("fish"):
+        script = prefix / "share/fish/vendor_completions.d/rocmforge.fish"
+        for path, command in walk(program):
+            line = " ".join(["rocmforge", *path, "--"])
+            listed = run("fish", "--no-config", "-c", f"source {script}; complete -C '{line}'").split()
+            missing = {n for option in command["options"] for n in option["names"] if n.startswith("--")} - set(listed)
+            expect(not missing, f"fish does not complete {line} with {missing}")
+
+
 def main(cmake, build, consumer, compiler):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         prefix = folder / "prefix"
         run(cmake, "--install", build, "--prefix", prefix)
-        check_program(prefix, folder)
+        program = check_program(prefix, folder)
         check_library(prefix, pathlib.Path(consumer), folder, cmake, compiler)
+        check_manual_page(prefix, program)
+        check_completions(prefix, program)
         print("the service:", run("sed", "-n", "s/^ExecStart=//p", prefix / "lib/systemd/system/rocmforge.service").strip())
 
 
