@@ -80,7 +80,7 @@ double tolerance(DType weight) {
 class MatmulProblem {
  public:
   MatmulProblem(KernelBench& bench, const MatmulKernel& kernel, DType format, const Shape& shape, std::int64_t tokens)
-      : bench_(bench), kernel_(kernel), spec_{format, shape.n, shape.k}, random_(1), tokens_(tokens) {
+      : bench_(bench), kernel_(kernel), spec_{format, shape.n, shape.k}, random_(1) {
     pattern_ = random_rows(format, std::min<std::int64_t>(shape.n, pattern_rows), shape.k, random_);
     const std::size_t file_bytes = row_bytes(format, shape.k) * static_cast<std::size_t>(shape.n);
     weight_bytes_ = std::max(file_bytes, kernel.packed_bytes(spec_));
@@ -165,7 +165,6 @@ class MatmulProblem {
   const MatmulKernel& kernel_;
   Matmul::Spec spec_;
   Random random_;
-  std::int64_t tokens_;
   std::vector<std::byte> pattern_;
   std::size_t weight_bytes_ = 0;
   int copies_ = 0;

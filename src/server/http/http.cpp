@@ -1,5 +1,7 @@
 #include "server/http/http.h"
 
+#include <ostream>  // before status.hpp, which needs it
+
 #include <algorithm>
 #include <boost/beast/http/status.hpp>
 #include <charconv>
