@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "linear_growth.h"
@@ -54,7 +55,7 @@ TEST(LinearTime, NoInputStopsAPreTokenizer) {
                           "falcon", "default"}) {
     const auto tokenizer = gpt2_with(pre);
     const auto expect_linear = [&](std::string_view begin, std::string_view unit, const std::string& end) {
-      const auto text = [&](std::size_t size) { return std::string(begin) + repeated(unit, size) + end; };
+      const auto text = [&](std::size_t size) { return fmt::format("{}{}{}", begin, repeated(unit, size), end); };
       EXPECT_LT(growth(*tokenizer, text(small), text(large)), most_linear_growth)
           << pre << " " << testing::PrintToString(unit) << " before " << testing::PrintToString(end);
     };
@@ -64,7 +65,7 @@ TEST(LinearTime, NoInputStopsAPreTokenizer) {
     for (const std::string_view end : {"x", "\u0967", "\n", "\x01", "A"}) {
       expect_linear("", " ", std::string(end));
       expect_linear("", "A", std::string(end));
-      expect_linear(end, "A", "'" + std::string(end));
+      expect_linear(end, "A", fmt::format("'{}", end));
     }
   }
 }
