@@ -1,4 +1,4 @@
-# Debian packages by `cpack`, in the preset `package`: rocmforge, librocmforge-attention and librocmforge-dev.
+# Debian packages by `cpack`, for the prefix /usr (`./forge package`): rocmforge, librocmforge-attention and librocmforge-dev.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME rocmforge)
 set(CPACK_PACKAGE_CONTACT "The authors of ROCmForge")

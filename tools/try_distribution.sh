@@ -8,8 +8,8 @@
 #   any other `./forge test PART` (without PART: cpu)
 # Needs root. Mounts end with the script, however it ends.
 #
-# environment: MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository), KEEP=1 (use the
-# system that the last run left, with all it had installed)
+# environment: MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository), KEEP=1 (go on
+# in the system that the last run left, with all it had installed and built)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -77,11 +77,15 @@ expect_answer() {
 }
 
 try_build() {
-  local started answer
+  local started answer clone=$folder/build/root/rocmforge
   prepare build
-  rm -rf "$folder/build/root/rocmforge"
-  git clone --quiet --no-hardlinks "${CHECKOUT:-.}" "$folder/build/root/rocmforge"
-  say "$(git -C "$folder/build/root/rocmforge" log -1 --format='%h %s')"
+  if [ -d "$clone" ]; then  # KEEP
+    git -C "$clone" fetch --quiet "$(realpath "${CHECKOUT:-.}")" HEAD
+    git -C "$clone" reset --quiet --hard FETCH_HEAD
+  else
+    git clone --quiet --no-hardlinks "${CHECKOUT:-.}" "$clone"
+  fi
+  say "$(git -C "$clone" log -1 --format='%h %s')"
   started=$SECONDS
   answer=$(inside build /root/rocmforge ./forge demo "What is 127 + 458?")
   expect_answer "$answer"
@@ -96,7 +100,7 @@ try_package() {
   prepare installed
   rm -rf "$folder/installed/root/packages"
   mkdir "$folder/installed/root/packages"
-  cp "$folder"/build/root/rocmforge/build/package/*.deb "$folder/installed/root/packages/"
+  cp "$folder"/build/root/rocmforge/build/packages/*.deb "$folder/installed/root/packages/"
   cp -r "$folder/build/root/rocmforge/tests/consumer" "$folder/installed/root/"
   cp tools/try_package.sh "$folder/installed/root/"
   inside installed /root bash try_package.sh
