@@ -110,7 +110,9 @@ nlohmann::ordered_json TemplateFlags::variables() const {
 std::optional<ChatTemplates> choose_templates(const Engine& engine, const TemplateFlags& flags) {
   const Tokenizer& tokenizer = require_tokenizer(engine);
   const std::string source = flags.source();
-  const std::string from = flags.file.empty() ? engine.file().path().string() : flags.file;
+  const std::string from = !flags.file.empty()     ? flags.file
+                           : !flags.format.empty() ? flags.format
+                                                   : engine.file().path().string();
   auto templates = with_context(from, [&] {
     return source.empty() ? ChatTemplates::of_model(tokenizer) : std::optional(ChatTemplates::of_source(source, tokenizer));
   });

@@ -21,8 +21,12 @@ constexpr std::size_t left_column = 32;
 /// One line of two columns; the right one is wrapped.
 std::string entry(const std::string& left, const std::string& right, std::size_t width) {
   std::string line = "  " + left;
-  line += column_width(line) + 2 > left_column ? "\n" + std::string(left_column, ' ')
-                                               : std::string(left_column - column_width(line), ' ');
+  if (column_width(line) + 2 > left_column) {
+    line += '\n';
+    line.append(left_column, ' ');
+  } else {
+    line.append(left_column - column_width(line), ' ');
+  }
   return line + wrapped(right, std::max(width, left_column + 20), left_column) + "\n";
 }
 

@@ -90,8 +90,9 @@ T read_number(const Option& option, const std::string& text) {
   }
   if constexpr (std::is_integral_v<T>) {
     using Limits = std::numeric_limits<T>;
-    if (!in_range) {
-      fail(text.starts_with('-') ? fmt::format("at least {}", Limits::min()) : fmt::format("at most {}", Limits::max()));
+    const bool below = text.starts_with('-');
+    if (!in_range && !std::isfinite(below ? option.range.least : option.range.most)) {  // the type alone limits it
+      fail(below ? fmt::format("at least {}", Limits::min()) : fmt::format("at most {}", Limits::max()));
     }
   }
   const auto wide = static_cast<double>(value);

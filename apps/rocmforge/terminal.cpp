@@ -28,7 +28,11 @@ std::string styled(std::FILE* stream, Style style, std::string_view text) {
                      : style == Style::red   ? "\033[31m"
                      : style == Style::green ? "\033[32m"
                                              : "";
-  return *code == '\0' || !has_colour(stream) ? std::string(text) : code + std::string(text) + "\033[0m";
+  std::string out(text);
+  if (*code != '\0' && has_colour(stream)) {
+    out.insert(0, code).append("\033[0m");
+  }
+  return out;
 }
 
 std::size_t column_width(std::string_view text) {
@@ -57,7 +61,8 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
     const std::string_view word = text.substr(0, end);
     const std::size_t columns = column_width(word);
     if (column > indent && column + 1 + columns > width && columns > 0) {
-      out += "\n" + std::string(indent, ' ');
+      out += '\n';
+      out.append(indent, ' ');
       column = indent;
     } else if (column > indent) {
       out += ' ';
@@ -67,7 +72,8 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
     column += columns;
     text.remove_prefix(end);
     if (!text.empty() && text.front() == '\n') {
-      out += "\n" + std::string(indent, ' ');
+      out += '\n';
+      out.append(indent, ' ');
       column = indent;
     }
     text.remove_prefix(text.empty() ? 0 : 1);

@@ -28,7 +28,7 @@ bool is_control(std::string_view character) {
   return first < 0x20 || first == 0x7f || second_set;
 }
 
-std::string escaped(std::string_view character) {
+std::string bytes_as_escapes(std::string_view character) {
   std::string text;
   for (const char byte : character) {
     text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
@@ -52,7 +52,7 @@ std::string WordWrap::add(std::string_view piece) {
     if (line_start_.size() < code_fence.size() && (!line_start_.empty() || character != " ")) {
       line_start_ += character;
     }
-    put(is_control(character) && character != "\t" ? escaped(character) : character, out);
+    put(is_control(character) && character != "\t" ? bytes_as_escapes(character) : character, out);
   }
   return out;
 }

@@ -53,7 +53,7 @@ class WordWrapTest : public testing::Test {
 TEST_F(WordWrapTest, BreaksBetweenWordsHoweverTheyCome) {
   const std::string text = "The quick brown fox jumps over the lazy dog.";
   for (const std::size_t size : {1U, 2U, 3U, 5U, 44U}) {
-    EXPECT_EQ(screen(text, 16, size), "The quick brown \nfox jumps over \nthe lazy dog.") << size;
+    EXPECT_EQ(screen(text, 16, size), "The quick brown\nfox jumps over \nthe lazy dog.") << size;
   }
   EXPECT_EQ(screen("short\n\nlines stay\n", 16), "short\n\nlines stay\n");
 }
