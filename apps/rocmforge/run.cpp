@@ -50,13 +50,17 @@ EncodedChat encode_prompt(const RunFlags& flags, const Engine& engine, const std
   return encode_chat(engine, *templates, messages, flags.chat_template.variables());
 }
 
-/// The prompt from wherever it was given; without any word of it, from a pipe.
-std::string read_prompt(const RunFlags& flags) {
+/// The prompt as a word of the command line. Throws UsageError when there is more than one.
+std::optional<std::string> given_prompt(const RunFlags& flags) {
   const std::optional<std::string> word = flags.words.text();
   if (word && (flags.prompt || flags.file)) {
     throw UsageError(fmt::format("the prompt was given twice: as an argument and by {}", flags.prompt ? "-p" : "-f"));
   }
-  const std::optional<std::string> text = word ? word : flags.prompt;
+  return word ? word : flags.prompt;
+}
+
+/// The prompt from wherever it was given; without any word of it, from a pipe.
+std::string read_prompt(const RunFlags& flags, const std::optional<std::string>& text) {
   if (text && *text != "-") {
     return *text;
   }
@@ -79,8 +83,9 @@ int run(const RunFlags& flags) {
   }
   flags.generation.validate();
   static_cast<void>(flags.chat_template.variables());
-  const std::string text = read_prompt(flags);
+  const std::optional<std::string> given = given_prompt(flags);
   const std::string path = find_model(flags.words.model());
+  const std::string text = read_prompt(flags, given);
   const EngineOptions options = flags.engine.options();
   const auto engine = load_engine(path, options);
   Request request = flags.generation.request(*engine);

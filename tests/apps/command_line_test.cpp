@@ -270,8 +270,10 @@ TEST(CommandLine, AFlagHasTheSameLimitsInEveryCommand) {
       const bool loads = option.value("group", "") == "Model" || option.value("group", "") == "Sampling";
       const bool differs = command.at("name") == "bench" && name == "--threads";
       if ((generates || loads) && !differs && command.at("name") != "perplexity") {
-        const auto [found, is_new] = known.emplace(name, option);
-        EXPECT_EQ(found->second, option) << command.at("name");
+        json limits = option;
+        limits.erase("meaning");
+        const auto [found, is_new] = known.emplace(name, limits);
+        EXPECT_EQ(found->second, limits) << command.at("name");
       }
     }
   }

@@ -24,7 +24,7 @@ class ModelFilesTest : public testing::Test {
   [[nodiscard]] std::vector<std::string> found(const WalkLimits& limits = {}) const {
     std::vector<std::string> names;
     for (const fs::path& path : find_model_files(folder_.path(), limits).files) {
-      names.push_back(fs::relative(path, folder_.path()).string());
+      names.push_back(path.lexically_relative(folder_.path()).string());
     }
     return names;
   }
