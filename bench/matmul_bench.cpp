@@ -102,8 +102,8 @@ class Bench {
     const MatmulOutput output = weight.output(out.data(), shape.n);
     matmul_test::run(kernel_, x.data(), 1, shape.k, shape.k, {&output, 1}, context_);
     const auto values = matmul_test::dequantised(type, rows, checked_rows, shape.k);
-    const auto rounded = matmul_test::is_quantised(type) ? matmul_test::rounded_to_8_bits(x) : x;
-    const auto expected = matmul_test::expected_product(rounded, values, 1, checked_rows, shape.k);
+    const auto expected =
+        matmul_test::expected_product(matmul_test::as_read_by(kernel_, type, x), values, 1, checked_rows, shape.k);
     double worst = 0;
     for (std::size_t i = 0; i < expected.y.size(); ++i) {
       const double error = std::fabs(out[i] - expected.y[i]) / expected.magnitude[i];
@@ -117,12 +117,9 @@ class Bench {
     const auto rows = matmul_test::random_weight(type, shape.n, shape.k, 1);
     const double bytes = static_cast<double>(std::max(kernel_.packed_bytes({type, shape.n, shape.k}), rows.size()));
     std::vector<matmul_test::PackedWeight> copies;
-    std::vector<std::vector<std::byte>> files;  // plain types are read in place: each copy needs rows of its own
     const auto count = static_cast<std::size_t>(std::max(1.0, std::ceil(128e6 / bytes)));
-    files.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      files.push_back(matmul_test::is_quantised(type) ? std::vector<std::byte>{} : rows);
-      copies.emplace_back(kernel_, type, files.back().empty() ? rows : files.back(), shape.n, shape.k, context_);
+      copies.emplace_back(kernel_, type, rows, shape.n, shape.k, context_);
     }
     Row row{type, shape, bytes, 0, 0, check(copies.front(), type, rows, shape)};
     row.decode_seconds = fastest(copies, shape, 1, options_.rounds);

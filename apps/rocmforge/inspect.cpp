@@ -189,7 +189,7 @@ int inspect(const InspectFlags& flags) {
       out["tensors"] = tensors_json(file);
     }
     if (flags.plan) {
-      out["plan"] = plan_json(*planned->model, read_ceiling(planned->device->info()));
+      out["plan"] = plan_json(*planned->model, read_ceiling(planned->device->info(), planned->threads));
     }
     print_json(out);
     return 0;
@@ -205,7 +205,7 @@ int inspect(const InspectFlags& flags) {
   }
   print_memory(memory);
   if (flags.plan) {
-    print_plan(*planned->model, planned->device->info(), read_ceiling(planned->device->info()));
+    print_plan(*planned->model, planned->device->info(), read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;
 }

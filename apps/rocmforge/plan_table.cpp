@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel_bench.h"
+#include "measure.h"
 #include "text.h"
 
 namespace rocmforge::app {
@@ -77,7 +78,10 @@ std::string attention_kernels(const Model& model) {
   return names;
 }
 
-std::optional<double> read_ceiling(const DeviceInfo& device) {
+std::optional<double> read_ceiling(const DeviceInfo& device, int threads) {
+  if (!device.is_gpu()) {
+    return read_bandwidth(threads);
+  }
   const auto ceilings = ceiling_cache().find(device.name);
   return ceilings ? std::optional(ceilings->read_bytes_per_second) : std::nullopt;
 }

@@ -212,6 +212,23 @@ TEST_F(DemoProgram, EveryInstructionSetAndReferenceKernelAnswersAlike) {
   }
 }
 
+TEST_F(DemoProgram, ThePlanTellsTimesOnACpu) {
+  const json plan = run_json({"inspect", "--json", "--plan", "-t", "1"}).at("plan");
+  for (const json& operation : plan.at("operations")) {
+    EXPECT_GE(operation.at("seconds_at_least"), 0.0) << operation;
+  }
+  const std::string text = run({"inspect", "--plan", "-t", "1"}).out;
+  EXPECT_NE(text.find("us at least"), std::string::npos) << text;
+}
+
+TEST(BenchMatmul, FindsEveryKernelOfTheCpuRight) {
+  const ProgramResult result = run_program({"bench", "matmul", "--device", "cpu", "-t", "1", "--shapes", "128x512",
+                                            "--tokens", "1,17", "--formats", "q4_0,q4_k,q5_k,q6_k,q8_0,mxfp4,f16,bf16"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.out.find("WRONG"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("cpu_generic"), std::string::npos) << result.out;
+}
+
 TEST_F(DemoProgram, AClosedOutputEndsQuietly) {
   const std::string command =
       std::string(ROCMFORGE_PROGRAM) + " run -p 'Tell me a short story.' --ignore-eos --greedy -n 200 2>&1 >/dev/full";

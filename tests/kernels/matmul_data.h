@@ -88,6 +88,18 @@ inline std::vector<float> rounded_to_8_bits(const std::vector<float>& x) {
   return result;
 }
 
+/// What a kernel makes of a row of activations before it multiplies a weight of that type.
+inline std::vector<float> as_read_by(const MatmulKernel& kernel, DType type, const std::vector<float>& x) {
+  if (is_quantised(type)) {
+    return rounded_to_8_bits(x);
+  }
+  std::vector<float> result = x;
+  for (float& value : result) {
+    value = kernel.name() == "cpu_avx512_bf16" && type == DType::bf16 ? static_cast<float>(bfloat16(value)) : value;
+  }
+  return result;
+}
+
 struct Expected {
   std::vector<double> y;          ///< [tokens, n]
   std::vector<double> magnitude;  ///< the same sums of absolute values, the measure of rounding errors
@@ -163,11 +175,11 @@ inline std::vector<float> multiply(const MatmulKernel& kernel, DType type, const
   return out;
 }
 
-/// The kernels that this machine can run.
-inline std::vector<std::unique_ptr<MatmulKernel>> runnable_kernels() {
+/// The kernels that this machine can run with weights of a type. (Every kernel takes BF16.)
+inline std::vector<std::unique_ptr<MatmulKernel>> runnable_kernels(DType type = DType::bf16) {
   auto kernels = make_cpu_matmuls();
   const DeviceInfo device = cpu_device_info();
-  std::erase_if(kernels, [&](const auto& kernel) { return !kernel->supports({DType::f32, 1, 32}, device).ok; });
+  std::erase_if(kernels, [&](const auto& kernel) { return !kernel->supports({type, 1, 256}, device).ok; });
   return kernels;
 }
 

@@ -11,8 +11,8 @@ namespace rocmforge {
 /// "cpu_neon" (20), "cpu_generic" (10). All share one packed layout (matmul_layout.h).
 ///
 /// Quantised weights: activations become 8-bit integers with one scale per 32 elements, products of a block are exact
-/// integers, and blocks are added in f32 in rising order of k. Plain weights (F32, F16, BF16) stay as the file stores them
-/// and are multiplied in f32.
+/// integers, and blocks are added in f32 in rising order of k. Plain weights (F32, F16, BF16) are
+/// multiplied in f32.
 std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls();
 
 }  // namespace rocmforge

@@ -18,20 +18,28 @@ struct QuantisedActivations {
   std::int32_t* negative_sums;       ///< [panels, tokens, 8]: -(sum of the 32 quants)
   float* half_sums;                  ///< [panels, tokens, 16]: as sums, for 16 columns
   std::int32_t* negative_half_sums;  ///< [panels, tokens, 16]
+  // Null unless QuantisedBody::wide.
+  std::int16_t* wide_quants;  ///< [panels, tokens, 256]: the quants again
+  std::int16_t* half_pairs;   ///< [panels, tokens, 16]: -16 * sum of the 16 quants
+};
+
+/// Activations as plain weights meet them, in panels of 128 columns with zeros after the last column.
+struct PlainActivations {
+  float* values;           ///< [panels, tokens, 128]
+  std::uint16_t* bfloats;  ///< likewise, rounded to bf16; null unless PlainBody::bfloats
 };
 
 /// One weight against all tokens.
 struct MatmulProduct {
   DType dtype;
-  const std::uint8_t* weight;  ///< packed groups, or rows [n, k] of a plain type
+  const std::uint8_t* weight;  ///< packed groups
   std::int64_t n;
   std::int64_t k;
   std::int64_t tokens;
-  const float* x;  ///< [tokens, k], rows x_stride apart; read for plain types only
-  std::int64_t x_stride;
-  QuantisedActivations activations;  ///< read for quantised types only
-  const float* bias;                 ///< [n] or null
-  float* out;                        ///< [tokens, n], rows out_stride apart
+  QuantisedActivations quantised;  ///< read for quantised types only
+  PlainActivations plain;          ///< read for plain types only
+  const float* bias;               ///< [n] or null
+  float* out;                      ///< [tokens, n], rows out_stride apart
   std::int64_t out_stride;
   bool accumulate;
 };
@@ -45,35 +53,50 @@ struct MatmulPart {
   std::int64_t token_end;
 };
 
-struct MatmulBody {
-  /// Quantises panel `panel` (columns [256 * panel, min(k, 256 * panel + 256))) of the tokens [token_begin, token_end).
-  void (*quantise)(const float* x, std::int64_t x_stride, std::int64_t k, std::int64_t tokens, std::int64_t panel,
-                   std::int64_t token_begin, std::int64_t token_end, const QuantisedActivations& result);
-  void (*quantised)(const MatmulProduct& product, const MatmulPart& part);
-  void (*plain)(const MatmulProduct& product, const MatmulPart& part);
-  int tile_rows;    ///< rows that are best computed together when there are many tokens
-  int tile_tokens;  ///< likewise tokens
+/// A range of an input [tokens, k]: the columns of one panel of some tokens.
+struct InputPanel {
+  const float* x;  ///< the whole input, rows x_stride apart
+  std::int64_t x_stride;
+  std::int64_t k;
+  std::int64_t tokens;
+  std::int64_t panel;
+  std::int64_t token_begin;
+  std::int64_t token_end;
 };
 
-#ifdef ROCMFORGE_HAS_generic
-namespace generic {
-extern const MatmulBody matmul_body;
-}
-#endif
-#ifdef ROCMFORGE_HAS_neon
-namespace neon {
-extern const MatmulBody matmul_body;
-}
-#endif
-#ifdef ROCMFORGE_HAS_avx2
-namespace avx2 {
-extern const MatmulBody matmul_body;
-}
-#endif
-#ifdef ROCMFORGE_HAS_avx512
+/// Products of block formats.
+struct QuantisedBody {
+  void (*quantise)(const InputPanel& input, const QuantisedActivations& result);  ///< panels of 256 columns
+  void (*multiply)(const MatmulProduct& product, const MatmulPart& part);
+  int tile_rows;    ///< rows that are best computed together when there are many tokens
+  int tile_tokens;  ///< likewise tokens
+  bool wide;        ///< reads the activations of 16 bits
+};
+
+/// Products of F32, F16 and BF16.
+struct PlainBody {
+  void (*prepare)(const InputPanel& input, const PlainActivations& result);  ///< panels of 128 columns
+  void (*multiply)(const MatmulProduct& product, const MatmulPart& part);
+  int tile_rows;
+  int tile_tokens;
+  bool bfloats;  ///< for BF16 weights alone, which meet activations rounded to BF16
+};
+
+#define ROCMFORGE_DECLARE_MATMUL_BODIES(isa) \
+  namespace isa {                            \
+  extern const QuantisedBody quantised_body; \
+  extern const PlainBody plain_body;         \
+  }
+ROCMFORGE_DECLARE_MATMUL_BODIES(generic)
+ROCMFORGE_DECLARE_MATMUL_BODIES(neon)
+ROCMFORGE_DECLARE_MATMUL_BODIES(avx2)
+ROCMFORGE_DECLARE_MATMUL_BODIES(avx512)
+#undef ROCMFORGE_DECLARE_MATMUL_BODIES
 namespace avx512 {
-extern const MatmulBody matmul_body;
+extern const PlainBody bfloat_body;
 }
-#endif
+namespace avxvnni {
+extern const QuantisedBody quantised_body;  ///< the rest is avx2's
+}
 
 }  // namespace rocmforge

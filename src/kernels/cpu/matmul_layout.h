@@ -18,6 +18,10 @@
 ///   high, 2 bits as low, 2 bits;   high, 1 bit: 1 vector, i in bit i
 /// So one 64-byte vector feeds a four-way byte dot product of 16 rows against four activations.
 /// A value is scale * (code - 2^offset_shift), or scale * code + addend where the format has minima.
+///
+/// Plain weights lie in groups of 16 rows as well, one column of the group after another (F32, F16), or pairs of columns, as
+/// instructions for products of BF16 pairs want them (BF16: [k / 2][16 rows][2 columns]). An odd k ends with a column of
+/// zeros.
 namespace rocmforge {
 
 /// What a panel holds for each block and each of 16 rows (arrays of 16, one after another).
@@ -90,6 +94,13 @@ static inline constexpr int head_bytes(const PackedFormat& format) {
     default:
       return 0;
   }
+}
+
+/// Columns of plain weights that are summed by themselves before they join the total.
+constexpr int plain_panel_columns = 128;
+
+static inline constexpr std::int64_t plain_group_bytes(DType type, std::int64_t k) {
+  return (k + 1) / 2 * 2 * group_rows * (type == DType::f32 ? 4 : 2);
 }
 
 /// Bytes of the two planes of a block.

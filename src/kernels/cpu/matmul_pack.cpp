@@ -200,6 +200,24 @@ void put_scales(const PackedFormat& format, const PanelRow& row, int blocks, int
   }
 }
 
+/// Columns [begin, end) of 16 rows, of which the group has `count`: destination[column][row].
+template <class Element>
+void interleave(const std::uint8_t* rows, std::int64_t row_stride, int count, std::int64_t columns,
+                std::uint8_t* destination) {
+  constexpr std::int64_t together = 64;  // columns whose lines of all rows stay in the first cache
+  for (std::int64_t begin = 0; begin < columns; begin += together) {
+    const std::int64_t end = std::min(begin + together, columns);
+    for (int r = 0; r < count; ++r) {
+      const std::uint8_t* from = rows + r * row_stride;
+      std::uint8_t* to = destination + r * static_cast<std::int64_t>(sizeof(Element));
+      for (std::int64_t c = begin; c < end; ++c) {
+        std::memcpy(to + c * packed::group_rows * static_cast<std::int64_t>(sizeof(Element)),
+                    from + c * static_cast<std::int64_t>(sizeof(Element)), sizeof(Element));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 const PackedFormat* find_packed_format(DType type) {
@@ -227,6 +245,27 @@ void pack_matmul_group(const PackedFormat& format, const std::uint8_t* rows, std
       }
     }
     destination += packed::panel_bytes(format, blocks);
+  }
+}
+
+void pack_plain_group(DType type, const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t group,
+                      std::uint8_t* destination) {
+  const auto row_stride = static_cast<std::int64_t>(row_bytes(type, k));
+  const std::int64_t first = group * packed::group_rows;
+  const int count = static_cast<int>(std::min<std::int64_t>(packed::group_rows, n - first));
+  rows += first * row_stride;
+  if (count < packed::group_rows || k % 2 != 0) {
+    std::memset(destination, 0, static_cast<std::size_t>(packed::plain_group_bytes(type, k)));
+  }
+  if (type == DType::f32) {
+    return interleave<std::uint32_t>(rows, row_stride, count, k, destination);
+  }
+  if (type == DType::f16) {
+    return interleave<std::uint16_t>(rows, row_stride, count, k, destination);
+  }
+  interleave<std::uint32_t>(rows, row_stride, count, k / 2, destination);  // pairs of columns
+  for (int r = 0; k % 2 != 0 && r < count; ++r) {
+    std::memcpy(destination + (k / 2 * packed::group_rows + r) * 4, rows + r * row_stride + (k - 1) * 2, 2);
   }
 }
 

@@ -14,4 +14,8 @@ const PackedFormat* find_packed_format(DType type);
 void pack_matmul_group(const PackedFormat& format, const std::uint8_t* rows, std::int64_t n, std::int64_t k,
                        std::int64_t group, std::uint8_t* destination);
 
+/// Likewise for F32, F16 and BF16, plain_group_bytes long.
+void pack_plain_group(DType type, const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t group,
+                      std::uint8_t* destination);
+
 }  // namespace rocmforge

@@ -33,7 +33,7 @@ inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
   constexpr int lines = (vectors * vec_width * static_cast<int>(sizeof(T)) + 63) / 64;
   float* out = p.out + row * p.out_stride + column;
   Vec sums[rows][vectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
@@ -42,7 +42,7 @@ inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
   }
   for (int32_t k = 0; k < p.depth; ++k) {
     // A block of one head is a page of memory or less, too short for the processor to see the stream by itself.
-    for (int line = 0; line < lines; ++line) {
+    for (int line = 0; sizeof(T) < 4 && line < lines; ++line) {
       __builtin_prefetch(reinterpret_cast<const char*>(next + k * p.b_stride) + 64 * line);
     }
     Vec right[vectors];
@@ -50,7 +50,7 @@ inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
     for (int v = 0; v < vectors; ++v) {
       right[v] = load(b + k * p.b_stride + v * vec_width);
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const Vec left = broadcast(a[r * p.a_stride + k]);
 #pragma GCC unroll 2
@@ -59,7 +59,7 @@ inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
       }
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
@@ -319,7 +319,7 @@ inline void softmax_row(const AttentionUnit& unit, float* scores, KeyRange unit_
   const Vec shift = broadcast(*largest);
   Vec sum = zero_vec();
   for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
-    const Vec p = exponential(load(scores + key) - shift);
+    const Vec p = exponential_of_negative(load(scores + key) - shift);
     store(scores + key, p);
     sum = sum + p;
   }
@@ -385,8 +385,11 @@ void attention_fold(const AttentionUnit& unit, int32_t row, const AttentionState
     return;  // the row sees none of the chunk's keys
   }
   const float largest = state.largest[row] > part.largest[row] ? state.largest[row] : part.largest[row];
-  const Vec keep = exponential(broadcast(state.largest[row] - largest));
-  const Vec add = exponential(broadcast(part.largest[row] - largest));
+  // One of the two is exp(0) = 1.
+  const Vec smaller = exponential_of_negative(broadcast(-__builtin_fabsf(state.largest[row] - part.largest[row])));
+  const bool grows = part.largest[row] > state.largest[row];
+  const Vec keep = grows ? smaller : broadcast(1.0f);
+  const Vec add = grows ? broadcast(1.0f) : smaller;
   state.largest[row] = largest;
   store_partial(state.weight + row, fma(broadcast(state.weight[row]), keep, broadcast(part.weight[row]) * add), 1);
   const int32_t padded = padded_head_dim(unit.head_dim);

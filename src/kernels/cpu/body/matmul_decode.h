@@ -23,9 +23,11 @@ constexpr bool has_half_scales(const PackedFormat& format) {
 constexpr bool has_addends(const PackedFormat& format) { return format.offset_shift < 0; }
 
 /// value = scale * (code - offset) + addend; the second entries are for the columns from 16 where halves differ.
+/// With integer_scales the halves' own integers are in `multiplier`, and scale[0] is what they are multiples of.
 struct BlockScales {
   Floats scale[2];
   Floats addend[2];
+  Ints multiplier[2];
 };
 
 struct PanelHead {
@@ -59,12 +61,22 @@ inline BlockScales decode_scales(const PanelHead& head, const std::uint8_t* pane
     result.addend[0] = multiply(head.minus_dmin, load_unsigned_bytes(at + 16));
   } else if constexpr (format.scales == ScaleForm::signed_byte) {
     result.scale[0] = multiply(head.d, load_signed_bytes(at));
+  } else if constexpr (format.scales == ScaleForm::signed_bytes && integer_scales) {
+    result.scale[0] = head.d;
+    result.multiplier[0] = load_multipliers<true>(at);
+    result.multiplier[1] = load_multipliers<true>(at + 16);
   } else if constexpr (format.scales == ScaleForm::signed_bytes) {
     result.scale[0] = multiply(head.d, load_signed_bytes(at));
     result.scale[1] = multiply(head.d, load_signed_bytes(at + 16));
   } else if constexpr (format.scales == ScaleForm::nibbles) {
-    result.scale[0] = multiply(head.d, load_nibbles<0>(at));
-    result.scale[1] = multiply(head.d, load_nibbles<0>(at + 16));
+    if constexpr (integer_scales) {
+      result.scale[0] = head.d;
+      result.multiplier[0] = load_multipliers<false>(at);
+      result.multiplier[1] = load_multipliers<false>(at + 16);
+    } else {
+      result.scale[0] = multiply(head.d, load_nibbles<0>(at));
+      result.scale[1] = multiply(head.d, load_nibbles<0>(at + 16));
+    }
     result.addend[0] = multiply(head.minus_dmin, load_nibbles<4>(at));
     result.addend[1] = multiply(head.minus_dmin, load_nibbles<4>(at + 16));
   } else {

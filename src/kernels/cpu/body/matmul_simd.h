@@ -4,10 +4,13 @@
 /// Only these headers hold intrinsics. Everything lives in the namespace of the instruction set.
 #if defined(ROCMFORGE_ISA_avx512)
 #include "kernels/cpu/body/matmul_simd_avx512.h"
-#elif defined(ROCMFORGE_ISA_avx2)
+#elif defined(ROCMFORGE_ISA_avx2) || defined(ROCMFORGE_ISA_avxvnni)
 #include "kernels/cpu/body/matmul_simd_avx2.h"
 #elif defined(ROCMFORGE_ISA_neon)
 #include "kernels/cpu/body/matmul_simd_neon.h"
 #else
 #include "kernels/cpu/body/matmul_simd_generic.h"
+#endif
+#if !defined(ROCMFORGE_ISA_avx2)
+#include "kernels/cpu/body/matmul_chains.h"
 #endif

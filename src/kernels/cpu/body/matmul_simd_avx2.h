@@ -5,16 +5,23 @@
 #include <cstdint>
 #include <cstring>
 
-/// AVX2 with FMA and F16C: two registers each. See matmul_simd_generic.h for what the functions mean.
+/// AVX2 with FMA and F16C, and the same with AVX-VNNI's dot products: two registers each. See matmul_simd_generic.h for what
+/// the functions mean.
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
 constexpr int tile_groups = 1;
-constexpr int tile_tokens = 4;
-constexpr int plain_tile_rows = 3;
-constexpr int plain_tile_tokens = 2;
+constexpr int tile_tokens = 6;
+constexpr int plain_tile_groups = 1;
+constexpr int plain_tile_tokens = 6;
+constexpr bool sums_stay_in_registers = false;
+constexpr bool multiplies_bfloats = false;
 /// maddubs adds two products in 16 bits with saturation: unsigned bytes must stay below 128 (2 * 127 * 127 < 2^15).
+#if defined(ROCMFORGE_ISA_avxvnni)
+constexpr bool wide_codes_unsigned = true;
+#else
 constexpr bool wide_codes_unsigned = false;
+#endif
 
 struct Bytes {
   __m256i v[2];
@@ -74,6 +81,13 @@ inline Quad load_quad(const std::int8_t* from) {
   std::memcpy(&four, from, sizeof four);
   return {_mm256_set1_epi32(four)};
 }
+#if defined(ROCMFORGE_ISA_avxvnni)
+template <bool signed_codes>
+inline Ints dot(Ints sum, Bytes codes, Quad x) {
+  static_assert(!signed_codes);
+  return {{_mm256_dpbusd_avx_epi32(sum.v[0], codes.v[0], x.v), _mm256_dpbusd_avx_epi32(sum.v[1], codes.v[1], x.v)}};
+}
+#else
 inline __m256i add_quads(__m256i sum, __m256i unsigned_bytes, __m256i signed_bytes) {
   const __m256i pairs = _mm256_maddubs_epi16(unsigned_bytes, signed_bytes);
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
@@ -91,7 +105,108 @@ inline Ints dot(Ints sum, Bytes codes, Quad x) {
   return sum;
 }
 
+// Chains, see matmul_chains.h: products of codes below 2^bits add up in 16 bits for chain_steps steps (2 * 15 * 127 * 8 <
+// 2^15, 2 * 31 * 127 * 4, 2 * 63 * 127 * 2). Longer codes are signed and take 16 bits, so that a step covers two columns in
+// place of four, and are summed in 32.
+constexpr bool narrow_chains = true;
+constexpr bool wide_activations = true;
+constexpr bool integer_scales = true;
+template <int bits>
+constexpr int chain_steps = bits == 4   ? 8
+                            : bits == 5 ? 4
+                            : bits == 6 ? 2
+                                        : 16;
+
+struct Chain {
+  __m256i v[2];
+};
+
+template <int bits>
+inline Chain start_chain([[maybe_unused]] Ints total, Bytes codes, Quad x) {
+  if constexpr (bits == 8) {
+    return {{_mm256_add_epi32(total.v[0], _mm256_madd_epi16(codes.v[0], x.v)),
+             _mm256_add_epi32(total.v[1], _mm256_madd_epi16(codes.v[1], x.v))}};
+  } else {
+    return {{_mm256_maddubs_epi16(codes.v[0], x.v), _mm256_maddubs_epi16(codes.v[1], x.v)}};
+  }
+}
+template <int bits>
+inline __m256i add_products(__m256i sum, __m256i codes, __m256i x) {
+  if constexpr (bits == 8) {
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(codes, x));
+  } else {
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, x));
+  }
+  // Compilers know that the additions may be done in any order, and would do them last: a register for every product.
+  asm("" : "+x"(sum));
+  return sum;
+}
+template <int bits>
+inline Chain continue_chain(Chain chain, Bytes codes, Quad x) {
+  return {{add_products<bits>(chain.v[0], codes.v[0], x.v), add_products<bits>(chain.v[1], codes.v[1], x.v)}};
+}
+/// A multiplier holds the integer scale of a row twice in its 32 bits, for both 16-bit sums.
+template <int bits>
+inline Ints end_scaled_chain(Ints total, Chain chain, Ints multiplier) {
+  return {{_mm256_add_epi32(total.v[0], _mm256_madd_epi16(chain.v[0], multiplier.v[0])),
+           _mm256_add_epi32(total.v[1], _mm256_madd_epi16(chain.v[1], multiplier.v[1]))}};
+}
+template <int bits>
+inline Ints end_chain(Ints total, Chain chain) {
+  if constexpr (bits == 8) {
+    return {{chain.v[0], chain.v[1]}};
+  } else {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return end_scaled_chain<bits>(total, chain, {{ones, ones}});
+  }
+}
+/// The sum over both halves of scale * 2^shift * half_pair[half].
+template <int shift>
+inline Ints scaled_offset(const Ints (&multiplier)[2], const std::int16_t* half_pair) {
+  std::int32_t two;
+  std::memcpy(&two, half_pair, sizeof two);
+  Ints result;
+  for (int i = 0; i < 2; ++i) {
+    const __m256i scales = _mm256_blend_epi16(multiplier[0].v[i], multiplier[1].v[i], 0xaa);
+    result.v[i] = _mm256_madd_epi16(_mm256_slli_epi16(scales, shift), _mm256_set1_epi32(two));
+  }
+  return result;
+}
+template <bool are_signed>
+inline Ints load_multipliers(const std::uint8_t* from) {
+  Ints result;
+  for (int i = 0; i < 2; ++i) {
+    __m256i scales = _mm256_cvtepi8_epi32(load_8(from + 8 * i));
+    if constexpr (!are_signed) {  // the low nibble
+      scales = _mm256_and_si256(scales, _mm256_set1_epi32(15));
+    }
+    result.v[i] = _mm256_blend_epi16(scales, _mm256_slli_epi32(scales, 16), 0xaa);
+  }
+  return result;
+}
+/// Signed codes of four columns of 16 rows become two vectors of two columns each, in 16 bits.
+template <int bits>
+inline void store_pairs(std::uint8_t* to, Bytes codes) {
+  for (int step = 0; step < 2; ++step) {
+    const auto at = [&](int row) { return static_cast<char>(4 * row + 2 * step); };
+    const __m256i places = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(-1, at(0), -1, static_cast<char>(at(0) + 1), -1, at(1), -1, static_cast<char>(at(1) + 1), -1, at(2),
+                      -1, static_cast<char>(at(2) + 1), -1, at(3), -1, static_cast<char>(at(3) + 1)));
+    for (int i = 0; i < 2; ++i) {
+      const __m256i high_bytes = _mm256_shuffle_epi8(codes.v[i], places);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + step * 64 + i * 32), _mm256_srai_epi16(high_bytes, 8));
+    }
+  }
+}
+template <class Word>
+inline void store_words(Word* to, Ints a) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.v[0], a.v[1]), 0xd8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
+}
+#endif
+
 inline Ints add(Ints a, Ints b) { return {{_mm256_add_epi32(a.v[0], b.v[0]), _mm256_add_epi32(a.v[1], b.v[1])}}; }
+inline Floats add(Floats a, Floats b) { return {{_mm256_add_ps(a.v[0], b.v[0]), _mm256_add_ps(a.v[1], b.v[1])}}; }
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
   const __m256i shifted = _mm256_slli_epi32(_mm256_set1_epi32(*value), shift);
@@ -117,13 +232,6 @@ inline Floats negate(Floats a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {{_mm256_xor_ps(a.v[0], sign), _mm256_xor_ps(a.v[1], sign)}};
 }
-inline float sum_of(Floats a) {
-  const __m256 eight = _mm256_add_ps(a.v[0], a.v[1]);
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
 inline float largest_magnitude(Floats a, Floats b) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i eight = _mm256_setzero_si256();
@@ -152,12 +260,23 @@ inline void store_narrowed(std::int8_t* to, Ints a) {
 inline Floats load_halves(const void* from) {
   return {{_mm256_cvtph_ps(load_16(from)), _mm256_cvtph_ps(load_16(static_cast<const char*>(from) + 16))}};
 }
-inline __m256 bfloats_to_floats(__m128i bits) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+inline ColumnPair load_bfloat_pairs(const void* from) {
+  ColumnPair result;
+  for (int i = 0; i < 2; ++i) {
+    const __m256i bits = load_32(static_cast<const char*>(from) + 32 * i);
+    result.first.v[i] = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+    result.second.v[i] = _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+  return result;
 }
-inline Floats load_bfloats(const void* from) {
-  return {{bfloats_to_floats(load_16(from)), bfloats_to_floats(load_16(static_cast<const char*>(from) + 16))}};
-}
+template <class Bits>
+void store_bfloats(Bits* to, Floats a);
+template <class Bits>
+Floats multiply_bfloat_pairs(Floats sum, const std::uint8_t* pairs, const Bits* x);
 inline Floats load_unsigned_bytes(const std::uint8_t* from) {
   return to_floats({{_mm256_cvtepu8_epi32(load_8(from)), _mm256_cvtepu8_epi32(load_8(from + 8))}});
 }

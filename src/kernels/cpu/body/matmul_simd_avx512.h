@@ -16,8 +16,10 @@ namespace {
 
 constexpr int tile_groups = 2;
 constexpr int tile_tokens = 4;
-constexpr int plain_tile_rows = 4;
-constexpr int plain_tile_tokens = 6;
+constexpr int plain_tile_groups = 2;
+constexpr int plain_tile_tokens = 12;
+constexpr bool sums_stay_in_registers = true;
+constexpr bool multiplies_bfloats = true;
 constexpr bool wide_codes_unsigned = true;
 
 struct Bytes {
@@ -75,6 +77,7 @@ inline Ints dot(Ints sum, Bytes codes, Quad x) {
 }
 
 inline Ints add(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline Floats add(Floats a, Floats b) { return {_mm512_add_ps(a.v, b.v)}; }
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
   return {_mm512_slli_epi32(_mm512_set1_epi32(*value), shift)};
@@ -89,13 +92,6 @@ inline Floats to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline Floats multiply(Floats a, Floats b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline Floats multiply_add(Floats a, Floats b, Floats c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline Floats negate(Floats a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
-inline float sum_of(Floats a) {
-  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
 inline float largest_magnitude(Floats a, Floats b) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   const __m512i bits = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a.v), magnitude),
@@ -112,9 +108,25 @@ inline __m128i load_16(const void* from) { return _mm_loadu_si128(static_cast<co
 inline Floats load_halves(const void* from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(from)))};
 }
-inline Floats load_bfloats(const void* from) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+inline ColumnPair load_bfloat_pairs(const void* from) {
+  const __m512i bits = _mm512_loadu_si512(from);
+  return {{_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))},
+          {_mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))}};
+}
+inline void store_bfloats(std::uint16_t* to, Floats a) {
+  const __m256bh rounded = _mm512_cvtneps_pbh(a.v);
+  std::memcpy(to, &rounded, sizeof rounded);
+}
+inline Floats multiply_bfloat_pairs(Floats sum, const std::uint8_t* pairs, const std::uint16_t* x) {
+  std::int32_t two;
+  std::memcpy(&two, x, sizeof two);
+  const __m512i weights = _mm512_loadu_si512(pairs);
+  const __m512i values = _mm512_set1_epi32(two);
+  return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(values))};
 }
 inline Floats load_unsigned_bytes(const std::uint8_t* from) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_16(from)))};

@@ -9,8 +9,12 @@ namespace {
 // Rows (in groups of 16) and tokens that one register tile covers.
 constexpr int tile_groups = 1;
 constexpr int tile_tokens = 2;
-constexpr int plain_tile_rows = 2;
+constexpr int plain_tile_groups = 1;
 constexpr int plain_tile_tokens = 2;
+/// Sums of a tile stay in registers while a panel passes; otherwise they are fetched for each block.
+constexpr bool sums_stay_in_registers = true;
+/// There are products of BF16 pairs: multiply_bfloat_pairs and store_bfloats.
+constexpr bool multiplies_bfloats = false;
 /// Codes up to 255 may enter dot() as unsigned bytes. Where not, formats that have such codes are made signed first.
 constexpr bool wide_codes_unsigned = true;
 
@@ -102,6 +106,12 @@ inline Ints add(Ints a, const Ints& b) {
   }
   return a;
 }
+inline Floats add(Floats a, const Floats& b) {
+  for (int i = 0; i < 16; ++i) {
+    a.v[i] += b.v[i];
+  }
+  return a;
+}
 /// Every lane value * 2^shift.
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
@@ -153,17 +163,6 @@ inline Floats negate(Floats a) {
   }
   return a;
 }
-inline float sum_of(const Floats& a) {
-  float lanes[16];
-  std::memcpy(lanes, a.v, sizeof lanes);
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) {
-      lanes[i] += lanes[i + width];
-    }
-  }
-  return lanes[0];
-}
-
 /// The largest |lane| of both; a NaN is larger than infinity.
 inline float largest_magnitude(const Floats& a, const Floats& b) {
   std::int32_t bits[32];
@@ -206,17 +205,18 @@ inline float bits_to_float(std::uint32_t bits) {
   std::memcpy(&result, &bits, sizeof result);
   return result;
 }
+/// Without branches, so that a loop of it becomes vectors.
 inline float half_bits_to_float(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) {
-    return bits_to_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  }
   // 2^112 moves the exponent from the bias of 15 to that of 127, denormals included.
   const float value = bits_to_float(magnitude << 13) * 0x1p112f;
-  return sign != 0 ? -value : value;
+  std::uint32_t finite;
+  std::memcpy(&finite, &value, sizeof finite);
+  const std::uint32_t not_finite = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+  return bits_to_float(sign | (magnitude >= 0x7c00u ? not_finite : finite));
 }
-/// From 16 f16, bf16 or bytes, at any alignment.
+/// From 16 f16 or bytes, at any alignment.
 inline Floats load_halves(const void* from) {
   std::uint16_t bits[16];
   std::memcpy(bits, from, sizeof bits);
@@ -226,15 +226,25 @@ inline Floats load_halves(const void* from) {
   }
   return result;
 }
-inline Floats load_bfloats(const void* from) {
-  std::uint16_t bits[16];
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+/// From 16 pairs of bf16.
+inline ColumnPair load_bfloat_pairs(const void* from) {
+  std::uint32_t bits[16];
   std::memcpy(bits, from, sizeof bits);
-  Floats result;
+  ColumnPair result;
   for (int i = 0; i < 16; ++i) {
-    result.v[i] = bits_to_float(static_cast<std::uint32_t>(bits[i]) << 16);
+    result.first.v[i] = bits_to_float(bits[i] << 16);
+    result.second.v[i] = bits_to_float(bits[i] & 0xffff0000u);
   }
   return result;
 }
+template <class Bits>
+void store_bfloats(Bits* to, const Floats& a);
+template <class Bits>
+Floats multiply_bfloat_pairs(const Floats& sum, const std::uint8_t* pairs, const Bits* x);
 inline Floats load_unsigned_bytes(const std::uint8_t* from) {
   Floats result;
   for (int i = 0; i < 16; ++i) {

@@ -11,8 +11,10 @@ namespace {
 
 constexpr int tile_groups = 1;
 constexpr int tile_tokens = 4;
-constexpr int plain_tile_rows = 2;
-constexpr int plain_tile_tokens = 2;
+constexpr int plain_tile_groups = 1;
+constexpr int plain_tile_tokens = 6;
+constexpr bool sums_stay_in_registers = true;
+constexpr bool multiplies_bfloats = false;
 /// sdot takes signed bytes on both sides: codes below 128 are the same either way.
 constexpr bool wide_codes_unsigned = false;
 
@@ -101,6 +103,12 @@ inline Ints add(Ints a, const Ints& b) {
   }
   return a;
 }
+inline Floats add(Floats a, const Floats& b) {
+  for (int i = 0; i < 4; ++i) {
+    a.v[i] = vaddq_f32(a.v[i], b.v[i]);
+  }
+  return a;
+}
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
   const int32x4_t shifted = vshlq_n_s32(vdupq_n_s32(*value), shift);
@@ -147,8 +155,6 @@ inline Floats negate(Floats a) {
   }
   return a;
 }
-inline float sum_of(const Floats& a) { return vaddvq_f32(vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]))); }
-
 inline float largest_magnitude(const Floats& a, const Floats& b) {
   int32x4_t four = vdupq_n_s32(0);
   for (int i = 0; i < 4; ++i) {
@@ -177,14 +183,24 @@ inline Floats load_halves(const void* from) {
   }
   return result;
 }
-inline Floats load_bfloats(const void* from) {
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+inline ColumnPair load_bfloat_pairs(const void* from) {
   const auto* bytes = static_cast<const std::uint8_t*>(from);
-  Floats result;
+  ColumnPair result;
   for (int i = 0; i < 4; ++i) {
-    result.v[i] = vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(bytes + 8 * i)), 16));
+    const uint32x4_t bits = vreinterpretq_u32_u8(vld1q_u8(bytes + 16 * i));
+    result.first.v[i] = vreinterpretq_f32_u32(vshlq_n_u32(bits, 16));
+    result.second.v[i] = vreinterpretq_f32_u32(vandq_u32(bits, vdupq_n_u32(0xffff0000u)));
   }
   return result;
 }
+template <class Bits>
+void store_bfloats(Bits* to, const Floats& a);
+template <class Bits>
+Floats multiply_bfloat_pairs(const Floats& sum, const std::uint8_t* pairs, const Bits* x);
 /// 16 bytes as 16 unsigned integers.
 struct WideBytes {
   uint32x4_t v[4];

@@ -32,7 +32,7 @@ struct BfloatBits {
 
 using Vec = __m512;
 constexpr int vec_width = 16;
-constexpr int max_tile_rows = 8;  ///< rows x 2 accumulators, 2 operands and a broadcast fit the 32 registers
+constexpr int max_tile_rows = 12;  ///< rows x 2 accumulators, 2 operands and a broadcast fit the 32 registers
 
 inline Vec broadcast(float value) { return _mm512_set1_ps(value); }
 inline Vec load(const float* from) { return _mm512_loadu_ps(from); }
@@ -49,6 +49,8 @@ inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vec maximum(Vec a, Vec b) { return _mm512_max_ps(a, b); }  ///< b when either is NaN
 inline Vec minimum(Vec a, Vec b) { return _mm512_min_ps(a, b); }  ///< b when either is NaN
 inline Vec nearest(Vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+/// The lowest bits of x, as an integer, at the place of the exponent.
+inline Vec to_exponent(Vec x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23)); }
 /// x * 2^n for whole n in [-252, 254], rounded once.
 inline Vec scale_by_power(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
 inline float sum_lanes(Vec value) {
@@ -77,6 +79,7 @@ inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 inline Vec maximum(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 inline Vec minimum(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 inline Vec nearest(Vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Vec to_exponent(Vec x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 23)); }
 inline Vec power_of_two(Vec n) {
   const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
   return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
@@ -104,6 +107,7 @@ inline Vec fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
 inline Vec maximum(Vec a, Vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 inline Vec minimum(Vec a, Vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 inline Vec nearest(Vec x) { return vrndnq_f32(x); }
+inline Vec to_exponent(Vec x) { return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(x), 23)); }
 inline Vec power_of_two(Vec n) {
   return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23));
 }
@@ -156,6 +160,7 @@ inline Vec nearest(Vec x) {
   const Vec magic = broadcast(12582912.0f);  // 1.5 * 2^23: adding it leaves no bits for a fraction; |x| < 2^22
   return (x + magic) - magic;
 }
+inline Vec to_exponent(Vec x) { return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(x) << 23); }
 inline Vec power_of_two(Vec n) {
   const IntVec exponent = (__builtin_convertvector(n, IntVec) + 127) << 23;
   return reinterpret_cast<Vec>(exponent);
@@ -209,21 +214,33 @@ inline float max_lane(Vec value) {
 
 #endif
 
-/// e^x over the whole range, within 2 units in the last place, denormal results, 0, infinity and NaN included:
-/// x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 P(r), P fitted to a relative error of 3e-9.
-inline Vec exponential(Vec x) {
-  x = minimum(broadcast(89.0f), maximum(broadcast(-104.0f), x));
-  const Vec n = nearest(x * broadcast(1.44269504f));
-  // ln 2 in two parts; the first has 9 bits, so that n times it is exact.
-  Vec r = fma(n, broadcast(-0.693359375f), x);
-  r = fma(n, broadcast(2.12194440e-4f), r);
+/// e^r for |r| <= ln 2 / 2: 1 + r + r^2 P(r), P fitted to a relative error of 3e-9.
+inline Vec exponential_near_zero(Vec r) {
   Vec p = broadcast(0.0013950461288914084f);
   p = fma(p, r, broadcast(0.008368875831365585f));
   p = fma(p, r, broadcast(0.04166620597243309f));
   p = fma(p, r, broadcast(0.1666651964187622f));
   p = fma(p, r, broadcast(0.5f));
-  p = fma(p, r * r, r) + broadcast(1.0f);
-  return scale_by_power(p, n);  // n is 128 to -150
+  return fma(p, r * r, r) + broadcast(1.0f);
+}
+
+/// x - n ln 2 with ln 2 in two parts; the first has 9 bits, so that n times it is exact.
+inline Vec without_powers(Vec x, Vec n) { return fma(n, broadcast(2.12194440e-4f), fma(n, broadcast(-0.693359375f), x)); }
+
+/// e^x over the whole range, within 2 units in the last place, denormal results, 0, infinity and NaN included:
+/// x = n ln 2 + r with |r| <= ln 2 / 2.
+inline Vec exponential(Vec x) {
+  x = minimum(broadcast(89.0f), maximum(broadcast(-104.0f), x));
+  const Vec n = nearest(x * broadcast(1.44269504f));
+  return scale_by_power(exponential_near_zero(without_powers(x, n)), n);  // n is 128 to -150
+}
+
+/// e^x for x <= 0 as precisely, but 0 where it would be denormal: half the work, for softmax. NaN stays.
+inline Vec exponential_of_negative(Vec x) {
+  x = maximum(broadcast(-88.0f), x);
+  const Vec magic = broadcast(12582912.0f + 127.0f);  // 1.5 * 2^23 leaves no bits for a fraction, and n + 127 in the lowest
+  const Vec shifted = fma(x, broadcast(1.44269504f), magic);
+  return exponential_near_zero(without_powers(x, shifted - magic)) * to_exponent(shifted);
 }
 
 /// tanh x: an odd polynomial below 0.625, else from the exponential.
