@@ -55,7 +55,7 @@ TEST(Streaming, TimingsOfTheTokensSoFarOnRequest) {
   const FakeServer server({}, say("some words", milliseconds(2)));
   Json request = {{"prompt", "x>"}, {"stream", true}};
   for (const Json& event : post(server.port(), "/v1/completions", request).events()) {
-    EXPECT_FALSE(event.contains("timings"));
+    EXPECT_TRUE(!event.contains("timings") || !event["choices"][0]["finish_reason"].is_null()) << event;
   }
   request["timings_per_token"] = true;
   const std::vector<Json> events = post(server.port(), "/v1/completions", request).events();
