@@ -68,6 +68,7 @@ void HttpConnection::read_head() {
     buffer_.shrink_to_fit();
   }
   parser_.emplace();
+  buffer_.watch_for_folds(true);
   parser_->header_limit(static_cast<std::uint32_t>(shared_->limits.head_bytes));
   parser_->body_limit(shared_->limits.body_bytes);
   arm(!any_request_ || buffer_.size() > 0 ? shared_->limits.head_time : shared_->limits.idle_time);
@@ -91,6 +92,7 @@ void HttpConnection::on_head(Error error) {
     return on_read_error(error);
   }
   any_request_ = true;
+  buffer_.watch_for_folds(false);
   request_ = take_head();
   const auto& message = parser_->get();
   {
@@ -100,6 +102,9 @@ void HttpConnection::on_head(Error error) {
     old_version_ = message.version() < 11;
   }
   closes_after_ = closes_after_ || !message.keep_alive();
+  if (buffer_.has_fold()) {
+    return refuse(400, "a header goes on in a second line");
+  }
   if (const HeadRefusal refusal = check_head(request_, message.version(), parser_->chunked()); refusal.status != 0) {
     return refuse(refusal.status, refusal.message);
   }

@@ -7,12 +7,14 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "server/http/http.h"
 #include "server/http/http_head.h"
@@ -26,6 +28,31 @@ struct HttpShared {
   HttpHandler handler;
   boost::asio::io_context context{1};
   std::atomic<std::int32_t> connections{0};
+};
+
+/// Bytes that have come. Notices header fields that go on behind a line's end: the parser joins their lines, a proxy in
+/// front may have read them in another way.
+class HeadBuffer : public boost::beast::flat_buffer {
+ public:
+  using Buffer = boost::beast::flat_buffer;
+  using Buffer::Buffer;
+
+  void watch_for_folds(bool watch) {
+    watches_ = watch;
+    has_fold_ = has_fold_ && !watch;
+  }
+  [[nodiscard]] bool has_fold() const { return has_fold_; }
+
+  /// As the parser takes its bytes: a field with all of its lines at once.
+  void consume(std::size_t size) {
+    const std::string_view taken(static_cast<const char*>(data().data()), std::min(size, data().size()));
+    has_fold_ = has_fold_ || (watches_ && (taken.find("\n ") != taken.npos || taken.find("\n\t") != taken.npos));
+    Buffer::consume(size);
+  }
+
+ private:
+  bool watches_ = false;
+  bool has_fold_ = false;
 };
 
 /// One client: reads a request, hands it on, writes what comes back, and so on until either side has enough. Everything but
@@ -92,7 +119,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   State state_ = State::reading;
   bool any_request_ = false;  ///< has been read
-  boost::beast::flat_buffer buffer_;
+  HeadBuffer buffer_;
   std::optional<Parser> parser_;
   HttpRequest request_;  ///< its head, while the body is read
   std::string written_;  ///< being written, from offset_ on
