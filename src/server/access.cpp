@@ -84,15 +84,22 @@ bool AccessRules::allows_host(const HttpRequest& request) const {
 }
 
 HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
-  if (origins_.empty() || !request.has_header("Origin") || !allows_origin(request)) {
+  const std::string_view origin = request.header("Origin");
+  const bool is_named = std::ranges::any_of(
+      origins_, [&](const auto& allowed) { return allowed != "*" && equal_ignoring_case(allowed, origin); });
+  if (origin.empty() || (!is_named && std::ranges::find(origins_, "*") == origins_.end())) {
     return {};
   }
-  return {{"Access-Control-Allow-Origin", std::string(request.header("Origin"))},
-          {"Access-Control-Allow-Credentials", "true"},
-          {"Access-Control-Allow-Methods", "GET, POST"},
-          // The asterisk stands for no Authorization, and for nothing in requests with credentials.
-          {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
-          {"Vary", "Origin"}};
+  HttpHeaders headers = {{"Access-Control-Allow-Origin", is_named ? std::string(origin) : "*"},
+                         {"Access-Control-Allow-Methods", "GET, POST"},
+                         // The asterisk stands for no Authorization, and for nothing in requests with credentials.
+                         {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
+                         {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Request-Id"},
+                         {"Vary", "Origin"}};
+  if (is_named) {  // what any page may read, no page may read with a visitor's cookies or certificates
+    headers.emplace_back("Access-Control-Allow-Credentials", "true");
+  }
+  return headers;
 }
 
 std::vector<std::string> read_key_file(const std::string& path) {
