@@ -10,6 +10,10 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 
 bool names_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
 
+bool is_key_of_calls(std::string_view key) {
+  return key == "name" || key == "id" || key == "type" || key == "function" || key == "tool_calls" || names_arguments(key);
+}
+
 /// The text that a JSON string means; the string itself where it means none.
 std::string decoded(const std::string& json) {
   const auto value = nlohmann::json::parse(json, nullptr, false);
@@ -30,6 +34,7 @@ void ToolCallObject::step(char c) {
       value_ += c;
       if (!escaped_ && c == '"') {
         key_ = decoded(value_);
+        has_other_keys_ = has_other_keys_ || !is_key_of_calls(key_);
         place_ = Place::colon;
       }
       escaped_ = !escaped_ && c == '\\';

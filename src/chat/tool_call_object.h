@@ -27,6 +27,8 @@ class ToolCallObject {
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool has_name() const { return has_name_; }
+  /// No key has come that calls do not have.
+  [[nodiscard]] bool has_only_keys_of_calls() const { return !has_other_keys_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   /// The arguments' text since the last call of this, as far as it is known. All of it only when done.
@@ -49,6 +51,7 @@ class ToolCallObject {
   std::string raw_, key_, value_, name_, id_, arguments_;
   bool has_name_ = false;
   bool has_arguments_ = false;
+  bool has_other_keys_ = false;
   bool is_named_ = false;  // the object is that of the arguments
   int depth_ = 0;          // of brackets inside a value
   bool in_string_ = false;

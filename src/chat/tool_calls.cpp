@@ -85,9 +85,10 @@ class AnswerParser::State {
     while (step()) {
     }
   }
-  void finish();
+  void finish(bool is_cut);
   std::vector<AnswerDelta> take() { return std::exchange(out_, {}); }
   [[nodiscard]] std::int32_t calls() const { return calls_; }
+  [[nodiscard]] bool is_inside_call() const { return place_ == Place::object && named_; }
 
  private:
   enum class Place {
@@ -118,6 +119,8 @@ class AnswerParser::State {
   void emit_call();
   /// It was no call: what was read of it is content.
   void give_up();
+  void finish_text(bool is_cut);
+  [[nodiscard]] bool may_be_half_a_call() const;
   void skip_blanks() { pending_.erase(0, std::min(pending_.find_first_not_of(blanks), pending_.size())); }
   [[nodiscard]] bool may_begin_unmarked() const { return format_.has_tools && !marks_.is_marked && calls_ == 0; }
 
@@ -366,6 +369,10 @@ bool AnswerParser::State::step_between() {
   if (pending_.empty()) {
     return false;
   }
+  if (calls_ > 0 && format_.single_call) {
+    pending_.clear();
+    return false;
+  }
   if (calls_ == 0) {  // behind reasoning
     place_ = Place::start;
     return true;
@@ -402,25 +409,40 @@ bool AnswerParser::State::step_between() {
   return true;
 }
 
-void AnswerParser::State::finish() {
+void AnswerParser::State::finish_text(bool is_cut) {
+  if (is_cut && format_.has_tools) {
+    pending_.resize(pending_.size() - partial_mark(pending_, marks_.opening));
+  }
+  if (calls_ == 0) {
+    emit(AnswerDelta::Kind::content, std::exchange(held_, "") + std::exchange(pending_, ""));
+  } else {
+    emit_trimmed(AnswerDelta::Kind::content, pending_.size());
+  }
+}
+
+/// Of the object that is being read. JSON that no mark makes a call, and whose keys are not a call's, is an answer in JSON.
+bool AnswerParser::State::may_be_half_a_call() const {
+  return marks_.is_marked || in_wrapper_ || calls_ > 0 || object_.has_only_keys_of_calls();
+}
+
+void AnswerParser::State::finish(bool is_cut) {
   switch (place_) {
     case Place::reasoning:
       emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size());
       break;
     case Place::start:
     case Place::content:
-      if (calls_ == 0) {
-        emit(AnswerDelta::Kind::content, std::exchange(held_, "") + std::exchange(pending_, ""));
-      } else {
-        emit_trimmed(AnswerDelta::Kind::content, pending_.size());
-      }
+      finish_text(is_cut);
       break;
     case Place::opened:
     case Place::wrapper:
-      emit(AnswerDelta::Kind::content, lead_ + std::exchange(pending_, ""));
+      if (!is_cut) {
+        emit(AnswerDelta::Kind::content, lead_ + std::exchange(pending_, ""));
+      }
       break;
     case Place::object:
-      if (!named_ && !(calls_ > 0 && object_.raw().find_first_not_of(blanks) == std::string::npos)) {
+      if (!named_ && !(calls_ > 0 && object_.raw().find_first_not_of(blanks) == std::string::npos) &&
+          !(is_cut && may_be_half_a_call())) {
         give_up();
       }
       break;
@@ -439,17 +461,18 @@ std::vector<AnswerDelta> AnswerParser::add(std::string_view text) {
   return state_->take();
 }
 
-std::vector<AnswerDelta> AnswerParser::finish() {
-  state_->finish();
+std::vector<AnswerDelta> AnswerParser::finish(bool is_cut) {
+  state_->finish(is_cut);
   return state_->take();
 }
 
 std::int32_t AnswerParser::calls() const { return state_->calls(); }
+bool AnswerParser::is_inside_call() const { return state_->is_inside_call(); }
 
-ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format) {
+ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format, bool is_cut) {
   AnswerParser parser(format);
   std::vector<AnswerDelta> deltas = parser.add(text);
-  for (AnswerDelta& delta : parser.finish()) {
+  for (AnswerDelta& delta : parser.finish(is_cut)) {
     deltas.push_back(std::move(delta));
   }
   ParsedAnswer answer;

@@ -33,6 +33,7 @@ struct AnswerFormat {
   bool splits_reasoning = true;    ///< <think>...</think> at the beginning is reasoning, not content
   bool reasoning_is_open = false;  ///< ChatPrompt::reasoning_is_open
   bool has_tools = false;          ///< calls may come
+  bool single_call = false;        ///< at most one: what follows the first is dropped
   ToolCallStyle style = ToolCallStyle::generic;
   /// Where a call is not marked (llama3, generic), JSON is one only if it names one of these functions.
   std::vector<std::string> tool_names;
@@ -66,9 +67,12 @@ class AnswerParser {
   AnswerParser& operator=(AnswerParser&&) noexcept;
 
   std::vector<AnswerDelta> add(std::string_view text);
-  /// What was held back.
-  std::vector<AnswerDelta> finish();
+  /// What was held back. `is_cut`: the answer ends because of a limit and not because the model ended it. Then what may be
+  /// the beginning of a call, even of its mark, is dropped: half a call is no text for the reader.
+  std::vector<AnswerDelta> finish(bool is_cut = false);
   [[nodiscard]] std::int32_t calls() const;
+  /// A call has been given out whose end has not come.
+  [[nodiscard]] bool is_inside_call() const;
 
  private:
   class State;
@@ -89,6 +93,6 @@ struct ParsedAnswer {
 };
 
 /// The same for a whole answer.
-ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format);
+ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format, bool is_cut = false);
 
 }  // namespace rocmforge

@@ -137,22 +137,22 @@ ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, co
                                                                  : with_root_renamed(schema_to_gbnf(schema), "tool-call");
   ToolGrammar grammar;
   const auto repeated = [&](std::string_view separator) {
-    return choice.parallel ? fmt::format("tool-call (\"{}\" tool-call)*", separator) : std::string("tool-call");
+    return choice.is_single() ? std::string("tool-call") : fmt::format("tool-call (\"{}\" tool-call)*", separator);
   };
   std::string root;
   switch (style) {
     case ToolCallStyle::hermes:
       grammar.trigger = "<tool_call>";
-      grammar.repeats = choice.parallel;
+      grammar.repeats = !choice.is_single();
       root = R"("\n" tool-call "\n</tool_call>")";
-      if (choice.is_required && choice.parallel) {
+      if (choice.is_required && !choice.is_single()) {
         root += R"( ("\n<tool_call>\n" tool-call "\n</tool_call>")*)";
       }
       break;
     case ToolCallStyle::mistral_named:
       grammar.trigger = "[TOOL_CALLS]";
-      grammar.repeats = choice.parallel;
-      root = choice.is_required && choice.parallel ? R"(tool-call ("[TOOL_CALLS]" tool-call)*)" : "tool-call";
+      grammar.repeats = !choice.is_single();
+      root = choice.is_required && !choice.is_single() ? R"(tool-call ("[TOOL_CALLS]" tool-call)*)" : "tool-call";
       break;
     case ToolCallStyle::mistral:
     case ToolCallStyle::granite:

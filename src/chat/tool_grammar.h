@@ -12,8 +12,10 @@ namespace rocmforge {
 /// What `tool_choice` asks for.
 struct ToolChoice {
   bool is_required = false;  ///< the answer is a call: "required", or a function by name
-  std::string name{};        ///< "" for any of the tools
+  std::string name{};        ///< "" for any of the tools; one that is named is called once
   bool parallel = true;      ///< parallel_tool_calls: several calls may come
+
+  [[nodiscard]] bool is_single() const { return !parallel || !name.empty(); }
 };
 
 /// A grammar that holds calls to the schemas of the tools.

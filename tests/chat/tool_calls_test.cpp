@@ -191,6 +191,70 @@ TEST(ToolCalls, CutAtEveryByte) {
   }
 }
 
+/// Two calls as that style writes them, behind a text where it can have one.
+std::string two_calls(Style style) {
+  const std::string first = R"({"name": "add", "arguments": {"a": 1}})";
+  const std::string second = R"({"name": "look_up", "arguments": {"b": "c"}})";
+  switch (style) {
+    case Style::generic:
+      return "{\"tool_calls\": [" + first + ", " + second + "]}";
+    case Style::hermes:
+      return "Wait. <tool_call>\n" + first + "\n</tool_call>\n<tool_call>\n" + second + "\n</tool_call>";
+    case Style::llama3:
+      return "<|python_tag|>" + first + "; " + second;
+    case Style::mistral:
+      return "Wait. [TOOL_CALLS][" + first + ", " + second + "]";
+    case Style::mistral_named:
+      return "Wait. [TOOL_CALLS]add[ARGS]{\"a\": 1}[TOOL_CALLS]look_up[CALL_ID]x[ARGS]{\"b\": \"c\"}";
+    case Style::granite:
+      return "Wait. <|tool_call|>[" + first + ", " + second + "]";
+  }
+  return "";
+}
+
+constexpr Style every_style[] = {Style::generic, Style::hermes,        Style::llama3,
+                                 Style::mistral, Style::mistral_named, Style::granite};
+
+TEST(ToolCalls, ACutNeverShowsHalfACall) {
+  for (const Style style : every_style) {
+    const std::string text = two_calls(style);
+    for (std::size_t size = 0; size <= text.size(); ++size) {
+      const ParsedAnswer answer = parse_answer(text.substr(0, size), format_of(style), true);
+      EXPECT_TRUE(std::string("Wait. ").starts_with(answer.content))
+          << name(style) << ", " << text.substr(0, size) << ": " << answer.content;
+    }
+    EXPECT_EQ(parse_answer(text, format_of(style), true).calls.size(), 2u) << name(style);
+  }
+}
+
+TEST(ToolCalls, ACutAnswerInJsonStaysOne) {
+  for (const Style style : {Style::generic, Style::llama3}) {
+    for (const char* text :
+         {"{\"result\": [1, 2", "{\"name\": \"Bob\", \"ag", "{\"a\": {\"name\": \"add\", ", "x {\"name"}) {
+      EXPECT_EQ(shown(parse_answer(text, format_of(style), true)), shown({"", text, {}})) << name(style);
+    }
+  }
+}
+
+TEST(ToolCalls, OfSeveralCallsWhereOneMayComeTheFirstCounts) {
+  for (const Style style : every_style) {
+    AnswerFormat format = format_of(style);
+    format.single_call = true;
+    const ParsedAnswer answer = parse_answer(two_calls(style), format);
+    ASSERT_EQ(answer.calls.size(), 1u) << name(style);
+    EXPECT_EQ(answer.calls[0].name, "add");
+    EXPECT_TRUE(answer.content.empty() || answer.content == "Wait.") << answer.content;
+  }
+}
+
+TEST(ToolCalls, KnowsWhetherACallIsWhole) {
+  AnswerParser parser(format_of(Style::hermes));
+  parser.add("<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1}");
+  EXPECT_TRUE(parser.is_inside_call());
+  parser.add("}</tool_call>");
+  EXPECT_FALSE(parser.is_inside_call());
+}
+
 TEST(ToolCalls, WhatIsSureComesAtOnce) {
   AnswerParser parser(format_of(Style::hermes));
   EXPECT_EQ(parser.add("Let me"), (std::vector<AnswerDelta>{{Kind::content, "Let me", 0, ""}}));

@@ -118,6 +118,9 @@ TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
     EXPECT_FALSE(accepts(named, rest({now_call}))) << name(style);
     EXPECT_FALSE(accepts(named, rest({add_call, add_call}))) << name(style);
     EXPECT_FALSE(grammar_of(style, {.parallel = false}).repeats);
+    const ToolGrammar only_named = grammar_of(style, {.is_required = true, .name = "add"});
+    EXPECT_EQ(only_named.gbnf, named.gbnf) << "a function that is named is called once";
+    EXPECT_FALSE(only_named.repeats);
   }
   EXPECT_THROW(static_cast<void>(grammar_of(Style::hermes, {.is_required = true, .name = "nope"})), Error);
   EXPECT_THROW(static_cast<void>(make_tool_grammar(Style::hermes, ordered_json::array(), {}, json_schema_to_gbnf)), Error);
