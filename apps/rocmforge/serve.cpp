@@ -45,6 +45,7 @@ struct ServeFlags {
   bool log_requests = false;
   std::string log_file;
   bool no_prefix_cache = false;
+  bool strict_fields = false;
   bool no_page = false;
   bool no_slots = false;
   std::int32_t max_connections = 1024;
@@ -99,6 +100,7 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
     options.request_time = milliseconds(flags.request_seconds);
   }
   options.pooling = pooling(flags.pooling);
+  options.strict_fields = flags.strict_fields;
   options.page = !flags.no_page;
   options.slots = !flags.no_slots;
   options.version = ROCMFORGE_VERSION;
@@ -231,6 +233,7 @@ void add_server_flags(Command& command, ServeFlags& flags) {
   add({"--log-file", &flags.log_file, "Append the log to a file; without it standard error", "FILE"});
   add({"--log-requests", &flags.log_requests, "Log what is asked and answered as well"});
   add({"--no-prefix-cache", &flags.no_prefix_cache, "Compute every prompt from its start"});
+  add({"--strict-fields", &flags.strict_fields, "Refuse requests with fields that are not known"});
   add({"--no-page", &flags.no_page, "No web page at /"});
   add({"--no-slots", &flags.no_slots, "No /slots"});
 }

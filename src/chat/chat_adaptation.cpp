@@ -288,8 +288,8 @@ void adapt(ChatRequest& request, const ChatAbilities& abilities) {
 AnswerStart take_answer_start(ChatRequest& request) {
   AnswerStart start;
   ordered_json& messages = request.messages;
-  if (!request.add_generation_prompt || messages.empty() || !is_role(messages.back(), "assistant") ||
-      messages.back().contains("tool_calls")) {
+  if (!request.add_generation_prompt || !request.continue_final_message || messages.empty() ||
+      !is_role(messages.back(), "assistant") || messages.back().contains("tool_calls")) {
     return start;
   }
   start.is_there = true;

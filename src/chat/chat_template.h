@@ -26,6 +26,7 @@ struct ChatRequest {
   nlohmann::ordered_json tools;      ///< null, or an array of {"type": "function", "function": {...}}
   nlohmann::ordered_json arguments;  ///< null, or an object with more variables: "enable_thinking", "documents" ...
   bool add_generation_prompt = true;
+  bool continue_final_message = true;  ///< an assistant's message at the end begins the answer; needs the line above
   std::function<std::tm()> clock = local_time;
 };
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/api/json.h"
 #include "server/http/http.h"
@@ -30,8 +31,10 @@ class Exchange {
   /// Hex digits that no other request has.
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] double seconds() const;  ///< since the request came
-  [[nodiscard]] const RequestLog& log() const { return log_; }
+  [[nodiscard]] RequestLog& log() { return log_; }
 
+  /// Goes with the answer, which has not begun.
+  void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   void send(HttpResponse response);
   void send_json(const Json& json) { send(HttpResponse{.body = to_text(json)}); }
   void begin(HttpResponse head);

@@ -59,6 +59,17 @@ RequestLog::~RequestLog() = default;
 
 void RequestLog::event(std::string_view text) { write("info", text, Json::object()); }
 void RequestLog::warning(std::string_view text) { write("warning", text, Json::object()); }
+
+void RequestLog::warning_once(const std::string& text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (once_.size() >= most_once || !once_.insert(text).second) {
+      return;
+    }
+  }
+  warning(text);
+}
+
 void RequestLog::request(const Json& fields) { write("info", "request", fields); }
 
 void RequestLog::write(std::string_view level, std::string_view message, const Json& fields) {

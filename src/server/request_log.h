@@ -3,6 +3,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,6 +35,8 @@ class RequestLog {
   /// Something about the server as a whole.
   void event(std::string_view text);
   void warning(std::string_view text);
+  /// Nothing where the same text was written before; nor for more than `most_once` different ones.
+  void warning_once(const std::string& text);
   /// A request that has ended.
   void request(const Json& fields);
 
@@ -43,11 +47,15 @@ class RequestLog {
   [[nodiscard]] bool shows_texts() const { return options_.requests; }
 
  private:
+  static constexpr std::size_t most_once = 256;
+
   void write(std::string_view level, std::string_view message, const Json& fields);
 
   LogOptions options_;
   std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::logger> logger_;
+  std::mutex mutex_;  // guards what follows
+  std::set<std::string> once_;
 };
 
 }  // namespace rocmforge

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <thread>
@@ -59,7 +60,8 @@ class Server::Implementation {
     state_.metrics.set_model({model.id, model.context_length, cache_labels(*engine)});
     loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting);
     grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
-    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, options.request_time, options.pooling});
+    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, options.request_time, options.pooling,
+                               options.strict_fields});
     state_.backend = backend_.get();
     log_.event(fmt::format("serving {}", options.model_id));
   }
@@ -112,11 +114,17 @@ class Server::Implementation {
     return response;
   }
 
+  /// "/v1/models/" is "/v1/models": clients join paths in either way.
+  static std::string_view without_trailing_slashes(std::string_view path) {
+    return path.substr(0, std::max<std::size_t>(path.find_last_not_of('/') + 1, 1));
+  }
+
   [[nodiscard]] const Route* find(const HttpRequest& request, bool& path_known) const {
+    const std::string_view path = without_trailing_slashes(request.path);
     const Route* found = nullptr;
     const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
     for (const Route& route : routes_) {
-      if (matches(route, request.path)) {
+      if (matches(route, path)) {
         path_known = true;
         found = found == nullptr && route.method == method ? &route : found;
       }
@@ -176,6 +184,7 @@ class Server::Implementation {
     bool path_known = false;
     const Route* route = find(request, path_known);
     HttpHeaders cors = access_.cors_headers(request);
+    request.path.resize(without_trailing_slashes(request.path).size());
     auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.metrics, std::move(cors));
     if (route == nullptr) {  // OPTIONS: everything else has been refused
       return exchange->send(HttpResponse{.content_type = ""});

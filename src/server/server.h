@@ -31,6 +31,7 @@ struct ServerOptions {
   bool local = false;  ///< the address is one that only this machine reaches; see AccessRules
   std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
+  bool strict_fields = false;                               ///< fields that are not known are refused, not ignored
   bool page = true;
   bool slots = true;
   std::string version = "0";

@@ -207,6 +207,7 @@ TEST_F(ApiTest, ChatLogprobs) {
   }
   EXPECT_EQ(choice["message"]["content"], text);
   EXPECT_TRUE(ask().json()["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(ask({{"top_logprobs", 0}}).status, 200);
   EXPECT_EQ(ask({{"top_logprobs", 2}}).json()["error"]["param"], "top_logprobs");
   std::string streamed;
   for (const Json& event : ask({{"logprobs", true}, {"stream", true}}).events()) {
@@ -232,9 +233,8 @@ TEST_F(ApiTest, FieldsAreUnderstoodOrRefusedByName) {
       {"user", "me"}, {"metadata", {{"a", "b"}}}, {"store", true}, {"service_tier", "auto"}, {"model", "any"}};
   EXPECT_EQ(ask(harmless).status, 200);
   const std::vector<std::pair<std::string, Json>> refused = {
-      {"temprature", 1},
       {"n_probs", 2},
-      {"functions", Json::array()},
+      {"functions", Json::array({1})},
       {"audio", Json::object()},
       {"best_of", 3},
       {"mirostat", 2},
@@ -242,6 +242,7 @@ TEST_F(ApiTest, FieldsAreUnderstoodOrRefusedByName) {
       {"logprobs", 3},
       {"top_logprobs", 2},
       {"max_tokens", 0},
+      {"max_completion_tokens", -2},
       {"n", 0},
       {"n", 129},
       {"temperature", 3},
@@ -448,6 +449,20 @@ TEST(Access, CorsIsOffUnlessAskedFor) {
   EXPECT_EQ(preflight.headers.at("access-control-allow-headers"), "*, Authorization, Content-Type, X-Api-Key");
   EXPECT_EQ(get(open.port(), "/metrics", {origin}).headers.at("access-control-allow-origin"), "https://page.example")
       << "even a refusal";
+}
+
+TEST(Access, AnyOriginIsLetInWithoutCredentials) {
+  TestServerOptions options;
+  options.server.cors_origins = {"*", "https://known.example"};
+  const FakeServer server(options, say("hi"));
+  const HttpAnswer any = get(server.port(), "/health", {"Origin: https://page.example"});
+  EXPECT_EQ(any.status, 200);
+  EXPECT_EQ(any.headers.at("access-control-allow-origin"), "*");
+  EXPECT_FALSE(any.headers.contains("access-control-allow-credentials"));
+  const HttpAnswer known = get(server.port(), "/health", {"Origin: https://known.example"});
+  EXPECT_EQ(known.headers.at("access-control-allow-origin"), "https://known.example");
+  EXPECT_EQ(known.headers.at("access-control-allow-credentials"), "true");
+  EXPECT_EQ(known.headers.at("vary"), "Origin");
 }
 
 TEST(Log, HoldsNoTextUnlessAsked) {

@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "server/api/unserved_fields.h"
 #include "server/client.h"
 #include "server/routes.h"
 #include "server/running_server.h"
@@ -90,6 +91,7 @@ bool is_known(const FakeServer& server, const std::string& name) {
 TEST(Documentation, NamesNoFieldThatIsNotKnown) {
   TestServerOptions options;
   options.server.chat_template = "{% for m in messages %}{{ m.content }}>{% endfor %}";
+  options.server.strict_fields = true;
   const FakeServer server(options, say("hi"));
   EXPECT_FALSE(is_known(server, "unheard_of"));
   const std::string text = section("Fields");
@@ -101,6 +103,21 @@ TEST(Documentation, NamesNoFieldThatIsNotKnown) {
     }
   }
   EXPECT_GE(fields, 34u);
+}
+
+TEST(Documentation, NamesEveryFieldThatIsNotServed) {
+  std::set<std::string> documented;
+  const std::string text = section("Fields");
+  for (const std::string& cell : first_cells(text.substr(text.find("| not served |")))) {
+    for (const std::string& name : quoted(cell)) {
+      documented.insert(name);
+    }
+  }
+  std::set<std::string> unserved;
+  for (const UnservedField& field : unserved_fields()) {
+    unserved.insert(std::string(field.name));
+  }
+  EXPECT_EQ(documented, unserved);
 }
 
 TEST(Documentation, NamesEveryMetric) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The official openai client against a server of the demo model.
+"""The official openai client, and instructor on top of it, against a server of the demo model.
 
 usage: openai_client_test.py PROGRAM MODEL VENV
 
-The client and jsonschema are installed from PyPI into the folder VENV; where that can't be done the test is skipped (exit
+The clients and jsonschema are installed from PyPI into the folder VENV; where that can't be done the test is skipped (exit
 code 77).
 """
 import json
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import unittest
 
-PACKAGES = ["openai>=1.60,<3", "jsonschema>=4,<5"]
+PACKAGES = ["openai>=1.60,<3", "instructor>=1.7,<2", "jsonschema>=4,<5"]
 SKIPPED = 77
 
 
@@ -26,7 +26,7 @@ def enter_venv(folder):
     if pathlib.Path(sys.prefix).resolve() == folder.resolve():
         return
     ready = folder / "ready"
-    if not ready.exists():
+    if not ready.exists() or ready.read_text() != "\n".join(PACKAGES):
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", *PACKAGES]
         for command in ([sys.executable, "-m", "venv", str(folder)], install):
             done = subprocess.run(command, capture_output=True, text=True)
@@ -34,7 +34,7 @@ def enter_venv(folder):
                 reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
                 print(f"skipped: the openai client cannot be installed: {' '.join(reason)}")
                 sys.exit(SKIPPED)
-        ready.touch()
+        ready.write_text("\n".join(PACKAGES))
     os.execv(python, [str(python), *sys.argv])
 
 
@@ -169,6 +169,43 @@ class OpenAiClient(unittest.TestCase):
         self.assertIsNone(self.ask(tools=[WEATHER], tool_choice="none").choices[0].message.tool_calls)
         self.assertIn(self.ask(tools=[WEATHER, CLOCK]).choices[0].finish_reason, ("stop", "tool_calls"))
 
+    def test_a_named_tool_is_called_once(self):
+        for seed in range(5):
+            choice = self.ask(tools=[WEATHER, CLOCK], tool_choice=BY_NAME, temperature=1, seed=seed).choices[0]
+            self.assertEqual((choice.finish_reason, choice.message.content), ("tool_calls", None))
+            self.assertEqual(len(choice.message.tool_calls), 1)
+        for limit in range(1, 30):
+            choice = self.ask(tools=[WEATHER, CLOCK], tool_choice=BY_NAME, max_tokens=limit).choices[0]
+            self.assertFalse(choice.message.content)
+
+    def test_instructor(self):
+        import typing
+        import instructor
+        import pydantic
+
+        class Person(pydantic.BaseModel):
+            name: typing.Literal["Ada", "Grace"]
+            age: int = pydantic.Field(ge=1, le=99)
+
+        for mode in (instructor.Mode.TOOLS, instructor.Mode.TOOLS_STRICT, instructor.Mode.JSON_SCHEMA):
+            client = instructor.from_openai(self.client, mode=mode)
+            with self.subTest(mode=mode):
+                for seed in range(3):
+                    person = client.chat.completions.create(model="m", response_model=Person, max_retries=0, seed=seed,
+                                                            messages=[{"role": "user", "content": "Ada is 36."}])
+                    self.assertIn(person.name, ("Ada", "Grace"))
+                    self.assertTrue(1 <= person.age <= 99)
+
+    def test_fields_of_other_servers(self):
+        create = self.client.chat.completions.with_raw_response.create
+        answer = create(model="m", messages=QUESTION, temperature=0,
+                        extra_body={"unheard_of": 1, "mirostat": 0, "dry_multiplier": 0, "use_beam_search": False})
+        self.assertEqual(answer.headers["x-ignored-fields"], "unheard_of")
+        self.assertEqual(answer.parse().choices[0].message.content, "585")
+        begun = [*QUESTION, {"role": "assistant", "content": "58"}]
+        more = {"add_generation_prompt": False, "continue_final_message": True, "echo": True}
+        self.assertEqual(self.ask(messages=begun, extra_body=more).choices[0].message.content, "585")
+
     def test_tools_streamed(self):
         name, arguments, ids, reason = "", "", set(), None
         for chunk in self.ask(tools=[WEATHER, CLOCK], tool_choice=BY_NAME, parallel_tool_calls=False, stream=True):
@@ -225,7 +262,7 @@ class OpenAiClient(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.models.retrieve("nothing")
         for wrong, param in (({"temperature": 9}, "temperature"), ({"messages": []}, "messages"), ({"n": 1000}, "n"),
-                             ({"extra_body": {"unheard_of": 1}}, "unheard_of"),
+                             ({"extra_body": {"mirostat": 2}}, "mirostat"),
                              ({"response_format": {"type": "yaml"}}, "response_format.type")):
             with self.assertRaises(openai.BadRequestError) as caught:
                 self.ask(**wrong)

@@ -9,6 +9,7 @@
 #include "server/api/embeddings.h"
 #include "server/api/fields.h"
 #include "server/api/token_logprobs_json.h"
+#include "server/api/unserved_fields.h"
 #include "server/metrics/server_metrics.h"
 #include "server/request_log.h"
 
@@ -74,18 +75,76 @@ TEST(AccessRules, ReadKeysFromAFile) {
   EXPECT_THROW(read_key_file((folder.path() / "absent").string()), Error);
 }
 
-TEST(Fields, RefuseWhatNobodyAskedFor) {
-  const Json object = {{"a", 1}, {"b", nullptr}, {"harmless", {}}, {"other", 2}};
+std::string problem_of(const std::string& body) {
+  try {
+    static_cast<void>(parse_body(body));
+    return "";
+  } catch (const ApiError& error) {
+    return error.message;
+  }
+}
+
+TEST(ParseBody, GivesWhatTheLibraryGives) {
+  for (const char* text : {R"({})", R"({"a": [1, -2, 3.5, true, null, "x", {}, []], "b": {"c": {"d": [[], [{}]]}}})",
+                           R"({"a": 1, "b": 2, "a": {"x": 1}, "c": 3, "b": 4, "a": 5})", R"({"": {"": 1, "": 2}})"}) {
+    EXPECT_EQ(parse_body(text).dump(), Json::parse(text).dump());
+  }
+}
+
+TEST(ParseBody, RefusesWithAReason) {
+  EXPECT_NE(problem_of("{\"a\": 1} x").find("not valid JSON: parse error at line 1, column 10"), std::string::npos);
+  EXPECT_EQ(problem_of("{\"a\": 1e999}"), "the body is not valid JSON: it holds a number that is too large");
+  EXPECT_EQ(problem_of("[1]"), "the body is a JSON array, an object is expected");
+  EXPECT_LT(problem_of("{\"a\": \"" + std::string(1'000'000, 'x')).size(), 400u) << "what was read last is cut";
+  const auto nested = [](int depth) {
+    const auto count = static_cast<std::size_t>(depth);
+    return "{\"a\": " + std::string(count, '[') + std::string(count, ']') + "}";
+  };
+  EXPECT_EQ(problem_of(nested(max_json_depth)), "");
+  EXPECT_NE(problem_of(nested(max_json_depth + 1)).find("nested deeper than 96 levels"), std::string::npos);
+  EXPECT_NE(problem_of(nested(1'000'000)).find("nested deeper than 96 levels"), std::string::npos);
+}
+
+// Each of these takes minutes where a value or key is compared with all before it.
+TEST(ParseBody, TakesTimeAsItsSizeGrows) {
+  std::string objects = "{\"a\": [{}";
+  std::string keys = "{\"a\": 1";
+  std::string same = keys;
+  for (int i = 0; i < 1'000'000; ++i) {
+    objects += ",{}";
+    keys += ",\"" + std::to_string(i) + "\":1";
+    same += ",\"a\":1";
+  }
+  EXPECT_EQ(parse_body(objects + "]}")["a"].size(), 1'000'001u);
+  const Json many = parse_body(keys + "}");
+  EXPECT_EQ(many.size(), 1'000'001u);
+  Fields fields(many);
+  fields.finish();
+  EXPECT_EQ(fields.unknown().count, 1'000'001u);
+  EXPECT_EQ(parse_body(same + "}").size(), 1u);
+}
+
+TEST(Fields, TellWhatNobodyAskedFor) {
+  const Json object = {{"a", 1}, {"b", nullptr}, {"harmless", {}}, {"other", 2}, {"inner", {{"x", 1}, {"y", 1}}}};
   Fields fields(object);
   EXPECT_EQ(fields.integer("a", 0, 5), 1);
   EXPECT_FALSE(fields.has("b"));
   fields.ignore({"harmless"});
-  try {
-    fields.finish();
-    FAIL();
-  } catch (const ApiError& error) {
-    EXPECT_EQ(error.param, "other");
-  }
+  Fields inner = fields.inner(*fields.object("inner"), "inner.");
+  EXPECT_TRUE(inner.has("x"));
+  inner.finish();
+  fields.finish();
+  EXPECT_EQ(fields.unknown().names, (std::vector<std::string>{"inner.y", "other"}));
+  EXPECT_EQ(fields.unknown().count, 2u);
+}
+
+TEST(Fields, NamesOfUnknownOnesFitIntoAHeader) {
+  EXPECT_EQ(list_of_names({.names = {"a.b-c_d", "x[0]"}, .count = 2}), "a.b-c_d, x[0]");
+  EXPECT_EQ(list_of_names({.names = {"a\r\nb: c", "\xe2\x80\xae", "%41"}, .count = 3}), "a%0D%0Ab%3A%20c, %E2%80%AE, %2541");
+  EXPECT_EQ(list_of_names({.names = {"a"}, .count = 2}), "a, ...");
+  const UnknownFields many{.names = std::vector<std::string>(32, std::string(64, '\n')), .count = 1'000'000};
+  EXPECT_LE(list_of_names(many).size(), 1100u);
+  EXPECT_TRUE(list_of_names(many).ends_with(", ..."));
 }
 
 TEST(Fields, TakeWholeNumbersInAnyForm) {

@@ -7,13 +7,14 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "server/api/chat_tools.h"
 #include "server/api/constraints.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
 
 /// What an answer has become so far.
 struct Message {
-  explicit Message(const ToolUse& use) : parser(use.format) { parser.add(use.opening); }
+  Message(const ToolUse& use, const std::string& echo) : parser(use.format), content(echo) { parser.add(use.opening); }
 
   AnswerParser parser;
   std::vector<AnswerDelta> news;  ///< of the last output
@@ -25,10 +26,10 @@ struct Message {
 class ChatGeneration final : public Generation {
  public:
   ChatGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, bool logprobs,
-                 ToolUse use, int count)
-      : Generation(std::move(exchange), backend, options, "chatcmpl-"), logprobs_(logprobs) {
+                 const ToolUse& use, std::string echo, int count)
+      : Generation(std::move(exchange), backend, options, "chatcmpl-"), logprobs_(logprobs), echo_(std::move(echo)) {
     for (int i = 0; i < count; ++i) {
-      messages_.emplace_back(use);
+      messages_.emplace_back(use, echo_);
     }
   }
 
@@ -37,7 +38,8 @@ class ChatGeneration final : public Generation {
     Message& message = messages_[static_cast<std::size_t>(index)];
     message.news = message.parser.add(output.text);
     if (output.finish != FinishReason::none) {
-      for (AnswerDelta& delta : message.parser.finish()) {
+      const bool is_cut = output.finish != FinishReason::stop || !output.stop.empty();
+      for (AnswerDelta& delta : message.parser.finish(is_cut)) {
         message.news.push_back(std::move(delta));
       }
     }
@@ -69,6 +71,9 @@ class ChatGeneration final : public Generation {
     const Message& message = messages_[static_cast<std::size_t>(index)];
     if (!std::exchange(state.begun, true)) {
       list.push_back(chunk(index, {{"role", "assistant"}, {"content", nullptr}}));
+      if (!echo_.empty()) {
+        list.push_back(chunk(index, {{"content", echo_}}));
+      }
     }
     const bool last = output.finish != FinishReason::none;
     for (const AnswerDelta& delta : message.news) {
@@ -160,7 +165,8 @@ class ChatGeneration final : public Generation {
 
   [[nodiscard]] std::string_view finish_of(int index) {
     const FinishReason reason = choice(index).finish;
-    const bool called = reason == FinishReason::stop && !messages_[static_cast<std::size_t>(index)].calls.empty();
+    const Message& message = messages_[static_cast<std::size_t>(index)];
+    const bool called = reason == FinishReason::stop && !message.calls.empty() && !message.parser.is_inside_call();
     return called ? "tool_calls" : finish_text(reason);
   }
 
@@ -181,17 +187,15 @@ class ChatGeneration final : public Generation {
   }
 
   bool logprobs_;
+  std::string echo_;  ///< the beginning of each message, which the client sent
   std::vector<Message> messages_;
 };
 
 void read_tokens_and_logprobs(Fields& fields, Request& request) {
-  const auto most = std::int64_t{1} << 30;
-  const auto old_name = fields.integer("max_tokens", 1, most);
-  const auto max_tokens = fields.integer("max_completion_tokens", 1, most);
-  request.max_tokens = static_cast<std::int32_t>(max_tokens.value_or(old_name.value_or(-1)));
+  request.max_tokens = read_max_tokens(fields, -1);
   const bool logprobs = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer("top_logprobs", 0, max_logprobs);
-  if (top && !logprobs) {
+  if (top.value_or(0) > 0 && !logprobs) {
     fields.fail("top_logprobs", "needs logprobs to be true");
   }
   request.logprobs = logprobs ? static_cast<std::int32_t>(top.value_or(0)) : -1;
@@ -217,7 +221,7 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   const ToolSelection selection = read_tool_choice(fields);
   ChatCall call = read_chat(fields, backend.model, selection.none);
   const bool splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
-  ToolUse use = prepare_tools(call, selection, splits_reasoning, backend.model, backend.grammars);
+  const ToolUse use = prepare_tools(call, selection, splits_reasoning, backend.model, backend.grammars);
   Request request;
   request.prompt = encode_chat(backend.model.text(), call.prompt.segments);
   read_sampling(fields, backend.model, request);
@@ -225,17 +229,10 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   const int count = read_count(fields, 128);
   const StreamOptions options = read_stream(fields);
   read_tokens_and_logprobs(fields, request);
-  fields.ignore({"cache_prompt"});  // its use changes no result
-  fields.refuse("functions", "is not supported: use tools");
-  fields.refuse("function_call", "is not supported: use tool_choice");
-  fields.refuse("audio", "is not supported: answers are text");
-  if (const Json* modalities = fields.find("modalities"); modalities != nullptr && *modalities != Json{"text"}) {
-    fields.fail("modalities", "must be [\"text\"]");
-  }
-  ignore_harmless(fields);
-  fields.finish();
-  auto generation =
-      std::make_shared<ChatGeneration>(exchange, backend, options, request.logprobs >= 0, std::move(use), count);
+  const bool echo = fields.boolean("echo").value_or(false);
+  finish_fields(fields, *exchange, backend);
+  auto generation = std::make_shared<ChatGeneration>(exchange, backend, options, request.logprobs >= 0, use,
+                                                     echo ? call.continued : std::string(), count);
   std::vector<Request> requests;
   requests.push_back(std::move(request));
   generation->start(std::move(requests), count);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "server/api/api_error.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -101,6 +102,49 @@ Json read_arguments(Fields& fields, const ServedModel& model) {
   return arguments;
 }
 
+/// Whether the conversation ends with an assistant's message from which an answer can go on.
+bool ends_with_answer(const Json& messages) {
+  const Json& last = messages.back();
+  const auto calls = last.find("tool_calls");
+  return last.at("role") == "assistant" && (calls == last.end() || calls->empty());
+}
+
+/// Where the answer begins: in a new message, in an assistant's last one, or, without a generation prompt, where the
+/// template ends. Unless the fields say something else an assistant's message at the end is continued.
+void read_answer_place(Fields& fields, ChatRequest& request) {
+  const auto generation_prompt = fields.boolean("add_generation_prompt");
+  const auto continued = fields.boolean("continue_final_message");
+  if (generation_prompt.value_or(false) && continued.value_or(false)) {
+    fields.fail("continue_final_message", "and add_generation_prompt can't both be true");
+  }
+  if (continued.value_or(false) && !ends_with_answer(request.messages)) {
+    fields.fail("continue_final_message", "needs an assistant's message without tool_calls at the end");
+  }
+  request.continue_final_message = continued.value_or(!generation_prompt.value_or(false));
+  // The message that is continued stands behind the prompt for an answer.
+  request.add_generation_prompt = generation_prompt.value_or(true) || continued.value_or(false);
+}
+
+/// The text of the last message, if the answer goes on from it.
+std::string continued_text(const ChatRequest& request) {
+  if (!request.add_generation_prompt || !request.continue_final_message || !ends_with_answer(request.messages)) {
+    return "";
+  }
+  const Json& last = request.messages.back();
+  const auto content = last.find("content");
+  if (content == last.end() || content->is_null()) {
+    return "";
+  }
+  if (content->is_string()) {
+    return content->get<std::string>();
+  }
+  std::string text;
+  for (const Json& part : *content) {
+    text += part.at("text").get_ref<const std::string&>();
+  }
+  return text;
+}
+
 }  // namespace
 
 ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
@@ -111,6 +155,8 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
     call.request.tools = nullptr;
   }
   call.request.arguments = read_arguments(fields, model);
+  read_answer_place(fields, call.request);
+  fields.ignore({"add_special_tokens"});  // BOS stands there once in either case
   static_cast<void>(model.text());
   if (model.templates == nullptr) {
     throw ApiError(501, "the model has no chat template; --chat-template-file gives it one");
@@ -121,6 +167,7 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("the chat template refuses the conversation: {}", error.what()), "messages");
   }
+  call.continued = continued_text(call.request);
   return call;
 }
 
@@ -128,8 +175,7 @@ void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backe
   const Json body = parse_body(exchange->request.body);
   Fields fields(body);
   const ChatCall call = read_chat(fields, backend.model);
-  ignore_harmless(fields);
-  fields.finish();
+  finish_fields(fields, *exchange, backend);
   exchange->send_json(Json{{"prompt", text_of(call.prompt.segments)}});
 }
 

@@ -15,9 +15,11 @@ struct ChatCall {
   ChatRequest request;  ///< with the tools that the model is shown
   const ChatTemplate* chat_template = nullptr;
   ChatPrompt prompt;
+  std::string continued{};  ///< the text of the message from which the answer goes on
 };
 
-/// Reads `messages`, `tools`, `chat_template_kwargs` and `reasoning_effort`, and renders the prompt. With `hide_tools` the
+/// Reads `messages`, `tools`, `chat_template_kwargs`, `reasoning_effort`, `add_generation_prompt` and
+/// `continue_final_message`, and renders the prompt. With `hide_tools` the
 /// template does not see them. Throws ApiError(400) naming the message or field that is wrong.
 ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools = false);
 

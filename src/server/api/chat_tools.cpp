@@ -71,7 +71,19 @@ ToolGrammar tool_grammar(ToolCallStyle style, Json tools, const ToolChoice& choi
       throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
     }
   }
-  return make_tool_grammar(style, tools, choice, schema_to_gbnf);
+  try {
+    return make_tool_grammar(style, tools, choice, schema_to_gbnf);
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
+  }
+}
+
+std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars) {
+  try {
+    return grammars.get(grammar.gbnf);
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
+  }
 }
 
 }  // namespace
@@ -97,7 +109,7 @@ ToolSelection read_tool_choice(Fields& fields) {
       selection.choice.name = function_name(object);
     }
   }
-  if (fields.array("tools") == nullptr && selection.choice.is_required) {
+  if (const Json* tools = fields.array("tools"); selection.choice.is_required && (tools == nullptr || tools->empty())) {
     fields.fail("tool_choice", "needs tools");
   }
   return selection;
@@ -122,9 +134,10 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
     throw ApiError(400, "tool_choice allows none of the tools", "tool_choice");
   }
   use.format.has_tools = true;
+  use.format.single_call = selection.choice.is_single();
   use.format.style = detect_tool_call_style(*call.chat_template);
   const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice);
-  const auto matcher = grammars.get(grammar.gbnf);
+  const auto matcher = matcher_of(grammar, grammars);
   if (selection.choice.is_required) {
     // A call that must come leaves no room for thoughts.
     const bool open = std::exchange(use.format.reasoning_is_open, false);

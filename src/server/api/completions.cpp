@@ -8,6 +8,7 @@
 
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -128,16 +129,14 @@ void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& 
   CompletionOptions options;
   options.stream = read_stream(fields);
   options.echo = fields.boolean("echo").value_or(false);
-  const auto logprobs = fields.integer("logprobs", 0, 5);
+  fields.ignore_unless("logprobs", Json::array({false}));
+  const auto logprobs = fields.was_asked_for("logprobs") ? std::nullopt : fields.integer("logprobs", 0, 5);
   options.logprobs = logprobs.has_value();
   request.logprobs = static_cast<std::int32_t>(logprobs.value_or(-1));
   request.prompt_logprobs = options.echo ? request.logprobs : -1;
-  request.max_tokens = static_cast<std::int32_t>(fields.integer("max_tokens", 0, std::int64_t{1} << 30).value_or(16));
+  request.max_tokens = read_max_tokens(fields, 16, true);
   options.scores_only = request.max_tokens == 0;
-  fields.refuse("suffix", "is not supported: text is only continued at its end");
-  fields.ignore({"cache_prompt"});  // its use changes no result
-  ignore_harmless(fields);
-  fields.finish();
+  finish_fields(fields, *exchange, backend);
   std::vector<Request> requests;
   for (const Ids& prompt : prompts) {
     requests.push_back(request);

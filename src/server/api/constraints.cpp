@@ -40,8 +40,8 @@ void check_name(const Fields& fields, const std::string& name) {
   }
 }
 
-std::optional<Wanted> read_response_format(const Json& object) {
-  Fields fields(object, "response_format.");
+std::optional<Wanted> read_response_format(const Fields& request, const Json& object) {
+  Fields fields = request.inner(object, "response_format.");
   const auto type = fields.choice("type", {"text", "json_object", "json_schema"});
   if (!type) {
     fields.fail("type", "is missing");
@@ -56,7 +56,7 @@ std::optional<Wanted> read_response_format(const Json& object) {
     if (inner == nullptr) {
       fields.fail("json_schema", "is missing");
     }
-    Fields schema(*inner, "response_format.json_schema.");
+    Fields schema = request.inner(*inner, "response_format.json_schema.");
     if (const auto name = schema.text("name")) {
       check_name(schema, *name);
     }
@@ -111,7 +111,7 @@ std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCa
     wanted.push_back(from_schema(*schema, fields.full_name("json_schema")));
   }
   if (const Json* format = fields.object("response_format")) {
-    if (auto found = read_response_format(*format)) {
+    if (auto found = read_response_format(fields, *format)) {
       wanted.push_back(std::move(*found));
     }
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/api/prompts.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -99,8 +100,7 @@ void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& 
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);
   std::vector<Ids> inputs = read_prompts(fields, "input", model);
   const auto pooling = fields.choice("pooling", {"mean", "last", "cls"});  // an extension
-  ignore_harmless(fields);
-  fields.finish();
+  finish_fields(fields, *exchange, backend);
   if (!backend.pooling && !pooling) {
     throw ApiError(400, "the server was started with --pooling none: it gives no embeddings", "pooling");
   }

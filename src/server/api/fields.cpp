@@ -23,11 +23,21 @@ std::string shown(const Json& value) {
 
 }  // namespace
 
-Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+Fields::Fields(const Json& object, std::string path)
+    : object_(&object), path_(std::move(path)), unknown_(std::make_shared<UnknownFields>()) {
   if (!object.is_object()) {
     const std::string name = path_.empty() ? "the body" : path_.substr(0, path_.size() - 1);
     throw ApiError(400, fmt::format("{} is {}, must be an object", name, shown(object)), path_.empty() ? "" : name);
   }
+  for (auto member = object.begin(); member != object.end(); ++member) {
+    members_.emplace(member.key(), &member.value());
+  }
+}
+
+Fields Fields::inner(const Json& object, std::string path) const {
+  Fields fields(object, std::move(path));
+  fields.unknown_ = unknown_;
+  return fields;
 }
 
 void Fields::fail(std::string_view name, std::string_view problem) const {
@@ -36,8 +46,8 @@ void Fields::fail(std::string_view name, std::string_view problem) const {
 
 const Json* Fields::find(std::string_view name) {
   known_.emplace(name);
-  const auto found = object_.find(std::string(name));
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  const auto found = members_.find(name);
+  return found == members_.end() || found->second->is_null() ? nullptr : found->second;
 }
 
 std::optional<bool> Fields::boolean(std::string_view name) {
@@ -129,18 +139,34 @@ void Fields::ignore(std::initializer_list<std::string_view> names) {
   }
 }
 
-void Fields::refuse(std::string_view name, std::string_view reason) {
-  if (find(name) != nullptr) {
-    fail(name, reason);
+void Fields::refuse_unless(std::string_view name, const Json& neutral, std::string_view reason) {
+  const Json* value = find(name);
+  if (value == nullptr || std::find(neutral.begin(), neutral.end(), *value) != neutral.end()) {
+    return;
+  }
+  std::string allowed;
+  for (const Json& one : neutral) {
+    allowed += fmt::format("{} or ", to_text(one));
+  }
+  fail(name, fmt::format("is {}, must be {}absent: {}", shown(*value), allowed, reason));
+}
+
+void Fields::ignore_unless(std::string_view name, const Json& neutral) {
+  const auto found = members_.find(name);
+  if (found != members_.end() && std::find(neutral.begin(), neutral.end(), *found->second) != neutral.end()) {
+    known_.emplace(name);
   }
 }
 
 void Fields::finish() {
-  for (const auto& [name, value] : object_.items()) {
-    if (!value.is_null() && !known_.contains(name)) {
-      const std::string shown_name = name.substr(0, 64);
-      throw ApiError(400, fmt::format("'{}' is not a field this server knows", full_name(shown_name)),
-                     full_name(shown_name));
+  for (auto member = object_->begin(); member != object_->end(); ++member) {
+    const std::string& name = member.key();
+    if (member->is_null() || known_.contains(name)) {
+      continue;
+    }
+    ++unknown_->count;
+    if (unknown_->names.size() < UnknownFields::most_names) {
+      unknown_->names.push_back(full_name(name.substr(0, 64)));
     }
   }
 }

@@ -43,6 +43,7 @@ struct Backend {
   GrammarCache& grammars;
   std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings that ask for none; empty: refused
+  bool strict_fields = false;                               ///< fields that are not known are refused
 };
 
 /// One request's answers, from the engine's outputs to the client: as one JSON document or as a stream of events. What both

@@ -6,6 +6,7 @@
 
 #include "server/api/prompts.h"
 #include "server/api/sampling_fields.h"
+#include "server/api/unserved_fields.h"
 #include "tokenizer/utf8.h"
 
 namespace rocmforge {
@@ -120,13 +121,15 @@ void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   const Json body = parse_body(exchange->request.body);
   Fields fields(body);
   const Tokenizer& tokenizer = backend.model.text();
-  const std::string content = fields.text("content").value_or("");
+  const auto content = fields.text("content");
+  if (!content) {
+    fields.fail("content", "is missing");
+  }
   const bool add_special = fields.boolean("add_special").value_or(false);
   const bool parse_special = fields.boolean("parse_special").value_or(true);
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
-  ignore_harmless(fields);
-  fields.finish();
-  const Ids ids = tokenizer.encode(content, {.add_special = add_special, .parse_special = parse_special});
+  finish_fields(fields, *exchange, backend);
+  const Ids ids = tokenizer.encode(*content, {.add_special = add_special, .parse_special = parse_special});
   if (!with_pieces) {
     return exchange->send_json(Json{{"tokens", ids}});
   }
@@ -155,8 +158,7 @@ void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& 
     fields.fail("tokens", "is missing");
   }
   const Ids ids = read_prompt(fields, "tokens", *tokens, backend.model);
-  ignore_harmless(fields);
-  fields.finish();
+  finish_fields(fields, *exchange, backend);
   exchange->send_json(Json{{"content", backend.model.text().decode(ids, true)}});
 }
 

@@ -8,6 +8,7 @@
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
 #include "server/api/token_logprobs_json.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -176,22 +177,16 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
     request.logprobs = static_cast<std::int32_t>(*number);
     options.probabilities = true;
   }
+  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
   options.return_tokens = fields.boolean("return_tokens").value_or(false);
   options.response_fields = read_response_fields(fields);
-  const auto most = std::int64_t{1} << 30;
-  const auto max_tokens = fields.integer("max_tokens", -1, most);
-  request.max_tokens = static_cast<std::int32_t>(fields.integer("n_predict", -1, most).value_or(max_tokens.value_or(-1)));
-  if (request.max_tokens == 0) {
-    fields.fail("n_predict", "is 0, must be at least 1, or -1 for no limit");
-  }
-  fields.ignore({"cache_prompt", "id_slot"});
-  ignore_harmless(fields);
-  fields.finish();
+  request.max_tokens = read_max_tokens(fields, -1);
+  finish_fields(fields, *exchange, backend);
   options.settings = settings_of(request, backend.model);
   std::vector<Request> requests;
   for (const Json& one : options.prompts) {
     requests.push_back(request);
-    requests.back().prompt = read_prompt(fields, "prompt", one, backend.model);
+    requests.back().prompt = read_prompt(fields, "prompt", one, backend.model, add_special);
   }
   const int count = options.count;
   options.list = options.list || count > 1;

@@ -29,9 +29,9 @@ bool is_one_prompt(const Json& value) {
          (std::ranges::any_of(value, is_number) && std::ranges::all_of(value, is_part));
 }
 
-Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model) {
+Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, bool add_special) {
   if (value.is_string()) {
-    return model.text().encode(value.get_ref<const std::string&>(), {});
+    return model.text().encode(value.get_ref<const std::string&>(), {.add_special = add_special});
   }
   if (!value.is_array()) {
     fields.fail(name, "must be a string, token ids, or an array of these");
@@ -39,7 +39,7 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   Ids ids;
   for (const Json& part : value) {
     if (part.is_string()) {
-      const Ids more = model.text().encode(part.get_ref<const std::string&>(), {.add_special = ids.empty()});
+      const Ids more = model.text().encode(part.get_ref<const std::string&>(), {.add_special = add_special && ids.empty()});
       ids.insert(ids.end(), more.begin(), more.end());
     } else {
       ids.push_back(read_id(fields, name, part, model));
@@ -49,6 +49,7 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
 }
 
 std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model) {
+  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
   const Json* value = fields.find(name);
   if (value == nullptr) {
     fields.fail(name, "is missing");
@@ -60,14 +61,14 @@ std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const Serve
     fields.fail(name, "is empty");
   }
   if (is_one_prompt(*value)) {
-    return {read_prompt(fields, name, *value, model)};
+    return {read_prompt(fields, name, *value, model, add_special)};
   }
   if (value->size() > most_prompts) {
     fields.fail(name, fmt::format("holds {} entries, at most {}", value->size(), most_prompts));
   }
   std::vector<Ids> prompts;
   for (const Json& one : *value) {
-    prompts.push_back(read_prompt(fields, name, one, model));
+    prompts.push_back(read_prompt(fields, name, one, model, add_special));
   }
   return prompts;
 }

@@ -156,21 +156,28 @@ StreamOptions read_stream(Fields& fields) {
   options.stream = fields.boolean("stream").value_or(false);
   options.timings_per_token = fields.boolean("timings_per_token").value_or(false);
   if (const Json* object = fields.object("stream_options")) {
-    if (!options.stream) {
+    Fields inner = fields.inner(*object, "stream_options.");
+    options.include_usage = inner.boolean("include_usage").value_or(false);
+    if (options.include_usage && !options.stream) {
       fields.fail("stream_options", "needs stream to be true");
     }
-    Fields inner(*object, "stream_options.");
-    options.include_usage = inner.boolean("include_usage").value_or(false);
-    inner.ignore({"include_obfuscation", "continuous_usage_stats"});
+    inner.ignore({"include_obfuscation"});
+    inner.ignore_unless("continuous_usage_stats", Json::array({false}));
     inner.finish();
   }
   return options;
 }
 
-void ignore_harmless(Fields& fields) {
-  static_cast<void>(fields.text("model"));  // there is one model, whatever it is called
-  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-                 "prompt_cache_retention", "prediction"});
+std::int32_t read_max_tokens(Fields& fields, std::int32_t otherwise, bool takes_zero) {
+  std::int32_t most = otherwise;
+  for (const std::string_view name : {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one counts
+    const auto given = fields.integer(name, -1, std::int64_t{1} << 30);
+    if (given == 0 && !takes_zero) {
+      fields.fail(name, "is 0, must be at least 1, or -1 for no limit");
+    }
+    most = static_cast<std::int32_t>(given.value_or(most));
+  }
+  return most;
 }
 
 }  // namespace rocmforge

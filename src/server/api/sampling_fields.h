@@ -27,7 +27,8 @@ struct StreamOptions {
 };
 StreamOptions read_stream(Fields& fields);
 
-/// Fields that clients send along and that change no answer.
-void ignore_harmless(Fields& fields);
+/// The most tokens an answer may have, by the first of these fields that is given: `max_completion_tokens`, `max_tokens`,
+/// `n_predict`. -1: no limit.
+std::int32_t read_max_tokens(Fields& fields, std::int32_t otherwise, bool takes_zero = false);
 
 }  // namespace rocmforge

@@ -1,0 +1,139 @@
+#include "server/api/unserved_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "server/api/api_error.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::string_view use_tools = "use tools and tool_choice";
+constexpr std::string_view use_format = "use response_format, json_schema or grammar";
+constexpr std::string_view use_logprobs = "use logprobs";
+constexpr std::string_view answers_are_text = "answers are text";
+constexpr std::string_view template_arguments = "variables of the template go into chat_template_kwargs";
+
+// The filters of sampling in the only order that is served, as llama-server's clients list them.
+constexpr std::string_view sampler_orders =
+    R"([["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"],
+        ["dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"],
+        ["dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"],
+        ["top_k", "typ_p", "top_p", "min_p", "temperature"]])";
+
+constexpr std::array unserved = {
+    // Sampling
+    UnservedField{"mirostat", "[0]"},
+    UnservedField{"dry_multiplier", "[0]"},
+    UnservedField{"xtc_probability", "[0]"},
+    UnservedField{"top_n_sigma", "[-1, 0]"},
+    UnservedField{"dynatemp_range", "[0]"},
+    UnservedField{"min_keep", "[0, 1]"},
+    UnservedField{"samplers", sampler_orders, "the order of samplers is fixed"},
+    UnservedField{"use_beam_search", "[false]"},
+    UnservedField{"min_tokens", "[0]"},
+    UnservedField{"allowed_token_ids", "[]", "use logit_bias or grammar"},
+    UnservedField{"bad_words", "[[]]", "use logit_bias"},
+    UnservedField{"logits_processors", "[[]]"},
+    // The answer's end and form
+    UnservedField{"stop_token_ids", "[[]]", "use stop"},
+    UnservedField{"include_stop_str_in_output", "[false]"},
+    UnservedField{"skip_special_tokens", "[true]"},
+    UnservedField{"suffix", "[\"\"]", "text is only continued at its end"},
+    UnservedField{"n_indent", "[0]"},
+    UnservedField{"t_max_prompt_ms", "[-1, 0]"},
+    UnservedField{"t_max_predict_ms", "[-1, 0]"},
+    UnservedField{"guided_json", "[]", use_format},
+    UnservedField{"guided_regex", "[]", use_format},
+    UnservedField{"guided_choice", "[]", use_format},
+    UnservedField{"guided_grammar", "[]", use_format},
+    UnservedField{"structured_outputs", "[]", use_format},
+    UnservedField{"grammar_lazy", "[false]"},
+    UnservedField{"grammar_triggers", "[[]]"},
+    UnservedField{"modalities", "[[\"text\"]]", answers_are_text},
+    UnservedField{"audio", "[]", answers_are_text},
+    UnservedField{"n_probs", "[0]", use_logprobs},
+    UnservedField{"post_sampling_probs", "[false]", use_logprobs},
+    UnservedField{"prompt_logprobs", "[]", use_logprobs},
+    UnservedField{"return_tokens_as_token_ids", "[false]"},
+    // What the model is shown
+    UnservedField{"functions", "[[]]", use_tools},
+    UnservedField{"function_call", R"(["none", "auto"])", use_tools},
+    UnservedField{"web_search_options", "[]", "nothing is looked up"},
+    UnservedField{"chat_template", "[]", "--chat-template-file replaces the model's"},
+    UnservedField{"documents", "[[]]", template_arguments},
+    UnservedField{"include_reasoning", "[true]", "use reasoning_format"},
+    UnservedField{"thinking_token_budget", "[-1]"},
+    UnservedField{"thinking_budget_tokens", "[-1]"},
+    UnservedField{"truncate_prompt_tokens", "[]", "a prompt that is too long is refused"},
+    UnservedField{"image_data", "[[]]"},
+    UnservedField{"lora", "[[]]"},
+};
+
+/// Whatever their value is, they change no answer: there is one model, and what they set is otherwise off.
+void ignore_harmless(Fields& fields) {
+  static_cast<void>(fields.text("model"));  // there is one model, whatever it is called
+  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+                 "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
+  fields.ignore({"mirostat_tau", "mirostat_eta", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
+                 "dry_sequence_breakers", "xtc_threshold", "dynatemp_exponent", "length_penalty",
+                 "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs",
+                 "mm_processor_kwargs"});
+  const Json off = Json::array({false});
+  for (const std::string_view name : {"return_progress", "return_tokens", "return_token_ids", "logprobs", "echo"}) {
+    fields.ignore_unless(name, off);
+  }
+  fields.ignore_unless("top_logprobs", Json::array({0}));
+  fields.ignore_unless("response_fields", Json::array({Json::array()}));
+}
+
+}  // namespace
+
+std::span<const UnservedField> unserved_fields() { return unserved; }
+
+void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
+  ignore_harmless(fields);
+  for (const UnservedField& field : unserved) {
+    if (!fields.was_asked_for(field.name) && fields.has(field.name)) {
+      fields.refuse_unless(field.name, Json::parse(field.neutral), field.reason);
+    }
+  }
+  fields.finish();
+  const UnknownFields& unknown = fields.unknown();
+  if (unknown.names.empty()) {
+    return;
+  }
+  if (backend.strict_fields) {
+    const std::string& first = unknown.names.front();
+    throw ApiError(400, fmt::format("'{}' is not a field this server knows", first), first);
+  }
+  exchange.add_header("X-Ignored-Fields", list_of_names(unknown));
+  for (const std::string& name : unknown.names) {
+    exchange.log().warning_once(
+        fmt::format("a request has the unknown field {}, which is ignored", list_of_names({.names = {name}, .count = 1})));
+  }
+}
+
+std::string list_of_names(const UnknownFields& unknown) {
+  constexpr std::size_t longest = 1024;
+  std::string list;
+  std::size_t listed = 0;
+  for (const std::string& name : unknown.names) {
+    std::string escaped = listed == 0 ? "" : ", ";
+    for (const char c : name) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                         std::string_view("_.-[]").find(c) != std::string_view::npos;
+      escaped += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    if (list.size() + escaped.size() > longest) {
+      break;
+    }
+    list += escaped;
+    ++listed;
+  }
+  return listed == unknown.count ? list : list + ", ...";
+}
+
+}  // namespace rocmforge

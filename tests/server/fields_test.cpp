@@ -1,0 +1,253 @@
+// Fields that clients of other servers send along, and what they find out about them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "server/api/unserved_fields.h"
+#include "server/client.h"
+#include "server/running_server.h"
+
+namespace rocmforge {
+namespace {
+
+TestServerOptions options_with_template() {
+  TestServerOptions options;
+  options.server.chat_template =
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}.{% endfor %}{% if add_generation_prompt %}a:>{% endif %}";
+  return options;
+}
+
+const Json user = {{"role", "user"}, {"content", "q"}};
+const Json assistant = {{"role", "assistant"}, {"content", "be"}};
+
+Json chat(const Json& more, const Json& messages = Json::array({user})) {
+  Json request = {{"messages", messages}};
+  request.update(more);
+  return request;
+}
+
+std::string ignored(const HttpAnswer& answer) {
+  const auto found = answer.headers.find("x-ignored-fields");
+  return found == answer.headers.end() ? "" : found->second;
+}
+
+std::size_t times_in(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(UnknownFields, AreIgnoredAndNamed) {
+  const FakeServer server(options_with_template(), say("hi"));
+  const Json format = {{"type", "text"}, {"colour", "red"}};
+  for (const bool stream : {false, true}) {
+    const HttpAnswer answer =
+        post(server.port(), "/v1/chat/completions",
+             chat({{"temprature", 1}, {"response_format", format}, {"nothing", nullptr}, {"stream", stream}}));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(ignored(answer), "response_format.colour, temprature");
+  }
+  EXPECT_EQ(times_in(server.log(), "warning a request has the unknown field temprature, which is ignored"), 1u)
+      << server.log();
+  for (const char* path : {"/v1/completions", "/generate"}) {
+    EXPECT_EQ(ignored(post(server.port(), path, {{"prompt", "x>"}, {"a\r\nb", 1}})), "a%0D%0Ab") << path;
+  }
+  EXPECT_EQ(ignored(post(server.port(), "/v1/embeddings", {{"input", "x"}, {"input_type", "query"}})), "input_type");
+  EXPECT_EQ(ignored(post(server.port(), "/tokenize", {{"content", "x"}, {"oops", 1}})), "oops");
+  EXPECT_EQ(ignored(post(server.port(), "/v1/completions", {{"prompt", "x>"}})), "");
+}
+
+TEST(UnknownFields, DoNotFillHeaderOrLog) {
+  const FakeServer server(options_with_template(), say("hi"));
+  std::string body = R"({"prompt": "x>")";
+  for (int i = 0; i < 20'000; ++i) {
+    body += ", \"field" + std::to_string(i) + "\": 1";
+  }
+  body += ", \"" + std::string(100'000, 'x') + "\": 1}";
+  const HttpAnswer answer = post_text(server.port(), "/v1/completions", body);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_LT(ignored(answer).size(), 1100u);
+  EXPECT_TRUE(ignored(answer).ends_with(", ..."));
+  for (int i = 0; i < 300; ++i) {
+    post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"other" + std::to_string(i), 1}});
+  }
+  EXPECT_EQ(times_in(server.log(), "has the unknown field"), 256u);
+}
+
+TEST(UnknownFields, AreRefusedWithStrictFields) {
+  TestServerOptions options = options_with_template();
+  options.server.strict_fields = true;
+  const FakeServer server(options, say("hi"));
+  EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat(Json::object())).status, 200);
+  const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat({{"temprature", 1}}));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.json()["error"]["param"], "temprature");
+  EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat({{"return_progress", true}})).json()["error"]["param"],
+            "return_progress");
+  EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat({{"return_progress", false}})).status, 200);
+}
+
+TEST(UnservedFields, WithNeutralValuesAreAccepted) {
+  TestServerOptions options = options_with_template();
+  options.server.strict_fields = true;
+  const FakeServer server(options, say("hi"));
+  for (const UnservedField& field : unserved_fields()) {
+    const std::string name(field.name);
+    Json values = Json::parse(field.neutral);
+    values.push_back(nullptr);
+    for (const Json& value : values) {
+      const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat({{name, value}}));
+      EXPECT_EQ(answer.status, 200) << name << ": " << value << ": " << answer.body;
+    }
+    const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat({{name, {{"other", 1}}}}));
+    EXPECT_EQ(answer.status, 400) << name;
+    EXPECT_EQ(answer.json()["error"]["param"], name) << answer.body;
+  }
+}
+
+// As the clients of OpenAI's API, vLLM and llama-server write the requests of somebody who sets nothing.
+constexpr const char* usual_requests[] = {
+    R"({"audio": null, "frequency_penalty": 0, "function_call": "auto", "functions": [], "logit_bias": {}, "logprobs": false,
+        "max_tokens": null, "modalities": ["text"], "n": 1, "parallel_tool_calls": true, "presence_penalty": 0, "seed": null,
+        "service_tier": "auto", "stop": null, "store": false, "stream": false, "stream_options": null, "temperature": 1.0,
+        "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": 1.0, "user": ""})",
+    R"({"best_of": 1, "use_beam_search": false, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "length_penalty": 1.0,
+        "stop_token_ids": [], "include_stop_str_in_output": false, "ignore_eos": false, "min_tokens": 0,
+        "skip_special_tokens": true, "spaces_between_special_tokens": true, "truncate_prompt_tokens": null,
+        "prompt_logprobs": null, "echo": false, "add_generation_prompt": true, "continue_final_message": false,
+        "add_special_tokens": false, "documents": null, "chat_template": null, "include_reasoning": true,
+        "guided_json": null, "return_token_ids": false, "bad_words": [], "priority": 0})",
+    R"({"max_tokens": -1, "n_predict": -1, "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1, "dry_multiplier": 0.0,
+        "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": -1, "dry_sequence_breakers": ["\n"],
+        "xtc_probability": 0, "xtc_threshold": 0.1, "top_n_sigma": -1, "dynatemp_range": 0, "dynatemp_exponent": 1,
+        "typical_p": 1, "repeat_last_n": 64, "repeat_penalty": 1.0, "cache_prompt": true, "id_slot": -1,
+        "timings_per_token": false, "return_progress": false, "n_probs": 0, "min_keep": 0, "n_keep": 0, "lora": [],
+        "post_sampling_probs": false,
+        "samplers": ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"]})",
+};
+
+TEST(UnservedFields, OfTheUsualClientsChangeNothing) {
+  const FakeServer server(options_with_template(), say("hi"));
+  for (const char* text : usual_requests) {
+    Json request = Json::parse(text);
+    const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat(request));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(ignored(answer), "");
+    EXPECT_EQ(answer.json()["choices"][0]["message"]["content"], "hi");
+    for (const char* of_chats :
+         {"add_generation_prompt", "continue_final_message", "parallel_tool_calls", "tool_choice", "tools"}) {
+      request.erase(of_chats);
+    }
+    request.update({{"prompt", "x>"}, {"suffix", ""}});
+    for (const char* path : {"/v1/completions", "/generate"}) {
+      const HttpAnswer completion = post(server.port(), path, request);
+      EXPECT_EQ(completion.status, 200) << path << completion.body;
+      EXPECT_EQ(ignored(completion), "") << path;
+    }
+  }
+}
+
+TEST(UnservedFields, ThatAskForMoreInformationAreNamed) {
+  const FakeServer server(options_with_template(), say("hi"));
+  const HttpAnswer answer =
+      post(server.port(), "/v1/chat/completions", chat({{"return_token_ids", true}, {"return_progress", true}}));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(ignored(answer), "return_token_ids, return_progress");
+}
+
+TEST(MaxTokens, MinusOneIsNoLimit) {
+  const FakeServer server(options_with_template(), say("some more than sixteen tokens"));
+  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    const auto text = [&](int limit) {
+      return post(server.port(), "/v1/chat/completions", chat({{name, limit}})).json()["choices"][0]["message"]["content"];
+    };
+    EXPECT_EQ(text(-1), "some more than sixteen tokens") << name;
+    EXPECT_EQ(text(4), "some") << name;
+    EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat({{name, 0}})).json()["error"]["param"], name);
+    EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}, {name, -1}}).json()["choices"][0]["text"],
+              "some more than sixteen tokens");
+  }
+}
+
+TEST(Paths, MayEndWithASlash) {
+  const FakeServer server(options_with_template(), say("hi"));
+  EXPECT_EQ(post(server.port(), "/v1/chat/completions/", chat(Json::object())).status, 200);
+  EXPECT_EQ(post(server.port(), "/v1/completions//", {{"prompt", "x>"}}).status, 200);
+  for (const char* path : {"/health/", "/v1/models/", "/v1/models/model/", "/", "/metrics/?x=1"}) {
+    EXPECT_EQ(get(server.port(), path).status, 200) << path;
+  }
+  EXPECT_EQ(get(server.port(), "/v1/completions/").status, 405);
+  EXPECT_EQ(get(server.port(), "/nothing/").status, 404);
+  EXPECT_EQ(post(server.port(), "/cancel/gen-0/", Json::object()).json()["error"]["message"],
+            "no request 'gen-0' is under way");
+}
+
+class AnswerPlace : public testing::Test {
+ protected:
+  std::string prompt(const Json& more, const Json& messages) {
+    const HttpAnswer answer = post(server_.port(), "/apply-template", chat(more, messages));
+    return answer.status == 200 ? answer.json()["prompt"].get<std::string>()
+                                : answer.json()["error"]["param"].get<std::string>();
+  }
+  FakeServer server_{options_with_template(), say("gin")};
+};
+
+TEST_F(AnswerPlace, IsChosenByTheFields) {
+  const Json question = Json::array({user});
+  const Json begun = Json::array({user, assistant});
+  const Json new_message = {{"add_generation_prompt", true}};
+  const Json none = {{"add_generation_prompt", false}};
+  EXPECT_EQ(prompt(Json::object(), question), "u:q.a:>");
+  EXPECT_EQ(prompt(new_message, question), "u:q.a:>");
+  EXPECT_EQ(prompt(none, question), "u:q.");
+  EXPECT_EQ(prompt(Json::object(), begun), "u:q.a:>be");
+  EXPECT_EQ(prompt(new_message, begun), "u:q.a:be.a:>");
+  EXPECT_EQ(prompt(none, begun), "u:q.a:be.");
+  EXPECT_EQ(prompt({{"continue_final_message", false}}, begun), "u:q.a:be.a:>");
+  EXPECT_EQ(prompt({{"continue_final_message", true}}, begun), "u:q.a:>be");
+  EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", false}}, begun), "u:q.a:>be");
+  EXPECT_EQ(prompt({{"continue_final_message", false}, {"add_generation_prompt", false}}, begun), "u:q.a:be.");
+  EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", true}}, begun), "continue_final_message");
+  EXPECT_EQ(prompt({{"continue_final_message", true}}, question), "continue_final_message");
+}
+
+// The script goes on with what it says behind the last '>'.
+TEST(Echo, PutsTheContinuedMessageBeforeTheAnswer) {
+  const FakeServer server(options_with_template(), say("begin"));
+  const Json begun = {{"role", "assistant"}, {"content", ">be"}, {"tool_calls", nullptr}};
+  const auto whole = [&](const Json& more, const Json& messages) {
+    return post(server.port(), "/v1/chat/completions", chat(more, messages)).json()["choices"][0]["message"]["content"];
+  };
+  const auto streamed = [&](Json more, const Json& messages) {
+    std::string text;
+    more["stream"] = true;
+    for (const Json& event : post(server.port(), "/v1/chat/completions", chat(more, messages)).events()) {
+      const Json& delta = event["choices"][0]["delta"];
+      text += delta.contains("content") && delta["content"].is_string() ? delta["content"].get<std::string>() : "";
+    }
+    return text;
+  };
+  for (const auto& [echo, expected] : {std::pair(false, "gin"), std::pair(true, ">begin")}) {
+    EXPECT_EQ(whole({{"echo", echo}}, Json::array({user, begun})), expected);
+    EXPECT_EQ(streamed({{"echo", echo}}, Json::array({user, begun})), expected);
+    EXPECT_EQ(whole({{"echo", echo}}, Json::array({user})), "begin") << "nothing is continued";
+  }
+}
+
+TEST(SpecialTokens, MayBeLeftOut) {
+  const FakeServer server({}, say("hi"));
+  const auto size = [&](const char* path, const Json& more) {
+    Json request = {{path == std::string("/v1/embeddings") ? "input" : "prompt", "x>"}};
+    request.update(more);
+    return post(server.port(), path, request).json()["usage"]["prompt_tokens"].get<int>();
+  };
+  for (const char* path : {"/v1/completions", "/v1/embeddings"}) {
+    EXPECT_EQ(size(path, {{"add_special_tokens", false}}), size(path, Json::object()) - 1) << path;
+    EXPECT_EQ(size(path, {{"add_special_tokens", true}}), size(path, Json::object())) << path;
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge
