@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "engine/grammar/byte_automaton.h"
@@ -20,6 +21,8 @@ using Expression = std::optional<std::string>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
 constexpr int deepest_rule = 200;
+// Keys that share so many characters with a property's name are not written beside it: rules are spent on each character.
+constexpr std::size_t longest_told_apart = 64;
 constexpr std::size_t most_rules = 15'000;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
 // Longer texts and lists are not written, which no schema forbids: repetitions are counted by places in the grammar.
@@ -97,8 +100,16 @@ class SchemaGrammar {
     }
     visit.name = grammar_.reserve(hint);
     std::vector<std::string> parts;
-    for (const SchemaFacets& facets : document_.alternatives(nodes)) {
-      add_values(facets, hint, parts);
+    if (const Json* list = document_.plain_choice(nodes)) {
+      for (const Json& one : *list) {
+        if (const Expression part = this->visit({&one}, hint)) {
+          parts.push_back(*part);
+        }
+      }
+    } else {
+      for (const SchemaFacets& facets : document_.alternatives(nodes)) {
+        add_values(facets, hint, parts);
+      }
     }
     visit.done = true;
     visit.possible = !parts.empty();
@@ -149,7 +160,7 @@ class SchemaGrammar {
 
   void add_constants(const SchemaFacets& facets, std::vector<std::string>& parts) {
     for (const Json& value : *facets.values) {
-      const std::optional<bool> fits = admits(facets, value);
+      const std::optional<bool> fits = admits_beside_values(facets, value);  // it is one of them
       if (!fits) {
         fail("'enum' or 'const' beside other keywords for the same values is not supported");
       }
@@ -271,20 +282,21 @@ class SchemaGrammar {
   };
 
   Expression object(const SchemaFacets& facets, std::string_view hint) {
-    std::vector<std::string> names;
+    const std::set<std::string_view> required(facets.required.begin(), facets.required.end());
+    std::set<std::string_view> names;
     std::vector<Member> members;
-    const auto is_required = [&](const std::string& name) {
-      return std::find(facets.required.begin(), facets.required.end(), name) != facets.required.end();
-    };
     const auto add = [&](const std::string& name, const SchemaNodes& nodes) {
-      names.push_back(name);
+      if (grammar_.rules() > most_rules) {
+        fail("the schema is too large");
+      }
+      names.insert(name);
       const Expression value = visit(nodes, fmt::format("value-{}", name));
       if (value) {
         members.push_back({grammar_.add(fmt::format("{}-{}", hint, name),
                                         fmt::format("{} \":\" \" \"? {}", GrammarText::literal(text_of(name)), *value)),
-                           is_required(name)});
+                           required.contains(name)});
       }
-      return value.has_value() || !is_required(name);
+      return value.has_value() || !required.contains(name);
     };
     for (const auto& [name, nodes] : facets.properties) {
       if (!add(name, nodes)) {
@@ -292,8 +304,7 @@ class SchemaGrammar {
       }
     }
     for (const std::string& name : facets.required) {
-      if (std::find(names.begin(), names.end(), name) == names.end() &&
-          (facets.closed || !add(name, facets.additional.value_or(SchemaNodes{})))) {
+      if (!names.contains(name) && (facets.closed || !add(name, facets.additional.value_or(SchemaNodes{})))) {
         return std::nullopt;
       }
     }
@@ -353,14 +364,14 @@ class SchemaGrammar {
   }
 
   /// Any key but `names`, written without escapes.
-  std::string other_key(const std::vector<std::string>& names) {
+  std::string other_key(const std::set<std::string_view>& names) {
     const auto& plain = ByteAutomaton::plain_characters();
     std::vector<std::u32string> taken;
-    for (const std::string& name : names) {
+    for (const std::string_view name : names) {
       std::u32string text;
       for (std::size_t i = 0; i < name.size();) {
         const std::size_t length = utf8_unit(name, i).length;
-        text += utf8_code_point(std::string_view(name).substr(i, length));
+        text += utf8_code_point(name.substr(i, length));
         i += length;
       }
       taken.push_back(std::move(text));
@@ -370,9 +381,12 @@ class SchemaGrammar {
   }
 
   /// The rule for what may follow the first `place` characters of taken[first..end), which they share, so that none of them
-  /// comes.
+  /// comes. Recurses longest_told_apart deep at most.
   std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
                          const std::string& plain) {
+    if (grammar_.rules() > most_rules) {
+      fail("the schema is too large");
+    }
     std::vector<std::string> parts;
     std::vector<CodeRange> starts;
     bool may_end = true;
@@ -391,7 +405,7 @@ class SchemaGrammar {
       starts.push_back({start, start});
       const bool is_plain = std::any_of(ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(),
                                         [&](const CodeRange& range) { return range.first <= start && start <= range.last; });
-      if (is_plain) {
+      if (is_plain && place + 1 < longest_told_apart) {
         parts.push_back(GrammarText::characters({{start, start}}) + " " + key_unlike(taken, i, same, place + 1, plain));
       }
       i = same;

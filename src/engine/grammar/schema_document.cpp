@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "engine/grammar/schema_facets.h"
@@ -11,7 +15,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int deepest_schema = 100;
+constexpr std::size_t deepest_reference = 200;
+constexpr std::size_t many_members = 16;
 constexpr std::size_t most_nodes = 100'000, most_alternatives = 200, most_work = 4'000'000;
+
+constexpr std::array<const char*, 4> combinations = {"$ref", "allOf", "anyOf", "oneOf"};
 
 SchemaNodes join(SchemaNodes a, const SchemaNodes& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -24,46 +32,70 @@ std::optional<SchemaNodes> join(const std::optional<SchemaNodes>& a, const std::
   return a && b ? join(*a, *b) : a ? a : b;
 }
 
-template <class T>
-void add_missing(std::vector<T>& all, const std::vector<T>& more) {
-  for (const T& one : more) {
-    if (std::find(all.begin(), all.end(), one) == all.end()) {
+void add_missing(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  std::set<std::string> known(all.begin(), all.end());
+  for (const std::string& one : more) {
+    if (known.insert(one).second) {
       all.push_back(one);
     }
   }
 }
 
-const SchemaNodes* property_of(const SchemaFacets& facets, const std::string& name) {
-  const auto found =
-      std::find_if(facets.properties.begin(), facets.properties.end(), [&](const auto& one) { return one.first == name; });
-  return found == facets.properties.end() ? nullptr : &found->second;
-}
+/// The properties of a schema by their names.
+class PropertyIndex {
+ public:
+  explicit PropertyIndex(const SchemaFacets& facets) {
+    for (const auto& [name, nodes] : facets.properties) {
+      nodes_.emplace(name, &nodes);
+    }
+  }
+  [[nodiscard]] const SchemaNodes* find(std::string_view name) const {
+    const auto found = nodes_.find(name);
+    return found == nodes_.end() ? nullptr : found->second;
+  }
+  [[nodiscard]] bool has_all(const std::vector<std::string>& names) const {
+    return std::ranges::all_of(names, [&](const std::string& name) { return nodes_.contains(name); });
+  }
 
-bool is_required(const SchemaFacets& facets, const std::string& name) {
-  return std::find(facets.required.begin(), facets.required.end(), name) != facets.required.end();
+ private:
+  std::map<std::string_view, const SchemaNodes*> nodes_;
+};
+
+/// What is copied where two schemas are joined.
+std::size_t size_of(const SchemaFacets& facets) {
+  std::size_t size = facets.required.size() + facets.patterns.size() + facets.formats.size() +
+                     (facets.values ? facets.values->size() : 0) + (facets.items ? facets.items->size() : 0) +
+                     (facets.additional ? facets.additional->size() : 0);
+  for (const auto& [name, nodes] : facets.properties) {
+    size += 1 + nodes.size();
+  }
+  for (const SchemaNodes& nodes : facets.prefix_items) {
+    size += 1 + nodes.size();
+  }
+  return size;
 }
 
 /// The properties that both allow. False where one is required that the other forbids.
 bool merge_properties(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
-  const auto add_from = [&](const SchemaFacets& from, const SchemaFacets& other) {
-    for (const auto& [name, nodes] : from.properties) {
-      const SchemaNodes* others = property_of(other, name);
-      if (property_of(both, name) == nullptr && (others != nullptr || !other.closed)) {
-        both.properties.emplace_back(name,
-                                     join(nodes, others != nullptr ? *others : other.additional.value_or(SchemaNodes{})));
-      }
-    }
-  };
+  const PropertyIndex in_a(a), in_b(b);
   both.properties.clear();
-  add_from(a, b);
-  add_from(b, a);
+  for (const auto& [name, nodes] : a.properties) {
+    const SchemaNodes* others = in_b.find(name);
+    if (others != nullptr || !b.closed) {
+      both.properties.emplace_back(name, join(nodes, others != nullptr ? *others : b.additional.value_or(SchemaNodes{})));
+    }
+  }
+  for (const auto& [name, nodes] : b.properties) {
+    if (in_a.find(name) == nullptr && !a.closed) {
+      both.properties.emplace_back(name, join(nodes, a.additional.value_or(SchemaNodes{})));
+    }
+  }
   add_missing(both.required, b.required);
   both.closed = a.closed || b.closed;
   both.additional = join(a.additional, b.additional);
   both.min_properties = std::max(a.min_properties, b.min_properties);
   both.max_properties = std::min(a.max_properties, b.max_properties);
-  return !both.closed || std::all_of(both.required.begin(), both.required.end(),
-                                     [&](const std::string& name) { return property_of(both, name) != nullptr; });
+  return !both.closed || PropertyIndex(both).has_all(both.required);
 }
 
 void merge_items(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
@@ -143,7 +175,11 @@ void SchemaDocument::add_paths(const Json& node, const std::string& path, int de
   if (!node.is_structured()) {
     return;
   }
+  const bool is_large = node.is_object() && node.size() > many_members;
   for (const auto& [key, value] : node.items()) {
+    if (is_large) {
+      members_[&node].emplace(key, &value);
+    }
     add_paths(value, path.size() > 200 ? path : path + "/" + key, depth + 1);
   }
 }
@@ -160,6 +196,27 @@ void SchemaDocument::fail(const Json& node, std::string_view message) const {
   throw Error(line);
 }
 
+const Json* SchemaDocument::member(const Json& object, const std::string& name) const {
+  if (const auto index = members_.find(&object); index != members_.end()) {
+    const auto found = index->second.find(name);
+    return found == index->second.end() ? nullptr : found->second;
+  }
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : &*found;
+}
+
+const Json* SchemaDocument::plain_choice(const SchemaNodes& nodes) {
+  if (nodes.size() != 1 || !nodes[0]->is_object() || nodes[0]->size() != 1 || nodes[0]->begin().key() != "anyOf") {
+    return nullptr;
+  }
+  const Json& list = nodes[0]->front();
+  const auto is_plain = [](const Json& one) {
+    return one.is_object() && std::none_of(combinations.begin(), combinations.end(),
+                                           [&](std::string_view keyword) { return one.contains(keyword); });
+  };
+  return list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_plain) ? &list : nullptr;
+}
+
 /// What the reference in `schema` names: a place in this document.
 const Json& SchemaDocument::target(const Json& schema) const {
   const Json& reference = schema.at("$ref");
@@ -172,8 +229,8 @@ const Json& SchemaDocument::target(const Json& schema) const {
     const std::size_t end = std::min(text.find('/', i + 1), text.size());
     const std::string token = unescape(std::string_view(text).substr(i + 1, end - i - 1));
     const Json* next = nullptr;
-    if (node->is_object() && node->contains(token)) {
-      next = &node->at(token);
+    if (node->is_object()) {
+      next = member(*node, token);
     } else if (node->is_array() && !token.empty() && token.size() < 6 &&
                token.find_first_not_of("0123456789") == std::string::npos && std::stoul(token) < node->size()) {
       next = &node->at(std::stoul(token));
@@ -238,6 +295,9 @@ std::vector<SchemaFacets> SchemaDocument::resolve(const Json& schema) {
     open_.clear();
     fail(schema, "it refers to itself without a value between");
   }
+  if (open_.size() == deepest_reference) {
+    fail(schema, fmt::format("more than {} schemas lie in one another without a value between", deepest_reference));
+  }
   open_.push_back(&schema);
   std::vector<SchemaFacets> all = resolve_keywords(schema);
   open_.pop_back();
@@ -280,7 +340,8 @@ std::vector<SchemaFacets> SchemaDocument::choose(const Json& schema, const char*
       for (std::size_t j = 0; j < i; ++j) {
         for (SchemaFacets& a : options[j]) {
           for (SchemaFacets& b : options[i]) {
-            spend(schema, 10 + a.properties.size() * b.properties.size() / 16);
+            const std::size_t values = (a.values ? a.values->size() : 0) * (b.values ? b.values->size() : 0);
+            spend(schema, 10 + (size_of(a) + size_of(b)) / 2 + values / 4);
             if (!make_disjoint(a, b, 0)) {
               fail(schema,
                    fmt::format("'oneOf': alternatives {} and {} may both match one value; use 'anyOf', or a required "
@@ -310,9 +371,8 @@ std::vector<SchemaFacets> SchemaDocument::combine(const Json& schema, const std:
   std::vector<SchemaFacets> all;
   for (const SchemaFacets& one : a) {
     for (const SchemaFacets& other : b) {
-      const std::size_t properties = one.properties.size() + other.properties.size();
       const std::size_t values = (one.values ? one.values->size() : 1) * (other.values ? other.values->size() : 1);
-      spend(schema, 10 + properties * properties / 64 + values / 4);
+      spend(schema, 10 + (size_of(one) + size_of(other)) / 2 + values / 4);
       SchemaFacets both;
       if (merge(one, other, both)) {
         all.push_back(std::move(both));
@@ -368,16 +428,14 @@ bool SchemaDocument::make_disjoint(SchemaFacets& a, SchemaFacets& b, int depth) 
   if ((common & schema_object) == 0) {
     return true;
   }
-  const auto lacks_required = [](const SchemaFacets& closed, const SchemaFacets& other) {
-    return closed.closed && std::any_of(other.required.begin(), other.required.end(),
-                                        [&](const std::string& name) { return property_of(closed, name) == nullptr; });
-  };
-  if (lacks_required(a, b) || lacks_required(b, a)) {
+  const PropertyIndex in_a(a), in_b(b);
+  if ((a.closed && !in_a.has_all(b.required)) || (b.closed && !in_b.has_all(a.required))) {
     return true;
   }
+  const std::set<std::string_view> of_a(a.required.begin(), a.required.end()), of_b(b.required.begin(), b.required.end());
   for (const auto& [name, nodes] : a.properties) {
-    const SchemaNodes* others = property_of(b, name);
-    const bool required = is_required(a, name) && is_required(b, name);
+    const SchemaNodes* others = in_b.find(name);
+    const bool required = of_a.contains(name) && of_b.contains(name);
     if (others == nullptr || depth > 2 || (depth > 0 && !required)) {
       continue;
     }

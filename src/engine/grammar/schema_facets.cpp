@@ -276,10 +276,14 @@ std::uint8_t type_of(const Json& value) {
 SchemaFacets read_facets(const Json& schema, const SchemaDocument& document) { return FacetReader(schema, document).read(); }
 
 std::optional<bool> admits(const SchemaFacets& facets, const Json& value) {
-  if ((type_of(value) & facets.types) == 0) {
+  if (facets.values && std::find(facets.values->begin(), facets.values->end(), value) == facets.values->end()) {
     return false;
   }
-  if (facets.values && std::find(facets.values->begin(), facets.values->end(), value) == facets.values->end()) {
+  return admits_beside_values(facets, value);
+}
+
+std::optional<bool> admits_beside_values(const SchemaFacets& facets, const Json& value) {
+  if ((type_of(value) & facets.types) == 0) {
     return false;
   }
   if (value.is_number()) {

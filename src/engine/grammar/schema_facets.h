@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -66,6 +67,10 @@ class SchemaDocument {
   /// `nodes` with each schema that is only a reference replaced by what it names.
   SchemaNodes follow(const SchemaNodes& nodes) const;
 
+  /// The list of a schema that is nothing but an `anyOf` of schemas without references and combinations: a value satisfies
+  /// one of them, and each can be written by itself. Else null.
+  [[nodiscard]] static const nlohmann::ordered_json* plain_choice(const SchemaNodes& nodes);
+
   /// "#/properties/name"
   [[nodiscard]] std::string path(const nlohmann::ordered_json& node) const;
 
@@ -76,6 +81,7 @@ class SchemaDocument {
 
   void add_paths(const Json& node, const std::string& path, int depth);
   const Json& target(const Json& schema) const;
+  [[nodiscard]] const Json* member(const Json& object, const std::string& name) const;
   std::vector<SchemaFacets> resolve(const Json& schema);
   std::vector<SchemaFacets> resolve_keywords(const Json& schema);
   std::vector<SchemaFacets> choose(const Json& schema, const char* keyword, const std::vector<SchemaFacets>& base);
@@ -89,7 +95,8 @@ class SchemaDocument {
   const Json& root_;
   std::size_t work_ = 0;
   std::unordered_map<const Json*, std::string> paths_;
-  std::vector<const Json*> open_;  // being resolved
+  std::unordered_map<const Json*, std::map<std::string_view, const Json*>> members_;  // of objects that have many
+  std::vector<const Json*> open_;                                                     // being resolved
 };
 
 /// The facets of the keywords of one schema, without its references and combinations. Throws Error through `document`.
@@ -97,5 +104,7 @@ SchemaFacets read_facets(const nlohmann::ordered_json& schema, const SchemaDocum
 
 /// Whether `value` is of a type of `facets` and within its bounds; nullopt where that can't be told from them alone.
 std::optional<bool> admits(const SchemaFacets& facets, const nlohmann::ordered_json& value);
+/// The same for one of `facets.values`.
+std::optional<bool> admits_beside_values(const SchemaFacets& facets, const nlohmann::ordered_json& value);
 
 }  // namespace rocmforge
