@@ -344,6 +344,17 @@ TEST_F(DemoProgram, ForcedKernelsServe) {
   }
 }
 
+TEST_F(DemoProgram, KernelsAreMeasuredForProgramsToo) {
+  const json matmul = run_json({"bench", "matmul", "--formats", "f32", "--shapes", "64x64", "--tokens", "1", "--json"});
+  EXPECT_EQ(matmul.at("right"), true);
+  ASSERT_FALSE(matmul.at("rows").empty());
+  EXPECT_EQ(matmul.at("rows")[0].at("format"), "F32");
+  EXPECT_GT(matmul.at("rows")[0].at("us"), 0.0);
+  const json step = run_json({"bench", "step", "--depth", "8", "--json"});
+  EXPECT_GT(step.at("tokens_per_second"), 0.0);
+  EXPECT_FALSE(step.at("rows").empty());
+}
+
 TEST_F(DemoProgram, PerplexityFollowsTheProtocol) {
   const std::string text = ROCMFORGE_TEST_DATA "/data/demo_heldout.txt";
   const json out = run_json({"perplexity", "-f", text, "--chunks", "2", "--json"});
@@ -387,6 +398,7 @@ TEST_F(DemoProgram, BenchMeasuresEveryTest) {
   EXPECT_EQ(tests, (std::vector<std::string>{"pp16", "pp32", "tg4", "tg4 x2", "pp8+tg2", "pp16 @ d8", "pp32 @ d8",
                                              "tg4 @ d8", "tg4 x2 @ d8", "pp8+tg2 @ d8"}));
   EXPECT_TRUE(with_format("csv").starts_with("model,path,"));
+  EXPECT_EQ(run_json({"bench", "-p", "8", "-n", "0", "-r", "1", "--json"}).at(0).at("test"), "pp8");
   const std::string table = with_format("md");
   EXPECT_NE(table.find("| pp16 + "), 0);
   EXPECT_NE(table.find(" ± "), std::string::npos) << table;
