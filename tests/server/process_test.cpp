@@ -1,6 +1,7 @@
 // `rocmforge serve` as a process: how it starts and how it ends.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,16 +236,24 @@ TEST_F(ProcessTest, GoesOnWhenTheModelsFileIsRemoved) {
   EXPECT_EQ(answer["choices"][0]["message"]["content"], "585");
 }
 
-TEST_F(ProcessTest, SurvivesAFullDiskForItsLog) {
-  ServeProcess server({demo_model().string(), "--log-file", "/dev/full"});
-  ASSERT_TRUE(server.waits_for("http://"));
-  ASSERT_TRUE(server.waits_for("the log can't be written, lines are lost"));
+// A log that could be written at the start: a pipe whose reader leaves.
+TEST_F(ProcessTest, SurvivesALogThatFailsLater) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "log").string();
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ServeProcess server({demo_model().string(), "--log-file", path});
+  const bool started = server.waits_for("http://");
+  ::close(reader);
+  ASSERT_TRUE(started) << server.output();
   const std::string text = server.output();
   const auto port = static_cast<std::uint16_t>(std::stoi(text.substr(text.find("127.0.0.1:") + 10)));
   for (int i = 0; i < 500 && get(port, "/ready").status != 200; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(post(port, "/v1/completions", {{"prompt", "a"}}).status, 200);
+  EXPECT_TRUE(server.waits_for("the log can't be written, lines are lost")) << server.output();
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0);
 }
