@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "ops/kv_layout.h"
 #include "ops/registry.h"
 #include "tensor/dtype.h"
 
@@ -35,6 +36,7 @@ inline bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (
 
 /// A weight [rows, cols] that can be computed with.
 [[nodiscard]] Support check_weight(DType type, std::int64_t rows, std::int64_t cols);
+[[nodiscard]] Support check_layout(const KvLayout& layout);
 [[nodiscard]] Support check_heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim);
 
 }  // namespace rocmforge

@@ -19,16 +19,6 @@ Support check_kv_dtype(DType dtype, std::int32_t head_dim) {
   return Support::yes();
 }
 
-Support check_layout(const KvLayout& layout) {
-  if (Support dtype = check_kv_dtype(layout.dtype, layout.head_dim); !dtype.ok) {
-    return dtype;
-  }
-  if (!is_power_of_two(layout.block_tokens)) {
-    return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
-  }
-  return Support::yes();
-}
-
 /// Pointers and sizes of a batch, as far as they can be judged without reading its arrays.
 void check_batch(std::string_view operation, const RaggedBatch& batch) {
   require(batch.num_sequences > 0, "{}: batch.num_sequences is {}", operation, batch.num_sequences);
@@ -92,6 +82,16 @@ void check_rows_fit(std::string_view operation, const RaggedBatch& batch, bool p
 }
 
 }  // namespace
+
+Support check_layout(const KvLayout& layout) {
+  if (Support dtype = check_kv_dtype(layout.dtype, layout.head_dim); !dtype.ok) {
+    return dtype;
+  }
+  if (!is_power_of_two(layout.block_tokens)) {
+    return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
+  }
+  return Support::yes();
+}
 
 Support check_weight(DType type, std::int64_t rows, std::int64_t cols) {
   const DTypeInfo& format = info(type);

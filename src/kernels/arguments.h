@@ -20,11 +20,11 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
 void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args);
 void check_arguments(const Scale::Spec& spec, const Scale::Args& args);
-void check_arguments(const CausalMask::Spec& spec, const CausalMask::Args& args);
-void check_arguments(const RowSoftmax::Spec& spec, const RowSoftmax::Args& args);
-void check_arguments(const QueryKey::Spec& spec, const QueryKey::Args& args);
-void check_arguments(const WeightsValue::Spec& spec, const WeightsValue::Args& args);
-void check_arguments(const ReplicateKv::Spec& spec, const ReplicateKv::Args& args);
+void check_arguments(const CausalMask::Spec& spec, const CausalMask::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const RowSoftmax::Spec& spec, const RowSoftmax::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const QueryKey::Spec& spec, const QueryKey::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const WeightsValue::Spec& spec, const WeightsValue::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const ReplicateKv::Spec& spec, const ReplicateKv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args);
 void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);

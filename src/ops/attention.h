@@ -5,6 +5,7 @@
 
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
+#include "ops/score_shape.h"
 
 namespace rocmforge {
 
@@ -32,8 +33,7 @@ struct Attention {
     bool decode = false;  ///< every sequence that is computed has one query row
   };
 
-  /// Which sequences of the batch a call computes; the rows of the others are left alone.
-  enum class Rows { all, single, several };
+  using Rows = SequenceRows;  ///< of the sequences that a call does not compute, no row is written
 
   struct Args {
     const void* q = nullptr;  ///< [tokens, q_heads * head_dim] of Spec::io_dtype, rows `q_stride` elements apart

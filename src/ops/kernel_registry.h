@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/attention.h"
+#include "ops/attention_steps.h"
 #include "ops/building_blocks.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"

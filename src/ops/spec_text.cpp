@@ -63,14 +63,17 @@ std::string to_string(const RowSoftmax::Spec&) { return "f32"; }
 std::string to_string(const GatherRows::Spec& spec) { return fmt::format("dim {}", spec.dim); }
 std::string to_string(const Dequantize::Spec& spec) { return std::string(name(spec.dtype)); }
 
-std::string to_string(const QueryKey::Spec& spec) { return fmt::format("heads {} head_dim {}", spec.heads, spec.head_dim); }
+std::string to_string(const QueryKey::Spec& spec) {
+  return fmt::format("head_dim {} {}", spec.head_dim, name(spec.q_dtype));
+}
 
 std::string to_string(const WeightsValue::Spec& spec) {
-  return fmt::format("heads {} head_dim {}", spec.heads, spec.head_dim);
+  return fmt::format("head_dim {} {}", spec.head_dim, name(spec.out_dtype));
 }
 
 std::string to_string(const ReplicateKv::Spec& spec) {
-  return fmt::format("heads {}:{} head_dim {}", spec.q_heads, spec.kv_heads, spec.head_dim);
+  const KvLayout& layout = spec.layout;
+  return fmt::format("heads {}:{} head_dim {} {}", spec.q_heads, layout.kv_heads, layout.head_dim, name(layout.dtype));
 }
 
 std::string to_string(const DequantizeRmsNorm::Spec& spec) {

@@ -242,14 +242,11 @@ TEST(BuildingBlockArguments, TinyNullPointersAreNamed) {
   expect_pointers<ResidualAdd>({}, {"a", "b", "out"}, &Residual::a, &Residual::b, &Residual::out);
   expect_pointers<Scale>({}, {"x"}, &Scale::Args::x);
   expect_pointers<CausalMask>({}, {"scores"}, &CausalMask::Args::scores);
-  expect_pointers<RowSoftmax>({}, {"x"}, &RowSoftmax::Args::x);
+  expect_pointers<RowSoftmax>({}, {"scores"}, &RowSoftmax::Args::scores);
   using Scores = QueryKey::Args;
-  expect_pointers<QueryKey>({2, 64}, {"q", "k", "scores"}, &Scores::q, &Scores::k, &Scores::scores);
+  expect_pointers<QueryKey>({64}, {"q", "k", "scores"}, &Scores::q, &Scores::k, &Scores::scores);
   using Values = WeightsValue::Args;
-  expect_pointers<WeightsValue>({2, 64}, {"weights", "v", "out"}, &Values::weights, &Values::v, &Values::out);
-  using Replicate = ReplicateKv::Args;
-  expect_pointers<ReplicateKv>({4, 2, 64}, {"k", "v", "k_out", "v_out"}, &Replicate::k, &Replicate::v, &Replicate::k_out,
-                               &Replicate::v_out);
+  expect_pointers<WeightsValue>({64}, {"weights", "v", "out"}, &Values::weights, &Values::v, &Values::out);
   expect_pointers<Dequantize>({DType::q4_k}, {"rows", "out"}, &Dequantize::Args::rows, &Dequantize::Args::out);
   using Norm = DequantizeRmsNorm::Args;
   expect_pointers<DequantizeRmsNorm>({DType::q4_k, 256}, {"rows", "weight", "out"}, &Norm::rows, &Norm::weight, &Norm::out);
@@ -262,16 +259,70 @@ TEST(BuildingBlockArguments, TinyWrongSizesAreNamed) {
   float* x = data.data();
   const std::int32_t id = -1;
   expect_complaint("count is -1", [&] { check_arguments(ResidualAdd::Spec{}, {x, x, -1, x}); });
-  expect_complaint("cols is 0", [&] { check_arguments(RowSoftmax::Spec{}, {x, 1, 0}); });
-  expect_complaint("window is -1", [&] { check_arguments(CausalMask::Spec{}, {x, 1, 1, 1, -1}); });
-  expect_complaint("q_len is -1", [&] { check_arguments(QueryKey::Spec{2, 2}, {x, x, 1, -1, 1, 1.0f, x}); });
-  expect_complaint("kv_len is -1", [&] { check_arguments(WeightsValue::Spec{2, 2}, {x, x, 1, 1, -1, x}); });
   expect_complaint("count 255 is not a multiple of the 256 of a Q4_K block", [&] {
     check_arguments(Dequantize::Spec{DType::q4_k}, {x, 255, x});
   });
   expect_complaint("out is x", [&] { check_arguments(GatherRows::Spec{1}, {x, &id, 1, x}); });
   expect_complaint("id 0 is -1", [&] { check_arguments(GatherRows::Spec{1}, {x, &id, 1, x + 1}); });
   EXPECT_NO_THROW(check_arguments(GatherRows::Spec{1}, {x, &id, 1, x + 1}, DeviceKind::hip));
+}
+
+TEST(AttentionStepArguments, TinyWrongShapesAreNamed) {
+  std::vector<float> data(8);
+  float* x = data.data();
+  const ScoreShape one{.batch = 1, .q_len = 1, .kv_len = 1};
+  expect_complaint("window is -1", [&] { check_arguments(CausalMask::Spec{}, {.scores = x, .shape = one, .window = -1}); });
+  expect_complaint("soft_cap is -1", [&] { check_arguments(Scale::Spec{}, {.x = x, .count = 1, .soft_cap = -1.0f}); });
+  expect_complaint("rows of 4 elements lie 3 apart",
+                   [&] { check_arguments(QueryKey::Spec{4}, {.q = x, .q_stride = 3, .k = x, .shape = one, .scores = x}); });
+  ScoreShape shape = one;
+  const auto check_it = [&] { check_arguments(RowSoftmax::Spec{}, {.scores = x, .shape = shape}); };
+  shape.q_len = -1;
+  expect_complaint("row_softmax: shape.q_len is -1", check_it);
+  shape = one;
+  shape.heads = 0;
+  expect_complaint("shape.heads is 0", check_it);
+  shape = one;
+  shape.first_row = 1;
+  expect_complaint("shape.query_offsets is null, but the shape is ragged", check_it);
+  const std::vector<std::int32_t> offsets = {0, 2, 1};
+  const std::vector<std::int32_t> lengths = {1, 2};
+  shape.query_offsets = offsets.data();
+  expect_complaint("shape.kv_lengths is null", check_it);
+  shape.kv_lengths = lengths.data();
+  EXPECT_NO_THROW(check_it());
+  shape.batch = 2;
+  expect_complaint("query_offsets fall at sequence 1", check_it);
+  EXPECT_NO_THROW(check_arguments(RowSoftmax::Spec{}, {.scores = x, .shape = shape}, DeviceKind::hip));
+  shape.query_offsets = lengths.data();
+  shape.batch = 1;
+  shape.kv_len = 0;
+  expect_complaint("sequence 0 has 1 keys, kv_len is 0", check_it);
+}
+
+TEST(AttentionStepArguments, TinySourcesOfKAndVAreChecked) {
+  std::vector<float> data(64);
+  float* x = data.data();
+  std::int32_t block = 3;
+  const ReplicateKv::Spec spec{4, {.dtype = DType::f32, .block_tokens = 16, .kv_heads = 2, .head_dim = 4}};
+  ReplicateKv::Args args{.cache = {x, 3}, .block_tables = &block, .max_blocks = 1};
+  args.shape = {.batch = 1, .heads = 4, .q_len = 1, .kv_len = 16};
+  args.k_out = x;
+  const auto check_it = [&] { check_arguments(spec, args); };
+  expect_complaint("replicate_kv: v_out is null", check_it);
+  args.v_out = x;
+  expect_complaint("entry 0 of sequence 0 names block 3, the cache has 3", check_it);
+  EXPECT_NO_THROW(check_arguments(spec, args, DeviceKind::cuda));
+  args.shape.kv_len = 17;
+  expect_complaint("sequence 0 needs 2 blocks, max_blocks is 1", check_it);
+  args.first_head = 1;
+  expect_complaint("heads 1 to 4 of 4 query heads", check_it);
+  args.first_head = 0;
+  args.dense.k = x;
+  expect_complaint("dense.v is null", check_it);
+  args.dense.k = nullptr;
+  args.cache.data = nullptr;
+  expect_complaint("cache.data is null", check_it);
 }
 
 TEST(SampleChecks, TinyRowsAreChecked) {
@@ -320,7 +371,9 @@ TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
   EXPECT_EQ(refusal(EmbeddingRows{}, EmbeddingRows::Spec{DType::q4_k, 100, 300}),
             "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
   EXPECT_EQ(refusal(Matmul{}, Matmul::Spec{DType::iq1_s, 256, 256}), "format IQ1_S does not compute");
-  EXPECT_EQ(refusal(ReplicateKv{}, ReplicateKv::Spec{10, 4, 64}), "q_heads 10 is not a multiple of kv_heads 4");
+  EXPECT_EQ(refusal(ReplicateKv{}, ReplicateKv::Spec{10, {.kv_heads = 4, .head_dim = 64}}),
+            "q_heads 10 is not a multiple of kv_heads 4");
+  EXPECT_EQ(refusal(QueryKey{}, QueryKey::Spec{64, DType::q8_0}), "q_dtype Q8_0 is not one of F32, F16, BF16");
   EXPECT_EQ(refusal(Dequantize{}, Dequantize::Spec{DType::iq1_s}), "format IQ1_S does not compute");
   EXPECT_EQ(refusal(GatherRows{}, GatherRows::Spec{0}), "dim is 0");
   RopeAppend::Spec rope{.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 66, .layout = {}};

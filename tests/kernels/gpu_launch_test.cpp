@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <utility>
+
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "kernels/register_all.h"
@@ -13,7 +16,7 @@ namespace {
 class GpuLaunch : public testing::Test {
  protected:
   GpuLaunch() {
-    for (const char* object : {"building_blocks", "elementwise", "embedding", "rope", "softmax"}) {
+    for (const char* object : {"attention_steps", "elementwise", "embedding", "rope"}) {
       folder_.write("gfx1100/" + std::string(object) + ".hsaco",
                     "\x7f"
                     "ELF code");
@@ -66,11 +69,14 @@ TEST_F(GpuLaunch, HugeSizesFitTheGrid) {
   expect_fits<GatedActivation>({Activation::silu, 14336}, {floats(0), floats(1), huge, 14336, floats(2)});
   expect_fits<ResidualAdd>({}, {floats(0), floats(1), huge, floats(2)});
   expect_fits<Scale>({}, {floats(0), huge, 2.0f});
-  expect_fits<CausalMask>({}, {floats(0), huge >> 20, 16384, 16384, 0});
-  expect_fits<RowSoftmax>({}, {floats(0), huge, 100'000});
-  expect_fits<QueryKey>({64, 128}, {floats(0), floats(1), 4096, 65536, 65536, 1.0f, floats(2)});
-  expect_fits<WeightsValue>({64, 128}, {floats(0), floats(1), 4096, 65536, 65536, floats(2)});
-  expect_fits<ReplicateKv>({64, 8, 128}, {floats(0), floats(1), huge, floats(2), floats(3)});
+  const ScoreShape shape{.batch = 4096, .heads = 64, .q_len = 65536, .kv_len = 65536};
+  expect_fits<CausalMask>({}, {.scores = floats(0), .shape = shape});
+  expect_fits<RowSoftmax>({}, {.scores = floats(0), .shape = shape});
+  expect_fits<QueryKey>({128}, {.q = floats(0), .k = floats(1), .shape = shape, .scores = floats(2)});
+  expect_fits<WeightsValue>({128}, {.weights = floats(0), .v = floats(1), .shape = shape, .out = floats(2)});
+  expect_fits<ReplicateKv>(
+      {64, {.dtype = DType::f32, .kv_heads = 8, .head_dim = 128}},
+      {.dense = {floats(0), floats(1), 0, 1024, 128}, .shape = shape, .k_out = floats(2), .v_out = floats(3)});
   expect_fits<Dequantize>({DType::q6_k}, {floats(0), huge, floats(1)});
   expect_fits<DequantizeRmsNorm>({DType::q8_0, 4096}, {floats(0), huge, floats(1), floats(2)});
   expect_fits<GatherRows>({4096}, {floats(0), ids(), huge, floats(1)});
@@ -107,8 +113,10 @@ TEST_F(GpuLaunch, NothingToDoLaunchesNothing) {
   EXPECT_TRUE(launch<RmsNorm>({64}, {floats(0), 0, floats(1), floats(2)}).empty());
   EXPECT_TRUE(launch<EmbeddingRows>({DType::f16, 10, 64}, {ids(), 0, floats(0), 1.0f, floats(1)}).empty());
   EXPECT_TRUE(launch<Scale>({}, {floats(0), 0, 2.0f}).empty());
-  EXPECT_TRUE(launch<CausalMask>({}, {floats(0), 4, 0, 16, 0}).empty());
-  EXPECT_TRUE(launch<QueryKey>({2, 64}, {floats(0), floats(1), 1, 4, 0, 1.0f, floats(2)}).empty());
+  const ScoreShape no_rows{.batch = 4, .q_len = 0, .kv_len = 16};
+  const ScoreShape no_keys{.batch = 1, .q_len = 4, .kv_len = 0};
+  EXPECT_TRUE(launch<CausalMask>({}, {.scores = floats(0), .shape = no_rows}).empty());
+  EXPECT_TRUE(launch<QueryKey>({64}, {.q = floats(0), .k = floats(1), .shape = no_keys, .scores = floats(2)}).empty());
   EXPECT_TRUE(launch<GatherRows>({64}, {floats(0), ids(), 0, floats(1)}).empty());
 }
 
@@ -116,6 +124,38 @@ TEST_F(GpuLaunch, ANormsThreadsDependOnItsWidthAlone) {
   const auto one = launch<RmsNorm>({4096}, {floats(0), 1, floats(1), floats(2)});
   const auto many = launch<RmsNorm>({4096}, {floats(0), 5000, floats(1), floats(2)});
   EXPECT_EQ(one.at(0).block, many.at(0).block);
+}
+
+TEST_F(GpuLaunch, ComposedAttentionIsTheStepsThatTheRegistryOffers) {
+  const Attention::Spec spec{.q_heads = 8, .kv_heads = 2, .head_dim = 20, .kv_dtype = DType::f32, .soft_cap = 30.0f};
+  const auto* composed = registry_.choose<Attention>(spec, device_->info(), "composed").kernel;
+  const std::int64_t width = 2 * 20;
+  const RaggedBatch batch{
+      .num_sequences = 3, .num_tokens = 50, .query_offsets = ids(), .kv_lengths = ids(), .max_q_len = 40, .max_kv_len = 61};
+  const DenseKv dense{floats(1), floats(2), 61 * width, width, 20};
+  ExecutionContext context{.stream = &device_->stream()};
+  composed->run(spec, composed->layout(spec),
+                {.q = floats(0), .q_stride = 160, .dense = dense, .batch = batch, .out = floats(3), .workspace = floats(4)},
+                context);
+  const auto of_attention = std::exchange(log_->arguments, {});
+
+  const ScoreShape shape{.batch = 3, .heads = 8, .q_len = 40, .kv_len = 64, .query_offsets = ids(), .kv_lengths = ids()};
+  float* k = floats(4);
+  float* v = k + 3 * 64 * 8 * 20;
+  float* scores = v + 3 * 64 * 8 * 20;
+  launch<ReplicateKv>({8, composed->layout(spec)}, {.dense = dense, .shape = shape, .k_out = k, .v_out = v});
+  launch<QueryKey>({20}, {.q = floats(0), .k = k, .shape = shape, .scale = 1.0f / std::sqrt(20.0f), .scores = scores});
+  launch<Scale>({}, {.x = scores, .count = shape.count(), .soft_cap = 30.0f});
+  launch<CausalMask>({}, {.scores = scores, .shape = shape});
+  launch<RowSoftmax>({}, {.scores = scores, .shape = shape});
+  launch<WeightsValue>({20}, {.weights = scores, .v = v, .shape = shape, .out = floats(3)});
+  const auto& of_steps = log_->arguments;
+  ASSERT_EQ(of_attention.size(), of_steps.size());
+  for (std::size_t i = 0; i < of_steps.size(); ++i) {
+    ASSERT_EQ(of_attention[i].size(), of_steps[i].size()) << "launch " << i;
+    const bool has_padding = i < 2;  // the parameters of replicate_kv and query_key
+    EXPECT_TRUE(has_padding || of_attention[i] == of_steps[i]) << "launch " << i;
+  }
 }
 
 TEST_F(GpuLaunch, MisalignedRowsAreRefusedByName) {

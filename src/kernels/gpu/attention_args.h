@@ -57,21 +57,6 @@ struct AttentionArgs {
   std::int32_t by_sequence;  ///< items are sequences of one row each, not rows
 };
 
-/// One pass of the composed attention: some sequences, query heads and query rows at once.
-struct ComposedArgs {
-  AttentionArgs attention;
-  float* k;                     ///< [sequences, heads, kv_capacity, head_dim] of the pass
-  float* v;                     ///< likewise
-  float* scores;                ///< [sequences, heads, row_capacity, kv_capacity]
-  std::int32_t first_sequence;  ///< of the pass
-  std::int32_t first_head;
-  std::int32_t first_row;  ///< of every sequence
-  std::int32_t sequences;
-  std::int32_t heads;
-  std::int32_t row_capacity;
-  std::int32_t kv_capacity;
-};
-
 /// Split KV: the keys a row sees are cut into at most max_splits pieces of a multiple of 256 keys, by their number alone.
 inline constexpr std::int32_t split_keys = 256;
 inline constexpr std::int32_t max_splits = 32;

@@ -7,46 +7,51 @@ namespace {
 
 constexpr float log2_e = 1.44269504088896340736f;
 
-KvAddress kv_address(const KvLayout& layout, const Attention::Args& args) {
+}  // namespace
+
+KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const DenseKv& dense,
+                     const std::int32_t* block_tables, std::int32_t max_blocks) {
   KvAddress kv{};
-  if (args.dense.k != nullptr) {
-    kv.k = args.dense.k;
-    kv.v = args.dense.v;
-    kv.sequence_stride = args.dense.sequence_stride;
-    kv.token_stride = args.dense.token_stride;
-    kv.head_stride = args.dense.head_stride;
+  if (dense.k != nullptr) {
+    kv.k = dense.k;
+    kv.v = dense.v;
+    kv.sequence_stride = dense.sequence_stride;
+    kv.token_stride = dense.token_stride;
+    kv.head_stride = dense.head_stride;
     return kv;
   }
-  const auto* data = static_cast<const std::byte*>(args.cache.data);
+  const auto* data = static_cast<const std::byte*>(cache.data);
   kv.k = data;
   kv.v = data + static_cast<std::size_t>(layout.kv_heads) * layout.head_bytes();
-  kv.block_tables = args.batch.block_tables;
+  kv.block_tables = block_tables;
   const bool in_bytes = layout.dtype == DType::q8_0;
   kv.block_stride = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems();
   kv.token_stride = layout.head_dim;
   kv.head_stride = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems();
   kv.quant_bytes = static_cast<std::int32_t>(layout.head_elems());
-  kv.max_blocks = args.batch.max_blocks;
+  kv.max_blocks = max_blocks;
   kv.block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens));
   return kv;
 }
-
-}  // namespace
 
 KvLayout GpuAttention::layout(const Attention::Spec& spec) const {
   return {.dtype = spec.kv_dtype, .block_tokens = 64, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim};
 }
 
-AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const KvLayout& layout,
-                                           const Attention::Args& args) const {
+void GpuAttention::check_call(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) const {
   check_arguments(spec, layout, args, device());
   check(args.dense.k != nullptr || (layout.k_order == KvOrder::token_major && layout.v_order == KvOrder::token_major),
         "attention: this backend reads K and V by token");
+}
+
+AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const KvLayout& layout,
+                                           const Attention::Args& args) const {
+  check_call(spec, layout, args);
   const float scale = attention_scale(spec);
   AttentionArgs out{};
   out.q = args.q;
   out.out = args.out;
-  out.kv = kv_address(layout, args);
+  out.kv = kv_address(layout, args.cache, args.dense, args.batch.block_tables, args.batch.max_blocks);
   out.query_offsets = args.batch.query_offsets;
   out.kv_lengths = args.batch.kv_lengths;
   out.sequence_of = args.batch.sequence_of;
@@ -55,7 +60,7 @@ AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const Kv
   out.q_stride = args.q_stride;
   out.mask_stride = args.mask_stride;
   out.io_dtype = spec.io_dtype;
-  out.rows = args.rows == Attention::Rows::all ? 0 : args.rows == Attention::Rows::single ? 1 : 2;
+  out.rows = static_cast<std::int32_t>(args.rows);
   out.num_sequences = args.batch.num_sequences;
   out.q_heads = spec.q_heads;
   out.kv_heads = spec.kv_heads;

@@ -16,10 +16,16 @@ class GpuAttention : public GpuKernel<AttentionBackend> {
   [[nodiscard]] KvLayout layout(const Attention::Spec& spec) const final;
 
  protected:
-  /// Checks the arguments that the host can see and fills what all kernels read.
+  /// Checks the arguments that the host can see.
+  void check_call(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) const;
+  /// Checks them and fills what all kernels read.
   [[nodiscard]] AttentionArgs attention_args(const Attention::Spec& spec, const KvLayout& layout,
                                              const Attention::Args& args) const;
 };
+
+/// Where K and V lie: in `dense` when its k is set, else in the pages of the cache.
+KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const DenseKv& dense,
+                     const std::int32_t* block_tables, std::int32_t max_blocks);
 
 /// Rows of K and V are read 16 bytes at a time: throws LogicError when dense tensors don't allow that.
 void check_vector_loads(const KvAddress& kv, DType dtype);

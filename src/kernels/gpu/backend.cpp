@@ -17,12 +17,12 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<Attention>(make_gpu_paged_rows_attention(kind));
   registry.add<GatedActivation>(make_gpu_gated_activation(kind));
   registry.add<ResidualAdd>(make_gpu_residual_add(kind));
+  registry.add<ReplicateKv>(make_gpu_replicate_kv(kind));
+  registry.add<QueryKey>(make_gpu_query_key(kind));
   registry.add<Scale>(make_gpu_scale(kind));
   registry.add<CausalMask>(make_gpu_causal_mask(kind));
   registry.add<RowSoftmax>(make_gpu_row_softmax(kind));
-  registry.add<QueryKey>(make_gpu_query_key(kind));
   registry.add<WeightsValue>(make_gpu_weights_value(kind));
-  registry.add<ReplicateKv>(make_gpu_replicate_kv(kind));
   registry.add<Dequantize>(make_gpu_dequantize(kind));
   registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
   registry.add<GatherRows>(make_gpu_gather_rows(kind));

@@ -6,18 +6,6 @@
 namespace rocmforge {
 namespace {
 
-using ComposedKernel = Kernel<gpu::ComposedArgs>;
-constexpr ComposedKernel gather_f32{"composed", "composed_gather_f32"};
-constexpr ComposedKernel gather_f16{"composed", "composed_gather_f16"};
-constexpr ComposedKernel gather_bf16{"composed", "composed_gather_bf16"};
-constexpr ComposedKernel gather_q8_0{"composed", "composed_gather_q8_0"};
-constexpr ComposedKernel query_key{"composed", "composed_query_key"};
-constexpr ComposedKernel causal_mask{"composed", "composed_causal_mask"};
-constexpr ComposedKernel row_softmax{"composed", "composed_row_softmax"};
-constexpr ComposedKernel weights_value{"composed", "composed_weights_value"};
-
-constexpr std::int64_t tile = 64;
-constexpr std::uint32_t threads = 256;
 constexpr std::int64_t most_floats = std::int64_t{64} << 20;  ///< 256 MiB of K, V and scores, unless one head needs more
 
 /// What is computed at once.
@@ -34,16 +22,17 @@ struct Pass {
 };
 
 /// The whole step.
-Pass whole(const Attention::Spec& spec, std::int64_t sequences, std::int64_t rows, std::int64_t kv_len) {
+Pass whole_step(const Attention::Spec& spec, std::int64_t sequences, std::int64_t rows, std::int64_t kv_len) {
+  constexpr std::int64_t keys_per_load = 4;  // rows of scores are then read four at a time
   return {.sequences = std::max<std::int64_t>(sequences, 1),
           .heads = spec.q_heads,
           .rows = std::max<std::int64_t>(rows, 1),
-          .kv_len = std::max<std::int64_t>(kv_len, 1),
+          .kv_len = divide_up(std::max<std::int64_t>(kv_len, 1), keys_per_load) * keys_per_load,
           .head_dim = spec.head_dim};
 }
 
 /// As much of the step as fits: first rows, then heads, then sequences.
-Pass plan(const Pass& all) {
+Pass largest_pass(const Pass& all) {
   Pass pass = all;
   pass.sequences = 1;
   pass.heads = 1;
@@ -52,7 +41,7 @@ Pass plan(const Pass& all) {
     while (pass.*size < most) {
       Pass larger = pass;
       larger.*size = std::min(most, 2 * (pass.*size));
-      if (larger.floats() > most_floats || larger.sequences * larger.heads > 32768) {
+      if (larger.floats() > most_floats) {
         return;
       }
       pass = larger;
@@ -64,18 +53,33 @@ Pass plan(const Pass& all) {
   return pass;
 }
 
-std::uint32_t dimension(std::int64_t size) { return static_cast<std::uint32_t>(size); }
+std::int32_t extent(std::int64_t most, std::int64_t left) { return static_cast<std::int32_t>(std::min(most, left)); }
 
+/// `elems` elements of a type without blocks further on.
+const void* advance(const void* from, DType dtype, std::int64_t elems) {
+  return static_cast<const std::byte*>(from) + row_bytes(dtype, elems);
+}
+
+/// Attention as its steps, each by the kernel that the registry offers for it: any head_dim, any option, any batch. Some
+/// sequences, heads and rows are computed at once, so that K, V and scores fit the workspace.
 class ComposedAttention final : public gpu::GpuAttention {
  public:
-  using GpuAttention::GpuAttention;
+  explicit ComposedAttention(DeviceKind kind)
+      : GpuAttention(kind),
+        replicate_kv_(make_gpu_replicate_kv(kind)),
+        query_key_(make_gpu_query_key(kind)),
+        scale_(make_gpu_scale(kind)),
+        causal_mask_(make_gpu_causal_mask(kind)),
+        row_softmax_(make_gpu_row_softmax(kind)),
+        weights_value_(make_gpu_weights_value(kind)) {}
+
   [[nodiscard]] std::string_view name() const override { return "composed"; }
   [[nodiscard]] int priority() const override { return 10; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
-    const Pass all = whole(spec, limits.max_sequences, limits.max_tokens, limits.max_kv_len);
+    const Pass all = whole_step(spec, limits.max_sequences, limits.max_tokens, limits.max_kv_len);
     Pass least = all;
     least.sequences = 1;
     least.heads = 1;
@@ -85,58 +89,110 @@ class ComposedAttention final : public gpu::GpuAttention {
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
-    const RaggedBatch& batch = args.batch;
-    gpu::ComposedArgs kernel_args{};
-    kernel_args.attention = attention_args(spec, layout, args);
+    check_call(spec, layout, args);
     check(args.workspace != nullptr, "attention: workspace is null");
+    const RaggedBatch& batch = args.batch;
     if (batch.num_tokens == 0) {
       return;
     }
-    const Pass all = whole(spec, batch.num_sequences, batch.max_q_len, batch.max_kv_len);
-    const Pass pass = plan(all);
-    kernel_args.k = static_cast<float*>(args.workspace);
-    kernel_args.v = kernel_args.k + pass.kv_floats();
-    kernel_args.scores = kernel_args.v + pass.kv_floats();
-    kernel_args.row_capacity = static_cast<std::int32_t>(pass.rows);
-    kernel_args.kv_capacity = static_cast<std::int32_t>(pass.kv_len);
+    const Pass all = whole_step(spec, batch.num_sequences, batch.max_q_len, batch.max_kv_len);
+    const Pass pass = largest_pass(all);
     for (std::int64_t s = 0; s < all.sequences; s += pass.sequences) {
       for (std::int64_t h = 0; h < all.heads; h += pass.heads) {
-        kernel_args.first_sequence = static_cast<std::int32_t>(s);
-        kernel_args.first_head = static_cast<std::int32_t>(h);
-        kernel_args.sequences = static_cast<std::int32_t>(std::min(pass.sequences, all.sequences - s));
-        kernel_args.heads = static_cast<std::int32_t>(std::min(pass.heads, all.heads - h));
-        run_heads(spec, all.rows, kernel_args, *context.stream);
+        const ScoreShape shape{.batch = extent(pass.sequences, all.sequences - s),
+                               .heads = extent(pass.heads, all.heads - h),
+                               .kv_len = static_cast<std::int32_t>(pass.kv_len),
+                               .query_offsets = batch.query_offsets + s,
+                               .kv_lengths = batch.kv_lengths + s,
+                               .computed = args.rows};
+        run_heads({spec, layout, args, context}, shape, s, h, all.rows, pass);
       }
     }
   }
 
  private:
-  /// All rows of some heads of some sequences.
-  static void run_heads(const Attention::Spec& spec, std::int64_t rows, gpu::ComposedArgs& args, Stream& stream) {
-    const std::uint32_t matrices = dimension(std::int64_t{args.sequences} * args.heads);
-    const auto launch = [&](const ComposedKernel& kernel, std::int64_t x, std::uint32_t y, std::uint32_t z) {
-      LaunchShape shape;
-      shape.grid = {dimension(x), y, z};
-      shape.block[0] = threads;
-      kernel.launch(stream, shape, args);
-    };
-    args.first_row = 0;
-    const std::int64_t head_floats = std::int64_t{args.kv_capacity} * spec.head_dim;
-    launch(spec.kv_dtype == DType::f16    ? gather_f16
-           : spec.kv_dtype == DType::bf16 ? gather_bf16
-           : spec.kv_dtype == DType::q8_0 ? gather_q8_0
-                                          : gather_f32,
-           std::min<std::int64_t>(divide_up(head_floats, threads), 256), matrices, 1);
-    for (std::int64_t r = 0; r < rows; r += args.row_capacity) {
-      args.first_row = static_cast<std::int32_t>(r);
-      const std::int64_t pass_rows = std::min<std::int64_t>(args.row_capacity, rows - r);
-      const std::uint32_t row_tiles = dimension(divide_up(pass_rows, tile));
-      launch(query_key, divide_up(args.kv_capacity, tile), row_tiles, matrices);
-      launch(causal_mask, pass_rows, matrices, 1);
-      launch(row_softmax, pass_rows, matrices, 1);
-      launch(weights_value, divide_up(spec.head_dim, tile), row_tiles, matrices);
+  struct Call {
+    const Attention::Spec& spec;
+    const KvLayout& layout;
+    const Attention::Args& args;
+    ExecutionContext& context;
+  };
+
+  /// All rows of the heads from `head` on of the sequences from `sequence` on.
+  void run_heads(const Call& call, ScoreShape shape, std::int64_t sequence, std::int64_t head, std::int64_t rows,
+                 const Pass& pass) const {
+    auto* k = static_cast<float*>(call.args.workspace);
+    float* v = k + pass.kv_floats();
+    float* scores = v + pass.kv_floats();
+    shape.q_len = extent(pass.rows, rows);
+    replicate(call, shape, sequence, head, k, v);
+    for (std::int64_t r = 0; r < rows; r += pass.rows) {
+      shape.first_row = static_cast<std::int32_t>(r);
+      shape.q_len = extent(pass.rows, rows - r);
+      run_rows(call, shape, head, k, v, scores);
     }
   }
+
+  void replicate(const Call& call, const ScoreShape& shape, std::int64_t sequence, std::int64_t head, float* k,
+                 float* v) const {
+    const RaggedBatch& batch = call.args.batch;
+    ReplicateKv::Args args{.cache = call.args.cache,
+                           .max_blocks = batch.max_blocks,
+                           .dense = call.args.dense,
+                           .shape = shape,
+                           .first_head = static_cast<std::int32_t>(head),
+                           .k_out = k,
+                           .v_out = v};
+    if (DenseKv& dense = args.dense; dense.k != nullptr) {
+      dense.k = advance(dense.k, call.spec.kv_dtype, sequence * dense.sequence_stride);
+      dense.v = advance(dense.v, call.spec.kv_dtype, sequence * dense.sequence_stride);
+    } else {
+      args.block_tables = batch.block_tables + sequence * batch.max_blocks;
+    }
+    replicate_kv_->run({.q_heads = call.spec.q_heads, .layout = call.layout}, args, call.context);
+  }
+
+  void run_rows(const Call& call, const ScoreShape& shape, std::int64_t head, const float* k, const float* v,
+                float* scores) const {
+    const Attention::Spec& spec = call.spec;
+    const Attention::Args& args = call.args;
+    const std::int64_t first_elem = head * spec.head_dim;  // of a row of q and of out
+    query_key_->run({.head_dim = spec.head_dim, .q_dtype = spec.io_dtype},
+                    {.q = advance(args.q, spec.io_dtype, first_elem),
+                     .q_stride = args.q_stride,
+                     .k = k,
+                     .shape = shape,
+                     .scale = attention_scale(spec),
+                     .scores = scores},
+                    call.context);
+    if (spec.soft_cap > 0.0f) {
+      scale_->run({}, {.x = scores, .count = shape.count(), .soft_cap = spec.soft_cap}, call.context);
+    }
+    causal_mask_->run({},
+                      {.scores = scores,
+                       .shape = shape,
+                       .window = spec.window,
+                       .causal = spec.causal,
+                       .mask = spec.mask ? args.mask : nullptr,
+                       .mask_stride = args.mask_stride},
+                      call.context);
+    row_softmax_->run({}, {.scores = scores, .shape = shape, .sinks = spec.sinks ? args.sinks + head : nullptr},
+                      call.context);
+    weights_value_->run({.head_dim = spec.head_dim, .out_dtype = spec.io_dtype},
+                        {.weights = scores,
+                         .v = v,
+                         .shape = shape,
+                         .out = static_cast<std::byte*>(args.out) + row_bytes(spec.io_dtype, first_elem),
+                         .out_stride = std::int64_t{spec.q_heads} * spec.head_dim},
+                        call.context);
+  }
+
+  std::unique_ptr<OpKernel<ReplicateKv>> replicate_kv_;
+  std::unique_ptr<OpKernel<QueryKey>> query_key_;
+  std::unique_ptr<OpKernel<Scale>> scale_;
+  std::unique_ptr<OpKernel<CausalMask>> causal_mask_;
+  std::unique_ptr<OpKernel<RowSoftmax>> row_softmax_;
+  std::unique_ptr<OpKernel<WeightsValue>> weights_value_;
 };
 
 }  // namespace

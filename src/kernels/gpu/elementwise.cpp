@@ -9,7 +9,6 @@ constexpr Kernel<gpu::RmsNormArgs> rms_norm_kernel{"elementwise", "rms_norm", La
 constexpr Kernel<gpu::GatedActivationArgs> silu_kernel{"elementwise", "gated_silu", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> gelu_tanh_kernel{"elementwise", "gated_gelu_tanh", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::ResidualAddArgs> residual_add_kernel{"elementwise", "residual_add", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::ScaleArgs> scale_kernel{"elementwise", "scale", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatherRowsArgs> gather_rows_kernel{"elementwise", "gather_rows", LaunchOrder::by_kernel};
 
 constexpr std::int64_t elems_per_load = 4;
@@ -72,19 +71,6 @@ class GpuResidualAdd final : public PortableGpuKernel<ResidualAdd> {
   }
 };
 
-class GpuScale final : public PortableGpuKernel<Scale> {
- public:
-  using PortableGpuKernel::PortableGpuKernel;
-
-  void run(const Scale::Spec& spec, const Scale::Args& args, ExecutionContext& context) const override {
-    check_arguments(spec, args);
-    if (args.count > 0) {
-      scale_kernel.launch(*context.stream, flat_launch(args.count),
-                          {.x = args.x, .count = args.count, .factor = args.factor});
-    }
-  }
-};
-
 class GpuGatherRows final : public PortableGpuKernel<GatherRows> {
  public:
   using PortableGpuKernel::PortableGpuKernel;
@@ -110,7 +96,6 @@ std::unique_ptr<OpKernel<GatedActivation>> make_gpu_gated_activation(DeviceKind 
 std::unique_ptr<OpKernel<ResidualAdd>> make_gpu_residual_add(DeviceKind kind) {
   return std::make_unique<GpuResidualAdd>(kind);
 }
-std::unique_ptr<OpKernel<Scale>> make_gpu_scale(DeviceKind kind) { return std::make_unique<GpuScale>(kind); }
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind) { return std::make_unique<GpuGatherRows>(kind); }
 
 }  // namespace rocmforge

@@ -133,22 +133,6 @@ ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
   }
 }
 
-ROCMFORGE_KERNEL scale(ScaleArgs args) {
-  begin_dependent();
-  const std::int64_t wide_items = takes_fours(args.x, 0) ? args.count / 4 : 0;
-  for (std::int64_t item = grid_index(); item < wide_items; item += grid_threads()) {
-    Floats<4> x = load<4>(args.x, item);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      x.values[i] *= args.factor;
-    }
-    store(args.x, item, x);
-  }
-  for (std::int64_t i = 4 * wide_items + grid_index(); i < args.count; i += grid_threads()) {
-    args.x[i] *= args.factor;
-  }
-}
-
 ROCMFORGE_KERNEL gather_rows(GatherRowsArgs args) {
   begin_dependent();
   const bool fours = takes_fours(args.x, args.dim) && takes_fours(args.out, args.dim);

@@ -31,12 +31,6 @@ struct ResidualAddArgs {
   std::int64_t count;
 };
 
-struct ScaleArgs {
-  float* x;  ///< [count]
-  std::int64_t count;
-  float factor;
-};
-
 /// Grid: columns, rows.
 struct GatherRowsArgs {
   const float* x;           ///< [rows, dim]

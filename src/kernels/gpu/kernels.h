@@ -12,16 +12,18 @@ std::unique_ptr<OpKernel<RmsNorm>> make_gpu_rms_norm(DeviceKind kind);
 std::unique_ptr<OpKernel<RopeAppend>> make_gpu_rope_append(DeviceKind kind);
 std::unique_ptr<OpKernel<GatedActivation>> make_gpu_gated_activation(DeviceKind kind);
 std::unique_ptr<OpKernel<ResidualAdd>> make_gpu_residual_add(DeviceKind kind);
-std::unique_ptr<OpKernel<Scale>> make_gpu_scale(DeviceKind kind);
-std::unique_ptr<OpKernel<CausalMask>> make_gpu_causal_mask(DeviceKind kind);
-std::unique_ptr<OpKernel<RowSoftmax>> make_gpu_row_softmax(DeviceKind kind);
-std::unique_ptr<OpKernel<QueryKey>> make_gpu_query_key(DeviceKind kind);
-std::unique_ptr<OpKernel<WeightsValue>> make_gpu_weights_value(DeviceKind kind);
-std::unique_ptr<OpKernel<ReplicateKv>> make_gpu_replicate_kv(DeviceKind kind);
 std::unique_ptr<OpKernel<Dequantize>> make_gpu_dequantize(DeviceKind kind);
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(DeviceKind kind);
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<SampleTokens>> make_gpu_sample(DeviceKind kind);
+
+// The steps of attention.
+std::unique_ptr<OpKernel<ReplicateKv>> make_gpu_replicate_kv(DeviceKind kind);
+std::unique_ptr<OpKernel<QueryKey>> make_gpu_query_key(DeviceKind kind);
+std::unique_ptr<OpKernel<Scale>> make_gpu_scale(DeviceKind kind);
+std::unique_ptr<OpKernel<CausalMask>> make_gpu_causal_mask(DeviceKind kind);
+std::unique_ptr<OpKernel<RowSoftmax>> make_gpu_row_softmax(DeviceKind kind);
+std::unique_ptr<OpKernel<WeightsValue>> make_gpu_weights_value(DeviceKind kind);
 
 // Attention: fused, as separate steps, and with split KV for steps of one row a sequence and for any.
 std::unique_ptr<AttentionBackend> make_gpu_flash_attention(DeviceKind kind);

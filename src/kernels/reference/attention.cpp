@@ -48,31 +48,16 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
     const Attention::Args& args;
     std::int32_t sequence;
 
-    /// The index of the first element of a key's row of K or V.
-    [[nodiscard]] std::int64_t dense_row(std::int32_t key, std::int32_t kv_head) const {
-      const DenseKv& dense = args.dense;
-      return sequence * dense.sequence_stride + key * dense.token_stride + kv_head * dense.head_stride;
-    }
     [[nodiscard]] double k(std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
-      if (args.dense.k != nullptr) {
-        return load_element(layout.dtype, args.dense.k, dense_row(key, kv_head) + dim);
-      }
-      return paged(key, false, kv_head).load(key % layout.block_tokens, dim);
+      return double{kv().load(false, sequence, key, kv_head, dim)};
     }
     [[nodiscard]] double v(std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
-      if (args.dense.k != nullptr) {
-        return load_element(layout.dtype, args.dense.v, dense_row(key, kv_head) + dim);
-      }
-      return paged(key, true, kv_head).load(key % layout.block_tokens, dim);
+      return double{kv().load(true, sequence, key, kv_head, dim)};
     }
-    [[nodiscard]] KvHead paged(std::int32_t key, bool value, std::int32_t head) const {
-      return kv_head_at(layout, args.cache, args.batch, sequence, key, value, head);
-    }
-  };
 
-  static bool computes(Attention::Rows rows, std::int32_t q_len) {
-    return rows == Attention::Rows::all || (rows == Attention::Rows::single) == (q_len == 1);
-  }
+   private:
+    [[nodiscard]] KvSource kv() const { return {layout, args.cache, args.dense, args.batch}; }
+  };
 
   /// The scaled, capped and masked score of one key.
   static double score(const Call& call, std::int32_t row, std::int32_t head, std::int32_t key) {

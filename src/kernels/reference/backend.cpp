@@ -13,12 +13,12 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<GatedActivation>(make_reference_gated_activation());
   registry.add<SampleTokens>(make_reference_sample());
   registry.add<ResidualAdd>(make_reference_residual_add());
+  registry.add<ReplicateKv>(make_reference_replicate_kv());
+  registry.add<QueryKey>(make_reference_query_key());
   registry.add<Scale>(make_reference_scale());
   registry.add<CausalMask>(make_reference_causal_mask());
   registry.add<RowSoftmax>(make_reference_row_softmax());
-  registry.add<QueryKey>(make_reference_query_key());
   registry.add<WeightsValue>(make_reference_weights_value());
-  registry.add<ReplicateKv>(make_reference_replicate_kv());
   registry.add<Dequantize>(make_reference_dequantize());
   registry.add<DequantizeRmsNorm>(make_reference_dequantize_rms_norm());
   registry.add<GatherRows>(make_reference_gather_rows());

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "kernels/arguments.h"
 #include "ops/kernel_registry.h"
 
 namespace rocmforge {
@@ -15,12 +16,12 @@ std::unique_ptr<AttentionBackend> make_reference_attention();
 std::unique_ptr<OpKernel<GatedActivation>> make_reference_gated_activation();
 std::unique_ptr<OpKernel<SampleTokens>> make_reference_sample();
 std::unique_ptr<OpKernel<ResidualAdd>> make_reference_residual_add();
+std::unique_ptr<OpKernel<ReplicateKv>> make_reference_replicate_kv();
+std::unique_ptr<OpKernel<QueryKey>> make_reference_query_key();
 std::unique_ptr<OpKernel<Scale>> make_reference_scale();
 std::unique_ptr<OpKernel<CausalMask>> make_reference_causal_mask();
 std::unique_ptr<OpKernel<RowSoftmax>> make_reference_row_softmax();
-std::unique_ptr<OpKernel<QueryKey>> make_reference_query_key();
 std::unique_ptr<OpKernel<WeightsValue>> make_reference_weights_value();
-std::unique_ptr<OpKernel<ReplicateKv>> make_reference_replicate_kv();
 std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize();
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm();
 std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows();
@@ -32,6 +33,15 @@ class ReferenceKernel : public Interface {
   [[nodiscard]] std::string_view name() const override { return "reference"; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
   [[nodiscard]] int priority() const override { return 0; }
+};
+
+/// One that takes whatever the operation allows.
+template <class Op>
+class AnyReference : public ReferenceKernel<OpKernel<Op>> {
+ public:
+  [[nodiscard]] Support supports(const typename Op::Spec& spec, const DeviceInfo&) const override {
+    return check_spec(spec);
+  }
 };
 
 }  // namespace rocmforge

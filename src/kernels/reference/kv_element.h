@@ -97,4 +97,21 @@ inline KvHead kv_head_at(const KvLayout& layout, const KvCacheView& cache, const
   return {&layout, value ? layout.v_order : layout.k_order, block + before};
 }
 
+/// K and V of a batch: dense tensors when dense.k is set, else the pages that the batch's block tables name.
+struct KvSource {
+  const KvLayout& layout;
+  const KvCacheView& cache;
+  const DenseKv& dense;
+  const RaggedBatch& batch;
+
+  /// An element of K or, with `value`, of V of sequence `s`.
+  [[nodiscard]] float load(bool value, std::int32_t s, std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
+    if (dense.k != nullptr) {
+      const std::int64_t row = s * dense.sequence_stride + key * dense.token_stride + kv_head * dense.head_stride;
+      return load_element(layout.dtype, value ? dense.v : dense.k, row + dim);
+    }
+    return kv_head_at(layout, cache, batch, s, key, value, kv_head).load(key % layout.block_tokens, dim);
+  }
+};
+
 }  // namespace rocmforge
