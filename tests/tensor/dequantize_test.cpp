@@ -121,19 +121,17 @@ TEST(DequantizeRow, RefusesOtherTypesByName) {
   }
 }
 
-TEST(UnpackScales, K4FollowsTheTableOfTheFormat) {
-  std::uint8_t packed[12];
+TEST(ScaleCodes, K4FollowsTheTableOfTheFormat) {
+  BlockQ4_K block{};
+  std::uint8_t(&packed)[12] = block.scales;
   for (int i = 0; i < 12; ++i) {
     packed[i] = static_cast<std::uint8_t>(37 * i + 201);
   }
-  std::uint8_t scales[8];
-  std::uint8_t minima[8];
-  unpack_scales_k4(packed, scales, minima);
-  for (int k = 0; k < 8; ++k) {
+  for (unsigned k = 0; k < 8; ++k) {
     const int scale = k < 4 ? packed[k] & 63 : (packed[k + 4] & 15) + 16 * (packed[k - 4] >> 6);
     const int minimum = k < 4 ? packed[k + 4] & 63 : (packed[k + 4] >> 4) + 16 * (packed[k] >> 6);
-    EXPECT_EQ(scales[k], scale) << k;
-    EXPECT_EQ(minima[k], minimum) << k;
+    EXPECT_EQ(static_cast<int>(block.scale_code(k)), scale) << k;
+    EXPECT_EQ(static_cast<int>(block.minimum_code(k)), minimum) << k;
   }
 }
 

@@ -15,129 +15,38 @@ struct PanelRow {
   half scale[packed::panel_blocks];               ///< only the first entry where the format has one for 256 columns
   half addend[packed::panel_blocks];              ///< minimum of each block, or the scale of the minima in the first entry
   std::uint8_t scales[2 * packed::panel_blocks];  ///< integer scale of each block, or of each half block
-  std::uint8_t minima[packed::panel_blocks];
+  std::uint8_t minima[2 * packed::panel_blocks];  ///< likewise
 };
 
-/// 16 bytes of nibbles: the low ones are elements 0 to 15, the high ones 16 to 31.
-void spread_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
-  for (int i = 0; i < 16; ++i) {
-    codes[i] = bytes[i] & 15;
-    codes[i + 16] = bytes[i] >> 4;
+/// Puts the file's block `b` of a panel into `row`.
+template <DescribedBlock Block>
+void read(const Block& block, int b, PanelRow& row) {
+  unpack_codes(block, row.codes + Block::elems * b);
+  if constexpr (requires { block.exponent; }) {
+    row.scales[b] = block.exponent;
+  } else {
+    row.scale[b] = block.scale;
   }
-}
-
-void add_fifth_bits(const std::uint8_t (&high_bits)[4], std::uint8_t* codes) {
-  for (int i = 0; i < 32; ++i) {
-    codes[i] = static_cast<std::uint8_t>(codes[i] | (high_bits[i / 8] >> i % 8 & 1) << 4);
+  if constexpr (requires { block.minimum; }) {
+    row.addend[b] = block.minimum;
+  } else if constexpr (requires { block.minimum_scale; }) {
+    row.addend[b] = block.minimum_scale;
   }
-}
-
-/// 128 bytes of nibbles, each 32 bytes holding two sub-blocks of 32.
-void spread_k_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
-  for (int i = 0; i < packed::panel_columns; ++i) {
-    codes[i] = bytes[i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
+  if constexpr (requires { block.scale_code(0); }) {
+    for (unsigned group = 0; group < Block::elems / Block::group; ++group) {
+      row.scales[group] = static_cast<std::uint8_t>(block.scale_code(group));
+    }
   }
-}
-
-/// 64 bytes of two-bit codes, each 32 bytes holding four sub-blocks of 32.
-void spread_k_pairs_of_bits(const std::uint8_t* bytes, std::uint8_t* codes) {
-  for (int i = 0; i < packed::panel_columns; ++i) {
-    codes[i] = bytes[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
-  }
-}
-
-/// Bit k of byte l belongs to element 32 * k + l.
-void add_k_bits(const std::uint8_t (&high_bits)[32], int place, std::uint8_t* codes) {
-  for (int i = 0; i < packed::panel_columns; ++i) {
-    codes[i] = static_cast<std::uint8_t>(codes[i] | (high_bits[i % 32] >> i / 32 & 1) << place);
-  }
-}
-
-// read(block, b, row): puts the file's block `b` of a panel into `row`. Where fields lie is told in tensor/quant/.
-void read(const BlockQ4_0& block, int b, PanelRow& row) {
-  row.scale[b] = block.scale;
-  spread_nibbles(block.quants, row.codes + 32 * b);
-}
-void read(const BlockIQ4_NL& block, int b, PanelRow& row) {
-  row.scale[b] = block.scale;
-  spread_nibbles(block.quants, row.codes + 32 * b);
-}
-void read(const BlockQ4_1& block, int b, PanelRow& row) {
-  row.scale[b] = block.scale;
-  row.addend[b] = block.minimum;
-  spread_nibbles(block.quants, row.codes + 32 * b);
-}
-void read(const BlockQ5_0& block, int b, PanelRow& row) {
-  row.scale[b] = block.scale;
-  spread_nibbles(block.quants, row.codes + 32 * b);
-  add_fifth_bits(block.high_bits, row.codes + 32 * b);
-}
-void read(const BlockQ5_1& block, int b, PanelRow& row) {
-  row.scale[b] = block.scale;
-  row.addend[b] = block.minimum;
-  spread_nibbles(block.quants, row.codes + 32 * b);
-  add_fifth_bits(block.high_bits, row.codes + 32 * b);
-}
-void read(const BlockMXFP4& block, int b, PanelRow& row) {
-  row.scales[b] = block.exponent;
-  spread_nibbles(block.quants, row.codes + 32 * b);
-}
-void read(const BlockQ8_0& block, int b, PanelRow& row) {
-  row.scale[b] = block.scale;
-  for (int i = 0; i < 32; ++i) {
-    row.codes[32 * b + i] = static_cast<std::uint8_t>(block.quants[i] + 128);
-  }
-}
-void read(const BlockQ2_K& block, int, PanelRow& row) {
-  row.scale[0] = block.scale;
-  row.addend[0] = block.minimum_scale;
-  std::memcpy(row.scales, block.scales, sizeof block.scales);
-  spread_k_pairs_of_bits(block.quants, row.codes);
-}
-void read(const BlockQ3_K& block, int, PanelRow& row) {
-  row.scale[0] = block.scale;
-  std::int8_t scales[16];
-  unpack_scales_q3_k(block.scales, scales);
-  std::memcpy(row.scales, scales, sizeof scales);
-  spread_k_pairs_of_bits(block.quants, row.codes);
-  add_k_bits(block.high_bits, 2, row.codes);
-}
-void read(const BlockQ4_K& block, int, PanelRow& row) {
-  row.scale[0] = block.scale;
-  row.addend[0] = block.minimum_scale;
-  unpack_scales_k4(block.scales, row.scales, row.minima);
-  spread_k_nibbles(block.quants, row.codes);
-}
-void read(const BlockQ5_K& block, int, PanelRow& row) {
-  row.scale[0] = block.scale;
-  row.addend[0] = block.minimum_scale;
-  unpack_scales_k4(block.scales, row.scales, row.minima);
-  spread_k_nibbles(block.quants, row.codes);
-  add_k_bits(block.high_bits, 4, row.codes);
-}
-void read(const BlockQ6_K& block, int, PanelRow& row) {
-  row.scale[0] = block.scale;
-  std::memcpy(row.scales, block.scales, sizeof block.scales);
-  for (int i = 0; i < packed::panel_columns; ++i) {
-    const int part = i / 128;
-    const int low = block.low_bits[64 * part + i % 64] >> i % 128 / 64 * 4 & 15;
-    const int high = block.high_bits[32 * part + i % 32] >> i % 128 / 32 * 2 & 3;
-    row.codes[i] = static_cast<std::uint8_t>(low | high << 4);
-  }
-}
-void read(const BlockIQ4_XS& block, int, PanelRow& row) {
-  row.scale[0] = block.scale;
-  std::int8_t scales[8];
-  unpack_scales_iq4_xs(block.scales_low, block.scales_high, scales);
-  std::memcpy(row.scales, scales, sizeof scales);
-  for (int k = 0; k < 8; ++k) {
-    spread_nibbles(block.quants + 16 * k, row.codes + 32 * k);
+  if constexpr (requires { block.minimum_code(0); }) {
+    for (unsigned group = 0; group < Block::elems / Block::group; ++group) {
+      row.minima[group] = static_cast<std::uint8_t>(block.minimum_code(group));
+    }
   }
 }
 
 void read_panel_row(DType type, const std::uint8_t* from, int blocks, PanelRow& row) {
   Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (requires(Block block) { read(block, 0, row); }) {
+    if constexpr (DescribedBlock<Block>) {
       for (int b = 0; b < blocks * packed::block_columns / Block::elems; ++b) {
         Block block;
         std::memcpy(&block, from + b * sizeof block, sizeof block);
@@ -168,6 +77,10 @@ void put_planes(const PackedFormat& format, const std::uint8_t* codes, int r, st
   }
 }
 
+std::uint8_t nibbles(const PanelRow& row, int half_block) {
+  return static_cast<std::uint8_t>(row.scales[half_block] | row.minima[half_block] << 4);
+}
+
 void put_scales(const PackedFormat& format, const PanelRow& row, int blocks, int r, std::uint8_t* panel) {
   if (packed::head_bytes(format) > 0) {
     std::memcpy(panel + 2 * r, &row.scale[0], 2);
@@ -192,9 +105,12 @@ void put_scales(const PackedFormat& format, const PanelRow& row, int blocks, int
         scales[r] = row.scales[b];
         break;
       case ScaleForm::signed_bytes:
-      case ScaleForm::nibbles:
         scales[r] = row.scales[2 * b];
         scales[16 + r] = row.scales[2 * b + 1];
+        break;
+      case ScaleForm::nibbles:
+        scales[r] = nibbles(row, 2 * b);
+        scales[16 + r] = nibbles(row, 2 * b + 1);
         break;
     }
   }
@@ -219,6 +135,17 @@ void interleave(const std::uint8_t* rows, std::int64_t row_stride, int count, st
 }
 
 }  // namespace
+
+// The planes of a packed panel hold the bits of the file's codes.
+static_assert(std::ranges::all_of(packed::formats, [](const PackedFormat& format) {
+  bool same = false;
+  Formats::visit(format.type, [&]<class Block>(Block*) {
+    if constexpr (DescribedBlock<Block>) {
+      same = format.low_bits == Block::Low::bits && format.high_bits == Block::High::bits;
+    }
+  });
+  return same;
+}));
 
 const PackedFormat* find_packed_format(DType type) {
   const auto* found = std::ranges::find(packed::formats, type, &PackedFormat::type);

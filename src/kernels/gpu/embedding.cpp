@@ -11,7 +11,7 @@ constexpr Kernel<gpu::EmbeddingRowsArgs> embedding_kernel{"embedding", "embeddin
 constexpr Kernel<gpu::DequantizeArgs> dequantize_kernel{"embedding", "dequantize_rows"};
 constexpr Kernel<gpu::DequantizeRmsNormArgs> dequantize_rms_norm_kernel{"embedding", "dequantize_rms_norm"};
 
-constexpr std::int64_t run_elems = 8;  ///< elements that a thread reads together
+constexpr std::int64_t read_elems = 8;  ///< elements that a thread reads together
 
 /// The readers load several bytes of a block at once.
 void check_aligned(const void* rows, std::string_view operation, std::string_view argument) {
@@ -30,9 +30,9 @@ class GpuEmbedding final : public PortableGpuKernel<EmbeddingRows> {
     if (args.tokens == 0) {
       return;
     }
-    const std::int64_t runs = divide_up(spec.hidden, run_elems);
-    const std::uint32_t threads = threads_for(runs, 128);
-    embedding_kernel.launch(*context.stream, launch_of(divide_up(runs, threads), args.tokens, threads),
+    const std::int64_t reads = divide_up(spec.hidden, read_elems);
+    const std::uint32_t threads = threads_for(reads, 128);
+    embedding_kernel.launch(*context.stream, launch_of(divide_up(reads, threads), args.tokens, threads),
                             {.ids = args.ids,
                              .drawn = args.drawn,
                              .table = args.table,
@@ -57,7 +57,7 @@ class GpuDequantize final : public PortableGpuKernel<Dequantize> {
       return;
     }
     constexpr std::uint32_t threads = 128;
-    dequantize_kernel.launch(*context.stream, launch_of(divide_up(args.count, threads * run_elems), threads),
+    dequantize_kernel.launch(*context.stream, launch_of(divide_up(args.count, threads * read_elems), threads),
                              {.rows = args.rows, .out = args.out, .count = args.count, .dtype = spec.dtype});
   }
 };
@@ -73,7 +73,7 @@ class GpuDequantizeRmsNorm final : public PortableGpuKernel<DequantizeRmsNorm> {
     if (args.num_rows == 0) {
       return;
     }
-    const LaunchShape shape = launch_of(args.num_rows, threads_for(divide_up(spec.dim, run_elems), 1024));
+    const LaunchShape shape = launch_of(args.num_rows, threads_for(divide_up(spec.dim, read_elems), 1024));
     dequantize_rms_norm_kernel.launch(*context.stream, shape,
                                       {.rows = args.rows,
                                        .weight = args.weight,

@@ -9,20 +9,20 @@ namespace rocmforge::gpu {
 namespace {
 
 /// out[first + i] = values[i] for the elements below `count`.
-__device__ void write_run(float* out, std::int64_t first, std::int64_t count, const float (&values)[run]) {
-  if (first + run <= count && takes_fours(out + first, 0)) {
+__device__ void write_elements(float* out, std::int64_t first, std::int64_t count, const float (&values)[read_elems]) {
+  if (first + read_elems <= count && takes_fours(out + first, 0)) {
 #pragma unroll
-    for (int half_run = 0; half_run < 2; ++half_run) {
+    for (int half = 0; half < 2; ++half) {
       Floats<4> four;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        four.values[i] = values[4 * half_run + i];
+        four.values[i] = values[4 * half + i];
       }
-      store(out + first, half_run, four);
+      store(out + first, half, four);
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < run; ++i) {
+    for (int i = 0; i < read_elems; ++i) {
       if (first + i < count) {
         out[first + i] = values[i];
       }
@@ -45,44 +45,44 @@ __device__ __forceinline__ void embed(const EmbeddingRowsArgs& args) {
     const bool known = id >= 0 && id < args.vocab;
     const Block* row = row_at<Block>(args.table, known ? id : 0, args.row_bytes);
     const float factor = known ? args.scale : __builtin_nanf("");
-    for (std::int64_t first = grid_index() * run; first < args.hidden; first += grid_threads() * run) {
-      float values[run];
-      read_run(row, first, args.hidden, values);
+    for (std::int64_t first = grid_index() * read_elems; first < args.hidden; first += grid_threads() * read_elems) {
+      float values[read_elems];
+      read_elements(row, first, args.hidden, values);
 #pragma unroll
-      for (int i = 0; i < run; ++i) {
+      for (int i = 0; i < read_elems; ++i) {
         values[i] *= factor;
       }
-      write_run(args.out + token * args.hidden, first, args.hidden, values);
+      write_elements(args.out + token * args.hidden, first, args.hidden, values);
     }
   }
 }
 
 template <class Block>
 __device__ __forceinline__ void norm_rows(const DequantizeRmsNormArgs& args, float* scratch) {
-  const std::int64_t stride = std::int64_t{blockDim.x} * run;
+  const std::int64_t stride = std::int64_t{blockDim.x} * read_elems;
   for (std::int64_t r = blockIdx.x; r < args.num_rows; r += gridDim.x) {
     const Block* row = row_at<Block>(args.rows, r, args.row_bytes);
     float sum = 0.0f;
-    for (std::int64_t first = std::int64_t{threadIdx.x} * run; first < args.dim; first += stride) {
-      float values[run];
-      read_run(row, first, args.dim, values);
+    for (std::int64_t first = std::int64_t{threadIdx.x} * read_elems; first < args.dim; first += stride) {
+      float values[read_elems];
+      read_elements(row, first, args.dim, values);
 #pragma unroll
-      for (int i = 0; i < run; ++i) {
+      for (int i = 0; i < read_elems; ++i) {
         sum += values[i] * values[i];
       }
     }
     const float mean = block_reduce<Sum>(sum, scratch, 0.0f) / static_cast<float>(args.dim);
     const float scale = 1.0f / sqrtf(mean + args.eps);
-    for (std::int64_t first = std::int64_t{threadIdx.x} * run; first < args.dim; first += stride) {
-      float values[run];
-      read_run(row, first, args.dim, values);
+    for (std::int64_t first = std::int64_t{threadIdx.x} * read_elems; first < args.dim; first += stride) {
+      float values[read_elems];
+      read_elements(row, first, args.dim, values);
 #pragma unroll
-      for (int i = 0; i < run; ++i) {
+      for (int i = 0; i < read_elems; ++i) {
         if (first + i < args.dim) {
           values[i] *= scale * args.weight[first + i];
         }
       }
-      write_run(args.out + r * args.dim, first, args.dim, values);
+      write_elements(args.out + r * args.dim, first, args.dim, values);
     }
   }
 }
@@ -98,10 +98,10 @@ ROCMFORGE_KERNEL embedding_rows(EmbeddingRowsArgs args) {
 ROCMFORGE_KERNEL dequantize_rows(DequantizeArgs args) {
   visit_format(
       Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
-        for (std::int64_t first = grid_index() * run; first < args.count; first += grid_threads() * run) {
-          float values[run];
-          read_run(static_cast<const Block*>(args.rows), first, args.count, values);
-          write_run(args.out, first, args.count, values);
+        for (std::int64_t first = grid_index() * read_elems; first < args.count; first += grid_threads() * read_elems) {
+          float values[read_elems];
+          read_elements(static_cast<const Block*>(args.rows), first, args.count, values);
+          write_elements(args.out, first, args.count, values);
         }
       });
 }

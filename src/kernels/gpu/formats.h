@@ -1,17 +1,11 @@
 #pragma once
 
-// Reading quantised rows on the device, eight elements at a time.
-//
-// BlockReader<Block> knows one block format of tensor/quant:
-//   read(block, first, out)   out[i] = element first + i of the block, i < run; first is a multiple of run.
-//                             Bit for bit what tensor/quant's dequantize gives.
-// and, where `has_codes`, the same eight elements before the arithmetic, for integer dot products:
-//   codes(block, first)       CodeRun: element i is scale * (byte i of the codes - offset) - minimum, in that order and each
-//                             step rounded; `offset` and `has_minimum` belong to the format
-// read_run reads from a row, whatever the format; visit_format(Formats(), type, body) calls body with the block type. A
-// format without a reader of its own goes through its `dequantize`.
+// Reading quantised rows on the device, eight elements at a time, bit for bit what tensor/quant's dequantize gives:
+// read_elements(row, first, ...) whatever the format; visit_format(Formats(), type, body) calls body with the block type.
 //
 // Rows start at 16-byte aligned addresses plus whole blocks, so that a block is aligned to what its size allows.
+
+#include <cstddef>
 
 #include "kernels/gpu/device_code.h"
 #include "tensor/quant/formats.h"
@@ -19,7 +13,7 @@
 namespace rocmforge::gpu {
 
 /// Elements that are read together.
-inline constexpr int run = 8;
+inline constexpr int read_elems = 8;
 
 // Products and differences that the compiler may not fuse: the host rounds each.
 __device__ inline float rounded_product(float a, float b) {
@@ -96,7 +90,7 @@ __device__ constexpr int member_alignment(int offset) {
 }
 
 /// bits >> shift & mask in every byte.
-__device__ inline EightBytes bit_field(EightBytes bytes, int shift, std::uint32_t mask) {
+__device__ inline EightBytes bit_field(EightBytes bytes, unsigned shift, std::uint32_t mask) {
   return {{bytes.words[0] >> shift & mask * 0x01010101u, bytes.words[1] >> shift & mask * 0x01010101u}};
 }
 
@@ -104,7 +98,7 @@ __device__ inline EightBytes operator|(EightBytes a, EightBytes b) {
   return {{a.words[0] | b.words[0], a.words[1] | b.words[1]}};
 }
 
-__device__ inline EightBytes operator<<(EightBytes bytes, int shift) {
+__device__ inline EightBytes operator<<(EightBytes bytes, unsigned shift) {
   return {{bytes.words[0] << shift, bytes.words[1] << shift}};
 }
 
@@ -117,6 +111,15 @@ __device__ inline EightBytes bits_to_bytes(std::uint32_t bits) {
 struct ByteTable {
   std::uint32_t words[4];
 };
+
+/// The offset that makes every value of a table a byte.
+constexpr int table_offset(const std::int8_t (&values)[16]) {
+  int least = 0;
+  for (const std::int8_t value : values) {
+    least = value < least ? value : least;
+  }
+  return -least;
+}
 
 constexpr ByteTable make_byte_table(const std::int8_t (&values)[16], int offset) {
   ByteTable table{};
@@ -148,222 +151,91 @@ __device__ inline EightBytes look_up(const ByteTable& table, EightBytes codes) {
   return {{look_up(table, codes.words[0]), look_up(table, codes.words[1])}};
 }
 
-/// Eight elements of a block: scale * (code - offset) - minimum.
-struct CodeRun {
-  EightBytes codes;
-  float scale = 0.0f;
+/// The codes of elements `first` to `first + 7` of a block; in place of those of a table its entries, `table_offset` added.
+template <DescribedBlock Block>
+__device__ inline EightBytes read_codes(const Block& block, unsigned first) {
+  EightBytes codes = load_eight<member_alignment<Block>(offsetof(Block, quants))>(block.quants + Block::Low::byte(first));
+  if constexpr (Block::Low::bits < 8) {
+    codes = bit_field(codes, Block::Low::shift(first), Block::Low::mask);
+  }
+  if constexpr (Block::flip != 0) {
+    codes.words[0] ^= Block::flip * 0x01010101u;
+    codes.words[1] ^= Block::flip * 0x01010101u;
+  }
+  if constexpr (Block::High::bits > 0 && Block::High::span == 1) {
+    static_assert(Block::High::bits == 1);
+    codes = codes | bits_to_bytes(block.high_bits[first / 8]) << Block::Low::bits;
+  } else if constexpr (Block::High::bits > 0) {
+    const auto high =
+        load_eight<member_alignment<Block>(offsetof(Block, high_bits))>(block.high_bits + Block::High::byte(first));
+    codes = codes | bit_field(high, Block::High::shift(first), Block::High::mask) << Block::Low::bits;
+  }
+  if constexpr (has_table<Block>) {
+    constexpr ByteTable table = make_byte_table(Block::values, table_offset(Block::values));
+    codes = look_up(table, codes);
+  }
+  return codes;
+}
+
+/// scale_of() with the hardware's conversions.
+template <DescribedBlock Block>
+__device__ inline float device_scale(const Block& block, unsigned group) {
+  if constexpr (requires { block.exponent; }) {
+    return exponent_scale(block);
+  } else if constexpr (requires { block.scale_code(group); }) {
+    return rounded_product(to_float(block.scale), static_cast<float>(block.scale_code(group)));
+  } else {
+    return to_float(block.scale);
+  }
+}
+
+/// minimum_of() with the hardware's conversions.
+template <DescribedBlock Block>
+__device__ inline float device_minimum(const Block& block, unsigned group) {
+  if constexpr (requires { block.minimum; }) {
+    return -to_float(block.minimum);
+  } else {
+    return rounded_product(to_float(block.minimum_scale), static_cast<float>(block.minimum_code(group)));
+  }
+}
+
+/// out[i] = element first + i of the block, i < read_elems; first is a multiple of read_elems.
+template <DescribedBlock Block>
+__device__ inline void read_eight(const Block& block, unsigned first, float (&out)[read_elems]) {
+  constexpr int offset = [] {
+    if constexpr (has_table<Block>) {
+      return table_offset(Block::values);
+    } else {
+      return Block::offset;
+    }
+  }();
+  const EightBytes codes = read_codes(block, first);
+  const unsigned group = Block::elems == Block::group ? 0 : first / Block::group;
+  const float scale = device_scale(block, group);
   float minimum = 0.0f;
-};
+  if constexpr (has_minimum<Block>) {
+    minimum = device_minimum(block, group);
+  }
+#pragma unroll
+  for (int i = 0; i < read_elems; ++i) {
+    const int code = static_cast<int>(codes.words[i / 4] >> 8 * (i % 4) & 0xffu);
+    const auto whole = static_cast<float>(code - offset);
+    out[i] = has_minimum<Block> ? rounded_product_minus(scale, whole, minimum) : rounded_product(scale, whole);
+  }
+}
 
-/// Formats without codes(): the whole block, of which eight are kept.
+/// The same for a format that the description of tensor/quant/block.h does not fit: the whole block, of which eight are
+/// kept.
 template <class Block>
-struct BlockReader {
-  static constexpr bool has_codes = false;
-  __device__ static void read(const Block& block, int first, float (&out)[run]) {
-    static_assert(Block::elems % run == 0);
-    float values[Block::elems];
-    dequantize(block, values);
+__device__ inline void read_eight(const Block& block, unsigned first, float (&out)[read_elems]) {
+  static_assert(Block::elems % read_elems == 0);
+  float values[Block::elems];
+  dequantize(block, values);
 #pragma unroll
-    for (int i = 0; i < run; ++i) {
-      out[i] = values[first + i];
-    }
+  for (int i = 0; i < read_elems; ++i) {
+    out[i] = values[first + i];
   }
-};
-
-/// What formats with codes share. `Reader` has codes(), offset and has_minimum.
-template <class Block, class Reader>
-struct CodeReader {
-  static constexpr bool has_codes = true;
-  __device__ static void read(const Block& block, int first, float (&out)[run]) {
-    const CodeRun values = Reader::codes(block, first);
-#pragma unroll
-    for (int i = 0; i < run; ++i) {
-      const int code = static_cast<int>(values.codes.words[i / 4] >> 8 * (i % 4) & 0xffu);
-      const auto whole = static_cast<float>(code - Reader::offset);
-      out[i] = Reader::has_minimum ? rounded_product_minus(values.scale, whole, values.minimum)
-                                   : rounded_product(values.scale, whole);
-    }
-  }
-};
-
-/// Nibbles of the 32-element formats: byte j holds elements j and j + 16.
-template <int alignment>
-__device__ inline EightBytes load_nibbles(const std::uint8_t* quants, int first) {
-  return bit_field(load_eight<alignment>(quants + first % 16), first < 16 ? 0 : 4, 15);
 }
-
-template <>
-struct BlockReader<BlockQ4_0> : CodeReader<BlockQ4_0, BlockReader<BlockQ4_0>> {
-  static constexpr int offset = 8;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockQ4_0& block, int first) {
-    return {load_nibbles<member_alignment<BlockQ4_0>(2)>(block.quants, first), to_float(block.scale)};
-  }
-};
-
-template <>
-struct BlockReader<BlockQ4_1> : CodeReader<BlockQ4_1, BlockReader<BlockQ4_1>> {
-  static constexpr int offset = 0;
-  static constexpr bool has_minimum = true;
-  __device__ static CodeRun codes(const BlockQ4_1& block, int first) {
-    return {load_nibbles<member_alignment<BlockQ4_1>(4)>(block.quants, first), to_float(block.scale),
-            -to_float(block.minimum)};
-  }
-};
-
-template <>
-struct BlockReader<BlockQ5_0> : CodeReader<BlockQ5_0, BlockReader<BlockQ5_0>> {
-  static constexpr int offset = 16;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockQ5_0& block, int first) {
-    return {load_nibbles<member_alignment<BlockQ5_0>(6)>(block.quants, first) | bits_to_bytes(block.high_bits[first / 8])
-                                                                                    << 4,
-            to_float(block.scale)};
-  }
-};
-
-template <>
-struct BlockReader<BlockQ5_1> : CodeReader<BlockQ5_1, BlockReader<BlockQ5_1>> {
-  static constexpr int offset = 0;
-  static constexpr bool has_minimum = true;
-  __device__ static CodeRun codes(const BlockQ5_1& block, int first) {
-    return {load_nibbles<member_alignment<BlockQ5_1>(8)>(block.quants, first) | bits_to_bytes(block.high_bits[first / 8])
-                                                                                    << 4,
-            to_float(block.scale), -to_float(block.minimum)};
-  }
-};
-
-template <>
-struct BlockReader<BlockQ8_0> : CodeReader<BlockQ8_0, BlockReader<BlockQ8_0>> {
-  static constexpr int offset = 128;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockQ8_0& block, int first) {
-    EightBytes codes = load_eight<member_alignment<BlockQ8_0>(2)>(block.quants + first);
-    codes.words[0] ^= 0x80808080u;
-    codes.words[1] ^= 0x80808080u;
-    return {codes, to_float(block.scale)};
-  }
-};
-
-template <>
-struct BlockReader<BlockIQ4_NL> : CodeReader<BlockIQ4_NL, BlockReader<BlockIQ4_NL>> {
-  static constexpr int offset = 128;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockIQ4_NL& block, int first) {
-    constexpr ByteTable table = make_byte_table(iq4_values, offset);
-    return {look_up(table, load_nibbles<member_alignment<BlockIQ4_NL>(2)>(block.quants, first)), to_float(block.scale)};
-  }
-};
-
-template <>
-struct BlockReader<BlockMXFP4> : CodeReader<BlockMXFP4, BlockReader<BlockMXFP4>> {
-  static constexpr int offset = 12;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockMXFP4& block, int first) {
-    constexpr ByteTable table = make_byte_table(mxfp4_values, offset);
-    return {look_up(table, load_nibbles<1>(block.quants, first)), mxfp4_half_scale(block.exponent)};
-  }
-};
-
-template <>
-struct BlockReader<BlockIQ4_XS> : CodeReader<BlockIQ4_XS, BlockReader<BlockIQ4_XS>> {
-  static constexpr int offset = 128;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockIQ4_XS& block, int first) {
-    constexpr ByteTable table = make_byte_table(iq4_values, offset);
-    const int k = first / 32;
-    const unsigned low = block.scales_low[k / 2] >> 4 * (k % 2) & 15u;
-    const unsigned high = block.scales_high >> 2 * k & 3u;
-    const int scale = static_cast<int>(low | high << 4) - 32;
-    return {look_up(table, load_nibbles<member_alignment<BlockIQ4_XS>(8)>(block.quants + 16 * k, first % 32)),
-            rounded_product(to_float(block.scale), static_cast<float>(scale))};
-  }
-};
-
-template <>
-struct BlockReader<BlockQ2_K> : CodeReader<BlockQ2_K, BlockReader<BlockQ2_K>> {
-  static constexpr int offset = 0;
-  static constexpr bool has_minimum = true;
-  __device__ static CodeRun codes(const BlockQ2_K& block, int first) {
-    const unsigned scale = block.scales[first / 16];
-    return {bit_field(load_eight<member_alignment<BlockQ2_K>(16)>(block.quants + 32 * (first / 128) + first % 32),
-                      first % 128 / 32 * 2, 3),
-            rounded_product(to_float(block.scale), static_cast<float>(scale & 15u)),
-            rounded_product(to_float(block.minimum_scale), static_cast<float>(scale >> 4))};
-  }
-};
-
-template <>
-struct BlockReader<BlockQ3_K> : CodeReader<BlockQ3_K, BlockReader<BlockQ3_K>> {
-  static constexpr int offset = 4;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockQ3_K& block, int first) {
-    const int s = first / 16;
-    const unsigned low = block.scales[s % 8] >> 4 * (s / 8) & 15u;
-    const unsigned high = block.scales[8 + s % 4] >> 2 * (s / 4) & 3u;
-    const int scale = static_cast<int>(low | high << 4) - 32;
-    const auto quants = load_eight<member_alignment<BlockQ3_K>(32)>(block.quants + 32 * (first / 128) + first % 32);
-    const auto high_bits = load_eight<member_alignment<BlockQ3_K>(0)>(block.high_bits + first % 32);
-    return {bit_field(quants, first % 128 / 32 * 2, 3) | bit_field(high_bits, first / 32, 1) << 2,
-            rounded_product(to_float(block.scale), static_cast<float>(scale))};
-  }
-};
-
-/// Scale and minimum of sub-block k of Q4_K and Q5_K, see unpack_scales_k4.
-__device__ inline void scale_and_minimum(half scale, half minimum_scale, const std::uint8_t (&packed)[12], int k,
-                                         CodeRun& values) {
-  const unsigned own = packed[k < 4 ? k : k - 4];
-  const unsigned next = packed[k < 4 ? k + 4 : k];
-  const unsigned last = packed[k < 4 ? k : k + 4];
-  const unsigned scale_code = k < 4 ? own & 63u : (last & 15u) | (own >> 6) << 4;
-  const unsigned minimum_code = k < 4 ? next & 63u : last >> 4 | (next >> 6) << 4;
-  values.scale = rounded_product(to_float(scale), static_cast<float>(scale_code));
-  values.minimum = rounded_product(to_float(minimum_scale), static_cast<float>(minimum_code));
-}
-
-template <>
-struct BlockReader<BlockQ4_K> : CodeReader<BlockQ4_K, BlockReader<BlockQ4_K>> {
-  static constexpr int offset = 0;
-  static constexpr bool has_minimum = true;
-  __device__ static CodeRun codes(const BlockQ4_K& block, int first) {
-    CodeRun values;
-    const int k = first / 32;
-    const auto quants = load_eight<member_alignment<BlockQ4_K>(16)>(block.quants + 32 * (k / 2) + first % 32);
-    values.codes = bit_field(quants, 4 * (k % 2), 15);
-    scale_and_minimum(block.scale, block.minimum_scale, block.scales, k, values);
-    return values;
-  }
-};
-
-template <>
-struct BlockReader<BlockQ5_K> : CodeReader<BlockQ5_K, BlockReader<BlockQ5_K>> {
-  static constexpr int offset = 0;
-  static constexpr bool has_minimum = true;
-  __device__ static CodeRun codes(const BlockQ5_K& block, int first) {
-    CodeRun values;
-    const int k = first / 32;
-    const auto quants = load_eight<member_alignment<BlockQ5_K>(48)>(block.quants + 32 * (k / 2) + first % 32);
-    const auto high_bits = load_eight<member_alignment<BlockQ5_K>(16)>(block.high_bits + first % 32);
-    values.codes = bit_field(quants, 4 * (k % 2), 15) | bit_field(high_bits, k, 1) << 4;
-    scale_and_minimum(block.scale, block.minimum_scale, block.scales, k, values);
-    return values;
-  }
-};
-
-template <>
-struct BlockReader<BlockQ6_K> : CodeReader<BlockQ6_K, BlockReader<BlockQ6_K>> {
-  static constexpr int offset = 32;
-  static constexpr bool has_minimum = false;
-  __device__ static CodeRun codes(const BlockQ6_K& block, int first) {
-    const int half_block = first / 128;
-    const int group = first % 128 / 32;
-    const auto low_bits =
-        load_eight<member_alignment<BlockQ6_K>(0)>(block.low_bits + 64 * half_block + 32 * (group % 2) + first % 32);
-    const auto high_bits = load_eight<member_alignment<BlockQ6_K>(128)>(block.high_bits + 32 * half_block + first % 32);
-    return {bit_field(low_bits, 4 * (group / 2), 15) | bit_field(high_bits, 2 * group, 3) << 4,
-            rounded_product(to_float(block.scale), static_cast<float>(block.scales[first / 16]))};
-  }
-};
 
 // Formats without blocks: any number of elements in a row, so rows are aligned to an element only.
 __device__ inline float read_element(const BlockF32* row, std::int64_t i) { return row[i].value; }
@@ -377,27 +249,27 @@ __device__ inline bool is_aligned(const Block* address, unsigned alignment) {
 
 /// Loaded as a whole.
 template <class Block>
-struct alignas(16) AlignedRun {
-  Block elements[run];
+struct alignas(16) AlignedElements {
+  Block elements[read_elems];
 };
 
-/// out[i] = element first + i of `row`, i < run; first is a multiple of run. Formats without blocks give 0 from element
-/// `count` of the row on; the others have whole blocks.
+/// out[i] = element first + i of `row`, i < read_elems; first is a multiple of read_elems. Formats without blocks give 0
+/// from element `count` of the row on; the others have whole blocks.
 template <class Block>
-__device__ inline void read_run(const Block* row, std::int64_t first, std::int64_t count, float (&out)[run]) {
+__device__ inline void read_elements(const Block* row, std::int64_t first, std::int64_t count, float (&out)[read_elems]) {
   if constexpr (Block::elems > 1) {
-    BlockReader<Block>::read(row[first / Block::elems], static_cast<int>(first % Block::elems), out);
+    read_eight(row[first / Block::elems], static_cast<unsigned>(first % Block::elems), out);
   } else {
     const Block* from = row + first;
-    if (first + run <= count && is_aligned(from, 16)) {
-      const auto loaded = *reinterpret_cast<const AlignedRun<Block>*>(from);
+    if (first + read_elems <= count && is_aligned(from, 16)) {
+      const auto loaded = *reinterpret_cast<const AlignedElements<Block>*>(from);
 #pragma unroll
-      for (int i = 0; i < run; ++i) {
+      for (int i = 0; i < read_elems; ++i) {
         out[i] = read_element(loaded.elements, i);
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < run; ++i) {
+      for (int i = 0; i < read_elems; ++i) {
         out[i] = first + i < count ? read_element(from, i) : 0.0f;
       }
     }

@@ -31,16 +31,16 @@ __device__ inline std::uint32_t pack_pair(float low, float high) {
 #endif
 }
 
-/// One run of weights, dequantised, as 32 bytes of shared memory.
-template <class Runs, class Element>
-__device__ inline void store_run(const typename Runs::Raw& raw, int part, std::uint16_t* to) {
-  const Affine affine = Runs::affine(raw, part);
+/// One strip of weights, dequantised, as 32 bytes of shared memory.
+template <class Strips, class Element>
+__device__ inline void store_strip(const typename Strips::Raw& raw, int part, std::uint16_t* to) {
+  const Affine affine = Strips::affine(raw, part);
   std::uint32_t words[8];
 #pragma unroll
   for (int w = 0; w < 4; ++w) {
     float values[4];
-    Runs::values(raw, part, w, values);
-    if constexpr (__is_same(Runs, WeightRuns<BlockF16>) || __is_same(Runs, WeightRuns<BlockBF16>)) {
+    Strips::values(raw, part, w, values);
+    if constexpr (__is_same(Strips, WeightStrips<BlockF16>) || __is_same(Strips, WeightStrips<BlockBF16>)) {
       words[2 * w] = raw.words[2 * w];
       words[2 * w + 1] = raw.words[2 * w + 1];
     } else {
@@ -58,7 +58,7 @@ __device__ inline void store_run(const typename Runs::Raw& raw, int part, std::u
 
 template <class Block, class Element, const MatmulTileShape& shape>
 struct MatmulTile {
-  using Runs = WeightRuns<Block>;
+  using Strips = WeightStrips<Block>;
   using Tile = MatrixTile<Element>;
   static constexpr int waves = shape.threads / wave_size;
   static constexpr int waves_along_rows = waves / shape.waves_along_tokens;
@@ -67,11 +67,11 @@ struct MatmulTile {
   static constexpr int token_tiles = wave_tokens / 16;
   static constexpr int row_tiles = wave_rows / 16;
   static constexpr int stride = shape.k_step + row_padding;
-  static constexpr int step_runs = shape.k_step / run_elems;
-  static constexpr int thread_runs = shape.rows * step_runs / shape.threads;             ///< of weights, in a step
+  static constexpr int step_strips = shape.k_step / strip_elems;
+  static constexpr int thread_strips = shape.rows * step_strips / shape.threads;         ///< of weights, in a step
   static constexpr int thread_pieces = shape.tokens * shape.k_step / 8 / shape.threads;  ///< 16 bytes of x each, in a step
   static_assert(waves_along_rows * shape.waves_along_tokens == waves && wave_tokens % 16 == 0 && wave_rows % 16 == 0);
-  static_assert(thread_runs * shape.threads == shape.rows * step_runs && matmul_k_padding % shape.k_step == 0);
+  static_assert(thread_strips * shape.threads == shape.rows * step_strips && matmul_k_padding % shape.k_step == 0);
   static_assert(thread_pieces * shape.threads * 8 == shape.tokens * shape.k_step);
 
   struct Shared {
@@ -81,7 +81,7 @@ struct MatmulTile {
   static_assert(sizeof(Shared) <= 48 * 1024);
 
   struct Loads {
-    typename Runs::Raw weights[thread_runs];
+    typename Strips::Raw weights[thread_strips];
     uint4 x[thread_pieces];
   };
 
@@ -90,18 +90,18 @@ struct MatmulTile {
   int first_token;
   int first_row;
 
-  __device__ static int run_row(int i) { return (thread_index() + i * shape.threads) / step_runs; }
-  __device__ static int run_of_step(int i) { return (thread_index() + i * shape.threads) % step_runs; }
+  __device__ static int strip_row(int i) { return (thread_index() + i * shape.threads) / step_strips; }
+  __device__ static int strip_of_step(int i) { return (thread_index() + i * shape.threads) % step_strips; }
   __device__ static int piece_token(int i) { return (thread_index() + i * shape.threads) / (shape.k_step / 8); }
   __device__ static int piece_of_step(int i) { return (thread_index() + i * shape.threads) % (shape.k_step / 8); }
 
   __device__ void load(int step, Loads& loads) const {
 #pragma unroll
-    for (int i = 0; i < thread_runs; ++i) {
-      const int row = min(first_row + run_row(i), part.n - 1);
-      const int run_index = step * step_runs + run_of_step(i);
-      if (run_index * run_elems < args.k) {
-        loads.weights[i] = Runs::load(part.weight + row * part.row_bytes, Runs::unit_of(run_index), args.k);
+    for (int i = 0; i < thread_strips; ++i) {
+      const int row = min(first_row + strip_row(i), part.n - 1);
+      const int strip_index = step * step_strips + strip_of_step(i);
+      if (strip_index * strip_elems < args.k) {
+        loads.weights[i] = Strips::load(part.weight + row * part.row_bytes, Strips::unit_of(strip_index), args.k);
       }
     }
 #pragma unroll
@@ -114,11 +114,11 @@ struct MatmulTile {
 
   __device__ void store(int step, const Loads& loads, Shared& shared) const {
 #pragma unroll
-    for (int i = 0; i < thread_runs; ++i) {
-      std::uint16_t* to = shared.weights[step & 1] + run_row(i) * stride + run_elems * run_of_step(i);
-      const int run_index = step * step_runs + run_of_step(i);
-      if (run_index * run_elems < args.k) {
-        store_run<Runs, Element>(loads.weights[i], Runs::part_of(run_index), to);
+    for (int i = 0; i < thread_strips; ++i) {
+      std::uint16_t* to = shared.weights[step & 1] + strip_row(i) * stride + strip_elems * strip_of_step(i);
+      const int strip_index = step * step_strips + strip_of_step(i);
+      if (strip_index * strip_elems < args.k) {
+        store_strip<Strips, Element>(loads.weights[i], Strips::part_of(strip_index), to);
       } else {
         reinterpret_cast<uint4*>(to)[0] = uint4{0, 0, 0, 0};
         reinterpret_cast<uint4*>(to)[1] = uint4{0, 0, 0, 0};

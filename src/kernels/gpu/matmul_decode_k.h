@@ -1,27 +1,10 @@
 #pragma once
 
-// WeightRuns of the formats with blocks of 256 elements, 16 runs. See matmul_decode.h.
+// WeightStrips of the formats with blocks of 256 elements, 16 strips. See matmul_decode.h.
 
 #include "kernels/gpu/matmul_decode.h"
 
 namespace rocmforge::gpu {
-
-/// Eight units of two runs in a block.
-template <class Block>
-struct PairsOfBlock {
-  static constexpr int parts = 2;
-  __device__ static const std::uint8_t* block(const std::uint8_t* row, int unit) {
-    return row + (unit >> 3) * static_cast<int>(sizeof(Block));
-  }
-};
-
-/// The runs of a unit lie 32 elements apart: run = 16 * block + 4 * g + 2 * part + j for unit = 8 * block + 2 * g + j.
-template <class Block>
-struct Pairs32 : PairsOfBlock<Block> {
-  __device__ static int unit_of(int run_index) { return (run_index >> 2) * 2 + (run_index & 1); }
-  __device__ static int part_of(int run_index) { return run_index >> 1 & 1; }
-  __device__ static int run_of(int unit, int part) { return (unit >> 1) * 4 + 2 * part + (unit & 1); }
-};
 
 /// Scale and minimum of sub-block `index` from the 16 bytes at the start of a Q4_K or Q5_K block.
 __device__ inline Affine k4_affine(const std::uint32_t (&header)[4], int index) {
@@ -36,7 +19,7 @@ __device__ inline Affine k4_affine(const std::uint32_t (&header)[4], int index) 
 }
 
 template <>
-struct WeightRuns<BlockQ4_K> : Pairs32<BlockQ4_K> {
+struct WeightStrips<BlockQ4_K> : PairedStrips<BlockQ4_K> {
   static constexpr bool has_offset = true;
   struct Raw {
     std::uint32_t header[4];
@@ -45,19 +28,19 @@ struct WeightRuns<BlockQ4_K> : Pairs32<BlockQ4_K> {
   };
   __device__ static Raw load(const std::uint8_t* row, int unit, int) {
     Raw raw;
-    load_words<4, 16>(block(row, unit), raw.header);
-    load_words<4, 16>(block(row, unit) + 16 + 16 * (unit & 7), raw.quants);
+    load_words<4, alignment>(block(row, unit), raw.header);
+    load_words<4, alignment>(block(row, unit) + low_byte(unit), raw.quants);
     raw.first = unit & 6;
     return raw;
   }
   __device__ static Affine affine(const Raw& raw, int part) { return k4_affine(raw.header, raw.first + part); }
   __device__ static void values(const Raw& raw, int part, int w, float* out) {
-    four_codes(raw.quants[w] >> 4 * part & 0x0f0f0f0fu, out);
+    four_codes(nibbles(raw.quants[w], part), out);
   }
 };
 
 template <>
-struct WeightRuns<BlockQ5_K> : Pairs32<BlockQ5_K> {
+struct WeightStrips<BlockQ5_K> : PairedStrips<BlockQ5_K> {
   static constexpr bool has_offset = true;
   struct Raw {
     std::uint32_t header[4];
@@ -67,36 +50,36 @@ struct WeightRuns<BlockQ5_K> : Pairs32<BlockQ5_K> {
   };
   __device__ static Raw load(const std::uint8_t* row, int unit, int) {
     Raw raw;
-    load_words<4, 16>(block(row, unit), raw.header);
-    load_words<4, 16>(block(row, unit) + 16 + 16 * (unit & 1), raw.high_bits);
-    load_words<4, 16>(block(row, unit) + 48 + 16 * (unit & 7), raw.quants);
+    load_words<4, alignment>(block(row, unit), raw.header);
+    load_words<4, alignment>(block(row, unit) + high_byte(unit), raw.high_bits);
+    load_words<4, alignment>(block(row, unit) + low_byte(unit), raw.quants);
     raw.first = unit & 6;
     return raw;
   }
   __device__ static Affine affine(const Raw& raw, int part) { return k4_affine(raw.header, raw.first + part); }
   __device__ static void values(const Raw& raw, int part, int w, float* out) {
     const std::uint32_t fifth = (raw.high_bits[w] >> (raw.first + part) & 0x01010101u) << 4;
-    four_codes((raw.quants[w] >> 4 * part & 0x0f0f0f0fu) | fifth, out);
+    four_codes(nibbles(raw.quants[w], part) | fifth, out);
   }
 };
 
-/// Q2_K and Q3_K: 16 bytes of two-bit codes serve four runs, 32 elements apart; a unit is two of them.
-/// unit = 8 * block + 4 * half + 2 * pair + j, run = 16 * block + 8 * half + 4 * pair + 2 * part + j.
+/// Q2_K and Q3_K: 16 bytes of two-bit codes serve four strips, 32 elements apart; a unit is two of them.
+/// unit = 8 * block + 4 * half + 2 * pair + j, strip = 16 * block + 8 * half + 4 * pair + 2 * part + j.
 template <>
-struct WeightRuns<BlockQ2_K> : Pairs32<BlockQ2_K> {
+struct WeightStrips<BlockQ2_K> : PairedStrips<BlockQ2_K> {
   static constexpr bool has_offset = true;
   struct Raw {
     std::uint32_t quants[4];
-    std::uint32_t scales;  ///< of the two runs, in bytes 0 and 2
+    std::uint32_t scales;  ///< of the two strips, in bytes 0 and 2
     std::uint32_t both;    ///< scale and minimum scale
     int shift;
   };
   __device__ static Raw load(const std::uint8_t* row, int unit, int) {
     Raw raw;
     const std::uint8_t* from = block(row, unit);
-    load_words<4, 4>(from + 16 + 32 * (unit >> 2 & 1) + 16 * (unit & 1), raw.quants);
-    load_words<1, 4>(from + 4 * (unit >> 1 & 3), &raw.scales);
-    load_words<1, 4>(from + 80, &raw.both);
+    load_words<4, alignment>(from + low_byte(unit), raw.quants);
+    load_words<1, alignment>(from + offsetof(BlockQ2_K, scales) + 4 * (unit >> 1 & 3), &raw.scales);
+    load_words<1, alignment>(from + offsetof(BlockQ2_K, scale), &raw.both);
     raw.scales >>= 8 * (unit & 1);
     raw.shift = 4 * (unit >> 1 & 1);
     return raw;
@@ -112,7 +95,7 @@ struct WeightRuns<BlockQ2_K> : Pairs32<BlockQ2_K> {
 };
 
 template <>
-struct WeightRuns<BlockQ3_K> : Pairs32<BlockQ3_K> {
+struct WeightStrips<BlockQ3_K> : PairedStrips<BlockQ3_K> {
   static constexpr bool has_offset = true;
   struct Raw {
     std::uint32_t quants[4];
@@ -124,11 +107,11 @@ struct WeightRuns<BlockQ3_K> : Pairs32<BlockQ3_K> {
   __device__ static Raw load(const std::uint8_t* row, int unit, int) {
     Raw raw;
     const std::uint8_t* from = block(row, unit);
-    load_words<4, 2>(from + 32 + 32 * (unit >> 2 & 1) + 16 * (unit & 1), raw.quants);
-    load_words<4, 2>(from + 16 * (unit & 1), raw.high_bits);
-    load_words<3, 2>(from + 96, raw.scales);
-    raw.scale = load_half(from + 108);
-    raw.unit = unit & 7;
+    load_words<4, alignment>(from + low_byte(unit), raw.quants);
+    load_words<4, alignment>(from + high_byte(unit), raw.high_bits);
+    load_words<3, alignment>(from + offsetof(BlockQ3_K, scales), raw.scales);
+    raw.scale = load_half(from + offsetof(BlockQ3_K, scale));
+    raw.unit = within(unit);
     return raw;
   }
   __device__ static Affine affine(const Raw& raw, int part) {
@@ -137,7 +120,7 @@ struct WeightRuns<BlockQ3_K> : Pairs32<BlockQ3_K> {
     const std::uint32_t low = low_word >> (8 * (index & 3) + 4 * (index >> 3)) & 15u;
     const std::uint32_t high = raw.scales[2] >> (8 * (index & 3) + 2 * (index >> 2)) & 3u;
     const float step = raw.scale * static_cast<float>(static_cast<int>(low | high << 4) - 32);
-    return {step, -(4.0f + code_bias) * step};
+    return centred(step);
   }
   __device__ static void values(const Raw& raw, int part, int w, float* out) {
     const std::uint32_t low = raw.quants[w] >> (4 * (raw.unit >> 1 & 1) + 2 * part) & 0x03030303u;
@@ -146,15 +129,12 @@ struct WeightRuns<BlockQ3_K> : Pairs32<BlockQ3_K> {
   }
 };
 
-/// The runs of a unit lie 64 elements apart: unit = 8 * block + 4 * half + 2 * a + j, run = 16 * block + 8 * half + 4 * part
+/// The strips of a unit lie 64 elements apart: unit = 8 * block + 4 * half + 2 * a + j, strip = 16 * block + 8 * half + 4 *
+/// part
 /// + 2 * a + j.
 template <>
-struct WeightRuns<BlockQ6_K> : PairsOfBlock<BlockQ6_K> {
+struct WeightStrips<BlockQ6_K> : PairedStrips<BlockQ6_K> {
   static constexpr bool has_offset = true;
-  __device__ static int unit_of(int run_index) { return (run_index >> 3) * 4 + (run_index & 3); }
-  __device__ static int part_of(int run_index) { return run_index >> 2 & 1; }
-  __device__ static int run_of(int unit, int part) { return (unit >> 2) * 8 + 4 * part + (unit & 3); }
-
   struct Raw {
     std::uint32_t low_bits[4];
     std::uint32_t high_bits[4];
@@ -167,33 +147,29 @@ struct WeightRuns<BlockQ6_K> : PairsOfBlock<BlockQ6_K> {
     const std::uint8_t* from = block(row, unit);
     const int in_half = unit & 3;
     const int upper = unit >> 2 & 1;
-    load_words<4, 2>(from + 64 * upper + 16 * in_half, raw.low_bits);
-    load_words<4, 2>(from + 128 + 32 * upper + 16 * (unit & 1), raw.high_bits);
-    const auto* scales = reinterpret_cast<const std::int8_t*>(from + 192 + 8 * upper + in_half);
+    load_words<4, alignment>(from + low_byte(unit), raw.low_bits);
+    load_words<4, alignment>(from + high_byte(unit), raw.high_bits);
+    const auto* scales = reinterpret_cast<const std::int8_t*>(from + offsetof(BlockQ6_K, scales) + 8 * upper + in_half);
     raw.scales[0] = scales[0];
     raw.scales[1] = scales[4];
-    raw.scale = load_half(from + 208);
+    raw.scale = load_half(from + offsetof(BlockQ6_K, scale));
     raw.shift = in_half & 2;
     return raw;
   }
   __device__ static Affine affine(const Raw& raw, int part) {
     const float step = raw.scale * static_cast<float>(part == 0 ? raw.scales[0] : raw.scales[1]);
-    return {step, -(32.0f + code_bias) * step};
+    return centred(step);
   }
   __device__ static void values(const Raw& raw, int part, int w, float* out) {
     const std::uint32_t high = (raw.high_bits[w] >> (raw.shift + 4 * part) & 0x03030303u) << 4;
-    four_codes((raw.low_bits[w] >> 4 * part & 0x0f0f0f0fu) | high, out);
+    four_codes(nibbles(raw.low_bits[w], part) | high, out);
   }
 };
 
 /// A sub-block of 32 elements is a unit, its nibbles as in IQ4_NL.
 template <>
-struct WeightRuns<BlockIQ4_XS> : PairsOfBlock<BlockIQ4_XS> {
+struct WeightStrips<BlockIQ4_XS> : PairedStrips<BlockIQ4_XS> {
   static constexpr bool has_offset = false;
-  __device__ static int unit_of(int run_index) { return run_index >> 1; }
-  __device__ static int part_of(int run_index) { return run_index & 1; }
-  __device__ static int run_of(int unit, int part) { return 2 * unit + part; }
-
   struct Raw {
     std::uint32_t quants[4];
     std::uint32_t header[2];
@@ -201,9 +177,9 @@ struct WeightRuns<BlockIQ4_XS> : PairsOfBlock<BlockIQ4_XS> {
   };
   __device__ static Raw load(const std::uint8_t* row, int unit, int) {
     Raw raw;
-    load_words<2, 8>(block(row, unit), raw.header);
-    load_words<4, 8>(block(row, unit) + 8 + 16 * (unit & 7), raw.quants);
-    raw.unit = unit & 7;
+    load_words<2, alignment>(block(row, unit), raw.header);
+    load_words<4, alignment>(block(row, unit) + low_byte(unit), raw.quants);
+    raw.unit = within(unit);
     return raw;
   }
   __device__ static Affine affine(const Raw& raw, int) {
@@ -213,7 +189,7 @@ struct WeightRuns<BlockIQ4_XS> : PairsOfBlock<BlockIQ4_XS> {
   }
   __device__ static void values(const Raw& raw, int part, int w, float* out) {
     constexpr SignedTable table = make_signed_table(iq4_values);
-    four_signed(look_up(table, raw.quants[w] >> 4 * part & 0x0f0f0f0fu), out);
+    four_signed(look_up(table, nibbles(raw.quants[w], part)), out);
   }
 };
 

@@ -3,9 +3,9 @@
 // Products of weights with a few tokens. Memory bound: every weight is read once, in the file's own layout.
 //
 // A wave takes a few rows, its lanes the units of a row (see matmul_decode.h) one after another; the next unit is loaded
-// while the current one is computed. x lies in shared memory as floats, in chunks of k that all waves pass together. Per run
-// of 16 elements: dot += value * x, then sum += scale * dot + offset * (sum of x). The order of all sums depends on k and
-// the wave size alone, so a token's result has the same bits for every number of tokens.
+// while the current one is computed. x lies in shared memory as floats, in chunks of k that all waves pass together. Per
+// strip of 16 elements: dot += value * x, then sum += scale * dot + offset * (sum of x). The order of all sums depends on k
+// and the wave size alone, so a token's result has the same bits for every number of tokens.
 
 #include "kernels/gpu/matmul_args.h"
 #include "kernels/gpu/matmul_decode_k.h"
@@ -25,11 +25,11 @@ __device__ inline MatmulPart part_of_tile(const Args& args, int tile) {
   return part;
 }
 
-/// Where piece `piece` (of four floats) of a run lies in shared memory, in such pieces: lanes that read the same piece of
-/// their runs, for the runs that the formats give to 8 neighbouring lanes, meet in no bank.
-__device__ inline int piece_place(int run_index, int piece) {
-  const int key = ((run_index >> 2 ^ run_index >> 3) & 1) | ((run_index >> 1 ^ run_index >> 3) & 1) << 1;
-  return 4 * run_index + (piece ^ key);
+/// Where piece `piece` (of four floats) of a strip lies in shared memory, in such pieces: lanes that read the same piece of
+/// their strips, for the strips that the formats give to 8 neighbouring lanes, lie in different banks.
+__device__ inline int piece_place(int strip_index, int piece) {
+  const int key = ((strip_index >> 2 ^ strip_index >> 3) & 1) | ((strip_index >> 1 ^ strip_index >> 3) & 1) << 1;
+  return 4 * strip_index + (piece ^ key);
 }
 
 /// Elements [first, first + chunk) of every token to `staged` [tokens, chunk], zeros outside of x.
@@ -58,13 +58,13 @@ __device__ inline void stage_chunk(const MatvecArgs& args, int first, int chunk,
 }
 
 /// Adds one unit of `rows` rows to `sums`.
-template <class Runs, int tokens, int rows>
-__device__ inline void add_unit(const typename Runs::Raw (&raw)[rows], int first_run, int unit, int chunk,
+template <class Strips, int tokens, int rows>
+__device__ inline void add_unit(const typename Strips::Raw (&raw)[rows], int first_strip, int unit, int chunk,
                                 const float4* staged, float (&sums)[rows][tokens]) {
-  constexpr int unrolled_parts = tokens < 4 ? Runs::parts : 1;  // registers are short with more tokens
+  constexpr int unrolled_parts = tokens < 4 ? Strips::parts : 1;  // registers are short with more tokens
 #pragma unroll unrolled_parts
-  for (int part = 0; part < Runs::parts; ++part) {
-    const int run_index = Runs::run_of(unit, part) - first_run;
+  for (int part = 0; part < Strips::parts; ++part) {
+    const int strip_index = Strips::strip_of(unit, part) - first_strip;
     float dots[rows][tokens] = {};
     float x_sums[tokens] = {};
 #pragma unroll
@@ -72,15 +72,15 @@ __device__ inline void add_unit(const typename Runs::Raw (&raw)[rows], int first
       float4 x[tokens];
 #pragma unroll
       for (int t = 0; t < tokens; ++t) {
-        x[t] = staged[t * (chunk / 4) + piece_place(run_index, w)];
-        if constexpr (Runs::has_offset) {
+        x[t] = staged[t * (chunk / 4) + piece_place(strip_index, w)];
+        if constexpr (Strips::has_offset) {
           x_sums[t] += (x[t].x + x[t].y) + (x[t].z + x[t].w);
         }
       }
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
         float values[4];
-        Runs::values(raw[r], part, w, values);
+        Strips::values(raw[r], part, w, values);
 #pragma unroll
         for (int t = 0; t < tokens; ++t) {
           float dot = fmaf(values[0], x[t].x, dots[r][t]);
@@ -92,11 +92,11 @@ __device__ inline void add_unit(const typename Runs::Raw (&raw)[rows], int first
     }
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const Affine affine = Runs::affine(raw[r], part);
+      const Affine affine = Strips::affine(raw[r], part);
 #pragma unroll
       for (int t = 0; t < tokens; ++t) {
         sums[r][t] = fmaf(affine.scale, dots[r][t], sums[r][t]);
-        if constexpr (Runs::has_offset) {
+        if constexpr (Strips::has_offset) {
           sums[r][t] = fmaf(affine.offset, x_sums[t], sums[r][t]);
         }
       }
@@ -106,7 +106,7 @@ __device__ inline void add_unit(const typename Runs::Raw (&raw)[rows], int first
 
 template <class Block, int tokens, int rows>
 __device__ inline void matvec(const MatvecArgs& args) {
-  using Runs = WeightRuns<Block>;
+  using Strips = WeightStrips<Block>;
   constexpr int waves = matvec_threads / wave_size;
 #if ROCMFORGE_DEVICE_AMD
   HIP_DYNAMIC_SHARED(float4, staged)
@@ -124,14 +124,14 @@ __device__ inline void matvec(const MatvecArgs& args) {
     weights[r] = part.weight + row * part.row_bytes;
   }
 
-  const int units = (args.k + run_elems * Runs::parts - 1) / (run_elems * Runs::parts);
-  const int chunk_units = args.chunk / (run_elems * Runs::parts);
+  const int units = (args.k + strip_elems * Strips::parts - 1) / (strip_elems * Strips::parts);
+  const int chunk_units = args.chunk / (strip_elems * Strips::parts);
   float sums[rows][tokens] = {};
-  typename Runs::Raw next[rows];
+  typename Strips::Raw next[rows];
   if (lane_index() < units) {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      next[r] = Runs::load(weights[r], lane_index(), args.k);
+      next[r] = Strips::load(weights[r], lane_index(), args.k);
     }
   }
   wait_for_predecessor();  // weights are all that was read before
@@ -142,9 +142,9 @@ __device__ inline void matvec(const MatvecArgs& args) {
     }
     stage_chunk<tokens>(args, first, args.chunk, staged);
     __syncthreads();
-    const int last_unit = first / (run_elems * Runs::parts) + chunk_units;
+    const int last_unit = first / (strip_elems * Strips::parts) + chunk_units;
     for (; unit < (last_unit < units ? last_unit : units); unit += wave_size) {
-      typename Runs::Raw raw[rows];
+      typename Strips::Raw raw[rows];
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
         raw[r] = next[r];
@@ -152,10 +152,10 @@ __device__ inline void matvec(const MatvecArgs& args) {
       if (unit + wave_size < units) {
 #pragma unroll
         for (int r = 0; r < rows; ++r) {
-          next[r] = Runs::load(weights[r], unit + wave_size, args.k);
+          next[r] = Strips::load(weights[r], unit + wave_size, args.k);
         }
       }
-      add_unit<Runs, tokens, rows>(raw, first / run_elems, unit, args.chunk, staged, sums);
+      add_unit<Strips, tokens, rows>(raw, first / strip_elems, unit, args.chunk, staged, sums);
     }
   }
 

@@ -19,96 +19,37 @@ std::uint32_t load_word(const std::uint8_t* from) {
 }
 void store_word(std::uint8_t* to, std::uint32_t word) { std::memcpy(to, &word, 4); }
 
-/// 32 elements: byte j holds element j in its low and element j + 16 in its high nibble.
-void spread_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
-  for (int j = 0; j < 16; ++j) {
-    codes[j] = bytes[j] & 15;
-    codes[j + 16] = bytes[j] >> 4;
-  }
-}
-
-/// 256 elements: each 32 bytes hold 32 elements in their low and the next 32 in their high nibbles.
-void spread_k_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
-  for (int pair = 0; pair < 4; ++pair) {
-    for (int l = 0; l < 32; ++l) {
-      codes[64 * pair + l] = bytes[32 * pair + l] & 15;
-      codes[64 * pair + 32 + l] = bytes[32 * pair + l] >> 4;
-    }
-  }
-}
-
-/// The scales and minima of Q4_K and Q5_K as words of two blocks, and the super-block's after them.
-template <class Block>
-void put_k_scales(const Block& block, std::uint8_t* words, std::uint8_t* super) {
-  std::uint8_t scales[8];
-  std::uint8_t minima[8];
-  unpack_scales_k4(block.scales, scales, minima);
-  for (int j = 0; j < 4; ++j) {
-    words[4 * j] = scales[2 * j];
-    words[4 * j + 1] = scales[2 * j + 1];
-    words[4 * j + 2] = minima[2 * j];
-    words[4 * j + 3] = minima[2 * j + 1];
-  }
-  std::memcpy(super, &block.scale, 2);
-  std::memcpy(super + 2, &block.minimum_scale, 2);
-}
-
-/// Where a row of a record puts its scales, and how far it is in units of a record's blocks.
+/// Where a row of a record has its scales.
 struct RowScales {
-  std::uint8_t* scales;  ///< of the row
-  std::uint8_t* super;   ///< of the row
+  std::uint8_t* scales;
+  std::uint8_t* super;
 };
 
-// read(block, b, codes, to): the codes of the file's block `b` of a record, in natural order, and its scales.
-void read(const BlockQ4_0& block, int b, std::uint8_t* codes, const RowScales& to) {
-  spread_nibbles(block.quants, codes);
+// put_scales(block, b, to): the scales of the file's block `b` of a record.
+template <class Block>
+void put_scales(const Block& block, int b, const RowScales& to) {
   std::memcpy(to.scales + 2 * b, &block.scale, 2);
 }
-void read(const BlockQ5_0& block, int b, std::uint8_t* codes, const RowScales& to) {
-  spread_nibbles(block.quants, codes);
-  for (int i = 0; i < 32; ++i) {
-    codes[i] = static_cast<std::uint8_t>(codes[i] | (block.high_bits[i / 8] >> i % 8 & 1) << 4);
-  }
-  std::memcpy(to.scales + 2 * b, &block.scale, 2);
-}
-void read(const BlockQ8_0& block, int b, std::uint8_t* codes, const RowScales& to) {
-  std::memcpy(codes, block.quants, 32);
-  std::memcpy(to.scales + 2 * b, &block.scale, 2);
-}
-void read(const BlockMXFP4& block, int b, std::uint8_t* codes, const RowScales& to) {
-  spread_nibbles(block.quants, codes);
-  to.scales[b] = block.exponent;
-}
-void read(const BlockQ4_K& block, int, std::uint8_t* codes, const RowScales& to) {
-  spread_k_nibbles(block.quants, codes);
-  put_k_scales(block, to.scales, to.super);
-}
-void read(const BlockQ5_K& block, int, std::uint8_t* codes, const RowScales& to) {
-  spread_k_nibbles(block.quants, codes);
-  for (int k = 0; k < 8; ++k) {
-    for (int l = 0; l < 32; ++l) {
-      codes[32 * k + l] = static_cast<std::uint8_t>(codes[32 * k + l] | (block.high_bits[l] >> k & 1) << 4);
-    }
-  }
-  put_k_scales(block, to.scales, to.super);
-}
-void read(const BlockQ6_K& block, int, std::uint8_t* codes, const RowScales& to) {
-  for (int half = 0; half < 2; ++half) {
-    const std::uint8_t* low = block.low_bits + 64 * half;
-    const std::uint8_t* high = block.high_bits + 32 * half;
-    std::uint8_t* out = codes + 128 * half;
-    for (int l = 0; l < 32; ++l) {
-      out[l] = static_cast<std::uint8_t>((low[l] & 15) | (high[l] & 3) << 4);
-      out[32 + l] = static_cast<std::uint8_t>((low[32 + l] & 15) | (high[l] >> 2 & 3) << 4);
-      out[64 + l] = static_cast<std::uint8_t>(low[l] >> 4 | (high[l] >> 4 & 3) << 4);
-      out[96 + l] = static_cast<std::uint8_t>(low[32 + l] >> 4 | high[l] >> 6 << 4);
-    }
-  }
+void put_scales(const BlockMXFP4& block, int b, const RowScales& to) { to.scales[b] = block.exponent; }
+void put_scales(const BlockQ6_K& block, int, const RowScales& to) {
   for (int s = 0; s < 4; ++s) {
     std::memcpy(to.scales + 4 * s, block.scales + 2 * s, 2);
     std::memcpy(to.scales + 4 * s + 2, block.scales + 8 + 2 * s, 2);
   }
   std::memcpy(to.super, &block.scale, 2);
+}
+/// Of Q4_K and Q5_K.
+template <class Block>
+requires requires(Block block) { block.minimum_code(0); }
+void put_scales(const Block& block, int, const RowScales& to) {
+  for (unsigned j = 0; j < 4; ++j) {
+    to.scales[4 * j] = static_cast<std::uint8_t>(block.scale_code(2 * j));
+    to.scales[4 * j + 1] = static_cast<std::uint8_t>(block.scale_code(2 * j + 1));
+    to.scales[4 * j + 2] = static_cast<std::uint8_t>(block.minimum_code(2 * j));
+    to.scales[4 * j + 3] = static_cast<std::uint8_t>(block.minimum_code(2 * j + 1));
+  }
+  std::memcpy(to.super, &block.scale, 2);
+  std::memcpy(to.super + 2, &block.minimum_scale, 2);
 }
 
 // Codes of one row and group to their planes. `chunk` is c of weight_layout.h.
@@ -169,18 +110,19 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
   for (int b = 0; b < columns / Block::elems; ++b) {
     Block block;
     std::memcpy(&block, blocks + b * sizeof(Block), sizeof(Block));
-    read(block, b, codes + b * Block::elems, to);
+    unpack_codes(block, codes + b * Block::elems, 0);
+    put_scales(block, b, to);
   }
   for (int group = 0; group < layout.elems / weight_group_elems; ++group) {
     const std::uint8_t* of_group = codes + weight_group_elems * group;
-    if constexpr (Block::dtype == DType::q8_0) {
+    if constexpr (Block::Low::bits == 8) {
       put_bytes(of_group, row, record + 2048 * group);
     } else {
       put_low(of_group, row, record + 1024 * group);
     }
-    if constexpr (Block::dtype == DType::q5_0 || Block::dtype == DType::q5_k) {
+    if constexpr (Block::High::bits == 1) {
       put_one_high(of_group, row, record + layout.high_offset + 256 * group);
-    } else if constexpr (Block::dtype == DType::q6_k) {
+    } else if constexpr (Block::High::bits == 2) {
       put_two_high(of_group, row, record + layout.high_offset + 512 * group);
     }
   }

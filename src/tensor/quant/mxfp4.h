@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tensor/dtype.h"
+#include "tensor/quant/block.h"
 
 namespace rocmforge {
 
@@ -18,20 +19,17 @@ static constexpr float mxfp4_half_scale(std::uint8_t exponent) {
 
 /// 32 values of 4 bits (E2M1 floats) under a shared power of two: mxfp4_values[quant] * 2^(exponent - 128). Layout: ggml's
 /// block_mxfp4, values: OCP Microscaling Formats 1.0; nibbles as in Q4_0.
-struct BlockMXFP4 {
+struct BlockMXFP4 : QuantBlock {
   static constexpr DType dtype = DType::mxfp4;
   static constexpr int elems = 32;
+  static constexpr unsigned group = 32;
+  using Low = CodePlane<4, 16>;
+  static constexpr const std::int8_t (&values)[16] = mxfp4_values;
   std::uint8_t exponent;
   std::uint8_t quants[16];
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 
-static constexpr void dequantize(const BlockMXFP4& block, float* out) {
-  const float scale = mxfp4_half_scale(block.exponent);
-  for (int j = 0; j < 16; ++j) {
-    out[j] = scale * static_cast<float>(mxfp4_values[block.quants[j] & 15]);
-    out[j + 16] = scale * static_cast<float>(mxfp4_values[block.quants[j] >> 4]);
-  }
-}
+static constexpr float exponent_scale(const BlockMXFP4& block) { return mxfp4_half_scale(block.exponent); }
 
 }  // namespace rocmforge

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstdint>
+
+namespace rocmforge {
+
+// The one description of a quantised format. A block struct holds the fields of the file in their order, and says:
+//   dtype, elems   its type, and how many elements a block has
+//   group          elements that share a scale; element e is of group e / group
+//   Low, High      where the bits of the codes lie: the low ones in `quants`, more of them in `high_bits`
+//   flip           bits of a code that the file stores inverted (the sign of signed bytes), so that codes are unsigned
+//   offset         the code of zero
+//   values         in place of an offset: the table that codes index
+//   scale, minimum, minimum_scale (binary16), exponent: fields of these names
+//   scale_code(g), minimum_code(g)   the integers of group g that the fields `scale` and `minimum_scale` multiply
+// Element e of group g is, with what the format has,
+//   (scale * scale_code(g)) * (code - offset) - (minimum_scale * minimum_code(g))     or
+//   scale * (code - offset) + minimum                                                 or
+//   scale * values[code]
+// in this order, each step rounded. From this follow `dequantize`, the packers (kernels/cpu, kernels/hopper) and the readers
+// of device code (kernels/gpu/formats.h, matmul_decode.h). Functions are static because kernel bodies are compiled once per
+// instruction set: the linker must not share one copy among them. They are constexpr so that GPU code may call them.
+
+/// Where bits of the codes of a block lie. `span_` neighbouring elements have theirs in as many neighbouring bytes, at one
+/// place in the byte; the next `span_` follow in the next bits of the same bytes, until these are full. A type and not a
+/// constant: device code would read the constant from memory.
+template <unsigned bits_, unsigned span_>
+struct CodePlane {
+  static constexpr unsigned bits = bits_;  ///< of each code
+  static constexpr unsigned span = span_;
+  static constexpr unsigned mask = (1u << bits) - 1;
+
+  // Of an element. Unsigned: the divisions are shifts then.
+  static constexpr unsigned byte(unsigned elem) { return elem / (span * 8 / bits) * span + elem % span; }
+  static constexpr unsigned shift(unsigned elem) { return elem % (span * 8 / bits) / span * bits; }
+};
+
+/// Of formats whose codes lie in one plane.
+struct NoPlane {
+  static constexpr unsigned bits = 0;
+  static constexpr unsigned span = 1;
+};
+
+/// What most formats have.
+struct QuantBlock {
+  using High = NoPlane;
+  static constexpr std::uint8_t flip = 0;
+  static constexpr int offset = 0;
+};
+
+template <class Block>
+concept DescribedBlock = requires {
+  Block::Low::bits;
+};
+
+template <class Block>
+inline constexpr bool has_table = requires {
+  Block::values[0];
+};
+
+/// Elements whose codes lie in neighbouring bytes, in `quants` and, but for planes of span 1, in `high_bits`.
+inline constexpr unsigned code_run = 16;
+
+/// The codes of a block, one a byte; with `flip` 0 as the file stores them.
+template <DescribedBlock Block>
+static constexpr void unpack_codes(const Block& block, std::uint8_t* codes, std::uint8_t flip = Block::flip) {
+  using Low = typename Block::Low;
+  using High = typename Block::High;
+  for (unsigned first = 0; first < Block::elems; first += code_run) {
+    const unsigned from = Low::byte(first);
+    const unsigned shift = Low::shift(first);
+    for (unsigned i = 0; i < code_run; ++i) {
+      const unsigned byte = static_cast<std::uint8_t>(block.quants[from + i]);
+      unsigned code = (byte >> shift & Low::mask) ^ flip;
+      if constexpr (High::bits > 0 && High::span >= code_run) {
+        code |= (block.high_bits[High::byte(first) + i] >> High::shift(first) & High::mask) << Low::bits;
+      } else if constexpr (High::bits > 0) {
+        code |= (block.high_bits[High::byte(first + i)] >> High::shift(first + i) & High::mask) << Low::bits;
+      }
+      codes[first + i] = static_cast<std::uint8_t>(code);
+    }
+  }
+}
+
+/// What a group's values are multiplied by.
+template <DescribedBlock Block>
+static constexpr float scale_of(const Block& block, unsigned group) {
+  if constexpr (requires { block.exponent; }) {
+    return exponent_scale(block);
+  } else if constexpr (requires { block.scale_code(group); }) {
+    return static_cast<float>(block.scale) * static_cast<float>(block.scale_code(group));
+  } else {
+    return static_cast<float>(block.scale);
+  }
+}
+
+template <class Block>
+inline constexpr bool has_minimum = requires(Block block) {
+  block.minimum;
+}
+|| requires(Block block) { block.minimum_scale; };
+
+/// What is subtracted from a group's products.
+template <DescribedBlock Block>
+static constexpr float minimum_of(const Block& block, unsigned group) {
+  if constexpr (requires { block.minimum; }) {
+    return -static_cast<float>(block.minimum);
+  } else {
+    return static_cast<float>(block.minimum_scale) * static_cast<float>(block.minimum_code(group));
+  }
+}
+
+template <DescribedBlock Block>
+static constexpr void dequantize(const Block& block, float* out) {
+  std::uint8_t codes[Block::elems] = {};
+  unpack_codes(block, codes);
+  for (unsigned group = 0; group < Block::elems / Block::group; ++group) {
+    const float scale = scale_of(block, group);
+    const std::uint8_t* of_group = codes + group * Block::group;
+    float* values = out + group * Block::group;
+    for (unsigned i = 0; i < Block::group; ++i) {
+      if constexpr (has_table<Block>) {
+        values[i] = scale * static_cast<float>(Block::values[of_group[i]]);
+      } else {
+        values[i] = scale * static_cast<float>(of_group[i] - Block::offset);
+      }
+    }
+    if constexpr (has_minimum<Block>) {
+      const float minimum = minimum_of(block, group);
+      for (unsigned i = 0; i < Block::group; ++i) {
+        values[i] -= minimum;
+      }
+    }
+  }
+}
+
+/// Q4_K and Q5_K: the 6-bit scales and minima of the 8 groups, packed in 12 bytes. The first four of each lie in the low six
+/// bits of bytes 0-3 and 4-7; the last four have their low nibbles in bytes 8-11 and their top two bits in bytes 0-7.
+static constexpr unsigned k4_scale(const std::uint8_t (&packed)[12], unsigned group) {
+  const unsigned own = packed[group < 4 ? group : group - 4];
+  const unsigned last = packed[group < 4 ? group : group + 4];
+  return group < 4 ? own & 63u : (last & 15u) | (own >> 6) << 4;
+}
+static constexpr unsigned k4_minimum(const std::uint8_t (&packed)[12], unsigned group) {
+  const unsigned own = packed[group < 4 ? group + 4 : group];
+  const unsigned last = packed[group < 4 ? group : group + 4];
+  return group < 4 ? own & 63u : last >> 4 | (own >> 6) << 4;
+}
+
+/// A signed 6-bit number as its low four bits, its high two and an offset of 32.
+static constexpr int signed_scale(unsigned low, unsigned high) {
+  return static_cast<int>((low & 15u) | (high & 3u) << 4) - 32;
+}
+
+}  // namespace rocmforge
