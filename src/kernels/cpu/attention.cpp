@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "kernels/arguments.h"
-#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/attention_units.h"
 #include "kernels/cpu/kernels.h"
 
 namespace rocmforge {

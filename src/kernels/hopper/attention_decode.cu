@@ -3,8 +3,8 @@
 // many as make equal numbers of key tiles. One warp copies tiles of K and V with the bulk copy engine into a ring that
 // entries share; groups of four warps take tiles in turns, a warp multiplies 16 keys with all query heads of the KV head.
 // Pieces of one head are added up in their order: inside the work-group where it has them all, else by the last work-group
-// to arrive. Q8_0 comes as it is stored; quants become 16-bit numbers between shared memory and the matrix units. Scales of
-// K multiply sums of 32 dimensions, scales of V the weights.
+// to arrive. Q8_0 is copied as it is stored; quants become 16-bit numbers between shared memory and the matrix units. Scales
+// of K multiply sums of 32 dimensions, scales of V the weights.
 
 #include "kernels/hopper/attention_decode_copy.h"
 #include "kernels/hopper/tile.h"
@@ -83,9 +83,9 @@ struct Consumer {
   const AttentionDecodeArgs& args;
   Shared<C>& shared;
   int thread;     ///< among the consumers
-  int turn = 0;   ///< the group that takes the next tile: slots belong to groups for good
+  int turn = 0;   ///< the group that takes the next tile; a slot belongs to the same group throughout
   int row = 0;    ///< of the sequence's query
-  int heads = 0;  ///< query heads at hand, from first_head on
+  int heads = 0;  ///< query heads of the current entry, from first_head on
   int first_head = 0;
   std::int64_t first_part = 0;  ///< of a shared head
   Ring<C> ring{};
@@ -228,7 +228,7 @@ struct Consumer {
     float sums[2][2][4] = {};  // even and odd steps apart: shorter chains
     const int key = warp() * keys_per_warp + lane() / 16 * 8 + lane() % 8;
     const std::uint32_t first = take_slot() + chunk_at(key, lane() / 8 % 2);
-    constexpr int at_once = C::q_in_registers ? steps : 4;  // more would not leave registers for the sums
+    constexpr int at_once = C::q_in_registers ? steps : 4;  // more would take the registers of the sums
 #pragma unroll at_once
     for (int step = 0; step < steps; ++step) {
       std::uint32_t k[4];
@@ -261,7 +261,7 @@ struct Consumer {
       }
     }
   }
-  /// DecodeKeys of the warp before `begin` and from `end` on do not count.
+  /// Keys of the warp before `begin` and from `end` on are masked.
   __device__ void hide(float (&scores)[2][4], int begin, int end) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -318,7 +318,7 @@ struct Consumer {
     }
     free_slot();
   }
-  /// Rows of V that hold no visible key: whatever memory holds there must not meet a weight of zero, for it may be NaN.
+  /// Rows of V without a visible key become zeros: memory may hold NaN there, and a weight of zero times NaN is NaN.
   __device__ void clear_values(std::uint32_t slot, int begin, int end) const {
     constexpr std::uint32_t zeros[4] = {};
     for (int i = lane(); i < keys_per_warp * C::padded / 8; i += 32) {
@@ -410,7 +410,7 @@ struct Consumer {
     for (int group = 0; group < quant_groups; group += scaled_at_once) {
       std::uint32_t scales[2][scaled_at_once];
       load_scales(scales, group);
-      if (partial) {  // whatever memory holds for hidden keys must not meet a weight of zero, for it may be NaN
+      if (partial) {  // memory may hold NaN for hidden keys, and a weight of zero times NaN is NaN
         hide_scales(scales, begin, end);
       }
 #pragma unroll
@@ -452,7 +452,7 @@ struct Consumer {
     }
   }
 
-  // --- the end of a piece: every thread goes on with the same groups of four sums
+  // --- the end of a piece: every thread keeps the same groups of four sums
 
   [[nodiscard]] __device__ int head_of(int i) const { return (i * C::consumer_threads + thread) / (C::padded / 4); }
   [[nodiscard]] __device__ int dim_of(int i) const { return (i * C::consumer_threads + thread) % (C::padded / 4) * 4; }
@@ -562,7 +562,7 @@ struct Consumer {
     return total;
   }
 
-  /// True in the work-group that brings the last pieces of a head; it sees what the others stored. Leaves the counter at
+  /// True in the work-group that stores the last pieces of a head; it sees what the others stored. Sets the counter back to
   /// zero.
   __device__ bool arrives_last(const DecodeWalk& walk) {
     const int first = max(0, (walk.begin - walk.head_start + walk.keys.piece - 1) / walk.keys.piece);

@@ -107,7 +107,7 @@ struct Producer {
     return reinterpret_cast<const TensorMap*>(&bytes);
   }
   [[nodiscard]] __device__ bool takes_slot() const { return ring.slot % C::producers == warp; }
-  /// Waits for the slot and announces what comes into it.
+  /// Waits for the slot and tells its barrier how many bytes will arrive.
   __device__ void open(int bytes) {
     barrier_wait(&shared.free[ring.slot], ring.parity ^ 1);
     barrier_expect(&shared.full[ring.slot], bytes);

@@ -1,7 +1,7 @@
 // Fused attention for Hopper. A work-group stays on its multiprocessor and takes tiles of query rows one after another. Its
-// first warpgroup brings the data: one thread copies tiles of K and V with the bulk copy engine, the other warps convert the
-// next tile of q. Two or three consumer warpgroups of 64 query rows each multiply with wgmma, in turn: while one computes
-// weights from scores, the products of another run.
+// first warpgroup loads: one thread copies tiles of K and V with the bulk copy engine, the other warps convert the next tile
+// of q. Two or three consumer warpgroups of 64 query rows each take turns with wgmma: while one computes weights from
+// scores, the products of another run.
 
 #include "kernels/hopper/attention_args.h"
 #include "kernels/hopper/tile.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr int rows_per_consumer = 64;
 constexpr int stages = 2;
 constexpr int q_loaders = warpgroup_size - 32;
-constexpr int work_slots = 4;  ///< two tiles of q brought ahead, the one at work and the one to be stored
+constexpr int work_slots = 4;  ///< tiles of q: two loaded ahead, the current one, and the one to be stored
 constexpr int loading = 15;    ///< id of the loaders' named barrier
 constexpr float log2e = 1.4426950408889634f;
 constexpr float infinity = __builtin_huge_valf();
@@ -37,11 +37,11 @@ struct Config {
   static constexpr int q_bytes = columns * q_column_bytes;  ///< of one consumer
 };
 
-/// A condition that is the same for all lanes, known to the compiler as such: wgmma in paths it believes divergent runs one
-/// by one.
+/// A condition that is the same for all lanes, in a form that tells the compiler so: it serialises wgmma in paths that it
+/// takes for divergent.
 __device__ inline bool holds(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }
 
-/// The stage of the `index`-th thing that goes through a ring, and the parity of the phase that fills it.
+/// The stage of a ring that its `index`-th entry uses, and the parity of the phase that fills it.
 template <int count>
 __device__ inline int stage_of(int index) {
   return index % count;
@@ -232,7 +232,7 @@ __device__ inline void store_q(const AttentionPrefillArgs& args, const Work& wor
   constexpr int chunks = C::padded / 8;
   constexpr int step = q_loaders / chunks;  // rows of one pass
   int chunk = thread % chunks;
-  forget(chunk);  // not worth a register between tiles
+  forget(chunk);  // computed again for each tile, which frees its register
   const int rows = chunk * 8 < args.head_dim ? min(C::rows, work.q_len - work.q_begin) : 0;
   std::int64_t at = (std::int64_t{work.first_row} + work.q_begin + thread / chunks) * args.q_stride +
                     std::int64_t{work.head} * args.head_dim + chunk * 8;
@@ -280,7 +280,7 @@ __device__ inline void store_zeros(const AttentionPrefillArgs& args, const Work&
   }
 }
 
-/// The next tile of q that nobody has taken; false when all are.
+/// The next tile of q that no work-group has taken; false when all are taken.
 template <class C>
 __device__ bool take_work(const AttentionPrefillArgs& args, int total, Work& work) {
   work.tile_begin = 0;
@@ -296,7 +296,7 @@ __device__ bool take_work(const AttentionPrefillArgs& args, int total, Work& wor
   }
 }
 
-/// The last work-group leaves the counters as it found them.
+/// The last work-group sets the counters back to zero.
 __device__ inline void leave(const AttentionPrefillArgs& args) {
   if (atomicAdd(args.taken + 1, 1u) == gridDim.x - 1) {
     args.taken[0] = 0;
@@ -345,7 +345,7 @@ __device__ void produce_q(const AttentionPrefillArgs& args, Shared<C>& shared, i
   }
 }
 
-/// Rows of V beyond the last key: whatever memory holds there must not meet a weight of zero, for it may be NaN.
+/// Rows of V beyond the last key become zeros: memory may hold NaN there, and a weight of zero times NaN is NaN.
 template <class C>
 __device__ void clear_rows(char* v, int first, int thread) {
   for (int i = first * 8 + thread; i < C::keys * 8; i += warpgroup_size) {
@@ -402,7 +402,7 @@ struct Consumer {
     const int stage = stage_of<stages>(tiles - 1);
     barrier_wait(&shared().v_full[stage], parity_of<stages>(tiles - 1));
     const int value_rows = of.kv_len - before * C::keys;
-    if (value_rows < C::keys) {  // every consumer for itself: waiting for each other would cross with their turns
+    if (value_rows < C::keys) {  // each consumer clears its own: a barrier of all could deadlock with their turns
       clear_rows<C>(shared().v[stage], value_rows, thread());
       async_proxy_fence();
       named_barrier_sync(first_clearing + consumer(), warpgroup_size);
@@ -481,7 +481,7 @@ struct Consumer {
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
       const float base = most == -infinity ? 0.0f : most * scale;
-      // Not by the exponential where nothing changes: its argument's rounding would leave a trace of every hidden tile.
+      // Exactly 1 where the maximum stays: the exponential's rounding would make results depend on hidden tiles.
       rescale[half] = row_max[half] == most ? 1.0f : exp2_fast(row_max[half] * scale - base);
       row_max[half] = most;
       float sum = 0.0f;
@@ -507,7 +507,7 @@ struct Consumer {
       }
     }
   }
-  /// Zeros for a new tile of q: a product with zero would keep what is not finite.
+  /// Zeros for a new tile of q. Multiplying by zero would keep NaN and infinity.
   __device__ void rescale_out(const float (&rescale)[2], bool fresh) {
     if (__any_sync(0xffffffffu, fresh || rescale[0] != 1.0f || rescale[1] != 1.0f) == 0) {
       return;
@@ -618,7 +618,7 @@ struct Consumer {
       reset_rows<special>();
     }
     weigh<special>(rescale);
-    stay_before(row_sum[0] + row_sum[1], &shared().works);  // beside the products that run, and not after the wait
+    stay_before(row_sum[0] + row_sum[1], &shared().works);  // computed while the products run, not after the wait
     wgmma_wait<0>();
     keep(out);
     free_v();
@@ -628,7 +628,7 @@ struct Consumer {
     rescale_out(rescale, first);
     pack_weights();
   }
-  /// The last values of the last tile of q, with no other to go beside.
+  /// The last values of the last tile of q, which no other products overlap.
   __device__ void finish() {
     wait_v(done(), done().tile_end - 1);
     wgmma_fence();
@@ -659,7 +659,7 @@ struct Consumer {
     }
   }
 
-  /// What the sums of the tile of q that is done are multiplied with. A row's weights are spread over four lanes.
+  /// The factors of the finished tile's sums. A row's weights are spread over four lanes.
   __device__ void normalise(float (&factors)[2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -669,7 +669,7 @@ struct Consumer {
       factors[half] = sum > 0.0f ? 1.0f / sum : 0.0f;
     }
   }
-  /// The sums of the tile of q that is done.
+  /// The sums of the finished tile of q.
   __device__ void store(const float (&factors)[2]) const {
     const int first = done().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4;
     const bool wide = args.io != IoType::f32 && reinterpret_cast<std::uintptr_t>(args.out) % 16 == 0;

@@ -4,8 +4,7 @@
 // 1,024 columns, whatever the rest of the call: a segment's activations stay in shared memory while tiles of 64 rows pass. A
 // work-group takes a run of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of them, from
 // a ring of its own that one producer warp fills. Where there are several segments, sums go to memory, and the last segment
-// of a tile to arrive adds them up in order. Who is last, a warp of its own finds out while consumers multiply the next
-// tile.
+// of a tile to arrive adds them up in order. A warp of its own counts arrivals while consumers multiply the next tile.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/matmul_dequantize.h"
@@ -35,8 +34,8 @@ struct FewShared {
   std::uint64_t weights_free[C::consumers][C::rings.slots];
   std::uint64_t x_full[C::rings.boxes];
   std::uint64_t x_free;
-  std::uint64_t stored[C::consumers];      ///< a tile's sums are on their way to memory
-  std::uint64_t told[C::consumers];        ///< whether all segments' sums of that tile are there
+  std::uint64_t stored[C::consumers];      ///< a tile's sums have been stored to memory
+  std::uint64_t told[C::consumers];        ///< the counting warp has answered whether that tile is complete
   std::int32_t stored_tile[C::consumers];  ///< no_tile: that was the last one
   bool whole[C::consumers];
   bool last_whole[C::consumers];
@@ -108,7 +107,7 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
         barrier_expect(&shared.x_full[lane], C::shape.box_bytes());
         copy_bytes(shared.x[lane], args.x + box * C::shape.box_bytes(), C::shape.box_bytes(), &shared.x_full[lane]);
       } else if (lane < C::rings.boxes) {
-        barrier_arrive(&shared.x_full[lane]);  // a short segment: the phases of all boxes go in step
+        barrier_arrive(&shared.x_full[lane]);  // a short segment: all boxes stay in the same phase
       }
       __syncwarp();
     }
@@ -142,8 +141,8 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
   });
 }
 
-/// Counts a segment of a tile, whose sums other threads of the work-group have stored and a barrier has brought together.
-/// Whether it was the last: then those of all segments can be read.
+/// Counts a segment of a tile, after a barrier behind the stores of its sums. True for the last one: the sums of all
+/// segments can then be read.
 __device__ inline bool count_segment(const MatmulTilesArgs& args, std::int32_t tile) {
   __threadfence();
   const bool whole = atomicAdd(args.arrivals + tile, 1u) + 1 == static_cast<std::uint32_t>(args.segments);
@@ -154,7 +153,7 @@ __device__ inline bool count_segment(const MatmulTilesArgs& args, std::int32_t t
   return whole;
 }
 
-/// A warp, a lane for each consumer: counts the segments of tiles that have come to memory, and tells whose was the last.
+/// A warp, one lane for each consumer: counts the segments of tiles that are in memory, and says whose was the last.
 template <class C>
 __device__ void count_segments(const MatmulTilesArgs& args, FewShared<C>& shared) {
   const int consumer = static_cast<int>(threadIdx.x) % 32;
@@ -185,10 +184,10 @@ struct FewConsumer {
   std::uint32_t runs = 0;
   float sums[C::subtiles][C::sums];
   LaneWeights<C::format> weights[C::subtiles];
-  std::uint32_t operands[2][C::subtiles][2][2][4];  ///< of boxes in turn, of the two blocks of a box, of steps
-  std::int32_t pending = no_tile;                   ///< its sums are stored, and perhaps not all of its segments'
+  std::uint32_t operands[2][C::subtiles][2][2][4];  ///< [box % 2][subtile][block of the box][step]
+  std::int32_t pending = no_tile;                   ///< a tile whose sums are stored, those of other segments perhaps not
   std::uint32_t tells = 0;
-  bool fresh = true;  ///< of a run: its activations may still be on their way
+  bool fresh = true;  ///< the run is new: its activations may not have arrived yet
 
   /// The 64 columns of half `half` of a group, whose activations are box `box`: issued, not awaited.
   template <int half>
@@ -277,7 +276,8 @@ struct FewConsumer {
     }
   }
 
-  /// Has `next` counted, whose sums are stored, or says that none is left; gives the tile before it if that is whole.
+  /// Asks the counting warp to count `next`, whose sums are stored, or says that none is left. Returns the tile before it if
+  /// that is complete.
   [[nodiscard]] __device__ std::int32_t pass_on(std::int32_t next) {
     std::int32_t whole = no_tile;
     if (pending != no_tile) {
@@ -296,7 +296,7 @@ struct FewConsumer {
     return whole;
   }
 
-  /// Counts the consumer's last tile by itself, as nothing is left to do meanwhile; gives the tile if it is whole.
+  /// Counts the consumer's last tile itself, since no multiplication is left to overlap. Returns the tile if it is complete.
   [[nodiscard]] __device__ std::int32_t count_last(std::int32_t tile) {
     named_barrier_sync(1 + consumer, warpgroup_size);
     if (warp == 0 && lane == 0) {

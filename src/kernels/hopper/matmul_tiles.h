@@ -104,13 +104,13 @@ __device__ void produce_tiles(const MatmulTilesArgs& args, TilesShared<C>& share
       }
       slot.advance();
       if (!waited) {
-        gpu::wait_for_predecessor();  // what came before are weights
+        gpu::wait_for_predecessor();  // weights were fetched before this: no kernel writes them
         waited = true;
       }
       for (int i = 0; i < C::boxes_per_record; ++i) {
         barrier_wait(&shared.x_free[box.index], box.parity ^ 1);
         if (lane == 0) {
-          const bool first = record == 0 && i == 0;  // brings the scales of the tile's tokens as well
+          const bool first = record == 0 && i == 0;  // copies the scales of the tile's tokens as well
           barrier_expect(&shared.x_full[box.index], C::shape.box_bytes() + (first ? C::tokens * 4 : 0));
           if (first) {
             copy_bytes(shared.scales[scale.index], args.x_scales + work.token_tile * C::tokens, C::tokens * 4,
@@ -137,9 +137,9 @@ struct TilesConsumer {
   RingPlace<C::rings.boxes> box;
   RingPlace<C::rings.scales> scale;
   float sums[C::sums];
-  bool begins = true;  ///< has not multiplied yet
+  bool begins = true;  ///< before its first multiplication
   LaneWeights<C::format> weights;
-  std::uint32_t operands[2][C::blocks][2][4];  ///< of multiplications in turn, of blocks, of steps
+  std::uint32_t operands[2][C::blocks][2][4];  ///< [multiplication % 2][block][step]
 
   __device__ void arrive(std::uint64_t* barrier) const {
     __syncwarp();
@@ -178,8 +178,8 @@ struct TilesConsumer {
     }
   }
 
-  /// The first consumer goes two boxes ahead of the second, so that the tensor cores have the one's products while the other
-  /// brings its sums out. With a gate both come out together.
+  /// The first consumer is two boxes ahead of the second, so that the tensor cores compute the products of one while the
+  /// other writes its sums. With a gate both write together.
   __device__ void wait_for_lead() const {
     if (args.gate == TilesGate::none) {
       named_barrier_sync(4, 2 * warpgroup_size);

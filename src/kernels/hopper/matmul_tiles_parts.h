@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernels of matmul_tiles.h and matmul_few.h share: places in rings, and the way of sums into outputs.
+// What the kernels of matmul_tiles.h and matmul_few.h share: places in rings, and the writing of outputs.
 
 #include "kernels/hopper/matmul_tile.h"
 #include "kernels/hopper/matmul_tiles_args.h"
@@ -31,7 +31,7 @@ __device__ inline float activate_tile(TilesGate gate, float x) {
   return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
 }
 
-/// What goes to where `before` was (0 where that is not asked for).
+/// The output in place of `before` (0 where the sum is not accumulated).
 __device__ inline float joined(const MatmulTilesPart& part, float before, float y) {
   return part.store == TilesStore::gate ? activate_tile(part.activation, before) * y : before + y;
 }
@@ -152,8 +152,8 @@ __device__ inline float4 load_stage(std::uint32_t address) {
   return {__uint_as_float(words[0]), __uint_as_float(words[1]), __uint_as_float(words[2]), __uint_as_float(words[3])};
 }
 
-/// Two consumers bring their sums into rows of outputs, some tokens at a time, through shared memory: a token's rows leave
-/// side by side. With a gate the consumers' sums meet there.
+/// Two consumers write their sums to rows of outputs through shared memory, some tokens at a time, so that a token's rows
+/// are stored side by side. With a gate the two sums are combined there.
 template <int count>
 __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], int consumer, int thread,
                            const float (&sums)[count]) {
@@ -166,7 +166,7 @@ __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], i
   const std::uint32_t write =
       own + static_cast<std::uint32_t>(((thread % 4 * 2) * stage_row_stride + thread / 32 * 16 + thread % 32 / 4) * 4);
   const std::uint32_t read = static_cast<std::uint32_t>((thread / 16 * stage_row_stride + thread % 16 * 4) * 4);
-  // This thread's four rows on the way out.
+  // The four rows that this thread stores.
   const int row = output.first_row + thread % 16 * 4 + (gated ? 0 : consumer * 64);
   const int rows = part.n - row;
   const bool full = rows >= 4 && part.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(part.out) % 16 == 0;
@@ -176,7 +176,7 @@ __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], i
   const float4 up_bias = gated && up_biases != nullptr ? load_rows(up_biases + row, rows, false) : zero;
   float* const out = part.out + (output.first_token + thread / 16) * part.stride + row;
   const auto exists = [&](int local) { return rows > 0 && output.first_token + local < output.args.tokens; };
-  float4 before[2][passes];  // of chunks in turn: one is on its way while the other is used
+  float4 before[2][passes];  // of two chunks: one is loaded while the other is used
   const auto load_before = [&](int chunk) {
     if (part.store != TilesStore::plain) {
 #pragma unroll

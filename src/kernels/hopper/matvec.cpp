@@ -32,7 +32,7 @@ constexpr int shared_bytes_of_group = 227 * 1024;
 constexpr int shared_bytes_of_pair = 113 * 1024;
 
 /// How a launch uses the shared memory.
-struct Plan {
+struct LaunchFit {
   int slots = 0;   ///< 0: does not fit
   int groups = 1;  ///< on a multiprocessor
   int bytes = 0;
@@ -40,7 +40,7 @@ struct Plan {
 
 /// `bytes(slots)`: what a work-group takes; at most `most_groups` share a multiprocessor.
 template <class Bytes>
-Plan make_plan(int most_groups, const Bytes& bytes) {
+LaunchFit fit_launch(int most_groups, const Bytes& bytes) {
   constexpr int most_slots = 8;
   constexpr int enough_slots = 2;
   const int groups = bytes(enough_slots) <= shared_bytes_of_pair ? most_groups : 1;
@@ -113,7 +113,7 @@ LaunchShape shape_of(std::int64_t columns, std::int64_t rows, int threads) {
 
 /// Tokens [first, first + count) of the call that `args` holds the parts of.
 void launch(MatvecKind kind, const Matmul::Args& call, MatvecArgs args, std::int64_t first, std::int64_t count,
-            const Plan& plan, Stream& stream) {
+            const LaunchFit& fit, Stream& stream) {
   for (MatvecPart& part : args.parts) {
     part.out += first * part.stride;
   }
@@ -123,7 +123,7 @@ void launch(MatvecKind kind, const Matmul::Args& call, MatvecArgs args, std::int
   const auto is_aligned = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; };
   const bool aligned_rows = count == 1 || call.x_stride % 4 == 0;
   input.aligned = is_aligned(input.x) && is_aligned(input.norm_weight) && aligned_rows ? 1 : 0;
-  args.slots = plan.slots;
+  args.slots = fit.slots;
   const std::size_t size = size_index(count);
   const int tokens = 1 << size;
   if (kind == MatvecKind::packed && takes_image(tokens)) {
@@ -134,9 +134,9 @@ void launch(MatvecKind kind, const Matmul::Args& call, MatvecArgs args, std::int
                            {input, image, tokens, 0});
     args.image = image;
   }
-  const std::int64_t groups = std::min(args.tiles, plan.groups * stream.device().info().compute_units);
+  const std::int64_t groups = std::min(args.tiles, fit.groups * stream.device().info().compute_units);
   LaunchShape shape = shape_of(groups, 1, matvec_all_threads);
-  shape.shared_bytes = static_cast<std::uint32_t>(plan.bytes);
+  shape.shared_bytes = static_cast<std::uint32_t>(fit.bytes);
   const auto& kernels = kind == MatvecKind::packed ? packed_kernels : kind == MatvecKind::f16 ? f16_kernels : bf16_kernels;
   kernels[size].launch(stream, shape, args);
 }
@@ -162,12 +162,12 @@ void run_matvec(MatvecKind kind, const Matmul::Args& call, Stream& stream) {
     return;
   }
   args.input = {call.x, call.x_stride, call.norm_weight, call.norm_eps, static_cast<std::int32_t>(call.k), 0, 0};
-  const auto plan_of = [&](std::int64_t tokens) {
+  const auto fit_of = [&](std::int64_t tokens) {
     const int size = 1 << size_index(tokens);
     // One work-group quantises a single token for all warps of a multiprocessor; more tokens want more warps to hide
     // latency.
     const int most_groups = kind == MatvecKind::packed && size == 1 ? 1 : 2;
-    return make_plan(most_groups, [&](int slots) {
+    return fit_launch(most_groups, [&](int slots) {
       return (kind == MatvecKind::packed ? matvec_shared(size, args.input.k, slots, args.slot_bytes)
                                          : matvec_half_shared(size, args.input.k, slots))
           .bytes;
@@ -175,14 +175,14 @@ void run_matvec(MatvecKind kind, const Matmul::Args& call, Stream& stream) {
   };
   // Long rows of many tokens do not fit into shared memory together.
   std::int64_t most = call.tokens;
-  while (most > 1 && plan_of(most).slots < 2) {
+  while (most > 1 && fit_of(most).slots < 2) {
     most = (most + 1) / 2;
   }
   for (std::int64_t first = 0; first < call.tokens; first += most) {
     const std::int64_t count = std::min(most, call.tokens - first);
-    const Plan plan = plan_of(count);
-    check(plan.slots > 0, "matmul: a row is too long for the shared memory");
-    launch(kind, call, args, first, count, plan, stream);
+    const LaunchFit fit = fit_of(count);
+    check(fit.slots > 0, "matmul: a row is too long for the shared memory");
+    launch(kind, call, args, first, count, fit, stream);
   }
 }
 

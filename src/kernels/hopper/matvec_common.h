@@ -1,6 +1,7 @@
 #pragma once
 
-// What the kernels for few tokens share: which tiles and steps fall to whom, and the way from partial sums to outputs.
+// What the kernels for few tokens share: which work-group and warp takes which tiles and steps, and how partial sums become
+// outputs.
 
 #include "kernels/hopper/matmul_args.h"
 #include "kernels/hopper/matvec_tile.h"
@@ -80,7 +81,7 @@ __device__ inline void finish(const MatvecArgs& args, const float* sums, int fir
   const bool gated = args.gate != Gate::none;
   const float bias = used && part.bias != nullptr ? part.bias[row] : 0.0f;
   const float other_bias = used && pairs && args.parts[1].bias != nullptr ? args.parts[1].bias[row] : 0.0f;
-  float before[tokens];  // on their way while the sums are waited for
+  float before[tokens];  // loaded while the sums are waited for
 #pragma unroll
   for (int t = 0; t < tokens; ++t) {
     const bool reads = (accumulates || (gated && !pairs)) && used && t < args.input.tokens;

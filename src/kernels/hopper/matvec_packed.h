@@ -82,7 +82,7 @@ struct RawStep {
   uint4 codes[2][wide ? 2 : 1][2];  ///< [group][pair of blocks][row]
   std::uint32_t high[2][two_high ? 2 : 1][2];
 
-  /// `groups`: those that the record in `slot` has; there are codes of no meaning in place of one that is missing.
+  /// `groups`: how many the record in `slot` has; the codes of a missing one have no meaning.
   __device__ inline void load(const std::uint8_t* slot, int groups, int lane) {
     constexpr int group_bytes = layout.elems == 256 ? 1024 : layout.record_bytes;
 #pragma unroll
@@ -207,7 +207,7 @@ struct RawStep {
     }
     return has_super ? *reinterpret_cast<const std::uint16_t*>(slot_ + layout.super_offset + row * 2) : 0;
   }
-  /// Moves bit `from` of every byte to bit `to`; other bits go astray.
+  /// Moves bit `from` of every byte to bit `to`; the other bits are undefined.
   template <int to>
   __device__ static std::uint32_t to_bit(std::uint32_t word, int from) {
     return from <= to ? word << (to - from) : word >> (from - to);
@@ -398,8 +398,8 @@ __device__ inline void add_step(const RawStep<WeightFormat::q6_k, tokens>& raw, 
   }
 }
 
-/// Brings a lane's sums together, always as (p0 + p1) + (p2 + p3), and writes those of its rows, times the factors of its
-/// tokens, to `to` [tokens][16 rows].
+/// Adds up a lane's sums, always as (p0 + p1) + (p2 + p3), and writes those of its rows, times the factors of its tokens,
+/// to `to` [tokens][16 rows].
 template <int tokens>
 __device__ inline void store_sums(const float (&sums)[2 * tokens],
                                   const float (&factors)[tokens / tokens_of_operand(tokens)], int lane, float* to) {

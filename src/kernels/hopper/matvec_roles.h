@@ -1,6 +1,6 @@
 #pragma once
 
-// The frame of the kernels for few tokens: who fetches, multiplies and writes when. `Kind` says what weights look like:
+// The frame of the kernels for few tokens: which warps fetch, multiply and write. `Kind` says how weights are stored:
 //
 //   tokens, has_image                         constants; whether the activations come as an image
 //   slot_bytes(args)                          of 8 steps

@@ -1,4 +1,4 @@
-#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/attention_units.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ std::int64_t scratch_floats(std::int32_t head_dim) {
 
 std::int64_t AttentionUnits::units_of(std::int32_t sequence) const {
   const std::int64_t q_len = args_.batch.query_offsets[sequence + 1] - args_.batch.query_offsets[sequence];
-  if (args_.rows != Attention::Rows::all && (args_.rows == Attention::Rows::single) != (q_len == 1)) {
+  if (!computes(args_.rows, q_len)) {
     return 0;
   }
   return (q_len * group_ + max_unit_rows - 1) / max_unit_rows * spec_.kv_heads;
