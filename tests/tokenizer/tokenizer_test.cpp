@@ -103,10 +103,10 @@ TEST(Bpe, ByteWithoutTokenIsLeftOut) {
 /// What Python's bytes.decode("utf-8", errors="replace") gives.
 TEST(Encode, WhatIsNoUtf8BecomesTheReplacementCharacter) {
   const std::string mark = "\uFFFD";
-  const std::pair<const char*, int> cases[] = {
-      {"\x80", 1},         {"\xFF\xFE", 2},     {"\xC0\x80", 2},         {"\xE0\x80\x80", 3}, {"\xED\xA0\x80", 3},
-      {"\xF4\x90\x80\x80", 4}, {"\xF0\x9F\x98", 1}, {"\xF0\x9F\x98\x41", -1}, {"\xE2\x82", 1},     {"\xC3", 1},
-      {"\xF0\x9F\xE2\x82", 2}};
+  const std::pair<const char*, int> cases[] = {{"\x80", 1},         {"\xFF\xFE", 2},          {"\xC0\x80", 2},
+                                               {"\xE0\x80\x80", 3}, {"\xED\xA0\x80", 3},      {"\xF4\x90\x80\x80", 4},
+                                               {"\xF0\x9F\x98", 1}, {"\xF0\x9F\x98\x41", -1}, {"\xE2\x82", 1},
+                                               {"\xC3", 1},         {"\xF0\x9F\xE2\x82", 2}};
   for (const char* name : {"gpt-2", "llama-spm"}) {
     const auto tokenizer = load_golden(name);
     for (const auto& [bytes, count] : cases) {
@@ -140,7 +140,7 @@ TEST(Spm, ByteFallbackAndUnknown) {
   EXPECT_THAT(tokenizer->encode("é", plain), ElementsAre(3, 9, 10));
   EXPECT_THAT(tokenizer->encode("z", plain), ElementsAre(3, 0));
   EXPECT_THAT(tokenizer->encode("zyxaz z", plain), ElementsAre(3, 0, 4, 0, 3, 0));  // one for a run of characters
-  EXPECT_THAT(tokenizer->encode("è", plain), ElementsAre(3, 0));                     // one byte of two is there
+  EXPECT_THAT(tokenizer->encode("è", plain), ElementsAre(3, 0));                    // one byte of two is there
   EXPECT_EQ(tokenizer->decode(Ids{3, 9, 10}), "é");
 }
 

@@ -115,6 +115,7 @@ Value slice_text(Interpreter& run, const Text& text, const Value& start, const V
     return run.text(text.part(begin, end - begin));
   }
   Text out;
+  out.mark(text.is_markup());
   walk(range, [&](std::size_t i) { out.append(text, begins[i], begins[i + 1] - begins[i]); });
   return run.text(std::move(out));
 }
@@ -179,7 +180,9 @@ std::vector<Value> items(Interpreter& run, const Value& value) {
   if (const Text* text = value.text()) {
     for (std::size_t byte = 0; byte < text->size();) {
       const std::size_t size = character_bytes(text->bytes(), byte);
-      out.push_back(run.text(text->part(byte, size)));
+      Text character = text->part(byte, size);
+      character.mark(false);
+      out.push_back(run.text(std::move(character)));
       byte += size;
     }
     return out;

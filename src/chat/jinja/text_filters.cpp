@@ -38,19 +38,16 @@ Text title_words(const Text& text) {
   return out;
 }
 
-Text escape(const Text& text) {
-  constexpr std::string_view marks = "&<>'\"";
-  constexpr std::array<std::string_view, 5> names = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-  Text out;
-  for (std::size_t byte = 0; byte < text.size(); ++byte) {
-    const std::size_t mark = marks.find(text.bytes()[byte]);
-    if (mark == std::string_view::npos) {
-      out.append(text, byte, 1);
-    } else {
-      out.append(names[mark], text.from_template(byte));
-    }
-  }
-  return out;
+Text force_escape(const Text& text) {
+  Text plain_text = text;
+  plain_text.mark(false);
+  return escape(plain_text);
+}
+
+Text safe(const Text& text) {
+  Text marked = text;
+  marked.mark(true);
+  return marked;
 }
 
 Value trim_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
@@ -106,6 +103,7 @@ Value indent_filter(Interpreter& run, const Value& value, const Arguments& argum
   const std::vector<Text> lines = split_lines(whole, false);
   run.check_size(whole.size() + lines.size() * (indention.size() + 1));
   Text out;
+  out.mark(whole.is_markup());
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) {
       out.append("\n", true);
@@ -155,7 +153,7 @@ Value truncate_filter(Interpreter& run, const Value& value, const Arguments& arg
   if (!bound.flag(1, false) && space != std::string::npos) {
     out = out.part(0, space);
   }
-  out.append(end);
+  out.append(fitting(end, text));
   return run.text(std::move(out));
 }
 
@@ -186,10 +184,10 @@ constexpr std::array<NamedFilter, 17> text_filters = {{
     {"capitalize", filter_of<capitalize>},
     {"title", filter_of<title_words>},
     {"string", filter_of<unchanged>},
-    {"safe", filter_of<unchanged>},
+    {"safe", filter_of<safe>},
     {"escape", filter_of<escape>},
     {"e", filter_of<escape>},
-    {"forceescape", filter_of<escape>},
+    {"forceescape", filter_of<force_escape>},
     {"trim", trim_filter},
     {"replace", replace_filter},
     {"join", join_filter},

@@ -52,8 +52,11 @@ Value replace_method(Interpreter& run, const Value& self, const Arguments& argum
   const Text& old = bound.text(0);
   const std::int64_t limit = bound.integer(2, -1);
   run.spend(self.weight());
-  run.check_size(self.text()->size() + count(self.text()->bytes(), old.bytes()) * bound.text(1).size());
-  return run.text(replace(*self.text(), old.bytes(), bound.text(1), limit));
+  const Text with = fitting(bound.text(1), *self.text());
+  run.check_size(self.text()->size() + count(self.text()->bytes(), old.bytes()) * with.size());
+  Text out = replace(*self.text(), old.bytes(), with, limit);
+  out.mark(self.text()->is_markup());
+  return run.text(std::move(out));
 }
 
 /// The part that optional start and end arguments choose.
@@ -122,6 +125,7 @@ Value method_of(Interpreter& run, const Value& self, const Arguments& arguments)
 /// The first letter of each word in upper case, the others in lower case; words are stretches of letters.
 Text title(const Text& text) {
   Text out;
+  out.mark(text.is_markup());
   bool inside = false;
   for (std::size_t byte = 0; byte < text.size();) {
     const std::size_t size = character_bytes(text.bytes(), byte);
@@ -136,6 +140,7 @@ Text title(const Text& text) {
 Value join_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "join", arguments, {"iterable"}, 1);
   Text out;
+  out.mark(self.text()->is_markup());
   bool first = true;
   for (const Value& each : items(run, bound[0])) {
     if (each.text() == nullptr) {
@@ -145,7 +150,7 @@ Value join_method(Interpreter& run, const Value& self, const Arguments& argument
     if (!std::exchange(first, false)) {
       out.append(*self.text());
     }
-    out.append(*each.text());
+    out.append(fitting(*each.text(), *self.text()));
   }
   return run.text(std::move(out));
 }
@@ -195,6 +200,7 @@ Value fill_method(Interpreter& run, const Value& self, const Arguments& argument
   const std::size_t centred = missing / 2 + (missing & width & 1U);
   const std::size_t before = side == Side::left ? 0 : (side == Side::right ? missing : centred);
   Text out;
+  out.mark(self.text()->is_markup());
   for (std::size_t i = 0; i < missing; ++i) {
     if (i == before) {
       out.append(*self.text());

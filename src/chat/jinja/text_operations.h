@@ -17,6 +17,11 @@ Text lower(const Text& text);
 /// The first character in upper, the others in lower case.
 Text capitalize(const Text& text);
 
+/// &, <, > and quotes as entities of HTML, marked as markup. What is marked stays as it is.
+Text escape(const Text& text);
+/// The text as it must be to become part of `whole`: escaped where that is markup.
+Text fitting(const Text& text, const Text& whole);
+
 /// Without the characters of `characters` (white space when empty) at the chosen ends.
 Text strip(const Text& text, std::optional<std::string_view> characters, bool left, bool right);
 /// `limit` replacements at most, all when negative. An empty `old` stands between all characters, as in Python.
