@@ -4,16 +4,12 @@
 #include <string>
 
 #include "base/error.h"
+#include "chat/message_json.h"
 
 namespace rocmforge {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string string_of(const ordered_json& message, std::string_view key) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 /// The text at the end of a message's content, which may be parts; null without one.
 std::string* last_text(ordered_json& message) {

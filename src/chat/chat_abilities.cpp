@@ -1,6 +1,7 @@
 #include <array>
 
 #include "chat/chat_adaptation.h"
+#include "chat/message_json.h"
 
 namespace rocmforge {
 namespace {
@@ -10,12 +11,6 @@ using nlohmann::ordered_json;
 bool has(const std::optional<std::string>& text, std::string_view part) {
   return text.has_value() && text->find(part) != std::string::npos;
 }
-
-ordered_json message(std::string_view role, ordered_json content) {
-  return {{"role", role}, {"content", std::move(content)}};
-}
-
-ordered_json text_part(std::string_view text) { return {{"type", "text"}, {"text", text}}; }
 
 ordered_json probe_tools() {
   const ordered_json property = {{"type", "string"}, {"description", "probe"}};
@@ -66,9 +61,9 @@ class Prober {
   [[nodiscard]] ordered_json content(std::string_view text) const {
     return abilities_.text_content ? ordered_json(text) : ordered_json::array({text_part(text)});
   }
-  [[nodiscard]] ordered_json question() const { return message("user", content("probe question")); }
+  [[nodiscard]] ordered_json question() const { return plain_message("user", content("probe question")); }
   [[nodiscard]] ordered_json result(ordered_json held) const {
-    ordered_json made = message("tool", std::move(held));
+    ordered_json made = plain_message("tool", std::move(held));
     made["tool_call_id"] = "abcdef123";
     made["name"] = "probe_tool";
     return made;
@@ -76,19 +71,20 @@ class Prober {
   [[nodiscard]] static ordered_json call(ordered_json held, ordered_json arguments) {
     // Another key than the schema's: a list of tools in Python's notation must not look like the call.
     const ordered_json function = {{"name", "probe_tool"}, {"arguments", std::move(arguments)}};
-    ordered_json made = message("assistant", std::move(held));
+    ordered_json made = plain_message("assistant", std::move(held));
     made["tool_calls"] = ordered_json::array({{{"id", "abcdef123"}, {"type", "function"}, {"function", function}}});
     return made;
   }
 
   void find_content() {
-    const auto asks = [](ordered_json held) { return conversation({message("user", std::move(held))}); };
+    const auto asks = [](ordered_json held) { return conversation({plain_message("user", std::move(held))}); };
     abilities_.text_content = shows(asks("probe question"), "probe question") ||
                               !shows(asks(ordered_json::array({text_part("probe question")})), "probe question");
   }
 
   void find_roles() {
-    abilities_.system_role = shows(conversation({message("system", content("probe system")), question()}), "probe system");
+    abilities_.system_role =
+        shows(conversation({plain_message("system", content("probe system")), question()}), "probe system");
     abilities_.developer_role = source_.find("developer") != std::string_view::npos;
   }
 
@@ -100,12 +96,13 @@ class Prober {
   }
   void find_parts() {
     const ordered_json parts = ordered_json::array({text_part("probe one"), text_part("probe two")});
-    abilities_.parts.user = shows_parts(conversation({message("user", parts)}));
-    abilities_.parts.system = shows_parts(conversation({message("system", parts), question()}));
-    abilities_.parts.assistant = shows_parts(conversation({question(), message("assistant", parts), question()}));
+    abilities_.parts.user = shows_parts(conversation({plain_message("user", parts)}));
+    abilities_.parts.system = shows_parts(conversation({plain_message("system", parts), question()}));
+    abilities_.parts.assistant = shows_parts(conversation({question(), plain_message("assistant", parts), question()}));
     const auto object = ordered_json{{"probe_argument", "probe value"}};
-    abilities_.parts.tool = shows_parts(conversation({question(), call(content(""), object), result(parts)})) ||
-                            shows_parts(conversation({question(), message("assistant", content("probe")), result(parts)}));
+    abilities_.parts.tool =
+        shows_parts(conversation({question(), call(content(""), object), result(parts)})) ||
+        shows_parts(conversation({question(), plain_message("assistant", content("probe")), result(parts)}));
   }
 
   /// What a call with this content looks like: whether it is there, and how its arguments are wanted.
@@ -145,7 +142,7 @@ class Prober {
         abilities_.tool_calls ? call(abilities_.calls_with_empty_content ? content("") : ordered_json(nullptr),
                                      abilities_.arguments_as_text ? ordered_json(R"({"probe_argument": "probe value"})")
                                                                   : ordered_json{{"probe_argument", "probe value"}})
-                              : message("assistant", content("probe call"));
+                              : plain_message("assistant", content("probe call"));
     const auto text = rendered(conversation({question(), called, result(content("probe result"))}), tools_);
     // A template that writes down whatever role it meets has no place for tools if it does not even name them.
     abilities_.tool_results = has(text, "probe result") && source_.find("tool") != std::string_view::npos;

@@ -5,39 +5,28 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "chat/message_json.h"
 
 namespace rocmforge {
 namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json message(std::string_view role, ordered_json content) {
-  return {{"role", role}, {"content", std::move(content)}};
-}
-
-ordered_json text_part(ordered_json text) { return {{"type", "text"}, {"text", std::move(text)}}; }
-
 bool is_role(const ordered_json& message, std::string_view role) {
   const auto found = message.find("role");
   return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
 }
 
-/// The text of a key, "" where there is none.
-std::string string_of(const ordered_json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 std::string compact(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
-const ordered_json& function_of(const ordered_json& wrapped) {
+const ordered_json& wrapped_function(const ordered_json& wrapped) {
   const auto found = wrapped.find("function");
   return found != wrapped.end() ? *found : wrapped;
 }
 
 /// A tool or a call: a function with a name, wrapped or bare.
 void check_function(const ordered_json& wrapped, const std::string& what) {
-  if (!wrapped.is_object() || !function_of(wrapped).is_object() || string_of(function_of(wrapped), "name").empty()) {
+  if (!wrapped.is_object() || !wrapped_function(wrapped).is_object() || string_of(wrapped_function(wrapped), "name").empty()) {
     throw Error(what + ": a function with a name is needed");
   }
 }
@@ -136,7 +125,7 @@ std::string written_calls(const ordered_json& calls, std::string_view mark) {
 void write_calls(ordered_json& message, std::string_view mark, ordered_json& names) {
   ordered_json calls = ordered_json::array();
   for (const ordered_json& call : message["tool_calls"]) {
-    const ordered_json& function = function_of(call);
+    const ordered_json& function = wrapped_function(call);
     calls.push_back({{"name", function["name"]}, {"arguments", function["arguments"]}});
     names[string_of(call, "id")] = function["name"];
   }
@@ -168,7 +157,7 @@ void describe_tools(ChatRequest& request, const Missing& missing) {
   if (missing.tools) {
     for (const ordered_json& tool : request.tools) {
       text += '\n';
-      text += compact(function_of(tool));
+      text += compact(wrapped_function(tool));
     }
     text += "\n\n";
     request.tools = nullptr;
@@ -183,7 +172,7 @@ void describe_tools(ChatRequest& request, const Missing& missing) {
   if (!request.messages.empty() && is_role(request.messages[0], "system")) {
     request.messages[0]["content"] = request.messages[0]["content"].get<std::string>() + "\n\n" + text;
   } else {
-    request.messages.insert(request.messages.begin(), message("system", text));
+    request.messages.insert(request.messages.begin(), plain_message("system", text));
   }
 }
 
@@ -197,7 +186,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
       const std::string own = string_of(each, "name");
       const std::string name = own.empty() ? string_of(names, string_of(each, "tool_call_id")) : own;
       if (missing.results) {
-        each = message("user", compact({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
+        each = plain_message("user", compact({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
       } else if (own.empty() && !name.empty()) {
         each["name"] = name;  // the call it belongs to can't tell the template any more
       }
@@ -225,7 +214,7 @@ void merge_system(ordered_json& messages) {
     merged.push_back(std::move(each));
   }
   if (!pending.empty()) {
-    merged.push_back(message("user", pending));
+    merged.push_back(plain_message("user", pending));
   }
   messages = std::move(merged);
 }

@@ -119,7 +119,9 @@ ChatTemplate::ChatTemplate(std::string source, std::string bos, std::string eos)
       template_(with_context("chat template", [this] { return std::make_shared<const jinja::Template>(source_); })),
       abilities_(find_abilities()) {}
 
-std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const {
+std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const { return render(request, jinja::Limits{}); }
+
+std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const jinja::Limits& limits) const {
   jinja::Mapping variables;
   variables.set("messages", messages_value(request.messages));
   variables.set("tools", jinja::from_json(request.tools));
@@ -141,7 +143,7 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const 
   }
   return with_context("chat template", [&] {
     try {
-      return segments_of(template_->render(variables, request.clock));
+      return segments_of(template_->render(variables, request.clock, limits));
     } catch (const jinja::TemplateError& error) {
       if (const std::string name = undefined_name(error); !name.empty() && !error.raised()) {
         throw jinja::TemplateError(error.position(), fmt::format("'{0}' is undefined: the template needs a '{0}', which "
@@ -167,7 +169,7 @@ ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
 ChatAbilities ChatTemplate::find_abilities() const {
   return probe_abilities(source_, [this](const ChatRequest& request) -> std::optional<std::string> {
     try {
-      return text_of(render(request));
+      return text_of(render(request, jinja::Limits{.steps = probe_steps}));
     } catch (const Error&) {
       return std::nullopt;  // a template that refuses a conversation can't do what it asks for
     }

@@ -17,7 +17,8 @@ namespace rocmforge {
 
 namespace jinja {
 class Template;
-}
+struct Limits;
+}  // namespace jinja
 
 /// The time here and now.
 std::tm local_time();
@@ -90,6 +91,10 @@ class ChatTemplate {
   /// What the template makes of the request as it is: the same text as transformers' apply_chat_template. Throws Error.
   [[nodiscard]] std::vector<ChatSegment> render(const ChatRequest& request) const;
 
+  /// Steps that each of the small renderings may take which find out what the template can do; models' templates take
+  /// less than a hundredth of it.
+  static constexpr std::size_t probe_steps = 400'000;
+
   /// The same for a request in any of the forms that clients send, changed to what the template can take:
   /// - parts of text become one text, joined by line ends, where the template does not join them itself, or the other way
   ///   around; absent content becomes "", or null beside calls where the template wants it;
@@ -108,6 +113,7 @@ class ChatTemplate {
 
  private:
   [[nodiscard]] ChatAbilities find_abilities() const;
+  [[nodiscard]] std::vector<ChatSegment> render(const ChatRequest& request, const jinja::Limits& limits) const;
 
   std::string source_, bos_, eos_;
   std::shared_ptr<const jinja::Template> template_;

@@ -34,9 +34,8 @@ class Tokenizer {
     bool parse_special = false;
   };
 
-  /// Linear in the length of `text`. What is no UTF-8 becomes U+FFFD first. Characters that the vocabulary can't express are
-  /// left out by byte-level vocabularies; SentencePiece ones have their unknown token for a run of them, if its type says
-  /// that it is one. create() warns of such vocabularies.
+  /// Linear in the length of `text`; what is no UTF-8 becomes U+FFFD first. What the vocabulary can't express is left out,
+  /// or a run of it is SentencePiece's unknown token, if its type says so; create() warns of such vocabularies.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options) const;
 
   /// The parts as one text: ordinary tokens may span a border between parts, control tokens never do.

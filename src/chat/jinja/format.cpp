@@ -169,6 +169,7 @@ Value format_braces(Interpreter& run, const Text& format, const Arguments& argum
   const auto field = [&](std::string_view name) -> Value {
     const bool by_index = std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
     if (!by_index) {
+      run.spend(arguments.named.size());
       const auto named = std::ranges::find(arguments.named, name, &std::pair<std::string, Value>::first);
       if (named == arguments.named.end()) {
         run.fail(fmt::format("the format's field '{}' is not given, or not a plain name", name));

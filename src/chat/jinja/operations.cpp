@@ -113,6 +113,7 @@ Value repeat(Interpreter& run, const Value& value, Integer count) {
   const auto times = static_cast<std::size_t>(std::clamp<Integer>(count, 0, 1 << 30));
   if (const Text* text = value.text()) {
     run.check_size(text->size() * times);
+    run.spend(times * text->runs().size() / 4);
     Text out;
     out.mark(text->is_markup());
     for (std::size_t i = 0; i < times && !text->empty(); ++i) {
@@ -230,14 +231,16 @@ bool equal(Interpreter& run, const Value& left, const Value& right) {
 }
 
 bool contains(Interpreter& run, const Value& container, const Value& item) {
-  run.spend(container.text() != nullptr ? container.weight() : 1);
+  run.spend();
   if (const Text* text = container.text()) {
     if (item.text() == nullptr) {
       run.fail(fmt::format("'in' a text needs a text on its left, not {}", item.type_name()));
     }
+    run.spend_search(text->size(), item.text()->size());
     return text->bytes().find(item.text()->bytes()) != std::string::npos;
   }
   if (const Mapping* mapping = container.mapping()) {
+    run.spend(item.text() != nullptr ? 1 : item.weight() + mapping->size());
     if (!is_hashable(item)) {
       run.fail(fmt::format("{} can't be a key", item.type_name()));
     }

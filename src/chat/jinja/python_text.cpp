@@ -52,6 +52,7 @@ class Representation {
     run_.spend();
     run_.check_size(out_.size());
     if (const Text* text = value.text()) {
+      run_.spend(text->size() / 4);
       out_ += text->is_markup() ? "Markup(" + quoted(text->bytes()) + ")" : quoted(text->bytes());
     } else if (const Sequence* sequence = value.sequence()) {
       add_sequence(*sequence);

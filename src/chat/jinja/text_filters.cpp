@@ -16,7 +16,9 @@ namespace {
 template <Text (*operation)(const Text&)>
 Value filter_of(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "a filter of text", arguments, {});
-  return run.text(operation(to_text(run, value)));
+  const Text text = to_text(run, value);
+  run.spend(text.size() / 4);
+  return run.text(operation(text));
 }
 
 Text unchanged(const Text& text) { return text; }
@@ -53,6 +55,7 @@ Text safe(const Text& text) {
 Value trim_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "trim", arguments, {"chars"});
   const bool given = bound.has(0) && !bound[0].is_none();
+  run.spend_search(value.weight() * 16, given ? bound.text(0).size() : 0);
   return run.text(
       strip(to_text(run, value), given ? std::optional<std::string_view>(bound.text(0).bytes()) : std::nullopt, true, true));
 }
@@ -62,7 +65,7 @@ Value replace_filter(Interpreter& run, const Value& value, const Arguments& argu
   const Text text = to_text(run, value);
   const Text old = to_text(run, bound[0]);
   const Text with = to_text(run, bound[1]);
-  run.spend(value.weight());
+  run.spend_search(text.size(), old.size());
   run.check_size(text.size() + count(text.bytes(), old.bytes()) * with.size());
   const bool limited = bound.has(2) && !bound[2].is_none();
   return run.text(replace(text, old.bytes(), with, limited ? bound.integer(2, -1) : -1));
@@ -100,6 +103,8 @@ Value indent_filter(Interpreter& run, const Value& value, const Arguments& argum
   }
   Text whole = *value.text();
   whole.append("\n", true);
+  run.spend(whole.size());
+  run.check_memory(count_lines(whole.bytes()) * sizeof(Text) * 2);
   const std::vector<Text> lines = split_lines(whole, false);
   run.check_size(whole.size() + lines.size() * (indention.size() + 1));
   Text out;

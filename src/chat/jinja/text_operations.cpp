@@ -204,6 +204,25 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends) {
   return lines;
 }
 
+std::size_t count_words(std::string_view text) {
+  std::size_t words = 0;
+  bool inside = false;
+  for (std::size_t byte = 0; byte < text.size(); byte += character_bytes(text, byte)) {
+    const bool is_word = !is_space(character_at(text, byte));
+    words += is_word && !inside ? 1 : 0;
+    inside = is_word;
+  }
+  return words;
+}
+
+std::size_t count_lines(std::string_view text) {
+  std::size_t lines = 1;
+  for (std::size_t byte = 0; byte < text.size(); byte += character_bytes(text, byte)) {
+    lines += is_line_end(character_at(text, byte)) ? 1 : 0;
+  }
+  return lines;
+}
+
 std::size_t count(std::string_view text, std::string_view part) {
   if (part.empty()) {
     return count_characters(text) + 1;

@@ -31,6 +31,9 @@ std::vector<Text> split(const Text& text, std::string_view separator, std::int64
 /// At stretches of white space, none at the ends.
 std::vector<Text> split_at_space(const Text& text, std::int64_t limit, bool from_right);
 std::vector<Text> split_lines(const Text& text, bool keep_ends);
+/// How many pieces split_at_space and split_lines give without a limit.
+std::size_t count_words(std::string_view text);
+std::size_t count_lines(std::string_view text);
 /// How often `part` occurs without overlap.
 std::size_t count(std::string_view text, std::string_view part);
 
