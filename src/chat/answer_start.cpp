@@ -1,5 +1,7 @@
 #include "chat/answer_start.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 
@@ -28,7 +30,7 @@ std::string unused_word(const ChatRequest& request) {
   const std::string held = text_of_json(request.messages) + text_of_json(request.tools) + text_of_json(request.arguments);
   std::string word = "ANSWER_GOES_ON_HERE";
   for (int number = 0; held.find(word) != std::string::npos; ++number) {
-    word = "ANSWER_GOES_ON_HERE_" + std::to_string(number);
+    word = fmt::format("ANSWER_GOES_ON_HERE_{}", number);
   }
   return word;
 }

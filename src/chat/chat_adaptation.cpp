@@ -26,7 +26,8 @@ const ordered_json& wrapped_function(const ordered_json& wrapped) {
 
 /// A tool or a call: a function with a name, wrapped or bare.
 void check_function(const ordered_json& wrapped, const std::string& what) {
-  if (!wrapped.is_object() || !wrapped_function(wrapped).is_object() || string_of(wrapped_function(wrapped), "name").empty()) {
+  if (!wrapped.is_object() || !wrapped_function(wrapped).is_object() ||
+      string_of(wrapped_function(wrapped), "name").empty()) {
     throw Error(what + ": a function with a name is needed");
   }
 }
@@ -116,7 +117,7 @@ std::string written_calls(const ordered_json& calls, std::string_view mark) {
   std::string text;
   for (const ordered_json& call : calls) {
     text += text.empty() ? "" : "\n";
-    text += "<tool_call>\n" + compact(call) + "\n</tool_call>";
+    text += fmt::format("<tool_call>\n{}\n</tool_call>", compact(call));
   }
   return text;
 }
@@ -167,7 +168,7 @@ void describe_tools(ChatRequest& request, const Missing& missing) {
       R"({"tool_calls": [{"name": "NAME", "arguments": {...}}]})"
       "\nTheir results come in the next message. To answer without a call, write plain text.";
   if (!missing.tools) {
-    text = "You can call functions. " + text;
+    text.insert(0, "You can call functions. ");
   }
   if (!request.messages.empty() && is_role(request.messages[0], "system")) {
     request.messages[0]["content"] = request.messages[0]["content"].get<std::string>() + "\n\n" + text;

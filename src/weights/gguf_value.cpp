@@ -37,7 +37,7 @@ std::string describe(const GgufValue& value) {
 }
 
 std::string quote(std::string_view text) {
-  return "'" + printable(text.substr(0, longest_quote)) + (text.size() > longest_quote ? "...'" : "'");
+  return fmt::format("'{}{}'", printable(text.substr(0, longest_quote)), text.size() > longest_quote ? "..." : "");
 }
 
 std::int64_t to_integer(const GgufValue& value) {

@@ -1,5 +1,6 @@
 // Templates come with model files: none may hang, exhaust memory or the stack, or end the program.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -115,7 +116,7 @@ TEST(JinjaLimits, CyclesAreHarmless) {
 /// Objects that hold one another are taken apart one by one: a chain of any length needs no stack.
 TEST(JinjaLimits, LongChainsOfObjectsNeedNoStack) {
   const auto chain = [](const std::string& link, int length) {
-    return "{% set n = namespace(x=1) %}{% for a in range(" + std::to_string(length) + ") %}" + link + "{% endfor %}end";
+    return fmt::format("{{% set n = namespace(x=1) %}}{{% for a in range({}) %}}{}{{% endfor %}}end", length, link);
   };
   const Limits roomy{.steps = 1'000'000'000, .live_bytes = 8ULL << 30U};
   for (const char* link :
@@ -124,7 +125,8 @@ TEST(JinjaLimits, LongChainsOfObjectsNeedNoStack) {
         "{% for y in [1] %}{% if loop.changed(n.x) %}{% set n.x = loop %}{% endif %}{% endfor %}",
         "{% set m = namespace(x=n.x) %}{% set n.x = m %}",
         "{% set m = namespace(x=n.x) %}{% set n.x = cycler([m], joiner(m)) %}"}) {
-    EXPECT_EQ(render("{% for b in range(3) %}" + chain(link, 100000) + "{% endfor %}", roomy).size(), 9U) << link;
+    EXPECT_EQ(render(fmt::format("{{% for b in range(3) %}}{}{{% endfor %}}", chain(link, 100000)), roomy).size(), 9U)
+        << link;
   }
   // Bound methods hold values as lists do.
   EXPECT_EQ(error_of(chain("{% set n.x = [n.x].index %}", 99999)), "a list that is too deep or too large");
@@ -147,22 +149,22 @@ TEST(JinjaLimits, OneOperationDoesNotOutrunTheBudget) {
   std::string keys;
   std::string names;
   for (int i = 0; i < 20000; ++i) {
-    keys += std::to_string(i) + ":1,";
-    names += "a" + std::to_string(i) + ",";
+    keys += fmt::format("{}:1,", i);
+    names += fmt::format("a{},", i);
   }
   EXPECT_EQ(error_of("{{ {" + keys + "} | length }}"), endless);
   EXPECT_EQ(error_of("{% set d = range(90000) | map('string') | list %}{{ dict(range(9000) | batch(2) | list) | length }}"),
             endless);
   std::string sets;
   for (int i = 0; i < 200000 / 10; ++i) {
-    sets += "{% set v" + std::to_string(i) + " = 1 %}";
+    sets += fmt::format("{{% set v{} = 1 %}}", i);
   }
   EXPECT_EQ(render(sets + "{{ v19999 }}"), "1");
   EXPECT_EQ(error_of("{% macro f(" + names + "z) %}{% endmacro %}{{ f(" +
                      [&] {
                        std::string given;
                        for (int i = 0; i < 20000; ++i) {
-                         given += "a" + std::to_string(i) + "=1,";
+                         given += fmt::format("a{}=1,", i);
                        }
                        return given;
                      }() +
