@@ -135,7 +135,27 @@ not missing is defined~~(missing is defined) == false~~n is equalto 7~~word is e
 "x" is escaped
 """.strip()
 
+MARKUP = """
+"<a>"|safe + "<b>"~~"<b>" + "<a>"|safe~~"<a>"|safe ~ "<b>"~~("<a>"|safe) + ("<b>"|safe)~~"<&>'\\""|e + "<"~~"<"|e|e
+"<"|e|forceescape~~"<a>"|safe|upper + "<"~~"<a>"|safe|capitalize + "<"~~" <a> "|safe|trim + "<"~~("<a>"|safe).upper() + "<"
+("<a>"|safe)[0] + "<"~~("<a>"|safe)[::2] + "<"~~("<a>"|safe)[1:] + "<"~~("<a>"|safe) * 2 + "<"~~("<a><b>"|safe).split("><")[0] + "<"
+("<a>"|safe).replace("a", "<") + "<"~~("<a>"|safe)|replace("a", "<") + "<"~~("-"|safe).join(["<", "<b>"|safe]) + "<"
+["<", "<b>"|safe]|join("-") + "<"~~("<%s>"|safe) % "<"~~"<%s>" % ("<"|safe) + "<"~~("<{}>"|safe).format("<") + "<"
+("<%s>"|safe)|format("<") + "<"~~("<a>\\n<b>"|safe)|indent(2) + "<"~~("<a>"|safe).center(7) + "<"~~("<a>"|safe)|center(7) + "<"
+("<a>"|safe) is escaped~~"<" is escaped~~("<"|safe|string) is escaped~~("<"|safe) == "<"~~("<"|safe)|tojson~~["<"|safe]
+("<"|safe)|list|first + "<"~~("<ab>"|safe)|first + "<"~~("<ab>"|safe)|reverse + "<"~~("a b"|safe)|title + "<"~~("ab"|safe).title() + "<"
+("<a> <b> <c> <d>"|safe)|truncate(6, true, "<", 0)~~("a=b"|safe).partition("=")[0] + "<"~~("5"|safe).zfill(3) + "<"
+("<"|safe)|default("x") + "<"~~map|tojson|safe + "<"~~"" + map|tojson|safe~~("<"|safe) + 5|string
+""".strip()
+
+INTEGERS = """
+18446744073709551616~~-170141183460469231731~~99999999999999999999 + 1~~"99999999999999999999"|int~~"-99999999999999999999"|int
+99999999999999999999|tojson~~[99999999999999999999]~~99999999999999999999|string~~"ffffffffffffffffffff"|int(base=16)
+99999999999999999999 == 99999999999999999998~~99999999999999999999 // 3~~0xffffffffffffffffffff~~"1e20"|int
+""".strip()
+
 BLOCKS = [
+    "{% set x %}<{% endset %}{{ x + '<a>' | safe }}", "{% macro f() %}<{% endmacro %}{{ f() + '<a>' | safe }}",
     # White space around tags.
     "a\n{% if yes %}\nb\n{% endif %}\nc\n", "a\n  {% if yes %}\n  b\n  {% endif %}\nc", "a  {% if yes %} b {% endif %} c",
     "a\n  {%- if yes -%}\n  b\n  {%- endif -%}\n c", "a\n  {{ n }}\n b", "a \n {{- n -}} \n b", "a\n  {# c #}\n b",
@@ -246,4 +266,4 @@ def wrapped(table):
     return ["{{ " + each.replace("\0", "\n") + " }}" for line in joined.split("\n") for each in line.split("~~")]
 
 
-SNIPPETS = [s for table in (EXPRESSIONS, FILTERS, METHODS, TESTS) for s in wrapped(table)] + BLOCKS + ERRORS
+SNIPPETS = [s for table in (EXPRESSIONS, FILTERS, METHODS, TESTS, MARKUP, INTEGERS) for s in wrapped(table)] + BLOCKS + ERRORS

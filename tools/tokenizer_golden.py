@@ -9,7 +9,8 @@ Each tokenizer is built from the vocabulary and merges of a GGUF file of tests/g
 file holds one FNV-1a hash of 32 bits per string, little-endian; the strings come from the same generator as those of
 tests/tokenizer/random_text.h.
 
-NAME.hashes covers the ids. pre.NAME.hashes, one for each kind of pre-tokenizer, is made over GPT-2's vocabulary and covers
+NAME.hashes covers the ids. lacking.NAME.hashes is the same for the vocabulary without the bytes of LACKING and all that
+holds them (a SentencePiece one: the characters, and all tokens of bytes), where the library leaves characters out or has the unknown token for them. pre.NAME.hashes, one for each kind of pre-tokenizer, is made over GPT-2's vocabulary and covers
 the ids and then the byte lengths of the pieces, since many cuts show in no id of a vocabulary that was made with others.
 
 Where tokenizer.json files hold more than a GGUF file can say, the GGUF meaning is built: no normalizer (qwen2 has NFC), and
@@ -179,7 +180,9 @@ PASSES = {
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
 }
 IGNORE_MERGES = {"llama-bpe", "tekken"}
-NORMAL, USER_DEFINED = 1, 4
+NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
+# Letters, white space, and bytes that begin and continue characters.
+LACKING = b"qX7\t\xc3\xe2\x9f\xa9"
 
 
 class Vocabulary:
@@ -194,13 +197,34 @@ class Vocabulary:
         self.types, self.scores, self.merges = field("token_type"), field("scores"), field("merges")
 
 
+def without_bytes(vocabulary):
+    """Tokens keep their ids; those that hold a byte of LACKING can't be made any more."""
+    if vocabulary.model == "llama":
+        lost = {f"<0x{byte:02X}>" for byte in range(256)}  # SentencePiece has all bytes or none
+        gone = {text for text in vocabulary.tokens if text in lost or any(chr(byte) in text for byte in LACKING if byte < 0x80)}
+    else:
+        characters = byte_characters()
+        lost = {characters[byte] for byte in LACKING}
+        gone = {text for text in vocabulary.tokens if lost & set(text)}
+        vocabulary.merges = [merge for merge in vocabulary.merges if not lost & set(merge)]
+    vocabulary.types = [UNUSED if text in gone else kind for text, kind in zip(vocabulary.tokens, vocabulary.types)]
+    return vocabulary
+
+
+def byte_characters():
+    """What byte-level vocabularies write for each byte: printable ones stand for themselves, the others for U+0100 and up."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
 def add_user_defined(tokenizer, vocabulary):
     tokenizer.add_tokens([AddedToken(text, normalized=False, special=False)
                           for text, kind in zip(vocabulary.tokens, vocabulary.types) if kind == USER_DEFINED])
 
 
 def byte_level(vocabulary, pre):
-    ids = {text: i for i, text in enumerate(vocabulary.tokens)}
+    ids = {text: i for i, text in enumerate(vocabulary.tokens) if vocabulary.types[i] != UNUSED}
     merges = [tuple(merge.split(" ")) for merge in vocabulary.merges]
     tokenizer = Tokenizer(models.BPE(ids, merges, ignore_merges=pre in IGNORE_MERGES))
     steps = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in PASSES[pre]]
@@ -213,7 +237,7 @@ def byte_level(vocabulary, pre):
 
 def sentence_piece(vocabulary):
     """Merges are all ways to write a token as two, the highest score first."""
-    ids = {text: i for i, text in enumerate(vocabulary.tokens)}
+    ids = {text: i for i, text in enumerate(vocabulary.tokens) if vocabulary.types[i] != UNUSED}
     usable = {text for text, kind in zip(vocabulary.tokens, vocabulary.types) if kind in (NORMAL, USER_DEFINED)}
     merges = []
     for text in usable:
@@ -235,6 +259,8 @@ def all_tokenizers():
         yield name, lambda name=name: byte_level(Vocabulary(name), name)
     for name in ("llama-spm", "phi-3"):
         yield name, lambda name=name: sentence_piece(Vocabulary(name))
+    yield "lacking.gpt-2", lambda: byte_level(without_bytes(Vocabulary("gpt-2")), "gpt-2")
+    yield "lacking.llama-spm", lambda: sentence_piece(without_bytes(Vocabulary("llama-spm")))
     for pre in PASSES:
         yield "pre." + pre, lambda pre=pre: byte_level(Vocabulary("gpt-2"), pre)
 

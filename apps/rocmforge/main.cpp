@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "command.h"
 #include "command_line.h"
 #include "terminal.h"
@@ -29,7 +30,7 @@ constexpr int exit_usage = 2;
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  fmt::print(stderr, "{} {}\n", styled(stderr, Style::red, "rocmforge:"), message);
+  fmt::print(stderr, "{} {}\n", styled(stderr, Style::red, "rocmforge:"), rocmforge::printable(message, longest_line));
   return code;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -74,24 +75,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text[0]);
-    const std::size_t length = character_bytes(text);
-    if (byte == '\n') {
-      out += "\\n";
-    } else if (byte == '\t') {
-      out += "\\t";
-    } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out;
-}
+std::string printable(std::string_view text) { return rocmforge::printable(text); }
 
 std::string in_quotes(std::string_view text) {
   std::string escaped;

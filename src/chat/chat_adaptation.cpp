@@ -5,43 +5,29 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "chat/message_json.h"
 
 namespace rocmforge {
 namespace {
 
 using nlohmann::ordered_json;
 
-bool has(const std::optional<std::string>& text, std::string_view part) {
-  return text.has_value() && text->find(part) != std::string::npos;
-}
-
-ordered_json message(std::string_view role, ordered_json content) {
-  return {{"role", role}, {"content", std::move(content)}};
-}
-
-ordered_json text_part(ordered_json text) { return {{"type", "text"}, {"text", std::move(text)}}; }
-
 bool is_role(const ordered_json& message, std::string_view role) {
   const auto found = message.find("role");
   return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
 }
 
-/// The text of a key, "" where there is none.
-std::string string_of(const ordered_json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 std::string compact(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
-const ordered_json& function_of(const ordered_json& wrapped) {
+const ordered_json& wrapped_function(const ordered_json& wrapped) {
   const auto found = wrapped.find("function");
   return found != wrapped.end() ? *found : wrapped;
 }
 
 /// A tool or a call: a function with a name, wrapped or bare.
 void check_function(const ordered_json& wrapped, const std::string& what) {
-  if (!wrapped.is_object() || !function_of(wrapped).is_object() || string_of(function_of(wrapped), "name").empty()) {
+  if (!wrapped.is_object() || !wrapped_function(wrapped).is_object() ||
+      string_of(wrapped_function(wrapped), "name").empty()) {
     throw Error(what + ": a function with a name is needed");
   }
 }
@@ -105,63 +91,111 @@ void adapt_calls(ordered_json& message, std::size_t index, bool as_text) {
   }
 }
 
-/// Reasoning under both names that templates use.
+/// Reasoning under both names that templates use, as transformers gives it to them.
 void name_reasoning(ordered_json& message) {
   for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);
     if (found != message.end() && found->is_string()) {
       const std::string reasoning = found->get<std::string>();
-      message["thinking"] = reasoning;
+      if (!message.contains("thinking")) {
+        message["thinking"] = reasoning;
+      }
       message["reasoning_content"] = reasoning;
       return;
     }
   }
 }
 
+/// Calls as the model writes them itself, behind the mark that the template tells it of; without one as describe_tools says.
+std::string written_calls(const ordered_json& calls, std::string_view mark) {
+  if (mark.empty()) {
+    return compact({{"tool_calls", calls}});
+  }
+  if (mark != "<tool_call>") {
+    return std::string(mark) + compact(calls);
+  }
+  std::string text;
+  for (const ordered_json& call : calls) {
+    text += text.empty() ? "" : "\n";
+    text += fmt::format("<tool_call>\n{}\n</tool_call>", compact(call));
+  }
+  return text;
+}
+
 /// An assistant's calls as part of its text. `names` gets the function's name for each call's id.
-void write_calls(ordered_json& message, ordered_json& names) {
+void write_calls(ordered_json& message, std::string_view mark, ordered_json& names) {
   ordered_json calls = ordered_json::array();
   for (const ordered_json& call : message["tool_calls"]) {
-    const ordered_json& function = function_of(call);
+    const ordered_json& function = wrapped_function(call);
     calls.push_back({{"name", function["name"]}, {"arguments", function["arguments"]}});
     names[string_of(call, "id")] = function["name"];
   }
   std::string text = message["content"].get<std::string>();
   text += text.empty() ? "" : "\n";
-  message["content"] = text + compact({{"tool_calls", calls}});
+  message["content"] = text + written_calls(calls, mark);
   message.erase("tool_calls");
 }
 
-/// Tools, calls and results as plain messages.
-void describe_tools(ChatRequest& request) {
-  ordered_json names = ordered_json::object();
-  for (ordered_json& each : request.messages) {
-    if (is_role(each, "assistant") && each.contains("tool_calls")) {
-      write_calls(each, names);
-    } else if (is_role(each, "tool")) {
-      const std::string own = string_of(each, "name");
-      const std::string name = own.empty() ? string_of(names, string_of(each, "tool_call_id")) : own;
-      each = message("user", compact({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
+/// What of a conversation with tools a template lacks a place for.
+struct Missing {
+  bool tools = false;    ///< the list goes into the system text
+  bool format = false;   ///< and how to write calls
+  bool calls = false;    ///< calls become part of the text
+  bool results = false;  ///< results become a user's messages
+};
+
+Missing missing_parts(const ChatAbilities& abilities) {
+  Missing missing;
+  missing.tools = !abilities.tools;
+  missing.format = !abilities.takes_tools();
+  missing.calls = missing.format || !abilities.tool_calls;
+  missing.results = !abilities.tool_results;
+  return missing;
+}
+
+void describe_tools(ChatRequest& request, const Missing& missing) {
+  std::string text = missing.tools ? "You can call these functions:" : "";
+  if (missing.tools) {
+    for (const ordered_json& tool : request.tools) {
+      text += '\n';
+      text += compact(wrapped_function(tool));
     }
-  }
-  if (!request.tools.is_array()) {
-    return;
-  }
-  std::string text = "You can call these functions:";
-  for (const ordered_json& tool : request.tools) {
-    text += '\n';
-    text += compact(function_of(tool));
+    text += "\n\n";
+    request.tools = nullptr;
   }
   text +=
-      "\n\nTo call some of them, answer with nothing but a JSON object of this form: "
+      "To call some of them, answer with nothing but a JSON object of this form: "
       R"({"tool_calls": [{"name": "NAME", "arguments": {...}}]})"
       "\nTheir results come in the next message. To answer without a call, write plain text.";
+  if (!missing.tools) {
+    text.insert(0, "You can call functions. ");
+  }
   if (!request.messages.empty() && is_role(request.messages[0], "system")) {
     request.messages[0]["content"] = request.messages[0]["content"].get<std::string>() + "\n\n" + text;
   } else {
-    request.messages.insert(request.messages.begin(), message("system", text));
+    request.messages.insert(request.messages.begin(), plain_message("system", text));
   }
-  request.tools = nullptr;
+}
+
+/// What the template lacks a place for, as plain messages.
+void describe_missing(ChatRequest& request, const ChatAbilities& abilities, const Missing& missing) {
+  ordered_json names = ordered_json::object();
+  for (ordered_json& each : request.messages) {
+    if (missing.calls && is_role(each, "assistant") && each.contains("tool_calls")) {
+      write_calls(each, abilities.call_mark, names);
+    } else if (is_role(each, "tool")) {
+      const std::string own = string_of(each, "name");
+      const std::string name = own.empty() ? string_of(names, string_of(each, "tool_call_id")) : own;
+      if (missing.results) {
+        each = plain_message("user", compact({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
+      } else if (own.empty() && !name.empty()) {
+        each["name"] = name;  // the call it belongs to can't tell the template any more
+      }
+    }
+  }
+  if (request.tools.is_array() && !request.tools.empty() && missing.format) {
+    describe_tools(request, missing);
+  }
 }
 
 /// The texts of system messages before the question that follows.
@@ -181,152 +215,97 @@ void merge_system(ordered_json& messages) {
     merged.push_back(std::move(each));
   }
   if (!pending.empty()) {
-    merged.push_back(message("user", pending));
+    merged.push_back(plain_message("user", pending));
   }
   messages = std::move(merged);
 }
 
-ChatRequest probe_request(ordered_json messages, ordered_json tools = nullptr) {
-  ChatRequest request;
-  request.messages = std::move(messages);
-  request.tools = std::move(tools);
-  request.clock = [] {
-    std::tm any_day{};
-    any_day.tm_mday = 1;
-    return any_day;
-  };
-  return request;
+/// A call's message without a text has the kind of emptiness that the template shows calls with.
+void choose_empty_content(ordered_json& message, bool was_null, const ChatAbilities& abilities) {
+  if (!message.contains("tool_calls") || message["content"] != "") {
+    return;
+  }
+  const bool null_fits = abilities.calls_with_null_content && (was_null || !abilities.calls_with_empty_content);
+  if (null_fits) {
+    message["content"] = nullptr;
+  }
 }
 
-}  // namespace
-
-ChatAbilities probe_abilities(std::string_view source, const ChatProbe& render) {
-  ChatAbilities abilities;
-  const ordered_json tool = {{"type", "function"},
-                             {"function",
-                              {{"name", "probe_tool"},
-                               {"description", "probe"},
-                               {"parameters",
-                                {{"type", "object"},
-                                 {"properties", {{"probe_key", {{"type", "string"}, {"description", "probe"}}}}},
-                                 {"required", {"probe_key"}}}}}}};
-  const ordered_json tools = ordered_json::array({tool});
-  // Some templates take conversations with tools only.
-  const auto shows = [&](const ordered_json& messages, std::string_view text) {
-    return has(render(probe_request(messages)), text) || has(render(probe_request(messages, tools)), text);
-  };
-  const auto question = [](ordered_json content) { return ordered_json::array({message("user", std::move(content))}); };
-  abilities.text_content = shows(question("probe question"), "probe question") ||
-                           !shows(question({text_part("probe question")}), "probe question");
-  const auto content = [&](std::string_view text) {
-    return abilities.text_content ? ordered_json(text) : ordered_json({text_part(text)});
-  };
-  const ordered_json asks = message("user", content("probe question"));
-  abilities.system_role = shows({message("system", content("probe system")), asks}, "probe system");
-  abilities.developer_role = source.find("developer") != std::string_view::npos;
-  abilities.tools = has(render(probe_request({asks}, tools)), "probe_tool");
-
-  const auto call = [&](ordered_json arguments) {
-    ordered_json calls = message("assistant", content(""));
-    const ordered_json function = {{"name", "probe_tool"}, {"arguments", std::move(arguments)}};
-    calls["tool_calls"] = ordered_json::array({{{"id", "abcdef123"}, {"type", "function"}, {"function", function}}});
-    return calls;
-  };
-  ordered_json result = message("tool", content("probe result"));
-  result["tool_call_id"] = "abcdef123";
-  result["name"] = "probe_tool";
-  const auto as_object = render(probe_request({asks, call({{"probe_key", "probe value"}}), result}, tools));
-  const auto as_text = render(probe_request({asks, call(R"({"probe_key": "probe value"})"), result}, tools));
-  const bool takes_object = has(as_object, "probe value") && !has(as_object, "{'probe_key'");
-  abilities.arguments_as_text = !takes_object && has(as_text, "probe value");
-  abilities.tool_calls = takes_object || abilities.arguments_as_text;
-  abilities.tool_results = has(takes_object ? as_object : as_text, "probe result");
-  return abilities;
+/// Parts stay where the template joins them itself and nothing else is put into the message.
+bool keeps_parts(const ordered_json& message, const ChatAbilities& abilities, const Missing& missing, bool uses_tools) {
+  const auto content = message.find("content");
+  if (content == message.end() || !content->is_array() || !abilities.takes_parts(string_of(message, "role"))) {
+    return false;
+  }
+  const bool rewritten =
+      uses_tools && ((missing.format && is_role(message, "system")) || (missing.calls && message.contains("tool_calls")) ||
+                     (missing.results && is_role(message, "tool")));
+  return !rewritten && (abilities.system_role || !(is_role(message, "system") || is_role(message, "user")));
 }
 
-void adapt(ChatRequest& request, const ChatAbilities& abilities) {
+void check_request(const ChatRequest& request) {
   if (!request.messages.is_array()) {
     throw Error("messages: an array is needed");
   }
   if (!request.tools.is_null() && !request.tools.is_array()) {
     throw Error("tools: an array is needed");
   }
-  if (request.tools.is_array() && request.tools.empty()) {
-    request.tools = nullptr;
-  }
   for (const ordered_json& tool : request.tools) {
     check_function(tool, "tools");
   }
-  bool uses_tools = request.tools.is_array();
-  const bool shows_tools = abilities.takes_tools();
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    ordered_json& each = request.messages[i];
+    const ordered_json& each = request.messages[i];
     if (!each.is_object() || !each.contains("role") || !each["role"].is_string()) {
       throw Error(fmt::format("messages[{}]: an object with a 'role' is needed", i));
     }
-    each["content"] = text_content(each, i);
-    name_reasoning(each);
-    adapt_calls(each, i, abilities.arguments_as_text && shows_tools);
+  }
+}
+
+bool holds_tools(const ChatRequest& request) {
+  const auto has_calls = [](const ordered_json& message) {
+    const auto calls = message.find("tool_calls");
+    return calls != message.end() && !calls->empty();
+  };
+  return (request.tools.is_array() && !request.tools.empty()) ||
+         std::ranges::any_of(request.messages,
+                             [&](const ordered_json& each) { return is_role(each, "tool") || has_calls(each); });
+}
+
+}  // namespace
+
+void adapt(ChatRequest& request, const ChatAbilities& abilities) {
+  check_request(request);
+  const bool uses_tools = holds_tools(request);
+  const Missing missing = missing_parts(abilities);
+  for (std::size_t i = 0; i < request.messages.size(); ++i) {
+    ordered_json& each = request.messages[i];
     if (is_role(each, "developer") && !abilities.developer_role) {
       each["role"] = "system";
     }
-    uses_tools = uses_tools || is_role(each, "tool") || each.contains("tool_calls");
+    const bool was_null = !each.contains("content") || each["content"].is_null();
+    std::string text = text_content(each, i);
+    if (!keeps_parts(each, abilities, missing, uses_tools)) {
+      each["content"] = std::move(text);
+    }
+    name_reasoning(each);
+    adapt_calls(each, i, abilities.arguments_as_text && !missing.calls);
+    if (!missing.calls) {
+      choose_empty_content(each, was_null, abilities);
+    }
   }
-  if (uses_tools && !shows_tools) {
-    describe_tools(request);
+  if (uses_tools) {
+    describe_missing(request, abilities, missing);
   }
   if (!abilities.system_role) {
     merge_system(request.messages);
   }
   if (!abilities.text_content) {
     for (ordered_json& each : request.messages) {
-      each["content"] = ordered_json::array({text_part(each["content"])});
+      if (each["content"].is_string()) {
+        each["content"] = ordered_json::array({text_part(each["content"])});
+      }
     }
   }
-}
-
-AnswerStart take_answer_start(ChatRequest& request) {
-  AnswerStart start;
-  ordered_json& messages = request.messages;
-  if (!request.add_generation_prompt || !request.continue_final_message || messages.empty() ||
-      !is_role(messages.back(), "assistant") || messages.back().contains("tool_calls")) {
-    return start;
-  }
-  start.is_there = true;
-  const ordered_json last = std::move(messages.back());
-  messages.erase(messages.size() - 1);
-  if (!messages.empty() && is_role(messages.back(), "assistant")) {
-    throw Error("messages: an answer can go on from one assistant's message at the end, not from several");
-  }
-  start.content = text_content(last, messages.size());
-  start.reasoning = string_of(last, "reasoning_content");
-  return start;
-}
-
-void append_answer_start(const AnswerStart& start, ChatPrompt& prompt) {
-  if (!start.is_there) {
-    return;
-  }
-  const auto add = [&](std::string_view text, bool from_template) {
-    if (!text.empty()) {
-      prompt.segments.push_back({std::string(text), from_template});
-    }
-  };
-  if (!start.reasoning.empty() && !prompt.reasoning_is_open) {
-    add("<think>\n", true);
-    prompt.reasoning_is_open = true;
-  }
-  add(start.reasoning, false);
-  if (prompt.reasoning_is_open && !start.content.empty()) {
-    add("\n</think>\n\n", true);
-    prompt.reasoning_is_open = false;
-  }
-  add(start.content, false);
-}
-
-bool ends_inside_reasoning(std::string_view prompt) {
-  const std::size_t end = prompt.find_last_not_of(" \t\r\n");
-  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with("<think>");
 }
 
 }  // namespace rocmforge

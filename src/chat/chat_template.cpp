@@ -6,9 +6,12 @@
 #include <array>
 #include <chrono>
 
+#include "base/error.h"
+#include "chat/answer_start.h"
 #include "chat/chat_adaptation.h"
 #include "chat/chat_format.h"
 #include "chat/jinja/json_text.h"
+#include "chat/jinja/template.h"
 
 namespace rocmforge {
 namespace {
@@ -57,6 +60,14 @@ std::vector<ChatSegment> segments_of(const jinja::Text& text) {
   return segments;
 }
 
+/// The variable whose absence the error is about, or "".
+std::string undefined_name(const jinja::TemplateError& error) {
+  constexpr std::string_view end = "' is undefined";
+  const std::string& message = error.message();
+  const bool is_it = message.starts_with('\'') && message.ends_with(end) && message.size() > end.size() + 1;
+  return is_it ? message.substr(1, message.size() - end.size() - 1) : "";
+}
+
 std::string token_text(const Tokenizer& tokenizer, std::int32_t id) {
   return id < 0 ? "" : tokenizer.vocabulary().tokens[static_cast<std::size_t>(id)];
 }
@@ -83,6 +94,11 @@ std::string text_of(std::span<const ChatSegment> segments) {
   return text;
 }
 
+bool ChatAbilities::takes_parts(std::string_view role) const {
+  return (role == "user" && parts.user) || (role == "system" && parts.system) || (role == "assistant" && parts.assistant) ||
+         (role == "tool" && parts.tool);
+}
+
 std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
   std::vector<Tokenizer::TextPart> parts;
   for (const ChatSegment& segment : segments) {
@@ -100,10 +116,12 @@ ChatTemplate::ChatTemplate(std::string source, std::string bos, std::string eos)
     : source_(std::move(source)),
       bos_(std::move(bos)),
       eos_(std::move(eos)),
-      template_(with_context("chat template", [this] { return jinja::Template(source_); })),
+      template_(with_context("chat template", [this] { return std::make_shared<const jinja::Template>(source_); })),
       abilities_(find_abilities()) {}
 
-std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const {
+std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const { return render(request, jinja::Limits{}); }
+
+std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const jinja::Limits& limits) const {
   jinja::Mapping variables;
   variables.set("messages", messages_value(request.messages));
   variables.set("tools", jinja::from_json(request.tools));
@@ -123,24 +141,35 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const 
     }
     variables.set(name, jinja::from_json(value));
   }
-  return with_context("chat template", [&] { return segments_of(template_.render(variables, request.clock)); });
+  return with_context("chat template", [&] {
+    try {
+      return segments_of(template_->render(variables, request.clock, limits));
+    } catch (const jinja::TemplateError& error) {
+      if (const std::string name = undefined_name(error); !name.empty() && !error.raised()) {
+        throw jinja::TemplateError(error.position(), fmt::format("'{0}' is undefined: the template needs a '{0}', which "
+                                                                 "chat_template_kwargs can give",
+                                                                 name));
+      }
+      throw;
+    }
+  });
 }
 
 ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
   adapt(request, abilities_);
-  const AnswerStart start = take_answer_start(request);
+  if (continues_answer(request)) {
+    return continue_answer(std::move(request), source_, [this](const ChatRequest& each) { return render(each); });
+  }
   ChatPrompt prompt;
   prompt.segments = render(request);
-  const std::string text = text_of(prompt.segments);
-  prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text);
-  append_answer_start(start, prompt);
+  prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text_of(prompt.segments));
   return prompt;
 }
 
 ChatAbilities ChatTemplate::find_abilities() const {
   return probe_abilities(source_, [this](const ChatRequest& request) -> std::optional<std::string> {
     try {
-      return text_of(render(request));
+      return text_of(render(request, jinja::Limits{.steps = probe_steps}));
     } catch (const Error&) {
       return std::nullopt;  // a template that refuses a conversation can't do what it asks for
     }

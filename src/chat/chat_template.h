@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -10,10 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/jinja/template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
+
+namespace jinja {
+class Template;
+struct Limits;
+}  // namespace jinja
 
 /// The time here and now.
 std::tm local_time();
@@ -23,7 +28,8 @@ struct ChatRequest {
   /// An array of objects with `role`, `content` (text, parts, or null), `tool_calls`, `tool_call_id`, `name`,
   /// `reasoning_content`; other fields reach the template as they are.
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  nlohmann::ordered_json tools;      ///< null, or an array of {"type": "function", "function": {...}}
+  /// Null, or an array of {"type": "function", "function": {...}}; an empty one reaches the template as it is.
+  nlohmann::ordered_json tools;
   nlohmann::ordered_json arguments;  ///< null, or an object with more variables: "enable_thinking", "documents" ...
   bool add_generation_prompt = true;
   bool continue_final_message = true;  ///< an assistant's message at the end begins the answer; needs the line above
@@ -50,13 +56,22 @@ struct ChatAbilities {
   bool text_content = true;  ///< takes `content` as text; else as parts only
   bool system_role = true;
   bool developer_role = false;
-  bool tools = false;              ///< shows the tools to the model
-  bool tool_calls = false;         ///< shows an assistant's calls
-  bool tool_results = false;       ///< has a place for messages of role tool
-  bool arguments_as_text = false;  ///< takes a call's arguments as JSON text, not as an object
+  /// Roles whose content may be parts of text, which the template joins itself.
+  struct Parts {
+    bool user = false, system = false, assistant = false, tool = false;
+  } parts;
+  bool tools = false;                     ///< shows the tools to the model
+  bool tool_calls = false;                ///< shows an assistant's calls
+  bool tool_results = false;              ///< has a place for messages of role tool
+  bool arguments_as_text = false;         ///< takes a call's arguments as JSON text, not as an object
+  bool calls_with_empty_content = false;  ///< shows calls beside a content of ""
+  bool calls_with_null_content = false;   ///< and beside one of null, as nothing
+  /// What the template tells the model to begin calls with ("<tool_call>"), where it shows no calls itself.
+  std::string call_mark;
 
-  /// All that a conversation with tools needs.
-  [[nodiscard]] bool takes_tools() const { return tools && tool_calls && tool_results; }
+  /// The model learns of the tools and how to call them from the template.
+  [[nodiscard]] bool takes_tools() const { return tools && (tool_calls || !call_mark.empty()); }
+  [[nodiscard]] bool takes_parts(std::string_view role) const;
 };
 
 /// A conversation ready to be answered.
@@ -76,14 +91,20 @@ class ChatTemplate {
   /// What the template makes of the request as it is: the same text as transformers' apply_chat_template. Throws Error.
   [[nodiscard]] std::vector<ChatSegment> render(const ChatRequest& request) const;
 
+  /// Steps that each of the small renderings may take which find out what the template can do; models' templates take
+  /// less than a hundredth of it.
+  static constexpr std::size_t probe_steps = 400'000;
+
   /// The same for a request in any of the forms that clients send, changed to what the template can take:
-  /// - parts of text become one text, joined by line ends, or the other way around; absent content becomes "";
+  /// - parts of text become one text, joined by line ends, where the template does not join them itself, or the other way
+  ///   around; absent content becomes "", or null beside calls where the template wants it;
   /// - arguments of calls become objects, or texts; reasoning is named as templates name it;
   /// - without a role for the developer its messages are the system's; without one for the system its text goes before the
   ///   first question;
-  /// - without a place for tools they are described in the system text, calls and results go into messages as JSON (the
-  ///   style ToolCallStyle::generic);
-  /// - an assistant's message at the end begins the answer, which goes on from there.
+  /// - of tools, calls and results, what the template has no place for is described: tools and how to call them in the
+  /// system
+  ///   text, calls and results as JSON in messages (the style ToolCallStyle::generic);
+  /// - an assistant's message at the end begins the answer, which goes on from there (answer_start.h).
   /// Throws Error for what is malformed or can't be expressed.
   [[nodiscard]] ChatPrompt prompt(ChatRequest request) const;
 
@@ -92,9 +113,10 @@ class ChatTemplate {
 
  private:
   [[nodiscard]] ChatAbilities find_abilities() const;
+  [[nodiscard]] std::vector<ChatSegment> render(const ChatRequest& request, const jinja::Limits& limits) const;
 
   std::string source_, bos_, eos_;
-  jinja::Template template_;
+  std::shared_ptr<const jinja::Template> template_;
   ChatAbilities abilities_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 
 namespace rocmforge {
 namespace {
@@ -77,14 +78,14 @@ void RequestLog::write(std::string_view level, std::string_view message, const J
   if (options_.json) {
     Json object = {{"time", now()}, {"level", level}, {"message", message}};
     object.update(fields);
-    line = to_text(object);
+    line = object.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   } else {
     line = fmt::format("{} {} {}", now(), level, message);
     for (const auto& [key, value] : fields.items()) {
       line += fmt::format(" {}={}", key, text_value(value));
     }
   }
-  logger_->info("{}", line);
+  logger_->info("{}", options_.json ? line : printable(line, longest_line));
 }
 
 }  // namespace rocmforge

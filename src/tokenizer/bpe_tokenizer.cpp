@@ -70,12 +70,9 @@ BpeTokenizer::BpeTokenizer(Vocabulary vocabulary)
   if (vocabulary_.pre.empty() || vocabulary_.pre == "default") {
     log_warning("the model names no pre-tokenizer; 'default' cuts text differently from most models, which costs quality");
   }
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    byte_symbols_[byte] = symbol_of(printable(static_cast<unsigned char>(byte)));
-  }
   read_merges();
+  find_byte_symbols();
   choose_special_tokens();
-  warn_of_missing_bytes();
 }
 
 std::int32_t BpeTokenizer::symbol_of(std::string_view text) {
@@ -114,11 +111,15 @@ void BpeTokenizer::choose_special_tokens() {
   }
 }
 
-void BpeTokenizer::warn_of_missing_bytes() const {
+void BpeTokenizer::find_byte_symbols() {
   int missing = 0;
-  for (unsigned byte = 0; byte < 0xF5; ++byte) {
-    const bool in_utf8 = byte != 0xC0 && byte != 0xC1;
-    missing += in_utf8 && byte_symbols_[byte] >= size() ? 1 : 0;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const std::string text = printable(static_cast<unsigned char>(byte));
+    const std::int32_t id = find_mergeable(text);
+    const auto other = other_symbols_.find(text);
+    byte_symbols_[byte] = id >= 0 || other == other_symbols_.end() ? id : other->second;
+    const bool in_utf8 = byte != 0xC0 && byte != 0xC1 && byte < 0xF5;
+    missing += in_utf8 && id < 0 ? 1 : 0;
   }
   if (missing > 0) {
     log_warning("the vocabulary has no token for {} of the bytes that UTF-8 uses; text with them loses characters", missing);
@@ -143,10 +144,20 @@ void BpeTokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t
       return;
     }
   }
+  // A byte that nothing knows is left out before merging, so that its neighbours meet: what the Hugging Face library does.
+  // It never becomes the unknown token, which is a control token in many files.
+  std::string known;
   std::vector<MergeSymbol> symbols;
   symbols.reserve(piece.size());
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    append_symbol(symbols, i, 1, byte_symbols_[static_cast<unsigned char>(piece[i])]);
+  for (const char byte : piece) {
+    const std::int32_t symbol = byte_symbols_[static_cast<unsigned char>(byte)];
+    if (symbol >= 0) {
+      append_symbol(symbols, known.size(), 1, symbol);
+      known.push_back(byte);
+    }
+  }
+  if (symbols.empty()) {
+    return;
   }
   merge_symbols(symbols, [this](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
     const PairTable::Entry* merge = merges_.find(left.value, right.value);
@@ -157,7 +168,7 @@ void BpeTokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t
     if (symbol.value < size()) {
       ids.push_back(symbol.value);
     } else {
-      append_bytes(piece.substr(symbol.begin, symbol.length), ids);
+      append_bytes(std::string_view(known).substr(symbol.begin, symbol.length), ids);
     }
   }
 }
@@ -167,8 +178,6 @@ void BpeTokenizer::append_bytes(std::string_view bytes, std::vector<std::int32_t
     const std::int32_t symbol = byte_symbols_[static_cast<unsigned char>(byte)];
     if (symbol < size()) {
       ids.push_back(symbol);
-    } else if (vocabulary_.unknown >= 0) {
-      ids.push_back(vocabulary_.unknown);
     }
   }
 }

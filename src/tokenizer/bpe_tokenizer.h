@@ -20,7 +20,7 @@ class BpeTokenizer final : public Tokenizer {
  private:
   void read_merges();
   void choose_special_tokens();
-  void warn_of_missing_bytes() const;
+  void find_byte_symbols();
   std::int32_t symbol_of(std::string_view text);
   void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
   void append_bytes(std::string_view bytes, std::vector<std::int32_t>& ids) const;
@@ -29,7 +29,7 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   // A symbol's number is its token's id, or size() and up for texts of merges that are no token.
   std::unordered_map<std::string, std::int32_t> other_symbols_;
-  std::array<std::int32_t, 256> byte_symbols_{};
+  std::array<std::int32_t, 256> byte_symbols_{};  // -1 where neither a token nor a merge knows the byte
   PairTable merges_;
 };
 

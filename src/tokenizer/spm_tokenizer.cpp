@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
@@ -81,7 +82,12 @@ void SpmTokenizer::read_tokens() {
       words_are_apart_ = words_are_apart_ && !has_space_inside(text);
     }
   }
-  if (vocabulary_.unknown < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) {
+  // Text must not become a control token, whatever the file calls its unknown one.
+  const std::int32_t named = vocabulary_.unknown;
+  if (named >= 0 && type(named) == TokenType::unknown && named != vocabulary_.bos && !is_end_of_generation(named)) {
+    unknown_ = named;
+  }
+  if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) {
     log_warning("the vocabulary has neither all bytes nor an unknown token; characters outside it are lost");
   }
 }
@@ -125,19 +131,29 @@ void SpmTokenizer::encode_stretch(std::string_view text, std::vector<std::int32_
     const std::int32_t id = length <= longest_ ? find_mergeable(text.substr(left.begin, length)) : -1;
     return id < 0 ? std::nullopt : std::optional(MergeResult{priorities_[static_cast<std::size_t>(id)], id});
   });
+  bool after_unknown = false;
   for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
     const MergeSymbol& symbol = symbols[static_cast<std::size_t>(i)];
     if (symbol.value >= 0) {
       ids.push_back(symbol.value);
+      after_unknown = false;
       continue;
     }
-    for (const char c : text.substr(symbol.begin, symbol.length)) {
-      const std::int32_t byte = byte_ids_[static_cast<unsigned char>(c)];
-      if (byte >= 0 || vocabulary_.unknown >= 0) {
-        ids.push_back(byte >= 0 ? byte : vocabulary_.unknown);
-      }
+    const bool is_known = append_bytes(text.substr(symbol.begin, symbol.length), ids);
+    if (!is_known && !after_unknown && unknown_ >= 0) {
+      ids.push_back(unknown_);
     }
+    after_unknown = !is_known;
   }
+}
+
+bool SpmTokenizer::append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const {
+  const auto byte_id = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
+  if (!std::ranges::all_of(character, [&](char byte) { return byte_id(byte) >= 0; })) {
+    return false;
+  }
+  std::ranges::transform(character, std::back_inserter(ids), byte_id);
+  return true;
 }
 
 std::string SpmTokenizer::ordinary_bytes(std::int32_t id) const {

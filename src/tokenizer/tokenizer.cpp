@@ -144,14 +144,16 @@ std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, boo
   }
   const std::size_t start = ids.size();
   std::string pending;
+  std::string replaced;
   for (const TextPart& part : parts) {
-    if (part.text.size() + pending.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max() / 4)) {
+    const std::string_view text = replace_invalid_utf8(part.text, replaced);
+    if (text.size() + pending.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max() / 4)) {
       throw Error("a text of " + std::to_string(part.text.size()) + " bytes is too long to be tokenized at once");
     }
     std::size_t position = 0;
-    while (position < part.text.size()) {
-      const SpecialTokens::Match match = special_tokens_.find(part.text, position, part.parse_special);
-      pending.append(part.text.substr(position, match.begin - position));
+    while (position < text.size()) {
+      const SpecialTokens::Match match = special_tokens_.find(text, position, part.parse_special);
+      pending.append(text.substr(position, match.begin - position));
       if (match.id < 0) {
         break;
       }

@@ -34,8 +34,8 @@ class Tokenizer {
     bool parse_special = false;
   };
 
-  /// Linear in the length of `text`, which is UTF-8; invalid bytes are encoded like any other bytes. A byte that the
-  /// vocabulary can't express becomes the unknown token, or nothing where there is none (create() warns of that).
+  /// Linear in the length of `text`; what is no UTF-8 becomes U+FFFD first. What the vocabulary can't express is left out,
+  /// or a run of it is SentencePiece's unknown token, if its type says so; create() warns of such vocabularies.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options) const;
 
   /// The parts as one text: ordinary tokens may span a border between parts, control tokens never do.

@@ -76,6 +76,21 @@ void append_utf8(std::string& text, char32_t code_point) {
   }
 }
 
+std::string_view replace_invalid_utf8(std::string_view text, std::string& held) {
+  std::size_t position = 0;
+  while (position < text.size()) {
+    const Utf8Unit unit = utf8_unit(text, position);
+    if (unit.kind != Utf8Unit::Kind::character) {
+      std::string rest(text.substr(position));
+      held = text.substr(0, position);
+      held += take_utf8(rest, /*last=*/true);
+      return held;
+    }
+    position += unit.length;
+  }
+  return text;
+}
+
 std::string take_utf8(std::string& bytes, bool last) {
   std::string text;
   std::size_t position = 0;

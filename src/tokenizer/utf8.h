@@ -25,6 +25,10 @@ char32_t utf8_code_point(std::string_view character);
 
 void append_utf8(std::string& text, char32_t code_point);
 
+/// The text with one U+FFFD for each stretch that is no UTF-8, as many as Python's errors="replace" gives. A text that is
+/// UTF-8 comes back as it is; else `held` keeps the result.
+std::string_view replace_invalid_utf8(std::string_view text, std::string& held);
+
 /// Takes the leading bytes that form text out of `bytes`; invalid ones come back as U+FFFD. Up to three bytes that may
 /// still become a character stay behind, unless `last`.
 std::string take_utf8(std::string& bytes, bool last);

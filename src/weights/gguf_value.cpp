@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace rocmforge {
 
@@ -36,15 +37,7 @@ std::string describe(const GgufValue& value) {
 }
 
 std::string quote(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, longest_quote)) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + (text.size() > longest_quote ? "...'" : "'");
+  return fmt::format("'{}{}'", printable(text.substr(0, longest_quote)), text.size() > longest_quote ? "..." : "");
 }
 
 std::int64_t to_integer(const GgufValue& value) {

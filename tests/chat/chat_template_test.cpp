@@ -272,7 +272,7 @@ TEST(ChatTemplate, MalformedRequestsAreErrors) {
 TEST(ChatTemplate, AnAssistantsMessageAtTheEndBeginsTheAnswer) {
   const ChatTemplate qwen = chat_template_of("Qwen-Qwen3-0.6B");
   const ChatPrompt prompt = qwen.prompt(request_of({message("user", "Count"), message("assistant", "One, <|im_end|>")}));
-  EXPECT_TRUE(text_of(prompt.segments).ends_with("<|im_start|>assistant\nOne, <|im_end|>"));
+  EXPECT_TRUE(text_of(prompt.segments).ends_with("<|im_start|>assistant\n<think>\n\n</think>\n\nOne, <|im_end|>"));
   EXPECT_EQ(prompt.segments.back(), (ChatSegment{"One, <|im_end|>", false}));
   ordered_json thought = message("assistant", "So");
   thought["reasoning_content"] = "Hm";
@@ -281,6 +281,150 @@ TEST(ChatTemplate, AnAssistantsMessageAtTheEndBeginsTheAnswer) {
                 static_cast<void>(qwen.prompt(request_of({message("assistant", "a"), message("assistant", "b")})));
               }),
               HasSubstr("not from several"));
+}
+
+/// Marks of its own for reasoning; white space is cut off.
+constexpr const char* own_marks =
+    "{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content %}[THINK]{{ m.reasoning_content }}[/THINK]{% endif %}"
+    "{{ m.content | trim }}[end]{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+
+TEST(ChatTemplate, AnAnswerGoesOnAsTheTemplateWritesIt) {
+  const ChatTemplate marks(own_marks);
+  EXPECT_EQ(prompt_text(marks, request_of({message("user", "Q"), message("assistant", "One, ")})),
+            "[user]Q[end][assistant]One,");
+  ordered_json thought = message("assistant", "So");
+  thought["reasoning_content"] = "Hm";
+  EXPECT_EQ(prompt_text(marks, request_of({message("user", "Q"), thought})), "[user]Q[end][assistant][THINK]Hm[/THINK]So");
+  thought["content"] = "";
+  const ChatPrompt open = marks.prompt(request_of({message("user", "Q"), thought}));
+  EXPECT_EQ(text_of(open.segments), "[user]Q[end][assistant][THINK]Hm");
+  EXPECT_TRUE(open.reasoning_is_open);
+  EXPECT_EQ(open.segments.back(), (ChatSegment{"Hm", false}));
+  // The words that mark the place may stand in the conversation.
+  EXPECT_EQ(prompt_text(marks, request_of({message("user", "ANSWER_GOES_ON_HERE "), message("assistant", "A")})),
+            "[user]ANSWER_GOES_ON_HERE[end][assistant]A");
+}
+
+TEST(ChatTemplate, AnAnswerThatTheTemplateDoesNotShowFollowsThePrompt) {
+  const ChatTemplate questions("{% for m in messages if m.role == 'user' %}[{{ m.content }}]{% endfor %}:");
+  ordered_json thought = message("assistant", "So");
+  EXPECT_EQ(prompt_text(questions, request_of({message("user", "Q"), thought})), "[Q]:So");
+  thought["reasoning_content"] = "Hm";
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(questions.prompt(request_of({message("user", "Q"), thought})));
+              }),
+              HasSubstr("shows no reasoning"));
+}
+
+ordered_json parts_message(std::string_view role, std::initializer_list<std::string_view> texts) {
+  ordered_json made = message(role, "");
+  made["content"] = ordered_json::array();
+  for (const std::string_view text : texts) {
+    made["content"].push_back({{"type", "text"}, {"text", text}});
+  }
+  return made;
+}
+
+TEST(ChatTemplate, PartsAreJoinedByTheTemplateWhereItDoesSo) {
+  const ChatTemplate joins(
+      "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% elif m.role == 'system' %}"
+      "{{ m.content[0].text }}{% else %}{% for p in m.content %}{{ p.text }}+{% endfor %}{% endif %}{% endfor %}");
+  EXPECT_TRUE(joins.abilities().parts.user && joins.abilities().parts.assistant);
+  EXPECT_FALSE(joins.abilities().parts.system);  // it shows the first alone
+  EXPECT_EQ(prompt_text(joins, request_of({parts_message("system", {"a", "b"}), parts_message("user", {"c", "d"})})),
+            "<system>a\nb<user>c+d+");
+  const ChatTemplate dumps(
+      "{% for m in messages %}{{ m.content if m.content is string else m.content | tojson }}{% endfor %}");
+  EXPECT_FALSE(dumps.abilities().parts.user);
+  EXPECT_EQ(prompt_text(dumps, request_of({parts_message("user", {"c", "d"})})), "c\nd");
+  EXPECT_FALSE(chat_template_of("Qwen-Qwen2.5-7B-Instruct").abilities().parts.user);
+}
+
+/// A conversation with a call and its result.
+ChatRequest called() {
+  ChatRequest calls = request_of({message("user", "Look"), ordered_json::parse(R"({"role": "assistant", "content": null,
+      "tool_calls": [{"id": "x", "type": "function", "function": {"name": "look_up", "arguments": "{\"word\": \"w\"}"}}]})"),
+                                  ordered_json::parse(R"({"role": "tool", "tool_call_id": "x", "content": "found"})")});
+  calls.tools = tools();
+  return calls;
+}
+
+TEST(ChatTemplate, ArgumentsAreEncodedOnceBesideToolsInPythonsNotation) {
+  const ChatTemplate python(
+      "{% for t in tools or [] %}{{ t | string }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+      "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}");
+  EXPECT_FALSE(python.abilities().arguments_as_text);
+  EXPECT_THAT(prompt_text(python, called()), HasSubstr(R"(look_up{"word": "w"})"));
+}
+
+TEST(ChatTemplate, OnlyWhatATemplateLacksOfToolsIsDescribed) {
+  const std::string plain = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+  const std::string with_tools = "{% if tools %}TOOLS:{{ tools | tojson }}{% endif %}";
+  const std::string described = R"({"tool_calls":[{"name":"look_up","arguments":{"word":"w"}}]})";
+  // Tools and results have a place, calls have none.
+  const ChatTemplate shows(with_tools + plain);
+  EXPECT_TRUE(shows.abilities().tools && shows.abilities().tool_results);
+  EXPECT_FALSE(shows.abilities().tool_calls || shows.abilities().takes_tools());
+  const std::string text = prompt_text(shows, called());
+  EXPECT_TRUE(text.starts_with("TOOLS:[{\"type\": \"function\"")) << text;
+  EXPECT_THAT(text, HasSubstr("<system>You can call functions. To call some of them, answer with nothing but"));
+  EXPECT_THAT(text, Not(HasSubstr("You can call these functions")));
+  EXPECT_THAT(text, HasSubstr("<assistant>" + described + "<tool>found"));
+  // The template tells how to write calls, and shows none.
+  const ChatTemplate tells("{% if tools %}Write calls as <tool_call>{...}</tool_call>.{{ tools | tojson }}{% endif %}" +
+                           plain);
+  EXPECT_TRUE(tells.abilities().takes_tools());
+  const std::string told = prompt_text(tells, called());
+  EXPECT_THAT(told, Not(HasSubstr("<system>")));
+  EXPECT_THAT(told,
+              HasSubstr("<tool_call>\n{\"name\":\"look_up\",\"arguments\":{\"word\":\"w\"}}\n</tool_call><tool>found"));
+  // Only roles that it knows have a place.
+  const ChatTemplate refuses(
+      "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}"
+      "<{{ m.role }}>{{ m.content }}{% endfor %}");
+  const std::string all = prompt_text(refuses, called());
+  EXPECT_THAT(all, HasSubstr("You can call these functions:\n{\"name\":\"look_up\""));
+  EXPECT_THAT(all, HasSubstr("<user>{\"tool_result\":{\"name\":\"look_up\",\"content\":\"found\"}}"));
+}
+
+/// A template that changes a list in place, which the sandbox refuses: its calls can't be shown, all else can.
+TEST(ChatTemplate, AResultFindsItsFunctionWithoutTheCall) {
+  const ChatTemplate appends(
+      "{% set n = namespace(ids=[]) %}{{ tools | tojson }}{% for m in messages %}{% if m.tool_calls %}"
+      "{% set _ = n.ids.append(m.tool_calls[0].id) %}{% endif %}<{{ m.role }} {{ m.name }}>{{ m.content }}{% endfor %}");
+  EXPECT_FALSE(appends.abilities().tool_calls);
+  EXPECT_TRUE(appends.abilities().tools && appends.abilities().tool_results);
+  EXPECT_THAT(prompt_text(appends, called()), HasSubstr("<tool look_up>found"));
+}
+
+TEST(ChatTemplate, ContentBesideCallsIsEmptyInTheTemplatesWay) {
+  const std::string call = "{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}{% endfor %}";
+  const ChatTemplate wants_null("{{ tools }}{% for m in messages %}{% if m.content is none %}" + call +
+                                "{% else %}{{ m.content }}{% endif %}{% endfor %}");
+  EXPECT_TRUE(wants_null.abilities().tool_calls && wants_null.abilities().calls_with_null_content);
+  EXPECT_THAT(prompt_text(wants_null, called()), HasSubstr(R"({"word": "w"})"));
+  const ChatTemplate wants_text("{{ tools }}{% for m in messages %}{{ m.content + '' }}" + call + "{% endfor %}");
+  EXPECT_TRUE(wants_text.abilities().tool_calls);
+  EXPECT_FALSE(wants_text.abilities().calls_with_null_content);
+  EXPECT_THAT(prompt_text(wants_text, called()), HasSubstr(R"({"word": "w"})"));
+}
+
+TEST(ChatTemplate, NoToolsAreNotNull) {
+  const ChatTemplate asks("{{ tools is none }} {{ tools is not none and tools | length == 0 }}");
+  ChatRequest request = request_of({message("user", "Hi")});
+  EXPECT_EQ(text_of(asks.render(request)), "True False");
+  request.tools = ordered_json::array();
+  EXPECT_EQ(prompt_text(asks, request), "False True");
+}
+
+TEST(ChatTemplate, NamesThatNobodyGivesAreNamed) {
+  const ChatTemplate needs("{% set text = 'Functions: ' + functions %}{{ text }}");
+  ChatRequest request = request_of({message("user", "Hi")});
+  EXPECT_EQ(error_of([&] { static_cast<void>(needs.prompt(request)); }),
+            "chat template: line 1, column 29: 'functions' is undefined: the template needs a 'functions', which "
+            "chat_template_kwargs can give");
+  request.arguments = {{"functions", "[]"}};
+  EXPECT_EQ(prompt_text(needs, request), "Functions: []");
 }
 
 TEST(ChatTemplate, KnowsThatTheAnswerBeginsWithReasoning) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "engine/grammar/automaton_states.h"
 #include "engine/grammar/byte_automaton.h"
 #include "engine/grammar/grammar.h"

@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,11 +89,44 @@ TEST(Bpe, MergeWithoutTokenFallsBackToBytes) {
   EXPECT_THAT(Tokenizer::create(vocabulary)->encode("abcd", plain), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(Bpe, ByteWithoutTokenIsUnknownOrNothing) {
+TEST(Bpe, ByteWithoutTokenIsLeftOut) {
   Vocabulary vocabulary = small_bpe();
-  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azb", plain), ElementsAre(0, 1));
-  vocabulary.unknown = 3;
-  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azb", plain), ElementsAre(0, 3, 1));
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azc", plain), ElementsAre(0, 2));
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("z", plain), ElementsAre());
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("bzc", plain), ElementsAre(5));  // its neighbours meet
+  for (const TokenType type : {TokenType::control, TokenType::unknown, TokenType::normal}) {
+    vocabulary.unknown = vocabulary.eos;
+    vocabulary.types[static_cast<std::size_t>(vocabulary.eos)] = type;
+    EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azzc", plain), ElementsAre(0, 2));
+  }
+}
+
+/// What Python's bytes.decode("utf-8", errors="replace") gives.
+TEST(Encode, WhatIsNoUtf8BecomesTheReplacementCharacter) {
+  const std::string mark = "\uFFFD";
+  const std::pair<const char*, int> cases[] = {{"\x80", 1},         {"\xFF\xFE", 2},          {"\xC0\x80", 2},
+                                               {"\xE0\x80\x80", 3}, {"\xED\xA0\x80", 3},      {"\xF4\x90\x80\x80", 4},
+                                               {"\xF0\x9F\x98", 1}, {"\xF0\x9F\x98\x41", -1}, {"\xE2\x82", 1},
+                                               {"\xC3", 1},         {"\xF0\x9F\xE2\x82", 2}};
+  for (const char* name : {"gpt-2", "llama-spm"}) {
+    const auto tokenizer = load_golden(name);
+    for (const auto& [bytes, count] : cases) {
+      const std::string text = fmt::format("a{}b", bytes);
+      std::string expected = "a";
+      for (int i = 0; i < std::abs(count); ++i) {
+        expected += mark;
+      }
+      expected += count < 0 ? "Ab" : "b";
+      EXPECT_EQ(tokenizer->encode(text, plain), tokenizer->encode(expected, plain)) << name;
+      EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, plain)), expected) << name;
+    }
+  }
+}
+
+TEST(Encode, PartsOfTextAreReplacedEachForItself) {
+  const auto tokenizer = load_golden("gpt-2");
+  const Tokenizer::TextPart halves[] = {{"\xC3", true}, {"\xA9", false}};
+  EXPECT_EQ(tokenizer->encode(halves, false), tokenizer->encode("\uFFFD\uFFFD", plain));
 }
 
 TEST(Spm, HighestScoreThenLeftmost) {
@@ -107,7 +141,17 @@ TEST(Spm, ByteFallbackAndUnknown) {
   const auto tokenizer = Tokenizer::create(small_spm());
   EXPECT_THAT(tokenizer->encode("é", plain), ElementsAre(3, 9, 10));
   EXPECT_THAT(tokenizer->encode("z", plain), ElementsAre(3, 0));
+  EXPECT_THAT(tokenizer->encode("zyxaz z", plain), ElementsAre(3, 0, 4, 0, 3, 0));  // one for a run of characters
+  EXPECT_THAT(tokenizer->encode("è", plain), ElementsAre(3, 0));                    // one byte of two is there
   EXPECT_EQ(tokenizer->decode(Ids{3, 9, 10}), "é");
+}
+
+TEST(Spm, TheUnknownTokenIsNoControlToken) {
+  Vocabulary vocabulary = small_spm();
+  vocabulary.unknown = vocabulary.eos;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("az", plain), ElementsAre(8));
+  vocabulary.types[2] = TokenType::unknown;  // the text "</s>" ends an answer, whatever the type says
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("az", plain), ElementsAre(8));
 }
 
 TEST(Spm, SpacePrefixAtTheStartAndAfterSpecialTokens) {

@@ -39,6 +39,9 @@ bool has_elements(const Sequence& sequence) {
 
 std::optional<Value> own_element(Interpreter& run, const Value& value, const Value& key) {
   if (const Mapping* mapping = value.mapping()) {
+    if (key.text() == nullptr) {
+      run.spend(key.weight() + mapping->size());  // keys that are no texts are compared one by one
+    }
     const Value* found = is_hashable(key) ? mapping->find(key) : nullptr;
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
@@ -102,19 +105,20 @@ void walk(const Range& range, const Take& take) {
 }
 
 Value slice_text(Interpreter& run, const Text& text, const Value& start, const Value& stop, const Value& step) {
-  std::vector<std::size_t> begins;
+  run.spend(text.size());
+  std::vector<std::uint32_t> begins;
   for (std::size_t byte = 0; byte < text.size(); byte += character_bytes(text.bytes(), byte)) {
-    begins.push_back(byte);
+    begins.push_back(static_cast<std::uint32_t>(byte));
   }
-  begins.push_back(text.size());
+  begins.push_back(static_cast<std::uint32_t>(text.size()));
   const Range range = resolve(run, begins.size() - 1, start, stop, step);
-  run.spend(begins.size());
   if (range.step == 1) {
     const std::size_t begin = begins[static_cast<std::size_t>(range.start)];
     const std::size_t end = begins[static_cast<std::size_t>(std::max(range.start, range.stop))];
     return run.text(text.part(begin, end - begin));
   }
   Text out;
+  out.mark(text.is_markup());
   walk(range, [&](std::size_t i) { out.append(text, begins[i], begins[i + 1] - begins[i]); });
   return run.text(std::move(out));
 }
@@ -179,7 +183,9 @@ std::vector<Value> items(Interpreter& run, const Value& value) {
   if (const Text* text = value.text()) {
     for (std::size_t byte = 0; byte < text->size();) {
       const std::size_t size = character_bytes(text->bytes(), byte);
-      out.push_back(run.text(text->part(byte, size)));
+      Text character = text->part(byte, size);
+      character.mark(false);
+      out.push_back(run.text(std::move(character)));
       byte += size;
     }
     return out;
@@ -235,6 +241,7 @@ Bound::Bound(Interpreter& run, std::string_view function, const Arguments& argum
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
     values_[i] = &arguments.positional[i];
   }
+  run.spend(arguments.named.size());
   for (const auto& [name, value] : arguments.named) {
     const auto place = std::ranges::find(names_, name);
     if (place == names_.end()) {

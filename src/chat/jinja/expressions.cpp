@@ -28,6 +28,7 @@ Value DictionaryLiteral::value(Interpreter& run) const {
   Mapping mapping;
   for (const auto& [key, held] : entries) {
     Value key_value = key->evaluate(run);
+    run.spend(key_value.weight() + (key_value.text() != nullptr ? 0 : mapping.size()));
     if (!is_hashable(key_value)) {
       run.at(key->position);
       run.fail(fmt::format("{} can't be a key", key_value.type_name()));

@@ -68,12 +68,8 @@ std::optional<Integer> parse_integer(std::string_view text, int base) {
       digits.erase(0, 2);
     }
   }
-  std::int64_t value = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, base == 0 ? 10 : base);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || digits.starts_with('-')) {
-    return std::nullopt;
-  }
-  return negative ? -value : value;
+  const auto value = read_integer(digits, base == 0 ? 10 : base);
+  return value.has_value() && negative ? std::optional(-*value) : value;
 }
 
 std::optional<double> parse_real(std::string_view text) {
@@ -87,6 +83,8 @@ std::optional<double> parse_real(std::string_view text) {
   const double value = std::strtod(digits.c_str(), &end);
   return end == digits.c_str() + digits.size() ? std::optional(value) : std::nullopt;
 }
+
+constexpr std::size_t longest_exact = 30;  // digits that read_integer takes, whatever they are
 
 Value int_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "int", arguments, {"default", "base"});
@@ -102,6 +100,10 @@ Value int_filter(Interpreter& run, const Value& value, const Arguments& argument
   if (const Text* text = value.text()) {
     if (const auto integer = parse_integer(text->bytes(), static_cast<int>(base))) {
       return Value::integer(*integer);
+    }
+    const std::string digits = number_text(text->bytes());
+    if (digits.size() > longest_exact && digits.find_first_not_of("+-0123456789") == std::string::npos) {
+      run.fail("int: an integer that is too large");
     }
     number = parse_real(text->bytes()).value_or(limit);
   }

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "chat/jinja/text_operations.h"
+
 namespace rocmforge::jinja {
 namespace {
 
@@ -90,7 +92,8 @@ std::string format_number(Interpreter& run, const Directive& directive, const Va
   return {buffer.data(), static_cast<std::size_t>(size)};
 }
 
-void append_directive(Interpreter& run, Text& out, const Directive& directive, const Value& value) {
+/// `format` is the whole, of which the value becomes a part.
+void append_directive(Interpreter& run, Text& out, const Directive& directive, const Value& value, const Text& format) {
   const std::string_view numbers = "dixXofFeEgG";
   if (numbers.find(directive.kind) != std::string_view::npos) {
     out.append(format_number(run, directive, value), true);
@@ -99,7 +102,7 @@ void append_directive(Interpreter& run, Text& out, const Directive& directive, c
   if (directive.kind != 's' && directive.kind != 'r') {
     run.fail(fmt::format("the format has no meaning for '%{}'", directive.kind));
   }
-  Text text = directive.kind == 's' ? to_text(run, value) : represent(run, value);
+  Text text = fitting(directive.kind == 's' ? to_text(run, value) : represent(run, value), format);
   if (directive.precision >= 0) {
     text = text.part(0, byte_of_character(text.bytes(), static_cast<std::size_t>(directive.precision)));
   }
@@ -132,6 +135,7 @@ Value format_percent(Interpreter& run, const Text& format, const Value& argument
     return several ? tuple->items[next++] : (++next, arguments);
   };
   Text out;
+  out.mark(format.is_markup());
   const std::string& bytes = format.bytes();
   for (std::size_t byte = 0; byte < bytes.size();) {
     const std::size_t percent = std::min(bytes.find('%', byte), bytes.size());
@@ -144,10 +148,10 @@ Value format_percent(Interpreter& run, const Text& format, const Value& argument
     if (directive.kind == '%') {
       out.append(format, percent, 1);
     } else if (directive.named) {
-      append_directive(run, out, directive, element(run, arguments, run.literal(directive.name)));
+      append_directive(run, out, directive, element(run, arguments, run.literal(directive.name)), format);
       next = 1;
     } else {
-      append_directive(run, out, directive, take());
+      append_directive(run, out, directive, take(), format);
     }
     run.check_size(out.size());
   }
@@ -159,11 +163,13 @@ Value format_percent(Interpreter& run, const Text& format, const Value& argument
 
 Value format_braces(Interpreter& run, const Text& format, const Arguments& arguments) {
   Text out;
+  out.mark(format.is_markup());
   std::size_t next = 0;
   const std::string& bytes = format.bytes();
   const auto field = [&](std::string_view name) -> Value {
     const bool by_index = std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
     if (!by_index) {
+      run.spend(arguments.named.size());
       const auto named = std::ranges::find(arguments.named, name, &std::pair<std::string, Value>::first);
       if (named == arguments.named.end()) {
         run.fail(fmt::format("the format's field '{}' is not given, or not a plain name", name));
@@ -191,7 +197,7 @@ Value format_braces(Interpreter& run, const Text& format, const Arguments& argum
     if (bytes[brace] == '}' || close == std::string::npos) {
       run.fail("a single brace in a format");
     }
-    out.append(to_text(run, field(std::string_view(bytes).substr(byte, close - byte))));
+    out.append(fitting(to_text(run, field(std::string_view(bytes).substr(byte, close - byte))), format));
     run.check_size(out.size());
     byte = close + 1;
   }

@@ -26,6 +26,7 @@ class Cycler : public Object {
  public:
   explicit Cycler(std::vector<Value> items) : items_(std::move(items)) {}
   [[nodiscard]] std::string_view type_name() const override { return "Cycler"; }
+  void release() override { items_.clear(); }
   std::optional<Value> attribute(Interpreter& /*run*/, std::string_view name) override {
     if (name == "current") {
       return items_[at_];
@@ -61,6 +62,7 @@ class Joiner : public Object {
   Value call(Interpreter& run, const Arguments& /*arguments*/) override {
     return std::exchange(used_, true) ? separator_ : run.literal("");
   }
+  void release() override { separator_ = Value(); }
 
  private:
   Value separator_;
@@ -103,6 +105,7 @@ Mapping entries(Interpreter& run, const Arguments& arguments) {
       if (pair.size() != 2 || !is_hashable(pair[0])) {
         run.fail("pairs of a key and a value are needed");
       }
+      run.spend(pair[0].text() != nullptr ? 1 : made.size());  // keys that are no texts are compared one by one
       made.set(pair[0], pair[1]);
     }
   }
@@ -128,17 +131,31 @@ Value cycler(Interpreter& run, const Arguments& arguments) {
   if (arguments.positional.empty()) {
     run.fail("cycler: values to go through are needed");
   }
-  return Value(ObjectPointer(std::make_shared<Cycler>(arguments.positional)));
+  auto made = std::make_shared<Cycler>(arguments.positional);
+  run.own(made);
+  return Value(ObjectPointer(std::move(made)));
 }
 
 Value joiner(Interpreter& run, const Arguments& arguments) {
   const Bound bound(run, "joiner", arguments, {"sep"});
-  return Value(ObjectPointer(std::make_shared<Joiner>(bound.value(0, run.literal(", ")))));
+  auto made = std::make_shared<Joiner>(bound.value(0, run.literal(", ")));
+  run.own(made);
+  return Value(ObjectPointer(std::move(made)));
 }
 
 Value raise_exception(Interpreter& run, const Arguments& arguments) {
   const Bound bound(run, "raise_exception", arguments, {"message"}, 1);
-  throw TemplateError(run.position(), to_text(run, bound[0]).bytes(), /*raised=*/true);
+  constexpr std::size_t longest = 4000;
+  std::string message = to_text(run, bound[0]).bytes();
+  if (message.size() > longest) {
+    std::size_t end = longest;
+    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0U) == 0x80) {
+      --end;
+    }
+    message.resize(end);
+    message += "...";
+  }
+  throw TemplateError(run.position(), message, /*raised=*/true);
 }
 
 Value strftime_now(Interpreter& run, const Arguments& arguments) {

@@ -59,7 +59,7 @@ class JsonWriter {
 
   void add(const Value& value) {
     const Interpreter::Nesting nesting(run_);
-    run_.spend(1 + (value.text() != nullptr ? value.weight() : 0));
+    run_.spend(1 + (value.text() != nullptr ? value.text()->size() / 8 : 0));
     run_.check_size(out_.size());
     const Sequence* sequence = value.sequence();
     if (const Mapping* mapping = value.mapping()) {

@@ -43,7 +43,7 @@ int digit_value(char c) {
 
 class Lexer {
  public:
-  explicit Lexer(std::string source) : source_(std::move(source)) {}
+  Lexer(std::string source, std::size_t most) : source_(std::move(source)), most_(most) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) {
@@ -68,6 +68,9 @@ class Lexer {
   }
 
   void emit(Token::Kind kind, std::string text, std::size_t byte) {
+    if (tokens_.size() >= most_) {
+      fail(byte, fmt::format("a template of more than {} tokens", most_));
+    }
     tokens_.push_back({kind, std::move(text), position(byte)});
   }
   [[noreturn]] void fail(std::size_t byte, const std::string& message) { throw TemplateError(position(byte), message); }
@@ -86,6 +89,7 @@ class Lexer {
   void skip_space_here() { at_ = skip_space(source_, at_); }
 
   const std::string source_;
+  const std::size_t most_;
   std::vector<Token> tokens_;
   std::vector<char> open_;  // closing brackets that are due
   std::size_t at_ = 0;
@@ -358,7 +362,7 @@ void Lexer::read_symbol() {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(normalize(source)).run(); }
+std::vector<Token> tokenize(std::string_view source, std::size_t most) { return Lexer(normalize(source), most).run(); }
 
 std::string describe(const Token& token) {
   switch (token.kind) {

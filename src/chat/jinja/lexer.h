@@ -17,8 +17,8 @@ struct Token {
 
 /// A template's tokens, read as Jinja does with trim_blocks and lstrip_blocks on: the line end after a block tag goes away,
 /// and so does the space before one that begins a line; '-' takes all white space on its side, '+' none. One line end at the
-/// template's end goes away too. The last token is `end`. Throws TemplateError.
-std::vector<Token> tokenize(std::string_view source);
+/// template's end goes away too. The last token is `end`. Throws TemplateError, also for more than `most` tokens.
+std::vector<Token> tokenize(std::string_view source, std::size_t most);
 
 /// "end of the template", "'name'" ...: what stands there, for messages.
 std::string describe(const Token& token);

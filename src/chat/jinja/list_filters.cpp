@@ -203,6 +203,7 @@ Value reverse_filter(Interpreter& run, const Value& value, const Arguments& argu
   std::ranges::reverse(held);
   if (value.text() != nullptr) {
     Text out;
+    out.mark(value.text()->is_markup());
     for (const Value& character : held) {
       out.append(*character.text());
     }

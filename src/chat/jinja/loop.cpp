@@ -18,6 +18,12 @@ Value Loop::call(Interpreter& run, const Arguments& arguments) {
   return run.text(capture.take());
 }
 
+void Loop::release() {
+  items_.clear();
+  last_.reset();
+  outer_.reset();
+}
+
 Value Loop::cycle(Interpreter& run, const Arguments& arguments) const {
   if (arguments.positional.empty() || !arguments.named.empty()) {
     run.fail("cycle: values to go through are needed");

@@ -21,6 +21,7 @@ class Loop : public Object {
   [[nodiscard]] bool is_callable() const override { return true; }
   Value call(Interpreter& run, const Arguments& arguments) override;
   std::optional<Value> attribute(Interpreter& run, std::string_view name) override;
+  void release() override;
   /// loop.cycle and loop.changed.
   Value cycle(Interpreter& run, const Arguments& arguments) const;
   Value changed(Interpreter& run, const Arguments& arguments);

@@ -16,6 +16,7 @@ class BoundMethod : public Object {
   [[nodiscard]] std::string_view type_name() const override { return "method"; }
   [[nodiscard]] bool is_callable() const override { return true; }
   Value call(Interpreter& run, const Arguments& arguments) override { return method_(run, self_, arguments); }
+  [[nodiscard]] std::int32_t depth() const override { return self_.depth() + 1; }
 
  private:
   Value self_;

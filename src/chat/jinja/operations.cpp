@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "chat/jinja/format.h"
+#include "chat/jinja/text_operations.h"
 
 namespace rocmforge::jinja {
 namespace {
@@ -112,7 +113,9 @@ Value repeat(Interpreter& run, const Value& value, Integer count) {
   const auto times = static_cast<std::size_t>(std::clamp<Integer>(count, 0, 1 << 30));
   if (const Text* text = value.text()) {
     run.check_size(text->size() * times);
+    run.spend(times * text->runs().size() / 4);
     Text out;
+    out.mark(text->is_markup());
     for (std::size_t i = 0; i < times && !text->empty(); ++i) {
       out.append(*text);
     }
@@ -152,9 +155,10 @@ Value calculate(Interpreter& run, Arithmetic operation, const Value& left, const
                                           : calculate_reals(run, operation, *left.number(), *right.number());
   }
   if (operation == Arithmetic::add && left.text() != nullptr && right.text() != nullptr) {
-    run.check_size(left.text()->size() + right.text()->size());
-    Text sum = *left.text();
-    sum.append(*right.text());
+    Text sum = fitting(*left.text(), *right.text());
+    const Text added = fitting(*right.text(), *left.text());
+    run.check_size(sum.size() + added.size());
+    sum.append(added);
     return run.text(std::move(sum));
   }
   if (operation == Arithmetic::add && can_repeat(left) && can_repeat(right) && left.sequence() != nullptr &&
@@ -173,6 +177,19 @@ Value calculate(Interpreter& run, Arithmetic operation, const Value& left, const
     return format_percent(run, *left.text(), right);
   }
   fail_operands(run, symbol(operation), left, right);
+}
+
+std::optional<Integer> read_integer(std::string_view digits, int base) {
+  Integer value = 0;
+  for (const char c : digits) {
+    const char lower = static_cast<char>(c | 0x20);
+    const int digit = c >= '0' && c <= '9' ? c - '0' : (lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : base);
+    value = value * base + digit;
+    if (digit >= base || value > largest_integer) {
+      return std::nullopt;
+    }
+  }
+  return digits.empty() ? std::nullopt : std::optional(value);
 }
 
 Value negate(Interpreter& run, const Value& value, bool minus) {
@@ -214,14 +231,16 @@ bool equal(Interpreter& run, const Value& left, const Value& right) {
 }
 
 bool contains(Interpreter& run, const Value& container, const Value& item) {
-  run.spend(container.text() != nullptr ? container.weight() : 1);
+  run.spend();
   if (const Text* text = container.text()) {
     if (item.text() == nullptr) {
       run.fail(fmt::format("'in' a text needs a text on its left, not {}", item.type_name()));
     }
+    run.spend_search(text->size(), item.text()->size());
     return text->bytes().find(item.text()->bytes()) != std::string::npos;
   }
   if (const Mapping* mapping = container.mapping()) {
+    run.spend(item.text() != nullptr ? 1 : item.weight() + mapping->size());
     if (!is_hashable(item)) {
       run.fail(fmt::format("{} can't be a key", item.type_name()));
     }

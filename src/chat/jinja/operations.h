@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace rocmforge::jinja {
 enum class Arithmetic { add, subtract, multiply, divide, floor_divide, remainder, power };
 Value calculate(Interpreter& run, Arithmetic operation, const Value& left, const Value& right);
 Value negate(Interpreter& run, const Value& value, bool minus);
+
+/// The digits' value; nothing where one is no digit of the base, or where it is larger than integers can be.
+std::optional<Integer> read_integer(std::string_view digits, int base);
 
 /// left < right for numbers, texts and sequences of these.
 bool less(Interpreter& run, const Value& left, const Value& right);

@@ -286,12 +286,11 @@ ExpressionPointer Parser::parse_number() {
   } else if (digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos) {
     fail(token.position, "a number must not begin with 0");
   }
-  std::uint64_t value = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) {
+  const auto value = read_integer(digits, base);
+  if (!value.has_value()) {
     fail(token.position, fmt::format("'{}' is no integer, or too large", token.text));
   }
-  return literal(token.position, Value::integer(value));
+  return literal(token.position, Value::integer(*value));
 }
 
 ExpressionPointer Parser::parse_list() {

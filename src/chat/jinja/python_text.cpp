@@ -52,7 +52,8 @@ class Representation {
     run_.spend();
     run_.check_size(out_.size());
     if (const Text* text = value.text()) {
-      out_ += quoted(text->bytes());
+      run_.spend(text->size() / 4);
+      out_ += text->is_markup() ? fmt::format("Markup({})", quoted(text->bytes())) : quoted(text->bytes());
     } else if (const Sequence* sequence = value.sequence()) {
       add_sequence(*sequence);
     } else if (const Mapping* mapping = value.mapping()) {

@@ -102,6 +102,7 @@ void For::loop(Interpreter& run, const Value& over, const std::shared_ptr<Scope>
     return;
   }
   const auto state = std::make_shared<Loop>(*this, std::move(chosen), outer, depth);
+  run.own(state);
   for (; !state->is_over(); state->advance()) {
     const Interpreter::ScopeGuard scope(run, outer);
     run.scope()->set("loop", Value(ObjectPointer(state)));
@@ -110,6 +111,7 @@ void For::loop(Interpreter& run, const Value& over, const std::shared_ptr<Scope>
       break;
     }
   }
+  run.disown(*state);
 }
 
 Flow Set::act(Interpreter& run) const {

@@ -1,11 +1,25 @@
 #include "chat/jinja/template.h"
 
+#include <fmt/format.h>
+
 #include "chat/jinja/functions.h"
 #include "chat/jinja/parser.h"
 
 namespace rocmforge::jinja {
 
-Template::Template(std::string_view source) : body_(Parser(tokenize(source)).parse()) {}
+namespace {
+
+std::vector<Token> bounded_tokens(std::string_view source) {
+  if (source.size() > Template::largest_source) {
+    throw TemplateError(
+        {}, fmt::format("a template of {} bytes; not more than {} are taken", source.size(), Template::largest_source));
+  }
+  return tokenize(source, Template::most_tokens);
+}
+
+}  // namespace
+
+Template::Template(std::string_view source) : body_(Parser(bounded_tokens(source)).parse()) {}
 
 Text Template::render(const Mapping& variables, const std::function<std::tm()>& clock, const Limits& limits) const {
   auto functions = std::make_shared<Scope>(nullptr);

@@ -19,6 +19,10 @@ namespace rocmforge::jinja {
 /// Anything else is an error with its line and column. Immutable; safe to use from several threads.
 class Template {
  public:
+  /// Larger ones are refused: no model's template comes near, and their syntax would fill the memory.
+  static constexpr std::size_t largest_source = 4ULL << 20U;
+  static constexpr std::size_t most_tokens = 400'000;
+
   /// Throws TemplateError.
   explicit Template(std::string_view source);
 

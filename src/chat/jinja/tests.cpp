@@ -25,7 +25,7 @@ bool is_float(const Value& value) { return value.real() != nullptr; }
 bool is_number(const Value& value) { return value.number().has_value(); }
 bool is_text(const Value& value) { return value.text() != nullptr; }
 bool is_mapping(const Value& value) { return value.mapping() != nullptr; }
-bool is_escaped(const Value& /*value*/) { return false; }
+bool is_escaped(const Value& value) { return value.text() != nullptr && value.text()->is_markup(); }
 
 bool is_iterable(const Value& value) {
   return value.text() != nullptr || value.sequence() != nullptr || value.mapping() != nullptr || value.is_undefined();

@@ -36,6 +36,7 @@ void Text::append(const Text& text, std::size_t begin, std::size_t size) {
 
 Text Text::part(std::size_t begin, std::size_t size) const {
   Text part;
+  part.is_markup_ = is_markup_;
   part.append(*this, begin, size);
   return part;
 }

@@ -33,9 +33,15 @@ class Text {
   void append(const Text& text, std::size_t begin, std::size_t size);
   [[nodiscard]] Text part(std::size_t begin, std::size_t size) const;
 
+  /// Marked as safe, by the filters safe and escape: what Jinja calls Markup. Texts that are joined to one are escaped
+  /// first. Parts of one are marked too; `append` changes no mark.
+  [[nodiscard]] bool is_markup() const { return is_markup_; }
+  void mark(bool is_markup) { is_markup_ = is_markup; }
+
  private:
   std::string bytes_;
   std::vector<Run> runs_;
+  bool is_markup_ = false;
 };
 
 /// Characters (code points); bytes that are not UTF-8 count one each.

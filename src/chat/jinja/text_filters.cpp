@@ -16,7 +16,9 @@ namespace {
 template <Text (*operation)(const Text&)>
 Value filter_of(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "a filter of text", arguments, {});
-  return run.text(operation(to_text(run, value)));
+  const Text text = to_text(run, value);
+  run.spend(text.size() / 4);
+  return run.text(operation(text));
 }
 
 Text unchanged(const Text& text) { return text; }
@@ -38,24 +40,22 @@ Text title_words(const Text& text) {
   return out;
 }
 
-Text escape(const Text& text) {
-  constexpr std::string_view marks = "&<>'\"";
-  constexpr std::array<std::string_view, 5> names = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-  Text out;
-  for (std::size_t byte = 0; byte < text.size(); ++byte) {
-    const std::size_t mark = marks.find(text.bytes()[byte]);
-    if (mark == std::string_view::npos) {
-      out.append(text, byte, 1);
-    } else {
-      out.append(names[mark], text.from_template(byte));
-    }
-  }
-  return out;
+Text force_escape(const Text& text) {
+  Text plain_text = text;
+  plain_text.mark(false);
+  return escape(plain_text);
+}
+
+Text safe(const Text& text) {
+  Text marked = text;
+  marked.mark(true);
+  return marked;
 }
 
 Value trim_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "trim", arguments, {"chars"});
   const bool given = bound.has(0) && !bound[0].is_none();
+  run.spend_search(value.weight() * 16, given ? bound.text(0).size() : 0);
   return run.text(
       strip(to_text(run, value), given ? std::optional<std::string_view>(bound.text(0).bytes()) : std::nullopt, true, true));
 }
@@ -65,7 +65,7 @@ Value replace_filter(Interpreter& run, const Value& value, const Arguments& argu
   const Text text = to_text(run, value);
   const Text old = to_text(run, bound[0]);
   const Text with = to_text(run, bound[1]);
-  run.spend(value.weight());
+  run.spend_search(text.size(), old.size());
   run.check_size(text.size() + count(text.bytes(), old.bytes()) * with.size());
   const bool limited = bound.has(2) && !bound[2].is_none();
   return run.text(replace(text, old.bytes(), with, limited ? bound.integer(2, -1) : -1));
@@ -103,9 +103,12 @@ Value indent_filter(Interpreter& run, const Value& value, const Arguments& argum
   }
   Text whole = *value.text();
   whole.append("\n", true);
+  run.spend(whole.size());
+  run.check_memory(count_lines(whole.bytes()) * sizeof(Text) * 2);
   const std::vector<Text> lines = split_lines(whole, false);
   run.check_size(whole.size() + lines.size() * (indention.size() + 1));
   Text out;
+  out.mark(whole.is_markup());
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) {
       out.append("\n", true);
@@ -155,7 +158,7 @@ Value truncate_filter(Interpreter& run, const Value& value, const Arguments& arg
   if (!bound.flag(1, false) && space != std::string::npos) {
     out = out.part(0, space);
   }
-  out.append(end);
+  out.append(fitting(end, text));
   return run.text(std::move(out));
 }
 
@@ -186,10 +189,10 @@ constexpr std::array<NamedFilter, 17> text_filters = {{
     {"capitalize", filter_of<capitalize>},
     {"title", filter_of<title_words>},
     {"string", filter_of<unchanged>},
-    {"safe", filter_of<unchanged>},
+    {"safe", filter_of<safe>},
     {"escape", filter_of<escape>},
     {"e", filter_of<escape>},
-    {"forceescape", filter_of<escape>},
+    {"forceescape", filter_of<force_escape>},
     {"trim", trim_filter},
     {"replace", replace_filter},
     {"join", join_filter},

@@ -24,18 +24,25 @@ template <bool from_right>
 Value split_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "split", arguments, {"sep", "maxsplit"});
   const std::int64_t limit = bound.integer(1, -1);
-  run.spend(self.weight());
+  const Text& text = *self.text();
   if (!bound.has(0) || bound[0].is_none()) {
-    return texts(run, split_at_space(*self.text(), limit, from_right));
+    run.spend(text.size());
+    run.check_memory(count_words(text.bytes()) * sizeof(Text) * 2);
+    return texts(run, split_at_space(text, limit, from_right));
   }
-  if (bound.text(0).empty()) {
+  const std::string& separator = bound.text(0).bytes();
+  if (separator.empty()) {
     run.fail("split: the separator is empty");
   }
+  run.spend_search(text.size(), separator.size());
+  run.check_memory((count(text.bytes(), separator) + 1) * sizeof(Text) * 2);
   return texts(run, split(*self.text(), bound.text(0).bytes(), limit, from_right));
 }
 
 Value split_lines_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "splitlines", arguments, {"keepends"});
+  run.spend(self.text()->size());
+  run.check_memory(count_lines(self.text()->bytes()) * sizeof(Text) * 2);
   return texts(run, split_lines(*self.text(), bound.flag(0, false)));
 }
 
@@ -44,6 +51,7 @@ Value strip_method(Interpreter& run, const Value& self, const Arguments& argumen
   const Bound bound(run, "strip", arguments, {"chars"});
   const bool given = bound.has(0) && !bound[0].is_none();
   const auto characters = given ? std::optional<std::string_view>(bound.text(0).bytes()) : std::nullopt;
+  run.spend_search(self.text()->size(), given ? bound.text(0).size() : 0);
   return run.text(strip(*self.text(), characters, left, right));
 }
 
@@ -51,9 +59,12 @@ Value replace_method(Interpreter& run, const Value& self, const Arguments& argum
   const Bound bound(run, "replace", arguments, {"old", "new", "count"}, 2);
   const Text& old = bound.text(0);
   const std::int64_t limit = bound.integer(2, -1);
-  run.spend(self.weight());
-  run.check_size(self.text()->size() + count(self.text()->bytes(), old.bytes()) * bound.text(1).size());
-  return run.text(replace(*self.text(), old.bytes(), bound.text(1), limit));
+  run.spend_search(self.text()->size(), old.size());
+  const Text with = fitting(bound.text(1), *self.text());
+  run.check_size(self.text()->size() + count(self.text()->bytes(), old.bytes()) * with.size());
+  Text out = replace(*self.text(), old.bytes(), with, limit);
+  out.mark(self.text()->is_markup());
+  return run.text(std::move(out));
 }
 
 /// The part that optional start and end arguments choose.
@@ -92,9 +103,9 @@ Value starts_or_ends(Interpreter& run, const Value& self, const Arguments& argum
 template <bool from_right, bool must_be_there>
 Value find_method_of_text(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, must_be_there ? "index" : "find", arguments, {"sub", "start", "end"}, 1);
-  run.spend(self.weight());
   const std::string_view text = window(self, bound, run);
   const std::string& part = bound.text(0).bytes();
+  run.spend_search(self.text()->size(), part.size());
   const std::size_t found = from_right ? text.rfind(part) : text.find(part);
   if (found == std::string_view::npos) {
     if (must_be_there) {
@@ -109,19 +120,21 @@ Value find_method_of_text(Interpreter& run, const Value& self, const Arguments& 
 
 Value count_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "count", arguments, {"sub", "start", "end"}, 1);
-  run.spend(self.weight());
+  run.spend_search(self.text()->size(), bound.text(0).size());
   return Value::integer(static_cast<Integer>(count(window(self, bound, run), bound.text(0).bytes())));
 }
 
 template <Text (*operation)(const Text&)>
 Value method_of(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "a method of text", arguments, {});
+  run.spend(self.text()->size() / 4);
   return run.text(operation(*self.text()));
 }
 
 /// The first letter of each word in upper case, the others in lower case; words are stretches of letters.
 Text title(const Text& text) {
   Text out;
+  out.mark(text.is_markup());
   bool inside = false;
   for (std::size_t byte = 0; byte < text.size();) {
     const std::size_t size = character_bytes(text.bytes(), byte);
@@ -136,6 +149,7 @@ Text title(const Text& text) {
 Value join_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "join", arguments, {"iterable"}, 1);
   Text out;
+  out.mark(self.text()->is_markup());
   bool first = true;
   for (const Value& each : items(run, bound[0])) {
     if (each.text() == nullptr) {
@@ -145,7 +159,7 @@ Value join_method(Interpreter& run, const Value& self, const Arguments& argument
     if (!std::exchange(first, false)) {
       out.append(*self.text());
     }
-    out.append(*each.text());
+    out.append(fitting(*each.text(), *self.text()));
   }
   return run.text(std::move(out));
 }
@@ -162,6 +176,7 @@ Value partition_method(Interpreter& run, const Value& self, const Arguments& arg
   if (separator.empty()) {
     run.fail("partition: the separator is empty");
   }
+  run.spend_search(text.size(), separator.size());
   const std::size_t found = from_right ? text.bytes().rfind(separator) : text.bytes().find(separator);
   std::vector<Value> parts;
   if (found == std::string::npos) {
@@ -191,10 +206,12 @@ Value fill_method(Interpreter& run, const Value& self, const Arguments& argument
   const std::size_t length = count_characters(self.text()->bytes());
   const std::size_t missing = width > length ? width - length : 0;
   run.check_size(self.text()->size() + missing * fill.size());
+  run.spend(missing);
   // Python puts the odd one to the left where the width is odd.
   const std::size_t centred = missing / 2 + (missing & width & 1U);
   const std::size_t before = side == Side::left ? 0 : (side == Side::right ? missing : centred);
   Text out;
+  out.mark(self.text()->is_markup());
   for (std::size_t i = 0; i < missing; ++i) {
     if (i == before) {
       out.append(*self.text());

@@ -1,6 +1,7 @@
 #include "chat/jinja/text_operations.h"
 
 #include <algorithm>
+#include <array>
 
 #include "chat/jinja/unicode.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 Text map_runs(const Text& text, std::string (*map)(std::string_view)) {
   Text out;
+  out.mark(text.is_markup());
   std::size_t begin = 0;
   for (const Text::Run& run : text.runs()) {
     out.append(map(std::string_view(text.bytes()).substr(begin, run.end - begin)), run.from_template);
@@ -45,6 +47,27 @@ Text capitalize(const Text& text) {
   out.append(lower(text.part(first, text.size() - first)));
   return out;
 }
+
+Text escape(const Text& text) {
+  if (text.is_markup()) {
+    return text;
+  }
+  constexpr std::string_view marks = "&<>'\"";
+  constexpr std::array<std::string_view, 5> names = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  Text out;
+  out.mark(true);
+  std::size_t begin = 0;
+  const std::string_view bytes = text.bytes();
+  for (std::size_t at = bytes.find_first_of(marks); at != std::string_view::npos; at = bytes.find_first_of(marks, begin)) {
+    out.append(text, begin, at - begin);
+    out.append(names[marks.find(bytes[at])], text.from_template(at));
+    begin = at + 1;
+  }
+  out.append(text, begin, bytes.size() - begin);
+  return out;
+}
+
+Text fitting(const Text& text, const Text& whole) { return whole.is_markup() ? escape(text) : text; }
 
 Text strip(const Text& text, std::optional<std::string_view> characters, bool left, bool right) {
   const std::string_view bytes = text.bytes();
@@ -177,6 +200,25 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends) {
   }
   if (begin < bytes.size()) {
     lines.push_back(text.part(begin, bytes.size() - begin));
+  }
+  return lines;
+}
+
+std::size_t count_words(std::string_view text) {
+  std::size_t words = 0;
+  bool inside = false;
+  for (std::size_t byte = 0; byte < text.size(); byte += character_bytes(text, byte)) {
+    const bool is_word = !is_space(character_at(text, byte));
+    words += is_word && !inside ? 1 : 0;
+    inside = is_word;
+  }
+  return words;
+}
+
+std::size_t count_lines(std::string_view text) {
+  std::size_t lines = 1;
+  for (std::size_t byte = 0; byte < text.size(); byte += character_bytes(text, byte)) {
+    lines += is_line_end(character_at(text, byte)) ? 1 : 0;
   }
   return lines;
 }

@@ -53,6 +53,9 @@ std::int32_t Value::depth() const {
   if (const Sequence* items = sequence()) {
     return items->depth;
   }
+  if (const Object* held = object()) {
+    return held->depth();
+  }
   const Mapping* entries = mapping();
   return entries == nullptr ? 0 : entries->depth();
 }

@@ -149,6 +149,11 @@ class Object : public std::enable_shared_from_this<Object> {
   virtual Value call(Interpreter& run, const Arguments& arguments);
   /// Empty when there is no attribute of that name.
   virtual std::optional<Value> attribute(Interpreter& run, std::string_view name);
+  /// How deep values are nested in it, as Value::depth. Objects that the interpreter owns count as 0: it empties them one by
+  /// one at its end, whatever they hold.
+  [[nodiscard]] virtual std::int32_t depth() const { return 0; }
+  /// Drops what it holds.
+  virtual void release() {}
 };
 
 /// What `namespace()` makes: the one thing a template can change.
@@ -158,7 +163,7 @@ class Namespace : public Object {
   std::optional<Value> attribute(Interpreter& run, std::string_view name) override;
   [[nodiscard]] const Mapping& values() const { return values_; }
   void set(std::string_view name, Value value) { values_.set(name, std::move(value)); }
-  void clear() { values_ = Mapping(); }
+  void release() override { values_ = Mapping(); }
 
  private:
   Mapping values_;

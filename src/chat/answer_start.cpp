@@ -1,0 +1,147 @@
+#include "chat/answer_start.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "chat/message_json.h"
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The text at the end of a message's content, which may be parts; null without one.
+std::string* last_text(ordered_json& message) {
+  ordered_json& content = message["content"];
+  if (content.is_array()) {
+    return content.empty() ? nullptr : content.back()["text"].get_ptr<std::string*>();
+  }
+  return content.get_ptr<std::string*>();
+}
+
+/// A word that the conversation does not hold.
+std::string unused_word(const ChatRequest& request) {
+  const auto text_of_json = [](const ordered_json& json) {
+    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  };
+  const std::string held = text_of_json(request.messages) + text_of_json(request.tools) + text_of_json(request.arguments);
+  std::string word = "ANSWER_GOES_ON_HERE";
+  for (int number = 0; held.find(word) != std::string::npos; ++number) {
+    word = fmt::format("ANSWER_GOES_ON_HERE_{}", number);
+  }
+  return word;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n\v\f";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+void cut(std::vector<ChatSegment>& segments, std::size_t size) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (begin + segments[i].text.size() >= size) {
+      segments[i].text.resize(size - begin);
+      segments.resize(segments[i].text.empty() ? i : i + 1);
+      return;
+    }
+    begin += segments[i].text.size();
+  }
+}
+
+/// Empty where the template refuses the message or does not show its text.
+std::optional<ChatPrompt> rendered_up_to(const ChatRequest& request, const std::string& word, std::string_view text,
+                                         const ChatRenderer& render) {
+  ChatPrompt prompt;
+  try {
+    prompt.segments = render(request);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  const std::string whole = text_of(prompt.segments);
+  std::size_t end = whole.rfind(word);
+  if (end == std::string::npos || whole.find(trimmed(text)) == std::string::npos) {
+    return std::nullopt;
+  }
+  if (whole.compare(end + word.size(), 1, " ") != 0) {  // the template cuts white space off
+    const std::size_t last = whole.find_last_not_of(" \t\r\n\v\f", end == 0 ? 0 : end - 1);
+    end = end == 0 || last == std::string::npos ? 0 : last + 1;
+  }
+  cut(prompt.segments, end);
+  return prompt;
+}
+
+ChatPrompt behind_answer_prompt(ChatRequest request, std::string_view source, const ChatRenderer& render,
+                                const std::string& reasoning, const std::string& content) {
+  request.messages.erase(request.messages.size() - 1);
+  ChatPrompt prompt;
+  prompt.segments = render(request);
+  prompt.reasoning_is_open = ends_inside_reasoning(text_of(prompt.segments));
+  const auto add = [&](std::string_view text, bool from_template) {
+    if (!text.empty()) {
+      prompt.segments.push_back({std::string(text), from_template});
+    }
+  };
+  if (!reasoning.empty() && !prompt.reasoning_is_open) {
+    if (source.find("<think>") == std::string_view::npos) {
+      throw Error("messages: the chat template shows no reasoning, which the message at the end begins with");
+    }
+    add("<think>\n", true);
+    prompt.reasoning_is_open = true;
+  }
+  add(reasoning, false);
+  if (prompt.reasoning_is_open && !content.empty()) {
+    add("\n</think>\n\n", true);
+    prompt.reasoning_is_open = false;
+  }
+  add(content, false);
+  return prompt;
+}
+
+}  // namespace
+
+bool continues_answer(const ChatRequest& request) {
+  return request.add_generation_prompt && request.continue_final_message && !request.messages.empty() &&
+         string_of(request.messages.back(), "role") == "assistant" && !request.messages.back().contains("tool_calls");
+}
+
+ChatPrompt continue_answer(ChatRequest request, std::string_view source, const ChatRenderer& render) {
+  const std::size_t count = request.messages.size();
+  if (count > 1 && string_of(request.messages[count - 2], "role") == "assistant") {
+    throw Error("messages: an answer can go on from one assistant's message at the end, not from several");
+  }
+  ChatRequest marked = request;
+  marked.add_generation_prompt = false;
+  ordered_json& last = marked.messages.back();
+  std::string* text = last_text(last);
+  const std::string content = text == nullptr ? "" : *text;
+  const std::string reasoning = string_of(last, "reasoning_content");
+  const bool in_reasoning = content.empty() && !reasoning.empty();
+  const std::string word = unused_word(request);
+  if (in_reasoning) {
+    for (const std::string_view field : {"reasoning_content", "thinking", "reasoning"}) {
+      if (string_of(last, field) == reasoning) {
+        last[field] = reasoning + word + " ";
+      }
+    }
+  } else if (text != nullptr) {
+    *text += word + " ";
+  }
+  auto prompt = rendered_up_to(marked, word, in_reasoning ? reasoning : content, render);
+  if (!prompt.has_value()) {
+    return behind_answer_prompt(std::move(request), source, render, reasoning, content);
+  }
+  prompt->reasoning_is_open = in_reasoning || ends_inside_reasoning(text_of(prompt->segments));
+  return *std::move(prompt);
+}
+
+bool ends_inside_reasoning(std::string_view prompt) {
+  const std::size_t end = prompt.find_last_not_of(" \t\r\n");
+  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with("<think>");
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,163 @@
+#include <array>
+
+#include "chat/chat_adaptation.h"
+#include "chat/message_json.h"
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::ordered_json;
+
+bool has(const std::optional<std::string>& text, std::string_view part) {
+  return text.has_value() && text->find(part) != std::string::npos;
+}
+
+ordered_json probe_tools() {
+  const ordered_json property = {{"type", "string"}, {"description", "probe"}};
+  const ordered_json parameters = {
+      {"type", "object"}, {"properties", {{"probe_key", property}}}, {"required", {"probe_key"}}};
+  const ordered_json function = {{"name", "probe_tool"}, {"description", "probe"}, {"parameters", parameters}};
+  return ordered_json::array({{{"type", "function"}, {"function", function}}});
+}
+
+/// Renders small conversations and looks for their words in the text.
+class Prober {
+ public:
+  Prober(std::string_view source, const ChatProbe& render) : source_(source), render_(render), tools_(probe_tools()) {}
+
+  ChatAbilities find() {
+    find_content();
+    find_roles();
+    find_parts();
+    find_calls();
+    find_results();
+    return abilities_;
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::string> rendered(ordered_json messages, const ordered_json& tools = nullptr) const {
+    ChatRequest request;
+    request.messages = std::move(messages);
+    request.tools = tools;
+    request.clock = [] {
+      std::tm any_day{};
+      any_day.tm_mday = 1;
+      return any_day;
+    };
+    return render_(request);
+  }
+  /// In plain braces one message would be taken for the array itself by some compilers.
+  static ordered_json conversation(std::initializer_list<ordered_json> messages) {
+    return std::vector<ordered_json>(messages);
+  }
+  /// Some templates take conversations with tools only.
+  [[nodiscard]] std::optional<std::string> with_or_without_tools(const ordered_json& messages) const {
+    auto text = rendered(messages);
+    return text.has_value() ? text : rendered(messages, tools_);
+  }
+  [[nodiscard]] bool shows(const ordered_json& messages, std::string_view text) const {
+    return has(rendered(messages), text) || has(rendered(messages, tools_), text);
+  }
+  [[nodiscard]] ordered_json content(std::string_view text) const {
+    return abilities_.text_content ? ordered_json(text) : ordered_json::array({text_part(text)});
+  }
+  [[nodiscard]] ordered_json question() const { return plain_message("user", content("probe question")); }
+  [[nodiscard]] ordered_json result(ordered_json held) const {
+    ordered_json made = plain_message("tool", std::move(held));
+    made["tool_call_id"] = "abcdef123";
+    made["name"] = "probe_tool";
+    return made;
+  }
+  [[nodiscard]] static ordered_json call(ordered_json held, ordered_json arguments) {
+    // Another key than the schema's: a list of tools in Python's notation must not look like the call.
+    const ordered_json function = {{"name", "probe_tool"}, {"arguments", std::move(arguments)}};
+    ordered_json made = plain_message("assistant", std::move(held));
+    made["tool_calls"] = ordered_json::array({{{"id", "abcdef123"}, {"type", "function"}, {"function", function}}});
+    return made;
+  }
+
+  void find_content() {
+    const auto asks = [](ordered_json held) { return conversation({plain_message("user", std::move(held))}); };
+    abilities_.text_content = shows(asks("probe question"), "probe question") ||
+                              !shows(asks(ordered_json::array({text_part("probe question")})), "probe question");
+  }
+
+  void find_roles() {
+    abilities_.system_role =
+        shows(conversation({plain_message("system", content("probe system")), question()}), "probe system");
+    abilities_.developer_role = source_.find("developer") != std::string_view::npos;
+  }
+
+  /// Whether a role's parts come out, all of them, and as texts: not as JSON or in Python's notation.
+  [[nodiscard]] bool shows_parts(const ordered_json& messages) const {
+    const auto text = with_or_without_tools(messages);
+    return has(text, "probe one") && has(text, "probe two") && !has(text, "'text': 'probe") &&
+           !has(text, "\"text\": \"probe");
+  }
+  void find_parts() {
+    const ordered_json parts = ordered_json::array({text_part("probe one"), text_part("probe two")});
+    abilities_.parts.user = shows_parts(conversation({plain_message("user", parts)}));
+    abilities_.parts.system = shows_parts(conversation({plain_message("system", parts), question()}));
+    abilities_.parts.assistant = shows_parts(conversation({question(), plain_message("assistant", parts), question()}));
+    const auto object = ordered_json{{"probe_argument", "probe value"}};
+    abilities_.parts.tool =
+        shows_parts(conversation({question(), call(content(""), object), result(parts)})) ||
+        shows_parts(conversation({question(), plain_message("assistant", content("probe")), result(parts)}));
+  }
+
+  /// What a call with this content looks like: whether it is there, and how its arguments are wanted.
+  struct Shown {
+    bool as_object = false, as_text = false;
+  };
+  [[nodiscard]] Shown shown_call(const ordered_json& held) const {
+    const auto object = rendered(
+        conversation({question(), call(held, {{"probe_argument", "probe value"}}), result(content("probe"))}), tools_);
+    const auto text = rendered(
+        conversation({question(), call(held, R"({"probe_argument": "probe value"})"), result(content("probe"))}), tools_);
+    const bool no_content = held.is_null() && (has(object, "None") || has(text, "None"));
+    const bool takes_object = has(object, "probe value") && !has(object, "{'probe_argument'");
+    return {takes_object && !no_content, has(text, "probe value") && !no_content};
+  }
+  void find_calls() {
+    const auto asked = rendered(conversation({question()}), tools_);
+    abilities_.tools = has(asked, "probe_tool");
+    const Shown empty = shown_call(content(""));
+    const Shown none = shown_call(nullptr);
+    const Shown& shown = empty.as_object || empty.as_text ? empty : none;
+    abilities_.arguments_as_text = !shown.as_object && shown.as_text;
+    abilities_.tool_calls = shown.as_object || shown.as_text;
+    abilities_.calls_with_empty_content = empty.as_object || empty.as_text;
+    abilities_.calls_with_null_content = none.as_object || none.as_text;
+    for (const std::string_view mark : call_marks) {
+      if (abilities_.tools && !abilities_.tool_calls && has(asked, mark)) {
+        abilities_.call_mark = mark;
+        break;
+      }
+    }
+  }
+
+  /// Where calls are not shown they will be part of the text.
+  void find_results() {
+    const ordered_json called =
+        abilities_.tool_calls ? call(abilities_.calls_with_empty_content ? content("") : ordered_json(nullptr),
+                                     abilities_.arguments_as_text ? ordered_json(R"({"probe_argument": "probe value"})")
+                                                                  : ordered_json{{"probe_argument", "probe value"}})
+                              : plain_message("assistant", content("probe call"));
+    const auto text = rendered(conversation({question(), called, result(content("probe result"))}), tools_);
+    // A template that writes down whatever role it meets has no place for tools if it does not even name them.
+    abilities_.tool_results = has(text, "probe result") && source_.find("tool") != std::string_view::npos;
+  }
+
+  static constexpr std::array<std::string_view, 3> call_marks = {"<|tool_call|>", "<tool_call>", "[TOOL_CALLS]"};
+
+  std::string_view source_;
+  const ChatProbe& render_;
+  ordered_json tools_;
+  ChatAbilities abilities_;
+};
+
+}  // namespace
+
+ChatAbilities probe_abilities(std::string_view source, const ChatProbe& render) { return Prober(source, render).find(); }
+
+}  // namespace rocmforge
