@@ -2,10 +2,10 @@
 
 #include <bit>
 
+#include "base/math.h"
+
 namespace rocmforge::gpu {
 namespace {
-
-constexpr float log2_e = 1.44269504088896340736f;
 
 KvAddress kv_address(const KvLayout& layout, const Attention::Args& args) {
   KvAddress kv{};
