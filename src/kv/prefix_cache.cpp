@@ -174,24 +174,27 @@ void PrefixCache::evict(std::int32_t count) {
 
 void PrefixCache::forget(Entry& entry) {
   unlink(entry);
+  const auto remove = [this](Entry& each) {
+    ++num_visited_;
+    if (each.idle) {
+      idle_set(each).erase(&each);
+    }
+    entry_of_block_[static_cast<std::size_t>(each.block)] = nullptr;
+    allocator_->watch(each.block, nullptr);
+    allocator_->release(each.block);
+    entries_.erase(each.key);
+  };
+  if (entry.first_child == nullptr) {
+    remove(entry);
+    return;
+  }
   std::vector<Entry*> doomed{&entry};
   for (std::size_t i = 0; i < doomed.size(); ++i) {
     for (Entry* child = doomed[i]->first_child; child != nullptr; child = child->next_sibling) {
       doomed.push_back(child);
     }
   }
-  num_visited_ += static_cast<std::int64_t>(doomed.size());
-  for (Entry* each : doomed) {
-    if (each->idle) {
-      idle_set(*each).erase(each);
-    }
-    entry_of_block_[static_cast<std::size_t>(each->block)] = nullptr;
-    allocator_->watch(each->block, nullptr);
-    allocator_->release(each->block);
-  }
-  for (Entry* each : doomed) {
-    entries_.erase(each->key);
-  }
+  std::ranges::for_each(doomed, [&](Entry* each) { remove(*each); });
 }
 
 }  // namespace rocmforge

@@ -162,6 +162,9 @@ std::int32_t Scheduler::blocks_wanted(const Sequence& sequence) const {
 
 bool Scheduler::reserve(Sequence& sequence) {
   const std::int32_t wanted = blocks_wanted(sequence);
+  if (wanted == 0) {
+    return true;  // most steps write into a block that is there
+  }
   if (prefix_cache_ != nullptr && !allocator_->can_allocate(wanted)) {
     prefix_cache_->evict(wanted);
   }
