@@ -22,7 +22,8 @@ template <class Op>
 void list_kernels(const KernelRegistry& registry, nlohmann::ordered_json& out) {
   auto names = nlohmann::ordered_json::array();
   for (const auto& kernel : registry.all<Op>()) {
-    names.push_back({{"name", kernel->name()}, {"device", name(kernel->device())}, {"priority", kernel->priority()}});
+    names.push_back(
+        {{"name", kernel->name()}, {"device", name(kernel->device())}, {"priority", static_cast<int>(kernel->priority())}});
   }
   std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a["priority"] > b["priority"]; });
   out[std::string(Op::name)] = names;

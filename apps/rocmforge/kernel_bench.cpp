@@ -37,7 +37,7 @@ KernelBench::KernelBench(const std::string& device, const std::string& kernel_fo
     : device_(open_device(device,
                           kernel_folder.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(kernel_folder))),
       pool_(std::make_unique<ThreadPool>(threads > 0 ? threads : available_processors())) {
-  register_all_kernels(registry_);
+  register_all_kernels(registry_, device_.get());
   context_.pool = pool_.get();
   if (device_->is_gpu()) {
     context_.stream = &device_->stream();

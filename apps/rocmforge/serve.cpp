@@ -33,7 +33,7 @@ struct ServeFlags {
   std::string alias;
   std::string pooling = "mean";
   std::int32_t parallel = 32;
-  std::int32_t max_waiting = 512;
+  std::int32_t max_waiting = 2048;
   std::int64_t kv_tokens = 0;
   double prompt_seconds = 0.5;
   std::vector<std::string> keys;

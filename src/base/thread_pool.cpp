@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 
@@ -83,12 +84,29 @@ void ThreadPool::work(int thread_index) {
     if (!enter(seen)) {
       continue;
     }
-    (*job_)(thread_index);
+    attempt(*job_, thread_index);
     finished_.fetch_add(1, std::memory_order_release);
     finished_.notify_one();
     if (const auto before = gate_.fetch_sub(1, std::memory_order_acq_rel); (before & (open_bit | inside_mask)) == 1) {
       gate_.notify_one();
     }
+  }
+}
+
+void ThreadPool::attempt(const std::function<void(int)>& job, int thread_index) noexcept {
+  try {
+    job(thread_index);
+  } catch (...) {
+    if (!failed_.exchange(true, std::memory_order_acq_rel)) {
+      failure_ = std::current_exception();
+    }
+  }
+}
+
+void ThreadPool::rethrow() {
+  if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
+    failed_.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 }
 
@@ -125,13 +143,14 @@ void ThreadPool::run(const std::function<void(int)>& job) {
     return;
   }
   post(job);
-  job(0);
+  attempt(job, 0);
   const auto all = static_cast<std::int32_t>(workers_.size());
   for (auto done = finished_.load(std::memory_order_acquire); done != all;
        done = finished_.load(std::memory_order_acquire)) {
     wait_while_equal(finished_, done);
   }
   close();
+  rethrow();
 }
 
 void ThreadPool::run_with_free_threads(const std::function<void(int)>& job) {
@@ -140,8 +159,9 @@ void ThreadPool::run_with_free_threads(const std::function<void(int)>& job) {
     return;
   }
   post(job);
-  job(0);
+  attempt(job, 0);
   close();
+  rethrow();
 }
 
 void ThreadPool::barrier() {

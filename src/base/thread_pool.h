@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -9,7 +10,8 @@
 namespace rocmforge {
 
 /// A fixed group of threads that work on one job together. The calling thread takes part as thread 0.
-/// Only one thread may post jobs at a time. Jobs must not throw.
+/// Only one thread may post jobs at a time. What a job throws, on whichever thread, the call that posted it throws when all
+/// threads are done; of several the first to come.
 class ThreadPool {
  public:
   /// `num_threads` >= 1, the caller included. Throws Error when the system can't start that many.
@@ -24,7 +26,8 @@ class ThreadPool {
   /// (barriers); the other calls wait for nobody who has nothing to do.
   void run(const std::function<void(int)>& job);
 
-  /// Inside a job of `run`: waits until every thread of the pool has reached this point. All must call it equally often.
+  /// Inside a job of `run`: waits until every thread of the pool has reached this point. All must call it equally often, so
+  /// that such a job must not throw.
   void barrier();
 
   /// Calls job(thread_index) on the caller and on every worker that comes before the caller's own call has returned: for
@@ -37,6 +40,9 @@ class ThreadPool {
 
  private:
   void work(int thread_index);
+  void attempt(const std::function<void(int)>& job, int thread_index) noexcept;
+  /// Throws what a job that has ended threw.
+  void rethrow();
   bool enter(std::uint32_t generation);
   void post(const std::function<void(int)>& job);
   void close();
@@ -50,6 +56,8 @@ class ThreadPool {
   std::atomic<std::int32_t> at_barrier_{0};
   std::atomic<std::uint32_t> barrier_phase_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> failed_{false};  ///< a thread has written failure_
+  std::exception_ptr failure_;
 };
 
 /// Processors this process may use (its affinity mask and, in a container, its CPU quota).

@@ -39,52 +39,35 @@ std::byte* map_memory(std::size_t size_bytes) {
 
 }  // namespace
 
-DeviceBuffer::~DeviceBuffer() {
+template <BufferKind kind>
+Buffer<kind>::~Buffer() {
   if (data_ != nullptr) {
-    device_->release(data_, size_bytes_);
+    device_->release(kind, data_, size_bytes_);
   }
 }
 
-DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+template <BufferKind kind>
+Buffer<kind>::Buffer(Buffer&& other) noexcept
     : device_(std::exchange(other.device_, nullptr)),
       data_(std::exchange(other.data_, nullptr)),
       size_bytes_(std::exchange(other.size_bytes_, 0)) {}
 
-DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
-  DeviceBuffer moved(std::move(other));
+template <BufferKind kind>
+Buffer<kind>& Buffer<kind>::operator=(Buffer&& other) noexcept {
+  Buffer moved(std::move(other));
   std::swap(device_, moved.device_);
   std::swap(data_, moved.data_);
   std::swap(size_bytes_, moved.size_bytes_);
   return *this;
 }
 
-PinnedBuffer::~PinnedBuffer() {
-  if (data_ == nullptr) {
-    return;
-  }
-  if (device_->is_gpu()) {
-    device_->driver_->free_pinned(data_);
-  } else {
-    device_->release(data_, size_bytes_);
-  }
-}
-
-PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
-    : device_(std::exchange(other.device_, nullptr)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
-  PinnedBuffer moved(std::move(other));
-  std::swap(device_, moved.device_);
-  std::swap(data_, moved.data_);
-  std::swap(size_bytes_, moved.size_bytes_);
-  return *this;
-}
+template class Buffer<BufferKind::device>;
+template class Buffer<BufferKind::pinned>;
 
 Device::Device(CpuIsa isa_limit) : info_(cpu_device_info(isa_limit)) {}
 
-Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels) : driver_(std::move(driver)) {
+Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
+    : kernels_(kernels), driver_(std::move(driver)) {
   check(driver_ != nullptr, "a GPU needs a driver");
   info_ = driver_->info();
   const std::string architecture = kernels.architecture_for(info_);
@@ -222,11 +205,13 @@ FunctionInfo Device::function_info(std::string_view object, std::string_view ker
   return driver_->function_info(function(object, kernel));
 }
 
-void Device::release(std::byte* data, std::size_t size_bytes) noexcept {
-  if (is_gpu()) {
-    driver_->free(data);
-  } else {
+void Device::release(BufferKind kind, std::byte* data, std::size_t size_bytes) noexcept {
+  if (!is_gpu()) {
     ::munmap(data, size_bytes);
+  } else if (kind == BufferKind::pinned) {
+    driver_->free_pinned(data);
+  } else {
+    driver_->free(data);
   }
 }
 

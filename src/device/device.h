@@ -21,15 +21,20 @@ namespace rocmforge {
 
 class Device;
 
-/// Memory of a device: GPU memory, or for the CPU anonymous memory in huge pages. Zeroed. Move-only.
-class DeviceBuffer {
+/// Where a buffer lies: in the device's memory (for the CPU anonymous memory in huge pages), or in host memory that copies
+/// from and to the device need not wait for.
+enum class BufferKind { device, pinned };
+
+/// Zeroed memory. Move-only.
+template <BufferKind kind>
+class Buffer {
  public:
-  DeviceBuffer() = default;
-  ~DeviceBuffer();
-  DeviceBuffer(DeviceBuffer&& other) noexcept;
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
-  DeviceBuffer(const DeviceBuffer&) = delete;
-  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  Buffer() = default;
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
@@ -40,40 +45,15 @@ class DeviceBuffer {
 
  private:
   friend class Device;
-  DeviceBuffer(Device& device, std::byte* data, std::size_t size_bytes)
-      : device_(&device), data_(data), size_bytes_(size_bytes) {}
+  Buffer(Device& device, std::byte* data, std::size_t size_bytes) : device_(&device), data_(data), size_bytes_(size_bytes) {}
 
   Device* device_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t size_bytes_ = 0;
 };
 
-/// Host memory that copies from and to the device need not wait for. Move-only.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  ~PinnedBuffer();
-  PinnedBuffer(PinnedBuffer&& other) noexcept;
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
-  PinnedBuffer(const PinnedBuffer&) = delete;
-  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
-
-  [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
-  template <class T>
-  [[nodiscard]] T* as() const {
-    return reinterpret_cast<T*>(data_);
-  }
-
- private:
-  friend class Device;
-  PinnedBuffer(Device& device, std::byte* data, std::size_t size_bytes)
-      : device_(&device), data_(data), size_bytes_(size_bytes) {}
-
-  Device* device_ = nullptr;
-  std::byte* data_ = nullptr;
-  std::size_t size_bytes_ = 0;
-};
+using DeviceBuffer = Buffer<BufferKind::device>;
+using PinnedBuffer = Buffer<BufferKind::pinned>;
 
 /// A moment in a stream. Move-only.
 class Event {
@@ -212,12 +192,13 @@ class Device {
   }
 
  private:
-  friend class DeviceBuffer;
-  friend class PinnedBuffer;
-  void release(std::byte* data, std::size_t size_bytes) noexcept;
+  template <BufferKind kind>
+  friend class Buffer;
+  void release(BufferKind kind, std::byte* data, std::size_t size_bytes) noexcept;
   void unload() noexcept;
 
   DeviceInfo info_;
+  KernelLibrary kernels_;  ///< runtimes may read a code object for as long as its module is loaded
   std::unique_ptr<Driver> driver_;
   std::map<std::string, ModuleHandle, std::less<>> modules_;  ///< by source name
   struct Names {

@@ -3,69 +3,103 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
+#include "device/device_info.h"
 #include "device/runtime_library.h"
 
 namespace rocmforge {
 
 /// The part of the HIP runtime that is used here, declared after its published interface of ROCm 5 to 7: pointers stand for
-/// its handle types, integers for its enums.
+/// its handle types, integers for its enums. What the CUDA driver has too goes by the same names in CudaApi.
 class HipApi {
   static constexpr std::array names{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
                                     "/opt/rocm/lib/libamdhip64.so"};
 
  public:
+  static constexpr DeviceKind kind = DeviceKind::hip;
+  static constexpr std::string_view product = "HIP";
+
   RuntimeLibrary library{names};
 
-  Entry<int(unsigned)> hipInit{library, "hipInit"};
-  Entry<int(int*)> hipRuntimeGetVersion{library, "hipRuntimeGetVersion"};
-  Entry<const char*(int)> hipGetErrorName{library, "hipGetErrorName"};
-  Entry<const char*(int)> hipGetErrorString{library, "hipGetErrorString"};
+  Entry<int(unsigned)> init{library, "hipInit"};
+  Entry<int(int*)> runtime_version{library, "hipRuntimeGetVersion"};
+  Entry<const char*(int)> error_name{library, "hipGetErrorName"};
+  Entry<const char*(int)> error_text{library, "hipGetErrorString"};
 
-  Entry<int(int*)> hipGetDeviceCount{library, "hipGetDeviceCount"};
-  Entry<int(int*)> hipGetDevice{library, "hipGetDevice"};
-  Entry<int(int)> hipSetDevice{library, "hipSetDevice"};
-  Entry<int(char*, int, int)> hipDeviceGetName{library, "hipDeviceGetName"};
-  Entry<int(std::size_t*, int)> hipDeviceTotalMem{library, "hipDeviceTotalMem"};
-  Entry<int(int*, int, int)> hipDeviceGetAttribute{library, "hipDeviceGetAttribute"};
-  Entry<int(void*, int)> hipGetDevicePropertiesR0600{library, "hipGetDevicePropertiesR0600", Presence::optional};
-  Entry<int(void*, int)> hipGetDeviceProperties{library, "hipGetDeviceProperties", Presence::optional};
+  Entry<int(int*)> device_count{library, "hipGetDeviceCount"};
+  Entry<int(int*)> current_device{library, "hipGetDevice"};
+  Entry<int(int)> set_device{library, "hipSetDevice"};
+  Entry<int(char*, int, int)> device_name{library, "hipDeviceGetName"};
+  Entry<int(std::size_t*, int)> device_memory{library, "hipDeviceTotalMem"};
+  Entry<int(int*, int, int)> device_attribute{library, "hipDeviceGetAttribute"};
+  Entry<int(void*, int)> device_properties_r0600{library, "hipGetDevicePropertiesR0600", Presence::optional};
+  Entry<int(void*, int)> device_properties{library, "hipGetDeviceProperties", Presence::optional};
 
-  Entry<int(std::size_t*, std::size_t*)> hipMemGetInfo{library, "hipMemGetInfo"};
-  Entry<int(void**, std::size_t)> hipMalloc{library, "hipMalloc"};
-  Entry<int(void*)> hipFree{library, "hipFree"};
-  Entry<int(void**, std::size_t, unsigned)> hipHostMalloc{library, "hipHostMalloc"};
-  Entry<int(void*)> hipHostFree{library, "hipHostFree"};
-  Entry<int(void*, const void*, std::size_t, int, void*)> hipMemcpyAsync{library, "hipMemcpyAsync"};
-  Entry<int(void*, int, std::size_t, void*)> hipMemsetAsync{library, "hipMemsetAsync"};
+  Entry<int(std::size_t*, std::size_t*)> memory_info{library, "hipMemGetInfo"};
+  Entry<int(void**, std::size_t)> allocate{library, "hipMalloc"};
+  Entry<int(void*)> free{library, "hipFree"};
+  Entry<int(void**, std::size_t, unsigned)> allocate_pinned{library, "hipHostMalloc"};
+  Entry<int(void*)> free_pinned{library, "hipHostFree"};
+  Entry<int(void*, const void*, std::size_t, int, void*)> copy{library, "hipMemcpyAsync"};
+  Entry<int(void*, int, std::size_t, void*)> fill{library, "hipMemsetAsync"};
 
-  Entry<int(void**, unsigned)> hipStreamCreateWithFlags{library, "hipStreamCreateWithFlags"};
-  Entry<int(void*)> hipStreamDestroy{library, "hipStreamDestroy"};
-  Entry<int(void*)> hipStreamSynchronize{library, "hipStreamSynchronize"};
-  Entry<int(void*, void*, unsigned)> hipStreamWaitEvent{library, "hipStreamWaitEvent"};
-  Entry<int(void**, unsigned)> hipEventCreateWithFlags{library, "hipEventCreateWithFlags"};
-  Entry<int(void*)> hipEventDestroy{library, "hipEventDestroy"};
-  Entry<int(void*, void*)> hipEventRecord{library, "hipEventRecord"};
-  Entry<int(void*)> hipEventSynchronize{library, "hipEventSynchronize"};
-  Entry<int(void*)> hipEventQuery{library, "hipEventQuery"};
-  Entry<int(float*, void*, void*)> hipEventElapsedTime{library, "hipEventElapsedTime"};
+  Entry<int(void**, unsigned)> create_stream{library, "hipStreamCreateWithFlags"};
+  Entry<int(void*)> destroy_stream{library, "hipStreamDestroy"};
+  Entry<int(void*)> synchronize_stream{library, "hipStreamSynchronize"};
+  Entry<int(void*, void*, unsigned)> wait_for_event{library, "hipStreamWaitEvent"};
+  Entry<int(void**, unsigned)> create_event{library, "hipEventCreateWithFlags"};
+  Entry<int(void*)> destroy_event{library, "hipEventDestroy"};
+  Entry<int(void*, void*)> record_event{library, "hipEventRecord"};
+  Entry<int(void*)> synchronize_event{library, "hipEventSynchronize"};
+  Entry<int(void*)> query_event{library, "hipEventQuery"};
+  Entry<int(float*, void*, void*)> elapsed_time{library, "hipEventElapsedTime"};
 
-  Entry<int(void*, int)> hipStreamBeginCapture{library, "hipStreamBeginCapture"};
-  Entry<int(void*, void**)> hipStreamEndCapture{library, "hipStreamEndCapture"};
-  Entry<int(void**, void*, unsigned long long)> hipGraphInstantiate{library, "hipGraphInstantiateWithFlags"};
-  Entry<int(void*, void*)> hipGraphLaunch{library, "hipGraphLaunch"};
-  Entry<int(void*)> hipGraphDestroy{library, "hipGraphDestroy"};
-  Entry<int(void*)> hipGraphExecDestroy{library, "hipGraphExecDestroy"};
+  Entry<int(void*, int)> begin_capture{library, "hipStreamBeginCapture"};
+  Entry<int(void*, void**)> end_capture{library, "hipStreamEndCapture"};
+  Entry<int(void**, void*, unsigned long long)> instantiate_graph{library, "hipGraphInstantiateWithFlags"};
+  Entry<int(void*, void*)> launch_graph{library, "hipGraphLaunch"};
+  Entry<int(void*)> destroy_graph{library, "hipGraphDestroy"};
+  Entry<int(void*)> destroy_graph_exec{library, "hipGraphExecDestroy"};
 
-  Entry<int(void**, const void*)> hipModuleLoadData{library, "hipModuleLoadData"};
-  Entry<int(void*)> hipModuleUnload{library, "hipModuleUnload"};
-  Entry<int(void**, void*, const char*)> hipModuleGetFunction{library, "hipModuleGetFunction"};
-  Entry<int(int*, int, void*)> hipFuncGetAttribute{library, "hipFuncGetAttribute"};
+  Entry<int(void**, const void*)> load_module{library, "hipModuleLoadData"};
+  Entry<int(void*)> unload_module{library, "hipModuleUnload"};
+  Entry<int(void**, void*, const char*)> module_function{library, "hipModuleGetFunction"};
+  Entry<int(int*, int, void*)> function_attribute{library, "hipFuncGetAttribute"};
   Entry<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>
-      hipModuleLaunchKernel{library, "hipModuleLaunchKernel"};
+      launch_kernel{library, "hipModuleLaunchKernel"};
 
   /// "hipErrorOutOfMemory (out of memory)"
   [[nodiscard]] std::string describe(int code) const;
+  [[nodiscard]] std::string version() const;  ///< "6.2.41134"
+  [[nodiscard]] DeviceInfo device_info(int index) const;
+  /// Whether `init` said that the machine has no device.
+  static bool means_no_device(int code);
+
+  /// Makes a device the calling thread's own, and gives a thread that uses another one that one back.
+  class Scope {
+   public:
+    using Target = int;
+    Scope(const HipApi& api, int index) : api_(&api) {
+      call(api, api.current_device, &before_);
+      changed_ = before_ != index;
+      if (changed_) {
+        call(api, api.set_device, index);
+      }
+    }
+    ~Scope() {
+      if (changed_) {
+        api_->set_device(before_);
+      }
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const HipApi* api_;
+    int before_ = 0;
+    bool changed_ = false;
+  };
 };
 
 }  // namespace rocmforge

@@ -63,7 +63,7 @@ KernelLibrary KernelLibrary::from_folder(const fs::path& folder) {
       if (path.extension() != extension) {
         continue;
       }
-      const MappedFile& file = library.files_.emplace_back(path);
+      const MappedFile& file = *library.files_.emplace_back(std::make_shared<const MappedFile>(path));
       if (!is_elf(file.bytes())) {
         throw Error(fmt::format("{}: not a code object (it does not begin as an ELF file)", path.string()));
       }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,8 @@
 
 namespace rocmforge {
 
-/// The code objects of a program: per architecture, one object for each kernel source ("elementwise", "matvec", ...).
+/// The code objects of a program: per architecture, one object for each kernel source ("elementwise", "matvec", ...). A copy
+/// shares them; their memory stays as long as one of the copies.
 class KernelLibrary {
  public:
   /// Those compiled into this program; none when no GPU architecture was built.
@@ -34,7 +36,7 @@ class KernelLibrary {
 
  private:
   std::map<std::string, std::map<std::string, std::span<const std::byte>, std::less<>>, std::less<>> objects_;
-  std::vector<MappedFile> files_;
+  std::vector<std::shared_ptr<const MappedFile>> files_;
 };
 
 }  // namespace rocmforge

@@ -383,13 +383,18 @@ EngineStatus Engine::status() const {
   status.steps = state.steps;
   status.prefix_queries = state.scheduler.prefix_queries();
   status.prefix_hits = state.scheduler.prefix_hits();
-  for (const auto& sequence : state.scheduler.running()) {
-    status.sequences.push_back(state.describe(*sequence, false));
-  }
-  for (const auto& sequence : state.scheduler.waiting()) {
-    status.sequences.push_back(state.describe(*sequence, true));
-  }
   return status;
+}
+
+std::vector<SequenceStatus> Engine::sequences() const {
+  std::vector<SequenceStatus> sequences;
+  for (const auto& sequence : state_->scheduler.running()) {
+    sequences.push_back(state_->describe(*sequence, false));
+  }
+  for (const auto& sequence : state_->scheduler.waiting()) {
+    sequences.push_back(state_->describe(*sequence, true));
+  }
+  return sequences;
 }
 
 const Model& Engine::model() const { return *state_->parts.model; }

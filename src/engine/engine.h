@@ -80,7 +80,7 @@ struct SequenceStatus {
 
 std::string_view name(SequenceStatus::State state);
 
-/// What an engine holds right now.
+/// What an engine holds right now: counters, whatever the size of its cache and queue.
 struct EngineStatus {
   std::int32_t waiting = 0;  ///< requests without pages
   std::int32_t running = 0;
@@ -94,9 +94,8 @@ struct EngineStatus {
   // Since the engine exists.
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
-  std::int64_t prefix_queries = 0;          ///< prompt tokens looked up in the prefix cache
-  std::int64_t prefix_hits = 0;             ///< of those, found
-  std::vector<SequenceStatus> sequences{};  ///< the running ones first, each in the order in which they run
+  std::int64_t prefix_queries = 0;  ///< prompt tokens looked up in the prefix cache
+  std::int64_t prefix_hits = 0;     ///< of those, found
 };
 
 struct EngineParts;
@@ -124,6 +123,8 @@ class Engine {
   /// Removes and returns the statistics of a finished request. Those of the last 1,024 are kept.
   RequestStats take_stats(RequestId id);
   [[nodiscard]] EngineStatus status() const;
+  /// The requests that have not finished: the running ones first, each in the order in which they run.
+  [[nodiscard]] std::vector<SequenceStatus> sequences() const;
 
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();

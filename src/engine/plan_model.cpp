@@ -95,7 +95,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   const ModelConfig config = ModelConfig::from_gguf(*planned.file);
   planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
   auto registry = std::make_unique<KernelRegistry>();
-  register_all_kernels(*registry);
+  register_all_kernels(*registry, planned.device.get());
   planned.registry = std::move(registry);
   planned.threads = options.threads > 0 ? options.threads : available_processors();
 

@@ -7,12 +7,15 @@
 
 namespace rocmforge {
 
-void register_all_kernels(KernelRegistry& registry) {
+void register_all_kernels(KernelRegistry& registry, Device* device) {
+  const auto if_kind = [device](DeviceKind kind) {
+    return device != nullptr && device->info().kind == kind ? device : nullptr;
+  };
   register_reference_kernels(registry);
   register_cpu_kernels(registry);
-  register_gpu_kernels(registry, DeviceKind::hip);
-  register_gpu_kernels(registry, DeviceKind::cuda);
-  register_hopper_kernels(registry);
+  register_gpu_kernels(registry, DeviceKind::hip, if_kind(DeviceKind::hip));
+  register_gpu_kernels(registry, DeviceKind::cuda, if_kind(DeviceKind::cuda));
+  register_hopper_kernels(registry, if_kind(DeviceKind::cuda));
 }
 
 }  // namespace rocmforge

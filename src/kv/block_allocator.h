@@ -7,7 +7,17 @@ namespace rocmforge {
 
 using BlockId = std::int32_t;
 
-/// Reference-counted ids of cache blocks: integers only. Every call is O(1).
+/// Is told how the owners of the blocks it watches change, so that nobody has to count them.
+class BlockWatcher {
+ public:
+  virtual void gained_second_owner(BlockId block) = 0;
+  virtual void left_with_one_owner(BlockId block) = 0;
+
+ protected:
+  ~BlockWatcher() = default;
+};
+
+/// Reference-counted ids of cache blocks: integers only. Every call is O(1), beside what a watcher does.
 class BlockAllocator {
  public:
   explicit BlockAllocator(std::int32_t num_blocks);
@@ -23,9 +33,12 @@ class BlockAllocator {
   /// One owner fewer; returns true when the block became free. Throws LogicError for a block that is free already.
   bool release(BlockId block);
   [[nodiscard]] std::int32_t references(BlockId block) const;
+  /// `watcher` hears of this block from now on; null: nobody does. A block that becomes free is watched no longer.
+  void watch(BlockId block, BlockWatcher* watcher);
 
  private:
   std::vector<std::int32_t> references_;
+  std::vector<BlockWatcher*> watchers_;  ///< of each block, or null
   std::vector<BlockId> free_;
 };
 

@@ -7,12 +7,16 @@
 namespace rocmforge {
 
 PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash)
-    : allocator_(&allocator), block_tokens_(block_tokens), hash_(hash) {
+    : allocator_(&allocator),
+      block_tokens_(block_tokens),
+      hash_(hash),
+      entry_of_block_(static_cast<std::size_t>(allocator.num_blocks()), nullptr) {
   check(block_tokens > 0, "a block holds at least one token");
 }
 
 PrefixCache::~PrefixCache() {
   for (const auto& [key, entry] : entries_) {
+    allocator_->watch(entry.block, nullptr);
     allocator_->release(entry.block);
   }
 }
@@ -29,9 +33,9 @@ std::uint64_t PrefixCache::hash_block(std::uint64_t parent, std::span<const std:
   return hash != 0 ? hash : 1;
 }
 
-// One entry per key, and an entry outlives its children: so equal parent keys mean the same tokens before, and comparing
-// this block's tokens makes the whole match exact.
-PrefixCache::Entry* PrefixCache::find(std::uint64_t key, std::uint64_t parent, std::span<const std::int32_t> tokens) {
+// One entry per key, and an entry outlives its children: so the same parent means the same tokens before, and comparing this
+// block's tokens makes the whole match exact.
+PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens) {
   const auto found = entries_.find(key);
   if (found == entries_.end() || found->second.parent != parent || !std::ranges::equal(found->second.tokens, tokens)) {
     return nullptr;
@@ -39,97 +43,158 @@ PrefixCache::Entry* PrefixCache::find(std::uint64_t key, std::uint64_t parent, s
   return &found->second;
 }
 
-void PrefixCache::touch(std::span<const std::uint64_t> chain) {
+void PrefixCache::touch(std::span<Entry* const> chain) {
   for (std::size_t i = chain.size(); i-- > 0;) {
-    by_recency_.splice(by_recency_.end(), by_recency_, entries_.at(chain[i]).recency);
+    if (Entry& entry = *chain[i]; entry.idle) {
+      ByAge& set = idle_set(entry);
+      auto node = set.extract(&entry);
+      entry.last_use = ++clock_;
+      set.insert(set.end(), std::move(node));
+    }
   }
 }
 
 std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens) {
   std::vector<BlockId> blocks;
-  std::vector<std::uint64_t> chain;
+  std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
-  std::uint64_t parent = 0;
+  Entry* parent = nullptr;
   for (std::size_t begin = 0; begin + length < tokens.size(); begin += length) {
     const auto piece = tokens.subspan(begin, length);
-    const std::uint64_t key = hash_(parent, piece);
-    const Entry* entry = find(key, parent, piece);
+    Entry* entry = find(hash_(parent != nullptr ? parent->key : 0, piece), parent, piece);
     if (entry == nullptr) {
       break;
     }
     blocks.push_back(entry->block);
-    chain.push_back(key);
-    parent = key;
+    chain.push_back(entry);
+    parent = entry;
   }
   touch(chain);
   return blocks;
 }
 
-void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks) {
-  std::vector<std::uint64_t> chain;
+PrefixCache::Entry* PrefixCache::resume(const Progress& progress) {
+  const auto found = progress.blocks > 0 ? entries_.find(progress.key) : entries_.end();
+  return found != entries_.end() && found->second.serial == progress.serial ? &found->second : nullptr;
+}
+
+void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress) {
+  std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
   const std::size_t full_blocks = std::min(tokens.size() / length, blocks.size());
-  std::uint64_t parent = 0;
-  for (std::size_t i = 0; i < full_blocks; ++i) {
+  Entry* parent = resume(progress);
+  if (parent == nullptr) {
+    progress = {};
+  }
+  for (std::size_t i = progress.blocks; i < full_blocks; ++i) {
     const auto piece = tokens.subspan(i * length, length);
-    const std::uint64_t key = hash_(parent, piece);
-    if (find(key, parent, piece) == nullptr) {
+    const std::uint64_t key = hash_(parent != nullptr ? parent->key : 0, piece);
+    Entry* entry = find(key, parent, piece);
+    if (entry == nullptr) {
       if (entries_.contains(key)) {
         break;  // another block has this key; what follows can't be told apart from its children
       }
-      allocator_->retain(blocks[i]);
-      by_recency_.push_back(key);
-      entries_.emplace(key, Entry{parent, {piece.begin(), piece.end()}, blocks[i], std::prev(by_recency_.end()), {}});
-      if (parent != 0) {
-        entries_.at(parent).children.push_back(key);
-      }
+      entry = &add(key, parent, piece, blocks[i]);
     }
-    chain.push_back(key);
-    parent = key;
+    chain.push_back(entry);
+    parent = entry;
+    progress = {i + 1, key, entry->serial};
   }
   touch(chain);
 }
 
+void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks) {
+  Progress start;
+  insert(tokens, blocks, start);
+}
+
+PrefixCache::Entry& PrefixCache::add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block) {
+  check(entry_of_block_[static_cast<std::size_t>(block)] == nullptr, "a block holds the tokens of one entry");
+  allocator_->retain(block);
+  allocator_->watch(block, this);
+  Entry& entry = entries_[key];
+  entry.key = key;
+  entry.tokens.assign(tokens.begin(), tokens.end());
+  entry.block = block;
+  entry.serial = ++num_inserted_;
+  entry_of_block_[static_cast<std::size_t>(block)] = &entry;
+  link(entry, parent);
+  return entry;
+}
+
+void PrefixCache::gained_second_owner(BlockId block) {
+  Entry& entry = *entry_of_block_[static_cast<std::size_t>(block)];
+  idle_set(entry).erase(&entry);
+  entry.idle = false;
+}
+
+void PrefixCache::left_with_one_owner(BlockId block) {
+  Entry& entry = *entry_of_block_[static_cast<std::size_t>(block)];
+  entry.idle = true;
+  entry.last_use = ++clock_;
+  ByAge& set = idle_set(entry);
+  set.insert(set.end(), &entry);
+}
+
+void PrefixCache::link(Entry& entry, Entry* parent) {
+  entry.parent = parent;
+  if (parent == nullptr) {
+    return;
+  }
+  if (parent->idle && parent->first_child == nullptr) {
+    idle_inner_.insert(idle_ends_.extract(parent));
+  }
+  entry.next_sibling = parent->first_child;
+  if (entry.next_sibling != nullptr) {
+    entry.next_sibling->previous_sibling = &entry;
+  }
+  parent->first_child = &entry;
+}
+
+void PrefixCache::unlink(Entry& entry) {
+  if (entry.next_sibling != nullptr) {
+    entry.next_sibling->previous_sibling = entry.previous_sibling;
+  }
+  if (entry.previous_sibling != nullptr) {
+    entry.previous_sibling->next_sibling = entry.next_sibling;
+  } else if (Entry* parent = entry.parent; parent != nullptr) {
+    parent->first_child = entry.next_sibling;
+    if (parent->idle && parent->first_child == nullptr) {
+      idle_ends_.insert(idle_inner_.extract(parent));
+    }
+  }
+}
+
 void PrefixCache::evict(std::int32_t count) {
-  for (const bool ends_only : {true, false}) {
-    // Children come before their parents in the list, so one pass also reaches the parents that become ends of chains. What
-    // follows a block that is forgotten in the second pass is held by somebody, or it would be gone: it stays allocated.
-    for (auto next = by_recency_.begin(); next != by_recency_.end() && !allocator_->can_allocate(count);) {
-      const auto entry = entries_.find(*next);
-      const bool given = allocator_->references(entry->second.block) == 1 && (entry->second.children.empty() || !ends_only);
-      if (!given) {
-        ++next;
-        continue;
-      }
-      std::vector<std::uint64_t>* siblings =
-          entry->second.parent != 0 ? &entries_.at(entry->second.parent).children : nullptr;
-      if (siblings != nullptr) {
-        std::erase(*siblings, *next);
-      }
-      const auto after = std::next(next);  // no entry that follows this one: they are before it
-      forget(entry);
-      next = after;
-    }
+  // What follows an inner block was held by somebody when the ends ran out, or it would be gone: it stays allocated.
+  while (!allocator_->can_allocate(count) && num_evictable() > 0) {
+    forget(**(idle_ends_.empty() ? idle_inner_ : idle_ends_).begin());
   }
 }
 
-void PrefixCache::forget(Entries::iterator entry) {
-  std::vector<Entries::iterator> doomed{entry};
+void PrefixCache::forget(Entry& entry) {
+  unlink(entry);
+  const auto remove = [this](Entry& each) {
+    ++num_visited_;
+    if (each.idle) {
+      idle_set(each).erase(&each);
+    }
+    entry_of_block_[static_cast<std::size_t>(each.block)] = nullptr;
+    allocator_->watch(each.block, nullptr);
+    allocator_->release(each.block);
+    entries_.erase(each.key);
+  };
+  if (entry.first_child == nullptr) {
+    remove(entry);
+    return;
+  }
+  std::vector<Entry*> doomed{&entry};
   for (std::size_t i = 0; i < doomed.size(); ++i) {
-    for (const std::uint64_t child : doomed[i]->second.children) {
-      doomed.push_back(entries_.find(child));
+    for (Entry* child = doomed[i]->first_child; child != nullptr; child = child->next_sibling) {
+      doomed.push_back(child);
     }
   }
-  for (const Entries::iterator each : doomed) {
-    allocator_->release(each->second.block);
-    by_recency_.erase(each->second.recency);
-    entries_.erase(each);
-  }
-}
-
-std::int32_t PrefixCache::num_evictable() const {
-  return static_cast<std::int32_t>(std::ranges::count_if(
-      entries_, [this](const auto& entry) { return allocator_->references(entry.second.block) == 1; }));
+  std::ranges::for_each(doomed, [&](Entry* each) { remove(*each); });
 }
 
 }  // namespace rocmforge

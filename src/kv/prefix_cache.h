@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -12,7 +12,10 @@ namespace rocmforge {
 
 /// Finds full blocks whose tokens (and all tokens before them) were computed already. Keeps one reference to each block it
 /// knows; gives the least recently used ones back when asked. A match compares the tokens themselves, not only their hash.
-class PrefixCache {
+///
+/// Blocks that nobody else holds are idle. They are kept in the order of their last use as they become idle, so that no call
+/// looks at more entries than it matches, inserts or gives back.
+class PrefixCache final : private BlockWatcher {
  public:
   /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function serves: keys that
   /// collide cost hits, never a wrong match.
@@ -28,39 +31,77 @@ class PrefixCache {
   /// still be computed to have logits. The caller adopts (retains) them before the next call.
   std::vector<BlockId> match(std::span<const std::int32_t> tokens);
 
+  /// How many blocks of a growing sequence were inserted: the next insertion goes on from there as long as the last of them
+  /// is still known. Belongs to one sequence, whose tokens up to there don't change.
+  struct Progress {
+    std::size_t blocks = 0;
+    std::uint64_t key = 0;     ///< of the last one
+    std::uint64_t serial = 0;  ///< of its entry
+  };
   /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens).
+  void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress);
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
-  /// Frees least recently used blocks that nobody else holds until the allocator has `count` free ones or none is left to
-  /// give: the ends of chains first, then also those before a block that a sequence holds, which is forgotten with them.
+  /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left to give: the ends of
+  /// chains first, then also those before a block that a sequence holds, which is forgotten with them.
   void evict(std::int32_t count);
 
   [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
-  /// Blocks that `evict` could free: nobody else holds them. Linear in num_blocks.
-  [[nodiscard]] std::int32_t num_evictable() const;
+  /// Blocks that `evict` could free: the idle ones.
+  [[nodiscard]] std::int32_t num_evictable() const {
+    return static_cast<std::int32_t>(idle_ends_.size() + idle_inner_.size());
+  }
+  /// Changes with each block that becomes known.
+  [[nodiscard]] std::uint64_t num_inserted() const { return num_inserted_; }
+  /// Entries that evictions have looked at so far. Tests hold it to those that were given back.
+  [[nodiscard]] std::int64_t num_visited() const { return num_visited_; }
 
  private:
   struct Entry {
-    std::uint64_t parent = 0;  ///< key of the block before, 0 for the first
+    std::uint64_t key = 0;
     std::vector<std::int32_t> tokens;
     BlockId block = -1;
-    std::list<std::uint64_t>::iterator recency;
-    std::vector<std::uint64_t> children;  ///< keys of the blocks known to follow
+    std::uint64_t serial = 0;
+    std::uint64_t last_use = 0;  ///< of an idle one; each has its own
+    bool idle = false;
+    // The blocks before and behind it.
+    Entry* parent = nullptr;
+    Entry* first_child = nullptr;
+    Entry* previous_sibling = nullptr;
+    Entry* next_sibling = nullptr;
   };
-  using Entries = std::unordered_map<std::uint64_t, Entry>;
+  struct OlderFirst {
+    bool operator()(const Entry* a, const Entry* b) const { return a->last_use < b->last_use; }
+  };
+  using ByAge = std::set<Entry*, OlderFirst>;
+
+  void gained_second_owner(BlockId block) override;
+  void left_with_one_owner(BlockId block) override;
 
   /// The entry of the block with these tokens after `parent`, or null.
-  Entry* find(std::uint64_t key, std::uint64_t parent, std::span<const std::int32_t> tokens);
+  Entry* find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens);
+  Entry& add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block);
+  /// The entry that `progress` speaks of, or null when it is known no longer.
+  Entry* resume(const Progress& progress);
+  /// The set that an idle entry belongs to.
+  ByAge& idle_set(const Entry& entry) { return entry.first_child == nullptr ? idle_ends_ : idle_inner_; }
+  /// Makes idle entries of a chain the most recently used, its first block last: the ends of chains are given first.
+  void touch(std::span<Entry* const> chain);
+  void link(Entry& entry, Entry* parent);
+  void unlink(Entry& entry);
   /// Removes an entry and all that follow it.
-  void forget(Entries::iterator entry);
-  /// Makes a chain the most recently used, its first block last: so a parent is always behind its children in the list.
-  void touch(std::span<const std::uint64_t> chain);
+  void forget(Entry& entry);
 
   BlockAllocator* allocator_;
   std::int32_t block_tokens_;
   BlockHash hash_;
-  Entries entries_;
-  std::list<std::uint64_t> by_recency_;  ///< front = least recently used
+  std::unordered_map<std::uint64_t, Entry> entries_;  ///< by key; addresses of entries stay
+  std::vector<Entry*> entry_of_block_;                ///< null for blocks that are not known
+  ByAge idle_ends_;                                   ///< without children
+  ByAge idle_inner_;
+  std::uint64_t clock_ = 0;
+  std::uint64_t num_inserted_ = 0;
+  std::int64_t num_visited_ = 0;
 };
 
 }  // namespace rocmforge

@@ -39,32 +39,31 @@ DecoderLayer::DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int i
       plan.fused_linear(name("ffn_gate_up"), name("ffn_norm.weight"), config.norm_eps,
                         {{name("ffn_gate"), config.ffn}, {name("ffn_up"), config.ffn}}, config.hidden, config.activation);
   down_ = plan.linear(name("ffn_down"), {{name("ffn_down"), config.hidden}}, config.ffn);
+
+  qkv_.append(attend_, &Buffers::hidden, &Buffers::projected);
+  attend_.push_back({std::string(RopeAppend::name), [this](const Step& step) { append_keys(step); }});
+  attend_.push_back({std::string(Attention::name), [this](const Step& step) { attend_to_keys(step); }});
+
+  attention_output_.append_residual(finish_, &Buffers::gathered, &Buffers::hidden);
+  gate_up_.append(finish_, &Buffers::hidden, &Buffers::gathered);
+  down_.append_residual(finish_, &Buffers::gathered, &Buffers::hidden);
 }
 
-void DecoderLayer::attend(const Step& step) const {
-  const Buffers& buffers = step.buffers;
-  float* q = buffers.projected;
+void DecoderLayer::append_keys(const Step& step) const {
+  float* q = step.buffers.projected;
   float* k = q + q_dim_;
   float* v = k + kv_dim_;
-  const std::int64_t stride = qkv_.linear.width();
-
-  qkv_.run(step.tokens, step, buffers.hidden, buffers.projected);
-
   Resolved<RopeAppend> rope_append = rope_append_;
   rope_append.spec.layout = step.layout;
   const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
-  rope_append.run({q, k, v, stride, data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}, step);
-
-  if (step.results) {
-    attention_.run({.q = q, .q_stride = stride, .out = buffers.gathered}, step);
-  }
+  rope_append.run(
+      {q, k, v, qkv_.linear.width(), data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}, step);
 }
 
-void DecoderLayer::finish(const Step& step) const {
-  const Buffers& buffers = step.buffers;
-  attention_output_.run(step, buffers.gathered, buffers.hidden, true);
-  gate_up_.run(step.tokens, step, buffers.hidden, buffers.gathered);
-  down_.run(step, buffers.gathered, buffers.hidden, true);
+void DecoderLayer::attend_to_keys(const Step& step) const {
+  if (step.results) {
+    attention_.run({.q = step.buffers.projected, .q_stride = qkv_.linear.width(), .out = step.buffers.gathered}, step);
+  }
 }
 
 std::unique_ptr<Layer> make_decoder_layer(ExecutionPlan& plan, const ModelConfig& config, int index) {

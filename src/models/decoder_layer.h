@@ -16,10 +16,12 @@ namespace rocmforge {
 class DecoderLayer final : public Layer {
  public:
   DecoderLayer(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void attend(const Step& step) const override;
-  void finish(const Step& step) const override;
 
  private:
+  /// Rotates Q and K and appends K and V to the cache.
+  void append_keys(const Step& step) const;
+  void attend_to_keys(const Step& step) const;
+
   std::int64_t q_dim_;
   std::int64_t kv_dim_;
   FusedLinear qkv_;  ///< with the norm before it

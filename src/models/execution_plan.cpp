@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "models/attention_pair.h"
 #include "models/model_tensors.h"
 #include "weights/gguf_value.h"
 
@@ -64,57 +65,60 @@ WeightTable* ExecutionPlan::embedding(std::string_view name, std::int64_t vocab,
   });
 }
 
-bool ExecutionPlan::serves(std::string_view forced, const Attention::Spec& spec) const {
-  return std::ranges::any_of(registry_->all<Attention>(), [&](const auto& kernel) {
-    return kernel->device() == device_.kind && is_named(kernel->name(), forced) && kernel->supports(spec, device_).ok;
-  });
-}
-
 StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
   Attention::Spec decode_spec = spec;
   decode_spec.decode = true;
-  const std::string_view forced = options_.attention;
-  const bool prefill_can = serves(forced, spec);
-  const bool decode_can = serves(forced, decode_spec);
-  const auto wanted = [&](bool can, bool other_can) { return can || !other_can ? forced : std::string_view(); };
-  const Resolved<Attention> prefill = resolve<Attention>(spec, wanted(prefill_can, decode_can));
-  const std::string_view decode_wanted = wanted(decode_can, prefill_can);
-  const AttentionBackend* decode = registry_->choose<Attention>(decode_spec, device_, decode_wanted).kernel;
-  if (decode != prefill.kernel) {
-    resolve<Attention>(decode_spec, decode_wanted);
+  AttentionPair pair = choose_attention(*registry_, spec, device_, options_.attention);
+  if (kv_layout_.kv_heads != 0 && kv_layout_ != pair.layout) {
+    throw Error(fmt::format("{}: the attention of a layer wants a cache of {}, that of those before one of {}",
+                            file_->path().string(), to_string(pair.layout), to_string(kv_layout_)));
   }
-  const KvLayout layout = decode->layout(decode_spec);
-  KvLayout prefill_layout = prefill.kernel->layout(spec);
-  prefill_layout.block_tokens = layout.block_tokens;  // any size is as good to read
-  check(prefill_layout == layout, "the attention kernels for prefill and decode must agree on the layout of the cache");
-  check(kv_layout_.kv_heads == 0 || kv_layout_ == layout, "all layers must agree on the layout of the cache");
-  kv_layout_ = layout;
-  needs_scratch(prefill.kernel->workspace_bytes(spec, limits_));
-  needs_scratch(decode->workspace_bytes(decode_spec, limits_));
-  attention_state_bytes_ = std::max(
-      {attention_state_bytes_, prefill.kernel->state_bytes(spec, limits_), decode->state_bytes(decode_spec, limits_)});
-  return {spec, *prefill.kernel, *decode};
+  kv_layout_ = pair.layout;
+  const AttentionBackend& prefill = *pair.prefill.kernel;
+  const AttentionBackend& decode = *pair.decode.kernel;
+  line(describe<Attention>(spec, std::move(pair.prefill)).second);
+  if (&decode != &prefill) {
+    line(describe<Attention>(decode_spec, std::move(pair.decode)).second);
+  }
+  needs_scratch(prefill.workspace_bytes(spec, limits_));
+  needs_scratch(decode.workspace_bytes(decode_spec, limits_));
+  attention_state_bytes_ =
+      std::max({attention_state_bytes_, prefill.state_bytes(spec, limits_), decode.state_bytes(decode_spec, limits_)});
+  return {spec, prefill, decode};
 }
 
-void FusedLinear::run(std::int64_t tokens, const Step& step, const float* x, float* out) const {
-  const MatmulFusions fusions = linear.fusions();
+void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
+  operations.push_back({std::string(RmsNorm::name), [this, x](const Step& step) { normalise(step, x); }});
+  operations.push_back({linear.kind(), [this, x, out](const Step& step) { multiply(step, x, out); }});
+  if (gate) {
+    operations.push_back({std::string(GatedActivation::name), [this, out](const Step& step) { activate(step, out); }});
+  }
+}
+
+void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
+  if (step.tokens > fusions.norm_tokens) {
+    norm.run(step.tokens, step.buffers.*x, step.buffers.normed, step);
+  }
+}
+
+void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const {
   LinearFusion fusion;
-  if (tokens <= fusions.norm_tokens) {
+  const float* from = step.buffers.normed;
+  if (step.tokens <= fusions.norm_tokens) {
     fusion.norm_weight = norm.weight->data;
     fusion.norm_eps = norm.operation.spec.eps;
-  } else {
-    norm.run(tokens, x, step.buffers.normed, step);
-    x = step.buffers.normed;
+    from = step.buffers.*x;
   }
-  if (!gate) {
-    linear.run(tokens, step, x, out, fusion);
-  } else if (tokens <= fusions.gate_tokens) {
+  if (gate && step.tokens <= fusions.gate_tokens) {
     fusion.gate = gate->spec.activation;
-    linear.run(tokens, step, x, out, fusion);
-  } else {
+  }
+  linear.run(step, from, gate && !fusion.gate ? step.buffers.projected : step.buffers.*out, fusion);
+}
+
+void FusedLinear::activate(const Step& step, float* Buffers::*out) const {
+  if (step.tokens > fusions.gate_tokens) {
     const float* projected = step.buffers.projected;
-    linear.run(tokens, step, x, step.buffers.projected, fusion);
-    gate->run({projected, projected + gate->spec.width, tokens, linear.width(), out}, step);
+    gate->run({projected, projected + gate->spec.width, step.tokens, linear.width(), step.buffers.*out}, step);
   }
 }
 
@@ -125,6 +129,7 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, std::string_
   const MatmulFusions fusions = linear.fusions();
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
+  fused.fusions = fusions;
   fused.norm.weight = vector(norm, k);
   fused.norm.operation = resolve_part<RmsNorm>({k, norm_eps}, kind, fusions.norm_tokens);
   if (gate && fusions.gate_tokens > 0) {

@@ -23,11 +23,7 @@ struct Resolved {
   typename Op::Spec spec;
   const typename KernelInterfaceOf<Op>::type* kernel = nullptr;
 
-  void run(const typename Op::Args& args, const Step& step) const {
-    if (step.runs(Op::name)) {
-      kernel->run(spec, args, *step.context);
-    }
-  }
+  void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
 };
 
 /// An RMSNorm with its weight.
@@ -45,10 +41,17 @@ struct Norm {
 struct FusedLinear {
   Norm norm;
   Linear linear;
+  MatmulFusions fusions;                          ///< of the linear layers
   std::optional<Resolved<GatedActivation>> gate;  ///< the layers are {gate, up} then
 
-  /// Writes `out`: [tokens, width of the layers], or [tokens, ffn] with a gate. `x` is [tokens, k], both dense.
-  void run(std::int64_t tokens, const Step& step, const float* x, float* out) const;
+  /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
+  /// dense buffers of a step.
+  void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
+
+ private:
+  void normalise(const Step& step, float* Buffers::*x) const;
+  void multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const;
+  void activate(const Step& step, float* Buffers::*out) const;
 };
 
 /// A table of which single rows are read, as the file stores it.
@@ -90,7 +93,7 @@ class ExecutionPlan {
     return resolved;
   }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
-  /// Both phases on one cache layout. A forced kernel serves the phases it can; when it can serve neither that is an Error.
+  /// Both phases on one cache layout: see AttentionPair.
   StepAttention attention(const Attention::Spec& spec);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// `norm` is the tensor's name.
@@ -123,7 +126,10 @@ class ExecutionPlan {
   /// The kernel of an operation and its line of the plan.
   template <class Op>
   std::pair<Resolved<Op>, PlannedOperation> choose(const typename Op::Spec& spec, std::string_view forced = {}) {
-    Choice<Op> choice = registry_->choose<Op>(spec, device_, forced);
+    return describe<Op>(spec, registry_->choose<Op>(spec, device_, forced));
+  }
+  template <class Op>
+  static std::pair<Resolved<Op>, PlannedOperation> describe(const typename Op::Spec& spec, Choice<Op> choice) {
     std::size_t kv_bytes = 0;
     if constexpr (std::is_same_v<Op, Attention>) {
       kv_bytes = rocmforge::kv_bytes_per_position(spec);
@@ -152,7 +158,6 @@ class ExecutionPlan {
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
                                                     std::int64_t k);
   void line(PlannedOperation operation);
-  [[nodiscard]] bool serves(std::string_view forced, const Attention::Spec& spec) const;
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
   void warn_of_unused() const;

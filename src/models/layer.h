@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <functional>
+#include <string>
+#include <vector>
 
+#include "models/step/step_inputs.h"
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
 
@@ -31,21 +34,40 @@ struct Step {
   KvLayout layout;
   KvCacheView cache;  ///< this layer's
   Buffers buffers;
+  const StepArrays* arrays = nullptr;  ///< where single rows are picked and tokens are drawn
   ExecutionContext* context = nullptr;
-  std::string_view only{};  ///< run operations of this name alone, for measurements; empty: all
-
-  [[nodiscard]] bool runs(std::string_view operation) const { return only.empty() || only == operation; }
 };
 
-/// One block of a model with its weights and kernels, in two halves: after the last layer's first one the rows that nobody
-/// wants are dropped.
+/// An operation with its weights and kernels, ready for any step.
+struct Operation {
+  std::string kind;  ///< its name in the plan without the layer: "attn_qkv"
+  std::function<void(const Step&)> run;
+};
+using Operations = std::vector<Operation>;
+
+inline void run_all(const Operations& operations, const Step& step) {
+  for (const Operation& operation : operations) {
+    operation.run(step);
+  }
+}
+
+/// One block of a model as the operations that it is made of, in two halves: after the last layer's first one the rows that
+/// nobody wants are dropped. The operations belong to the layer, which is not moved.
 class Layer {
  public:
+  Layer() = default;
   virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
   /// From Buffers::hidden, keys and values to the cache and attention's output to Buffers::gathered [tokens, q_dim].
-  virtual void attend(const Step& step) const = 0;
+  [[nodiscard]] const Operations& attend() const { return attend_; }
   /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
-  virtual void finish(const Step& step) const = 0;
+  [[nodiscard]] const Operations& finish() const { return finish_; }
+
+ protected:
+  Operations attend_;
+  Operations finish_;
 };
 
 }  // namespace rocmforge

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t most_parts = 4;
 }
 
-Linear::Linear(std::string name, const std::vector<Part>& parts) : name_(std::move(name)) {
+Linear::Linear(std::string kind, const std::vector<Part>& parts) : kind_(std::move(kind)) {
   check(!parts.empty() && parts.size() <= most_parts, "a group of linear layers has one to four parts");
   for (const Part& part : parts) {
     check(part.weight->spec.k == parts[0].weight->spec.k, "the linear layers of a group share their input");
@@ -25,8 +25,9 @@ Linear::Linear(std::string name, const std::vector<Part>& parts) : name_(std::mo
   }
 }
 
-void Linear::run(const Step& step, const float* x, float* out, bool accumulate) const {
-  run(step.tokens, step, x, out, {}, accumulate);
+void Linear::append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
+  operations.push_back(
+      {kind_, [this, x, out](const Step& step) { run(step, step.buffers.*x, step.buffers.*out, {}, true); }});
 }
 
 MatmulFusions Linear::fusions() const {
@@ -39,11 +40,7 @@ MatmulFusions Linear::fusions() const {
   return {least.norm_tokens, is_pair ? least.gate_tokens : 0};
 }
 
-void Linear::run(std::int64_t tokens, const Step& step, const float* x, float* out, const LinearFusion& fusion,
-                 bool accumulate) const {
-  if (!step.runs(name_)) {
-    return;
-  }
+void Linear::run(const Step& step, const float* x, float* out, const LinearFusion& fusion, bool accumulate) const {
   const std::int64_t stride = fusion.gate ? width_ / 2 : width_;
   for (const Call& call : calls_) {
     std::array<MatmulOutput, most_parts> outputs;
@@ -56,7 +53,7 @@ void Linear::run(std::int64_t tokens, const Step& step, const float* x, float* o
     }
     const MatmulWeight& first = *call[0].part.weight;
     first.kernel->run({.x = x,
-                       .tokens = tokens,
+                       .tokens = step.tokens,
                        .k = first.spec.k,
                        .x_stride = first.spec.k,
                        .outputs = std::span(outputs.data(), call.size()),

@@ -48,13 +48,15 @@ class Linear {
   };
 
   Linear() = default;
-  /// `name` is that of its line in the plan, without the layer: "attn_qkv".
-  Linear(std::string name, const std::vector<Part>& parts);
+  /// `kind` is the name of its line in the plan, without the layer: "attn_qkv".
+  Linear(std::string kind, const std::vector<Part>& parts);
 
   /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense. With a gate `out` is [tokens, width / 2].
-  void run(const Step& step, const float* x, float* out, bool accumulate = false) const;
-  void run(std::int64_t tokens, const Step& step, const float* x, float* out, const LinearFusion& fusion = {},
-           bool accumulate = false) const;
+  void run(const Step& step, const float* x, float* out, const LinearFusion& fusion = {}, bool accumulate = false) const;
+
+  /// Adds the sum of `out` and its product with `x`, both buffers of a step, to the operations of a layer.
+  void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
+  [[nodiscard]] const std::string& kind() const { return kind_; }
 
   /// What the kernels of all calls take in.
   [[nodiscard]] MatmulFusions fusions() const;
@@ -69,7 +71,7 @@ class Linear {
   };
   using Call = std::vector<Column>;  ///< parts with the same kernel
 
-  std::string name_;
+  std::string kind_;
   std::vector<Call> calls_;
   std::int64_t width_ = 0;
 };

@@ -39,6 +39,48 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   output_ = plan_.fused_linear("output", "output_norm.weight", config_.norm_eps,
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
   sample_ = plan_.resolve<SampleTokens>({config_.vocab});
+  add_operations();
+}
+
+Transformer::~Transformer() {
+  try {
+    wait();
+  } catch (const Error&) {  // the device is gone, and what it did with it
+  }
+}
+
+void Transformer::add_operations() {
+  const auto operation = [](std::string_view kind, auto&& run) { return Operation{std::string(kind), run}; };
+  embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
+    const Buffers& buffers = step.buffers;
+    embedding_->operation.run({step.arrays->tokens, step.tokens, embedding_->data, 1.0f, buffers.hidden, buffers.sampled},
+                              step);
+  }));
+  pick_hidden_.push_back(operation(GatherRows::name, [this](const Step& step) {
+    gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
+  }));
+  pick_heads_.push_back(operation(GatherRows::name, [this](const Step& step) {
+    gather_heads_.run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
+  }));
+  hidden_state_.push_back(operation(GatherRows::name, [this](const Step& step) {
+    gather_hidden_.run({step.buffers.hidden, step.arrays->hidden_rows, step.tokens, step.buffers.projected}, step);
+  }));
+  hidden_state_.push_back(operation(RmsNorm::name, [this](const Step& step) {
+    output_.norm.run(step.tokens, step.buffers.projected, step.buffers.projected, step);
+  }));
+  output_.append(head_, &Buffers::hidden, &Buffers::logits);
+  draw_.push_back(operation(SampleTokens::name, [this](const Step& step) {
+    const StepArrays& arrays = *step.arrays;
+    sample_.run({.logits = step.buffers.logits,
+                 .num_rows = step.tokens,
+                 .rows = arrays.sample_rows,
+                 .adjustments = arrays.adjustments,
+                 .masks = arrays.masks,
+                 .all_greedy = arrays.draw == Draw::greedy,
+                 .out = step.buffers.sampled,
+                 .workspace = step.buffers.scratch},
+                step);
+  }));
 }
 
 void Transformer::load(Device& device, ThreadPool& pool) {
@@ -60,6 +102,7 @@ void Transformer::load(Device& device, ThreadPool& pool) {
   if (device.is_gpu()) {
     context_.stream = &device.stream();
     inputs_.emplace(device, input_limits());
+    graphs_.emplace(device.stream());
   }
   draws_.emplace(device, options_.max_logit_rows);
   device_ = &device;
@@ -121,7 +164,7 @@ void Transformer::forward(const BatchPlan& batch, KvCache& cache) {
 void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
   const KvCacheView view = cache.layer(0);
   if (view.data != graphs_cache_.data || view.num_blocks != graphs_cache_.num_blocks || cache.layout() != graphs_layout_) {
-    graphs_.clear();
+    graphs_->clear();
     graphs_cache_ = view;
     graphs_layout_ = cache.layout();
   }
@@ -140,16 +183,16 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
   bool moved = false;
   const StepArrays arrays = inputs_->upload(batch, shape, moved);
   if (moved) {
-    graphs_.clear();
+    graphs_->clear();
   }
   if (recorded) {
-    graphs_.run(stream, shape, [&] { compute(arrays, cache); });
+    graphs_->run(shape, [&] { compute(arrays, cache); });
   } else {
     compute(arrays, cache);
   }
 }
 
-void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_view only) {
+void Transformer::compute(const StepArrays& arrays, KvCache& cache, const RunOperations& run) {
   const RaggedBatch& batch = arrays.batch;
   Step step{.tokens = batch.num_tokens,
             .batch = batch,
@@ -158,52 +201,56 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, std::string_
             .layout = cache.layout(),
             .cache = {},
             .buffers = buffers_,
-            .context = &context_,
-            .only = only};
+            .arrays = &arrays,
+            .context = &context_};
 
-  embedding_->operation.run({arrays.tokens, step.tokens, embedding_->data, 1.0f, buffers_.hidden, buffers_.sampled}, step);
+  run(embed_, step);
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const bool last = index + 1 == layers_.size();
     step.results = !last || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
     step.cache = cache.layer(static_cast<std::int32_t>(index));
-    layers_[index]->attend(step);
+    run(layers_[index]->attend(), step);
     if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
-      step = wanted_rows(step, arrays, true);
+      step = wanted_rows(step, true, run);
     }
     if (step.results) {
-      layers_[index]->finish(step);
+      run(layers_[index]->finish(), step);
     }
   }
   if (arrays.num_hidden_rows > 0) {
-    normalise_hidden(step, arrays);
+    Step rows = step;
+    rows.tokens = arrays.num_hidden_rows;
+    run(hidden_state_, rows);
   }
   if (arrays.num_logit_rows < step.tokens) {
-    step = wanted_rows(step, arrays, false);
+    step = wanted_rows(step, false, run);
   }
-  if (arrays.num_logit_rows > 0) {
-    head(step, arrays);
+  if (arrays.num_logit_rows == 0) {
+    return;
+  }
+  run(head_, step);
+  if (!arrays.raw_rows.empty()) {
+    keep_raw_logits(arrays.raw_rows);
+  }
+  if (arrays.draw != Draw::none) {
+    run(draw_, step);
   }
 }
 
-Step Transformer::wanted_rows(const Step& step, const StepArrays& arrays, bool heads) const {
+Step Transformer::wanted_rows(const Step& step, bool heads, const RunOperations& run) const {
   Step wanted = step;
-  wanted.tokens = arrays.num_logit_rows;
+  wanted.tokens = step.arrays->num_logit_rows;
   std::swap(wanted.buffers.hidden, wanted.buffers.normed);
   if (wanted.tokens > 0) {
-    gather_hidden_.run({step.buffers.hidden, arrays.logit_rows, wanted.tokens, wanted.buffers.hidden}, step);
+    run(pick_hidden_, wanted);
   }
   if (heads) {  // at most half of the rows: each buffer then has room for what the other held
     std::swap(wanted.buffers.gathered, wanted.buffers.projected);
     if (wanted.tokens > 0) {
-      gather_heads_.run({step.buffers.gathered, arrays.logit_rows, wanted.tokens, wanted.buffers.gathered}, step);
+      run(pick_heads_, wanted);
     }
   }
   return wanted;
-}
-
-void Transformer::normalise_hidden(const Step& step, const StepArrays& arrays) const {
-  gather_hidden_.run({buffers_.hidden, arrays.hidden_rows, arrays.num_hidden_rows, buffers_.projected}, step);
-  output_.norm.run(arrays.num_hidden_rows, buffers_.projected, buffers_.projected, step);
 }
 
 void Transformer::keep_raw_logits(std::span<const std::int32_t> rows) {
@@ -221,25 +268,6 @@ void Transformer::keep_raw_logits(std::span<const std::int32_t> rows) {
     } else {
       std::memcpy(to, from, row_bytes);
     }
-  }
-}
-
-void Transformer::head(const Step& step, const StepArrays& arrays) {
-  const std::int64_t rows = arrays.num_logit_rows;
-  output_.run(rows, step, step.buffers.hidden, buffers_.logits);
-  if (!arrays.raw_rows.empty()) {
-    keep_raw_logits(arrays.raw_rows);
-  }
-  if (arrays.draw != Draw::none) {
-    sample_.run({.logits = buffers_.logits,
-                 .num_rows = rows,
-                 .rows = arrays.sample_rows,
-                 .adjustments = arrays.adjustments,
-                 .masks = arrays.masks,
-                 .all_greedy = arrays.draw == Draw::greedy,
-                 .out = buffers_.sampled,
-                 .workspace = buffers_.scratch},
-                step);
   }
 }
 

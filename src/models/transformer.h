@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,8 @@ class Transformer final : public Model {
  public:
   Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
               const ModelOptions& options);
+  /// Waits for what the device still does with the model's memory.
+  ~Transformer() override;
 
   void load(Device& device, ThreadPool& pool) override;
 
@@ -50,14 +53,13 @@ class Transformer final : public Model {
 
   void check_batch(const BatchPlan& batch, const KvCache& cache) const;
   void forward_on_gpu(const BatchPlan& batch, KvCache& cache);
-  /// All kernels of a step, or those of operations named `only`.
-  void compute(const StepArrays& arrays, KvCache& cache, std::string_view only = {});
+  using RunOperations = std::function<void(const Operations&, const Step&)>;
+  /// A step's operations in their order, in groups which `run` gets with what they work on.
+  void compute(const StepArrays& arrays, KvCache& cache, const RunOperations& run = run_all);
+  /// The operations of the frame.
+  void add_operations();
   /// The rows of `step` whose logits are wanted as a step of their own; `heads` brings attention's output along.
-  [[nodiscard]] Step wanted_rows(const Step& step, const StepArrays& arrays, bool heads) const;
-  /// The residual stream of the wanted rows through the final norm and the head; then the draw.
-  void head(const Step& step, const StepArrays& arrays);
-  /// The rows whose hidden states are wanted through the final norm, to `projected`.
-  void normalise_hidden(const Step& step, const StepArrays& arrays) const;
+  [[nodiscard]] Step wanted_rows(const Step& step, bool heads, const RunOperations& run) const;
   void keep_raw_logits(std::span<const std::int32_t> rows);
   /// `count` floats of the workspace in host memory: waits.
   std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
@@ -72,6 +74,13 @@ class Transformer final : public Model {
   FusedLinear output_;  ///< with the final norm
   Resolved<SampleTokens> sample_;
 
+  Operations embed_;
+  Operations pick_hidden_;   ///< wanted rows of the residual stream, from Buffers::normed to Buffers::hidden
+  Operations pick_heads_;    ///< of attention's output, from Buffers::projected to Buffers::gathered
+  Operations hidden_state_;  ///< rows whose hidden states are wanted through the final norm, to Buffers::projected
+  Operations head_;          ///< wanted rows through the final norm and the head, to Buffers::logits
+  Operations draw_;
+
   // Once loaded.
   Device* device_ = nullptr;
   ExecutionContext context_;
@@ -84,7 +93,7 @@ class Transformer final : public Model {
   PinnedBuffer raw_logits_;  ///< [raw rows, vocab]
   // GPU only.
   std::optional<StepInputs> inputs_;
-  StepGraphs graphs_;
+  std::optional<StepGraphs> graphs_;
   KvCacheView graphs_cache_;  ///< which the graphs append to
   KvLayout graphs_layout_;
   PinnedBuffer logits_host_;

@@ -68,7 +68,7 @@ class AttentionBackend {
   virtual ~AttentionBackend() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual DeviceKind device() const = 0;
-  [[nodiscard]] virtual int priority() const = 0;
+  [[nodiscard]] virtual KernelPriority priority() const = 0;
   [[nodiscard]] virtual Support supports(const Attention::Spec& spec, const DeviceInfo& device) const = 0;
 
   /// The cache layout this backend reads; `block_tokens` is its default and may be replaced by another power of two >= 16.

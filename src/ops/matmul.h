@@ -73,7 +73,7 @@ class MatmulKernel {
   virtual ~MatmulKernel() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual DeviceKind device() const = 0;
-  [[nodiscard]] virtual int priority() const = 0;
+  [[nodiscard]] virtual KernelPriority priority() const = 0;
   [[nodiscard]] virtual Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const = 0;
 
   /// Bytes of the repacked weight, 0 when the kernel reads the file's own layout (no copy is made then).

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +25,16 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
+/// Among the kernels that can serve, the one of the highest priority does: what it was made for tells how well.
+enum class KernelPriority : std::uint8_t {
+  reference = 0,      ///< scalar, in double precision: what the others are checked against
+  last_resort = 5,    ///< right where nothing else serves, at any price
+  portable = 10,      ///< any device of its kind
+  family = 20,        ///< devices with vector instructions or matrix cores, or the vendor's library
+  specialised = 30,   ///< the widest instruction set, or one kind of step
+  architecture = 40,  ///< written for one GPU architecture
+};
+
 /// What a kernel runs on. CPU kernels use the pool and return when they are done; GPU kernels put their work on the stream,
 /// and every pointer of their Args is a device address.
 struct ExecutionContext {
@@ -37,8 +50,7 @@ class OpKernel {
   virtual ~OpKernel() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual DeviceKind device() const = 0;
-  /// Among the kernels that can, the highest wins. The scalar reference has 0.
-  [[nodiscard]] virtual int priority() const = 0;
+  [[nodiscard]] virtual KernelPriority priority() const = 0;
   [[nodiscard]] virtual Support supports(const typename Op::Spec& spec, const DeviceInfo& device) const = 0;
   virtual void run(const typename Op::Spec& spec, const typename Op::Args& args, ExecutionContext& context) const = 0;
 };
@@ -58,6 +70,14 @@ template <class Op>
 requires requires { typename Op::KernelInterface; }
 struct KernelInterfaceOf<Op> {
   using type = typename Op::KernelInterface;
+};
+
+/// The kernels that can serve, best first, and why the others can't.
+template <class Op>
+struct Candidates {
+  std::vector<const typename KernelInterfaceOf<Op>::type*> able;
+  std::vector<Refusal> refusals;
+  bool forced_exists = true;  ///< false: no kernel has the name asked for
 };
 
 template <class Op>
@@ -85,49 +105,60 @@ class KernelRegistryOf {
     return std::get<List<Op>>(lists_).entries;
   }
 
-  /// The best kernel that supports `spec` on `device`, with a reason for every other one of that device kind.
-  /// A non-empty `forced` names the only kernel, or family of them, that may serve. Throws Error, listing every refusal,
-  /// when none can.
+  /// Those that support `spec` on `device`, with a reason for every other one of that device kind. A non-empty `forced`
+  /// names the only kernel, or family of them, that may serve.
   template <class Op>
-  [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device,
-                                  std::string_view forced = {}) const {
-    Choice<Op> choice;
-    std::vector<const typename KernelInterfaceOf<Op>::type*> able;
-    bool forced_exists = forced.empty();
+  [[nodiscard]] Candidates<Op> candidates(const typename Op::Spec& spec, const DeviceInfo& device,
+                                          std::string_view forced = {}) const {
+    Candidates<Op> found;
+    found.forced_exists = forced.empty();
     for (const auto& kernel : all<Op>()) {
       if (kernel->device() != device.kind) {
         continue;
       }
-      forced_exists = forced_exists || is_named(kernel->name(), forced);
       if (!forced.empty() && !is_named(kernel->name(), forced)) {
-        choice.refusals.push_back({std::string(kernel->name()), std::string("'").append(forced) + "' was asked for"});
+        found.refusals.push_back({std::string(kernel->name()), std::string("'").append(forced) + "' was asked for"});
         continue;
       }
+      found.forced_exists = true;
       if (const Support support = kernel->supports(spec, device); !support.ok) {
-        choice.refusals.push_back({std::string(kernel->name()), support.reason});
+        found.refusals.push_back({std::string(kernel->name()), support.reason});
       } else {
-        able.push_back(kernel.get());
-        if (choice.kernel == nullptr || kernel->priority() > choice.kernel->priority()) {
-          choice.kernel = kernel.get();
-        }
+        found.able.push_back(kernel.get());
       }
     }
-    for (const auto* kernel : able) {
+    std::ranges::stable_sort(found.able, std::ranges::greater(), [](const auto* kernel) { return kernel->priority(); });
+    return found;
+  }
+
+  /// The best of the candidates. Throws Error, listing every refusal, when there is none.
+  template <class Op>
+  [[nodiscard]] Choice<Op> choose(const typename Op::Spec& spec, const DeviceInfo& device,
+                                  std::string_view forced = {}) const {
+    Candidates<Op> found = candidates<Op>(spec, device, forced);
+    if (found.able.empty()) {
+      throw nobody_serves<Op>(spec, found, forced);
+    }
+    Choice<Op> choice{found.able[0], std::move(found.refusals)};
+    for (const auto* kernel : found.able) {
       if (kernel != choice.kernel) {
         choice.refusals.push_back({std::string(kernel->name()), std::string(choice.kernel->name()) + " is preferred"});
       }
     }
-    if (choice.kernel == nullptr) {
-      std::string message = std::string("no kernel for ") + std::string(Op::name) + " " + to_string(spec);
-      if (!forced_exists) {
-        message += "; there is none named '" + std::string(forced) + "'";
-      }
-      for (const Refusal& refusal : choice.refusals) {
-        message += "; " + refusal.kernel + ": " + refusal.reason;
-      }
-      throw Error(message);
-    }
     return choice;
+  }
+
+  template <class Op>
+  [[nodiscard]] static Error nobody_serves(const typename Op::Spec& spec, const Candidates<Op>& found,
+                                           std::string_view forced) {
+    std::string message = std::string("no kernel for ") + std::string(Op::name) + " " + to_string(spec);
+    if (!found.forced_exists) {
+      message += "; there is none named '" + std::string(forced) + "'";
+    }
+    for (const Refusal& refusal : found.refusals) {
+      message += "; " + refusal.kernel + ": " + refusal.reason;
+    }
+    return Error(message);
   }
 
  private:

@@ -18,14 +18,23 @@ constexpr std::int32_t max_started_prompts = 4;
 /// The order in which sequences run.
 auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.arrival); }
 
-void insert_by_rank(std::vector<std::unique_ptr<Sequence>>& list, std::unique_ptr<Sequence> sequence) {
-  const auto place = std::ranges::upper_bound(list, rank(*sequence), {}, [](const auto& other) { return rank(*other); });
+/// Lists are kept in the order of rank, which no two sequences share.
+template <class List>
+auto place_of(List& list, const Sequence& sequence) {
+  return std::ranges::lower_bound(list, rank(sequence), {}, [](const auto& other) { return rank(*other); });
+}
+
+template <class List>
+void insert_by_rank(List& list, std::unique_ptr<Sequence> sequence) {
+  const auto place = place_of(list, *sequence);
   list.insert(place, std::move(sequence));
 }
 
-std::unique_ptr<Sequence> take(std::vector<std::unique_ptr<Sequence>>& list, const Sequence* sequence) {
-  const auto found = std::ranges::find(list, sequence, [](const auto& other) { return other.get(); });
-  if (found == list.end()) {
+/// The sequence if it is in the list, else null.
+template <class List>
+std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
+  const auto found = place_of(list, sequence);
+  if (found == list.end() || found->get() != &sequence) {
     return nullptr;
   }
   std::unique_ptr<Sequence> taken = std::move(*found);
@@ -91,6 +100,7 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_);
   sequence->arrival = ++num_submitted_;
   sequence->leader = leader;
+  unfinished_.emplace(id, sequence.get());
   insert_by_rank(waiting_, std::move(sequence));
   return {};
 }
@@ -152,6 +162,9 @@ std::int32_t Scheduler::blocks_wanted(const Sequence& sequence) const {
 
 bool Scheduler::reserve(Sequence& sequence) {
   const std::int32_t wanted = blocks_wanted(sequence);
+  if (wanted == 0) {
+    return true;  // most steps write into a block that is there
+  }
   if (prefix_cache_ != nullptr && !allocator_->can_allocate(wanted)) {
     prefix_cache_->evict(wanted);
   }
@@ -187,15 +200,8 @@ void Scheduler::admit_waiting() {
 }
 
 const Sequence* Scheduler::leader_of(const Sequence& sequence) const {
-  if (sequence.leader != 0) {
-    for (const auto* list : {&running_, &waiting_}) {
-      const auto found = std::ranges::find(*list, sequence.leader, [](const auto& other) { return other->id; });
-      if (found != list->end()) {
-        return found->get();
-      }
-    }
-  }
-  return nullptr;
+  const auto found = sequence.leader != 0 ? unfinished_.find(sequence.leader) : unfinished_.end();
+  return found != unfinished_.end() ? found->second : nullptr;
 }
 
 Sequence* Scheduler::first_ready() const {
@@ -231,9 +237,16 @@ bool Scheduler::has_room_for(const Sequence& sequence) const {
     return false;
   }
   // One block to spare for each running sequence: else the newcomer would be preempted as soon as one of them grows.
-  const std::int32_t wanted = blocks_wanted(sequence) + num_running();
-  return allocator_->can_allocate(wanted) ||
-         (prefix_cache_ != nullptr && wanted <= allocator_->num_free() + prefix_cache_->num_evictable());
+  return blocks_wanted(sequence) + num_running() <= blocks_available();
+}
+
+std::int32_t Scheduler::blocks_available() const {
+  return allocator_->num_free() + (prefix_cache_ != nullptr ? prefix_cache_->num_evictable() : 0);
+}
+
+bool Scheduler::still_no_room(const Sequence& sequence) const {
+  return no_room_.id == sequence.id && num_running() >= no_room_.running && blocks_available() <= no_room_.available &&
+         (prefix_cache_ == nullptr || prefix_cache_->num_inserted() == no_room_.known_blocks);
 }
 
 bool Scheduler::admit() {
@@ -241,11 +254,20 @@ bool Scheduler::admit() {
   if (sequence == nullptr) {
     return false;
   }
+  const auto may_preempt = [&] {
+    return !running_.empty() && running_.back()->request.priority > sequence->request.priority;
+  };
+  // Looking for its prefix takes the longer the longer its prompt is: not where that can change nothing.
+  if (!may_preempt() && (num_running() >= limits_.max_sequences || still_no_room(*sequence))) {
+    return false;
+  }
   adopt_computed(*sequence);
   while (!has_room_for(*sequence)) {
-    if (running_.empty() || running_.back()->request.priority <= sequence->request.priority) {
+    if (!may_preempt()) {
       sequence->pages.clear();
       sequence->cached_tokens = 0;
+      no_room_ = {sequence->id, blocks_available(), num_running(),
+                  prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
     preempt_last();
@@ -258,7 +280,7 @@ bool Scheduler::admit() {
       prefix_hits_ += sequence->cached_tokens;
     }
   }
-  insert_by_rank(running_, take(waiting_, sequence));
+  insert_by_rank(running_, take(waiting_, *sequence));
   return true;
 }
 
@@ -333,10 +355,11 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
   }
 }
 
-void Scheduler::remember(const Sequence& sequence) {
+void Scheduler::remember(Sequence& sequence) {
   if (prefix_cache_ != nullptr) {
     const std::span<const std::int32_t> tokens = sequence.tokens;
-    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(sequence.cached_tokens)), sequence.pages.blocks());
+    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(sequence.cached_tokens)), sequence.pages.blocks(),
+                          sequence.remembered);
   }
 }
 
@@ -347,6 +370,7 @@ void Scheduler::shift(Sequence& sequence) {
   const auto first = sequence.tokens.begin() + keep;
   sequence.tokens.erase(first, first + dropped);
   sequence.dropped_tokens += dropped;
+  sequence.remembered = {};  // blocks after the kept start hold other tokens now
   // Whole blocks of the kept start stay.
   sequence.cached_tokens = std::min(sequence.cached_tokens, keep / block_tokens_ * block_tokens_);
   sequence.pages.truncate(sequence.cached_tokens);
@@ -357,20 +381,14 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   remember(sequence);
   sequence.pages.clear();
   sequence.finish = reason;
-  for (auto* list : {&running_, &waiting_}) {
-    if (std::unique_ptr<Sequence> taken = take(*list, &sequence)) {
-      finished_.push_back(std::move(taken));
-    }
-  }
+  unfinished_.erase(sequence.id);
+  std::unique_ptr<Sequence> taken = take(running_, sequence);
+  finished_.push_back(taken != nullptr ? std::move(taken) : take(waiting_, sequence));
 }
 
 void Scheduler::cancel(RequestId id, FinishReason reason) {
-  for (const auto* list : {&running_, &waiting_}) {
-    const auto found = std::ranges::find(*list, id, [](const auto& sequence) { return sequence->id; });
-    if (found != list->end()) {
-      finish(**found, reason);
-      return;
-    }
+  if (const auto found = unfinished_.find(id); found != unfinished_.end()) {
+    finish(*found->second, reason);
   }
 }
 

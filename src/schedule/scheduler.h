@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "kv/block_allocator.h"
@@ -33,6 +35,8 @@ struct SchedulerLimits {
 ///
 /// Nothing of one priority waits for ever: a prompt is admitted only with all its blocks, the first running sequence can
 /// always take those of later ones, and no sequence may grow beyond what the whole cache holds.
+///
+/// A step looks at what runs, never at the whole cache or queue.
 class Scheduler {
  public:
   Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens);
@@ -72,7 +76,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Sequence>> take_finished();
 
   // Both in the order in which they run.
-  [[nodiscard]] std::span<const std::unique_ptr<Sequence>> waiting() const { return waiting_; }
+  [[nodiscard]] const std::deque<std::unique_ptr<Sequence>>& waiting() const { return waiting_; }
   [[nodiscard]] std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
   [[nodiscard]] std::int32_t num_waiting() const { return static_cast<std::int32_t>(waiting_.size()); }
   [[nodiscard]] std::int32_t num_running() const { return static_cast<std::int32_t>(running_.size()); }
@@ -96,20 +100,33 @@ class Scheduler {
   [[nodiscard]] const Sequence* leader_of(const Sequence& sequence) const;
   void adopt_computed(Sequence& sequence);
   [[nodiscard]] bool has_room_for(const Sequence& sequence) const;
+  /// Blocks that are free or can be.
+  [[nodiscard]] std::int32_t blocks_available() const;
+  /// Whether nothing has changed for the better since the sequence last found no room.
+  [[nodiscard]] bool still_no_room(const Sequence& sequence) const;
   void schedule_decodes();
   void schedule_prompts();
   /// Puts at most `count` tokens into the batch, as many as rows of logits allow; returns how many.
   std::int32_t schedule(Sequence& sequence, std::int32_t count);
-  void remember(const Sequence& sequence);
+  void remember(Sequence& sequence);
 
   SchedulerLimits limits_;
   BlockAllocator* allocator_;
   PrefixCache* prefix_cache_;
   std::int32_t block_tokens_;
   // Both in the order of priority and arrival.
-  std::vector<std::unique_ptr<Sequence>> waiting_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
+  std::unordered_map<RequestId, Sequence*> unfinished_;  ///< those of both lists
   std::vector<std::unique_ptr<Sequence>> finished_;
+  /// When the first waiting sequence found no blocks, and what could have changed that since.
+  struct NoRoom {
+    RequestId id = 0;
+    std::int32_t available = 0;
+    std::int32_t running = 0;
+    std::uint64_t known_blocks = 0;
+  };
+  NoRoom no_room_;
   std::vector<ScheduledChunk> batch_;
   std::vector<BlockCopy> copies_;
   std::int32_t tokens_left_ = 0;  ///< that still fit into batch_

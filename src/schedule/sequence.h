@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kv/page_table.h"
+#include "kv/prefix_cache.h"
 #include "schedule/request.h"
 
 namespace rocmforge {
@@ -25,6 +26,7 @@ struct Sequence {
   std::int32_t prefix_hits = 0;      ///< prompt positions that were in the cache when it was first admitted
   bool admitted = false;             ///< it has been in a batch (and may have been preempted since)
   PageTable pages;
+  PrefixCache::Progress remembered{};  ///< blocks that the prefix cache was given
   FinishReason finish = FinishReason::none;
 
   [[nodiscard]] std::int32_t length() const { return static_cast<std::int32_t>(tokens.size()); }

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -88,6 +91,24 @@ TEST(ThreadPool, latecomers_take_no_part_and_harm_nothing) {
     }
   }
   EXPECT_EQ(total, std::int64_t{20000} * 19999 + 20000);
+}
+
+TEST(ThreadPool, what_a_job_throws_reaches_the_caller) {
+  ThreadPool pool(3);
+  for (int repetition = 0; repetition < 200; ++repetition) {
+    std::atomic<int> done{0};
+    const auto job = [&](std::int64_t begin, std::int64_t) {
+      if (begin == 17 + repetition % 7) {
+        throw std::runtime_error("piece " + std::to_string(begin));
+      }
+      ++done;
+    };
+    EXPECT_THROW(pool.parallel_for(64, 1, job), std::runtime_error);
+    EXPECT_THROW(pool.run([](int) { throw std::bad_alloc(); }), std::bad_alloc) << "every thread throws";
+  }
+  std::atomic<int> calls{0};
+  pool.run([&](int) { ++calls; });
+  EXPECT_EQ(calls, 3) << "the pool goes on";
 }
 
 TEST(AvailableProcessors, is_at_least_one) { EXPECT_GE(available_processors(), 1); }

@@ -18,7 +18,7 @@ Harness::Harness()
       pool(pool_threads(test_device_)),
       host{&cpu_, {.pool = &pool}},
       target(host) {
-  register_all_kernels(registry);
+  register_all_kernels(registry, test_device_.device.get());
   if (test_device_.device != nullptr && test_device_.device->is_gpu()) {
     target = {test_device_.device.get(), {.stream = &test_device_.device->stream()}};
   }

@@ -111,6 +111,15 @@ TEST_F(FakeDevice, loads_its_architecture_and_gives_everything_back) {
   EXPECT_TRUE(log_->destroyed);
 }
 
+/// Runtimes may read a code object as long as its module is loaded.
+TEST_F(FakeDevice, keeps_the_code_objects_of_a_library_that_is_gone) {
+  auto device = open();
+  library_ = KernelLibrary();
+  device.reset();
+  EXPECT_TRUE(log_->code_was_there) << "files were unmapped before their modules were unloaded";
+  EXPECT_TRUE(log_->nothing_left());
+}
+
 TEST_F(FakeDevice, refuses_a_device_without_kernels_and_names_what_there_is) {
   EXPECT_EQ(error_of([&] { Device(std::make_unique<FakeDriver>(log_, "gfx1201"), library_); }),
             "Fake GPU is gfx1201, for which there are no kernels: there are kernels for gfx1100");

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -22,9 +25,12 @@ class FakeDriver final : public Driver {
   /// What outlives the driver, which a Device owns.
   struct Log {
     std::vector<std::string> calls;
-    std::vector<std::vector<std::byte>> arguments;  ///< of the launches
-    std::vector<LaunchShape> shapes;                ///< of the launches
-    std::map<void*, std::size_t> memory;            ///< allocated now
+    std::vector<std::vector<std::byte>> arguments;     ///< of the launches
+    std::vector<LaunchShape> shapes;                   ///< of the launches
+    std::vector<std::string> kernels;                  ///< of the launches
+    std::map<void*, std::span<const std::byte>> code;  ///< of the modules that are loaded
+    bool code_was_there = true;                        ///< when its module was unloaded
+    std::map<void*, std::size_t> memory;               ///< allocated now
     std::set<void*> streams, events, graphs, modules;
     std::size_t pinned = 0;
     int lookups = 0;                    ///< of functions
@@ -39,8 +45,11 @@ class FakeDriver final : public Driver {
     }
   };
 
-  explicit FakeDriver(std::shared_ptr<Log> log, std::string architecture = "gfx1100:xnack-") : log_(std::move(log)) {
-    info_.kind = DeviceKind::hip;
+  /// "sm_90" makes it one of NVIDIA. `vendor_runtime`: whether the vendor's libraries may be used with it.
+  explicit FakeDriver(std::shared_ptr<Log> log, std::string architecture = "gfx1100:xnack-", bool vendor_runtime = false)
+      : log_(std::move(log)) {
+    info_.kind = architecture.starts_with("sm_") ? DeviceKind::cuda : DeviceKind::hip;
+    info_.vendor_runtime = vendor_runtime;
     info_.name = "Fake GPU";
     info_.architecture = std::move(architecture);
     info_.wave_size = 32;
@@ -83,13 +92,22 @@ class FakeDriver final : public Driver {
     act("end_capture");
     return {create(log_->graphs)};
   }
-  void destroy_graph(GraphHandle graph) noexcept override { log_->graphs.erase(graph.value); }
-
-  ModuleHandle load_module(std::span<const std::byte>, std::string_view label) override {
-    act("load " + std::string(label));
-    return {create(log_->modules)};
+  void destroy_graph(GraphHandle graph) noexcept override {
+    log_->calls.emplace_back("destroy_graph");
+    log_->graphs.erase(graph.value);
   }
-  void unload_module(ModuleHandle module) noexcept override { log_->modules.erase(module.value); }
+
+  ModuleHandle load_module(std::span<const std::byte> code, std::string_view label) override {
+    act("load " + std::string(label));
+    void* module = create(log_->modules);
+    log_->code[module] = code;
+    return {module};
+  }
+  void unload_module(ModuleHandle module) noexcept override {
+    const auto code = log_->code.extract(module.value);
+    log_->code_was_there = log_->code_was_there && is_mapped(code.mapped().data());
+    log_->modules.erase(module.value);
+  }
   FunctionHandle find_function(ModuleHandle, const std::string& kernel) override {
     ++log_->lookups;
     return {kernel == "absent" ? nullptr : &info_};
@@ -97,6 +115,10 @@ class FakeDriver final : public Driver {
   FunctionInfo function_info(FunctionHandle) override { return {.registers = 24}; }
 
  private:
+  static bool is_mapped(const void* address) {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    return ::msync(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) / page * page), page, MS_ASYNC) == 0;
+  }
   void* create(std::set<void*>& kind) {
     void* handle = reinterpret_cast<void*>(++last_handle_);
     kind.insert(handle);
@@ -135,9 +157,10 @@ class FakeDriver final : public Driver {
   void do_synchronize(StreamHandle) override { act("synchronize"); }
   void do_synchronize(EventHandle) override { act("synchronize"); }
   void do_launch(GraphHandle, StreamHandle) override { act("replay"); }
-  void do_launch(FunctionHandle, std::string_view, const LaunchShape& shape, std::span<const std::byte> args,
+  void do_launch(FunctionHandle, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,
                  StreamHandle) override {
     act("launch");
+    log_->kernels.emplace_back(kernel);
     log_->arguments.emplace_back(args.begin(), args.end());
     log_->shapes.push_back(shape);
   }

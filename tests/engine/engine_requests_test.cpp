@@ -62,7 +62,7 @@ Results run(Engine& engine) {
 void expect_nothing_left(Engine& engine) {
   const EngineStatus status = engine.status();
   EXPECT_EQ(status.waiting + status.running, 0);
-  EXPECT_TRUE(status.sequences.empty());
+  EXPECT_TRUE(engine.sequences().empty());
   EXPECT_EQ(status.free_blocks + status.evictable_blocks, status.kv_blocks);
 }
 
@@ -396,20 +396,21 @@ TEST(EngineRequests, StatusTellsWhatRuns) {
   EXPECT_EQ(status.step_tokens, 16);
   EXPECT_EQ(status.step_sequences, 2);
   EXPECT_EQ(status.steps, 1);
-  ASSERT_EQ(status.sequences.size(), 3u);
-  EXPECT_EQ(status.sequences[0].id, urgent_id);
-  EXPECT_EQ(status.sequences[0].state, SequenceStatus::State::decode);
-  EXPECT_EQ(status.sequences[0].priority, -1);
-  EXPECT_EQ(status.sequences[0].generated_tokens, 1);
-  EXPECT_EQ(status.sequences[1].id, slow_id);
-  EXPECT_EQ(status.sequences[1].state, SequenceStatus::State::prefill);
-  EXPECT_EQ(status.sequences[1].computed_tokens, 12);
-  EXPECT_EQ(status.sequences[1].kv_blocks, 5);
-  EXPECT_GE(status.sequences[1].age_seconds, 0.0);
-  EXPECT_EQ(status.sequences[2].id, third_id);
-  EXPECT_EQ(status.sequences[2].state, SequenceStatus::State::waiting);
-  EXPECT_EQ(name(status.sequences[2].state), "waiting");
-  EXPECT_EQ(status.sequences[2].kv_blocks, 0);
+  const std::vector<SequenceStatus> sequences = fake.engine->sequences();
+  ASSERT_EQ(sequences.size(), 3u);
+  EXPECT_EQ(sequences[0].id, urgent_id);
+  EXPECT_EQ(sequences[0].state, SequenceStatus::State::decode);
+  EXPECT_EQ(sequences[0].priority, -1);
+  EXPECT_EQ(sequences[0].generated_tokens, 1);
+  EXPECT_EQ(sequences[1].id, slow_id);
+  EXPECT_EQ(sequences[1].state, SequenceStatus::State::prefill);
+  EXPECT_EQ(sequences[1].computed_tokens, 12);
+  EXPECT_EQ(sequences[1].kv_blocks, 5);
+  EXPECT_GE(sequences[1].age_seconds, 0.0);
+  EXPECT_EQ(sequences[2].id, third_id);
+  EXPECT_EQ(sequences[2].state, SequenceStatus::State::waiting);
+  EXPECT_EQ(name(sequences[2].state), "waiting");
+  EXPECT_EQ(sequences[2].kv_blocks, 0);
   run(*fake.engine);
   status = fake.engine->status();
   EXPECT_EQ(status.prefix_queries, 20 + 4 + 20);

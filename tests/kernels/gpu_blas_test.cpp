@@ -1,6 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
+#include "kernels/fake_blas.h"
+#include "kernels/gpu/blas_products.h"
 #include "kernels/gpu/matmul_kernels.h"
 #include "kernels/register_all.h"
 
@@ -23,7 +31,9 @@ DeviceInfo gpu(DeviceKind kind, std::string architecture) {
 const DeviceInfo h200 = gpu(DeviceKind::cuda, "sm_90");
 constexpr Matmul::Spec f16{DType::f16, 64, 512};
 
-std::unique_ptr<MatmulKernel> without_library(DeviceKind kind) { return make_gpu_blas_matmul(kind, {"libnowhere.so.1"}); }
+std::unique_ptr<MatmulKernel> without_library(DeviceKind kind) {
+  return make_gpu_blas_matmul(kind, nullptr, {"libnowhere.so.1"});
+}
 
 TEST(GpuBlas, AMissingLibraryIsNamed) {
   for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::hip}) {
@@ -37,7 +47,7 @@ TEST(GpuBlas, AMissingLibraryIsNamed) {
 }
 
 TEST(GpuBlas, ALibraryWithoutTheFunctionsIsTooOld) {
-  const Support support = make_gpu_blas_matmul(DeviceKind::cuda, {"libm.so.6"})->supports(f16, h200);
+  const Support support = make_gpu_blas_matmul(DeviceKind::cuda, nullptr, {"libm.so.6"})->supports(f16, h200);
   EXPECT_FALSE(support.ok);
   EXPECT_THAT(support.reason, HasSubstr("has no function cublasLtCreate: it is too old"));
 }
@@ -79,6 +89,128 @@ TEST(GpuBlas, FewTokensNeedNoMoreThanThePortableKernelAndKeepItsPromise) {
   EXPECT_GT(kernel->priority(), portable->priority());
   EXPECT_EQ(kernel->workspace_bytes(8, 4096), portable->workspace_bytes(8, 4096));
   EXPECT_GE(kernel->workspace_bytes(9, 4096), portable->workspace_bytes(9, 4096) + (32u << 20));
+}
+
+/// A GPU of host memory with a library that multiplies there. Kernels do nothing.
+class FakeBlasTest : public testing::Test {
+ protected:
+  FakeBlasTest() {
+    void* library = ::dlopen(ROCMFORGE_FAKE_BLAS, RTLD_NOW | RTLD_LOCAL);
+    const auto entry = reinterpret_cast<FakeBlasEntry>(::dlsym(library, "fake_blas"));
+    blas_ = entry();
+    *blas_ = {};
+    for (const char* object : {"matmul", "matvec"}) {
+      folder_.write("sm_90/" + std::string(object) + ".cubin",
+                    "\x7f"
+                    "ELF code");
+    }
+    device_ = std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "sm_90", true),
+                                       KernelLibrary::from_folder(folder_.path()));
+    kernel_ = make_gpu_blas_matmul(DeviceKind::cuda, device_.get(), {ROCMFORGE_FAKE_BLAS});
+  }
+
+  [[nodiscard]] std::string refusal() const { return kernel_->supports(f16, device_->info()).reason; }
+
+  /// A product of 16 tokens with weights of f16.n rows, and one more of `other` rows.
+  void multiply(std::int64_t other = 0, bool accumulate = false) {
+    constexpr std::int64_t tokens = 16;
+    const std::vector<float> x(tokens * f16.k);
+    const std::vector<std::uint16_t> weight(static_cast<std::size_t>(std::max(f16.n, other) * f16.k));
+    std::vector<float> out(static_cast<std::size_t>(tokens * (f16.n + other)));
+    std::vector<MatmulOutput> outputs{{DType::f16, weight.data(), f16.n, nullptr, out.data(), f16.n, accumulate}};
+    if (other > 0) {
+      outputs.push_back({DType::f16, weight.data(), other, nullptr, out.data() + tokens * f16.n, other, accumulate});
+    }
+    const std::size_t bytes = kernel_->workspace_bytes(tokens, f16.k);
+    const std::unique_ptr<void, decltype(&std::free)> workspace(std::aligned_alloc(256, (bytes + 255) / 256 * 256),
+                                                                std::free);
+    ExecutionContext context;
+    context.stream = &device_->stream();
+    kernel_->run(
+        {.x = x.data(), .tokens = tokens, .k = f16.k, .x_stride = f16.k, .outputs = outputs, .workspace = workspace.get()},
+        context);
+  }
+
+  [[nodiscard]] std::ptrdiff_t launches(std::string_view of) const {
+    return std::ranges::count_if(log_->kernels, [&](const std::string& kernel) { return kernel.starts_with(of); });
+  }
+
+  FakeBlas* blas_ = nullptr;
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<MatmulKernel> kernel_;
+};
+
+TEST_F(FakeBlasTest, ServesWhatItMultipliesRight) {
+  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(blas_->products, 2) << "one of each type, tried once";
+  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(blas_->products, 2);
+  multiply(48);
+  EXPECT_EQ(blas_->products, 4);
+  EXPECT_EQ(launches("matmul"), 0);
+}
+
+TEST_F(FakeBlasTest, ALibraryThatFailsItsTrialIsRefusedWithItsWords) {
+  blas_->fails = true;
+  EXPECT_THAT(refusal(), HasSubstr("a small product of F16 weights: cublasLtMatmul: EXECUTION_FAILED"));
+  multiply();
+  EXPECT_GT(launches("matmul_f16"), 0) << "the portable kernel serves whoever asks nevertheless";
+}
+
+TEST_F(FakeBlasTest, ALibraryThatMultipliesWrongIsRefused) {
+  blas_->is_wrong = true;
+  EXPECT_THAT(refusal(), HasSubstr("a small product of F16 weights: element 0, 0 is"));
+}
+
+TEST_F(FakeBlasTest, ALibraryThatDoesNotKnowTheDeviceIsRefused) {
+  blas_->refuses_handles = true;
+  EXPECT_THAT(refusal(), HasSubstr("cublasLtCreate: NOT_INITIALIZED"));
+}
+
+TEST_F(FakeBlasTest, AShapeWithoutAnAlgorithmGoesToThePortableKernelAlone) {
+  EXPECT_EQ(refusal(), "");
+  blas_->refused_rows = 48;
+  multiply(48);
+  EXPECT_EQ(blas_->products, 3) << "the other product is the library's";
+  EXPECT_EQ(launches("matmul_f16"), 1);
+  const int searches = blas_->searches;
+  multiply(48);
+  EXPECT_EQ(blas_->searches, searches) << "it is not asked again";
+  EXPECT_EQ(launches("matmul_f16"), 2);
+}
+
+TEST_F(FakeBlasTest, AProductThatFailsInAStepGoesToThePortableKernel) {
+  EXPECT_EQ(refusal(), "");
+  blas_->fails = true;
+  multiply(0, true);
+  EXPECT_EQ(launches("matmul_f16"), 1);
+  EXPECT_EQ(launches("finish_rows"), 2) << "what the product would have added to has its scale back";
+  for (int i = 0; i < 20; ++i) {
+    multiply();
+  }
+  blas_->fails = false;
+  blas_->products = 0;
+  multiply();
+  EXPECT_EQ(blas_->products, 0) << "after some failures the library is left alone";
+  EXPECT_THAT(refusal(), HasSubstr("it has refused 8 products"));
+}
+
+TEST_F(FakeBlasTest, PlansAreBounded) {
+  const std::array names{ROCMFORGE_FAKE_BLAS};
+  const auto api = std::make_shared<const BlasApi>(blas_names(DeviceKind::cuda), names);
+  BlasProducts products(api, device_->driver());
+  const auto prepare = [&](std::int64_t tokens) {
+    products.prepare({.rows = 64, .tokens = tokens, .k = 64, .x_stride = 64, .out_stride = 64});
+  };
+  for (std::int64_t tokens = 1; tokens <= 5000; ++tokens) {
+    prepare(tokens);
+    prepare(1);
+  }
+  EXPECT_EQ(products.num_plans(), 512u);
+  EXPECT_EQ(blas_->descriptions, 512);
+  EXPECT_EQ(blas_->searches, 5000) << "the one in use is kept";
 }
 
 }  // namespace

@@ -222,6 +222,30 @@ TEST_F(GpuStep, EveryModelRunsEveryKindOfStepWithEveryAttentionKernel) {
   }
 }
 
+/// Each operation of a step belongs to one kind, and runs when its kind is timed.
+TEST_F(GpuStep, KindsOfOperationsAreTimedApart) {
+  ModelOptions options;
+  options.max_sequences = 8;
+  options.graphs = false;  // whose steps are padded
+  const auto runner = load(options);
+  BatchPlan plan;
+  plan.clear();
+  const std::vector<std::int32_t> token{3};
+  for (const std::int32_t block : {0, 1}) {
+    const std::vector<std::int32_t> blocks{block};
+    plan.add_sequence(token, 0, blocks, true);
+  }
+  plan.sample_rows.resize(2);
+  plan.finish();
+  const auto forward = count([&] { runner->model().forward(plan, runner->cache()); });
+  std::vector<OperationTime> times;
+  const auto timed = count([&] { times = runner->model().time_operations(plan, runner->cache()); });
+  EXPECT_EQ(timed.launches, 3 * forward.launches) << "a step as it is, all kinds one by one, all at once";
+  ASSERT_GT(times.size(), 5u);
+  EXPECT_EQ(times.front().kind, EmbeddingRows::name);
+  EXPECT_EQ(times.back().kind, "");
+}
+
 TEST_F(GpuStep, LogitsComeToTheHostOnlyWhenAskedFor) {
   const auto runner = load();
   const std::vector<float> logits = runner->step(decode(2, 0));

@@ -135,7 +135,7 @@ Runner::Runner(const GgufFile& file, const std::string& kernel_set, const ModelO
   if (kernel_set == "reference") {
     register_reference_kernels(registry_);
   } else {
-    register_all_kernels(registry_);
+    register_all_kernels(registry_, device_);
   }
   ModelOptions forced = options;
   if (is_gpu(kernel_set) && forced.attention.empty()) {
@@ -145,7 +145,7 @@ Runner::Runner(const GgufFile& file, const std::string& kernel_set, const ModelO
 }
 
 Runner::Runner(const GgufFile& file, Device& device, const ModelOptions& options) : device_(&device), pool_(1) {
-  register_all_kernels(registry_);
+  register_all_kernels(registry_, device_);
   load(file, options);
 }
 

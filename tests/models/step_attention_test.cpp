@@ -17,7 +17,7 @@ class RecordingBackend final : public AttentionBackend {
       : name_(std::move(kernel_name)), calls_(calls) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] int priority() const override { return 1; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
   [[nodiscard]] Support supports(const Attention::Spec&, const DeviceInfo&) const override { return Support::yes(); }
   [[nodiscard]] KvLayout layout(const Attention::Spec&) const override { return {}; }
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }

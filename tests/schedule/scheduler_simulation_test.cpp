@@ -13,7 +13,8 @@ namespace {
 
 auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.arrival); }
 
-std::set<RequestId> ids_of(std::span<const std::unique_ptr<Sequence>> list) {
+template <class List>
+std::set<RequestId> ids_of(const List& list) {
   std::set<RequestId> ids;
   for (const auto& sequence : list) {
     ids.insert(sequence->id);

@@ -212,6 +212,22 @@ TEST(Queue, IsFullWith429AndSaysWhenToComeBack) {
   EXPECT_EQ(server.metric("request_rejected_total{reason=\"queue_full\""), 1.0);
 }
 
+TEST(Queue, TakesNoMoreAnswersThanItHasRoomFor) {
+  TestServerOptions options;
+  options.engine.max_sequences = 1;
+  options.server.max_waiting = 3;
+  FakeServer server(options, say(std::string(200, 'a'), milliseconds(5)));
+  Connection first(server.port());
+  first.send(request_text("POST", "/v1/completions", R"({"prompt": "x>", "n": 3, "max_tokens": 200})"));
+  while (server.metric("num_requests_running") + server.metric("num_requests_waiting") < 3.0) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"n", 2}}).status, 429) << "there is room for one";
+  const HttpAnswer never = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"n", 5}});
+  EXPECT_EQ(never.status, 400);
+  EXPECT_EQ(never.json()["error"]["message"], "the request asks for 5 answers, the server takes at most 4 at once");
+}
+
 TEST(Drain, LetsRunningRequestsEnd) {
   FakeServer server({}, say(std::string(40, 'a'), milliseconds(5)));
   Connection connection(server.port());

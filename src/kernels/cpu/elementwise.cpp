@@ -16,7 +16,7 @@ class CpuEmbedding final : public OpKernel<EmbeddingRows> {
  public:
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] int priority() const override { return 10; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
   [[nodiscard]] Support supports(const EmbeddingRows::Spec& spec, const DeviceInfo&) const override {
     return check_spec(spec);
   }

@@ -6,15 +6,15 @@ namespace rocmforge {
 
 std::span<const CpuBodies> cpu_bodies() {
   static const CpuBodies bodies[] = {
-      {CpuIsa::generic, "cpu_generic", 10, generic::body_table},
+      {CpuIsa::generic, "cpu_generic", KernelPriority::portable, generic::body_table},
 #ifdef ROCMFORGE_HAS_neon
-      {CpuIsa::neon, "cpu_neon", 20, neon::body_table},
+      {CpuIsa::neon, "cpu_neon", KernelPriority::family, neon::body_table},
 #endif
 #ifdef ROCMFORGE_HAS_avx2
-      {CpuIsa::avx2, "cpu_avx2", 20, avx2::body_table},
+      {CpuIsa::avx2, "cpu_avx2", KernelPriority::family, avx2::body_table},
 #endif
 #ifdef ROCMFORGE_HAS_avx512
-      {CpuIsa::avx512, "cpu_avx512", 30, avx512::body_table},
+      {CpuIsa::avx512, "cpu_avx512", KernelPriority::specialised, avx512::body_table},
 #endif
   };
   return bodies;

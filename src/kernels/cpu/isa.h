@@ -13,7 +13,7 @@ namespace rocmforge {
 struct CpuBodies {
   CpuIsa isa;
   std::string_view kernel_name;  ///< "cpu_avx2"
-  int priority;
+  KernelPriority priority;
   const BodyTable& table;
 };
 
@@ -30,7 +30,7 @@ class CpuKernel : public Interface {
   explicit CpuKernel(const CpuBodies& bodies) : bodies_(bodies) {}
   [[nodiscard]] std::string_view name() const override { return bodies_.kernel_name; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] int priority() const override { return bodies_.priority; }
+  [[nodiscard]] KernelPriority priority() const override { return bodies_.priority; }
 
  protected:
   [[nodiscard]] const BodyTable& body() const { return bodies_.table; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/arguments.h"
 #include "kernels/cpu/matmul_body.h"
 #include "kernels/cpu/matmul_pack.h"
@@ -11,9 +12,6 @@
 
 namespace rocmforge {
 namespace {
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 /// Lays arrays out in memory from a base on, each at a multiple of 64 bytes; with a null base it only counts.
 class Layout {
@@ -109,12 +107,13 @@ bool is_quantised(DType type) { return info(type).block_elems > 1; }
 
 class CpuMatmul final : public MatmulKernel {
  public:
-  CpuMatmul(std::string_view kernel_name, CpuIsa isa, int priority, const QuantisedBody& quantised, const PlainBody& plain)
+  CpuMatmul(std::string_view kernel_name, CpuIsa isa, KernelPriority priority, const QuantisedBody& quantised,
+            const PlainBody& plain)
       : name_(kernel_name), isa_(isa), priority_(priority), quantised_(quantised), plain_(plain) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] int priority() const override { return priority_; }
+  [[nodiscard]] KernelPriority priority() const override { return priority_; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
     if (device.cpu_isa < isa_) {
@@ -211,7 +210,7 @@ class CpuMatmul final : public MatmulKernel {
 
   std::string_view name_;
   CpuIsa isa_;
-  int priority_;
+  KernelPriority priority_;
   const QuantisedBody& quantised_;
   const PlainBody& plain_;
 };
@@ -220,21 +219,21 @@ class CpuMatmul final : public MatmulKernel {
 
 std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls() {
   std::vector<std::unique_ptr<MatmulKernel>> kernels;
-  const auto add = [&](std::string_view kernel_name, CpuIsa isa, int priority, const QuantisedBody& quantised,
+  const auto add = [&](std::string_view kernel_name, CpuIsa isa, KernelPriority priority, const QuantisedBody& quantised,
                        const PlainBody& plain) {
     kernels.push_back(std::make_unique<CpuMatmul>(kernel_name, isa, priority, quantised, plain));
   };
 #ifdef ROCMFORGE_HAS_avx512
-  add("cpu_avx512", CpuIsa::avx512, 30, avx512::quantised_body, avx512::plain_body);
+  add("cpu_avx512", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::plain_body);
 #endif
 #ifdef ROCMFORGE_HAS_avx2
-  add("cpu_avx2", CpuIsa::avx2, 20, avx2::quantised_body, avx2::plain_body);
+  add("cpu_avx2", CpuIsa::avx2, KernelPriority::family, avx2::quantised_body, avx2::plain_body);
 #endif
 #ifdef ROCMFORGE_HAS_neon
-  add("cpu_neon", CpuIsa::neon, 20, neon::quantised_body, neon::plain_body);
+  add("cpu_neon", CpuIsa::neon, KernelPriority::family, neon::quantised_body, neon::plain_body);
 #endif
 #ifdef ROCMFORGE_HAS_generic
-  add("cpu_generic", CpuIsa::generic, 10, generic::quantised_body, generic::plain_body);
+  add("cpu_generic", CpuIsa::generic, KernelPriority::portable, generic::quantised_body, generic::plain_body);
 #endif
   return kernels;
 }

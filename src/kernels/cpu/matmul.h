@@ -7,7 +7,7 @@
 
 namespace rocmforge {
 
-/// Matrix products on the CPU, one kernel for each instruction set in this build: "cpu_avx512" (priority 30), "cpu_avx2" and
+/// Matrix products on the CPU, one kernel for each instruction set in this build: "cpu_avx512", "cpu_avx2" and
 /// "cpu_neon" (20), "cpu_generic" (10). All share one packed layout (matmul_layout.h).
 ///
 /// Quantised weights: activations become 8-bit integers with one scale per 32 elements, products of a block are exact

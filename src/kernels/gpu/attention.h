@@ -2,6 +2,7 @@
 
 // What the attention kernels share: where K and V lie, which keys a row sees, scores and the running softmax.
 
+#include "base/math.h"
 #include "kernels/gpu/attention_args.h"
 #include "kernels/gpu/device_code.h"
 
@@ -68,8 +69,6 @@ __device__ inline float exp2_fast(float x) {
   return result;
 #endif
 }
-
-inline constexpr float log2_e = 1.44269504088896340736f;
 
 __device__ inline float reciprocal_fast(float x) {
 #if ROCMFORGE_DEVICE_AMD

@@ -2,12 +2,9 @@
 
 #include <bit>
 
+#include "base/math.h"
+
 namespace rocmforge::gpu {
-namespace {
-
-constexpr float log2_e = 1.44269504088896340736f;
-
-}  // namespace
 
 KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const DenseKv& dense,
                      const std::int32_t* block_tables, std::int32_t max_blocks) {

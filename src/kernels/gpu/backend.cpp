@@ -5,11 +5,11 @@
 
 namespace rocmforge {
 
-void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind) {
+void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* device) {
   registry.add<EmbeddingRows>(make_gpu_embedding(kind));
   registry.add<RmsNorm>(make_gpu_rms_norm(kind));
   registry.add<Matmul>(make_gpu_matmul(kind));
-  registry.add<Matmul>(make_gpu_blas_matmul(kind));
+  registry.add<Matmul>(make_gpu_blas_matmul(kind, device));
   registry.add<RopeAppend>(make_gpu_rope_append(kind));
   registry.add<Attention>(make_gpu_paged_attention(kind));
   registry.add<Attention>(make_gpu_flash_attention(kind));

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <utility>
 
-#include "kernels/gpu/blas_products.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/matmul_args.h"
 #include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_kernels.h"
+#include "kernels/gpu/vendor_blas.h"
 
 namespace rocmforge {
 namespace {
@@ -21,8 +20,8 @@ constexpr std::array hip_architectures{"gfx90a", "gfx942", "gfx950", "gfx1100", 
 
 class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
  public:
-  GpuBlasMatmul(DeviceKind kind, std::vector<std::string> libraries)
-      : GpuKernel(kind), portable_(make_gpu_matmul(kind)), libraries_(std::move(libraries)) {
+  GpuBlasMatmul(DeviceKind kind, Device* device, std::vector<std::string> libraries)
+      : GpuKernel(kind), portable_(make_gpu_matmul(kind)), device_(device), libraries_(std::move(libraries)) {
     if (libraries_.empty()) {
       for (const char* library : blas_names(kind).libraries) {
         if (library != nullptr) {
@@ -33,7 +32,7 @@ class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
   }
 
   [[nodiscard]] std::string_view name() const override { return "gpu_blas"; }
-  [[nodiscard]] int priority() const override { return portable_->priority() + 10; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override;
   [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
   void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
@@ -42,30 +41,31 @@ class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
   void run(const Matmul::Args& args, ExecutionContext& context) const override;
 
  private:
-  /// Opened when it is first asked for; every later call has the same library or the same reason.
-  [[nodiscard]] std::pair<std::shared_ptr<const BlasApi>, std::string> library() const;
+  /// Why the library can't be used, empty when it can: as the device says, or without one whether it can be opened.
+  [[nodiscard]] std::string problem() const;
+  /// Puts the products of one type on the stream; what the library refuses is added to `refused`.
+  void multiply(const Matmul::Args& args, bool bfloat, VendorBlas& blas, Stream& stream,
+                std::vector<MatmulOutput>& refused) const;
 
   std::unique_ptr<MatmulKernel> portable_;
+  Device* device_;  ///< null where nothing will run
   std::vector<std::string> libraries_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const BlasApi> api_;
-  mutable std::string problem_;
 };
 
-std::pair<std::shared_ptr<const BlasApi>, std::string> GpuBlasMatmul::library() const {
-  const std::lock_guard lock(mutex_);
-  if (api_ == nullptr && problem_.empty()) {
-    try {
-      std::vector<const char*> names;
-      for (const std::string& name : libraries_) {
-        names.push_back(name.c_str());
-      }
-      api_ = std::make_shared<const BlasApi>(blas_names(device()), names);
-    } catch (const Error& error) {
-      problem_ = error.what();
-    }
+std::string GpuBlasMatmul::problem() const {
+  if (device_ != nullptr) {
+    return VendorBlas::of(*device_, libraries_).problem();
   }
-  return {api_, problem_};
+  try {
+    std::vector<const char*> names;
+    for (const std::string& name : libraries_) {
+      names.push_back(name.c_str());
+    }
+    static_cast<void>(BlasApi(blas_names(device()), names));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 Support GpuBlasMatmul::supports(const Matmul::Spec& spec, const DeviceInfo& device) const {
@@ -85,13 +85,16 @@ Support GpuBlasMatmul::supports(const Matmul::Spec& spec, const DeviceInfo& devi
   if (device.kind == DeviceKind::hip && std::ranges::find(hip_architectures, architecture) == hip_architectures.end()) {
     return Support::no(fmt::format("hipBLASLt does not serve {}", architecture));
   }
-  const auto [api, problem] = library();
-  return api != nullptr ? Support::yes() : Support::no(problem);
+  std::string reason = problem();
+  return reason.empty() ? Support::yes() : Support::no(std::move(reason));
 }
 
 std::size_t GpuBlasMatmul::workspace_bytes(std::int64_t tokens, std::int64_t k) const {
-  return tokens <= few_tokens() ? portable_->workspace_bytes(tokens, k)
-                                : converted_bytes(tokens, k) + blas_workspace_alignment + blas_workspace_bytes;
+  // The portable kernel takes what the library refuses.
+  const std::size_t portable = portable_->workspace_bytes(tokens, k);
+  return tokens <= few_tokens()
+             ? portable
+             : std::max(portable, converted_bytes(tokens, k) + blas_workspace_alignment + blas_workspace_bytes);
 }
 
 void finish(const MatmulOutput& output, const Matmul::Args& args, const float* scales, bool divide, Stream& stream) {
@@ -103,52 +106,71 @@ void finish(const MatmulOutput& output, const Matmul::Args& args, const float* s
                         static_cast<std::int32_t>(output.n), divide ? 1 : 0});
 }
 
+void GpuBlasMatmul::multiply(const Matmul::Args& args, bool bfloat, VendorBlas& blas, Stream& stream,
+                             std::vector<MatmulOutput>& refused) const {
+  const ConvertedRows converted = place_converted(args);
+  const auto end = reinterpret_cast<std::uintptr_t>(args.workspace) + converted_bytes(args.tokens, args.k);
+  const std::uintptr_t aligned = (end + blas_workspace_alignment - 1) / blas_workspace_alignment * blas_workspace_alignment;
+  bool ready = false;
+  for (const MatmulOutput& output : args.outputs) {
+    if (output.dtype != (bfloat ? DType::bf16 : DType::f16)) {
+      continue;
+    }
+    const BlasProduct product{bfloat,      output.weight, converted.rows,           output.out,    output.n,
+                              args.tokens, args.k,        converted_stride(args.k), output.stride, output.accumulate};
+    const BlasProducts::Plan* plan = blas.prepare(product);
+    if (plan == nullptr) {
+      refused.push_back(output);
+      continue;
+    }
+    if (!std::exchange(ready, true)) {
+      convert_rows(args, bfloat, converted, stream);
+    }
+    // Only binary16 rows have scales, powers of two; the library adds to what is already in the scale of the product.
+    const bool scaled = output.accumulate && !bfloat;
+    if (scaled) {
+      finish(output, args, converted.scales, true, stream);
+    }
+    if (!blas.multiply(*plan, product, reinterpret_cast<void*>(aligned), stream.handle())) {
+      if (scaled) {
+        MatmulOutput before = output;
+        before.bias = nullptr;
+        finish(before, args, converted.scales, false, stream);
+      }
+      refused.push_back(output);
+    } else if (!bfloat || output.bias != nullptr) {
+      finish(output, args, converted.scales, false, stream);
+    }
+  }
+}
+
 void GpuBlasMatmul::run(const Matmul::Args& args, ExecutionContext& context) const {
   check_arguments(args);
   check(context.stream != nullptr, "matmul: a GPU kernel without a stream");
   Stream& stream = *context.stream;
   // Made by the first call of all, though it may need no product: a recording could not hold what it allocates.
-  BlasProducts& products = stream.device().kept<BlasProducts>([&] {
-    const auto [api, problem] = library();
-    check(api != nullptr, "matmul: gpu_blas runs where its library could not be opened");
-    return std::make_unique<BlasProducts>(api, stream.device().driver());
-  });
-  if (args.tokens <= few_tokens()) {
+  VendorBlas& blas = VendorBlas::of(stream.device(), libraries_);
+  if (args.tokens <= few_tokens() || !blas.problem().empty()) {
     portable_->run(args, context);
     return;
   }
-  const ConvertedRows converted = place_converted(args);
-  const auto end = reinterpret_cast<std::uintptr_t>(args.workspace) + converted_bytes(args.tokens, args.k);
-  const std::uintptr_t aligned = (end + blas_workspace_alignment - 1) / blas_workspace_alignment * blas_workspace_alignment;
-  // All outputs of one type, then all of the other: the converted rows share their place.
-  for (const DType dtype : {DType::f16, DType::bf16}) {
-    const bool bfloat = dtype == DType::bf16;
-    bool ready = false;
-    for (const MatmulOutput& output : args.outputs) {
-      if (output.dtype != dtype) {
-        continue;
-      }
-      if (!std::exchange(ready, true)) {
-        convert_rows(args, bfloat, converted, stream);
-      }
-      // Only binary16 rows have scales; the library adds to what is already in the scale of the product.
-      if (output.accumulate && !bfloat) {
-        finish(output, args, converted.scales, true, stream);
-      }
-      products.multiply({bfloat, output.weight, converted.rows, output.out, output.n, args.tokens, args.k,
-                         converted_stride(args.k), output.stride, output.accumulate},
-                        reinterpret_cast<void*>(aligned), stream.handle());
-      if (!bfloat || output.bias != nullptr) {
-        finish(output, args, converted.scales, false, stream);
-      }
-    }
+  // All outputs of one type, then all of the other, then what is left to the portable kernel: each converts the rows to its
+  // own use of the workspace.
+  std::vector<MatmulOutput> refused;
+  for (const bool bfloat : {false, true}) {
+    multiply(args, bfloat, blas, stream, refused);
+  }
+  if (!refused.empty()) {
+    Matmul::Args rest = args;
+    rest.outputs = refused;
+    portable_->run(rest, context);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<MatmulKernel> make_gpu_blas_matmul(DeviceKind kind, std::vector<std::string> libraries) {
-  return std::make_unique<GpuBlasMatmul>(kind, std::move(libraries));
+std::unique_ptr<MatmulKernel> make_gpu_blas_matmul(DeviceKind kind, Device* device, std::vector<std::string> libraries) {
+  return std::make_unique<GpuBlasMatmul>(kind, device, std::move(libraries));
 }
 
 }  // namespace rocmforge

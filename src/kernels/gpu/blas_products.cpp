@@ -137,22 +137,33 @@ std::vector<std::byte> BlasProducts::find_algorithm(const Shape& shape, const Pl
   return {result.begin(), result.begin() + static_cast<std::ptrdiff_t>(api_->names.algorithm_bytes)};
 }
 
-void BlasProducts::multiply(const BlasProduct& product, void* workspace, StreamHandle stream) {
-  const Shape shape{product.bfloat,
-                    product.rows,
-                    product.tokens,
-                    product.k,
-                    product.x_stride,
-                    product.out_stride,
-                    alignment_of(product.weight),
-                    alignment_of(product.x),
-                    alignment_of(product.out)};
+BlasProducts::Shape BlasProducts::shape_of(const BlasProduct& product) {
+  return {product.bfloat,
+          product.rows,
+          product.tokens,
+          product.k,
+          product.x_stride,
+          product.out_stride,
+          alignment_of(product.weight),
+          alignment_of(product.x),
+          alignment_of(product.out)};
+}
+
+const BlasProducts::Plan* BlasProducts::prepare(const BlasProduct& product) {
+  const Shape shape = shape_of(product);
+  if (const Plan* known = plans_.find(shape); known != nullptr) {
+    return known->algorithm.empty() ? nullptr : known;
+  }
+  if (plans_.full()) {
+    plans_.drop_oldest();  // descriptions on the host: what was launched or recorded does not refer to them
+  }
+  Plan& plan = plans_.add(shape, Plan());  // stays without an algorithm when there is none
+  driver_->with_device([&] { plan = make_plan(shape); });
+  return &plan;
+}
+
+void BlasProducts::multiply(const Plan& plan, const BlasProduct& product, void* workspace, StreamHandle stream) {
   driver_->with_device([&] {
-    auto found = plans_.find(shape);
-    if (found == plans_.end()) {
-      found = plans_.emplace(shape, make_plan(shape)).first;
-    }
-    const Plan& plan = found->second;
     const float alpha = 1.0f;
     const float beta = product.accumulate ? 1.0f : 0.0f;
     call(*api_, api_->multiply, handle_, plan.operation.get(), static_cast<const void*>(&alpha), product.weight,

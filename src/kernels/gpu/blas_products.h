@@ -2,10 +2,10 @@
 
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "base/recent_map.h"
 #include "device/driver.h"
 #include "kernels/gpu/blas_api.h"
 
@@ -29,8 +29,8 @@ struct BlasProduct {
   bool accumulate = false;
 };
 
-/// Products on one device. What the library chose for a shape is kept, so that a recorded call only launches. Calls come one
-/// at a time, as for the driver.
+/// Products on one device. What the library chose for a shape is kept, for the shapes used last, so that a recorded call
+/// only launches. Calls come one at a time, as for the driver.
 class BlasProducts {
  public:
   /// Throws Error when the library cannot serve the device.
@@ -39,8 +39,18 @@ class BlasProducts {
   BlasProducts(const BlasProducts&) = delete;
   BlasProducts& operator=(const BlasProducts&) = delete;
 
-  /// `workspace` is blas_workspace_bytes long. Throws Error naming the shape when the library has no algorithm for it.
-  void multiply(const BlasProduct& product, void* workspace, StreamHandle stream);
+  /// What the library chose for a shape.
+  struct Plan {
+    std::shared_ptr<void> operation, weight, x, out;
+    std::vector<std::byte> algorithm;  ///< empty: there is none
+  };
+  /// The plan for the product's shape, valid until the next call. Throws Error naming the shape when the library has no
+  /// algorithm for it; once that is known the plan is null.
+  const Plan* prepare(const BlasProduct& product);
+  /// `workspace` is blas_workspace_bytes long. Throws Error when the library refuses.
+  void multiply(const Plan& plan, const BlasProduct& product, void* workspace, StreamHandle stream);
+
+  [[nodiscard]] std::size_t num_plans() const { return plans_.size(); }
 
  private:
   using Owned = std::shared_ptr<void>;
@@ -50,10 +60,7 @@ class BlasProducts {
     std::uint32_t weight_alignment, x_alignment, out_alignment;
     auto operator<=>(const Shape&) const = default;
   };
-  struct Plan {
-    Owned operation, weight, x, out;
-    std::vector<std::byte> algorithm;
-  };
+  static Shape shape_of(const BlasProduct& product);
   Plan make_plan(const Shape& shape) const;
   [[nodiscard]] std::vector<std::byte> find_algorithm(const Shape& shape, const Plan& plan) const;
   [[nodiscard]] Owned layout(int type, std::int64_t columns_length, std::int64_t columns, std::int64_t stride) const;
@@ -61,7 +68,9 @@ class BlasProducts {
   std::shared_ptr<const BlasApi> api_;
   Driver* driver_;
   void* handle_ = nullptr;
-  std::map<Shape, Plan> plans_;
+  /// Prompts have many lengths, but a few at a time; a plan takes about 2 KB of the library's memory.
+  static constexpr std::size_t most_plans = 512;
+  RecentMap<Shape, Plan> plans_{most_plans};
 };
 
 }  // namespace rocmforge

@@ -74,7 +74,7 @@ class ComposedAttention final : public gpu::GpuAttention {
         weights_value_(make_gpu_weights_value(kind)) {}
 
   [[nodiscard]] std::string_view name() const override { return "composed"; }
-  [[nodiscard]] int priority() const override { return 10; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
 

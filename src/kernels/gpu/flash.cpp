@@ -36,7 +36,7 @@ class FlashAttention final : public gpu::GpuAttention {
  public:
   using GpuAttention::GpuAttention;
   [[nodiscard]] std::string_view name() const override { return "flash"; }
-  [[nodiscard]] int priority() const override { return 20; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
     if (Support support = check_spec(spec); !support.ok) {

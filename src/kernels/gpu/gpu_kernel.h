@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/math.h"
 #include "device/driver.h"
 #include "kernels/arguments.h"
 #include "ops/kernel_registry.h"
@@ -16,7 +17,7 @@ class GpuKernel : public Interface {
   explicit GpuKernel(DeviceKind kind) : kind_(kind) {}
   [[nodiscard]] std::string_view name() const override { return "gpu"; }
   [[nodiscard]] DeviceKind device() const override { return kind_; }
-  [[nodiscard]] int priority() const override { return 10; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
 
  private:
   DeviceKind kind_;
@@ -31,8 +32,6 @@ class PortableGpuKernel : public GpuKernel<OpKernel<Op>> {
     return check_spec(spec);
   }
 };
-
-inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 /// `groups` work-groups of `threads`, or as many as any device starts at once: kernels walk over the rest in strides of the
 /// grid.

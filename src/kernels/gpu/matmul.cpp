@@ -52,8 +52,6 @@ const Format* find(const Format (&formats)[count], DType dtype) {
   return found == std::end(formats) ? nullptr : found;
 }
 
-std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
-
 /// Sets the parts of a launch to the outputs of one format and returns its tiles.
 template <class Args>
 std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t tile_rows, Args& args) {

@@ -13,7 +13,10 @@ namespace rocmforge {
 std::unique_ptr<MatmulKernel> make_gpu_matmul(DeviceKind kind);
 
 /// "gpu_blas": F16 and BF16 weights by the vendor's matrix library (cuBLASLt, hipBLASLt) where it can be opened when the
-/// program runs; up to 8 tokens as "gpu" does. `libraries` are the files to try in place of the vendor's names.
-std::unique_ptr<MatmulKernel> make_gpu_blas_matmul(DeviceKind kind, std::vector<std::string> libraries = {});
+/// program runs, and multiplies right on `device` (which must be there whenever the kernel is asked; null: where nothing
+/// will run, being opened suffices). Up to 8 tokens, and what the library refuses later, as "gpu" does. `libraries` are the
+/// files to try in place of the vendor's names.
+std::unique_ptr<MatmulKernel> make_gpu_blas_matmul(DeviceKind kind, Device* device = nullptr,
+                                                   std::vector<std::string> libraries = {});
 
 }  // namespace rocmforge

@@ -75,7 +75,9 @@ class PagedAttention final : public gpu::GpuAttention {
  public:
   PagedAttention(DeviceKind kind, bool decode_only) : GpuAttention(kind), decode_only_(decode_only) {}
   [[nodiscard]] std::string_view name() const override { return decode_only_ ? "paged" : "paged_rows"; }
-  [[nodiscard]] int priority() const override { return decode_only_ ? 30 : 5; }
+  [[nodiscard]] KernelPriority priority() const override {
+    return decode_only_ ? KernelPriority::specialised : KernelPriority::last_resort;
+  }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
     if (Support support = check_spec(spec); !support.ok) {

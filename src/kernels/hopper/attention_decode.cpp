@@ -84,7 +84,7 @@ class HopperAttentionDecode final : public AttentionBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "hopper_decode"; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
-  [[nodiscard]] int priority() const override { return 40; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo& device) const override {
     if (Support general = check_spec(spec); !general.ok) {

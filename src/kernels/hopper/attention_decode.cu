@@ -33,7 +33,7 @@ __device__ inline std::uint32_t load_q(const AttentionDecodeArgs& args, std::int
 }
 
 /// To an absolute error of 2^-22 or so, which is what a soft-cap needs.
-__device__ inline float hyperbolic_tangent(float x) { return 1.0f - __fdividef(2.0f, 1.0f + exp2_fast(2.0f * log2e * x)); }
+__device__ inline float hyperbolic_tangent(float x) { return 1.0f - __fdividef(2.0f, 1.0f + exp2_fast(2.0f * log2_e * x)); }
 
 /// 2^exponent for an integer that is not positive; 0 below 2^-126. Exact: maxima are integers, so that sums rounded relative
 /// to one maximum are, rescaled, those rounded relative to another, and it doesn't matter where parts are added up.
@@ -252,12 +252,12 @@ struct Consumer {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         float& score = scores[i / 4][i % 4];
-        score = args.soft_cap * log2e * hyperbolic_tangent(score * args.scale / args.soft_cap);
+        score = args.soft_cap * log2_e * hyperbolic_tangent(score * args.scale / args.soft_cap);
       }
     } else {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        scores[i / 4][i % 4] *= args.scale * log2e;
+        scores[i / 4][i % 4] *= args.scale * log2_e;
       }
     }
   }
@@ -589,7 +589,7 @@ struct Consumer {
     const int head = first_head + head_of(i);
     float weights = total.weight;
     if (args.sinks != nullptr && total.maximum != -infinity) {
-      weights += exp2_fast(args.sinks[head] * log2e - total.maximum);
+      weights += exp2_fast(args.sinks[head] * log2_e - total.maximum);
     }
     const float factor = weights > 0.0f ? 1.0f / weights : 0.0f;
     const std::int64_t at = (std::int64_t{row} * args.q_heads + head) * args.head_dim + dim;

@@ -2,6 +2,7 @@
 
 // A decode work-group's configuration, its shared memory and the warp that copies tiles of K and V into it.
 
+#include "base/math.h"
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/attention_decode_work.h"
 #include "kernels/hopper/attention_quants.h"
@@ -12,7 +13,6 @@ inline constexpr int warps_of_tile = DecodeShape::warps_of_tile;
 inline constexpr int keys_per_warp = tile_keys / warps_of_tile;
 inline constexpr int column_bytes = tile_keys * 128;  ///< of 128 bytes of all keys of a tile
 inline constexpr int q_column_bytes = 16 * 128;
-inline constexpr float log2e = 1.4426950408889634f;
 inline constexpr float infinity = __builtin_huge_valf();
 
 /// `padded` is head_dim rounded up to 64-element columns; a work-group computes up to `heads` query heads of a KV head.

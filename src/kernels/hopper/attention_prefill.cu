@@ -3,6 +3,7 @@
 // of q. Two or three consumer warpgroups of 64 query rows each take turns with wgmma: while one computes weights from
 // scores, the products of another run.
 
+#include "base/math.h"
 #include "kernels/hopper/attention_args.h"
 #include "kernels/hopper/tile.h"
 
@@ -14,7 +15,6 @@ constexpr int stages = 2;
 constexpr int q_loaders = warpgroup_size - 32;
 constexpr int work_slots = 4;  ///< tiles of q: two loaded ahead, the current one, and the one to be stored
 constexpr int loading = 15;    ///< id of the loaders' named barrier
-constexpr float log2e = 1.4426950408889634f;
 constexpr float infinity = __builtin_huge_valf();
 
 /// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys.
@@ -445,7 +445,7 @@ struct Consumer {
                      ? args.mask[(std::int64_t{work().first_row} + q_row) * args.mask_stride + key]
                      : -infinity;
       }
-      scores[i] = score * log2e;
+      scores[i] = score * log2_e;
     }
   }
 
@@ -526,7 +526,7 @@ struct Consumer {
     if (tile < work().seen_begin || tile >= work().seen_end) {
       hide();
     }
-    soften(special ? 1.0f : args.scale * log2e, rescale);
+    soften(special ? 1.0f : args.scale * log2_e, rescale);
   }
 
   /// All tiles of q of this work-group. The products of one's last values run beside those of the next one's first scores.
@@ -568,7 +568,7 @@ struct Consumer {
     row_max[0] = row_max[1] = -infinity;
     row_sum[0] = row_sum[1] = 0.0f;
     if (args.sinks != nullptr) {
-      row_max[0] = row_max[1] = args.sinks[work().head] * (special ? log2e : 1.0f / args.scale);
+      row_max[0] = row_max[1] = args.sinks[work().head] * (special ? log2_e : 1.0f / args.scale);
       row_sum[0] = row_sum[1] = thread() % 4 == 0 ? 1.0f : 0.0f;
     }
   }

@@ -4,11 +4,11 @@
 
 namespace rocmforge {
 
-void register_hopper_kernels(KernelRegistry& registry) {
+void register_hopper_kernels(KernelRegistry& registry, Device* device) {
   registry.add<Attention>(make_hopper_attention_prefill());
   registry.add<Attention>(make_hopper_attention_decode());
   registry.add<Matmul>(make_hopper_matmul());
-  registry.add<Matmul>(make_hopper_dense_matmul());
+  registry.add<Matmul>(make_hopper_dense_matmul(device));
 }
 
 }  // namespace rocmforge

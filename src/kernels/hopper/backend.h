@@ -5,6 +5,7 @@
 namespace rocmforge {
 
 /// Kernels for NVIDIA's compute capability 9.0 (H100, H200).
-void register_hopper_kernels(KernelRegistry& registry);
+/// `device`: see register_all_kernels.
+void register_hopper_kernels(KernelRegistry& registry, Device* device = nullptr);
 
 }  // namespace rocmforge

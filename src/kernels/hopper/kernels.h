@@ -11,7 +11,7 @@ std::unique_ptr<AttentionBackend> make_hopper_attention_decode();   ///< "hopper
 
 /// "hopper": quantised weights, repacked at load (weight_layout.h).
 std::unique_ptr<MatmulKernel> make_hopper_matmul();
-/// "hopper_dense": F16 and BF16 weights as the file stores them; more than a few tokens by cuBLASLt.
-std::unique_ptr<MatmulKernel> make_hopper_dense_matmul();
+/// "hopper_dense": F16 and BF16 weights as the file stores them; more than a few tokens by cuBLASLt (make_gpu_blas_matmul).
+std::unique_ptr<MatmulKernel> make_hopper_dense_matmul(Device* device = nullptr);
 
 }  // namespace rocmforge

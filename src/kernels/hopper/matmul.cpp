@@ -22,11 +22,12 @@ using hopper::MatvecKind;
 /// tokens; F16 and BF16 by cuBLASLt, which takes none. That difference makes them two kernels.
 class HopperMatmul final : public MatmulKernel {
  public:
-  explicit HopperMatmul(bool quantised) : quantised_(quantised) {}
+  HopperMatmul(bool quantised, Device* device)
+      : quantised_(quantised), blas_(make_gpu_blas_matmul(DeviceKind::cuda, device)) {}
 
   [[nodiscard]] std::string_view name() const override { return quantised_ ? "hopper" : "hopper_dense"; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
-  [[nodiscard]] int priority() const override { return 40; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
     if (Support support = check_spec(spec); !support.ok) {
@@ -107,12 +108,14 @@ class HopperMatmul final : public MatmulKernel {
   }
 
   bool quantised_;
-  std::unique_ptr<MatmulKernel> blas_ = make_gpu_blas_matmul(DeviceKind::cuda);
+  std::unique_ptr<MatmulKernel> blas_;
 };
 
 }  // namespace
 
-std::unique_ptr<MatmulKernel> make_hopper_matmul() { return std::make_unique<HopperMatmul>(true); }
-std::unique_ptr<MatmulKernel> make_hopper_dense_matmul() { return std::make_unique<HopperMatmul>(false); }
+std::unique_ptr<MatmulKernel> make_hopper_matmul() { return std::make_unique<HopperMatmul>(true, nullptr); }
+std::unique_ptr<MatmulKernel> make_hopper_dense_matmul(Device* device) {
+  return std::make_unique<HopperMatmul>(false, device);
+}
 
 }  // namespace rocmforge

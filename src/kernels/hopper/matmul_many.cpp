@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/hopper/matmul_tiles_args.h"
 #include "kernels/hopper/tuning.h"
 #include "kernels/hopper/weight_layout.h"
@@ -21,9 +22,6 @@ constexpr int record_columns = 256;  ///< the longest record: activations are pa
 constexpr std::size_t alignment = 256;
 /// Sums of segments on their way through memory. They should stay in the L2 cache; larger products take several launches.
 constexpr std::int64_t partials_bytes = std::int64_t{32} << 20;
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
 
 /// Counters of the tiles of a launch, which come with at least two segments of 16 tokens.
 constexpr std::int64_t most_arrivals = partials_bytes / static_cast<std::int64_t>(2 * 64 * 16 * sizeof(float));

@@ -32,7 +32,7 @@ class ReferenceKernel : public Interface {
  public:
   [[nodiscard]] std::string_view name() const override { return "reference"; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] int priority() const override { return 0; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::reference; }
 };
 
 /// One that takes whatever the operation allows.

@@ -9,9 +9,6 @@ StepAttention::StepAttention(const Attention::Spec& spec, const AttentionBackend
 }
 
 void StepAttention::run(Attention::Args args, const Step& step) const {
-  if (!step.runs(Attention::name)) {
-    return;
-  }
   if (!step.any_several) {
     call(true, args, Attention::Rows::all, step);
   } else if (!step.any_single || phases_[0].backend == phases_[1].backend) {

@@ -1,18 +1,29 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 
+#include "base/recent_map.h"
 #include "models/step/step_inputs.h"
 
 namespace rocmforge {
 
 /// Decode steps of a GPU as graphs: of each shape the first step runs as it is, the second is recorded, and from then on one
 /// launch replays all of its kernels. Steps of nearly the same shape share a graph: sequences are padded to a power of two,
-/// and kernels are told a KV length that is a power of two.
+/// and kernels are told a KV length that is a power of two. The graphs used last are kept; one that may still run is
+/// destroyed after a wait for the stream.
 class StepGraphs {
  public:
+  /// Shapes whose graphs are kept. One of a model of 32 layers holds some 300 launches.
+  static constexpr std::size_t most_shapes = 128;
+
+  /// `stream` runs the graphs, and outlives them.
+  explicit StepGraphs(Stream& stream) : stream_(&stream) {}
+  ~StepGraphs();
+  StepGraphs(const StepGraphs&) = delete;
+  StepGraphs& operator=(const StepGraphs&) = delete;
+
   struct Limits {
     std::int32_t sequences = 0;
     std::int32_t kv_len = 0;
@@ -27,20 +38,23 @@ class StepGraphs {
   /// Runs `compute` on the stream, or replays what it launched before for this shape. `compute` reads its arrays at the same
   /// addresses for the same shape.
   template <class Compute>
-  void run(Stream& stream, const StepInputs::Shape& shape, Compute&& compute) {
-    auto [entry, is_new] = graphs_.try_emplace(Key{shape.sequences, shape.max_blocks, shape.masks, shape.draw});
-    if (is_new) {
+  void run(const StepInputs::Shape& shape, Compute&& compute) {
+    const Key key{shape.sequences, shape.max_blocks, shape.masks, shape.draw};
+    Graph* graph = graphs_.find(key);
+    if (graph == nullptr) {
+      make_room();
+      graphs_.add(key, Graph());
       compute();  // what the runtime prepares at a kernel's first launch can't be recorded
       return;
     }
-    if (!entry->second) {
-      entry->second = stream.capture(compute);
+    if (!*graph) {
+      *graph = stream_->capture(compute);
     }
-    stream.launch(entry->second);
+    stream_->launch(*graph);
   }
 
   /// Forgets everything, because addresses have changed.
-  void clear() { graphs_.clear(); }
+  void clear();
 
  private:
   struct Key {
@@ -50,7 +64,10 @@ class StepGraphs {
     Draw draw;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  std::map<Key, Graph> graphs_;
+  void make_room();
+
+  Stream* stream_;
+  RecentMap<Key, Graph> graphs_{most_shapes};  ///< a shape that was seen once has an empty graph
 };
 
 }  // namespace rocmforge

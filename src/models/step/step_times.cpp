@@ -65,7 +65,7 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
   const StepArrays arrays =
       device_->is_gpu() ? inputs_->upload(batch, StepInputs::shape_of(batch), moved) : host_arrays(batch);
   if (moved) {
-    graphs_.clear();
+    graphs_->clear();
   }
   std::vector<OperationTime> times;
   std::set<std::string_view> known;
@@ -75,7 +75,14 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
     if (never || operation.is_part(batch.num_tokens()) || !known.insert(kind).second) {
       continue;
     }
-    const auto work = [&] { compute(arrays, cache, kind); };
+    const RunOperations of_kind = [kind](const Operations& operations, const Step& step) {
+      for (const Operation& each : operations) {
+        if (each.kind == kind) {
+          each.run(step);
+        }
+      }
+    };
+    const auto work = [&] { compute(arrays, cache, of_kind); };
     times.push_back({std::string(kind), device_->is_gpu() ? seconds_on_gpu(*device_, work) : seconds_on_host(work)});
   }
   const auto all = [&] { compute(arrays, cache); };

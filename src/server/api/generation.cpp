@@ -51,8 +51,9 @@ Generation::~Generation() { backend_.active.remove(id_); }
 
 void Generation::start(std::vector<Request> requests, int count) {
   const std::size_t answers = requests.size() * static_cast<std::size_t>(count);
-  if (answers > most_answers) {
-    throw ApiError(400, fmt::format("the request asks for {} answers, at most {}", answers, most_answers));
+  const std::size_t most = std::min(most_answers, static_cast<std::size_t>(backend_.loop.capacity()));
+  if (answers > most) {
+    throw ApiError(400, fmt::format("the request asks for {} answers, the server takes at most {} at once", answers, most));
   }
   count_ = count;
   choices_.resize(answers);

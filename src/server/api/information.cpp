@@ -91,12 +91,11 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
   const Backend* backend = state.backend;
   const bool asks_for_room = ("&" + exchange->request.query + "&").find("&fail_on_no_slot=1&") != std::string::npos;
   backend->loop.ask([exchange, backend, asks_for_room](Engine& engine) {
-    const EngineStatus status = engine.status();
-    if (asks_for_room && status.running >= backend->model.parallel) {
+    if (asks_for_room && engine.status().running >= backend->model.parallel) {
       return exchange->send(ApiError(503, "no slot is free").response());
     }
     Json slots = Json::array();
-    for (const SequenceStatus& sequence : status.sequences) {
+    for (const SequenceStatus& sequence : engine.sequences()) {
       slots.push_back({{"id", slots.size()},
                        {"id_task", sequence.id},
                        {"n_ctx", backend->model.context_length},

@@ -41,13 +41,13 @@ EngineLoop::~EngineLoop() {
 }
 
 EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener) {
-  const std::int32_t answers = static_cast<std::int32_t>(requests.size()) * count;
+  const std::int64_t answers = static_cast<std::int64_t>(requests.size()) * count;
   std::int32_t before = in_flight_;
   do {
-    if (before >= capacity_) {
+    if (answers > std::int64_t{capacity_} - before) {
       return 0;
     }
-  } while (!in_flight_.compare_exchange_weak(before, before + answers));
+  } while (!in_flight_.compare_exchange_weak(before, before + static_cast<std::int32_t>(answers)));
   const Ticket ticket = ++last_ticket_;
   // Shared because a std::function can be copied, which a submission is not.
   auto submission =
@@ -71,7 +71,13 @@ void EngineLoop::cancel_all() {
 }
 
 void EngineLoop::ask(std::function<void(Engine&)> function) {
-  post([this, function = std::move(function)] { function(*engine_); });
+  post([this, function = std::move(function)] {
+    try {
+      function(*engine_);
+    } catch (const std::exception& error) {  // whoever asked is not answered; everybody else is
+      log_warning("a question to the engine failed: {}", error.what());
+    }
+  });
 }
 
 std::string EngineLoop::failure() const {
@@ -99,7 +105,11 @@ void EngineLoop::run() {
       stopping = stopping_;
     }
     for (const auto& command : commands) {
-      command();
+      try {
+        command();
+      } catch (const std::exception& error) {
+        fail(error.what());
+      }
     }
     if (stopping) {
       while (!tickets_.empty()) {
@@ -152,14 +162,14 @@ void EngineLoop::step() {
     metrics_.stepped(engine_->status());
     send(std::move(parcels));
   } catch (const std::exception& error) {
-    log_warning("the engine has failed and serves no longer: {}", error.what());
     fail(error.what());
   }
 }
 
 // A step that throws is a broken device or a mistake in the engine: what it holds is worth nothing any more.
 void EngineLoop::fail(const std::string& reason) {
-  {
+  if (failure().empty()) {
+    log_warning("the engine has failed and serves no longer: {}", reason);
     const std::lock_guard lock(mutex_);
     failure_ = reason;
   }

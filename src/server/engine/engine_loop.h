@@ -39,7 +39,7 @@ class EngineLoop {
  public:
   using Ticket = std::uint64_t;  ///< of a submission; 0 is none
 
-  /// `capacity`: with so many answers under way, running and waiting together, no more are taken.
+  /// `capacity`: so many answers may be under way, running and waiting together.
   EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity);
   /// Cancels what runs and delivers that.
   ~EngineLoop();
@@ -52,7 +52,7 @@ class EngineLoop {
   /// The answers end with FinishReason::cancelled. What has ended is left alone.
   void cancel(Ticket ticket);
   void cancel_all();
-  /// Runs `function` on the engine's thread between two steps.
+  /// Runs `function` on the engine's thread between two steps. What it throws is logged.
   void ask(std::function<void(Engine&)> function);
 
   /// Answers under way.
