@@ -18,7 +18,7 @@ INCLUDE_ROOTS = [ROOT / folder for folder in ("src", "library/include", "library
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 FIRST_INCLUDE = re.compile(r'\A(?:\s|//[^\n]*\n)*#\s*include\s+"([^"]+)"')
 GPU_SOURCES, HOST_SOURCES = {".hip", ".cu"}, {".cpp"}
-OF_INSTRUCTION_SET = re.compile(r"_(avx2|avx512|neon)$")
+OF_INSTRUCTION_SET = re.compile(r"_(avx2|avxvnni|avx512|neon)$")
 FIXED_FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-DROCMFORGE_ISA=generic", "-DROCMFORGE_ISA_generic=1",
                '-DROCMFORGE_TEST_DATA=""', '-DROCMFORGE_SOURCE_DIR=""']
 

@@ -113,7 +113,7 @@ void EngineFlags::add_to(Command& command) {
   add({.names = "--isa",
        .target = &isa_,
        .meaning = "CPU: at most this instruction set",
-       .choices = {"generic", "neon", "avx2", "avx512"}});
+       .choices = {"generic", "neon", "avx2", "avxvnni", "avx512"}});
   add({"--attention", &attention_, "This attention kernel only (names: rocmforge devices)", "NAME"});
   add({"--matmul", &matmul_, "This matrix product kernel only", "NAME"});
 }

@@ -3,6 +3,8 @@
 #include <unistd.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 #include <fstream>
@@ -24,25 +26,43 @@ std::string processor_name() {
   return "CPU";
 }
 
-CpuIsa best_isa() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
-      __builtin_cpu_supports("avx512bf16")) {
-    return CpuIsa::avx512;
-  }
+/// Compilers of 2022 don't know the name "avxvnni" in __builtin_cpu_supports.
+bool has_avx_vnni() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned avx_vnni_bit = 1u << 4;
+  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & avx_vnni_bit) != 0;
+}
+#endif
+
+/// Whether this processor has the instruction set.
+bool has(CpuIsa isa) {
+#if defined(__x86_64__)
   // F16C and BMI2 are in every processor with AVX2 and FMA.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return CpuIsa::avx2;
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  switch (isa) {
+    case CpuIsa::avx2:
+      return avx2;
+    case CpuIsa::avxvnni:
+      return avx2 && has_avx_vnni();
+    case CpuIsa::avx512:
+      return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
+             __builtin_cpu_supports("avx512bf16");
+    default:
+      return isa == CpuIsa::generic;
   }
 #elif defined(__aarch64__)
   // The kernel's names for the dot products and the half precision arithmetic of Armv8.2.
   constexpr unsigned long needed = HWCAP_ASIMDDP | HWCAP_ASIMDHP;
-  if ((::getauxval(AT_HWCAP) & needed) == needed) {
-    return CpuIsa::neon;
-  }
+  return isa == CpuIsa::generic || (isa == CpuIsa::neon && (::getauxval(AT_HWCAP) & needed) == needed);
+#else
+  return isa == CpuIsa::generic;
 #endif
-  return CpuIsa::generic;
 }
 
 }  // namespace
@@ -67,6 +87,8 @@ std::string_view name(CpuIsa isa) {
       return "neon";
     case CpuIsa::avx2:
       return "avx2";
+    case CpuIsa::avxvnni:
+      return "avxvnni";
     case CpuIsa::avx512:
       return "avx512";
   }
@@ -74,7 +96,7 @@ std::string_view name(CpuIsa isa) {
 }
 
 std::optional<CpuIsa> cpu_isa_from_name(std::string_view text) {
-  for (const CpuIsa isa : {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512}) {
+  for (const CpuIsa isa : cpu_isas) {
     if (name(isa) == text) {
       return isa;
     }
@@ -86,8 +108,15 @@ DeviceInfo cpu_device_info(CpuIsa isa_limit) {
   DeviceInfo device;
   device.kind = DeviceKind::cpu;
   device.name = processor_name();
-  const CpuIsa best = best_isa();
-  device.cpu_isa = best <= isa_limit ? best : isa_limit == CpuIsa::neon ? CpuIsa::generic : isa_limit;
+  for (const CpuIsa isa : cpu_isas) {
+    if (isa <= isa_limit && has(isa)) {
+      device.cpu_isa = isa;
+    }
+  }
+#if defined(__x86_64__)
+  device.fast_bfloat_pairs = device.cpu_isa == CpuIsa::avx512 && __builtin_cpu_is("amd");
+#endif
+  device.avx_vnni = isa_limit >= CpuIsa::avxvnni && has(CpuIsa::avxvnni);
   device.architecture = name(device.cpu_isa);
   device.compute_units = available_processors();
   device.memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);

@@ -10,9 +10,10 @@ namespace rocmforge {
 enum class DeviceKind { cpu, hip, cuda };
 
 /// Instruction sets of the CPU bodies, weakest first. One body is compiled for each and chosen at run time.
-/// avx2 includes FMA and F16C; avx512 includes BW, VL, DQ, VBMI, VNNI and BF16 (Zen 4, Sapphire Rapids and later); neon
-/// includes the dot products and half precision arithmetic of Armv8.2.
-enum class CpuIsa { generic, neon, avx2, avx512 };
+/// avx2 includes FMA and F16C; avxvnni adds its 8-bit dot products to that; avx512 includes BW, VL, DQ, VBMI, VNNI and BF16
+/// (Zen 4, Sapphire Rapids and later); neon includes the dot products and half precision arithmetic of Armv8.2.
+enum class CpuIsa { generic, neon, avx2, avxvnni, avx512 };
+inline constexpr CpuIsa cpu_isas[] = {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avxvnni, CpuIsa::avx512};
 
 std::string_view name(DeviceKind kind);
 std::string_view name(CpuIsa isa);
@@ -28,6 +29,10 @@ struct DeviceInfo {
                                      ///< counts, on RDNA work-group processors of two compute units each
   std::int64_t memory_bytes = 0;     ///< CPU: installed memory
   CpuIsa cpu_isa = CpuIsa::generic;  ///< CPU only
+  bool avx_vnni = false;             ///< CPU only: has avxvnni, which not every processor with avx512 has
+  /// CPU only: multiplies pairs of BF16 in less time than F32 numbers. Of the processors with avx512, AMD's do (Zen 4, Zen
+  /// 5); on Intel's (Sapphire Rapids) a product of pairs takes four times as long as one of F32, for twice the numbers.
+  bool fast_bfloat_pairs = false;
 
   // GPU only
   int wave_size = 0;                     ///< lanes that run in step: 32 or 64

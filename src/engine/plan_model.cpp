@@ -20,7 +20,7 @@ CpuIsa isa_limit(const std::string& wanted) {
   if (const auto isa = cpu_isa_from_name(wanted)) {
     return *isa;
   }
-  throw Error(fmt::format("instruction set '{}' is not one of generic, neon, avx2, avx512", wanted));
+  throw Error(fmt::format("instruction set '{}' is not one of generic, neon, avx2, avxvnni, avx512", wanted));
 }
 
 void check_options(const EngineOptions& options) {

@@ -200,6 +200,7 @@ TEST_F(DemoProgram, AnyBytesAreAPrompt) {
 TEST_F(DemoProgram, EveryInstructionSetAndReferenceKernelAnswersAlike) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{{"--isa", "generic"},
                                                                                      {"--isa", "avx2"},
+                                                                                     {"--isa", "avxvnni"},
                                                                                      {"--kv-type", "f32"},
                                                                                      {"--kv-type", "bf16"},
                                                                                      {"--kv-type", "q8_0"},

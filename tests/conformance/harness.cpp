@@ -19,6 +19,7 @@ Harness::Harness()
       host{&cpu_, {.pool = &pool}},
       target(host) {
   register_all_kernels(registry, test_device_.device.get());
+  device.fast_bfloat_pairs = true;  // slow ones are to be right as well
   if (test_device_.device != nullptr && test_device_.device->is_gpu()) {
     target = {test_device_.device.get(), {.stream = &test_device_.device->stream()}};
   }

@@ -16,13 +16,17 @@ TEST(CpuDeviceInfo, describes_this_machine) {
 TEST(CpuDeviceInfo, never_exceeds_the_limit) {
   EXPECT_EQ(cpu_device_info(CpuIsa::generic).cpu_isa, CpuIsa::generic);
   EXPECT_LE(cpu_device_info(CpuIsa::avx2).cpu_isa, CpuIsa::avx2);
+  EXPECT_FALSE(cpu_device_info(CpuIsa::avx2).avx_vnni);
+  // What is between two sets that the processor has falls back to the weaker one.
+  const DeviceInfo limited = cpu_device_info(CpuIsa::avxvnni);
+  EXPECT_EQ(limited.cpu_isa, limited.avx_vnni ? CpuIsa::avxvnni : cpu_device_info(CpuIsa::avx2).cpu_isa);
 #if defined(__x86_64__)
   EXPECT_EQ(cpu_device_info(CpuIsa::neon).cpu_isa, CpuIsa::generic);
 #endif
 }
 
 TEST(CpuIsa, names_round_trip) {
-  for (const CpuIsa isa : {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512}) {
+  for (const CpuIsa isa : cpu_isas) {
     EXPECT_EQ(cpu_isa_from_name(name(isa)), isa);
   }
   EXPECT_EQ(cpu_isa_from_name("sse9"), std::nullopt);

@@ -35,7 +35,7 @@ TEST(LoadModel, ImpossibleOptionsAreNamedBeforeAnythingIsRead) {
   EXPECT_EQ(message([](EngineOptions& o) { o.max_sequences = 0; }), "max_sequences is 0, must be at least 1");
   EXPECT_EQ(message([](EngineOptions& o) { o.kv_tokens = -7; }), "kv_tokens is -7, must be at least 0");
   EXPECT_THAT(message([](EngineOptions& o) { o.isa = "sse9"; }),
-              HasSubstr("'sse9' is not one of generic, neon, avx2, avx512"));
+              HasSubstr("'sse9' is not one of generic, neon, avx2, avxvnni, avx512"));
   EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q4_0; }), HasSubstr("Q4_0"));
 }
 

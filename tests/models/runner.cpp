@@ -11,14 +11,13 @@
 namespace rocmforge::testing {
 namespace {
 
-constexpr CpuIsa all_isas[] = {CpuIsa::generic, CpuIsa::neon, CpuIsa::avx2, CpuIsa::avx512};
 constexpr std::string_view gpu_set = "gpu";
 
 std::string set_name(CpuIsa isa) { return "cpu-" + std::string(name(isa)); }
 
 CpuIsa isa_of(const std::string& kernel_set) {
-  const auto* found = std::ranges::find(all_isas, kernel_set, set_name);
-  return found != std::end(all_isas) ? *found : CpuIsa::avx512;
+  const auto* found = std::ranges::find(cpu_isas, kernel_set, set_name);
+  return found != std::end(cpu_isas) ? *found : CpuIsa::avx512;
 }
 
 /// "flash" of "gpu-flash"
@@ -39,7 +38,7 @@ std::unique_ptr<KvCache> poisoned_cache(Device& device, KvLayout layout, std::in
 
 std::vector<std::string> cpu_sets() {
   std::vector<std::string> names{"reference"};
-  for (const CpuIsa isa : all_isas) {
+  for (const CpuIsa isa : cpu_isas) {
     if (cpu_device_info(isa).cpu_isa == isa) {
       names.push_back(set_name(isa));
     }

@@ -105,6 +105,11 @@ Partition cut(const Matmul::Args& args, int tile_rows, int tile_tokens, int thre
 
 bool is_quantised(DType type) { return info(type).block_elems > 1; }
 
+/// Whether bodies of instruction set `isa` run on the device.
+bool runs(CpuIsa isa, const DeviceInfo& device) {
+  return device.cpu_isa >= isa && (isa != CpuIsa::avxvnni || device.avx_vnni);
+}
+
 class CpuMatmul final : public MatmulKernel {
  public:
   CpuMatmul(std::string_view kernel_name, CpuIsa isa, KernelPriority priority, const QuantisedBody& quantised,
@@ -116,11 +121,17 @@ class CpuMatmul final : public MatmulKernel {
   [[nodiscard]] KernelPriority priority() const override { return priority_; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
-    if (device.cpu_isa < isa_) {
+    if (!runs(isa_, device)) {
       return Support::no(fmt::format("the processor's instruction set is {}", rocmforge::name(device.cpu_isa)));
     }
     if (Support spec_support = check_spec(spec); !spec_support.ok) {
       return spec_support;
+    }
+    if (plain_.bfloats && !device.fast_bfloat_pairs) {
+      return Support::no("this processor multiplies F32 numbers faster than pairs of BF16");
+    }
+    if (plain_.bfloats && spec.weight != DType::bf16) {
+      return Support::no("for BF16 weights only");
     }
     if (is_quantised(spec.weight) && find_packed_format(spec.weight) == nullptr) {
       return Support::no(fmt::format("format {} has no packed layout", info(spec.weight).name));
@@ -224,7 +235,12 @@ std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls() {
     kernels.push_back(std::make_unique<CpuMatmul>(kernel_name, isa, priority, quantised, plain));
   };
 #ifdef ROCMFORGE_HAS_avx512
+  // Of kernels of one priority the first is chosen.
+  add("cpu_avx512_bf16", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::bfloat_body);
   add("cpu_avx512", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::plain_body);
+#endif
+#ifdef ROCMFORGE_HAS_avxvnni
+  add("cpu_avxvnni", CpuIsa::avxvnni, KernelPriority::family, avxvnni::quantised_body, avx2::plain_body);
 #endif
 #ifdef ROCMFORGE_HAS_avx2
   add("cpu_avx2", CpuIsa::avx2, KernelPriority::family, avx2::quantised_body, avx2::plain_body);

@@ -7,12 +7,12 @@
 
 namespace rocmforge {
 
-/// Matrix products on the CPU, one kernel for each instruction set in this build: "cpu_avx512", "cpu_avx2" and
-/// "cpu_neon" (20), "cpu_generic" (10). All share one packed layout (matmul_layout.h).
+/// Matrix products on the CPU, one kernel for each instruction set in this build: "cpu_avx512", "cpu_avxvnni", "cpu_avx2",
+/// "cpu_neon", "cpu_generic". All share one packed layout (matmul_layout.h).
 ///
 /// Quantised weights: activations become 8-bit integers with one scale per 32 elements, products of a block are exact
 /// integers, and blocks are added in f32 in rising order of k. Plain weights (F32, F16, BF16) are
-/// multiplied in f32.
+/// multiplied in f32; "cpu_avx512_bf16" multiplies BF16 weights with activations rounded to BF16, where that is faster.
 std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls();
 
 }  // namespace rocmforge
