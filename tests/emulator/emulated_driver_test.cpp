@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "emulator/emulated_driver.h"
-#include "kernels/gpu/elementwise_args.h"
+#include "kernels/gpu/attention_steps_args.h"
 #include "test_device.h"
 
 namespace rocmforge::test {
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Kernel<gpu::ScaleArgs> scale{"elementwise", "scale"};
+constexpr Kernel<gpu::ScaleArgs> scale{"attention_steps", "scale"};
 constexpr LaunchShape shape{.grid = {1, 1, 1}, .block = {256, 1, 1}};
 constexpr std::size_t count = 100;
 
