@@ -19,8 +19,6 @@ constexpr std::size_t deepest_reference = 200;
 constexpr std::size_t many_members = 16;
 constexpr std::size_t most_nodes = 100'000, most_alternatives = 200, most_work = 4'000'000;
 
-constexpr std::array<const char*, 4> combinations = {"$ref", "allOf", "anyOf", "oneOf"};
-
 SchemaNodes join(SchemaNodes a, const SchemaNodes& b) {
   a.insert(a.end(), b.begin(), b.end());
   std::sort(a.begin(), a.end());
@@ -211,7 +209,7 @@ const Json* SchemaDocument::plain_choice(const SchemaNodes& nodes) {
   }
   const Json& list = nodes[0]->front();
   const auto is_plain = [](const Json& one) {
-    return one.is_object() && std::none_of(combinations.begin(), combinations.end(),
+    return one.is_object() && std::none_of(combining_keywords.begin(), combining_keywords.end(),
                                            [&](std::string_view keyword) { return one.contains(keyword); });
   };
   return list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_plain) ? &list : nullptr;

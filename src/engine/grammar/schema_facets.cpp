@@ -21,7 +21,6 @@ constexpr std::array<std::string_view, 24> annotations = {
     "xml",         "externalDocs", "contentMediaType", "contentEncoding", "contentSchema",
     "$vocabulary", "id",           "$dynamicAnchor",   "$recursiveAnchor"};
 // Resolved by SchemaDocument.
-constexpr std::array<std::string_view, 4> combinations = {"$ref", "allOf", "anyOf", "oneOf"};
 
 std::uint8_t type_named(std::string_view name) {
   constexpr std::pair<std::string_view, int> types[] = {
@@ -67,7 +66,7 @@ class FacetReader {
   [[nodiscard]] bool is(std::string_view keyword) const { return keyword_ == keyword; }
   [[nodiscard]] bool is_ignored() const {
     return keyword_.starts_with("x-") || std::find(annotations.begin(), annotations.end(), keyword_) != annotations.end() ||
-           std::find(combinations.begin(), combinations.end(), keyword_) != combinations.end();
+           std::find(combining_keywords.begin(), combining_keywords.end(), keyword_) != combining_keywords.end();
   }
 
   [[nodiscard]] bool boolean() const {

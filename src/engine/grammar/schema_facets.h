@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,9 @@ enum SchemaType : std::uint8_t {
   schema_object = 64,
   schema_any = 127,
 };
+
+/// Keywords by which a schema is made of others.
+inline constexpr std::array<std::string_view, 4> combining_keywords = {"$ref", "allOf", "anyOf", "oneOf"};
 
 /// What a schema asks of a value, without references and combinations.
 struct SchemaFacets {
