@@ -20,7 +20,6 @@ constexpr std::array<std::string_view, 24> annotations = {
     "writeOnly",   "$defs",        "definitions",      "discriminator",   "$anchor",
     "xml",         "externalDocs", "contentMediaType", "contentEncoding", "contentSchema",
     "$vocabulary", "id",           "$dynamicAnchor",   "$recursiveAnchor"};
-// Resolved by SchemaDocument.
 
 std::uint8_t type_named(std::string_view name) {
   constexpr std::pair<std::string_view, int> types[] = {

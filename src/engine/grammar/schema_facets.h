@@ -29,7 +29,7 @@ enum SchemaType : std::uint8_t {
   schema_any = 127,
 };
 
-/// Keywords by which a schema is made of others.
+/// Keywords by which a schema is made of others; SchemaDocument resolves them.
 inline constexpr std::array<std::string_view, 4> combining_keywords = {"$ref", "allOf", "anyOf", "oneOf"};
 
 /// What a schema asks of a value, without references and combinations.
