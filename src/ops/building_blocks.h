@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ops/registry.h"
+#include "tensor/dtype.h"
 
 namespace rocmforge {
 

@@ -202,12 +202,12 @@ TEST_F(AnswerPlace, IsChosenByTheFields) {
   EXPECT_EQ(prompt(Json::object(), question), "u:q.a:>");
   EXPECT_EQ(prompt(new_message, question), "u:q.a:>");
   EXPECT_EQ(prompt(none, question), "u:q.");
-  EXPECT_EQ(prompt(Json::object(), begun), "u:q.a:>be");
+  EXPECT_EQ(prompt(Json::object(), begun), "u:q.a:be");
   EXPECT_EQ(prompt(new_message, begun), "u:q.a:be.a:>");
   EXPECT_EQ(prompt(none, begun), "u:q.a:be.");
   EXPECT_EQ(prompt({{"continue_final_message", false}}, begun), "u:q.a:be.a:>");
-  EXPECT_EQ(prompt({{"continue_final_message", true}}, begun), "u:q.a:>be");
-  EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", false}}, begun), "u:q.a:>be");
+  EXPECT_EQ(prompt({{"continue_final_message", true}}, begun), "u:q.a:be");
+  EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", false}}, begun), "u:q.a:be");
   EXPECT_EQ(prompt({{"continue_final_message", false}, {"add_generation_prompt", false}}, begun), "u:q.a:be.");
   EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", true}}, begun), "continue_final_message");
   EXPECT_EQ(prompt({{"continue_final_message", true}}, question), "continue_final_message");

@@ -124,7 +124,7 @@ std::vector<Malformed> malformed_metadata() {
        "key 'k2': an array of 6291456 elements: all arrays of a file may have 16777216 (at byte 12583002)"},
       {"control characters in a key",
        GgufBuilder().pair("a\nb\x1b", GgufType::boolean, Bytes().put(std::uint8_t{9})).build(),
-       "key 'a\\x0ab\\x1b': a boolean is 9, not 0 or 1 (at byte 40)"},
+       "key 'a\\nb\\x1b': a boolean is 9, not 0 or 1 (at byte 40)"},
       {"alignment 0", with_alignment(0), "key 'general.alignment': is 0, not a power of two from 8 to 1073741824"},
       {"alignment 3", with_alignment(3), "key 'general.alignment': is 3, not a power of two from 8 to 1073741824"},
       {"alignment 2^31", with_alignment(1u << 31),

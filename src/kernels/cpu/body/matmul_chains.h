@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/body/matmul_simd.h"
+
 /// Part of the vocabulary of the matrix products (see matmul_simd.h). A chain is a sum of dot products that starts with and
 /// ends in the integers of a block; `bits` says how long its codes are. On instruction sets whose dot products add to 32
 /// bits it is those integers. AVX2 sums products of short codes in 16 bits for as long as they can't overflow, and
