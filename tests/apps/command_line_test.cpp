@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WrongLine{{"-b", "0"}, "--batch is 0, must be 1 to 65536"},
                     WrongLine{{"-t", "99999"}, "--threads is 99999, must be 0 to 1024"},
                     WrongLine{{"--kv-type", "q4_0"}, "--kv-type is q4_0, must be f32, f16, bf16 or q8_0"},
-                    WrongLine{{"--isa", "sse"}, "--isa is sse, must be generic, neon, avx2 or avx512"},
+                    WrongLine{{"--isa", "sse"}, "--isa is sse, must be generic, neon, avx2, avxvnni or avx512"},
                     WrongLine{{"--attention", "none"},
                               "--attention: there is no attention kernel 'none'; there are reference"},
                     WrongLine{{"--matmul", "none"}, "--matmul: there is no matmul kernel 'none'; there are reference"}));
