@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/thread_pool.h"
 #include "bench_report.h"
 #include "command.h"

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/printable.h"
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/printable.h"
 #include "load_report.h"
 #include "text.h"
 

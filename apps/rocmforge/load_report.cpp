@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/printable.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -30,7 +30,7 @@ constexpr int exit_usage = 2;
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  fmt::print(stderr, "{} {}\n", styled(stderr, Style::red, "rocmforge:"), rocmforge::printable(message, longest_line));
+  fmt::print(stderr, "{} {}\n", styled(stderr, Style::red, "rocmforge:"), printable(message, longest_line));
   return code;
 }
 

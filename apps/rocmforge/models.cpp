@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"

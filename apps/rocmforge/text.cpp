@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -37,45 +38,16 @@ std::string human_count(std::uint64_t count) {
   return value >= 1e3 ? fmt::format("{:.0f} K", value / 1e3) : fmt::format("{}", count);
 }
 
-namespace {
-
-/// Bytes of the valid UTF-8 character at the start of `text`; 0 when there is none.
-std::size_t character_bytes(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) {
-    return 1;
-  }
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) {
-    return 0;
-  }
-  std::uint32_t code = first & (0x7fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xc0u) != 0x80u) {
-      return 0;
-    }
-    code = code << 6 | (next & 0x3fu);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  return overlong || surrogate || code > 0x10ffff ? 0 : length;
-}
-
-}  // namespace
-
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = character_bytes(text);
-    if (length == 0) {
+    const Utf8Unit unit = utf8_unit(text, 0);
+    if (unit.kind != Utf8Unit::Kind::character) {
       return false;
     }
-    text.remove_prefix(length);
+    text.remove_prefix(unit.length);
   }
   return true;
 }
-
-std::string printable(std::string_view text) { return rocmforge::printable(text); }
 
 std::string in_quotes(std::string_view text) {
   std::string escaped;

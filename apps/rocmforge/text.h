@@ -13,9 +13,7 @@ namespace rocmforge::app {
 std::string human_bytes(std::uint64_t bytes);
 /// "1.10 B", "361 K"
 std::string human_count(std::uint64_t count);
-/// Control characters and invalid UTF-8 as escapes: safe to show on a terminal.
-std::string printable(std::string_view text);
-/// The same in double quotes.
+/// printable() in double quotes.
 std::string in_quotes(std::string_view text);
 bool is_utf8(std::string_view text);
 /// Characters a terminal shows for UTF-8 text (code points).

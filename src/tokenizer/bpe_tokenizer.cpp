@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "tokenizer/merge.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

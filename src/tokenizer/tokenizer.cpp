@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "tokenizer/bpe_tokenizer.h"
 #include "tokenizer/spm_tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "engine/grammar/utf8_ranges.h"
 #include "grammar_testing.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

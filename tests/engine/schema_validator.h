@@ -8,7 +8,7 @@
 #include <regex>
 #include <string>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace rocmforge::test {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <random>
 
+#include "base/utf8.h"
 #include "tokenizer/random_text.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {

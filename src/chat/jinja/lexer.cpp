@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "chat/jinja/text.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge::jinja {
 namespace {

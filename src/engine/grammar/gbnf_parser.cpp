@@ -2,8 +2,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "engine/grammar/grammar.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "engine/grammar/byte_automaton.h"
 #include "engine/grammar/pattern_grammar.h"
 #include "engine/grammar/schema_facets.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

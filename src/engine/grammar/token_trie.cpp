@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "engine/grammar/byte_automaton.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

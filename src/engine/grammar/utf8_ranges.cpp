@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace rocmforge {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "server/api/prompts.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/unserved_fields.h"
-#include "tokenizer/utf8.h"
 
 namespace rocmforge {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace rocmforge {
 namespace {
