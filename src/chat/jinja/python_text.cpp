@@ -19,7 +19,7 @@ void append_escape(std::string& out, char32_t character) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   const bool doubled = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = doubled ? '"' : '\'';
   std::string out(1, quote);
@@ -53,7 +53,7 @@ class Representation {
     run_.check_size(out_.size());
     if (const Text* text = value.text()) {
       run_.spend(text->size() / 4);
-      out_ += text->is_markup() ? fmt::format("Markup({})", quoted(text->bytes())) : quoted(text->bytes());
+      out_ += text->is_markup() ? fmt::format("Markup({})", in_quotes(text->bytes())) : in_quotes(text->bytes());
     } else if (const Sequence* sequence = value.sequence()) {
       add_sequence(*sequence);
     } else if (const Mapping* mapping = value.mapping()) {

@@ -1,0 +1,14 @@
+# Headers that most files include, parsed once for all targets of the same flags. Preset `cpu` compiles without them, so that every
+# file is known to include what it uses.
+set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view>
+                             <unordered_map> <utility> <vector> <fmt/format.h>)
+
+# rocmforge_precompile(OWNER [HEADERS header...] [REUSED_BY target...]): the common headers and `header`s for OWNER and for targets
+# that have its flags.
+function(rocmforge_precompile owner)
+  cmake_parse_arguments(PRECOMPILE "" "" "HEADERS;REUSED_BY" ${ARGN})
+  target_precompile_headers(${owner} PRIVATE ${ROCMFORGE_COMMON_HEADERS} ${PRECOMPILE_HEADERS})
+  foreach(target IN LISTS PRECOMPILE_REUSED_BY)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endforeach()
+endfunction()
