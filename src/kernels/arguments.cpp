@@ -139,6 +139,8 @@ void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args) {
   require_pointer(args.weight, operation, "weight");
   require_pointer(args.out, operation, "out");
   require(args.rows >= 0, "{}: rows is {}", operation, args.rows);
+  require(args.stride == 0 || args.stride >= spec.dim, "{}: stride {} is less than dim {}", operation, args.stride,
+          spec.dim);
 }
 
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args) {

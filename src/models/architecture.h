@@ -1,25 +1,19 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string_view>
 
-#include "models/execution_plan.h"
-#include "models/layer.h"
 #include "models/metadata_reader.h"
 #include "models/model_config.h"
 
 namespace rocmforge {
 
-/// What sets one model architecture apart from the others.
+/// What sets one model architecture apart from the others: the numbers of its layers and how their blocks are put together.
 struct Architecture {
   std::string_view name;  ///< as general.architecture has it
 
   /// Sets what the architecture fixes and checks what it demands; the common keys have been read.
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
-
-  /// Looks up the weights of layer `index` and chooses its kernels.
-  std::unique_ptr<Layer> (*make_layer)(ExecutionPlan& plan, const ModelConfig& config, int index);
 };
 
 /// Every architecture that can be loaded.

@@ -27,6 +27,10 @@ std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.
 
 std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }
 
+std::size_t decode_bytes(const ResidualAdd::Spec&) { return 0; }
+
+std::size_t decode_bytes(const Scale::Spec&) { return 0; }
+
 std::size_t kv_bytes_per_position(const Attention::Spec& spec) {
   return 2 * row_bytes(spec.kv_dtype, std::int64_t{spec.kv_heads} * spec.head_dim);
 }

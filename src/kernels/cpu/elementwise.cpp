@@ -53,9 +53,10 @@ class CpuRmsNorm final : public CpuKernel<OpKernel<RmsNorm>> {
 
   void run(const RmsNorm::Spec& spec, const RmsNorm::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
+    const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for_each_range(context, args.rows, row_grain(spec.dim), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        body().rms_norm(args.x + r * spec.dim, args.weight, spec.dim, spec.eps, args.out + r * spec.dim);
+        body().rms_norm(args.x + r * stride, args.weight, spec.dim, spec.eps, args.out + r * stride);
       }
     });
   }

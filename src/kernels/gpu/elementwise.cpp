@@ -24,9 +24,14 @@ class GpuRmsNorm final : public PortableGpuKernel<RmsNorm> {
     }
     // The threads, and with them the order of the sum, depend on the width alone.
     const LaunchShape shape = launch_of(args.rows, threads_for(divide_up(spec.dim, elems_per_load), 1024));
-    rms_norm_kernel.launch(
-        *context.stream, shape,
-        {.x = args.x, .weight = args.weight, .out = args.out, .rows = args.rows, .dim = spec.dim, .eps = spec.eps});
+    rms_norm_kernel.launch(*context.stream, shape,
+                           {.x = args.x,
+                            .weight = args.weight,
+                            .out = args.out,
+                            .rows = args.rows,
+                            .dim = spec.dim,
+                            .stride = args.stride != 0 ? args.stride : spec.dim,
+                            .eps = spec.eps});
   }
 };
 
@@ -66,7 +71,7 @@ class GpuResidualAdd final : public PortableGpuKernel<ResidualAdd> {
     check_arguments(spec, args);
     if (args.count > 0) {
       residual_add_kernel.launch(*context.stream, flat_launch(args.count),
-                                 {.a = args.a, .b = args.b, .out = args.out, .count = args.count});
+                                 {.a = args.a, .b = args.b, .out = args.out, .count = args.count, .factor = args.factor});
     }
   }
 };

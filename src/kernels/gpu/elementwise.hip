@@ -35,8 +35,8 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   const std::int64_t items = args.dim / width;
   const int stride = static_cast<int>(blockDim.x);
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
-    const float* x = args.x + row * args.dim;
-    float* out = args.out + row * args.dim;
+    const float* x = args.x + row * args.stride;
+    float* out = args.out + row * args.stride;
     Floats<width> kept[kept_loads];
     float sum = 0.0f;
 #pragma unroll
@@ -105,7 +105,7 @@ __device__ void gated_activation(const GatedActivationArgs& args) {
 ROCMFORGE_KERNEL __launch_bounds__(1024, 1) rms_norm(RmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
   begin_dependent();
-  if (takes_fours(args.x, args.dim) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.dim)) {
+  if (takes_fours(args.x, args.stride) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.stride)) {
     rms_norm_rows<4>(args, scratch);
   } else {
     rms_norm_rows<1>(args, scratch);
@@ -124,12 +124,12 @@ ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
     const Floats<4> b = load<4>(args.b, item);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      sum.values[i] += b.values[i];
+      sum.values[i] += args.factor * b.values[i];
     }
     store(args.out, item, sum);
   }
   for (std::int64_t i = 4 * wide_items + grid_index(); i < args.count; i += grid_threads()) {
-    args.out[i] = args.a[i] + args.b[i];
+    args.out[i] = args.a[i] + args.factor * args.b[i];
   }
 }
 

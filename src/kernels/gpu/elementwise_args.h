@@ -6,11 +6,12 @@ namespace rocmforge::gpu {
 
 /// One work-group a row.
 struct RmsNormArgs {
-  const float* x;       ///< [rows, dim]
+  const float* x;       ///< [rows, dim], rows `stride` apart
   const float* weight;  ///< [dim]
-  float* out;           ///< [rows, dim], may be x
+  float* out;           ///< likewise, may be x
   std::int64_t rows;
   std::int64_t dim;
+  std::int64_t stride;
   float eps;
 };
 
@@ -29,6 +30,7 @@ struct ResidualAddArgs {
   const float* b;  ///< [count]
   float* out;      ///< [count], may be a or b
   std::int64_t count;
+  float factor;  ///< of b
 };
 
 /// Grid: columns, rows.

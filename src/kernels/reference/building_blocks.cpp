@@ -12,7 +12,8 @@ class ReferenceResidualAdd final : public AnyReference<ResidualAdd> {
  public:
   void run(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args, ExecutionContext&) const override {
     check_arguments(spec, args);
-    std::transform(args.a, args.a + args.count, args.b, args.out, std::plus<float>());
+    std::transform(args.a, args.a + args.count, args.b, args.out,
+                   [&](float a, float b) { return static_cast<float>(double{a} + double{args.factor} * double{b}); });
   }
 };
 

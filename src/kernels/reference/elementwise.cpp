@@ -42,9 +42,10 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
 
   void run(const RmsNorm::Spec& spec, const RmsNorm::Args& args, ExecutionContext&) const override {
     check_arguments(spec, args);
+    const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for (std::int64_t r = 0; r < args.rows; ++r) {
-      const float* x = args.x + r * spec.dim;
-      float* out = args.out + r * spec.dim;
+      const float* x = args.x + r * stride;
+      float* out = args.out + r * stride;
       double sum = 0.0;
       for (std::int64_t i = 0; i < spec.dim; ++i) {
         sum += double{x[i]} * double{x[i]};
