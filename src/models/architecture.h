@@ -26,5 +26,16 @@ const Architecture& find_architecture(std::string_view name);
 Architecture llama_architecture();
 Architecture qwen2_architecture();
 Architecture qwen3_architecture();
+Architecture gemma_architecture();
+Architecture gemma2_architecture();
+Architecture gemma3_architecture();
+Architecture olmo2_architecture();
+Architecture phi3_architecture();
+Architecture smollm3_architecture();
+Architecture granite_architecture();
+Architecture glm4_architecture();
+Architecture exaone4_architecture();
+Architecture seed_oss_architecture();
+Architecture ernie4_5_architecture();
 
 }  // namespace rocmforge

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "models/execution_plan.h"
-#include "models/layer.h"
 #include "models/model_config.h"
+#include "models/operation.h"
 
 namespace rocmforge {
 

@@ -27,7 +27,7 @@ ExecutionPlan::ExecutionPlan(const GgufFile& file, const KernelRegistry& registr
       device_(device),
       options_(options),
       limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {
-  used_.insert("rope_freqs.weight");  // part of the configuration
+  used_ = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};  // part of the configuration
 }
 
 const GgufTensor& ExecutionPlan::tensor(std::string_view name, const Shape& shape) {

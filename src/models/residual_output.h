@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "models/execution_plan.h"
-#include "models/layer.h"
 #include "models/model_config.h"
+#include "models/operation.h"
 
 namespace rocmforge {
 

@@ -8,8 +8,8 @@
 
 #include "models/block.h"
 #include "models/execution_plan.h"
-#include "models/layer.h"
 #include "models/model.h"
+#include "models/operation.h"
 #include "models/step/step_draws.h"
 #include "models/step/step_graphs.h"
 #include "models/step/step_inputs.h"

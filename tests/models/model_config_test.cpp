@@ -133,8 +133,9 @@ TEST(ModelConfig, AbsentKeysThatHaveNoDefaultAreNamed) {
 }
 
 TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
-  EXPECT_EQ(refusal_of_key("general.architecture", std::string("gemma")),
-            "tiny.gguf: architecture 'gemma' is not supported, those supported are llama, qwen2, qwen3");
+  EXPECT_THAT(
+      refusal_of_key("general.architecture", std::string("nosuch")),
+      ::testing::StartsWith("tiny.gguf: architecture 'nosuch' is not supported, those supported are llama, qwen2, "));
   EXPECT_EQ(refusal_of_key("llama.expert_count", std::uint64_t{8}),
             "tiny.gguf: key 'llama.expert_count' is 8, mixtures of experts are not supported");
   EXPECT_EQ(refusal_of_key("llama.block_count", std::uint64_t{0}),
