@@ -104,6 +104,18 @@ MODELS = {
         "query_pre_attn_scalar": 16, "sliding_window": 11,
         "rope_parameters": {
             "sliding_attention": rope(10000.0), "full_attention": rope(100000.0, rope_type="linear", factor=8.0)}}),
+    "command-r": ("command-r", "Cohere", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "layer_norm_eps": 1e-5, "logit_scale": 0.25,
+        "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "cohere2": ("cohere2", "Cohere2", {
+        **SMALL, "num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 16, "layer_norm_eps": 1e-5,
+        "logit_scale": 0.25, "sliding_window": 11, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "starcoder2": ("starcoder2", "Starcoder2", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "norm_epsilon": 1e-5, "use_bias": True,
+        "sliding_window": 13, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "hunyuan-dense": ("hunyuan-dense", "HunYuanDenseV1", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0)}),
 }
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
@@ -117,6 +129,8 @@ NAMES = {
     "self_attn.o_proj": "attn_output",
     "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+    "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
     "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
     "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
     "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
@@ -201,7 +215,7 @@ def metadata(architecture, name, config):
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
         ("attention.head_count", U32, config.num_attention_heads),
         ("attention.head_count_kv", U32, config.num_key_value_heads),
-        ("attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps),
+        norm_epsilon(config),
         ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
     if head_dim * config.num_attention_heads != config.hidden_size:
@@ -231,7 +245,15 @@ def metadata(architecture, name, config):
         yield f"{architecture}.{key}", kind, value
 
 
+def norm_epsilon(config):
+    if hasattr(config, "rms_norm_eps"):
+        return "attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps
+    return "attention.layer_norm_epsilon", F32, getattr(config, "norm_epsilon", None) or config.layer_norm_eps
+
+
 FACTORS = {
+    "command-r": {"logit_scale": "logit_scale"},
+    "cohere2": {"logit_scale": "logit_scale"},
     "granite": {
         "embedding_multiplier": "embedding_scale", "attention_multiplier": "attention.scale",
         "residual_multiplier": "residual_scale", "logits_scaling": "logit_scale"},

@@ -145,7 +145,9 @@ void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args) {
 
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args) {
   constexpr std::string_view operation = GatedActivation::name;
-  require_pointer(args.gate, operation, "gate");
+  if (spec.gated) {
+    require_pointer(args.gate, operation, "gate");
+  }
   require_pointer(args.up, operation, "up");
   require_pointer(args.out, operation, "out");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);

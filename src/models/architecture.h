@@ -14,6 +14,8 @@ struct Architecture {
 
   /// Sets what the architecture fixes and checks what it demands; the common keys have been read.
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
+
+  NormKind norm = NormKind::rms;
 };
 
 /// Every architecture that can be loaded.
@@ -37,5 +39,9 @@ Architecture glm4_architecture();
 Architecture exaone4_architecture();
 Architecture seed_oss_architecture();
 Architecture ernie4_5_architecture();
+Architecture command_r_architecture();
+Architecture cohere2_architecture();
+Architecture starcoder2_architecture();
+Architecture hunyuan_dense_architecture();
 
 }  // namespace rocmforge

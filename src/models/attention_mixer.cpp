@@ -33,8 +33,8 @@ void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& co
     q_norm_ = plan.vector(name("attn_q_norm.weight"), config_.head_dim);
     k_norm_ = plan.vector(name("attn_k_norm.weight"), config_.head_dim);
   } else if (config_.qk_norm == QkNorm::vectors) {
-    q_vector_norm_ = plan.norm({name("attn_q_norm"), config.norm_eps}, q_dim);
-    k_vector_norm_ = plan.norm({name("attn_k_norm"), config.norm_eps}, kv_dim);
+    q_vector_norm_ = plan.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
+    k_vector_norm_ = plan.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
   }
 }
 
@@ -55,6 +55,7 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                            .head_dim = config_.head_dim,
                                            .n_rot = rope.n_rot,
                                            .head_norm = config_.qk_norm == QkNorm::heads,
+                                           .norm_after_turn = config_.norm_after_turn,
                                            .norm_eps = config.norm_eps,
                                            .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
                                            .layout = plan.kv_layout()});
@@ -64,8 +65,8 @@ void AttentionMixer::normalise_vectors(const Step& step) const {
   float* q = step.buffers.projected;
   float* k = q + config_.q_dim();
   const std::int64_t stride = qkv_.linear.width();
-  q_vector_norm_->run(step.tokens, q, q, step, stride);
-  k_vector_norm_->run(step.tokens, k, k, step, stride);
+  q_vector_norm_->run_strided(step.tokens, q, stride, step);
+  k_vector_norm_->run_strided(step.tokens, k, stride, step);
 }
 
 void AttentionMixer::append_keys(const Step& step) const {

@@ -13,7 +13,7 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
   if (part.empty()) {
     return std::nullopt;
   }
-  return NormName{block_tensor(index, part), config.norm_eps};
+  return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps};
 }
 
 Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index)

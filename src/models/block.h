@@ -30,7 +30,7 @@ class Mixer {
   std::int64_t width_ = 0;
 };
 
-/// The part of a block that computes each row by itself: from `input` to the residual stream. Not moved either.
+/// The part of a block that computes each row by itself, from a FeedForwardInput to the residual stream. Not moved either.
 class FeedForward {
  public:
   FeedForward() = default;

@@ -13,7 +13,8 @@ struct FeedForwardInput {
   float* Buffers::*from = nullptr;
 };
 
-/// Wdown (activation(Wgate x) * Wup x). Gate and up are two tensors of the file, or one with the gate's rows first.
+/// Wdown (activation(Wgate x) * Wup x), or Wdown activation(Wup x) without a gate. Gate and up are two tensors of the file,
+/// or one with the gate's rows first.
 class DenseFeedForward final : public FeedForward {
  public:
   DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);

@@ -94,7 +94,10 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
   fused.fusions = linear.fusions();
-  if (norm) {
+  if (norm && norm->kind == NormKind::layer) {
+    fused.fusions.norm_tokens = 0;
+    fused.norm = this->norm(*norm, k);
+  } else if (norm) {
     fused.norm =
         Norm{resolve_part<RmsNorm>({k, norm->eps}, kind, fused.fusions.norm_tokens), vector(norm->name + ".weight", k)};
   } else {
@@ -105,7 +108,7 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
   }
   line(std::move(planned));
   if (gate) {
-    check(linear.width() == 2 * gate->width, "gate and up are equally wide");
+    check(linear.width() == (gate->gated ? 2 : 1) * gate->width, "the layers are as wide as what is activated");
     fused.gate = resolve_part<GatedActivation>(*gate, kind, fused.fusions.gate_tokens);
   }
   fused.linear = std::move(linear);
@@ -113,7 +116,13 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
 }
 
 Norm ExecutionPlan::norm(const NormName& name, std::int64_t dim) {
-  return {resolve<RmsNorm>({dim, name.eps}), vector(name.name + ".weight", dim)};
+  const WeightVector* weight = vector(name.name + ".weight", dim);
+  if (name.kind == NormKind::rms) {
+    return {resolve<RmsNorm>({dim, name.eps}), weight};
+  }
+  const std::string bias = name.name + ".bias";
+  const bool has_bias = has_tensor(bias);
+  return {resolve<LayerNorm>({dim, name.eps, has_bias}), weight, has_bias ? vector(bias, dim) : nullptr};
 }
 
 std::int64_t ExecutionPlan::rows_of(std::string_view name) const {

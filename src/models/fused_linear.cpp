@@ -2,6 +2,22 @@
 
 namespace rocmforge {
 
+std::string_view Norm::kind() const {
+  return std::holds_alternative<Resolved<RmsNorm>>(operation) ? RmsNorm::name : LayerNorm::name;
+}
+
+void Norm::run(std::int64_t rows, const float* x, float* out, const Step& step) const {
+  if (const auto* rms = std::get_if<Resolved<RmsNorm>>(&operation)) {
+    rms->run({x, rows, weight->data, out}, step);
+  } else {
+    std::get<Resolved<LayerNorm>>(operation).run({x, rows, weight->data, bias != nullptr ? bias->data : nullptr, out}, step);
+  }
+}
+
+void Norm::run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const {
+  std::get<Resolved<RmsNorm>>(operation).run({x, rows, weight->data, x, stride}, step);
+}
+
 void Norm::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
   operations.push_back({std::string(kind()),
                         [this, x, out](const Step& step) { run(step.tokens, step.buffers.*x, step.buffers.*out, step); }});
@@ -28,7 +44,7 @@ void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers:
   const float* from = step.buffers.*x;
   if (norm && step.tokens <= fusions.norm_tokens) {
     fusion.norm_weight = norm->weight->data;
-    fusion.norm_eps = norm->operation.spec.eps;
+    fusion.norm_eps = std::get<Resolved<RmsNorm>>(norm->operation).spec.eps;
   } else if (norm) {
     from = step.buffers.normed;
   }
@@ -41,7 +57,8 @@ void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers:
 void FusedLinear::activate(const Step& step, float* Buffers::*out) const {
   if (step.tokens > fusions.gate_tokens) {
     const float* projected = step.buffers.projected;
-    gate->run({projected, projected + gate->spec.width, step.tokens, linear.width(), step.buffers.*out}, step);
+    const float* up = gate->spec.gated ? projected + gate->spec.width : projected;
+    gate->run({gate->spec.gated ? projected : nullptr, up, step.tokens, linear.width(), step.buffers.*out}, step);
   }
 }
 

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include "models/layer_config.h"
 #include "models/linear.h"
 #include "ops/kernel_registry.h"
 
@@ -22,19 +24,20 @@ struct Resolved {
 /// A norm by the name of its tensor without ".weight".
 struct NormName {
   std::string name;
+  NormKind kind = NormKind::rms;
   float eps = 1e-5f;
 };
 
-/// A norm of rows with its weight.
+/// A norm of rows with its weights.
 struct Norm {
-  Resolved<RmsNorm> operation;
+  std::variant<Resolved<RmsNorm>, Resolved<LayerNorm>> operation;
   const WeightVector* weight = nullptr;  ///< [dim]
+  const WeightVector* bias = nullptr;    ///< [dim] or null
 
-  [[nodiscard]] static std::string_view kind() { return RmsNorm::name; }
-  /// Rows of `x` and `out` are `stride` elements apart, 0 for dense ones.
-  void run(std::int64_t rows, const float* x, float* out, const Step& step, std::int64_t stride = 0) const {
-    operation.run({x, rows, weight->data, out, stride}, step);
-  }
+  [[nodiscard]] std::string_view kind() const;
+  void run(std::int64_t rows, const float* x, float* out, const Step& step) const;
+  /// The same for an RMSNorm of rows that are `stride` elements apart, in place.
+  void run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const;
   /// Adds it to the operations of a part, which it outlives: from `x` to `out`, buffers of a step, maybe the same.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
 };

@@ -10,12 +10,15 @@
 
 namespace rocmforge {
 
-/// What of Q and K is normalised before they turn.
+/// What of Q and K is normalised.
 enum class QkNorm {
   none,
   heads,    ///< each head by itself, with one weight [head_dim] for the heads of Q and one for those of K (qwen3)
   vectors,  ///< all heads of a token together, with weights [q_dim] and [kv_dim] (olmo2)
 };
+
+/// The norm of a model's residual stream: RMSNorm, or LayerNorm with a bias where the file has one.
+enum class NormKind { rms, layer };
 
 /// How the heads of Q and K turn with their position.
 struct RopeConfig {
@@ -33,6 +36,7 @@ struct AttentionConfig {
   float soft_cap = 0.0f;    ///< of the scores; 0: none
   bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
   QkNorm qk_norm = QkNorm::none;
+  bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
 
   [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
@@ -42,14 +46,14 @@ struct AttentionConfig {
 struct FeedForwardConfig {
   std::int32_t width = 0;
   Activation activation = Activation::silu;
+  bool gated = true;
 };
 
 /// The graph of a block as data: which norms stand where, by the names of their tensors, "" for none. With m the mixer and f
 /// the feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
-/// or, when parallel,
-///   h += m(x) + f(x)   with x = mixer_norm(h)
+/// or, when parallel, both of them read mixer_norm(h) and ffn_norm does not count.
 struct BlockGraph {
   std::string_view mixer_norm = "attn_norm";
   std::string_view mixer_post_norm{};

@@ -63,8 +63,10 @@ void read_sizes(ModelConfig& config, MetadataReader& metadata) {
   if (const std::size_t tensors = metadata.file().tensors().size(); static_cast<std::size_t>(config.layers) > tensors) {
     throw metadata.error("block_count", fmt::format("is {}, but the file has {} tensors", config.layers, tensors));
   }
-  metadata.require("attention.layer_norm_rms_epsilon");
-  config.norm_eps = read_factor(metadata, "attention.layer_norm_rms_epsilon");
+  const bool rms = config.norm_kind == NormKind::rms;
+  const std::string_view epsilon = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  metadata.require(epsilon);
+  config.norm_eps = read_factor(metadata, epsilon);
   config.embedding_scale = read_multiplier(metadata, "embedding_scale");
   config.logit_soft_cap = read_factor(metadata, "final_logit_softcapping");
 }
@@ -145,6 +147,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
       with_context(file.path().string(), [&]() -> const Architecture& { return find_architecture(config.architecture); });
   MetadataReader metadata(file, config.architecture);
   refuse_experts(metadata);
+  config.norm_kind = architecture.norm;
   read_sizes(config, metadata);
   read_layers(config, metadata, context > 0 ? context : config.context_length);
   architecture.configure(config, metadata);

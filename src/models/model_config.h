@@ -18,6 +18,7 @@ struct ModelConfig {
   std::int32_t hidden = 0;
   std::int32_t vocab = 0;
   std::int32_t context_length = 0;  ///< the model was trained for this many positions
+  NormKind norm_kind = NormKind::rms;
   float norm_eps = 1e-5f;           ///< of every norm
   float embedding_scale = 1.0f;     ///< multiplies the rows of the embedding
   float logit_scale = 1.0f;         ///< multiplies the logits

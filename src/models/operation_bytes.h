@@ -11,6 +11,7 @@ namespace rocmforge {
 
 std::size_t decode_bytes(const EmbeddingRows::Spec& spec);
 std::size_t decode_bytes(const RmsNorm::Spec& spec);
+std::size_t decode_bytes(const LayerNorm::Spec& spec);
 std::size_t decode_bytes(const RopeAppend::Spec& spec);
 std::size_t decode_bytes(const Attention::Spec& spec);
 std::size_t decode_bytes(const GatedActivation::Spec& spec);

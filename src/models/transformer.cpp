@@ -35,7 +35,7 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
   gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({blocks_.back()->mixed_width()});
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.fused_linear("output", NormName{"output_norm", config_.norm_eps},
+  output_ = plan_.fused_linear("output", NormName{"output_norm", config_.norm_kind, config_.norm_eps},
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
   if (config_.logit_scale != 1.0f || config_.logit_soft_cap > 0.0f) {
     scale_logits_ = plan_.resolve_for_width<Scale>({}, 2 * std::int64_t{config_.vocab});
@@ -68,7 +68,7 @@ void Transformer::add_operations() {
   hidden_state_.push_back(operation(GatherRows::name, [this](const Step& step) {
     gather_hidden_.run({step.buffers.hidden, step.arrays->hidden_rows, step.tokens, step.buffers.projected}, step);
   }));
-  hidden_state_.push_back(operation(RmsNorm::name, [this](const Step& step) {
+  hidden_state_.push_back(operation(output_.norm->kind(), [this](const Step& step) {
     output_.norm->run(step.tokens, step.buffers.projected, step.buffers.projected, step);
   }));
   output_.append(head_, &Buffers::hidden, &Buffers::logits);

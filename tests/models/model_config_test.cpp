@@ -215,6 +215,48 @@ TEST(ModelConfig, FactorsOfTheFileAreRead) {
   EXPECT_EQ(config.layer(1).graph.residual_scale, 0.5f);
 }
 
+TEST(ModelConfig, WhatAnArchitectureCannotComputeIsRefusedByName) {
+  EXPECT_EQ(refusal("command-r", [](ModelFile& model) { model.add_vector("blk.0.attn_q_norm.weight", {1.0f}); }),
+            "tiny.gguf: tensor 'blk.0.attn_q_norm.weight' asks for a LayerNorm of every head, which is not supported");
+  EXPECT_EQ(refusal("granite", [](ModelFile& model) { model.set("granite.logit_scale", -1.0); }),
+            "tiny.gguf: key 'granite.logit_scale' is -1, it must be positive");
+  EXPECT_EQ(
+      refusal("glm4",
+              [](ModelFile& model) {
+                model.set("glm4.rope.dimension_sections", per_layer({1, 2, 1}));
+              }),
+      "tiny.gguf: key 'glm4.rope.dimension_sections' asks for positions in several dimensions, which is not supported");
+  EXPECT_EQ(refusal("gemma3", [](ModelFile& model) { model.set("gemma3.rope.freq_base_swa", 1.0); }),
+            "tiny.gguf: key 'gemma3.rope.freq_base_swa' is 1, it must be above 1");
+  EXPECT_EQ(refusal("starcoder2", [](ModelFile& model) { model.remove("starcoder2.attention.layer_norm_epsilon"); }),
+            "tiny.gguf: key 'starcoder2.attention.layer_norm_epsilon' is missing");
+}
+
+TEST(ModelConfig, LongAndShortContextsTakeTheirOwnFactors) {
+  ModelFile model = ModelFile::golden("phi3-long");
+  model.add_vector("rope_factors_short.weight", {1.0f, 1.0f, 1.0f, 1.0f});
+  const OpenModel open(model);
+  const auto slowest = [&](std::int32_t context) {
+    return ModelConfig::from_gguf(open.file, context).layer(0).attention.rope.frequencies->inverse_frequency.back();
+  };
+  EXPECT_EQ(slowest(0), slowest(128)) << "the context that the model was trained for";
+  EXPECT_FLOAT_EQ(slowest(32), 9.0f * slowest(33)) << "the factor of long ones is 9";
+}
+
+TEST(ModelConfig, LayersOfOneModelDiffer) {
+  const ModelConfig gemma3 = config_of(ModelFile::golden("gemma3"));
+  const ModelConfig cohere2 = config_of(ModelFile::golden("cohere2"));
+  for (int index = 0; index < 5; ++index) {
+    EXPECT_EQ(gemma3.layer(index).attention.window, 11) << index;
+    EXPECT_EQ(cohere2.layer(index).attention.window, index == 3 ? 0 : 11) << index;
+    EXPECT_EQ(cohere2.layer(index).attention.rope.kind, index == 3 ? RopeKind::none : RopeKind::adjacent) << index;
+  }
+  EXPECT_EQ(gemma3.layer(5).attention.window, 0);
+  EXPECT_EQ(gemma3.layer(6).attention.window, 11);
+  EXPECT_NE(gemma3.layer(5).attention.rope.frequencies, gemma3.layer(6).attention.rope.frequencies);
+  EXPECT_EQ(gemma3.layer(0).attention.rope.frequencies, gemma3.layer(6).attention.rope.frequencies) << "one copy";
+}
+
 TEST(ModelConfig, APatternGivesEachLayerItsWindow) {
   ModelFile model = ModelFile::golden("mistral-window");
   const auto windows = [&](GgufValue pattern) {

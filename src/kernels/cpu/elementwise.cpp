@@ -76,7 +76,8 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
     const auto gate = spec.activation == Activation::silu ? body().silu_gate : body().gelu_tanh_gate;
     for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
-        gate(args.gate + t * args.stride, args.up + t * args.stride, spec.width, args.out + t * spec.width);
+        const float* gated_by = spec.gated ? args.gate + t * args.stride : nullptr;
+        gate(gated_by, args.up + t * args.stride, spec.width, args.out + t * spec.width);
       }
     });
   }

@@ -15,9 +15,20 @@ struct RmsNormArgs {
   float eps;
 };
 
+/// One work-group a row.
+struct LayerNormArgs {
+  const float* x;       ///< [rows, dim]
+  const float* weight;  ///< [dim]
+  const float* bias;    ///< [dim], null for none
+  float* out;           ///< [rows, dim], may be x
+  std::int64_t rows;
+  std::int64_t dim;
+  float eps;
+};
+
 /// Grid: columns, rows.
 struct GatedActivationArgs {
-  const float* gate;  ///< [tokens, width], rows `stride` apart
+  const float* gate;  ///< [tokens, width], rows `stride` apart; null: `up` is what is activated
   const float* up;    ///< [tokens, width], rows `stride` apart
   float* out;         ///< [tokens, width]
   std::int64_t tokens;
