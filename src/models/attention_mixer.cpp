@@ -6,7 +6,7 @@ AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, i
     : config_(config.layer(index).attention) {
   width_ = config_.q_dim();
   plan_projections(plan, config, index);
-  plan_attention(plan, config, index);
+  plan_attention(plan, config);
   output_ = ResidualOutput(plan, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
@@ -38,7 +38,7 @@ void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& co
   }
 }
 
-void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config, int /*index*/) {
+void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config) {
   const RopeConfig& rope = config_.rope;
   if (rope.kind != RopeKind::none) {
     inverse_frequency_ = plan.constants(rope.frequencies->inverse_frequency);

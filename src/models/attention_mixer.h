@@ -16,7 +16,7 @@ class AttentionMixer final : public Mixer {
 
  private:
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_attention(ExecutionPlan& plan, const ModelConfig& config);
   /// Normalises all heads of Q together, and all of K.
   void normalise_vectors(const Step& step) const;
   /// Rotates Q and K and appends K and V to the cache.

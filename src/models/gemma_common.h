@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "models/metadata_reader.h"
 #include "models/model_config.h"
 

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <limits>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "models/architecture.h"

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
 #include "models/metadata_reader.h"
 #include "models/model_config.h"
 
