@@ -6,7 +6,7 @@ as an F32 GGUF file together with the logits of every position. Weights are spre
 wrong norm, a missing bias or a wrong angle moves the logits by much more than the tests allow.
 
     python -m venv golden && golden/bin/pip install torch transformers numpy
-    golden/bin/python tools/model_golden.py tests/golden/models
+    golden/bin/python tools/model_golden.py tests/golden/models [NAME...]
 """
 import math
 import pathlib
@@ -20,6 +20,7 @@ import transformers
 TOKENS = 44
 SIZES = {
     "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 112, "max_position_embeddings": 128}
+SMALL = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
 U32, F32, STRING = 4, 6, 8
 
 
@@ -55,7 +56,71 @@ MODELS = {
     "qwen3": ("qwen3", "Qwen3", {
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 32, "rms_norm_eps": 1e-6,
         "rope_parameters": rope(1000000.0)}),
+    # Small where layers are many: their windows and rotations repeat every four or six.
+    "olmo2": ("olmo2", "Olmo2", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_parameters": rope(500.0)}),
+    "olmo3": ("olmo2", "Olmo3", {
+        **SMALL, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "sliding_window": 11,
+        "rope_parameters": {
+            "sliding_attention": rope(1000.0),
+            "full_attention": rope(1000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=32,
+                                   attention_factor=1.2)}}),
+    "phi3": ("phi3", "Phi3", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "sliding_window": 12,
+        "pad_token_id": 0, "rope_parameters": rope(10000.0)}),
+    "phi3-long": ("phi3", "Phi3", {
+        **SMALL, "hidden_size": 64, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5,
+        "pad_token_id": 0, "original_max_position_embeddings": 32, "sliding_window": None,
+        "rope_parameters": rope(10000.0, rope_type="longrope", partial_rotary_factor=0.5,
+                                short_factor=[1.0, 1.0, 1.1, 1.3], long_factor=[1.1, 2.0, 5.0, 9.0])}),
+    "smollm3": ("smollm3", "SmolLM3", {
+        **SMALL, "num_key_value_heads": 1, "rms_norm_eps": 1e-6, "pad_token_id": 0, "rope_parameters": rope(5000.0)}),
+    "granite": ("granite", "Granite", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "embedding_multiplier": 6.0,
+        "attention_multiplier": 0.6, "residual_multiplier": 0.7, "logits_scaling": 3.0, "rope_parameters": rope(10000.0)}),
+    "glm4": ("glm4", "Glm4", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
+        "attention_bias": True, "pad_token_id": 0, "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "exaone4": ("exaone4", "Exaone4", {
+        **SMALL, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "sliding_window": 11, "rope_parameters": rope(1000.0)}),
+    "exaone4-full": ("exaone4", "Exaone4", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "sliding_window": None,
+        "layer_types": ["full_attention"] * 2, "rope_parameters": rope(1000.0)}),
+    "seed-oss": ("seed_oss", "SeedOss", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6,
+        "attention_bias": True, "attention_out_bias": True, "rope_parameters": rope(1000.0)}),
+    "ernie4_5": ("ernie4_5", "Ernie4_5", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5, "use_bias": True,
+        "rope_parameters": rope(5000.0)}),
+    "gemma": ("gemma", "Gemma", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 16, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(10000.0)}),
+    "gemma2": ("gemma2", "Gemma2", {
+        **SMALL, "num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6,
+        "query_pre_attn_scalar": 16, "sliding_window": 11, "attn_logit_softcapping": 3.0, "final_logit_softcapping": 5.0,
+        "rope_parameters": rope(10000.0)}),
+    "gemma3": ("gemma3", "Gemma3", {
+        **SMALL, "num_hidden_layers": 7, "num_key_value_heads": 1, "head_dim": 16, "rms_norm_eps": 1e-6,
+        "query_pre_attn_scalar": 16, "sliding_window": 11,
+        "rope_parameters": {
+            "sliding_attention": rope(10000.0), "full_attention": rope(100000.0, rope_type="linear", factor=8.0)}}),
+    "command-r": ("command-r", "Cohere", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "layer_norm_eps": 1e-5, "logit_scale": 0.25,
+        "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "cohere2": ("cohere2", "Cohere2", {
+        **SMALL, "num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 16, "layer_norm_eps": 1e-5,
+        "logit_scale": 0.25, "sliding_window": 11, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "starcoder2": ("starcoder2", "Starcoder2", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "norm_epsilon": 1e-5, "use_bias": True,
+        "sliding_window": 13, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "hunyuan-dense": ("hunyuan-dense", "HunYuanDenseV1", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0)}),
 }
+
+# Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
+PERMUTED = ("llama", "smollm3", "granite")
+NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3")
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
@@ -64,14 +129,21 @@ NAMES = {
     "self_attn.o_proj": "attn_output",
     "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+    "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
+    "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
+    "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
+    "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
 }
+# post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
+POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3")
 
 
-def spread(model, generator):
+def spread(model, generator, norm_offset):
     """Random weights with which every part of the model matters."""
     for name, weight in model.named_parameters():
         if weight.dim() == 1 and name.endswith("norm.weight"):
-            values = 0.5 + torch.rand(weight.shape, generator=generator)
+            values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif "embed_tokens" in name:
@@ -82,10 +154,12 @@ def spread(model, generator):
         weight.data.copy_(values)
 
 
-def gguf_name(name):
+def gguf_name(architecture, name):
     stem, suffix = name.rsplit(".", 1)
     if stem.startswith("model.layers."):
         _, _, layer, part = stem.split(".", 3)
+        if part == "post_attention_layernorm" and architecture in POST_ATTENTION:
+            return f"blk.{layer}.post_attention_norm.{suffix}"
         return f"blk.{layer}.{NAMES[part]}.{suffix}"
     return f"{NAMES[stem]}.{suffix}"
 
@@ -98,14 +172,24 @@ def neighbours(weight, heads):
 
 def tensors(architecture, config, model):
     for name, parameter in model.named_parameters():
-        values, target = parameter.detach().numpy(), gguf_name(name)
-        if architecture == "llama" and ".attn_q." in target:
+        values, target = parameter.detach().numpy(), gguf_name(architecture, name)
+        if architecture in PERMUTED and ".attn_q." in target:
             values = neighbours(values, config.num_attention_heads)
-        if architecture == "llama" and ".attn_k." in target:
+        if architecture in PERMUTED and ".attn_k." in target:
             values = neighbours(values, config.num_key_value_heads)
+        if architecture in NORMS_FROM_ZERO and target.endswith("norm.weight"):
+            values = values + 1.0
         yield target, values
-    if config.rope_parameters["rope_type"] == "llama3":
+    parameters = main_rope(config)
+    if parameters["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(config)
+    if parameters["rope_type"] == "longrope":  # of the two only the one that so long a context takes
+        yield "rope_factors_long.weight", numpy.array(parameters["long_factor"], dtype=numpy.float32)
+
+
+def main_rope(config):
+    """Of the layers that see everything, where layers differ."""
+    return config.rope_parameters.get("full_attention", config.rope_parameters)
 
 
 def llama3_factors(config):
@@ -125,28 +209,57 @@ def metadata(architecture, name, config):
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     yield "general.architecture", STRING, architecture
     yield "general.name", STRING, name
+    parameters = main_rope(config)
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
         ("attention.head_count", U32, config.num_attention_heads),
         ("attention.head_count_kv", U32, config.num_key_value_heads),
-        ("attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps),
-        ("rope.freq_base", F32, config.rope_parameters["rope_theta"]),
+        norm_epsilon(config),
+        ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
     if head_dim * config.num_attention_heads != config.hidden_size:
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
     if architecture == "llama":
         own += [("rope.dimension_count", U32, head_dim), ("vocab_size", U32, config.vocab_size)]
-        if getattr(config, "sliding_window", None):
-            own.append(("attention.sliding_window", U32, config.sliding_window))
-    kind = config.rope_parameters["rope_type"]
+    if "partial_rotary_factor" in parameters:
+        own.append(("rope.dimension_count", U32, int(head_dim * parameters["partial_rotary_factor"])))
+    if getattr(config, "sliding_window", None):
+        own.append(("attention.sliding_window", U32, config.sliding_window))
+    for attribute, key in FACTORS.get(architecture, {}).items():
+        own.append((key, F32, getattr(config, attribute)))
+    kind = parameters["rope_type"]
     if kind in ("linear", "yarn"):
-        own += [("rope.scaling.type", STRING, kind), ("rope.scaling.factor", F32, config.rope_parameters["factor"])]
-    if kind == "yarn":
-        original = config.rope_parameters["original_max_position_embeddings"]
+        own += [("rope.scaling.type", STRING, kind), ("rope.scaling.factor", F32, parameters["factor"])]
+    if kind in ("yarn", "longrope"):
+        original = parameters["original_max_position_embeddings"]
         own.append(("rope.scaling.original_context_length", U32, original))
+    if kind == "yarn" and "attention_factor" in parameters:
+        # Of the whole, which includes the share that the file's factor stands for.
+        share = 1.0 + 0.1 * math.log(parameters["factor"])
+        own.append(("rope.scaling.yarn_attn_factor", F32, parameters["attention_factor"] / share))
+    if kind == "longrope":
+        stretch = config.max_position_embeddings / original
+        own.append(("rope.scaling.attn_factor", F32, math.sqrt(1.0 + math.log(stretch) / math.log(original))))
     for key, kind, value in own:
         yield f"{architecture}.{key}", kind, value
+
+
+def norm_epsilon(config):
+    if hasattr(config, "rms_norm_eps"):
+        return "attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps
+    return "attention.layer_norm_epsilon", F32, getattr(config, "norm_epsilon", None) or config.layer_norm_eps
+
+
+FACTORS = {
+    "command-r": {"logit_scale": "logit_scale"},
+    "cohere2": {"logit_scale": "logit_scale"},
+    "granite": {
+        "embedding_multiplier": "embedding_scale", "attention_multiplier": "attention.scale",
+        "residual_multiplier": "residual_scale", "logits_scaling": "logit_scale"},
+    "gemma2": {
+        "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping"},
+}
 
 
 def string(text):
@@ -170,11 +283,12 @@ def write_gguf(path, pairs, weights):
 
 def make(folder, number, name):
     architecture, family, own = MODELS[name]
-    config = getattr(transformers, family + "Config")(**{**SIZES, **own})
+    config_class = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
+    config = getattr(transformers, config_class)(**{**SIZES, **own})
     config._attn_implementation = "eager"
     model = getattr(transformers, family + "ForCausalLM")(config).float().eval()
     generator = torch.Generator().manual_seed(1000 + number)
-    spread(model, generator)
+    spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
         logits = model(ids).logits[0].numpy()
@@ -190,7 +304,8 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(MODELS):
-        make(folder, number, name)
+        if name in sys.argv[2:] or len(sys.argv) == 2:
+            make(folder, number, name)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ std::string main_format(const GgufFile& file) {
 
 std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
   const ModelConfig config = ModelConfig::from_gguf(file);
-  return static_cast<std::uint64_t>(config.layers) * 2 * row_bytes(kv_dtype, config.kv_dim());
+  return static_cast<std::uint64_t>(config.layers) * 2 * row_bytes(kv_dtype, config.layer(0).attention.kv_dim());
 }
 
 }  // namespace rocmforge::app

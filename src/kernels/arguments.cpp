@@ -139,11 +139,15 @@ void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args) {
   require_pointer(args.weight, operation, "weight");
   require_pointer(args.out, operation, "out");
   require(args.rows >= 0, "{}: rows is {}", operation, args.rows);
+  require(args.stride == 0 || args.stride >= spec.dim, "{}: stride {} is less than dim {}", operation, args.stride,
+          spec.dim);
 }
 
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args) {
   constexpr std::string_view operation = GatedActivation::name;
-  require_pointer(args.gate, operation, "gate");
+  if (spec.gated) {
+    require_pointer(args.gate, operation, "gate");
+  }
   require_pointer(args.up, operation, "up");
   require_pointer(args.out, operation, "out");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);

@@ -11,6 +11,7 @@ namespace rocmforge {
 /// at the arrays before they are uploaded.
 void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args);
+void check_arguments(const LayerNorm::Spec& spec, const LayerNorm::Args& args);
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args);
 /// `fusions` are what the kernel declares.
 void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions = {});
@@ -32,6 +33,7 @@ void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args,
 /// What every kernel asks of a spec; kernels add limits of their own.
 [[nodiscard]] Support check_spec(const EmbeddingRows::Spec& spec);
 [[nodiscard]] Support check_spec(const RmsNorm::Spec& spec);
+[[nodiscard]] Support check_spec(const LayerNorm::Spec& spec);
 [[nodiscard]] Support check_spec(const GatedActivation::Spec& spec);
 [[nodiscard]] Support check_spec(const Matmul::Spec& spec);
 [[nodiscard]] Support check_spec(const RopeAppend::Spec& spec);

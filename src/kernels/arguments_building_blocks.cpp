@@ -11,6 +11,17 @@ void check_arguments(const ResidualAdd::Spec&, const ResidualAdd::Args& args) {
   require_least(args.count, 0, operation, "count");
 }
 
+void check_arguments(const LayerNorm::Spec& spec, const LayerNorm::Args& args) {
+  constexpr std::string_view operation = LayerNorm::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.weight, operation, "weight");
+  require_pointer(args.out, operation, "out");
+  if (spec.bias) {
+    require_pointer(args.bias, operation, "bias");
+  }
+  require_least(args.rows, 0, operation, "rows");
+}
+
 void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args) {
   constexpr std::string_view operation = Dequantize::name;
   require_pointer(args.rows, operation, "rows");
@@ -51,6 +62,10 @@ Support check_spec(const Dequantize::Spec& spec) {
 }
 
 Support check_spec(const DequantizeRmsNorm::Spec& spec) { return check_weight(spec.dtype, 1, spec.dim); }
+
+Support check_spec(const LayerNorm::Spec& spec) {
+  return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
+}
 
 Support check_spec(const GatherRows::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));

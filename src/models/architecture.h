@@ -1,25 +1,21 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string_view>
 
-#include "models/execution_plan.h"
-#include "models/layer.h"
 #include "models/metadata_reader.h"
 #include "models/model_config.h"
 
 namespace rocmforge {
 
-/// What sets one model architecture apart from the others.
+/// What sets one model architecture apart from the others: the numbers of its layers and how their blocks are put together.
 struct Architecture {
   std::string_view name;  ///< as general.architecture has it
 
   /// Sets what the architecture fixes and checks what it demands; the common keys have been read.
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
 
-  /// Looks up the weights of layer `index` and chooses its kernels.
-  std::unique_ptr<Layer> (*make_layer)(ExecutionPlan& plan, const ModelConfig& config, int index);
+  NormKind norm = NormKind::rms;
 };
 
 /// Every architecture that can be loaded.
@@ -32,5 +28,20 @@ const Architecture& find_architecture(std::string_view name);
 Architecture llama_architecture();
 Architecture qwen2_architecture();
 Architecture qwen3_architecture();
+Architecture gemma_architecture();
+Architecture gemma2_architecture();
+Architecture gemma3_architecture();
+Architecture olmo2_architecture();
+Architecture phi3_architecture();
+Architecture smollm3_architecture();
+Architecture granite_architecture();
+Architecture glm4_architecture();
+Architecture exaone4_architecture();
+Architecture seed_oss_architecture();
+Architecture ernie4_5_architecture();
+Architecture command_r_architecture();
+Architecture cohere2_architecture();
+Architecture starcoder2_architecture();
+Architecture hunyuan_dense_architecture();
 
 }  // namespace rocmforge

@@ -27,7 +27,7 @@ ExecutionPlan::ExecutionPlan(const GgufFile& file, const KernelRegistry& registr
       device_(device),
       options_(options),
       limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {
-  used_.insert("rope_freqs.weight");  // part of the configuration
+  used_ = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};  // part of the configuration
 }
 
 const GgufTensor& ExecutionPlan::tensor(std::string_view name, const Shape& shape) {
@@ -87,60 +87,47 @@ StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
   return {spec, prefill, decode};
 }
 
-void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
-  operations.push_back({std::string(RmsNorm::name), [this, x](const Step& step) { normalise(step, x); }});
-  operations.push_back({linear.kind(), [this, x, out](const Step& step) { multiply(step, x, out); }});
-  if (gate) {
-    operations.push_back({std::string(GatedActivation::name), [this, out](const Step& step) { activate(step, out); }});
-  }
-}
-
-void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
-  if (step.tokens > fusions.norm_tokens) {
-    norm.run(step.tokens, step.buffers.*x, step.buffers.normed, step);
-  }
-}
-
-void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const {
-  LinearFusion fusion;
-  const float* from = step.buffers.normed;
-  if (step.tokens <= fusions.norm_tokens) {
-    fusion.norm_weight = norm.weight->data;
-    fusion.norm_eps = norm.operation.spec.eps;
-    from = step.buffers.*x;
-  }
-  if (gate && step.tokens <= fusions.gate_tokens) {
-    fusion.gate = gate->spec.activation;
-  }
-  linear.run(step, from, gate && !fusion.gate ? step.buffers.projected : step.buffers.*out, fusion);
-}
-
-void FusedLinear::activate(const Step& step, float* Buffers::*out) const {
-  if (step.tokens > fusions.gate_tokens) {
-    const float* projected = step.buffers.projected;
-    gate->run({projected, projected + gate->spec.width, step.tokens, linear.width(), step.buffers.*out}, step);
-  }
-}
-
-FusedLinear ExecutionPlan::fused_linear(std::string_view operation, std::string_view norm, float norm_eps,
+FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                                         const std::vector<LinearName>& names, std::int64_t k,
-                                        std::optional<Activation> gate) {
+                                        const std::optional<GatedActivation::Spec>& gate) {
   auto [linear, planned] = choose_linear(operation, names, k);
-  const MatmulFusions fusions = linear.fusions();
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
-  fused.fusions = fusions;
-  fused.norm.weight = vector(norm, k);
-  fused.norm.operation = resolve_part<RmsNorm>({k, norm_eps}, kind, fusions.norm_tokens);
-  if (gate && fusions.gate_tokens > 0) {
-    planned.activation_bytes -= static_cast<std::size_t>(names[1].n) * sizeof(float);
+  fused.fusions = linear.fusions();
+  if (norm && norm->kind == NormKind::layer) {
+    fused.fusions.norm_tokens = 0;
+    fused.norm = this->norm(*norm, k);
+  } else if (norm) {
+    fused.norm =
+        Norm{resolve_part<RmsNorm>({k, norm->eps}, kind, fused.fusions.norm_tokens), vector(norm->name + ".weight", k)};
+  } else {
+    fused.fusions.norm_tokens = 0;
+  }
+  if (gate && fused.fusions.gate_tokens > 0) {
+    planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);
   }
   line(std::move(planned));
   if (gate) {
-    fused.gate = resolve_part<GatedActivation>({*gate, names[0].n}, kind, fusions.gate_tokens);
+    check(linear.width() == (gate->gated ? 2 : 1) * gate->width, "the layers are as wide as what is activated");
+    fused.gate = resolve_part<GatedActivation>(*gate, kind, fused.fusions.gate_tokens);
   }
   fused.linear = std::move(linear);
   return fused;
+}
+
+Norm ExecutionPlan::norm(const NormName& name, std::int64_t dim) {
+  const WeightVector* weight = vector(name.name + ".weight", dim);
+  if (name.kind == NormKind::rms) {
+    return {resolve<RmsNorm>({dim, name.eps}), weight};
+  }
+  const std::string bias = name.name + ".bias";
+  const bool has_bias = has_tensor(bias);
+  return {resolve<LayerNorm>({dim, name.eps, has_bias}), weight, has_bias ? vector(bias, dim) : nullptr};
+}
+
+std::int64_t ExecutionPlan::rows_of(std::string_view name) const {
+  const GgufTensor* found = file_->find_tensor(name);
+  return found != nullptr && found->tensor.shape.rank() == 2 ? found->tensor.shape.rows() : 0;
 }
 
 Linear ExecutionPlan::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {

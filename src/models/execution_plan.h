@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/linear.h"
+#include "models/fused_linear.h"
 #include "models/model.h"
 #include "models/operation_bytes.h"
 #include "models/step/step_attention.h"
@@ -16,43 +16,6 @@
 #include "weights/weight_store.h"
 
 namespace rocmforge {
-
-/// An operation with its kernel.
-template <class Op>
-struct Resolved {
-  typename Op::Spec spec;
-  const typename KernelInterfaceOf<Op>::type* kernel = nullptr;
-
-  void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
-};
-
-/// An RMSNorm with its weight.
-struct Norm {
-  Resolved<RmsNorm> operation;
-  const WeightVector* weight = nullptr;  ///< [dim]
-
-  void run(std::int64_t rows, const float* x, float* out, const Step& step) const {
-    operation.run({x, rows, weight->data, out}, step);
-  }
-};
-
-/// Linear layers with the norm of their input and the gated activation of their outputs, which belong to the call of the
-/// products where the kernel takes them with so many tokens and are operations of their own where it doesn't.
-struct FusedLinear {
-  Norm norm;
-  Linear linear;
-  MatmulFusions fusions;                          ///< of the linear layers
-  std::optional<Resolved<GatedActivation>> gate;  ///< the layers are {gate, up} then
-
-  /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
-  /// dense buffers of a step.
-  void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
-
- private:
-  void normalise(const Step& step, float* Buffers::*x) const;
-  void multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const;
-  void activate(const Step& step, float* Buffers::*out) const;
-};
 
 /// A table of which single rows are read, as the file stores it.
 struct WeightTable {
@@ -92,13 +55,24 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
+  /// The same for one whose spec does not say how many floats it reads and writes for each token.
+  template <class Op>
+  Resolved<Op> resolve_for_width(const typename Op::Spec& spec, std::int64_t floats) {
+    auto [resolved, planned] = choose<Op>(spec);
+    planned.activation_bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    line(std::move(planned));
+    return resolved;
+  }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
   /// Both phases on one cache layout: see AttentionPair.
   StepAttention attention(const Attention::Spec& spec);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
-  /// `norm` is the tensor's name.
-  FusedLinear fused_linear(std::string_view operation, std::string_view norm, float norm_eps,
-                           const std::vector<LinearName>& names, std::int64_t k, std::optional<Activation> gate = {});
+  /// With a gate the outputs together are the gate's and then as many of what it multiplies.
+  FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
+                           const std::vector<LinearName>& names, std::int64_t k,
+                           const std::optional<GatedActivation::Spec>& gate = {});
+  /// A norm of rows [dim] that no product takes in.
+  Norm norm(const NormName& name, std::int64_t dim);
 
   /// A vector of weights [dim] that an operation reads beside its input; counts as read in every step.
   const WeightVector* vector(std::string_view name, std::int64_t dim);
@@ -108,6 +82,8 @@ class ExecutionPlan {
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
+  /// Rows of a matrix of the file, 0 when there is none with this name.
+  [[nodiscard]] std::int64_t rows_of(std::string_view name) const;
 
   /// Uploads and repacks; then warns of tensors nobody asked for. Layers find the addresses in what they were given.
   void load_weights(Device& device, ThreadPool& pool);

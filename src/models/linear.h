@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/layer.h"
+#include "models/operation.h"
 #include "ops/matmul.h"
 #include "weights/gguf_file.h"
 

@@ -16,6 +16,12 @@ MetadataReader::MetadataReader(const GgufFile& file, std::string_view architectu
 
 bool MetadataReader::contains(std::string_view key) { return file_->contains(ask(key)); }
 
+void MetadataReader::require(std::string_view key) {
+  if (!contains(key)) {
+    throw error(key, "is missing");
+  }
+}
+
 std::int32_t MetadataReader::count(std::string_view key) {
   const std::string name = ask(key);
   const auto values = file_->integers(name);
@@ -32,10 +38,29 @@ std::int32_t MetadataReader::count(std::string_view key) {
     throw error(key, fmt::format("differs between layers ({}{}), which is not supported", fmt::join(first, ", "),
                                  values->size() > shown ? ", ..." : ""));
   }
+  return in_range(key, value);
+}
+
+std::int32_t MetadataReader::in_range(std::string_view key, std::int64_t value) const {
   if (value < 1 || value > std::numeric_limits<std::int32_t>::max()) {
     throw error(key, fmt::format("is {}, it must be in [1, 2^31)", value));
   }
   return static_cast<std::int32_t>(value);
+}
+
+std::vector<std::int32_t> MetadataReader::counts(std::string_view key, std::int32_t layers) {
+  const auto values = file_->integers(ask(key));
+  if (!values || values->size() <= 1) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(layers), count(key));
+  }
+  if (values->size() != static_cast<std::size_t>(layers)) {
+    throw error(key, fmt::format("has {} values for {} layers", values->size(), layers));
+  }
+  std::vector<std::int32_t> counts;
+  for (const std::int64_t value : *values) {
+    counts.push_back(in_range(key, value));
+  }
+  return counts;
 }
 
 std::int32_t MetadataReader::count(std::string_view key, std::int32_t fallback) {

@@ -21,10 +21,16 @@ class MetadataReader {
   [[nodiscard]] const GgufFile& file() const { return *file_; }
   [[nodiscard]] const std::string& architecture() const { return architecture_; }
   bool contains(std::string_view key);
+  /// Throws Error when it is missing.
+  void require(std::string_view key);
+  /// Whether anybody has asked for this key.
+  [[nodiscard]] bool asked(std::string_view key) const { return asked_.contains(full(key)); }
 
   /// A count in [1, 2^31). An array with one value per layer is accepted when all its values agree.
   std::int32_t count(std::string_view key);
   std::int32_t count(std::string_view key, std::int32_t fallback);
+  /// One count for each of `layers` layers: from an array of as many, or all of a single value.
+  std::vector<std::int32_t> counts(std::string_view key, std::int32_t layers);
   /// A finite number; `count`'s rule for arrays does not apply.
   double number(std::string_view key);
   double number(std::string_view key, double fallback);
@@ -39,6 +45,7 @@ class MetadataReader {
  private:
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }
   std::string ask(std::string_view key);
+  [[nodiscard]] std::int32_t in_range(std::string_view key, std::int64_t value) const;
 
   const GgufFile* file_;
   std::string architecture_;

@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <limits>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "models/architecture.h"
+#include "models/layer_windows.h"
 #include "models/metadata_reader.h"
-#include "models/model_tensors.h"
-#include "models/rope_frequencies.h"
+#include "models/rope_config.h"
 #include "weights/gguf_value.h"
-#include "weights/weight_store.h"
 
 namespace rocmforge {
 namespace {
@@ -28,10 +28,12 @@ void refuse_experts(MetadataReader& metadata) {
   }
 }
 
-/// Factors that other architectures use and these compute without: a value that would change the result is refused.
+/// Factors that the architecture did not ask for: a value that would change the result is refused.
 void refuse_factors(MetadataReader& metadata) {
-  for (const char* key : {"attention.scale", "attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
-                          "residual_scale", "embedding_scale", "rope.scaling.yarn_log_multiplier"}) {
+  for (const char* key : {"logit_scale", "rope.scaling.yarn_log_multiplier"}) {
+    if (metadata.asked(key)) {
+      continue;
+    }
     const double value = metadata.number(key, 0.0);
     const bool neutral = value == 0.0 || (value == 1.0 && std::string_view(key).ends_with("_scale"));
     if (!neutral) {
@@ -40,117 +42,87 @@ void refuse_factors(MetadataReader& metadata) {
   }
 }
 
+/// 0, for none, or a positive number.
+float read_factor(MetadataReader& metadata, std::string_view key) {
+  const double value = metadata.number(key, 0.0);
+  if (value < 0.0) {
+    throw metadata.error(key, fmt::format("is {}, it can't be negative", value));
+  }
+  return static_cast<float>(value);
+}
+
+/// The same where none is a factor of 1.
+float read_multiplier(MetadataReader& metadata, std::string_view key) {
+  const float value = read_factor(metadata, key);
+  return value == 0.0f ? 1.0f : value;
+}
+
 void read_sizes(ModelConfig& config, MetadataReader& metadata) {
   config.layers = metadata.count("block_count");
   config.context_length = metadata.count("context_length");
   config.hidden = metadata.count("embedding_length");
-  config.ffn = metadata.count("feed_forward_length");
-  config.q_heads = metadata.count("attention.head_count");
-  config.kv_heads = metadata.count("attention.head_count_kv", config.q_heads);
-  if (config.q_heads % config.kv_heads != 0) {
-    throw metadata.error("attention.head_count_kv",
-                         fmt::format("is {}, which does not divide the {} query heads", config.kv_heads, config.q_heads));
+  // Every layer has tensors; the bound keeps a damaged file from asking for gigabytes.
+  if (const std::size_t tensors = metadata.file().tensors().size(); static_cast<std::size_t>(config.layers) > tensors) {
+    throw metadata.error("block_count", fmt::format("is {}, but the file has {} tensors", config.layers, tensors));
   }
-  if (!metadata.contains("attention.key_length") && config.hidden % config.q_heads != 0) {
+  const bool rms = config.norm_kind == NormKind::rms;
+  const std::string_view epsilon = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  metadata.require(epsilon);
+  config.norm_eps = read_factor(metadata, epsilon);
+  config.embedding_scale = read_multiplier(metadata, "embedding_scale");
+  config.logit_soft_cap = read_factor(metadata, "final_logit_softcapping");
+}
+
+std::int32_t read_head_dim(MetadataReader& metadata, std::int32_t hidden, std::int32_t q_heads) {
+  if (!metadata.contains("attention.key_length") && hidden % q_heads != 0) {
     throw metadata.error("attention.head_count",
-                         fmt::format("is {}, which does not divide embedding_length {}", config.q_heads, config.hidden));
+                         fmt::format("is {}, which does not divide embedding_length {}", q_heads, hidden));
   }
-  config.head_dim = metadata.count("attention.key_length", config.hidden / config.q_heads);
+  const std::int32_t head_dim = metadata.count("attention.key_length", hidden / q_heads);
   // Longer heads than this don't exist; the bound keeps a damaged file from asking for gigabytes.
   constexpr std::int32_t longest_head = 65536;
-  if (config.head_dim > longest_head) {
-    throw metadata.error("attention.key_length",
-                         fmt::format("is {}, at most {} is possible", config.head_dim, longest_head));
+  if (head_dim > longest_head) {
+    throw metadata.error("attention.key_length", fmt::format("is {}, at most {} is possible", head_dim, longest_head));
   }
-  const std::int32_t value_length = metadata.count("attention.value_length", config.head_dim);
-  if (value_length != config.head_dim) {
+  const std::int32_t value_length = metadata.count("attention.value_length", head_dim);
+  if (value_length != head_dim) {
     throw metadata.error(
         "attention.value_length",
-        fmt::format("is {}, different from the key length {}, which is not supported", value_length, config.head_dim));
+        fmt::format("is {}, different from the key length {}, which is not supported", value_length, head_dim));
   }
-  const double eps = metadata.number("attention.layer_norm_rms_epsilon");
-  if (eps < 0.0) {
-    throw metadata.error("attention.layer_norm_rms_epsilon", fmt::format("is {}, it can't be negative", eps));
-  }
-  config.norm_eps = static_cast<float>(eps);
+  return head_dim;
 }
 
-/// A window of 0 means none.
-void read_sliding_window(ModelConfig& config, MetadataReader& metadata) {
-  if (metadata.contains("attention.sliding_window") &&
-      metadata.file().integer(metadata.architecture() + ".attention.sliding_window") != 0) {
-    config.sliding_window = metadata.count("attention.sliding_window");
-  }
-  if (config.sliding_window > 0 && metadata.contains("attention.sliding_window_pattern")) {
-    throw metadata.error("attention.sliding_window_pattern",
-                         "asks for a window in some layers only, which is not supported");
-  }
+/// Numbers of attention that every layer has in common.
+AttentionConfig read_attention(const ModelConfig& config, MetadataReader& metadata, std::int32_t q_heads,
+                               std::int32_t context) {
+  AttentionConfig attention;
+  attention.kv_heads = metadata.count("attention.head_count_kv", q_heads);
+  attention.head_dim = read_head_dim(metadata, config.hidden, q_heads);
+  attention.scale = read_factor(metadata, "attention.scale");
+  attention.soft_cap = read_factor(metadata, "attn_logit_softcapping");
+  attention.rope = read_rope(metadata, attention.head_dim, config.context_length, context);
+  return attention;
 }
 
-/// A factor of 0 means 1.
-double read_scaling_factor(MetadataReader& metadata) {
-  const std::string key = metadata.contains("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
-  const double factor = metadata.number(key, 1.0);
-  if (factor < 0.0) {
-    throw metadata.error(key, fmt::format("is {}, it can't be negative", factor));
-  }
-  return factor == 0.0 ? 1.0 : factor;
-}
-
-RopeScaling read_rope_scaling(const ModelConfig& config, MetadataReader& metadata) {
-  RopeScaling scaling;
-  scaling.factor = read_scaling_factor(metadata);
-  scaling.original_context = metadata.count("rope.scaling.original_context_length", config.context_length);
-  scaling.attention_factor =
-      metadata.number("rope.scaling.attn_factor", 1.0) * metadata.number("rope.scaling.yarn_attn_factor", 1.0);
-  metadata.contains("rope.scaling.finetuned");  // says how the model was trained, not how it is run
-  const std::string type = metadata.string("rope.scaling.type", "linear");
-  if (type == "linear") {
-    scaling.kind = RopeScaling::Kind::linear;
-  } else if (type == "yarn") {
-    scaling.kind = RopeScaling::Kind::yarn;
-    scaling.extrapolation = metadata.number("rope.scaling.yarn_ext_factor", 1.0);
-    scaling.beta_fast = metadata.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
-    scaling.beta_slow = metadata.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
-    if (scaling.beta_fast <= 0.0 || scaling.beta_slow <= 0.0) {
-      throw metadata.error("rope.scaling.yarn_beta_slow", "and yarn_beta_fast must be positive");
-    }
-  } else if (type != "none") {
-    throw metadata.error("rope.scaling.type", fmt::format("is {}, those supported are none, linear, yarn", quote(type)));
-  }
-  return scaling;
-}
-
-std::vector<float> read_rope_factors(const GgufFile& file, std::int32_t pairs) {
-  Device host;
-  WeightStore store(file, host);
-  const float* factors = store.floats(expect_tensor(file, "rope_freqs.weight", {pairs}));
-  for (std::int32_t p = 0; p < pairs; ++p) {
-    if (!std::isfinite(factors[p]) || factors[p] <= 0.0f) {
-      throw Error(fmt::format("{}: tensor 'rope_freqs.weight' has the factor {} for pair {}, it must be positive",
-                              file.path().string(), factors[p], p));
+void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context) {
+  const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers);
+  const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers);
+  const AttentionConfig common = read_attention(config, metadata, q_heads[0], context);
+  const float residual_scale = read_multiplier(metadata, "residual_scale");
+  config.blocks.resize(static_cast<std::size_t>(config.layers));
+  for (std::size_t index = 0; index < config.blocks.size(); ++index) {
+    LayerConfig& layer = config.blocks[index];
+    layer.attention = common;
+    layer.attention.q_heads = q_heads[index];
+    layer.feed_forward.width = widths[index];
+    layer.graph.residual_scale = residual_scale;
+    if (q_heads[index] % common.kv_heads != 0) {
+      throw metadata.error("attention.head_count_kv",
+                           fmt::format("is {}, which does not divide the {} query heads", common.kv_heads, q_heads[index]));
     }
   }
-  return {factors, factors + pairs};
-}
-
-void read_rope(ModelConfig& config, MetadataReader& metadata) {
-  config.n_rot = metadata.count("rope.dimension_count", config.head_dim);
-  if (config.n_rot % 2 != 0 || config.n_rot > config.head_dim) {
-    throw metadata.error("rope.dimension_count", fmt::format("is {}, it must be even and at most the head length {}",
-                                                             config.n_rot, config.head_dim));
-  }
-  const double base = metadata.number("rope.freq_base", 10000.0);
-  if (base <= 1.0) {
-    throw metadata.error("rope.freq_base", fmt::format("is {}, it must be above 1", base));
-  }
-  std::vector<float> factors;
-  if (metadata.file().find_tensor("rope_freqs.weight") != nullptr) {
-    factors = read_rope_factors(metadata.file(), config.n_rot / 2);
-  }
-  const RopeFrequencies rope = rope_frequencies(config.n_rot, base, read_rope_scaling(config, metadata), factors);
-  config.inverse_frequency = rope.inverse_frequency;
-  config.rope_magnitude = rope.magnitude;
+  read_windows(config, metadata);
 }
 
 /// The tokenizer decides: a head with more rows would propose tokens that have no text.
@@ -169,7 +141,7 @@ std::int32_t vocabulary_size(MetadataReader& metadata) {
 
 }  // namespace
 
-ModelConfig ModelConfig::from_gguf(const GgufFile& file) {
+ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   ModelConfig config;
   config.architecture = file.string("general.architecture");
   config.name = file.string("general.name", "");
@@ -177,11 +149,11 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file) {
       with_context(file.path().string(), [&]() -> const Architecture& { return find_architecture(config.architecture); });
   MetadataReader metadata(file, config.architecture);
   refuse_experts(metadata);
-  refuse_factors(metadata);
+  config.norm_kind = architecture.norm;
   read_sizes(config, metadata);
-  read_sliding_window(config, metadata);
-  read_rope(config, metadata);
+  read_layers(config, metadata, context > 0 ? context : config.context_length);
   architecture.configure(config, metadata);
+  refuse_factors(metadata);
   config.vocab = vocabulary_size(metadata);
   if (const auto unread = metadata.unread(); !unread.empty()) {
     log_warning("{}: keys without effect: {}", file.path().string(), fmt::join(unread, ", "));

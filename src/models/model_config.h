@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/elementwise.h"
-#include "ops/rope.h"
+#include "models/layer_config.h"
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
@@ -17,29 +16,21 @@ struct ModelConfig {
   std::string name;          ///< general.name, "" when absent
   std::int32_t layers = 0;
   std::int32_t hidden = 0;
-  std::int32_t ffn = 0;
-  std::int32_t q_heads = 0;
-  std::int32_t kv_heads = 0;
-  std::int32_t head_dim = 0;
   std::int32_t vocab = 0;
   std::int32_t context_length = 0;  ///< the model was trained for this many positions
-  std::int32_t sliding_window = 0;  ///< 0 for none
-  float norm_eps = 1e-5f;
-  Activation activation = Activation::silu;
+  NormKind norm_kind = NormKind::rms;
+  float norm_eps = 1e-5f;           ///< of every norm
+  float embedding_scale = 1.0f;     ///< multiplies the rows of the embedding
+  float logit_scale = 1.0f;         ///< multiplies the logits
+  float logit_soft_cap = 0.0f;      ///< logits then become c * tanh(logit / c); 0 for none
+  std::vector<LayerConfig> blocks;  ///< [layers]
 
-  RopeKind rope_kind = RopeKind::adjacent;
-  std::int32_t n_rot = 0;
-  float rope_magnitude = 1.0f;
-  std::vector<float> inverse_frequency;  ///< [n_rot / 2]: base, scaling (linear, YaRN) and frequency factors applied
+  [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
 
-  bool qkv_bias = false;
-  bool head_norm = false;
-
-  [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
-  [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
-
-  /// Throws Error naming the key for a missing or impossible value, or the architecture with the list of those supported.
-  static ModelConfig from_gguf(const GgufFile& file);
+  /// `context` is the most positions that a sequence will have, 0 for context_length: some models turn otherwise in long
+  /// ones. Throws Error naming the key for a missing or impossible value, or the architecture with the list of those
+  /// supported.
+  static ModelConfig from_gguf(const GgufFile& file, std::int32_t context = 0);
 };
 
 /// Architectures that can be loaded, for messages and `--help`.

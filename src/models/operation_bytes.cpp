@@ -11,6 +11,8 @@ std::size_t decode_bytes(const EmbeddingRows::Spec& spec) {
 
 std::size_t decode_bytes(const RmsNorm::Spec& spec) { return floats(2 * spec.dim); }
 
+std::size_t decode_bytes(const LayerNorm::Spec& spec) { return floats(2 * spec.dim); }
+
 std::size_t decode_bytes(const RopeAppend::Spec& spec) {
   const std::int64_t q = std::int64_t{spec.q_heads} * spec.head_dim;
   const std::int64_t kv = std::int64_t{spec.layout.kv_heads} * spec.head_dim;
@@ -21,11 +23,15 @@ std::size_t decode_bytes(const Attention::Spec& spec) {
   return 2 * row_bytes(spec.io_dtype, std::int64_t{spec.q_heads} * spec.head_dim);
 }
 
-std::size_t decode_bytes(const GatedActivation::Spec& spec) { return floats(3 * spec.width); }
+std::size_t decode_bytes(const GatedActivation::Spec& spec) { return floats((spec.gated ? 3 : 2) * spec.width); }
 
 std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.dim); }
 
 std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }
+
+std::size_t decode_bytes(const ResidualAdd::Spec&) { return 0; }
+
+std::size_t decode_bytes(const Scale::Spec&) { return 0; }
 
 std::size_t kv_bytes_per_position(const Attention::Spec& spec) {
   return 2 * row_bytes(spec.kv_dtype, std::int64_t{spec.kv_heads} * spec.head_dim);

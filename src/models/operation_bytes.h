@@ -11,11 +11,15 @@ namespace rocmforge {
 
 std::size_t decode_bytes(const EmbeddingRows::Spec& spec);
 std::size_t decode_bytes(const RmsNorm::Spec& spec);
+std::size_t decode_bytes(const LayerNorm::Spec& spec);
 std::size_t decode_bytes(const RopeAppend::Spec& spec);
 std::size_t decode_bytes(const Attention::Spec& spec);
 std::size_t decode_bytes(const GatedActivation::Spec& spec);
 std::size_t decode_bytes(const GatherRows::Spec& spec);
 std::size_t decode_bytes(const SampleTokens::Spec& spec);
+// Nothing is known from these alone.
+std::size_t decode_bytes(const ResidualAdd::Spec& spec);
+std::size_t decode_bytes(const Scale::Spec& spec);
 
 /// Keys and values that attention reads for each position it sees.
 std::size_t kv_bytes_per_position(const Attention::Spec& spec);

@@ -1,17 +1,18 @@
 #include "models/architecture.h"
-#include "models/decoder_layer.h"
 
 namespace rocmforge {
 namespace {
 
 /// Qwen3: every head of Q and K is normalised before it turns; the head size is independent of the hidden size.
 void configure_qwen3(ModelConfig& config, MetadataReader& /*metadata*/) {
-  config.rope_kind = RopeKind::half;
-  config.head_norm = true;
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.rope.kind = RopeKind::half;
+    layer.attention.qk_norm = QkNorm::heads;
+  }
 }
 
 }  // namespace
 
-Architecture qwen3_architecture() { return {"qwen3", configure_qwen3, make_decoder_layer}; }
+Architecture qwen3_architecture() { return {"qwen3", configure_qwen3}; }
 
 }  // namespace rocmforge

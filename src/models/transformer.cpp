@@ -25,19 +25,21 @@ ModelOptions complete(ModelOptions options, const ModelConfig& config) {
 
 Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
                          const ModelOptions& options)
-    : config_(ModelConfig::from_gguf(file)),
+    : config_(ModelConfig::from_gguf(file, options.context_length)),
       options_(complete(options, config_)),
       plan_(file, registry, device, num_threads, options_) {
   embedding_ = plan_.embedding("token_embd.weight", config_.vocab, config_.hidden);
-  const Architecture& architecture = find_architecture(config_.architecture);
   for (int index = 0; index < config_.layers; ++index) {
-    layers_.push_back(architecture.make_layer(plan_, config_, index));
+    blocks_.push_back(std::make_unique<Block>(plan_, config_, index));
   }
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
-  gather_heads_ = plan_.resolve_for_prompts<GatherRows>({config_.q_dim()});
+  gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({blocks_.back()->mixed_width()});
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.fused_linear("output", "output_norm.weight", config_.norm_eps,
+  output_ = plan_.fused_linear("output", NormName{"output_norm", config_.norm_kind, config_.norm_eps},
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
+  if (config_.logit_scale != 1.0f || config_.logit_soft_cap > 0.0f) {
+    scale_logits_ = plan_.resolve_for_width<Scale>({}, 2 * std::int64_t{config_.vocab});
+  }
   sample_ = plan_.resolve<SampleTokens>({config_.vocab});
   add_operations();
 }
@@ -53,22 +55,29 @@ void Transformer::add_operations() {
   const auto operation = [](std::string_view kind, auto&& run) { return Operation{std::string(kind), run}; };
   embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
     const Buffers& buffers = step.buffers;
-    embedding_->operation.run({step.arrays->tokens, step.tokens, embedding_->data, 1.0f, buffers.hidden, buffers.sampled},
-                              step);
+    embedding_->operation.run(
+        {step.arrays->tokens, step.tokens, embedding_->data, config_.embedding_scale, buffers.hidden, buffers.sampled},
+        step);
   }));
   pick_hidden_.push_back(operation(GatherRows::name, [this](const Step& step) {
     gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
   }));
-  pick_heads_.push_back(operation(GatherRows::name, [this](const Step& step) {
-    gather_heads_.run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
+  pick_mixed_.push_back(operation(GatherRows::name, [this](const Step& step) {
+    gather_mixed_.run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
   }));
   hidden_state_.push_back(operation(GatherRows::name, [this](const Step& step) {
     gather_hidden_.run({step.buffers.hidden, step.arrays->hidden_rows, step.tokens, step.buffers.projected}, step);
   }));
-  hidden_state_.push_back(operation(RmsNorm::name, [this](const Step& step) {
-    output_.norm.run(step.tokens, step.buffers.projected, step.buffers.projected, step);
+  hidden_state_.push_back(operation(output_.norm->kind(), [this](const Step& step) {
+    output_.norm->run(step.tokens, step.buffers.projected, step.buffers.projected, step);
   }));
   output_.append(head_, &Buffers::hidden, &Buffers::logits);
+  if (scale_logits_) {
+    head_.push_back(operation(Scale::name, [this](const Step& step) {
+      scale_logits_->run({step.buffers.logits, step.tokens * config_.vocab, config_.logit_scale, config_.logit_soft_cap},
+                         step);
+    }));
+  }
   draw_.push_back(operation(SampleTokens::name, [this](const Step& step) {
     const StepArrays& arrays = *step.arrays;
     sample_.run({.logits = step.buffers.logits,
@@ -124,9 +133,15 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   WorkspaceLayout layout{};
   layout.hidden = take_floats(tokens * config_.hidden);
   layout.normed = take_floats(std::max(tokens, rows) * config_.hidden);
-  layout.projected = take_floats(tokens * std::max({config_.q_dim() + 2 * config_.kv_dim(), 2 * std::int64_t{config_.ffn},
-                                                    std::int64_t{config_.hidden}}));
-  layout.gathered = take_floats(tokens * std::max(config_.q_dim(), std::int64_t{config_.ffn}));
+  std::int64_t projected = config_.hidden;
+  std::int64_t gathered = (std::int64_t{config_.hidden} + 1) / 2;  // see wanted_rows
+  for (const LayerConfig& layer : config_.blocks) {
+    const std::int64_t ffn = layer.feed_forward.width;
+    projected = std::max({projected, layer.attention.q_dim() + 2 * layer.attention.kv_dim(), 2 * ffn});
+    gathered = std::max({gathered, layer.attention.q_dim(), ffn});
+  }
+  layout.projected = take_floats(tokens * projected);
+  layout.gathered = take_floats(tokens * gathered);
   layout.logits = take_floats(rows * config_.vocab);
   layout.scratch = take(scratch);
   layout.sampled = take(static_cast<std::size_t>(rows) * sizeof(std::int32_t));
@@ -205,16 +220,16 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, const RunOpe
             .context = &context_};
 
   run(embed_, step);
-  for (std::size_t index = 0; index < layers_.size(); ++index) {
-    const bool last = index + 1 == layers_.size();
+  for (std::size_t index = 0; index < blocks_.size(); ++index) {
+    const bool last = index + 1 == blocks_.size();
     step.results = !last || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
     step.cache = cache.layer(static_cast<std::int32_t>(index));
-    run(layers_[index]->attend(), step);
+    run(blocks_[index]->mix(), step);
     if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
       step = wanted_rows(step, true, run);
     }
     if (step.results) {
-      run(layers_[index]->finish(), step);
+      run(blocks_[index]->finish(), step);
     }
   }
   if (arrays.num_hidden_rows > 0) {
@@ -237,17 +252,17 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, const RunOpe
   }
 }
 
-Step Transformer::wanted_rows(const Step& step, bool heads, const RunOperations& run) const {
+Step Transformer::wanted_rows(const Step& step, bool mixed, const RunOperations& run) const {
   Step wanted = step;
   wanted.tokens = step.arrays->num_logit_rows;
   std::swap(wanted.buffers.hidden, wanted.buffers.normed);
   if (wanted.tokens > 0) {
     run(pick_hidden_, wanted);
   }
-  if (heads) {  // at most half of the rows: each buffer then has room for what the other held
+  if (mixed) {  // at most half of the rows: each buffer then has room for what the other held
     std::swap(wanted.buffers.gathered, wanted.buffers.projected);
     if (wanted.tokens > 0) {
-      run(pick_heads_, wanted);
+      run(pick_mixed_, wanted);
     }
   }
   return wanted;

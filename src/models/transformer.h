@@ -6,17 +6,17 @@
 #include <span>
 #include <vector>
 
-#include "models/architecture.h"
+#include "models/block.h"
 #include "models/execution_plan.h"
-#include "models/layer.h"
 #include "models/model.h"
+#include "models/operation.h"
 #include "models/step/step_draws.h"
 #include "models/step/step_graphs.h"
 #include "models/step/step_inputs.h"
 
 namespace rocmforge {
 
-/// Embedding, layers, final norm, head and the draw: the frame that all architectures share.
+/// Embedding, blocks, final norm, head and the draw: the frame that all architectures share.
 class Transformer final : public Model {
  public:
   Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
@@ -58,8 +58,8 @@ class Transformer final : public Model {
   void compute(const StepArrays& arrays, KvCache& cache, const RunOperations& run = run_all);
   /// The operations of the frame.
   void add_operations();
-  /// The rows of `step` whose logits are wanted as a step of their own; `heads` brings attention's output along.
-  [[nodiscard]] Step wanted_rows(const Step& step, bool heads, const RunOperations& run) const;
+  /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
+  [[nodiscard]] Step wanted_rows(const Step& step, bool mixed, const RunOperations& run) const;
   void keep_raw_logits(std::span<const std::int32_t> rows);
   /// `count` floats of the workspace in host memory: waits.
   std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
@@ -68,15 +68,16 @@ class Transformer final : public Model {
   ModelOptions options_;
   ExecutionPlan plan_;
   WeightTable* embedding_ = nullptr;
-  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<std::unique_ptr<Block>> blocks_;
   Resolved<GatherRows> gather_hidden_;
-  Resolved<GatherRows> gather_heads_;
-  FusedLinear output_;  ///< with the final norm
+  Resolved<GatherRows> gather_mixed_;
+  FusedLinear output_;                           ///< with the final norm
+  std::optional<Resolved<Scale>> scale_logits_;  ///< scale and soft-cap, where the model has them
   Resolved<SampleTokens> sample_;
 
   Operations embed_;
   Operations pick_hidden_;   ///< wanted rows of the residual stream, from Buffers::normed to Buffers::hidden
-  Operations pick_heads_;    ///< of attention's output, from Buffers::projected to Buffers::gathered
+  Operations pick_mixed_;    ///< of the last mixer's output, from Buffers::projected to Buffers::gathered
   Operations hidden_state_;  ///< rows whose hidden states are wanted through the final norm, to Buffers::projected
   Operations head_;          ///< wanted rows through the final norm and the head, to Buffers::logits
   Operations draw_;

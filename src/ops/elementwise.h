@@ -9,17 +9,18 @@ namespace rocmforge {
 
 enum class Activation { silu, gelu_tanh };
 
-/// out[t, i] = activation(gate[t, i]) * up[t, i]
+/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i])
 struct GatedActivation {
   static constexpr std::string_view name = "gated_activation";
 
   struct Spec {
     Activation activation = Activation::silu;
     std::int64_t width = 0;
+    bool gated = true;
   };
 
   struct Args {
-    const float* gate = nullptr;  ///< [tokens, width], rows `stride` apart
+    const float* gate = nullptr;  ///< [tokens, width], rows `stride` apart; null when not Spec::gated
     const float* up = nullptr;    ///< [tokens, width], rows `stride` apart
     std::int64_t tokens = 0;
     std::int64_t stride = 0;  ///< elements between two rows of gate and of up

@@ -5,6 +5,7 @@
 #include "ops/building_blocks.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/layer_norm.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "ops/rms_norm.h"
@@ -13,8 +14,8 @@
 
 namespace rocmforge {
 
-using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
-                                        ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
-                                        Dequantize, DequantizeRmsNorm, GatherRows>;
+using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
+                                        SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
+                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows>;
 
 }  // namespace rocmforge

@@ -17,10 +17,11 @@ struct RmsNorm {
   };
 
   struct Args {
-    const float* x = nullptr;  ///< [rows, dim]
+    const float* x = nullptr;  ///< [rows, dim], rows `stride` elements apart
     std::int64_t rows = 0;
     const float* weight = nullptr;  ///< [dim]
-    float* out = nullptr;           ///< [rows, dim]; may be x
+    float* out = nullptr;           ///< likewise; may be x
+    std::int64_t stride = 0;        ///< 0: dim
   };
 };
 

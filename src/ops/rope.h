@@ -15,9 +15,9 @@ enum class RopeKind {
   half,      ///< (p, p + n_rot / 2): qwen2, qwen3
 };
 
-/// Per token: optional RMSNorm over each head of Q and K, rotation of Q (in place) and K, and the append of K and V to the
-/// sequence's pages. Pair p at position `pos` turns by pos * inverse_frequency[p]; cos and sin are multiplied by
-/// `magnitude`.
+/// Per token: optional RMSNorm over each head of Q and K, before or after it the rotation of Q (in place) and K, and the
+/// append of K and V to the sequence's pages. Pair p at position `pos` turns by pos * inverse_frequency[p]; cos and sin are
+/// multiplied by `magnitude`.
 struct RopeAppend {
   static constexpr std::string_view name = "rope_append";
 
@@ -25,8 +25,9 @@ struct RopeAppend {
     RopeKind kind = RopeKind::adjacent;
     std::int32_t q_heads = 0;
     std::int32_t head_dim = 0;
-    std::int32_t n_rot = 0;  ///< rotated elements of a head, even; the rest pass through
-    bool head_norm = false;  ///< Q and K are normalised per head first (qwen3)
+    std::int32_t n_rot = 0;        ///< rotated elements of a head, even; the rest pass through
+    bool head_norm = false;        ///< Q and K are normalised per head, first (qwen3)
+    bool norm_after_turn = false;  ///< or last (hunyuan-dense)
     float norm_eps = 1e-6f;
     float magnitude = 1.0f;  ///< YaRN's mscale
     KvLayout layout;

@@ -24,15 +24,23 @@ std::string to_string(const EmbeddingRows::Spec& spec) {
 
 std::string to_string(const RmsNorm::Spec& spec) { return fmt::format("dim {} eps {:g}", spec.dim, spec.eps); }
 
+std::string to_string(const LayerNorm::Spec& spec) {
+  return fmt::format("dim {} eps {:g}{}", spec.dim, spec.eps, spec.bias ? " bias" : "");
+}
+
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
 
 std::string to_string(const GatedActivation::Spec& spec) {
-  return fmt::format("{} width {}", spec.activation == Activation::silu ? "silu" : "gelu_tanh", spec.width);
+  return fmt::format("{} width {}{}", spec.activation == Activation::silu ? "silu" : "gelu_tanh", spec.width,
+                     spec.gated ? "" : " without a gate");
 }
 
 std::string to_string(const RopeAppend::Spec& spec) {
   return fmt::format("{} heads {}:{} head_dim {} n_rot {}{} kv {} block {}", name(spec.kind), spec.q_heads,
-                     spec.layout.kv_heads, spec.head_dim, spec.n_rot, spec.head_norm ? " head_norm" : "",
+                     spec.layout.kv_heads, spec.head_dim, spec.n_rot,
+                     !spec.head_norm        ? ""
+                     : spec.norm_after_turn ? " head_norm after"
+                                            : " head_norm",
                      name(spec.layout.dtype), spec.layout.block_tokens);
 }
 

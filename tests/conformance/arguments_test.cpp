@@ -250,6 +250,9 @@ TEST(BuildingBlockArguments, TinyNullPointersAreNamed) {
   expect_pointers<Dequantize>({DType::q4_k}, {"rows", "out"}, &Dequantize::Args::rows, &Dequantize::Args::out);
   using Norm = DequantizeRmsNorm::Args;
   expect_pointers<DequantizeRmsNorm>({DType::q4_k, 256}, {"rows", "weight", "out"}, &Norm::rows, &Norm::weight, &Norm::out);
+  using Layer = LayerNorm::Args;
+  expect_pointers<LayerNorm>({64, 1e-5f, true}, {"x", "weight", "bias", "out"}, &Layer::x, &Layer::weight, &Layer::bias,
+                             &Layer::out);
   using Gather = GatherRows::Args;
   expect_pointers<GatherRows>({64}, {"x", "ids", "out"}, &Gather::x, &Gather::ids, &Gather::out);
 }
@@ -258,6 +261,8 @@ TEST(BuildingBlockArguments, TinyWrongSizesAreNamed) {
   std::vector<float> data(8);
   float* x = data.data();
   const std::int32_t id = -1;
+  expect_complaint("rms_norm: stride 3 is less than dim 4", [&] { check_arguments(RmsNorm::Spec{4}, {x, 1, x, x, 3}); });
+  expect_complaint("layer_norm: rows is -1", [&] { check_arguments(LayerNorm::Spec{4}, {x, -1, x, nullptr, x}); });
   expect_complaint("count is -1", [&] { check_arguments(ResidualAdd::Spec{}, {x, x, -1, x}); });
   expect_complaint("count 255 is not a multiple of the 256 of a Q4_K block", [&] {
     check_arguments(Dequantize::Spec{DType::q4_k}, {x, 255, x});
@@ -376,6 +381,7 @@ TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
   EXPECT_EQ(refusal(QueryKey{}, QueryKey::Spec{64, DType::q8_0}), "q_dtype Q8_0 is not one of F32, F16, BF16");
   EXPECT_EQ(refusal(Dequantize{}, Dequantize::Spec{DType::iq1_s}), "format IQ1_S does not compute");
   EXPECT_EQ(refusal(GatherRows{}, GatherRows::Spec{0}), "dim is 0");
+  EXPECT_EQ(refusal(LayerNorm{}, LayerNorm::Spec{0}), "dim is 0");
   RopeAppend::Spec rope{.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 66, .layout = {}};
   rope.layout = {.kv_heads = 2, .head_dim = 64};
   EXPECT_EQ(refusal(RopeAppend{}, rope), "n_rot 66 is not an even number up to head_dim 64");

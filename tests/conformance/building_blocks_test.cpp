@@ -49,6 +49,16 @@ TEST(BuildingBlocks, TinyResidualAdd) {
   }
 }
 
+TEST(BuildingBlocks, TinyResidualAddWithAFactor) {
+  const std::vector<float> a = {1.0f, -2.0f, 0.5f, 8.0f, 3.0f};
+  const std::vector<float> b = {4.0f, 2.0f, -8.0f, 1.0f, 0.0f};
+  for_each<ResidualAdd>({}, [&](const auto& kernel, Arena& arena) {
+    float* x = arena.in_out(a);
+    call<ResidualAdd>(kernel, arena, {}, {x, arena.in(b), 5, x, 0.25f});
+    EXPECT_TRUE(same_bits(arena.read(x, 5), std::vector<float>{2.0f, -1.5f, -1.5f, 8.25f, 3.0f}));
+  });
+}
+
 TEST(BuildingBlocks, ResidualAddOfMillions) { expect_residual_add(3'000'001); }
 
 class DequantizeConformanceTiny : public testing::TestWithParam<DType> {};

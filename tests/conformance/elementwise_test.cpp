@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "conformance/harness.h"
@@ -57,18 +58,110 @@ TEST(RmsNormConformance, TinyTheMeanIsNotRemoved) {
   });
 }
 
+/// Rows that lie in wider ones, as Q and K do in those of a fused product: what stands between them stays.
+TEST(RmsNormConformance, TinyRowsAtAStride) {
+  for (const std::int64_t dim : {1, 24, 64, 65}) {
+    for (const std::int64_t stride : {dim, dim + 4, 3 * dim + 1}) {
+      const RmsNorm::Spec spec{dim, 1e-5f};
+      constexpr std::int64_t rows = 5;
+      Random random(static_cast<std::uint64_t>(dim + stride));
+      const std::vector<float> x = random.normals(rows * stride);
+      const std::vector<float> weight = random.uniforms(dim, 0.5f, 2.0f);
+      std::vector<float> expected = x;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto row = expected.begin() + r * stride;
+        const std::vector<float> own(row, row + dim);
+        std::ranges::copy(run_rms_norm(harness().reference<RmsNorm>(spec), spec, own, weight, false), row);
+      }
+      harness().for_each_kernel_or_reference<RmsNorm>(spec, [&](const OpKernel<RmsNorm>& kernel) {
+        Arena arena(harness().place_of(kernel));
+        float* all = arena.in_out(x);
+        const RmsNorm::Args args{all, rows, arena.in(weight), all, stride};
+        arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+        const std::vector<float> out = arena.read(all, rows * stride);
+        EXPECT_LE(relative_error(out, expected), 1e-6);
+        for (std::int64_t i = 0; i < rows * stride; ++i) {
+          if (i % stride >= dim) {
+            ASSERT_EQ(out[static_cast<std::size_t>(i)], x[static_cast<std::size_t>(i)]) << i;
+          }
+        }
+      });
+    }
+  }
+}
+
+std::vector<float> run_layer_norm(const OpKernel<LayerNorm>& kernel, const LayerNorm::Spec& spec, std::span<const float> x,
+                                  std::span<const float> weight, std::span<const float> bias, bool in_place) {
+  Arena arena(harness().place_of(kernel));
+  const auto count = static_cast<std::int64_t>(x.size());
+  float* out = in_place ? arena.in_out(x) : arena.out<float>(count);
+  const LayerNorm::Args args{in_place ? out : arena.in(x), count / spec.dim, arena.in(weight),
+                             spec.bias ? arena.in(bias) : nullptr, out};
+  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+  return arena.read(out, count);
+}
+
+void expect_layer_norm(std::int64_t dim, std::int64_t rows, bool has_bias) {
+  const LayerNorm::Spec spec{dim, 1e-5f, has_bias};
+  Random random(static_cast<std::uint64_t>(dim));
+  std::vector<float> x = random.normals(rows * dim);
+  for (float& value : x) {
+    value += 3.0f;  // a mean to remove
+  }
+  const std::vector<float> weight = random.uniforms(dim, -2.0f, 2.0f);
+  const std::vector<float> bias = random.uniforms(dim, -2.0f, 2.0f);
+  std::vector<float> expected(x.size());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::span row = std::span(x).subspan(static_cast<std::size_t>(r * dim), static_cast<std::size_t>(dim));
+    double mean = 0.0;
+    for (const float value : row) {
+      mean += double{value} / static_cast<double>(dim);
+    }
+    double variance = 0.0;
+    for (const float value : row) {
+      variance += (double{value} - mean) * (double{value} - mean) / static_cast<double>(dim);
+    }
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const double value = (double{row[i]} - mean) / std::sqrt(variance + 1e-5) * double{weight[i]};
+      expected[static_cast<std::size_t>(r * dim) + i] = static_cast<float>(value + (has_bias ? double{bias[i]} : 0.0));
+    }
+  }
+  harness().for_each_kernel_or_reference<LayerNorm>(spec, [&](const OpKernel<LayerNorm>& kernel) {
+    const std::vector<float> out = run_layer_norm(kernel, spec, x, weight, bias, false);
+    EXPECT_LE(relative_error(out, expected), 1e-5);
+    EXPECT_TRUE(same_bits(run_layer_norm(kernel, spec, x, weight, bias, true), out)) << "in place";
+    const auto last = std::span(x).last(static_cast<std::size_t>(dim));
+    EXPECT_TRUE(same_bits(run_layer_norm(kernel, spec, last, weight, bias, false),
+                          std::span(out).last(static_cast<std::size_t>(dim))))
+        << "a row depends on its batch";
+  });
+}
+
+TEST(LayerNormConformance, TinyEqualsTheFormula) {
+  for (const std::int64_t dim : {8, 33, 257}) {
+    expect_layer_norm(dim, 3, false);
+    expect_layer_norm(dim, 3, true);
+  }
+}
+
+TEST(LayerNormConformance, EqualsTheFormula) {
+  for (const std::int64_t dim : {64, 2048, 5000, 12288}) {
+    expect_layer_norm(dim, 40, true);
+  }
+}
+
 std::vector<float> run_gated(const OpKernel<GatedActivation>& kernel, const GatedActivation::Spec& spec,
                              std::span<const float> rows, std::int64_t tokens, std::int64_t stride) {
   Arena arena(harness().place_of(kernel));
   const float* gate = arena.in(rows);
   auto* out = arena.out<float>(tokens * spec.width);
-  const GatedActivation::Args args{gate, gate + spec.width, tokens, stride, out};
+  const GatedActivation::Args args{spec.gated ? gate : nullptr, spec.gated ? gate + spec.width : gate, tokens, stride, out};
   arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
   return arena.read(out, tokens * spec.width);
 }
 
-void expect_gated(Activation activation, std::int64_t width, std::int64_t tokens) {
-  const GatedActivation::Spec spec{activation, width};
+void expect_gated(Activation activation, std::int64_t width, std::int64_t tokens, bool gated = true) {
+  const GatedActivation::Spec spec{activation, width, gated};
   const std::int64_t stride = 2 * width + 3;
   Random random(static_cast<std::uint64_t>(width));
   std::vector<float> rows = random.normals(tokens * stride, 3.0f);
@@ -89,6 +182,8 @@ TEST(GatedActivationConformance, TinyEqualsTheReference) {
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
     expect_gated(activation, 33, 3);
     expect_gated(activation, 1, 2);
+    expect_gated(activation, 33, 3, false);
+    expect_gated(activation, 64, 2, false);
   }
 }
 
@@ -98,6 +193,13 @@ TEST(GatedActivationConformance, EqualsTheReference) {
       expect_gated(activation, width, 9);
     }
   }
+}
+
+TEST(GatedActivationConformance, TinyWithoutAGateTheOutputIsActivated) {
+  const GatedActivation::Spec spec{Activation::silu, 1, false};
+  harness().for_each_kernel_or_reference<GatedActivation>(spec, [&](const OpKernel<GatedActivation>& kernel) {
+    EXPECT_NEAR(run_gated(kernel, spec, std::vector<float>{2.0f}, 1, 1)[0], 2.0f / (1.0f + std::exp(-2.0f)), 1e-6f);
+  });
 }
 
 TEST(GatedActivationConformance, TinyActivatesTheGateAndNotTheOther) {

@@ -18,6 +18,7 @@ struct Case {
   KvOrder v_order = KvOrder::token_major;
   std::int32_t block_tokens = 32;
   float magnitude = 1.0f;
+  bool norm_after_turn = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -28,6 +29,7 @@ RopeAppend::Spec spec_of(const Case& c) {
           .head_dim = c.head_dim,
           .n_rot = c.n_rot,
           .head_norm = c.head_norm,
+          .norm_after_turn = c.norm_after_turn,
           .norm_eps = 1e-6f,
           .magnitude = c.magnitude,
           .layout = {.dtype = c.dtype,
@@ -158,6 +160,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"partial_adjacent", RopeKind::adjacent, 2, 2, 48, 20, false, DType::f16, by_token, by_token},
                     Case{"head_norm", RopeKind::half, 4, 1, 64, 64, true, DType::bf16, by_token, by_token, 16},
                     Case{"magnitude", RopeKind::half, 2, 1, 128, 128, false, DType::f16, by_token, by_dim, 64, 1.3f},
+                    Case{"norm_after", RopeKind::half, 4, 1, 64, 64, true, DType::f32, by_token, by_dim, 16, 1.0f, true},
+                    Case{"norm_after_part", RopeKind::adjacent, 2, 2, 40, 16, true, DType::f16, by_dim, by_token, 16, 1.0f,
+                         true},
                     Case{"q8_0", RopeKind::half, 2, 2, 96, 96, true, DType::q8_0, by_dim, by_token, 16},
                     Case{"q8_0_by_token", RopeKind::adjacent, 2, 1, 64, 40, false, DType::q8_0, by_token, by_token, 64}),
     case_name);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include "models/model_file.h"
 #include "models/runner.h"
@@ -145,6 +146,15 @@ TEST_P(ModelTest, SequencesInOneBatchDoNotSeeEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, ModelTest, Combine(ValuesIn(golden_names()), ValuesIn(forced_kernel_sets())), case_name);
+
+TEST(ModelArchitectures, EachHasAGoldenModel) {
+  std::set<std::string> found;
+  for (const std::string& name : golden_names()) {
+    found.insert(ModelConfig::from_gguf(GgufFile{golden_path(name)}).architecture);
+  }
+  const std::vector<std::string> all = supported_architectures();
+  EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(all));
+}
 
 TEST(ModelAttention, EveryKernelOfAGpuGivesTheLogitsOfTheOthers) {
   const std::string path = ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf";

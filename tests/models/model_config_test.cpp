@@ -54,31 +54,35 @@ TEST(ModelConfig, ReadsEveryNumber) {
   EXPECT_EQ(config.name, "llama-gqa4");
   EXPECT_EQ(config.layers, 2);
   EXPECT_EQ(config.hidden, 64);
-  EXPECT_EQ(config.ffn, 64);
-  EXPECT_EQ(config.q_heads, 8);
-  EXPECT_EQ(config.kv_heads, 2);
-  EXPECT_EQ(config.head_dim, 8);
   EXPECT_EQ(config.vocab, 112);
   EXPECT_EQ(config.context_length, 128);
-  EXPECT_EQ(config.sliding_window, 0);
   EXPECT_FLOAT_EQ(config.norm_eps, 1e-2f);
-  EXPECT_EQ(config.rope_kind, RopeKind::adjacent);
-  EXPECT_EQ(config.n_rot, 8);
-  EXPECT_FALSE(config.qkv_bias);
-  EXPECT_FALSE(config.head_norm);
+  ASSERT_EQ(config.blocks.size(), 2u);
+  for (const LayerConfig& layer : config.blocks) {
+    EXPECT_EQ(layer.feed_forward.width, 64);
+    EXPECT_EQ(layer.attention.q_heads, 8);
+    EXPECT_EQ(layer.attention.kv_heads, 2);
+    EXPECT_EQ(layer.attention.head_dim, 8);
+    EXPECT_EQ(layer.attention.window, 0);
+    EXPECT_EQ(layer.attention.rope.kind, RopeKind::adjacent);
+    EXPECT_EQ(layer.attention.rope.n_rot, 8);
+    EXPECT_FALSE(layer.attention.needs_bias);
+    EXPECT_EQ(layer.attention.qk_norm, QkNorm::none);
+  }
+  EXPECT_EQ(config.layer(0).attention.rope.frequencies, config.layer(1).attention.rope.frequencies) << "one copy";
 }
 
 TEST(ModelConfig, ArchitecturesDiffer) {
-  const ModelConfig qwen2 = config_of(ModelFile::golden("qwen2"));
-  EXPECT_EQ(qwen2.rope_kind, RopeKind::half);
-  EXPECT_TRUE(qwen2.qkv_bias);
-  EXPECT_FALSE(qwen2.head_norm);
-  const ModelConfig qwen3 = config_of(ModelFile::golden("qwen3"));
-  EXPECT_EQ(qwen3.rope_kind, RopeKind::half);
-  EXPECT_FALSE(qwen3.qkv_bias);
-  EXPECT_TRUE(qwen3.head_norm);
+  const AttentionConfig qwen2 = config_of(ModelFile::golden("qwen2")).layer(1).attention;
+  EXPECT_EQ(qwen2.rope.kind, RopeKind::half);
+  EXPECT_TRUE(qwen2.needs_bias);
+  EXPECT_EQ(qwen2.qk_norm, QkNorm::none);
+  const AttentionConfig qwen3 = config_of(ModelFile::golden("qwen3")).layer(1).attention;
+  EXPECT_EQ(qwen3.rope.kind, RopeKind::half);
+  EXPECT_FALSE(qwen3.needs_bias);
+  EXPECT_EQ(qwen3.qk_norm, QkNorm::heads);
   EXPECT_EQ(qwen3.head_dim, 32);  // not hidden / heads
-  EXPECT_EQ(config_of(ModelFile::golden("mistral-window")).sliding_window, 12);
+  EXPECT_EQ(config_of(ModelFile::golden("mistral-window")).layer(1).attention.window, 12);
 }
 
 TEST(ModelConfig, AbsentKeysHaveTheirDefaults) {
@@ -89,21 +93,34 @@ TEST(ModelConfig, AbsentKeysHaveTheirDefaults) {
   }
   const ModelConfig config = config_of(model);
   EXPECT_EQ(config.name, "");
-  EXPECT_EQ(config.kv_heads, config.q_heads);
-  EXPECT_EQ(config.n_rot, config.head_dim);
+  const AttentionConfig& attention = config.layer(0).attention;
+  EXPECT_EQ(attention.kv_heads, attention.q_heads);
+  EXPECT_EQ(attention.rope.n_rot, attention.head_dim);
   EXPECT_EQ(config.vocab, 112);  // rows of the embedding
-  ASSERT_EQ(config.inverse_frequency.size(), 8u);
-  EXPECT_FLOAT_EQ(config.inverse_frequency[1], std::pow(10000.0f, -2.0f / 16.0f));
+  const std::vector<float>& frequencies = attention.rope.frequencies->inverse_frequency;
+  ASSERT_EQ(frequencies.size(), 8u);
+  EXPECT_FLOAT_EQ(frequencies[1], std::pow(10000.0f, -2.0f / 16.0f));
 }
 
-TEST(ModelConfig, ARepeatedValuePerLayerCountsAsOne) {
+TEST(ModelConfig, ALayerHasItsOwnValueOfAnArray) {
   ModelFile model = ModelFile::golden("llama-gqa4");
   model.set("llama.attention.head_count_kv", per_layer({2, 2}));
-  model.set("llama.feed_forward_length", per_layer({64, 64}));
-  EXPECT_EQ(config_of(model).kv_heads, 2);
-  EXPECT_EQ(config_of(model).ffn, 64);
-  EXPECT_EQ(refusal_of_key("llama.feed_forward_length", per_layer({64, 32})),
-            "tiny.gguf: key 'llama.feed_forward_length' differs between layers (64, 32), which is not supported");
+  model.set("llama.attention.head_count", per_layer({8, 4}));
+  model.set("llama.feed_forward_length", per_layer({64, 32}));
+  const ModelConfig config = config_of(model);
+  EXPECT_EQ(config.layer(0).attention.kv_heads, 2);
+  EXPECT_EQ(config.layer(0).attention.q_heads, 8);
+  EXPECT_EQ(config.layer(1).attention.q_heads, 4);
+  EXPECT_EQ(config.layer(0).feed_forward.width, 64);
+  EXPECT_EQ(config.layer(1).feed_forward.width, 32);
+  EXPECT_EQ(refusal_of_key("llama.feed_forward_length", per_layer({64, 32, 64})),
+            "tiny.gguf: key 'llama.feed_forward_length' has 3 values for 2 layers");
+  EXPECT_EQ(refusal_of_key("llama.feed_forward_length", per_layer({64, 0})),
+            "tiny.gguf: key 'llama.feed_forward_length' is 0, it must be in [1, 2^31)");
+  EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", per_layer({2, 1})),
+            "tiny.gguf: key 'llama.attention.head_count_kv' differs between layers (2, 1), which is not supported");
+  EXPECT_EQ(refusal_of_key("llama.attention.head_count", per_layer({8, 3})),
+            "tiny.gguf: key 'llama.attention.head_count_kv' is 2, which does not divide the 3 query heads");
 }
 
 TEST(ModelConfig, AbsentKeysThatHaveNoDefaultAreNamed) {
@@ -116,12 +133,15 @@ TEST(ModelConfig, AbsentKeysThatHaveNoDefaultAreNamed) {
 }
 
 TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
-  EXPECT_EQ(refusal_of_key("general.architecture", std::string("gemma")),
-            "tiny.gguf: architecture 'gemma' is not supported, those supported are llama, qwen2, qwen3");
+  EXPECT_THAT(
+      refusal_of_key("general.architecture", std::string("nosuch")),
+      ::testing::StartsWith("tiny.gguf: architecture 'nosuch' is not supported, those supported are llama, qwen2, "));
   EXPECT_EQ(refusal_of_key("llama.expert_count", std::uint64_t{8}),
             "tiny.gguf: key 'llama.expert_count' is 8, mixtures of experts are not supported");
   EXPECT_EQ(refusal_of_key("llama.block_count", std::uint64_t{0}),
             "tiny.gguf: key 'llama.block_count' is 0, it must be in [1, 2^31)");
+  EXPECT_EQ(refusal_of_key("llama.block_count", std::uint64_t{2000000000}),
+            "tiny.gguf: key 'llama.block_count' is 2000000000, but the file has 21 tensors");
   EXPECT_EQ(refusal_of_key("llama.embedding_length", std::uint64_t{3000000000}),
             "tiny.gguf: key 'llama.embedding_length' is 3000000000, it must be in [1, 2^31)");
   EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", std::uint64_t{3}),
@@ -160,26 +180,97 @@ TEST(ModelConfig, ZeroMeansNoneForExpertsWindowAndFactor) {
   model.set("llama.attention.sliding_window", std::uint64_t{0});
   model.set("llama.rope.scaling.factor", 0.0);
   const ModelConfig config = config_of(model);
-  EXPECT_EQ(config.sliding_window, 0);
-  EXPECT_EQ(config.inverse_frequency, config_of(ModelFile::golden("llama-gqa4")).inverse_frequency);
+  const AttentionConfig plain = config_of(ModelFile::golden("llama-gqa4")).layer(0).attention;
+  EXPECT_EQ(config.layer(0).attention.window, 0);
+  EXPECT_EQ(config.layer(0).attention.rope.frequencies->inverse_frequency, plain.rope.frequencies->inverse_frequency);
 }
 
 TEST(ModelConfig, FactorsThatWouldChangeTheResultAreRefused) {
-  EXPECT_EQ(refusal_of_key("llama.attention.scale", 0.5),
-            "tiny.gguf: key 'llama.attention.scale' is 0.5, it changes the computation and is not supported");
+  EXPECT_EQ(refusal_of_key("llama.rope.scaling.yarn_log_multiplier", 0.125),
+            "tiny.gguf: key 'llama.rope.scaling.yarn_log_multiplier' is 0.125, it changes the computation and is not "
+            "supported");
   EXPECT_EQ(refusal_of_key("llama.logit_scale", 2.0),
             "tiny.gguf: key 'llama.logit_scale' is 2, it changes the computation and is not supported");
+  EXPECT_EQ(refusal_of_key("llama.attention.scale", -1.0),
+            "tiny.gguf: key 'llama.attention.scale' is -1, it can't be negative");
   ModelFile model = ModelFile::golden("llama-gqa4");
-  model.set("llama.attention.scale", 0.0);
-  model.set("llama.residual_scale", 1.0);
+  model.set("llama.logit_scale", 1.0);
   EXPECT_NO_THROW(config_of(model));
 }
 
-TEST(ModelConfig, AWindowInSomeLayersOnlyIsRefused) {
-  EXPECT_EQ(refusal("mistral-window",
-                    [](ModelFile& model) { model.set("llama.attention.sliding_window_pattern", std::uint64_t{2}); }),
-            "tiny.gguf: key 'llama.attention.sliding_window_pattern' asks for a window in some layers only, which is not "
-            "supported");
+TEST(ModelConfig, FactorsOfTheFileAreRead) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  EXPECT_EQ(config_of(model).embedding_scale, 1.0f);
+  EXPECT_EQ(config_of(model).layer(0).graph.residual_scale, 1.0f);
+  model.set("llama.attention.scale", 0.25);
+  model.set("llama.attn_logit_softcapping", 50.0);
+  model.set("llama.final_logit_softcapping", 30.0);
+  model.set("llama.embedding_scale", 12.0);
+  model.set("llama.residual_scale", 0.5);
+  const ModelConfig config = config_of(model);
+  EXPECT_EQ(config.layer(1).attention.scale, 0.25f);
+  EXPECT_EQ(config.layer(1).attention.soft_cap, 50.0f);
+  EXPECT_EQ(config.logit_soft_cap, 30.0f);
+  EXPECT_EQ(config.embedding_scale, 12.0f);
+  EXPECT_EQ(config.layer(1).graph.residual_scale, 0.5f);
+}
+
+TEST(ModelConfig, WhatAnArchitectureCannotComputeIsRefusedByName) {
+  EXPECT_EQ(refusal("command-r", [](ModelFile& model) { model.add_vector("blk.0.attn_q_norm.weight", {1.0f}); }),
+            "tiny.gguf: tensor 'blk.0.attn_q_norm.weight' asks for a LayerNorm of every head, which is not supported");
+  EXPECT_EQ(refusal("granite", [](ModelFile& model) { model.set("granite.logit_scale", -1.0); }),
+            "tiny.gguf: key 'granite.logit_scale' is -1, it must be positive");
+  EXPECT_EQ(
+      refusal("glm4",
+              [](ModelFile& model) {
+                model.set("glm4.rope.dimension_sections", per_layer({1, 2, 1}));
+              }),
+      "tiny.gguf: key 'glm4.rope.dimension_sections' asks for positions in several dimensions, which is not supported");
+  EXPECT_EQ(refusal("gemma3", [](ModelFile& model) { model.set("gemma3.rope.freq_base_swa", 1.0); }),
+            "tiny.gguf: key 'gemma3.rope.freq_base_swa' is 1, it must be above 1");
+  EXPECT_EQ(refusal("starcoder2", [](ModelFile& model) { model.remove("starcoder2.attention.layer_norm_epsilon"); }),
+            "tiny.gguf: key 'starcoder2.attention.layer_norm_epsilon' is missing");
+}
+
+TEST(ModelConfig, LongAndShortContextsTakeTheirOwnFactors) {
+  ModelFile model = ModelFile::golden("phi3-long");
+  model.add_vector("rope_factors_short.weight", {1.0f, 1.0f, 1.0f, 1.0f});
+  const OpenModel open(model);
+  const auto slowest = [&](std::int32_t context) {
+    return ModelConfig::from_gguf(open.file, context).layer(0).attention.rope.frequencies->inverse_frequency.back();
+  };
+  EXPECT_EQ(slowest(0), slowest(128)) << "the context that the model was trained for";
+  EXPECT_FLOAT_EQ(slowest(32), 9.0f * slowest(33)) << "the factor of long ones is 9";
+}
+
+TEST(ModelConfig, LayersOfOneModelDiffer) {
+  const ModelConfig gemma3 = config_of(ModelFile::golden("gemma3"));
+  const ModelConfig cohere2 = config_of(ModelFile::golden("cohere2"));
+  for (int index = 0; index < 5; ++index) {
+    EXPECT_EQ(gemma3.layer(index).attention.window, 11) << index;
+    EXPECT_EQ(cohere2.layer(index).attention.window, index == 3 ? 0 : 11) << index;
+    EXPECT_EQ(cohere2.layer(index).attention.rope.kind, index == 3 ? RopeKind::none : RopeKind::adjacent) << index;
+  }
+  EXPECT_EQ(gemma3.layer(5).attention.window, 0);
+  EXPECT_EQ(gemma3.layer(6).attention.window, 11);
+  EXPECT_NE(gemma3.layer(5).attention.rope.frequencies, gemma3.layer(6).attention.rope.frequencies);
+  EXPECT_EQ(gemma3.layer(0).attention.rope.frequencies, gemma3.layer(6).attention.rope.frequencies) << "one copy";
+}
+
+TEST(ModelConfig, APatternGivesEachLayerItsWindow) {
+  ModelFile model = ModelFile::golden("mistral-window");
+  const auto windows = [&](GgufValue pattern) {
+    model.set("llama.attention.sliding_window_pattern", std::move(pattern));
+    const ModelConfig config = config_of(model);
+    return std::pair(config.layer(0).attention.window, config.layer(1).attention.window);
+  };
+  EXPECT_EQ(windows(std::uint64_t{2}), std::pair(12, 0)) << "the last of each group has none";
+  EXPECT_EQ(windows(std::uint64_t{3}), std::pair(12, 12));
+  EXPECT_EQ(windows(per_layer({0, 1})), std::pair(0, 12));
+  EXPECT_EQ(windows(per_layer({1, 0})), std::pair(12, 0));
+  model.set("llama.attention.sliding_window_pattern", per_layer({1, 0, 1}));
+  EXPECT_EQ(error_text([&] { config_of(model); }),
+            "tiny.gguf: key 'llama.attention.sliding_window_pattern' has 3 values for 2 layers");
 }
 
 TEST(ModelConfig, TheTokenizerGivesTheSizeOfTheVocabulary) {

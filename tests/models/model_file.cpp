@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -56,8 +57,16 @@ void put_pair(GgufBuilder& builder, const std::string& key, const GgufValue& val
 }  // namespace
 
 const std::vector<std::string>& golden_names() {
-  static const std::vector<std::string> names{"llama-gqa4", "llama-mqa",      "llama-tied", "llama3", "llama-linear",
-                                              "llama-yarn", "mistral-window", "qwen2",      "qwen3"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(ROCMFORGE_TEST_DATA) + "/golden/models")) {
+      if (entry.path().extension() == ".gguf") {
+        found.push_back(entry.path().stem().string());
+      }
+    }
+    std::ranges::sort(found);
+    return found;
+  }();
   return names;
 }
 

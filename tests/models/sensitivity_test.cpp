@@ -76,6 +76,67 @@ TEST(Sensitivity, NormEpsilonAndWindowComeFromTheFile) {
   EXPECT_GT(error_after_key("mistral-window", "llama.attention.sliding_window", std::uint64_t{11}), 100 * allowed);
 }
 
+TEST(Sensitivity, FactorsAndSoftCapsComeFromTheFile) {
+  for (const char* key : {"embedding_scale", "attention.scale", "residual_scale", "logit_scale"}) {
+    EXPECT_GT(error_after_key("granite", std::string("granite.") + key, 1.0), 100 * allowed) << key;
+  }
+  EXPECT_GT(error_after_key("command-r", "command-r.logit_scale", 0.5), 100 * allowed);
+  EXPECT_GT(error_after_key("gemma2", "gemma2.attn_logit_softcapping", 50.0), 100 * allowed);
+  EXPECT_GT(error_after_key("gemma2", "gemma2.final_logit_softcapping", 30.0), 100 * allowed);
+  EXPECT_GT(error_after_key("starcoder2", "starcoder2.attention.layer_norm_epsilon", 1e-1), 100 * allowed);
+  EXPECT_GT(error_after_key("phi3-long", "phi3.rope.scaling.attn_factor", 1.0), 100 * allowed);
+}
+
+TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
+  for (const auto& [name, prefix] :
+       {std::pair{"gemma2", "gemma2"}, {"gemma3", "gemma3"}, {"olmo3", "olmo2"}, {"cohere2", "cohere2"}}) {
+    const std::string key = std::string(prefix) + ".attention.sliding_window";
+    EXPECT_GT(error_after_key(name, key, std::uint64_t{12}), 100 * allowed) << name;
+    EXPECT_GT(error_after_key(name, key + "_pattern", std::uint64_t{1}), 100 * allowed) << name;
+  }
+  EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base_swa", 100.0), 100 * allowed);
+  EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base", 10000.0), 100 * allowed);
+  EXPECT_GT(error_after_key("olmo3", "olmo2.rope.scaling.type", std::string("none")), 100 * allowed);
+}
+
+/// Rows [begin, end) of a matrix as a tensor of its own.
+ModelFile::Weight rows_of(const ModelFile::Weight& whole, const std::string& name, std::int64_t begin, std::int64_t end) {
+  const std::int64_t row = whole.shape.cols() * std::int64_t{sizeof(float)};
+  const auto first = whole.data.begin();
+  return {name, Shape{end - begin, whole.shape.cols()}, whole.dtype, {first + begin * row, first + end * row}};
+}
+
+TEST(Sensitivity, OneTensorOrSeveralGiveTheSameLogits) {
+  const Golden golden = read_golden("phi3");
+  const ModelFile joined = ModelFile::golden("phi3");
+  ModelFile parted = joined;
+  for (const char* layer : {"blk.0.", "blk.1."}) {
+    const std::string prefix = layer;
+    const ModelFile::Weight qkv = parted.weight(prefix + "attn_qkv.weight");
+    const ModelFile::Weight up = parted.weight(prefix + "ffn_up.weight");
+    parted.remove_weight(qkv.name);
+    parted.remove_weight(up.name);
+    const std::int64_t kv = qkv.shape.rows() / 4;  // half as many heads of K and of V as of Q
+    parted.weights.push_back(rows_of(qkv, prefix + "attn_q.weight", 0, 2 * kv));
+    parted.weights.push_back(rows_of(qkv, prefix + "attn_k.weight", 2 * kv, 3 * kv));
+    parted.weights.push_back(rows_of(qkv, prefix + "attn_v.weight", 3 * kv, 4 * kv));
+    parted.weights.push_back(rows_of(up, prefix + "ffn_gate.weight", 0, up.shape.rows() / 2));
+    parted.weights.push_back(rows_of(up, prefix + "ffn_up.weight", up.shape.rows() / 2, up.shape.rows()));
+  }
+  const OpenModel open_joined(joined);
+  const OpenModel open_parted(parted);
+  for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    // A gate's activation may belong to the product of two tensors, which then rounds once less.
+    EXPECT_LE(relative_error(Runner(open_joined.file, set).whole(golden.tokens),
+                             Runner(open_parted.file, set).whole(golden.tokens)),
+              is_gpu(set) ? logit_tolerance(set) : 1e-6)
+        << set;
+  }
+}
+
 TEST(Sensitivity, PairsOfHalvesAndNeighboursAreToldApart) {
   const auto rename = [](ModelFile& model, const std::string& from, const std::string& to) {
     for (auto& [key, value] : model.metadata) {

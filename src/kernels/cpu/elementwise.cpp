@@ -53,9 +53,10 @@ class CpuRmsNorm final : public CpuKernel<OpKernel<RmsNorm>> {
 
   void run(const RmsNorm::Spec& spec, const RmsNorm::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
+    const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for_each_range(context, args.rows, row_grain(spec.dim), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        body().rms_norm(args.x + r * spec.dim, args.weight, spec.dim, spec.eps, args.out + r * spec.dim);
+        body().rms_norm(args.x + r * stride, args.weight, spec.dim, spec.eps, args.out + r * stride);
       }
     });
   }
@@ -75,7 +76,8 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
     const auto gate = spec.activation == Activation::silu ? body().silu_gate : body().gelu_tanh_gate;
     for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
-        gate(args.gate + t * args.stride, args.up + t * args.stride, spec.width, args.out + t * spec.width);
+        const float* gated_by = spec.gated ? args.gate + t * args.stride : nullptr;
+        gate(gated_by, args.up + t * args.stride, spec.width, args.out + t * spec.width);
       }
     });
   }

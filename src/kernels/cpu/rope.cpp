@@ -68,6 +68,7 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
         .q_norm = spec.head_norm ? args.q_norm : nullptr,
         .k_norm = spec.head_norm ? args.k_norm : nullptr,
         .norm_eps = spec.norm_eps,
+        .norm_after_turn = spec.norm_after_turn,
         .adjacent = spec.kind == RopeKind::adjacent,
         .pairs = pairs,
         .cosine = cosine.data(),

@@ -8,6 +8,7 @@ namespace rocmforge {
 void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* device) {
   registry.add<EmbeddingRows>(make_gpu_embedding(kind));
   registry.add<RmsNorm>(make_gpu_rms_norm(kind));
+  registry.add<LayerNorm>(make_gpu_layer_norm(kind));
   registry.add<Matmul>(make_gpu_matmul(kind));
   registry.add<Matmul>(make_gpu_blas_matmul(kind, device));
   registry.add<RopeAppend>(make_gpu_rope_append(kind));

@@ -6,6 +6,7 @@ namespace rocmforge {
 namespace {
 
 constexpr Kernel<gpu::RmsNormArgs> rms_norm_kernel{"elementwise", "rms_norm", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::LayerNormArgs> layer_norm_kernel{"elementwise", "layer_norm", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> silu_kernel{"elementwise", "gated_silu", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> gelu_tanh_kernel{"elementwise", "gated_gelu_tanh", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::ResidualAddArgs> residual_add_kernel{"elementwise", "residual_add", LaunchOrder::by_kernel};
@@ -24,9 +25,33 @@ class GpuRmsNorm final : public PortableGpuKernel<RmsNorm> {
     }
     // The threads, and with them the order of the sum, depend on the width alone.
     const LaunchShape shape = launch_of(args.rows, threads_for(divide_up(spec.dim, elems_per_load), 1024));
-    rms_norm_kernel.launch(
-        *context.stream, shape,
-        {.x = args.x, .weight = args.weight, .out = args.out, .rows = args.rows, .dim = spec.dim, .eps = spec.eps});
+    rms_norm_kernel.launch(*context.stream, shape,
+                           {.x = args.x,
+                            .weight = args.weight,
+                            .out = args.out,
+                            .rows = args.rows,
+                            .dim = spec.dim,
+                            .stride = args.stride != 0 ? args.stride : spec.dim,
+                            .eps = spec.eps});
+  }
+};
+
+class GpuLayerNorm final : public PortableGpuKernel<LayerNorm> {
+ public:
+  using PortableGpuKernel::PortableGpuKernel;
+
+  void run(const LayerNorm::Spec& spec, const LayerNorm::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    if (args.rows > 0) {
+      layer_norm_kernel.launch(*context.stream, launch_of(args.rows, threads_for(spec.dim, 1024)),
+                               {.x = args.x,
+                                .weight = args.weight,
+                                .bias = spec.bias ? args.bias : nullptr,
+                                .out = args.out,
+                                .rows = args.rows,
+                                .dim = spec.dim,
+                                .eps = spec.eps});
+    }
   }
 };
 
@@ -43,7 +68,7 @@ class GpuGatedActivation final : public PortableGpuKernel<GatedActivation> {
     const std::uint32_t threads = threads_for(loads, 256);
     const auto& kernel = spec.activation == Activation::silu ? silu_kernel : gelu_tanh_kernel;
     kernel.launch(*context.stream, launch_of(divide_up(loads, threads), args.tokens, threads),
-                  {.gate = args.gate,
+                  {.gate = spec.gated ? args.gate : nullptr,
                    .up = args.up,
                    .out = args.out,
                    .tokens = args.tokens,
@@ -66,7 +91,7 @@ class GpuResidualAdd final : public PortableGpuKernel<ResidualAdd> {
     check_arguments(spec, args);
     if (args.count > 0) {
       residual_add_kernel.launch(*context.stream, flat_launch(args.count),
-                                 {.a = args.a, .b = args.b, .out = args.out, .count = args.count});
+                                 {.a = args.a, .b = args.b, .out = args.out, .count = args.count, .factor = args.factor});
     }
   }
 };
@@ -90,6 +115,7 @@ class GpuGatherRows final : public PortableGpuKernel<GatherRows> {
 }  // namespace
 
 std::unique_ptr<OpKernel<RmsNorm>> make_gpu_rms_norm(DeviceKind kind) { return std::make_unique<GpuRmsNorm>(kind); }
+std::unique_ptr<OpKernel<LayerNorm>> make_gpu_layer_norm(DeviceKind kind) { return std::make_unique<GpuLayerNorm>(kind); }
 std::unique_ptr<OpKernel<GatedActivation>> make_gpu_gated_activation(DeviceKind kind) {
   return std::make_unique<GpuGatedActivation>(kind);
 }

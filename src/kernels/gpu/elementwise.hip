@@ -1,4 +1,4 @@
-// RMSNorm, gated activations, sums and copies of rows. Memory bound: four floats a load where rows are aligned.
+// RMSNorm, LayerNorm, activations, sums and copies of rows. Memory bound: four floats a load where rows are aligned.
 
 #include "kernels/gpu/elementwise.h"
 
@@ -35,8 +35,8 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   const std::int64_t items = args.dim / width;
   const int stride = static_cast<int>(blockDim.x);
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
-    const float* x = args.x + row * args.dim;
-    float* out = args.out + row * args.dim;
+    const float* x = args.x + row * args.stride;
+    float* out = args.out + row * args.stride;
     Floats<width> kept[kept_loads];
     float sum = 0.0f;
 #pragma unroll
@@ -63,6 +63,29 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   }
 }
 
+/// The row is read three times, from caches but for the first.
+__device__ void layer_norm_rows(const LayerNormArgs& args, float* scratch) {
+  const auto dim = static_cast<float>(args.dim);
+  for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
+    const float* x = args.x + row * args.dim;
+    float* out = args.out + row * args.dim;
+    float sum = 0.0f;
+    for (std::int64_t i = thread_index(); i < args.dim; i += blockDim.x) {
+      sum += x[i];
+    }
+    const float mean = block_reduce<Sum>(sum, scratch, 0.0f) / dim;
+    float squares = 0.0f;
+    for (std::int64_t i = thread_index(); i < args.dim; i += blockDim.x) {
+      squares += (x[i] - mean) * (x[i] - mean);
+    }
+    const float scale = 1.0f / sqrtf(block_reduce<Sum>(squares, scratch, 0.0f) / dim + args.eps);
+    for (std::int64_t i = thread_index(); i < args.dim; i += blockDim.x) {
+      const float value = (x[i] - mean) * scale * args.weight[i];
+      out[i] = args.bias != nullptr ? value + args.bias[i] : value;
+    }
+  }
+}
+
 struct Silu {
   __device__ static float value(float x) { return x / (1.0f + expf(-x)); }
 };
@@ -79,13 +102,20 @@ template <class Activation, int width>
 __device__ void gated_rows(const GatedActivationArgs& args) {
   for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
     for (std::int64_t item = grid_index(); item < args.width / width; item += grid_threads()) {
-      Floats<width> gate = load<width>(args.gate + token * args.stride, item);
-      const Floats<width> up = load<width>(args.up + token * args.stride, item);
+      Floats<width> out = load<width>(args.up + token * args.stride, item);
+      if (args.gate != nullptr) {
+        const Floats<width> gate = load<width>(args.gate + token * args.stride, item);
 #pragma unroll
-      for (int i = 0; i < width; ++i) {
-        gate.values[i] = Activation::value(gate.values[i]) * up.values[i];
+        for (int i = 0; i < width; ++i) {
+          out.values[i] *= Activation::value(gate.values[i]);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < width; ++i) {
+          out.values[i] = Activation::value(out.values[i]);
+        }
       }
-      store(args.out + token * args.width, item, gate);
+      store(args.out + token * args.width, item, out);
     }
   }
 }
@@ -105,11 +135,17 @@ __device__ void gated_activation(const GatedActivationArgs& args) {
 ROCMFORGE_KERNEL __launch_bounds__(1024, 1) rms_norm(RmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
   begin_dependent();
-  if (takes_fours(args.x, args.dim) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.dim)) {
+  if (takes_fours(args.x, args.stride) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.stride)) {
     rms_norm_rows<4>(args, scratch);
   } else {
     rms_norm_rows<1>(args, scratch);
   }
+}
+
+ROCMFORGE_KERNEL __launch_bounds__(1024, 1) layer_norm(LayerNormArgs args) {
+  __shared__ float scratch[1024 / wave_size];
+  begin_dependent();
+  layer_norm_rows(args, scratch);
 }
 
 ROCMFORGE_KERNEL gated_silu(GatedActivationArgs args) { gated_activation<Silu>(args); }
@@ -124,12 +160,12 @@ ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
     const Floats<4> b = load<4>(args.b, item);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      sum.values[i] += b.values[i];
+      sum.values[i] += args.factor * b.values[i];
     }
     store(args.out, item, sum);
   }
   for (std::int64_t i = 4 * wide_items + grid_index(); i < args.count; i += grid_threads()) {
-    args.out[i] = args.a[i] + args.b[i];
+    args.out[i] = args.a[i] + args.factor * args.b[i];
   }
 }
 

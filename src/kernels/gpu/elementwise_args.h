@@ -6,8 +6,20 @@ namespace rocmforge::gpu {
 
 /// One work-group a row.
 struct RmsNormArgs {
+  const float* x;       ///< [rows, dim], rows `stride` apart
+  const float* weight;  ///< [dim]
+  float* out;           ///< likewise, may be x
+  std::int64_t rows;
+  std::int64_t dim;
+  std::int64_t stride;
+  float eps;
+};
+
+/// One work-group a row.
+struct LayerNormArgs {
   const float* x;       ///< [rows, dim]
   const float* weight;  ///< [dim]
+  const float* bias;    ///< [dim], null for none
   float* out;           ///< [rows, dim], may be x
   std::int64_t rows;
   std::int64_t dim;
@@ -16,7 +28,7 @@ struct RmsNormArgs {
 
 /// Grid: columns, rows.
 struct GatedActivationArgs {
-  const float* gate;  ///< [tokens, width], rows `stride` apart
+  const float* gate;  ///< [tokens, width], rows `stride` apart; null: `up` is what is activated
   const float* up;    ///< [tokens, width], rows `stride` apart
   float* out;         ///< [tokens, width]
   std::int64_t tokens;
@@ -29,6 +41,7 @@ struct ResidualAddArgs {
   const float* b;  ///< [count]
   float* out;      ///< [count], may be a or b
   std::int64_t count;
+  float factor;  ///< of b
 };
 
 /// Grid: columns, rows.

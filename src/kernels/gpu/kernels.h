@@ -9,6 +9,7 @@ namespace rocmforge {
 // The portable kernels of embedding, norms, rotation and the elementwise operations, for DeviceKind::hip or cuda.
 std::unique_ptr<OpKernel<EmbeddingRows>> make_gpu_embedding(DeviceKind kind);
 std::unique_ptr<OpKernel<RmsNorm>> make_gpu_rms_norm(DeviceKind kind);
+std::unique_ptr<OpKernel<LayerNorm>> make_gpu_layer_norm(DeviceKind kind);
 std::unique_ptr<OpKernel<RopeAppend>> make_gpu_rope_append(DeviceKind kind);
 std::unique_ptr<OpKernel<GatedActivation>> make_gpu_gated_activation(DeviceKind kind);
 std::unique_ptr<OpKernel<ResidualAdd>> make_gpu_residual_add(DeviceKind kind);

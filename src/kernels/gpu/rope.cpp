@@ -46,6 +46,9 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
       return Support::no(
           fmt::format("the angles of n_rot {} take more than {} bytes of shared memory", spec.n_rot, shared_limit));
     }
+    if (spec.head_norm && spec.norm_after_turn && spec.magnitude != 1.0f) {
+      return Support::no(fmt::format("a norm after a turn with magnitude {}", spec.magnitude));
+    }
     return Support::yes();
   }
 
@@ -86,6 +89,7 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
                  .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
                  .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
                  .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+                 .norm_after_turn = spec.norm_after_turn ? 1 : 0,
                  .norm_eps = spec.norm_eps,
                  .magnitude = spec.magnitude});
   }

@@ -73,7 +73,7 @@ __device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Tu
     const int second_at = both ? unit.second : unit.first;
     float first = head.from[unit.first];
     float second = head.from[second_at];
-    if (head.norm != nullptr) {
+    if (head.norm != nullptr && args.norm_after_turn == 0) {
       first *= scale * head.norm[unit.first];
       second *= scale * head.norm[second_at];
     }
@@ -82,6 +82,10 @@ __device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Tu
       const float turned = first * turn.cosine - second * turn.sine;
       second = first * turn.sine + second * turn.cosine;
       first = turned;
+    }
+    if (head.norm != nullptr && args.norm_after_turn != 0) {  // a turn leaves the sum of squares
+      first *= scale * head.norm[unit.first];
+      second *= scale * head.norm[second_at];
     }
     write(unit.first, first);
     if (both) {

@@ -30,6 +30,7 @@ struct RopeAppendArgs {
   std::int32_t adjacent;     ///< 1: pairs (2p, 2p + 1), 0: (p, p + pairs)
   std::int32_t k_by_dim;     ///< 1: K's blocks are dim_major
   std::int32_t v_by_dim;
+  std::int32_t norm_after_turn;  ///< 1: heads are normalised after they turn, 0: before
   float norm_eps;
   float magnitude;
 };

@@ -84,12 +84,15 @@ class ReferenceQueryKey final : public AnyReference<QueryKey> {
 
 class ReferenceScale final : public AnyReference<Scale> {
  public:
-  void run(const Scale::Spec& spec, const Scale::Args& args, ExecutionContext&) const override {
+  void run(const Scale::Spec& spec, const Scale::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
+    constexpr std::int64_t grain = 4096;
     const double cap = double{args.soft_cap};
-    for (float& x : std::span(args.x, static_cast<std::size_t>(args.count))) {
-      x = cap > 0.0 ? static_cast<float>(cap * std::tanh(double{x} * double{args.factor} / cap)) : x * args.factor;
-    }
+    for_each_range(context, args.count, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (float& x : std::span(args.x + begin, static_cast<std::size_t>(end - begin))) {
+        x = cap > 0.0 ? static_cast<float>(cap * std::tanh(double{x} * double{args.factor} / cap)) : x * args.factor;
+      }
+    });
   }
 };
 

@@ -7,6 +7,7 @@ namespace rocmforge {
 void register_reference_kernels(KernelRegistry& registry) {
   registry.add<EmbeddingRows>(make_reference_embedding());
   registry.add<RmsNorm>(make_reference_rms_norm());
+  registry.add<LayerNorm>(make_reference_layer_norm());
   registry.add<Matmul>(make_reference_matmul());
   registry.add<RopeAppend>(make_reference_rope_append());
   registry.add<Attention>(make_reference_attention());

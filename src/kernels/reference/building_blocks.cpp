@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/arguments.h"
+#include "kernels/parallel.h"
 #include "kernels/reference/kernels.h"
 #include "tensor/quant/dequantize.h"
 
@@ -10,9 +11,13 @@ namespace {
 
 class ReferenceResidualAdd final : public AnyReference<ResidualAdd> {
  public:
-  void run(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args, ExecutionContext&) const override {
+  void run(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    std::transform(args.a, args.a + args.count, args.b, args.out, std::plus<float>());
+    constexpr std::int64_t grain = 32768;
+    for_each_range(context, args.count, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::transform(args.a + begin, args.a + end, args.b + begin, args.out + begin,
+                     [&](float a, float b) { return static_cast<float>(double{a} + double{args.factor} * double{b}); });
+    });
   }
 };
 

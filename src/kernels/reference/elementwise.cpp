@@ -42,9 +42,10 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
 
   void run(const RmsNorm::Spec& spec, const RmsNorm::Args& args, ExecutionContext&) const override {
     check_arguments(spec, args);
+    const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for (std::int64_t r = 0; r < args.rows; ++r) {
-      const float* x = args.x + r * spec.dim;
-      float* out = args.out + r * spec.dim;
+      const float* x = args.x + r * stride;
+      float* out = args.out + r * stride;
       double sum = 0.0;
       for (std::int64_t i = 0; i < spec.dim; ++i) {
         sum += double{x[i]} * double{x[i]};
@@ -53,6 +54,37 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
       for (std::int64_t i = 0; i < spec.dim; ++i) {
         out[i] = static_cast<float>(double{x[i]} * scale * double{args.weight[i]});
       }
+    }
+  }
+};
+
+class ReferenceLayerNorm final : public AnyReference<LayerNorm> {
+ public:
+  void run(const LayerNorm::Spec& spec, const LayerNorm::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    for_each_range(context, args.rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        normalise(spec, args, args.x + r * spec.dim, args.out + r * spec.dim);
+      }
+    });
+  }
+
+ private:
+  static void normalise(const LayerNorm::Spec& spec, const LayerNorm::Args& args, const float* x, float* out) {
+    const auto dim = static_cast<double>(spec.dim);
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < spec.dim; ++i) {
+      sum += double{x[i]};
+    }
+    const double mean = sum / dim;
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < spec.dim; ++i) {
+      squares += (double{x[i]} - mean) * (double{x[i]} - mean);
+    }
+    const double scale = 1.0 / std::sqrt(squares / dim + double{spec.eps});
+    for (std::int64_t i = 0; i < spec.dim; ++i) {
+      const double bias = spec.bias ? double{args.bias[i]} : 0.0;
+      out[i] = static_cast<float>((double{x[i]} - mean) * scale * double{args.weight[i]} + bias);
     }
   }
 };
@@ -68,8 +100,10 @@ class ReferenceGatedActivation final : public ReferenceKernel<OpKernel<GatedActi
     for_each_range(context, args.tokens, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         for (std::int64_t i = 0; i < spec.width; ++i) {
-          const double gate = activate(spec.activation, double{args.gate[t * args.stride + i]});
-          args.out[t * spec.width + i] = static_cast<float>(gate * double{args.up[t * args.stride + i]});
+          const double up = double{args.up[t * args.stride + i]};
+          const double value = spec.gated ? activate(spec.activation, double{args.gate[t * args.stride + i]}) * up
+                                          : activate(spec.activation, up);
+          args.out[t * spec.width + i] = static_cast<float>(value);
         }
       }
     });
@@ -80,6 +114,7 @@ class ReferenceGatedActivation final : public ReferenceKernel<OpKernel<GatedActi
 
 std::unique_ptr<OpKernel<EmbeddingRows>> make_reference_embedding() { return std::make_unique<ReferenceEmbedding>(); }
 std::unique_ptr<OpKernel<RmsNorm>> make_reference_rms_norm() { return std::make_unique<ReferenceRmsNorm>(); }
+std::unique_ptr<OpKernel<LayerNorm>> make_reference_layer_norm() { return std::make_unique<ReferenceLayerNorm>(); }
 std::unique_ptr<OpKernel<GatedActivation>> make_reference_gated_activation() {
   return std::make_unique<ReferenceGatedActivation>();
 }

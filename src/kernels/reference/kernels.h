@@ -10,6 +10,7 @@ namespace rocmforge {
 // Plain scalar code that sums in double: the definition every other kernel is compared with, and the kernel of last resort.
 std::unique_ptr<OpKernel<EmbeddingRows>> make_reference_embedding();
 std::unique_ptr<OpKernel<RmsNorm>> make_reference_rms_norm();
+std::unique_ptr<OpKernel<LayerNorm>> make_reference_layer_norm();
 std::unique_ptr<MatmulKernel> make_reference_matmul();
 std::unique_ptr<OpKernel<RopeAppend>> make_reference_rope_append();
 std::unique_ptr<AttentionBackend> make_reference_attention();

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "kernels/arguments.h"
+#include "kernels/parallel.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/kv_element.h"
 
@@ -41,12 +42,20 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
  public:
   [[nodiscard]] Support supports(const RopeAppend::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
 
-  void run(const RopeAppend::Spec& spec, const RopeAppend::Args& args, ExecutionContext&) const override {
+  void run(const RopeAppend::Spec& spec, const RopeAppend::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
+    for_each_range(context, args.batch.num_tokens, 1, [&](std::int64_t begin, std::int64_t end) {
+      append_tokens(spec, args, static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end));
+    });
+  }
+
+ private:
+  static void append_tokens(const RopeAppend::Spec& spec, const RopeAppend::Args& args, std::int32_t begin,
+                            std::int32_t end) {
     const KvLayout& layout = spec.layout;
     std::vector<double> head(static_cast<std::size_t>(spec.head_dim));
     std::vector<float> turned(head.size());
-    for (std::int32_t t = 0; t < args.batch.num_tokens; ++t) {
+    for (std::int32_t t = begin; t < end; ++t) {
       const std::int32_t position = args.batch.positions[t];
       for (std::int32_t h = 0; h < spec.q_heads; ++h) {
         float* q = args.q + t * args.stride + std::int64_t{h} * spec.head_dim;
@@ -70,13 +79,15 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
     }
   }
 
- private:
   static void prepare(std::vector<double>& head, const RopeAppend::Spec& spec, const float* norm,
                       const float* inverse_frequency, std::int32_t position) {
-    if (spec.head_norm) {
+    if (spec.head_norm && !spec.norm_after_turn) {
       normalise(head.data(), spec.head_dim, norm, spec.norm_eps);
     }
     rotate(head.data(), spec, inverse_frequency, position);
+    if (spec.head_norm && spec.norm_after_turn) {
+      normalise(head.data(), spec.head_dim, norm, spec.norm_eps);
+    }
   }
 };
 

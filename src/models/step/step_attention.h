@@ -1,6 +1,6 @@
 #pragma once
 
-#include "models/layer.h"
+#include "models/operation.h"
 #include "ops/attention.h"
 
 namespace rocmforge {

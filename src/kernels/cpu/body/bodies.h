@@ -20,10 +20,11 @@ struct RopeToken {
   const float* q_norm;  ///< [head_dim] or null
   const float* k_norm;  ///< [head_dim] or null
   float norm_eps;
-  bool adjacent;        ///< pairs (2p, 2p + 1), else (p, p + pairs)
-  int32_t pairs;        ///< 0 for no rotation
-  const float* cosine;  ///< [pairs], magnitude included
-  const float* sine;    ///< [pairs]
+  bool norm_after_turn;  ///< else before
+  bool adjacent;         ///< pairs (2p, 2p + 1), else (p, p + pairs)
+  int32_t pairs;         ///< 0 for no rotation
+  const float* cosine;   ///< [pairs], magnitude included
+  const float* sine;     ///< [pairs]
   KvElement element;
   void* k_out;           ///< the token's first element of KV head 0
   void* v_out;           ///< likewise

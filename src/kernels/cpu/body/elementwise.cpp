@@ -42,15 +42,29 @@ void rms_norm(const float* x, const float* weight, int64_t dim, float eps, float
   map(x, weight, dim, out, [scale](Vec value, Vec factor) { return value * scale * factor; });
 }
 
+namespace {
+
+/// out[i] = activation(gate[i]) * up[i], or activation(up[i]) without a gate.
+template <class F>
+inline void activate(const float* gate, const float* up, int64_t width, float* out, F activation) {
+  if (gate == nullptr) {
+    map(up, up, width, out, [&](Vec u, Vec) { return activation(u); });
+  } else {
+    map(gate, up, width, out, [&](Vec g, Vec u) { return activation(g) * u; });
+  }
+}
+
+}  // namespace
+
 void silu_gate(const float* gate, const float* up, int64_t width, float* out) {
-  map(gate, up, width, out, [](Vec g, Vec u) { return g / (broadcast(1.0f) + exponential(zero_vec() - g)) * u; });
+  activate(gate, up, width, out, [](Vec x) { return x / (broadcast(1.0f) + exponential(zero_vec() - x)); });
 }
 
 void gelu_tanh_gate(const float* gate, const float* up, int64_t width, float* out) {
   // (1 + tanh z) / 2 = 1 / (1 + e^(-2 z)), z = sqrt(2 / pi) * (g + 0.044715 g^3)
-  map(gate, up, width, out, [](Vec g, Vec u) {
-    const Vec inner = g * fma(g * g, broadcast(0.044715f), broadcast(1.0f));
-    return g / (broadcast(1.0f) + exponential(inner * broadcast(-1.5957691216f))) * u;
+  activate(gate, up, width, out, [](Vec x) {
+    const Vec inner = x * fma(x * x, broadcast(0.044715f), broadcast(1.0f));
+    return x / (broadcast(1.0f) + exponential(inner * broadcast(-1.5957691216f)));
   });
 }
 

@@ -86,12 +86,15 @@ inline void rotate(const RopeToken& token, float* head) {
 
 /// A copy, so that the compiler knows that nothing overlaps.
 inline void prepare(const RopeToken& token, const float* from, const float* norm, float* head) {
-  if (norm != nullptr) {
+  if (norm != nullptr && !token.norm_after_turn) {
     rms_norm(from, norm, token.head_dim, token.norm_eps, head);
   } else {
     memcpy(head, from, static_cast<size_t>(token.head_dim) * sizeof(float));
   }
   rotate(token, head);
+  if (norm != nullptr && token.norm_after_turn) {
+    rms_norm(head, norm, token.head_dim, token.norm_eps, head);
+  }
 }
 
 template <class T>

@@ -11,12 +11,12 @@
 
 namespace rocmforge {
 
-/// Activations of one step in the device's memory, laid out once for the largest batch. Both halves of a layer use
-/// `projected` and `gathered`.
+/// Activations of one step in the device's memory, laid out once for the largest batch. All parts of a block use `projected`
+/// and `gathered`.
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
   float* normed = nullptr;          ///< [tokens, hidden]
-  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim] or [tokens, 2 ffn]
+  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim], [tokens, 2 ffn] or [tokens, hidden]
   float* gathered = nullptr;        ///< [tokens, q_dim] or [tokens, ffn]
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
@@ -50,24 +50,5 @@ inline void run_all(const Operations& operations, const Step& step) {
     operation.run(step);
   }
 }
-
-/// One block of a model as the operations that it is made of, in two halves: after the last layer's first one the rows that
-/// nobody wants are dropped. The operations belong to the layer, which is not moved.
-class Layer {
- public:
-  Layer() = default;
-  virtual ~Layer() = default;
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
-
-  /// From Buffers::hidden, keys and values to the cache and attention's output to Buffers::gathered [tokens, q_dim].
-  [[nodiscard]] const Operations& attend() const { return attend_; }
-  /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
-  [[nodiscard]] const Operations& finish() const { return finish_; }
-
- protected:
-  Operations attend_;
-  Operations finish_;
-};
 
 }  // namespace rocmforge

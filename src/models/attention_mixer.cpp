@@ -1,0 +1,89 @@
+#include "models/attention_mixer.h"
+
+namespace rocmforge {
+
+AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index)
+    : config_(config.layer(index).attention) {
+  width_ = config_.q_dim();
+  plan_projections(plan, config, index);
+  plan_attention(plan, config);
+  output_ = ResidualOutput(plan, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
+
+  qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
+  if (q_vector_norm_) {
+    mix_.push_back({std::string(q_vector_norm_->kind()), [this](const Step& step) { normalise_vectors(step); }});
+  }
+  mix_.push_back({std::string(RopeAppend::name), [this](const Step& step) { append_keys(step); }});
+  mix_.push_back({std::string(Attention::name), [this](const Step& step) { attend(step); }});
+  output_.append(project_);
+}
+
+void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index) {
+  const auto name = [index](std::string_view part) { return block_tensor(index, part); };
+  const bool one_tensor = plan.has_tensor(name("attn_qkv.weight"));
+  const std::int64_t q_dim = config_.q_dim();
+  const std::int64_t kv_dim = config_.kv_dim();
+  const bool needs_bias = config_.needs_bias;
+  const std::vector<LinearName> one{{name("attn_qkv"), q_dim + 2 * kv_dim, needs_bias}};
+  const std::vector<LinearName> three{
+      {name("attn_q"), q_dim, needs_bias}, {name("attn_k"), kv_dim, needs_bias}, {name("attn_v"), kv_dim, needs_bias}};
+  qkv_ = plan.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
+                           one_tensor ? one : three, config.hidden);
+  if (config_.qk_norm == QkNorm::heads) {
+    q_norm_ = plan.vector(name("attn_q_norm.weight"), config_.head_dim);
+    k_norm_ = plan.vector(name("attn_k_norm.weight"), config_.head_dim);
+  } else if (config_.qk_norm == QkNorm::vectors) {
+    q_vector_norm_ = plan.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
+    k_vector_norm_ = plan.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
+  }
+}
+
+void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config) {
+  const RopeConfig& rope = config_.rope;
+  if (rope.kind != RopeKind::none) {
+    inverse_frequency_ = plan.constants(rope.frequencies->inverse_frequency);
+  }
+  attention_ = plan.attention({.q_heads = config_.q_heads,
+                               .kv_heads = config_.kv_heads,
+                               .head_dim = config_.head_dim,
+                               .kv_dtype = plan.kv_dtype(),
+                               .scale = config_.scale,
+                               .window = config_.window,
+                               .soft_cap = config_.soft_cap});
+  rope_append_ = plan.resolve<RopeAppend>({.kind = rope.kind,
+                                           .q_heads = config_.q_heads,
+                                           .head_dim = config_.head_dim,
+                                           .n_rot = rope.n_rot,
+                                           .head_norm = config_.qk_norm == QkNorm::heads,
+                                           .norm_after_turn = config_.norm_after_turn,
+                                           .norm_eps = config.norm_eps,
+                                           .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
+                                           .layout = plan.kv_layout()});
+}
+
+void AttentionMixer::normalise_vectors(const Step& step) const {
+  float* q = step.buffers.projected;
+  float* k = q + config_.q_dim();
+  const std::int64_t stride = qkv_.linear.width();
+  q_vector_norm_->run_strided(step.tokens, q, stride, step);
+  k_vector_norm_->run_strided(step.tokens, k, stride, step);
+}
+
+void AttentionMixer::append_keys(const Step& step) const {
+  float* q = step.buffers.projected;
+  float* k = q + config_.q_dim();
+  float* v = k + config_.kv_dim();
+  Resolved<RopeAppend> rope_append = rope_append_;
+  rope_append.spec.layout = step.layout;
+  const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
+  rope_append.run(
+      {q, k, v, qkv_.linear.width(), data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}, step);
+}
+
+void AttentionMixer::attend(const Step& step) const {
+  if (step.results) {
+    attention_.run({.q = step.buffers.projected, .q_stride = qkv_.linear.width(), .out = step.buffers.gathered}, step);
+  }
+}
+
+}  // namespace rocmforge

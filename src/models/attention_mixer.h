@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+
+#include "models/block.h"
+#include "models/residual_output.h"
+#include "models/step/step_attention.h"
+
+namespace rocmforge {
+
+/// Multi-head attention with shared KV heads: Wo attention(rope(Wq x), rope(Wk x), Wv x), with biases, norms of Q and K,
+/// rotation and window as LayerConfig::attention says. Q, K and V are three tensors of the file or one.
+class AttentionMixer final : public Mixer {
+ public:
+  AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+ private:
+  void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_attention(ExecutionPlan& plan, const ModelConfig& config);
+  /// Normalises all heads of Q together, and all of K.
+  void normalise_vectors(const Step& step) const;
+  /// Rotates Q and K and appends K and V to the cache.
+  void append_keys(const Step& step) const;
+  void attend(const Step& step) const;
+
+  const AttentionConfig& config_;
+  FusedLinear qkv_;  ///< with the norm before it
+  std::optional<Norm> q_vector_norm_;
+  std::optional<Norm> k_vector_norm_;
+  Resolved<RopeAppend> rope_append_;
+  const WeightVector* q_norm_ = nullptr;             ///< [head_dim] or null
+  const WeightVector* k_norm_ = nullptr;             ///< [head_dim] or null
+  const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2]; null without rotation
+  StepAttention attention_;
+  ResidualOutput output_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,35 @@
+#include "models/block.h"
+
+#include <fmt/format.h>
+
+#include "models/attention_mixer.h"
+#include "models/dense_feed_forward.h"
+
+namespace rocmforge {
+
+std::string block_tensor(int index, std::string_view part) { return fmt::format("blk.{}.{}", index, part); }
+
+std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part) {
+  if (part.empty()) {
+    return std::nullopt;
+  }
+  return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps};
+}
+
+Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index)
+    : mixer_(std::make_unique<AttentionMixer>(plan, config, index)) {
+  const BlockGraph& graph = config.layer(index).graph;
+  FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
+  if (graph.parallel) {
+    // Computed again from the stream that the mixer's output has not joined yet: between the halves rows may be dropped.
+    parallel_norm_ = plan.norm(*block_norm(config, index, graph.mixer_norm), config.hidden);
+    parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
+    input = {std::nullopt, &Buffers::normed};
+  }
+  feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input);
+  for (const Operations* part : {&mixer_->project(), &feed_forward_->operations()}) {
+    finish_.insert(finish_.end(), part->begin(), part->end());
+  }
+}
+
+}  // namespace rocmforge

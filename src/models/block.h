@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "models/execution_plan.h"
+#include "models/model_config.h"
+#include "models/operation.h"
+
+namespace rocmforge {
+
+/// The part of a block in which positions meet, as operations in two halves: after the last layer's first one the rows that
+/// nobody wants are dropped. The operations belong to the mixer, which is not moved.
+class Mixer {
+ public:
+  Mixer() = default;
+  virtual ~Mixer() = default;
+  Mixer(const Mixer&) = delete;
+  Mixer& operator=(const Mixer&) = delete;
+
+  /// From Buffers::hidden, its norm included, to the sequence's memory and to Buffers::gathered [tokens, width].
+  [[nodiscard]] const Operations& mix() const { return mix_; }
+  /// From there to the residual stream, each row by itself.
+  [[nodiscard]] const Operations& project() const { return project_; }
+  [[nodiscard]] std::int64_t width() const { return width_; }
+
+ protected:
+  Operations mix_;
+  Operations project_;
+  std::int64_t width_ = 0;
+};
+
+/// The part of a block that computes each row by itself, from a FeedForwardInput to the residual stream. Not moved either.
+class FeedForward {
+ public:
+  FeedForward() = default;
+  virtual ~FeedForward() = default;
+  FeedForward(const FeedForward&) = delete;
+  FeedForward& operator=(const FeedForward&) = delete;
+
+  [[nodiscard]] const Operations& operations() const { return operations_; }
+
+ protected:
+  Operations operations_;
+};
+
+/// One layer of a model: a mixer and a feed-forward part, put together as LayerConfig::graph says.
+class Block {
+ public:
+  /// `config` must outlive the block.
+  Block(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+  /// The mixer's first half.
+  [[nodiscard]] const Operations& mix() const { return mixer_->mix(); }
+  /// Elements of a row that it leaves in Buffers::gathered.
+  [[nodiscard]] std::int64_t mixed_width() const { return mixer_->width(); }
+  /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
+  [[nodiscard]] const Operations& finish() const { return finish_; }
+
+ private:
+  std::unique_ptr<Mixer> mixer_;
+  std::optional<Norm> parallel_norm_;
+  std::unique_ptr<FeedForward> feed_forward_;
+  Operations finish_;
+};
+
+/// "blk.7.attn_output"
+std::string block_tensor(int index, std::string_view part);
+/// The norm of block `index` with this tensor, or none for "".
+std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part);
+
+}  // namespace rocmforge

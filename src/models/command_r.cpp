@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include "models/architecture.h"
+#include "models/layer_windows.h"
+
+namespace rocmforge {
+namespace {
+
+/// What both generations share: one LayerNorm before the two parts of a block, which run side by side, and a factor of the
+/// logits.
+void configure_cohere(ModelConfig& config, MetadataReader& metadata) {
+  config.logit_scale = static_cast<float>(metadata.number("logit_scale"));
+  if (config.logit_scale <= 0.0f) {
+    throw metadata.error("logit_scale", fmt::format("is {}, it must be positive", config.logit_scale));
+  }
+  if (metadata.file().find_tensor("blk.0.attn_q_norm.weight") != nullptr) {
+    throw Error(
+        fmt::format("{}: tensor 'blk.0.attn_q_norm.weight' asks for a LayerNorm of every head, which is not supported",
+                    metadata.file().path().string()));
+  }
+  for (LayerConfig& layer : config.blocks) {
+    layer.graph.parallel = true;
+  }
+}
+
+/// Command R7B and A: three of four layers have a window, and heads turn in these alone.
+void configure_cohere2(ModelConfig& config, MetadataReader& metadata) {
+  configure_cohere(config, metadata);
+  window_but_every(config, metadata, 4);
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.rope.kind = layer.attention.window > 0 ? RopeKind::adjacent : RopeKind::none;
+  }
+}
+
+}  // namespace
+
+/// Command R. Command R+ normalises every head of Q and K.
+Architecture command_r_architecture() { return {"command-r", configure_cohere, NormKind::layer}; }
+Architecture cohere2_architecture() { return {"cohere2", configure_cohere2, NormKind::layer}; }
+
+}  // namespace rocmforge

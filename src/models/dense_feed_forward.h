@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+
+#include "models/block.h"
+#include "models/residual_output.h"
+
+namespace rocmforge {
+
+/// What a feed-forward part reads: a buffer of the step, through its norm where it has one.
+struct FeedForwardInput {
+  std::optional<NormName> norm;
+  float* Buffers::*from = nullptr;
+};
+
+/// Wdown (activation(Wgate x) * Wup x), or Wdown activation(Wup x) without a gate. Gate and up are two tensors of the file,
+/// or one with the gate's rows first.
+class DenseFeedForward final : public FeedForward {
+ public:
+  DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
+
+ private:
+  FusedLinear up_;  ///< with the norm before it and the activation after it
+  ResidualOutput down_;
+};
+
+}  // namespace rocmforge

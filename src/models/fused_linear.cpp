@@ -1,0 +1,65 @@
+#include "models/fused_linear.h"
+
+namespace rocmforge {
+
+std::string_view Norm::kind() const {
+  return std::holds_alternative<Resolved<RmsNorm>>(operation) ? RmsNorm::name : LayerNorm::name;
+}
+
+void Norm::run(std::int64_t rows, const float* x, float* out, const Step& step) const {
+  if (const auto* rms = std::get_if<Resolved<RmsNorm>>(&operation)) {
+    rms->run({x, rows, weight->data, out}, step);
+  } else {
+    std::get<Resolved<LayerNorm>>(operation).run({x, rows, weight->data, bias != nullptr ? bias->data : nullptr, out}, step);
+  }
+}
+
+void Norm::run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const {
+  std::get<Resolved<RmsNorm>>(operation).run({x, rows, weight->data, x, stride}, step);
+}
+
+void Norm::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
+  operations.push_back({std::string(kind()),
+                        [this, x, out](const Step& step) { run(step.tokens, step.buffers.*x, step.buffers.*out, step); }});
+}
+
+void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
+  if (norm) {
+    operations.push_back({std::string(norm->kind()), [this, x](const Step& step) { normalise(step, x); }});
+  }
+  operations.push_back({linear.kind(), [this, x, out](const Step& step) { multiply(step, x, out); }});
+  if (gate) {
+    operations.push_back({std::string(GatedActivation::name), [this, out](const Step& step) { activate(step, out); }});
+  }
+}
+
+void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
+  if (step.tokens > fusions.norm_tokens) {
+    norm->run(step.tokens, step.buffers.*x, step.buffers.normed, step);
+  }
+}
+
+void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const {
+  LinearFusion fusion;
+  const float* from = step.buffers.*x;
+  if (norm && step.tokens <= fusions.norm_tokens) {
+    fusion.norm_weight = norm->weight->data;
+    fusion.norm_eps = std::get<Resolved<RmsNorm>>(norm->operation).spec.eps;
+  } else if (norm) {
+    from = step.buffers.normed;
+  }
+  if (gate && step.tokens <= fusions.gate_tokens) {
+    fusion.gate = gate->spec.activation;
+  }
+  linear.run(step, from, gate && !fusion.gate ? step.buffers.projected : step.buffers.*out, fusion);
+}
+
+void FusedLinear::activate(const Step& step, float* Buffers::*out) const {
+  if (step.tokens > fusions.gate_tokens) {
+    const float* projected = step.buffers.projected;
+    const float* up = gate->spec.gated ? projected + gate->spec.width : projected;
+    gate->run({gate->spec.gated ? projected : nullptr, up, step.tokens, linear.width(), step.buffers.*out}, step);
+  }
+}
+
+}  // namespace rocmforge

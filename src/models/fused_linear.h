@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "models/layer_config.h"
+#include "models/linear.h"
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+/// An operation with its kernel.
+template <class Op>
+struct Resolved {
+  typename Op::Spec spec;
+  const typename KernelInterfaceOf<Op>::type* kernel = nullptr;
+
+  void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
+};
+
+/// A norm by the name of its tensor without ".weight".
+struct NormName {
+  std::string name;
+  NormKind kind = NormKind::rms;
+  float eps = 1e-5f;
+};
+
+/// A norm of rows with its weights.
+struct Norm {
+  std::variant<Resolved<RmsNorm>, Resolved<LayerNorm>> operation;
+  const WeightVector* weight = nullptr;  ///< [dim]
+  const WeightVector* bias = nullptr;    ///< [dim] or null
+
+  [[nodiscard]] std::string_view kind() const;
+  void run(std::int64_t rows, const float* x, float* out, const Step& step) const;
+  /// The same for an RMSNorm of rows that are `stride` elements apart, in place.
+  void run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const;
+  /// Adds it to the operations of a part, which it outlives: from `x` to `out`, buffers of a step, maybe the same.
+  void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
+};
+
+/// Linear layers, with the norm of their input and the gated activation of their outputs where they have them. Both belong
+/// to the call of the products where the kernel takes them with so many tokens and are operations of their own where it
+/// doesn't.
+struct FusedLinear {
+  std::optional<Norm> norm;
+  Linear linear;
+  MatmulFusions fusions;                          ///< of the linear layers; 0 for what is not there
+  std::optional<Resolved<GatedActivation>> gate;  ///< the outputs are gate and up then
+
+  /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
+  /// dense buffers of a step.
+  void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
+
+ private:
+  void normalise(const Step& step, float* Buffers::*x) const;
+  void multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const;
+  void activate(const Step& step, float* Buffers::*out) const;
+};
+
+}  // namespace rocmforge

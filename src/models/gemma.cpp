@@ -1,0 +1,14 @@
+#include "models/architecture.h"
+#include "models/gemma_common.h"
+
+namespace rocmforge {
+namespace {
+
+/// Gemma: Llama's graph with what all Gemmas share.
+void configure_gemma(ModelConfig& config, MetadataReader& metadata) { configure_gemma_common(config, metadata); }
+
+}  // namespace
+
+Architecture gemma_architecture() { return {"gemma", configure_gemma}; }
+
+}  // namespace rocmforge

@@ -1,0 +1,36 @@
+#include <fmt/format.h>
+
+#include "models/architecture.h"
+#include "models/gemma_common.h"
+#include "models/layer_windows.h"
+#include "models/rope_config.h"
+
+namespace rocmforge {
+namespace {
+
+/// Gemma 3: every head of Q and K is normalised; five of six layers have a window, and heads turn faster and unstretched in
+/// these.
+void configure_gemma3(ModelConfig& config, MetadataReader& metadata) {
+  configure_gemma_common(config, metadata);
+  add_gemma_post_norms(config);
+  window_but_every(config, metadata, 6);
+  constexpr std::int32_t layers_of_27b = 62;
+  scale_by_hidden_per_head(config, layers_of_27b);
+  const double base = metadata.number("rope.freq_base_swa", 10000.0);
+  if (base <= 1.0) {
+    throw metadata.error("rope.freq_base_swa", fmt::format("is {}, it must be above 1", base));
+  }
+  const auto local = plain_frequencies(config.layer(0).attention.rope.n_rot, base);
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.qk_norm = QkNorm::heads;
+    if (layer.attention.window > 0) {
+      layer.attention.rope.frequencies = local;
+    }
+  }
+}
+
+}  // namespace
+
+Architecture gemma3_architecture() { return {"gemma3", configure_gemma3}; }
+
+}  // namespace rocmforge

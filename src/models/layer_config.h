@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "models/rope_frequencies.h"
+#include "ops/elementwise.h"
+#include "ops/rope.h"
+
+namespace rocmforge {
+
+/// What of Q and K is normalised.
+enum class QkNorm {
+  none,
+  heads,    ///< each head by itself, with one weight [head_dim] for the heads of Q and one for those of K (qwen3)
+  vectors,  ///< all heads of a token together, with weights [q_dim] and [kv_dim] (olmo2)
+};
+
+/// The norm of a model's residual stream: RMSNorm, or LayerNorm with a bias where the file has one.
+enum class NormKind { rms, layer };
+
+/// How the heads of Q and K turn with their position.
+struct RopeConfig {
+  RopeKind kind = RopeKind::adjacent;                    ///< none: they don't, whatever else stands here
+  std::int32_t n_rot = 0;                                ///< the first elements of a head that turn, even
+  std::shared_ptr<const RopeFrequencies> frequencies{};  ///< one object for all layers that turn alike
+};
+
+struct AttentionConfig {
+  std::int32_t q_heads = 0;
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  std::int32_t window = 0;  ///< positions that a query sees, its own included; 0: all before it
+  float scale = 0.0f;       ///< of the scores; 0: 1 / sqrt(head_dim)
+  float soft_cap = 0.0f;    ///< of the scores; 0: none
+  bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
+  QkNorm qk_norm = QkNorm::none;
+  bool norm_after_turn = false;  ///< QkNorm::heads only
+  RopeConfig rope{};
+
+  [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
+  [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
+};
+
+struct FeedForwardConfig {
+  std::int32_t width = 0;
+  Activation activation = Activation::silu;
+  bool gated = true;
+};
+
+/// The graph of a block as data: which norms stand where, by the names of their tensors, "" for none. With m the mixer and f
+/// the feed-forward part:
+///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
+///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
+/// or, when parallel, both of them read mixer_norm(h) and ffn_norm does not count.
+struct BlockGraph {
+  std::string_view mixer_norm = "attn_norm";
+  std::string_view mixer_post_norm{};
+  std::string_view ffn_norm = "ffn_norm";
+  std::string_view ffn_post_norm{};
+  bool parallel = false;
+  float residual_scale = 1.0f;
+};
+
+/// The numbers of one layer.
+struct LayerConfig {
+  AttentionConfig attention{};
+  FeedForwardConfig feed_forward{};
+  BlockGraph graph{};
+};
+
+}  // namespace rocmforge

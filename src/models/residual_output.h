@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "models/execution_plan.h"
+#include "models/model_config.h"
+#include "models/operation.h"
+
+namespace rocmforge {
+
+/// How a part of a block joins the residual stream: hidden += scale * norm(W gathered). With neither norm nor scale the
+/// product adds to the stream itself. Not moved once it has given out operations.
+class ResidualOutput {
+ public:
+  struct Names {
+    std::string_view linear;  ///< "attn_output"
+    std::int64_t k = 0;
+    std::string_view norm;  ///< "" for none
+  };
+
+  ResidualOutput() = default;
+  ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names);
+
+  /// From Buffers::gathered [tokens, k] to Buffers::hidden; Buffers::projected may be written on the way.
+  void append(Operations& operations) const;
+
+ private:
+  Linear linear_;
+  std::optional<Norm> norm_;
+  std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product adds
+  std::int64_t hidden_ = 0;
+  float scale_ = 1.0f;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "models/metadata_reader.h"
+#include "models/model_config.h"
+
+namespace rocmforge {
+
+/// How a model's heads turn by its common keys: base, scaling (none, linear, YaRN) and the file's frequency factors
+/// (`rope_freqs`, or `rope_factors_long` and `rope_factors_short`, of which sequences of up to `context` positions take
+/// one).
+RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context);
+
+/// Of `n_rot` elements with this base, nothing stretched.
+std::shared_ptr<const RopeFrequencies> plain_frequencies(std::int32_t n_rot, double base);
+
+/// rope.freq_base, above 1; 10000 when absent.
+double read_rope_base(MetadataReader& metadata);
+
+}  // namespace rocmforge
