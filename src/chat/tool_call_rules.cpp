@@ -86,7 +86,7 @@ class CallRules {
 
   std::string named_call() {
     const NamedCallMarks& marks = format_.named;
-    const std::string number = marks.begin.empty() ? "" : R"( ":" [0-9]+)";
+    const std::string number = marks.begin.empty() ? "" : R"( ":" [0-9]{1,3})";
     std::string call = fmt::format("{}{} {} {}", literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_)),
                                    number, literal(marks.arguments), json_rule("arguments", schema_));
     return call + (marks.end.empty() ? "" : " " + literal(marks.end));
