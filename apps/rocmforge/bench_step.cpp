@@ -90,6 +90,16 @@ double sum_of(const std::vector<OperationTime>& times) {
                          [](double sum, const OperationTime& t) { return sum + t.seconds; });
 }
 
+/// What every report of a step has, in JSON.
+nlohmann::ordered_json report_json(const std::string& machine, const Table& table, double sum, double together,
+                                   double whole) {
+  return {{"machine", machine},
+          {"rows", table.json()},
+          {"sum_us", sum * 1e6},
+          {"together_us", together * 1e6},
+          {"step_us", whole * 1e6}};
+}
+
 /// A step that reads a prompt: bytes say little of it, so only times are shown.
 void bench_prompt(Engine& engine, const StepFlags& flags) {
   constexpr int steps = 5;
@@ -113,12 +123,9 @@ void bench_prompt(Engine& engine, const StepFlags& flags) {
     table.add({time.kind, fmt::format("{:.1f}", time.seconds * 1e6), fmt::format("{:.1f}", 100.0 * time.seconds / sum)});
   }
   if (flags.json) {
-    print_json({{"machine", headline},
-                {"rows", table.json()},
-                {"sum_us", sum * 1e6},
-                {"together_us", together * 1e6},
-                {"step_us", whole * 1e6},
-                {"tokens_per_second", flags.prompt / whole}});
+    nlohmann::ordered_json report = report_json(headline, table, sum, together, whole);
+    report["tokens_per_second"] = flags.prompt / whole;
+    print_json(report);
     return;
   }
   fmt::print("{}\n", headline);
@@ -180,13 +187,10 @@ int bench_step(const StepFlags& flags) {
                fmt::format("{:.1f}", 100.0 * bytes / time.seconds / reads)});
   }
   if (flags.json) {
-    print_json({{"machine", headline},
-                {"rows", table.json()},
-                {"sum_us", sum * 1e6},
-                {"together_us", together * 1e6},
-                {"step_us", whole * 1e6},
-                {"waited_step_us", alone * 1e6},
-                {"tokens_per_second", flags.sequences / whole}});
+    nlohmann::ordered_json report = report_json(headline, table, sum, together, whole);
+    report["waited_step_us"] = alone * 1e6;
+    report["tokens_per_second"] = flags.sequences / whole;
+    print_json(report);
     return 0;
   }
   fmt::print("{}\n", headline);

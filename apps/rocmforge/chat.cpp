@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "chat/tool_calls.h"
 #include "command.h"
 #include "flags.h"
 #include "generate.h"
@@ -14,6 +18,7 @@
 #include "line_reader.h"
 #include "model_path.h"
 #include "terminal.h"
+#include "text.h"
 #include "usage_error.h"
 #include "word_wrap.h"
 
@@ -34,6 +39,7 @@ constexpr const char* chat_help =
 struct ChatFlags {
   std::string model;
   TemplateFlags chat_template;
+  bool json = false;
   GenerationFlags generation;
   EngineFlags engine;
 };
@@ -46,6 +52,7 @@ class Chat {
         templates_(std::move(templates)),
         batch_tokens_(flags.engine.options().max_batch_tokens),
         context_shift_(flags.generation.context_shift()),
+        json_(flags.json),
         request_(flags.generation.request(engine)),
         grammar_(flags.generation.grammar(engine)),
         variables_(flags.chat_template.variables()),
@@ -69,12 +76,15 @@ class Chat {
   }
   void retry();
   void answer();
+  void show_end() const;
+  void print_reply(const AnswerFormat& format);
   EncodedChat fitting_prompt();
 
   Engine& engine_;
   ChatTemplates templates_;
   std::int32_t batch_tokens_;
   bool context_shift_;
+  bool json_;        ///< each answer is a line of JSON, and every message is a prompt
   Request request_;  ///< all but the prompt and what the answer is held to
   std::shared_ptr<GrammarMatcher> grammar_;
   nlohmann::ordered_json variables_;  ///< of the template
@@ -165,11 +175,39 @@ void Chat::answer() {
   Request request = request_;
   EncodedChat prompt = fitting_prompt();
   request.prompt = std::move(prompt.ids);
-  request.constraint = hold_to(grammar_, prompt.reasoning_is_open);
-  last_ = generate(engine_, std::move(request), batch_tokens_, answer_printer());
+  request.constraint = hold_to(grammar_, prompt);
+  last_ = generate(engine_, std::move(request), batch_tokens_,
+                   json_ ? std::function<void(std::string_view)>([](std::string_view) {}) : answer_printer());
+  if (json_) {
+    print_reply({.reasoning_is_open = prompt.reasoning_is_open, .reasoning = prompt.reasoning});
+  } else {
+    show_end();
+  }
+  if (last_->finish == FinishReason::error) {
+    messages_.erase(messages_.size() - 1);
+  } else {
+    messages_.push_back(chat_message("assistant", last_->text));
+  }
+}
+
+/// The last answer as one line: what the model thought apart from what it said, then as `run --json` prints it.
+void Chat::print_reply(const AnswerFormat& format) {
+  const ParsedAnswer parsed = parse_answer(last_->text, format);
+  nlohmann::ordered_json line = {{"content", parsed.content}};
+  if (!parsed.reasoning.empty()) {
+    line["reasoning_content"] = parsed.reasoning;
+  }
+  nlohmann::ordered_json more = to_json(*last_, engine_);
+  more.erase("text");
+  line.update(more);
+  print_json(line, -1);
+  std::fflush(stdout);
+}
+
+/// What a reader must know beside the answer's text.
+void Chat::show_end() const {
   if (last_->finish == FinishReason::error) {
     fmt::print(stderr, "({}; /clear begins anew)\n", last_->error);
-    messages_.erase(messages_.size() - 1);
     return;
   }
   fmt::print("\n");
@@ -181,7 +219,6 @@ void Chat::answer() {
   } else if (last_->shifted) {
     fmt::print(stderr, "(the context of {} tokens was full: older tokens were dropped)\n", engine_.context_length());
   }
-  messages_.push_back(chat_message("assistant", last_->text));
 }
 
 void Chat::retry() {
@@ -217,11 +254,11 @@ bool Chat::obey(const std::string& line) {
 }
 
 int Chat::loop() {
-  if (reader_.interactive()) {
+  if (reader_.interactive() && !json_) {
     fmt::print("{}: /help lists the commands, /exit leaves\n", engine_.file().path().filename().string());
   }
   while (const auto message = read_message()) {
-    if (message->starts_with('/') && message->find('\n') == std::string::npos) {
+    if (!json_ && message->starts_with('/') && message->find('\n') == std::string::npos) {
       if (!obey(*message)) {
         break;
       }
@@ -253,9 +290,12 @@ Command chat_command() {
                      .summary = "Chat in the terminal",
                      .notes = std::string("Inside the chat:\n") + chat_help,
                      .examples = {"rocmforge chat", "rocmforge chat model.gguf --system \"Reply briefly.\" --temp 0.7",
-                                  "printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy"},
+                                  "printf 'What is 2 + 3?\\nWhat is 7 - 4?\\n' | rocmforge chat --greedy",
+                                  "printf 'What is 2 + 3?\\nAnd 4 more?\\n' | rocmforge chat --greedy --json"},
                      .action = [flags] { return chat(*flags); }};
   add_model(command, flags->model);
+  command.options.push_back(
+      json_option(flags->json, "Each answer as a line of JSON; every line read is a prompt, none a command"));
   flags->generation.add_to(command);
   flags->chat_template.add_to(command);
   flags->engine.add_to(command);

@@ -112,8 +112,9 @@ class GenerationFlags {
   bool context_shift_ = false;
 };
 
+struct EncodedChat;
 /// A constraint for one answer, null without a grammar. It begins behind the reasoning where that is open.
-std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, bool reasoning_is_open);
+std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, const EncodedChat& prompt);
 
 /// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".
 std::string describe_device(const DeviceInfo& device, int threads);

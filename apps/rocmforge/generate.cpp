@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chat/chat_format.h"
+#include "chat/json_document.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "measure.h"
@@ -95,7 +96,7 @@ std::string TemplateFlags::source() const {
 nlohmann::ordered_json TemplateFlags::variables() const {
   auto variables = nlohmann::ordered_json::object();
   if (!arguments.empty()) {
-    variables = nlohmann::ordered_json::parse(arguments, nullptr, false);
+    variables = read_json(arguments).value;
     if (!variables.is_object()) {
       throw UsageError("--chat-template-kwargs is not a JSON object, as in '{\"enable_thinking\": false}'");
     }
@@ -116,8 +117,10 @@ std::optional<ChatTemplates> choose_templates(const Engine& engine, const Templa
   auto templates = with_context(from, [&] {
     return source.empty() ? ChatTemplates::of_model(tokenizer) : std::optional(ChatTemplates::of_source(source, tokenizer));
   });
-  if (templates.has_value() && !flags.think.empty() &&
-      templates->choose({}).source().find("thinking") == std::string::npos) {
+  if (!flags.think.empty() && !templates.has_value()) {
+    throw UsageError(fmt::format("--think: {} has no chat template", from));
+  }
+  if (!flags.think.empty() && !templates->choose({}).abilities().thinking_switch) {
     throw UsageError(fmt::format("--think: the chat template of {} has no such choice", from));
   }
   return templates;
@@ -133,7 +136,7 @@ EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, co
   request.messages = messages;
   request.arguments = variables;
   const ChatPrompt prompt = templates.choose(request).prompt(std::move(request));
-  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments), prompt.reasoning_is_open};
+  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments), prompt.reasoning_is_open, prompt.reasoning};
 }
 
 namespace {

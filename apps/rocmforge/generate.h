@@ -56,6 +56,7 @@ nlohmann::ordered_json chat_message(std::string_view role, std::string_view cont
 struct EncodedChat {
   std::vector<std::int32_t> ids;
   bool reasoning_is_open = false;  ///< the answer begins with reasoning
+  ReasoningMarks reasoning{};
 };
 EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, const nlohmann::ordered_json& messages,
                         const nlohmann::ordered_json& variables);

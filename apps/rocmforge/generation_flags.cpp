@@ -188,11 +188,12 @@ std::shared_ptr<GrammarMatcher> GenerationFlags::grammar(const Engine& engine) c
   return gbnf.empty() ? nullptr : GrammarMatcher::create(gbnf, std::make_shared<const TokenTrie>(require_tokenizer(engine)));
 }
 
-std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, bool reasoning_is_open) {
+std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, const EncodedChat& prompt) {
   if (grammar == nullptr) {
     return nullptr;
   }
-  return reasoning_is_open ? make_lazy_grammar_constraint(grammar, {.text = "</think>"}) : make_grammar_constraint(grammar);
+  return prompt.reasoning_is_open ? make_lazy_grammar_constraint(grammar, {.text = std::string(prompt.reasoning.end)})
+                                  : make_grammar_constraint(grammar);
 }
 
 }  // namespace rocmforge::app

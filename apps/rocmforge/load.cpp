@@ -78,7 +78,7 @@ void write_report(std::optional<std::ofstream>& file, const std::string& path, c
   }
 }
 
-/// What is under way: the clients, and what they have brought home.
+/// A run in progress: the clients, and the results of the requests that have ended.
 class LoadGenerator {
  public:
   LoadGenerator(const LoadTarget& target, const LoadPlan& plan)

@@ -91,7 +91,7 @@ int run(const RunFlags& flags) {
   Request request = flags.generation.request(*engine);
   EncodedChat prompt = encode_prompt(flags, *engine, text);
   request.prompt = std::move(prompt.ids);
-  request.constraint = hold_to(flags.generation.grammar(*engine), prompt.reasoning_is_open);
+  request.constraint = hold_to(flags.generation.grammar(*engine), prompt);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
   const Reply reply =

@@ -160,7 +160,11 @@ int serve(const ServeFlags& flags) {
       std::quick_exit(0);  // loading can't be interrupted
     }
   }
-  server.serve(loading.get());
+  std::unique_ptr<Engine> engine = loading.get();
+  if (!flags.chat_template.think.empty()) {
+    static_cast<void>(choose_templates(*engine, flags.chat_template));  // refuses what the template does not know
+  }
+  server.serve(std::move(engine));
   while (!signal_came()) {
   }
   server.log().event(fmt::format("shutting down: running requests have {} s to end; another signal ends them at once",

@@ -103,8 +103,8 @@ std::vector<std::int32_t> parse_integers(std::string_view text, std::string_view
   return values;
 }
 
-void print_json(const nlohmann::ordered_json& document) {
-  fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+void print_json(const nlohmann::ordered_json& document, int indent) {
+  fmt::print("{}\n", document.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 Table::Table(std::vector<std::string> headers) : headers_(std::move(headers)) {

@@ -28,7 +28,8 @@ std::vector<std::int32_t> parse_integers(std::string_view text, std::string_view
                                          std::int64_t most);
 
 /// One JSON document on standard output; text that is no UTF-8 is replaced.
-void print_json(const nlohmann::ordered_json& document);
+/// `indent`: blanks of a level; -1 for all on one line.
+void print_json(const nlohmann::ordered_json& document, int indent = 2);
 
 /// Columns that line up. Numbers are right-aligned: a column whose header starts with '>' (which is not shown).
 class Table {

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/printable.h"
+#include "base/utf8.h"
 #include "terminal.h"
 
 namespace rocmforge::app {
@@ -14,34 +16,12 @@ namespace {
 
 constexpr std::string_view code_fence = "```";
 
-std::size_t character_length(std::string_view text) {
-  std::size_t length = 1;
-  while (length < text.size() && (static_cast<unsigned char>(text[length]) & 0xc0u) == 0x80u) {
-    ++length;
-  }
-  return length;
-}
-
-bool is_control(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character[0]);
-  const bool second_set = character.size() == 2 && first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
-  return first < 0x20 || first == 0x7f || second_set;
-}
-
-std::string bytes_as_escapes(std::string_view character) {
-  std::string text;
-  for (const char byte : character) {
-    text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string WordWrap::add(std::string_view piece) {
   std::string out;
   while (!piece.empty()) {
-    const std::string_view character = piece.substr(0, character_length(piece));
+    const std::string_view character = piece.substr(0, utf8_unit(piece, 0).length);
     piece.remove_prefix(character.size());
     if (character == "\n") {
       in_code_ = in_code_ != line_start_.starts_with(code_fence);
@@ -52,7 +32,7 @@ std::string WordWrap::add(std::string_view piece) {
     if (line_start_.size() < code_fence.size() && (!line_start_.empty() || character != " ")) {
       line_start_ += character;
     }
-    put(is_control(character) && character != "\t" ? bytes_as_escapes(character) : character, out);
+    put(character == "\t" ? std::string(character) : printable(character), out);
   }
   return out;
 }

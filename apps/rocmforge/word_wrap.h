@@ -8,8 +8,8 @@
 namespace rocmforge::app {
 
 /// Breaks a text that comes in pieces between its words. A word shows as it comes; the one that does not fit is taken back
-/// and put on the next line. Lines of code (between lines of ```) are left as they are. Control characters show as escapes:
-/// no answer moves the cursor.
+/// and put on the next line. Lines of code (between lines of ```) are left as they are. Control characters
+/// and marks of writing direction show as escapes (base/printable.h): no answer moves the cursor.
 class WordWrap {
  public:
   /// `width` gives the terminal's columns, which may change.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "chat/blanks.h"
 #include "chat/message_json.h"
 
 namespace rocmforge {
@@ -35,12 +36,6 @@ std::string unused_word(const ChatRequest& request) {
   return word;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n\v\f";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
-}
-
 void cut(std::vector<ChatSegment>& segments, std::size_t size) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -64,7 +59,7 @@ std::optional<ChatPrompt> rendered_up_to(const ChatRequest& request, const std::
   }
   const std::string whole = text_of(prompt.segments);
   std::size_t end = whole.rfind(word);
-  if (end == std::string::npos || whole.find(trimmed(text)) == std::string::npos) {
+  if (end == std::string::npos || whole.find(trimmed(text, " \t\r\n\v\f")) == std::string::npos) {
     return std::nullopt;
   }
   if (whole.compare(end + word.size(), 1, " ") != 0) {  // the template cuts white space off
@@ -75,27 +70,26 @@ std::optional<ChatPrompt> rendered_up_to(const ChatRequest& request, const std::
   return prompt;
 }
 
-ChatPrompt behind_answer_prompt(ChatRequest request, std::string_view source, const ChatRenderer& render,
-                                const std::string& reasoning, const std::string& content) {
+ChatPrompt behind_answer_prompt(ChatRequest request, std::string_view source, const ReasoningMarks& marks,
+                                const ChatRenderer& render, const std::string& reasoning, const std::string& content) {
   request.messages.erase(request.messages.size() - 1);
-  ChatPrompt prompt;
-  prompt.segments = render(request);
-  prompt.reasoning_is_open = ends_inside_reasoning(text_of(prompt.segments));
+  ChatPrompt prompt{.segments = render(request), .reasoning = marks};
+  prompt.reasoning_is_open = ends_inside_reasoning(text_of(prompt.segments), marks);
   const auto add = [&](std::string_view text, bool from_template) {
     if (!text.empty()) {
       prompt.segments.push_back({std::string(text), from_template});
     }
   };
   if (!reasoning.empty() && !prompt.reasoning_is_open) {
-    if (source.find("<think>") == std::string_view::npos) {
+    if (source.find(marks.begin) == std::string_view::npos) {
       throw Error("messages: the chat template shows no reasoning, which the message at the end begins with");
     }
-    add("<think>\n", true);
+    add(std::string(marks.begin) + "\n", true);
     prompt.reasoning_is_open = true;
   }
   add(reasoning, false);
   if (prompt.reasoning_is_open && !content.empty()) {
-    add("\n</think>\n\n", true);
+    add("\n" + std::string(marks.end) + "\n\n", true);
     prompt.reasoning_is_open = false;
   }
   add(content, false);
@@ -109,7 +103,8 @@ bool continues_answer(const ChatRequest& request) {
          string_of(request.messages.back(), "role") == "assistant" && !request.messages.back().contains("tool_calls");
 }
 
-ChatPrompt continue_answer(ChatRequest request, std::string_view source, const ChatRenderer& render) {
+ChatPrompt continue_answer(ChatRequest request, std::string_view source, const ReasoningMarks& marks,
+                           const ChatRenderer& render) {
   const std::size_t count = request.messages.size();
   if (count > 1 && string_of(request.messages[count - 2], "role") == "assistant") {
     throw Error("messages: an answer can go on from one assistant's message at the end, not from several");
@@ -133,15 +128,19 @@ ChatPrompt continue_answer(ChatRequest request, std::string_view source, const C
   }
   auto prompt = rendered_up_to(marked, word, in_reasoning ? reasoning : content, render);
   if (!prompt.has_value()) {
-    return behind_answer_prompt(std::move(request), source, render, reasoning, content);
+    return behind_answer_prompt(std::move(request), source, marks, render, reasoning, content);
   }
-  prompt->reasoning_is_open = in_reasoning || ends_inside_reasoning(text_of(prompt->segments));
+  prompt->reasoning = marks;
+  prompt->reasoning_is_open = in_reasoning || ends_inside_reasoning(text_of(prompt->segments), marks);
   return *std::move(prompt);
 }
 
-bool ends_inside_reasoning(std::string_view prompt) {
-  const std::size_t end = prompt.find_last_not_of(" \t\r\n");
-  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with("<think>");
+bool ends_inside_reasoning(std::string_view prompt, const ReasoningMarks& marks) {
+  // Reasoning of Seed-OSS that may have no tokens begins with a remark on that.
+  constexpr std::string_view remark = "<seed:cot_budget_reflect>";
+  prompt = trimmed(prompt);
+  prompt.remove_suffix(prompt.ends_with(remark) ? remark.size() : 0);
+  return prompt.ends_with(marks.begin);
 }
 
 }  // namespace rocmforge

@@ -16,8 +16,9 @@ using ChatRenderer = std::function<std::vector<ChatSegment>(const ChatRequest& r
 /// The prompt that ends where the last message's text ends, as transformers' continue_final_message: what the template
 /// writes before it stands there, what it writes behind it does not. Where a template does not show such a message, its text
 /// follows the prompt for an answer. `source` is the template's. Throws Error.
-ChatPrompt continue_answer(ChatRequest request, std::string_view source, const ChatRenderer& render);
+ChatPrompt continue_answer(ChatRequest request, std::string_view source, const ReasoningMarks& marks,
+                           const ChatRenderer& render);
 
-bool ends_inside_reasoning(std::string_view prompt);
+bool ends_inside_reasoning(std::string_view prompt, const ReasoningMarks& marks);
 
 }  // namespace rocmforge

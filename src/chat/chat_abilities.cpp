@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "chat/chat_adaptation.h"
 #include "chat/message_json.h"
@@ -31,14 +32,17 @@ class Prober {
     find_parts();
     find_calls();
     find_results();
+    find_thinking_switch();
     return abilities_;
   }
 
  private:
-  [[nodiscard]] std::optional<std::string> rendered(ordered_json messages, const ordered_json& tools = nullptr) const {
+  [[nodiscard]] std::optional<std::string> rendered(ordered_json messages, const ordered_json& tools = nullptr,
+                                                    ordered_json arguments = nullptr) const {
     ChatRequest request;
     request.messages = std::move(messages);
     request.tools = tools;
+    request.arguments = std::move(arguments);
     request.clock = [] {
       std::tm any_day{};
       any_day.tm_mday = 1;
@@ -128,8 +132,8 @@ class Prober {
     abilities_.tool_calls = shown.as_object || shown.as_text;
     abilities_.calls_with_empty_content = empty.as_object || empty.as_text;
     abilities_.calls_with_null_content = none.as_object || none.as_text;
-    for (const std::string_view mark : call_marks) {
-      if (abilities_.tools && !abilities_.tool_calls && has(asked, mark)) {
+    for (const auto& [shown_text, mark] : call_marks) {
+      if (abilities_.tools && !abilities_.tool_calls && has(asked, shown_text)) {
         abilities_.call_mark = mark;
         break;
       }
@@ -148,7 +152,21 @@ class Prober {
     abilities_.tool_results = has(text, "probe result") && source_.find("tool") != std::string_view::npos;
   }
 
-  static constexpr std::array<std::string_view, 3> call_marks = {"<|tool_call|>", "<tool_call>", "[TOOL_CALLS]"};
+  void find_thinking_switch() {
+    const auto with = [&](bool thinks) {
+      return rendered(conversation({question()}), nullptr, {{"enable_thinking", thinks}, {"thinking", thinks}});
+    };
+    abilities_.thinking_switch = with(true) != with(false);
+  }
+
+  /// What a template that shows tools writes, and what the calls of its model begin with.
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> call_marks = {
+      {{"<|tool_call|>", "<|tool_call|>"},
+       {"<tool_call>", "<tool_call>"},
+       {"[TOOL_CALLS]", "[TOOL_CALLS]"},
+       {"<tool_calls>", "<tool_calls>"},
+       {"<|tool_list_start|>", "<|tool_call_start|>"},
+       {"<|im_system|>tool_declare", "<|tool_calls_section_begin|>"}}};
 
   std::string_view source_;
   const ChatProbe& render_;

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "chat/json_document.h"
 #include "chat/message_json.h"
+#include "chat/python_literal.h"
 
 namespace rocmforge {
 namespace {
@@ -17,17 +19,9 @@ bool is_role(const ordered_json& message, std::string_view role) {
   return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
 }
 
-std::string compact(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
-
-const ordered_json& wrapped_function(const ordered_json& wrapped) {
-  const auto found = wrapped.find("function");
-  return found != wrapped.end() ? *found : wrapped;
-}
-
 /// A tool or a call: a function with a name, wrapped or bare.
 void check_function(const ordered_json& wrapped, const std::string& what) {
-  if (!wrapped.is_object() || !wrapped_function(wrapped).is_object() ||
-      string_of(wrapped_function(wrapped), "name").empty()) {
+  if (!wrapped.is_object() || !function_of(wrapped).is_object() || string_of(function_of(wrapped), "name").empty()) {
     throw Error(what + ": a function with a name is needed");
   }
 }
@@ -80,12 +74,12 @@ void adapt_calls(ordered_json& message, std::size_t index, bool as_text) {
     }
     ordered_json& arguments = function["arguments"];
     if (as_text && !arguments.is_string()) {
-      arguments = compact(arguments);
+      arguments = json_text(arguments);
     } else if (!as_text && arguments.is_string()) {
       const auto& text = arguments.get_ref<const std::string&>();
-      ordered_json parsed = ordered_json::parse(text.empty() ? "{}" : text, nullptr, false);
-      if (parsed.is_object()) {
-        arguments = std::move(parsed);
+      JsonDocument parsed = read_json(text.empty() ? "{}" : text);
+      if (parsed.value.is_object()) {
+        arguments = std::move(parsed.value);
       }
     }
   }
@@ -106,27 +100,55 @@ void name_reasoning(ordered_json& message) {
   }
 }
 
+/// `f(a=1, b="x")`
+std::string python_call(const ordered_json& call) {
+  std::string arguments;
+  const ordered_json& given = call["arguments"];
+  for (auto each = given.begin(); given.is_object() && each != given.end(); ++each) {
+    arguments += fmt::format("{}{}={}", arguments.empty() ? "" : ", ", each.key(), python_of_json(json_text(*each)));
+  }
+  return fmt::format("{}({})", call["name"].get<std::string>(), arguments);
+}
+
 /// Calls as the model writes them itself, behind the mark that the template tells it of; without one as describe_tools says.
 std::string written_calls(const ordered_json& calls, std::string_view mark) {
+  const auto joined = [&](std::string_view separator, const auto& text_of_call) {
+    std::string text;
+    for (const ordered_json& call : calls) {
+      text += text.empty() ? "" : separator;
+      text += text_of_call(call);
+    }
+    return text;
+  };
   if (mark.empty()) {
-    return compact({{"tool_calls", calls}});
+    return json_text({{"tool_calls", calls}});
   }
-  if (mark != "<tool_call>") {
-    return std::string(mark) + compact(calls);
+  if (mark == "<tool_call>") {
+    return joined("\n",
+                  [](const ordered_json& call) { return fmt::format("<tool_call>\n{}\n</tool_call>", json_text(call)); });
   }
-  std::string text;
-  for (const ordered_json& call : calls) {
-    text += text.empty() ? "" : "\n";
-    text += fmt::format("<tool_call>\n{}\n</tool_call>", compact(call));
+  if (mark == "<tool_calls>") {
+    return fmt::format("<tool_calls>\n{}\n</tool_calls>", joined("\n", json_text));
   }
-  return text;
+  if (mark == "<|tool_call_start|>") {
+    return fmt::format("<|tool_call_start|>[{}]<|tool_call_end|>", joined(", ", python_call));
+  }
+  if (mark == "<|tool_calls_section_begin|>") {
+    std::size_t index = 0;
+    const auto text_of_call = [&](const ordered_json& call) {
+      return fmt::format("<|tool_call_begin|>functions.{}:{}<|tool_call_argument_begin|>{}<|tool_call_end|>",
+                         call["name"].get<std::string>(), index++, json_text(call["arguments"]));
+    };
+    return fmt::format("<|tool_calls_section_begin|>{}<|tool_calls_section_end|>", joined("", text_of_call));
+  }
+  return std::string(mark) + json_text(calls);
 }
 
 /// An assistant's calls as part of its text. `names` gets the function's name for each call's id.
 void write_calls(ordered_json& message, std::string_view mark, ordered_json& names) {
   ordered_json calls = ordered_json::array();
   for (const ordered_json& call : message["tool_calls"]) {
-    const ordered_json& function = wrapped_function(call);
+    const ordered_json& function = function_of(call);
     calls.push_back({{"name", function["name"]}, {"arguments", function["arguments"]}});
     names[string_of(call, "id")] = function["name"];
   }
@@ -158,7 +180,7 @@ void describe_tools(ChatRequest& request, const Missing& missing) {
   if (missing.tools) {
     for (const ordered_json& tool : request.tools) {
       text += '\n';
-      text += compact(wrapped_function(tool));
+      text += json_text(function_of(tool));
     }
     text += "\n\n";
     request.tools = nullptr;
@@ -187,7 +209,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
       const std::string own = string_of(each, "name");
       const std::string name = own.empty() ? string_of(names, string_of(each, "tool_call_id")) : own;
       if (missing.results) {
-        each = plain_message("user", compact({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
+        each = plain_message("user", json_text({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
       } else if (own.empty() && !name.empty()) {
         each["name"] = name;  // the call it belongs to can't tell the template any more
       }

@@ -157,13 +157,18 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const 
 
 ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
   adapt(request, abilities_);
+  const ReasoningMarks marks = reasoning_marks();
   if (continues_answer(request)) {
-    return continue_answer(std::move(request), source_, [this](const ChatRequest& each) { return render(each); });
+    return continue_answer(std::move(request), source_, marks, [this](const ChatRequest& each) { return render(each); });
   }
-  ChatPrompt prompt;
-  prompt.segments = render(request);
-  prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text_of(prompt.segments));
+  ChatPrompt prompt{.segments = render(request), .reasoning = marks};
+  prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text_of(prompt.segments), marks);
   return prompt;
+}
+
+ReasoningMarks ChatTemplate::reasoning_marks() const {
+  constexpr ReasoningMarks seed = {"<seed:think>", "</seed:think>"};
+  return source_.find(seed.begin) != std::string::npos ? seed : ReasoningMarks{};
 }
 
 ChatAbilities ChatTemplate::find_abilities() const {

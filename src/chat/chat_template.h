@@ -66,6 +66,7 @@ struct ChatAbilities {
   bool arguments_as_text = false;         ///< takes a call's arguments as JSON text, not as an object
   bool calls_with_empty_content = false;  ///< shows calls beside a content of ""
   bool calls_with_null_content = false;   ///< and beside one of null, as nothing
+  bool thinking_switch = false;           ///< obeys `enable_thinking` or `thinking`
   /// What the template tells the model to begin calls with ("<tool_call>"), where it shows no calls itself.
   std::string call_mark;
 
@@ -74,11 +75,17 @@ struct ChatAbilities {
   [[nodiscard]] bool takes_parts(std::string_view role) const;
 };
 
+/// What a model writes around its reasoning.
+struct ReasoningMarks {
+  std::string_view begin = "<think>", end = "</think>";
+};
+
 /// A conversation ready to be answered.
 struct ChatPrompt {
   std::vector<ChatSegment> segments;
-  /// The prompt ends inside a <think> block, so that the answer begins with reasoning.
+  /// The prompt ends inside a block of reasoning, so that the answer begins with reasoning.
   bool reasoning_is_open = false;
+  ReasoningMarks reasoning{};
 };
 
 /// The chat template of a model. Immutable; safe to use from several threads.
@@ -110,6 +117,7 @@ class ChatTemplate {
 
   [[nodiscard]] const std::string& source() const { return source_; }
   [[nodiscard]] const ChatAbilities& abilities() const { return abilities_; }
+  [[nodiscard]] ReasoningMarks reasoning_marks() const;
 
  private:
   [[nodiscard]] ChatAbilities find_abilities() const;

@@ -15,6 +15,12 @@ inline std::string string_of(const nlohmann::ordered_json& object, std::string_v
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+/// A tool or a call: the function, which may stand by itself.
+inline const nlohmann::ordered_json& function_of(const nlohmann::ordered_json& wrapped) {
+  const auto found = wrapped.find("function");
+  return found != wrapped.end() ? *found : wrapped;
+}
+
 inline nlohmann::ordered_json plain_message(std::string_view role, nlohmann::ordered_json content) {
   return {{"role", role}, {"content", std::move(content)}};
 }

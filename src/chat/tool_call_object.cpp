@@ -22,12 +22,6 @@ std::string decoded(const std::string& json) {
 
 }  // namespace
 
-ToolCallObject::Status ToolCallObject::feed(char c) {
-  raw_ += c;
-  step(c);
-  return status_;
-}
-
 void ToolCallObject::step(char c) {
   switch (place_) {
     case Place::in_key:
@@ -50,7 +44,6 @@ void ToolCallObject::step(char c) {
     case Place::in_other:
       if (!ends_before(c)) {
         (place_ == Place::in_arguments ? arguments_ : value_) += c;
-        status_ = is_named_ && depth_ == 0 ? Status::done : status_;
         return;
       }
       if (place_ == Place::in_arguments) {
@@ -70,7 +63,7 @@ void ToolCallObject::step(char c) {
       status_ = c == '{' ? Status::reading : Status::failed;
       break;
     case Place::key:
-      if (c == '}' && has_name_) {  // after a comma too many, or at once
+      if (c == '}' && has_name()) {  // after a comma too many, or at once
         status_ = Status::done;
         break;
       }
@@ -90,7 +83,7 @@ void ToolCallObject::step(char c) {
       if (c == ',') {
         place_ = Place::key;
       } else {
-        status_ = c == '}' && has_name_ ? Status::done : Status::failed;
+        status_ = c == '}' && has_name() ? Status::done : Status::failed;
       }
       break;
     default:
@@ -105,9 +98,9 @@ void ToolCallObject::begin_value(char c) {
   in_string_ = c == '"';
   escaped_ = false;
   is_scalar_ = depth_ == 0 && !in_string_;
-  const bool is_name = key_ == "name" && !has_name_;
+  const bool is_name = key_ == "name" && !has_name();
   const bool is_arguments = names_arguments(key_) && !has_arguments_;
-  if (std::string_view(",:}]").find(c) != std::string_view::npos || (is_name && c != '"') || (is_named_ && c != '{')) {
+  if (std::string_view(",:}]").find(c) != std::string_view::npos || (is_name && c != '"')) {
     status_ = Status::failed;
   } else if (c == '"' && (is_name || key_ == "id" || is_arguments)) {
     place_ = Place::in_text;
@@ -141,8 +134,7 @@ void ToolCallObject::end_text() {
   std::string text = decoded(value_);
   if (key_ == "name") {
     name_ = std::move(text);
-    has_name_ = !name_.empty();
-    status_ = has_name_ ? status_ : Status::failed;
+    status_ = has_name() ? status_ : Status::failed;
   } else if (key_ == "id") {
     id_ = std::move(text);
   } else {  // arguments as a JSON text in a JSON string
@@ -165,7 +157,7 @@ std::string ToolCallObject::take_arguments() {
   }
   // A bare word may turn out to be null, which means no arguments.
   const bool may_be_null = place_ == Place::in_arguments && is_scalar_ && std::string_view("null").starts_with(arguments_);
-  return has_name_ && !may_be_null ? std::exchange(arguments_, "") : "";
+  return has_name() && !may_be_null ? std::exchange(arguments_, "") : "";
 }
 
 }  // namespace rocmforge

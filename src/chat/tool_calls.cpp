@@ -1,34 +1,14 @@
 #include "chat/tool_calls.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
-#include "chat/tool_call_object.h"
+#include "chat/blanks.h"
+#include "chat/tool_call_reader.h"
 
 namespace rocmforge {
 namespace {
-
-constexpr std::string_view blanks = " \t\r\n";
-constexpr std::string_view think_begin = "<think>";
-constexpr std::string_view think_end = "</think>";
-
-/// What stands around calls; where `opening` is unmarked, a call begins with the answer.
-struct StyleMarks {
-  std::string_view name, opening, closing;
-  bool is_list = false;   ///< calls stand in [ ]
-  bool is_marked = true;  ///< a call needs the opening
-};
-
-constexpr std::array<StyleMarks, 6> marks = {{{"generic", "", "", false, false},
-                                              {"hermes", "<tool_call>", "</tool_call>", false, true},
-                                              {"llama3", "<|python_tag|>", "", false, false},
-                                              {"mistral", "[TOOL_CALLS]", "", true, true},
-                                              {"mistral-named", "[TOOL_CALLS]", "", true, true},
-                                              {"granite", "<|tool_call|>", "", true, true}}};
-
-const StyleMarks& marks_of(ToolCallStyle style) { return marks[static_cast<std::size_t>(style)]; }
 
 /// The longest end of `text` that begins `mark` without being all of it.
 std::size_t partial_mark(std::string_view text, std::string_view mark) {
@@ -42,26 +22,6 @@ std::size_t partial_mark(std::string_view text, std::string_view mark) {
 
 }  // namespace
 
-std::string_view name(ToolCallStyle style) { return marks_of(style).name; }
-
-ToolCallStyle detect_tool_call_style(const ChatTemplate& chat_template) {
-  const std::string& source = chat_template.source();
-  const auto has = [&](std::string_view mark) { return source.find(mark) != std::string::npos; };
-  if (!chat_template.abilities().takes_tools()) {
-    return ToolCallStyle::generic;
-  }
-  if (has("[TOOL_CALLS]")) {
-    return has("[ARGS]") ? ToolCallStyle::mistral_named : ToolCallStyle::mistral;
-  }
-  if (has("<|tool_call|>")) {
-    return ToolCallStyle::granite;
-  }
-  if (has("<tool_call>") && !has("<arg_key>") && !has("<function=")) {
-    return ToolCallStyle::hermes;
-  }
-  return has("<|python_tag|>") || has("\"parameters\": ") ? ToolCallStyle::llama3 : ToolCallStyle::generic;
-}
-
 std::string tool_call_id(std::uint64_t random) {
   constexpr std::string_view characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
   std::string id;
@@ -74,7 +34,8 @@ std::string tool_call_id(std::uint64_t random) {
 
 class AnswerParser::State {
  public:
-  explicit State(AnswerFormat format) : format_(std::move(format)), marks_(marks_of(format_.style)), place_(Place::start) {
+  explicit State(AnswerFormat format)
+      : format_(std::move(format)), marks_(tool_call_format(format_.style)), place_(Place::start) {
     if (format_.reasoning_is_open && format_.splits_reasoning) {
       place_ = Place::reasoning;
     }
@@ -88,7 +49,7 @@ class AnswerParser::State {
   void finish(bool is_cut);
   std::vector<AnswerDelta> take() { return std::exchange(out_, {}); }
   [[nodiscard]] std::int32_t calls() const { return calls_; }
-  [[nodiscard]] bool is_inside_call() const { return place_ == Place::object && named_; }
+  [[nodiscard]] bool is_inside_call() const { return place_ == Place::call && named_; }
 
  private:
   enum class Place {
@@ -97,7 +58,7 @@ class AnswerParser::State {
     content,
     opened,   // behind an opening: a list or an object comes
     wrapper,  // inside {"tool_calls" of the generic style
-    object,   // a call
+    call,
     between,  // behind a call
   };
 
@@ -107,32 +68,35 @@ class AnswerParser::State {
   bool step_reasoning();
   bool step_content();
   bool step_opened();
-  bool step_named_call(std::size_t first);
   bool step_wrapper();
-  bool step_object();
+  bool step_call();
   bool step_between();
 
   void emit(AnswerDelta::Kind kind, std::string_view text);
   /// Gives out `size` bytes of pending_, all but blanks at their end, which wait for what follows them.
   void emit_trimmed(AnswerDelta::Kind kind, std::size_t size);
-  void begin_object();
+  void begin_call();
   void emit_call();
   /// It was no call: what was read of it is content.
   void give_up();
   void finish_text(bool is_cut);
+  [[nodiscard]] std::string_view last_closing() const {
+    return marks_.closings[1].empty() ? marks_.closings[0] : marks_.closings[1];
+  }
   [[nodiscard]] bool may_be_half_a_call() const;
   void skip_blanks() { pending_.erase(0, std::min(pending_.find_first_not_of(blanks), pending_.size())); }
   [[nodiscard]] bool may_begin_unmarked() const { return format_.has_tools && !marks_.is_marked && calls_ == 0; }
 
   AnswerFormat format_;
-  const StyleMarks& marks_;
+  const ToolCallFormat& marks_;
   Place place_;
-  std::string pending_;  // not looked at yet
-  std::string held_;     // blanks of the text before, given out if more of it comes
-  std::string lead_;     // what was read before an object, given back if it is none
-  ToolCallObject object_;
-  bool named_ = false;    // the object's name was given out
-  bool in_list_ = false;  // calls stand in [ ]
+  std::string pending_;                     // not looked at yet
+  std::string held_;                        // blanks of the text before, given out if more of it comes
+  std::string lead_;                        // what was read before a call, given back if it is none
+  std::unique_ptr<ToolCallReader> reader_;  // null until a call's first character has come
+  bool named_ = false;                      // the call's name was given out
+  bool in_list_ = false;                    // calls stand in [ ]
+  bool in_section_ = false;                 // calls may follow each other
   bool in_wrapper_ = false;
   bool had_text_ = false;  // of the kind that is given out now
   std::int32_t calls_ = 0;
@@ -175,8 +139,8 @@ bool AnswerParser::State::step() {
       return step_opened();
     case Place::wrapper:
       return step_wrapper();
-    case Place::object:
-      return step_object();
+    case Place::call:
+      return step_call();
     case Place::between:
       return step_between();
   }
@@ -189,12 +153,12 @@ bool AnswerParser::State::step_start() {
     return false;
   }
   const std::string_view text = std::string_view(pending_).substr(first);
-  if (format_.splits_reasoning && text.starts_with(think_begin)) {
-    pending_.erase(0, first + think_begin.size());
+  if (format_.splits_reasoning && text.starts_with(format_.reasoning.begin)) {
+    pending_.erase(0, first + format_.reasoning.begin.size());
     place_ = Place::reasoning;
     return true;
   }
-  if (format_.splits_reasoning && think_begin.starts_with(text)) {
+  if (format_.splits_reasoning && format_.reasoning.begin.starts_with(text)) {
     return false;
   }
   if (may_begin_unmarked() && text[0] == '{') {
@@ -203,7 +167,7 @@ bool AnswerParser::State::step_start() {
     if (format_.style == ToolCallStyle::generic) {
       place_ = Place::wrapper;
     } else {
-      begin_object();
+      begin_call();
     }
     return true;
   }
@@ -212,13 +176,14 @@ bool AnswerParser::State::step_start() {
 }
 
 bool AnswerParser::State::step_reasoning() {
-  const std::size_t end = pending_.find(think_end);
+  const std::string_view mark = format_.reasoning.end;
+  const std::size_t end = pending_.find(mark);
   if (end == std::string::npos) {
-    emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size() - partial_mark(pending_, think_end));
+    emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size() - partial_mark(pending_, mark));
     return false;
   }
   emit_trimmed(AnswerDelta::Kind::reasoning, end);
-  pending_.erase(0, think_end.size());
+  pending_.erase(0, mark.size());
   held_.clear();
   had_text_ = false;
   format_.splits_reasoning = false;
@@ -249,44 +214,13 @@ bool AnswerParser::State::step_opened() {
   if (first == std::string::npos) {
     return false;
   }
+  in_section_ = marks_.is_section;
   in_list_ = marks_.is_list && pending_[first] == '[';
   if (in_list_) {
     lead_ += pending_.substr(0, first + 1);
     pending_.erase(0, first + 1);
-  } else if (marks_.opening == "[TOOL_CALLS]" && pending_[first] != '{') {
-    return step_named_call(first);
   }
-  begin_object();
-  return true;
-}
-
-/// `f[CALL_ID]id[ARGS]` up to the arguments; where no name can be, the opening was none.
-bool AnswerParser::State::step_named_call(std::size_t first) {
-  constexpr std::size_t longest_name = 256;
-  constexpr std::string_view id_mark = "[CALL_ID]";
-  constexpr std::string_view arguments_mark = "[ARGS]";
-  const std::size_t brace = pending_.find('{');
-  const std::string_view head = std::string_view(pending_).substr(first, brace == std::string::npos ? brace : brace - first);
-  const std::size_t end = head.find_last_not_of(blanks) + 1;
-  const bool may_be_name = end <= longest_name && head.substr(0, end).find_first_of(blanks) == std::string_view::npos;
-  if (brace == std::string::npos && may_be_name) {
-    return false;
-  }
-  std::string_view name = head.substr(0, end);
-  name.remove_suffix(name.ends_with(arguments_mark) ? arguments_mark.size() : 0);
-  const std::size_t mark = std::min(name.find(id_mark), name.size());
-  const std::string id(name.substr(std::min(mark + id_mark.size(), name.size())));
-  name = name.substr(0, mark);
-  if (!may_be_name || name.empty()) {
-    had_text_ = true;
-    emit(AnswerDelta::Kind::content, std::exchange(lead_, ""));
-    place_ = Place::content;
-    return true;
-  }
-  lead_ += pending_.substr(0, brace);
-  begin_object();
-  object_ = ToolCallObject(std::string(name), id);
-  pending_.erase(0, brace);
+  begin_call();
   return true;
 }
 
@@ -301,44 +235,56 @@ bool AnswerParser::State::step_wrapper() {
         lead_ += pending_.substr(0, i + 1);
         pending_.erase(0, i + 1);
         in_list_ = in_wrapper_ = true;
-        begin_object();
+        begin_call();
         return true;
       }
     } else if (blanks.find(pending_[i]) == std::string_view::npos || !may_skip(matched)) {
-      begin_object();
+      begin_call();
       return true;
     }
   }
   return false;
 }
 
-void AnswerParser::State::begin_object() {
-  object_ = ToolCallObject();
+void AnswerParser::State::begin_call() {
+  reader_ = nullptr;
   named_ = false;
-  place_ = Place::object;
+  place_ = Place::call;
 }
 
 void AnswerParser::State::emit_call() {
-  if (!named_ && object_.has_name()) {
+  if (!named_ && reader_->has_name()) {
     named_ = true;
-    out_.push_back({AnswerDelta::Kind::call, object_.name(), calls_++, object_.id()});
+    out_.push_back({AnswerDelta::Kind::call, reader_->name(), calls_++, reader_->id()});
   }
   if (named_) {
-    emit(AnswerDelta::Kind::arguments, object_.take_arguments());
+    emit(AnswerDelta::Kind::arguments, reader_->take_arguments());
   }
 }
 
-bool AnswerParser::State::step_object() {
+bool AnswerParser::State::step_call() {
+  if (reader_ == nullptr) {
+    const std::size_t first = pending_.find_first_not_of(blanks);
+    lead_ += pending_.substr(0, first);
+    pending_.erase(0, first);
+    if (pending_.empty()) {
+      return false;
+    }
+    reader_ = make_tool_call_reader(marks_, in_list_, pending_[0], format_.tools.get());
+  }
   for (std::size_t i = 0; i < pending_.size(); ++i) {
-    const ToolCallObject::Status status = object_.feed(pending_[i]);
-    const bool is_known = marks_.is_marked || in_wrapper_ || !object_.has_name() ||
-                          std::ranges::find(format_.tool_names, object_.name()) != format_.tool_names.end();
-    if (status == ToolCallObject::Status::failed || !is_known) {
+    const ToolCallReader::Status status = reader_->feed(pending_[i]);
+    const bool is_known = marks_.is_marked || in_wrapper_ || !reader_->has_name() ||
+                          std::ranges::find(format_.tool_names, reader_->name()) != format_.tool_names.end();
+    if (status == ToolCallReader::Status::failed || !is_known) {
       pending_.erase(0, i + 1);
+      if (is_known) {
+        emit_call();  // what comes of a call must not depend on where the text was cut
+      }
       give_up();
       return true;
     }
-    if (status == ToolCallObject::Status::done) {
+    if (status == ToolCallReader::Status::done) {
       pending_.erase(0, i + 1);
       emit_call();
       lead_.clear();
@@ -354,12 +300,12 @@ bool AnswerParser::State::step_object() {
 
 void AnswerParser::State::give_up() {
   place_ = Place::content;
-  in_list_ = in_wrapper_ = false;
+  in_list_ = in_wrapper_ = in_section_ = false;
   if (named_) {  // a call that breaks off: what is left can't be told from its arguments
     emit_call();
     return;
   }
-  const std::string text = std::exchange(lead_, "") + object_.raw();
+  const std::string text = std::exchange(lead_, "") + (reader_ == nullptr ? "" : reader_->raw());
   had_text_ = true;
   emit(AnswerDelta::Kind::content, std::exchange(held_, "") + text);
 }
@@ -379,7 +325,7 @@ bool AnswerParser::State::step_between() {
   }
   if (in_list_ && pending_[0] == ',') {
     pending_.erase(0, 1);
-    begin_object();
+    begin_call();
     return true;
   }
   if (in_list_ && pending_[0] == ']') {
@@ -392,17 +338,24 @@ bool AnswerParser::State::step_between() {
     in_wrapper_ = false;
     return true;
   }
-  if (!marks_.closing.empty() && pending_.starts_with(marks_.closing)) {
-    pending_.erase(0, marks_.closing.size());
-    return true;
+  for (const std::string_view closing : marks_.closings) {
+    if (!closing.empty() && pending_.starts_with(closing)) {
+      pending_.erase(0, closing.size());
+      in_section_ = in_section_ && closing != last_closing();
+      return true;
+    }
+    if (closing.starts_with(pending_)) {
+      return false;
+    }
   }
-  if (marks_.closing.starts_with(pending_)) {
-    return false;
+  if (in_section_) {
+    begin_call();
+    return true;
   }
   if (format_.style == ToolCallStyle::llama3 && (pending_[0] == ';' || pending_[0] == ',')) {
     lead_ = pending_.substr(0, 1);
     pending_.erase(0, 1);
-    begin_object();
+    begin_call();
     return true;
   }
   place_ = Place::content;
@@ -420,9 +373,9 @@ void AnswerParser::State::finish_text(bool is_cut) {
   }
 }
 
-/// Of the object that is being read. JSON that no mark makes a call, and whose keys are not a call's, is an answer in JSON.
+/// Of the call that is being read. JSON that no mark makes a call, and whose keys are not a call's, is an answer in JSON.
 bool AnswerParser::State::may_be_half_a_call() const {
-  return marks_.is_marked || in_wrapper_ || calls_ > 0 || object_.has_only_keys_of_calls();
+  return marks_.is_marked || in_wrapper_ || calls_ > 0 || reader_ == nullptr || reader_->may_be_call();
 }
 
 void AnswerParser::State::finish(bool is_cut) {
@@ -440,9 +393,8 @@ void AnswerParser::State::finish(bool is_cut) {
         emit(AnswerDelta::Kind::content, lead_ + std::exchange(pending_, ""));
       }
       break;
-    case Place::object:
-      if (!named_ && !(calls_ > 0 && object_.raw().find_first_not_of(blanks) == std::string::npos) &&
-          !(is_cut && may_be_half_a_call())) {
+    case Place::call:
+      if (!named_ && !(calls_ > 0 && reader_ == nullptr) && !(is_cut && may_be_half_a_call())) {
         give_up();
       }
       break;

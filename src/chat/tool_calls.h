@@ -8,22 +8,9 @@
 #include <vector>
 
 #include "chat/chat_template.h"
+#include "chat/tool_call_styles.h"
 
 namespace rocmforge {
-
-/// How a model writes calls of functions:
-/// - hermes (also Qwen 2.5 and 3): `<tool_call>{"name": "f", "arguments": {...}}</tool_call>`, again for each call;
-/// - llama3: the whole answer is `{"name": "f", "parameters": {...}}`, perhaps after `<|python_tag|>`; several with "; ";
-/// - mistral: `[TOOL_CALLS][{"name": "f", "arguments": {...}}, ...]`;
-/// - mistral_named: `[TOOL_CALLS]f[ARGS]{...}`, again for each call, perhaps with `[CALL_ID]id` before `[ARGS]`; answers of
-///   either mistral style are understood in both;
-/// - granite: `<|tool_call|>[{"name": "f", "arguments": {...}}, ...]`;
-/// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
-///   ChatTemplate::prompt asks for where the template has no place for tools.
-enum class ToolCallStyle { generic, hermes, llama3, mistral, mistral_named, granite };
-
-std::string_view name(ToolCallStyle style);
-ToolCallStyle detect_tool_call_style(const ChatTemplate& chat_template);
 
 /// Nine letters and digits: an id that every template takes. Equal numbers give equal ids.
 std::string tool_call_id(std::uint64_t random);
@@ -32,11 +19,14 @@ std::string tool_call_id(std::uint64_t random);
 struct AnswerFormat {
   bool splits_reasoning = true;    ///< <think>...</think> at the beginning is reasoning, not content
   bool reasoning_is_open = false;  ///< ChatPrompt::reasoning_is_open
+  ReasoningMarks reasoning{};      ///< ChatPrompt::reasoning
   bool has_tools = false;          ///< calls may come
   bool single_call = false;        ///< at most one: what follows the first is dropped
   ToolCallStyle style = ToolCallStyle::generic;
   /// Where a call is not marked (llama3, generic), JSON is one only if it names one of these functions.
-  std::vector<std::string> tool_names;
+  std::vector<std::string> tool_names{};
+  /// As in ChatRequest, or null: the types of arguments in the styles that write all of them as text.
+  std::shared_ptr<const nlohmann::ordered_json> tools{};
 };
 
 /// A piece of an answer.

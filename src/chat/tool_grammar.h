@@ -40,8 +40,7 @@ using SchemaToGbnf = std::function<std::string(const nlohmann::ordered_json& sch
 ToolGrammar make_tool_grammar(ToolCallStyle style, const nlohmann::ordered_json& tools, const ToolChoice& choice,
                               const SchemaToGbnf& schema_to_gbnf);
 
-/// The JSON schema of one call in that style (of its arguments for mistral_named); the arguments follow the schemas of the
-/// tools.
-nlohmann::ordered_json tool_call_schema(ToolCallStyle style, const nlohmann::ordered_json& tools, const std::string& name);
+/// The schema of a tool's arguments; without one they are an empty object.
+nlohmann::ordered_json parameters_of(const nlohmann::ordered_json& tool);
 
 }  // namespace rocmforge

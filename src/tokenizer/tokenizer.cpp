@@ -38,9 +38,29 @@ constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
 
 // Marks of an answer's parts (the harmony format's, reasoning, calls of functions): they separate what a reader must be able
 // to tell apart.
-constexpr std::array<std::string_view, 13> shown_texts = {"<|channel|>",   "<|message|>",  "<|start|>",     "<|constrain|>",
-                                                          "<think>",       "</think>",     "<tool_call>",   "</tool_call>",
-                                                          "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>"};
+constexpr std::array<std::string_view, 23> shown_texts = {"<|channel|>",
+                                                          "<|message|>",
+                                                          "<|start|>",
+                                                          "<|constrain|>",
+                                                          "<think>",
+                                                          "</think>",
+                                                          "<seed:think>",
+                                                          "</seed:think>",
+                                                          "<tool_call>",
+                                                          "</tool_call>",
+                                                          "<seed:tool_call>",
+                                                          "</seed:tool_call>",
+                                                          "<minimax:tool_call>",
+                                                          "</minimax:tool_call>",
+                                                          "<|tool_call|>",
+                                                          "[TOOL_CALLS]",
+                                                          "<|python_tag|>",
+                                                          "<|tool_call_start|>",
+                                                          "<|tool_call_end|>",
+                                                          "<|tool_calls_section_begin|>",
+                                                          "<|tool_calls_section_end|>",
+                                                          "<|tool_call_begin|>",
+                                                          "<|tool_call_argument_begin|>"};
 
 void check_vocabulary(const Vocabulary& vocabulary) {
   const std::size_t count = vocabulary.tokens.size();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,10 @@ TEST_F(DemoProgram, TemplatesGetVariables) {
   const ProgramResult no_choice = run_program({"run", "-p", "Hi", "--think", "off", "--chat-format", "llama2"});
   EXPECT_EQ(no_choice.exit_code, 2);
   EXPECT_NE(no_choice.err.find("--think: the chat template of "), std::string::npos) << no_choice.err;
+  const ProgramResult no_server = run_program({"serve", "--port", "0", "--think", "off", "--chat-format", "llama2"});
+  EXPECT_EQ(no_server.exit_code, 2);
+  EXPECT_NE(no_server.err.find("--think: the chat template of llama2 has no such choice"), std::string::npos)
+      << no_server.err;
 }
 
 TEST_F(DemoProgram, TheFileRecommendsHowTokensAreDrawn) {
@@ -258,6 +263,28 @@ TEST_F(DemoProgram, ChatRemembersAndObeys) {
                                    "\"\"\"\nWhat is 7 - 4?\n\"\"\"\nWhat is \\\n2 + 3?\n/exit\nWhat is 1 + 1?\n");
   EXPECT_TRUE(result.out.ends_with("\nYour name is Sara.\nYour name is Sara.\n3\n5\n")) << result.out;
   EXPECT_EQ(result.err, "(there is no command /nonsense; /help lists them)\n");
+}
+
+TEST_F(DemoProgram, ChatWritesALineOfJsonForEachAnswer) {
+  const ProgramResult result = run({"chat", "--greedy", "--json"}, "What is 2 + 3?\n/clear\nWhat is 7 - 4?\n");
+  EXPECT_EQ(result.err, "");
+  std::vector<json> answers;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    answers.push_back(json::parse(line));
+  }
+  ASSERT_EQ(answers.size(), 3U) << result.out;
+  EXPECT_EQ(answers[0].at("content"), "5");
+  EXPECT_EQ(answers[0].at("finish_reason"), "stop");
+  EXPECT_FALSE(answers[0].contains("reasoning_content"));
+  for (std::size_t i = 1; i < answers.size(); ++i) {
+    EXPECT_GT(answers[i].at("prompt_tokens"), answers[i - 1].at("prompt_tokens")) << "a line that begins with / is a prompt";
+    EXPECT_GT(answers[i].at("generated_tokens"), 0);
+  }
+  const json thought =
+      json::parse(run({"chat", "--json", "--greedy", "--grammar", R"(root ::= "<think>so</think>yes")"}, "Hi\n").out);
+  EXPECT_EQ(thought.at("reasoning_content"), "so");
+  EXPECT_EQ(thought.at("content"), "yes");
 }
 
 TEST_F(DemoProgram, ChatComputesAnEarlierTurnOnce) {

@@ -73,7 +73,10 @@ TEST_F(WordWrapTest, CodeStaysAsItIs) {
   EXPECT_EQ(screen(code + "one two three four", 16), code + "one two three \nfour");
 }
 
-TEST_F(WordWrapTest, NoAnswerMovesTheCursor) { EXPECT_EQ(screen("a\033[2Jb\rc", 40), "a\\x1b[2Jb\\x0dc"); }
+TEST_F(WordWrapTest, NoAnswerMovesTheCursor) {
+  EXPECT_EQ(screen("a\033[2Jb\rc", 40), "a\\x1b[2Jb\\x0dc");
+  EXPECT_EQ(screen("a\u0085b\u202ec\td", 40), "a\\u0085b\\u202ec\td");
+}
 
 TEST_F(WordWrapTest, ColumnsOfText) {
   EXPECT_EQ(column_width("abc"), 3U);

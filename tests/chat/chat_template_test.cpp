@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "chat/chat_format.h"
 #include "chat/chat_template_files.h"
+#include "error_of.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {
@@ -38,15 +39,6 @@ ChatTemplate builtin(std::string_view name) { return ChatTemplate(std::string(bu
 
 std::string prompt_text(const ChatTemplate& chat_template, ChatRequest request) {
   return text_of(chat_template.prompt(std::move(request)).segments);
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(BuiltinChatTemplate, RendersAsTheModelsTemplatesDo) {

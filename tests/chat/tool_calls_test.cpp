@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "chat/chat_template_files.h"
@@ -21,9 +23,17 @@ struct Case {
 
 AnswerFormat format_of(Style style) {
   AnswerFormat format;
+  if (style == Style::seed) {
+    format.reasoning = {"<seed:think>", "</seed:think>"};
+  }
   format.has_tools = true;
   format.style = style;
   format.tool_names = {"add", "look_up"};
+  format.tools = std::make_shared<const nlohmann::ordered_json>(nlohmann::ordered_json::parse(R"([
+      {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {
+        "a": {"type": "integer"}, "b": {"type": "array"}, "t": {"type": "string"},
+        "o": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}},
+      {"type": "function", "function": {"name": "look_up"}}])"));
   return format;
 }
 
@@ -117,6 +127,68 @@ const std::vector<Case> generic_cases = {
     {"plain", {"", "plain", {}}},
 };
 
+const std::vector<Case> kimi_cases = {
+    {"<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{\"a\": {\"b\": "
+     "\"}\"}}<|tool_call_end|><|tool_calls_section_end|>",
+     {"", "", {{"functions.add:0", "add", "{\"a\": {\"b\": \"}\"}}"}}}},
+    {"I look. <|tool_calls_section_begin|>\n<|tool_call_begin|> functions.add:0 <|tool_call_argument_begin|> "
+     "{}<|tool_call_end|>\n<|tool_call_begin|>functions.a.b:12<|tool_call_argument_begin|>{\"c\": 123456789012345678901234}"
+     "<|tool_call_end|>\n<|tool_calls_section_end|> Done.",
+     {"",
+      "I look.Done.",
+      {{"functions.add:0", "add", "{}"}, {"functions.a.b:12", "a.b", "{\"c\": 123456789012345678901234}"}}}},
+    {"<|tool_calls_section_begin|><|tool_call_begin|>add<|tool_call_argument_begin|>{\"a\": [1",
+     {"", "", {{"add", "add", "{\"a\": [1"}}}},
+    {"<|tool_calls_section_begin|> is a mark", {"", "<|tool_calls_section_begin|> is a mark", {}}},
+    {"<|tool_calls_section_begin|>add{}", {"", "<|tool_calls_section_begin|>add{}", {}}},
+};
+
+const std::vector<Case> seed_cases = {
+    {"<seed:think>Add.</seed:think>\n<seed:tool_call>\n<function=add>\n<parameter=a>5</parameter>\n<parameter=b>[True, "
+     "'x\\'y', None,]</parameter>\n<parameter=t>5 <b>\n\"</parameter>\n</function>\n</seed:tool_call>",
+     {"Add.", "", {{"", "add", "{\"a\": 5, \"b\": [true, \"x'y\", null], \"t\": \"5 <b>\\n\\\"\"}"}}}},
+    {"Two.\n<seed:tool_call>\n<function=look_up>\n</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=add>\n"
+     "<parameter=a>\n1\n</parameter>\n<parameter=o>null</parameter>\n<parameter=t>null</parameter>\n</function>\n"
+     "</seed:tool_call>\nend",
+     {"", "Two.end", {{"", "look_up", "{}"}, {"", "add", "{\"a\": 1, \"o\": null, \"t\": \"null\"}"}}}},
+    {"<seed:tool_call><function=look_up><parameter=x>12345678901234567890123</parameter><parameter=y>Paris</parameter>"
+     "<parameter=z>{\"k\": [1]}</parameter></function></seed:tool_call>",
+     {"", "", {{"", "look_up", "{\"x\": 12345678901234567890123, \"y\": \"Paris\", \"z\": {\"k\": [1]}}"}}}},
+    {"<seed:tool_call>{\"name\": \"add\", \"arguments\": {}}</seed:tool_call>", {"", "", {{"", "add", "{}"}}}},
+    {"<seed:tool_call>\n<function=add>\n<parameter=a>5</para", {"", "", {{"", "add", "{"}}}},
+    {"a <seed:tool_call>none", {"", "a <seed:tool_call>none", {}}},
+    {"<seed:tool_call>\n<fun", {"", "<seed:tool_call>\n<fun", {}}},
+};
+
+const std::vector<Case> minimax_m1_cases = {
+    {"<think>a</think>Wait.\n<tool_calls>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n{\"name\": \"look_up\", "
+     "\"arguments\": {}}\n</tool_calls>\n",
+     {"a", "Wait.", {{"", "add", "{\"a\": 1}"}, {"", "look_up", "{}"}}}},
+    {"<tool_calls>[{\"name\": \"add\", \"arguments\": {}}, {\"name\": \"b\", \"arguments\": {}}]</tool_calls>",
+     {"", "", {{"", "add", "{}"}, {"", "b", "{}"}}}},
+    {"<tool_calls> is a mark", {"", "<tool_calls> is a mark", {}}},
+};
+
+const std::vector<Case> minimax_m2_cases = {
+    {"Two.\n<minimax:tool_call>\n<invoke name=\"add\">\n<parameter name=\"a\">5</parameter>\n<parameter "
+     "name=\"t\">7</parameter>\n</invoke>\n<invoke name=\"look_up\">\n</invoke>\n</minimax:tool_call>\n",
+     {"", "Two.", {{"", "add", "{\"a\": 5, \"t\": \"7\"}"}, {"", "look_up", "{}"}}}},
+    {"<minimax:tool_call>\n<invoke name=\"\">", {"", "<minimax:tool_call>\n<invoke name=\"\">", {}}},
+    {"<minimax:tool_call>\n<invoke name=\"add\">\n</invoke>\nno more", {"", "no more", {{"", "add", "{}"}}}},
+};
+
+const std::vector<Case> lfm2_cases = {
+    {"<|tool_call_start|>[add(a=1, b=[True, {'c': (1, 2.5)}], t=\"x, \\\"y\\\")\")]<|tool_call_end|>Done.",
+     {"", "Done.", {{"", "add", "{\"a\": 1, \"b\": [true, {\"c\": [1, 2.5]}], \"t\": \"x, \\\"y\\\")\"}"}}}},
+    {"<|tool_call_start|>[add(), m.look_up(word='\\u00e4\\x41\\ud83d\\ude00', n=None, w=Paris)]<|tool_call_end|>",
+     {"", "", {{"", "add", "{}"}, {"", "m.look_up", "{\"word\": \"\u00e4A\U0001F600\", \"n\": null, \"w\": \"Paris\"}"}}}},
+    {"<|tool_call_start|>[{\"name\": \"add\", \"arguments\": {\"a\": 1}}]<|tool_call_end|>",
+     {"", "", {{"", "add", "{\"a\": 1}"}}}},
+    {"<|tool_call_start|>[add(a=1", {"", "", {{"", "add", "{"}}}},
+    {"<|tool_call_start|>[add(1)]<|tool_call_end|>", {"", "<|tool_call_start|>[add(1)]<|tool_call_end|>", {}}},
+    {"<|tool_call_start|>[1, 2]", {"", "<|tool_call_start|>[1, 2]", {}}},
+};
+
 std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
   std::vector<Case> granite;
   for (Case each : mistral_cases) {
@@ -127,9 +199,18 @@ std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
     }
     granite.push_back(each);
   }
-  return {{Style::hermes, hermes_cases},         {Style::llama3, llama3_cases},       {Style::mistral, mistral_cases},
-          {Style::mistral_named, mistral_cases}, {Style::mistral_named, named_cases}, {Style::granite, granite},
-          {Style::generic, generic_cases}};
+  return {{Style::hermes, hermes_cases},
+          {Style::llama3, llama3_cases},
+          {Style::mistral, mistral_cases},
+          {Style::mistral_named, mistral_cases},
+          {Style::mistral_named, named_cases},
+          {Style::granite, granite},
+          {Style::generic, generic_cases},
+          {Style::kimi, kimi_cases},
+          {Style::seed, seed_cases},
+          {Style::minimax_m1, minimax_m1_cases},
+          {Style::minimax_m2, minimax_m2_cases},
+          {Style::lfm2, lfm2_cases}};
 }
 
 ParsedAnswer joined(const std::vector<AnswerDelta>& deltas) {
@@ -208,12 +289,30 @@ std::string two_calls(Style style) {
       return "Wait. [TOOL_CALLS]add[ARGS]{\"a\": 1}[TOOL_CALLS]look_up[CALL_ID]x[ARGS]{\"b\": \"c\"}";
     case Style::granite:
       return "Wait. <|tool_call|>[" + first + ", " + second + "]";
+    case Style::kimi:
+      return "Wait. <|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{\"a\": 1}"
+             "<|tool_call_end|><|tool_call_begin|>functions.look_up:1<|tool_call_argument_begin|>{\"b\": \"c\"}"
+             "<|tool_call_end|><|tool_calls_section_end|>";
+    case Style::qwen_coder:
+      return "Wait. <tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n"
+             "<function=look_up>\n<parameter=b>\nc\n</parameter>\n</function>\n</tool_call>";
+    case Style::seed:
+      return "Wait. <seed:tool_call>\n<function=add>\n<parameter=a>1</parameter>\n</function>\n</seed:tool_call>\n"
+             "<seed:tool_call>\n<function=look_up>\n<parameter=b>c</parameter>\n</function>\n</seed:tool_call>";
+    case Style::minimax_m1:
+      return "Wait. <tool_calls>\n" + first + "\n" + second + "\n</tool_calls>";
+    case Style::minimax_m2:
+      return "Wait. <minimax:tool_call>\n<invoke name=\"add\">\n<parameter name=\"a\">1</parameter>\n</invoke>\n"
+             "<invoke name=\"look_up\">\n<parameter name=\"b\">c</parameter>\n</invoke>\n</minimax:tool_call>";
+    case Style::lfm2:
+      return "Wait. <|tool_call_start|>[add(a=1), look_up(b=\"c\")]<|tool_call_end|>";
   }
   return "";
 }
 
-constexpr Style every_style[] = {Style::generic, Style::hermes,        Style::llama3,
-                                 Style::mistral, Style::mistral_named, Style::granite};
+constexpr Style every_style[] = {Style::generic,       Style::hermes,     Style::llama3,     Style::mistral,
+                                 Style::mistral_named, Style::granite,    Style::kimi,       Style::qwen_coder,
+                                 Style::seed,          Style::minimax_m1, Style::minimax_m2, Style::lfm2};
 
 TEST(ToolCalls, ACutNeverShowsHalfACall) {
   for (const Style style : every_style) {
@@ -223,7 +322,10 @@ TEST(ToolCalls, ACutNeverShowsHalfACall) {
       EXPECT_TRUE(std::string("Wait. ").starts_with(answer.content))
           << name(style) << ", " << text.substr(0, size) << ": " << answer.content;
     }
-    EXPECT_EQ(parse_answer(text, format_of(style), true).calls.size(), 2u) << name(style);
+    const ParsedAnswer whole = parse_answer(text, format_of(style), true);
+    ASSERT_EQ(whole.calls.size(), 2u) << name(style);
+    EXPECT_EQ(whole.calls[0].name + whole.calls[0].arguments, "add{\"a\": 1}") << name(style);
+    EXPECT_EQ(whole.calls[1].name + whole.calls[1].arguments, "look_up{\"b\": \"c\"}") << name(style);
   }
 }
 
@@ -297,6 +399,58 @@ TEST(ToolCalls, StyleByTemplate) {
   }
 }
 
+/// A template of that source, which shows tools and calls somehow.
+ChatTemplate template_with(const std::string& mark) {
+  return ChatTemplate(
+      "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role ~ (m.content or '') }}"
+      "{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}{{ '' if true else '" +
+      mark + "' }}");
+}
+
+TEST(ToolCalls, StyleByTheMarksOfTheTemplate) {
+  const std::pair<const char*, Style> known[] = {
+      {"<seed:tool_call>", Style::seed},           {"<|tool_calls_section_begin|>", Style::kimi},
+      {"<minimax:tool_call>", Style::minimax_m2},  {"<tool_calls>", Style::minimax_m1},
+      {"<|tool_call_start|>", Style::lfm2},        {"<tool_call><function=", Style::qwen_coder},
+      {"[TOOL_CALLS][ARGS]", Style::mistral_named}};
+  for (const auto& [mark, style] : known) {
+    EXPECT_EQ(name(detect_tool_call_style(template_with(mark))), name(style)) << mark;
+  }
+}
+
+TEST(ToolCalls, ATemplateWithoutCallsShowsThemAsTheModelWritesThem) {
+  const std::pair<const char*, const char*> written[] = {
+      {"<|tool_list_start|>", "<|tool_call_start|>[add(a=1, b=[True,\"x\"])]<|tool_call_end|>"},
+      {"<|im_system|>tool_declare",
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
+       "{\"a\":1,\"b\":[true,\"x\"]}<|tool_call_end|><|tool_calls_section_end|>"},
+      {"<tool_calls>", "<tool_calls>\n{\"name\":\"add\",\"arguments\":{\"a\":1,\"b\":[true,\"x\"]}}\n</tool_calls>"}};
+  for (const auto& [mark, text] : written) {
+    const ChatTemplate shows_tools(
+        "{% if tools %}" + std::string(mark) +
+        "{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role ~ m.content }}{% endfor %}");
+    ChatRequest request;
+    request.messages =
+        nlohmann::ordered_json::parse(R"([{"role": "user", "content": "Q"}, {"role": "assistant", "tool_calls": [
+        {"function": {"name": "add", "arguments": "{\"a\": 1, \"b\": [true, \"x\"]}"}}]}, {"role": "user", "content": "R"}])");
+    request.tools = *format_of(Style::lfm2).tools;
+    EXPECT_THAT(text_of(shows_tools.prompt(request).segments), testing::HasSubstr(text)) << mark;
+  }
+}
+
+TEST(ToolCalls, SeedMarksItsReasoningInItsOwnWay) {
+  const ChatTemplate seed("{% for m in messages %}{{ m.content }}{% endfor %}{{ '<seed:think>' }}");
+  ChatRequest request;
+  request.messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "Q"}])");
+  const ChatPrompt prompt = seed.prompt(request);
+  EXPECT_TRUE(prompt.reasoning_is_open);
+  EXPECT_EQ(prompt.reasoning.end, "</seed:think>");
+  AnswerFormat format;
+  format.reasoning_is_open = prompt.reasoning_is_open;
+  format.reasoning = prompt.reasoning;
+  EXPECT_EQ(parse_answer("Hm.</seed:think>\nYes", format), (ParsedAnswer{"Hm.", "Yes", {}}));
+}
+
 TEST(ToolCalls, Ids) {
   std::set<std::string> ids;
   for (std::uint64_t i = 0; i < 1000; ++i) {
@@ -309,7 +463,13 @@ TEST(ToolCalls, Ids) {
 
 TEST(ToolCalls, MarksThatAreControlTokensAreShown) {
   Vocabulary vocabulary = load_golden("gpt-2")->vocabulary();
-  const std::vector<std::string> marks = {"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "</think>"};
+  const std::vector<std::string> marks = {"<tool_call>",
+                                          "[TOOL_CALLS]",
+                                          "<|python_tag|>",
+                                          "</think>",
+                                          "<seed:think>",
+                                          "<|tool_call_end|>",
+                                          "<|tool_call_argument_begin|>"};
   const auto first = static_cast<std::int32_t>(vocabulary.tokens.size());
   for (const std::string& mark : marks) {
     vocabulary.tokens.push_back(mark);

@@ -47,8 +47,53 @@ std::string with_key(std::string text, Style style) {
   return text;
 }
 
+/// A call in tags.
+std::string tagged(const ordered_json& call, const std::string& begin, const std::string& end_of_name,
+                   const std::string& parameter, const std::string& end) {
+  std::string text = begin + call.at("name").get<std::string>() + end_of_name + "\n";
+  for (const auto& [key, value] : call.at("arguments").items()) {
+    text += parameter + key + end_of_name + (value.is_string() ? value.get<std::string>() : value.dump()) + "</parameter>\n";
+  }
+  return text + end;
+}
+
+std::string as_python(const ordered_json& call) {
+  std::string text = call.at("name").get<std::string>() + "(";
+  for (const auto& [key, value] : call.at("arguments").items()) {
+    text += (text.ends_with('(') ? "" : ", ") + key + "=" + value.dump();
+  }
+  return text + ")";
+}
+
+/// One call in a style whose calls are no JSON objects.
+std::string one_call(Style style, const ordered_json& call, std::size_t index) {
+  if (style == Style::kimi) {
+    return "<|tool_call_begin|>functions." + call.at("name").get<std::string>() + ":" + std::to_string(index) +
+           "<|tool_call_argument_begin|>" + call.at("arguments").dump() + "<|tool_call_end|>";
+  }
+  if (style == Style::lfm2) {
+    return as_python(call);
+  }
+  return style == Style::minimax_m2 ? tagged(call, "<invoke name=\"", "\">", "<parameter name=\"", "</invoke>")
+                                    : tagged(call, "<function=", ">", "<parameter=", "</function>");
+}
+
+/// The same for the styles that the table alone describes.
+std::string written_by_table(Style style, const std::vector<std::string>& calls) {
+  const ToolCallFormat& format = tool_call_format(style);
+  std::string text = std::string(format.opening) + std::string(format.before);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    text += i == 0 ? "" : format.between;
+    text += style == Style::minimax_m1 ? calls[i] : one_call(style, ordered_json::parse(calls[i]), i);
+  }
+  return text + std::string(format.after);
+}
+
 /// The answer to a request that needs calls of `calls`, as a model of that style writes it.
 std::string written(Style style, const std::vector<std::string>& calls) {
+  if (style >= Style::kimi) {
+    return written_by_table(style, calls);
+  }
   std::string text;
   for (const std::string& call : calls) {
     const bool first = text.empty();
@@ -82,8 +127,9 @@ std::string written(Style style, const std::vector<std::string>& calls) {
   }
 }
 
-constexpr Style styles[] = {Style::generic, Style::hermes,  Style::llama3,
-                            Style::mistral, Style::granite, Style::mistral_named};
+constexpr Style styles[] = {Style::generic, Style::hermes,        Style::llama3,     Style::mistral,
+                            Style::granite, Style::mistral_named, Style::kimi,       Style::qwen_coder,
+                            Style::seed,    Style::minimax_m1,    Style::minimax_m2, Style::lfm2};
 
 const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
 const std::string now_call = R"({"name": "now", "arguments": {}})";
@@ -107,6 +153,23 @@ TEST(ToolGrammar, RequiredCalls) {
     EXPECT_FALSE(accepts(grammar, "")) << name(style);
     EXPECT_FALSE(accepts(grammar, "I would rather not.")) << name(style);
   }
+}
+
+TEST(ToolGrammar, TextInTagsIsAnythingButTheEndOfTheTag) {
+  const auto text_tool = ordered_json::parse(R"([{"name": "say", "parameters": {"type": "object", "required": ["text"],
+      "properties": {"text": {"type": "string"}, "loud": {"type": "boolean"}}}}, {"name": "any", "parameters": {"type": "object"}}])");
+  const ToolGrammar grammar = make_tool_grammar(Style::seed, text_tool, {.is_required = true}, json_schema_to_gbnf);
+  const auto fits = [&](const std::string& text) {
+    return accepts(grammar, "\n<function=say>\n<parameter=text>" + text + "</parameter>\n</function>\n</seed:tool_call>");
+  };
+  EXPECT_TRUE(fits("a < b </para </parame<</p> \n\"{}"));
+  EXPECT_TRUE(fits(""));
+  EXPECT_TRUE(fits("x</parameter>\n<parameter=loud>true"));
+  EXPECT_FALSE(fits("x</parameter>y"));
+  EXPECT_TRUE(accepts(grammar, "\n<function=any>\n<parameter=x>1</parameter>\n</function>\n</seed:tool_call>"));
+  const ToolGrammar python = make_tool_grammar(Style::lfm2, text_tool, {.is_required = true}, json_schema_to_gbnf);
+  EXPECT_TRUE(accepts(python, "[say(text=\"a\", loud=True), any(x=[1], y=2)]<|tool_call_end|>"));
+  EXPECT_FALSE(accepts(python, "[say(loud=True)]<|tool_call_end|>"));
 }
 
 TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
@@ -136,7 +199,8 @@ TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
     const std::size_t skipped = grammar.trigger_is_part_of_grammar ? 0 : grammar.trigger.size();
     EXPECT_TRUE(accepts(grammar, answer.substr(skipped))) << name(style);
     EXPECT_EQ(grammar.trigger_at_start_only, style == Style::llama3 || style == Style::generic);
-    EXPECT_EQ(grammar.repeats, style == Style::hermes || style == Style::mistral_named);
+    EXPECT_EQ(grammar.repeats,
+              style == Style::hermes || style == Style::mistral_named || style == Style::qwen_coder || style == Style::seed);
   }
 }
 
@@ -146,8 +210,12 @@ TEST(ToolGrammar, WhatFitsIsParsedBack) {
     format.has_tools = true;
     format.style = style;
     format.tool_names = {"add", "now", "bare"};
-    const ParsedAnswer answer = parse_answer(written(style, {add_call, now_call}), format);
-    EXPECT_EQ(answer, (ParsedAnswer{"", "", {{"", "add", R"({"a": 5, "b": [true]})"}, {"", "now", "{}"}}})) << name(style);
+    ParsedAnswer answer = parse_answer(written(style, {add_call, now_call}), format);
+    for (ToolCall& call : answer.calls) {
+      call.id.clear();
+      call.arguments = ordered_json::parse(call.arguments).dump();
+    }
+    EXPECT_EQ(answer, (ParsedAnswer{"", "", {{"", "add", R"({"a":5,"b":[true]})"}, {"", "now", "{}"}}})) << name(style);
   }
 }
 

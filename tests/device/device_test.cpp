@@ -8,24 +8,16 @@
 #include <limits>
 #include <stdexcept>
 
+#include "error_of.h"
 #include "fake_driver.h"
 #include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {
 
+using test::error_of;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct AddArgs {
   float* out;  // [count]

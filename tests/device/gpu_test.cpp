@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "device_check_args.h"
+#include "error_of.h"
 #include "gpu_fixture.h"
 
 namespace rocmforge {
 namespace {
 
+using test::error_of;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -27,16 +29,6 @@ constexpr Kernel<gpu::WaveArgs> wave{"device_check", "wave"};
 constexpr Kernel<gpu::RelayArgs> relay{"device_check", "relay", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::FaultArgs> fault{"device_check", "fault"};
 constexpr Kernel<gpu::WaveArgs> narrow{"device_check", "narrow"};
-
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<float> numbers(std::size_t count) {
   std::vector<float> values(count);

@@ -5,11 +5,13 @@
 
 #include "base/error.h"
 #include "device/embedded_kernels.h"
+#include "error_of.h"
 #include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {
 
+using test::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -22,16 +24,6 @@ DeviceInfo gpu(DeviceKind kind, std::string architecture) {
   device.kind = kind;
   device.architecture = std::move(architecture);
   return device;
-}
-
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 class KernelFolder : public testing::Test {

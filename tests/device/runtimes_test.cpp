@@ -5,23 +5,15 @@
 
 #include "device/device.h"
 #include "device/runtime_library.h"
+#include "error_of.h"
 #include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {
 
+using test::error_of;
 using testing::EndsWith;
 using testing::HasSubstr;
-
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct OneCodeApi {
   static std::string describe(int code) { return "code " + std::to_string(code); }

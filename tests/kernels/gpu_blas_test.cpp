@@ -197,7 +197,7 @@ TEST_F(FakeBlasTest, AProductThatFailsInAStepGoesToThePortableKernel) {
   EXPECT_THAT(refusal(), HasSubstr("it has refused 8 products"));
 }
 
-TEST_F(FakeBlasTest, PlansAreBounded) {
+TEST_F(FakeBlasTest, DescriptorSetsAreBounded) {
   const std::array names{ROCMFORGE_FAKE_BLAS};
   const auto api = std::make_shared<const BlasApi>(blas_names(DeviceKind::cuda), names);
   BlasProducts products(api, device_->driver());
@@ -208,7 +208,7 @@ TEST_F(FakeBlasTest, PlansAreBounded) {
     prepare(tokens);
     prepare(1);
   }
-  EXPECT_EQ(products.num_plans(), 512u);
+  EXPECT_EQ(products.num_descriptor_sets(), 512u);
   EXPECT_EQ(blas_->descriptions, 512);
   EXPECT_EQ(blas_->searches, 5000) << "the one in use is kept";
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 #include "device/fake_driver.h"
@@ -69,13 +70,22 @@ TEST(KvCache, CopyBlockCopiesThatBlockInEveryLayerAndNoOther) {
   EXPECT_THROW(cache.copy_block(-1, 0), LogicError);
 }
 
-TEST(KvCache, AGpuCopiesBlocksInTheOrderOfItsStream) {
-  const TemporaryFolder folder;
-  folder.write("gfx1100/any.hsaco",
-               "\x7f"
-               "ELF code");
-  const auto log = std::make_shared<FakeDriver::Log>();
-  Device device(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path()));
+class KvCacheOnGpu : public testing::Test {
+ protected:
+  KvCacheOnGpu() {
+    folder_.write("gfx1100/any.hsaco",
+                  "\x7f"
+                  "ELF code");
+    device_.emplace(std::make_unique<FakeDriver>(log_), KernelLibrary::from_folder(folder_.path()));
+  }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
+  std::optional<Device> device_;
+};
+
+TEST_F(KvCacheOnGpu, CopiesBlocksInTheOrderOfItsStream) {
+  Device& device = *device_;
   {
     KvCache cache(device, small_layout(DType::f16), 3, 4);
     const std::size_t block_bytes = cache.layout().block_bytes();
@@ -96,19 +106,13 @@ TEST(KvCache, AGpuCopiesBlocksInTheOrderOfItsStream) {
       ASSERT_EQ(after[i], block % 4 == 3 ? block - 2 : block);
     }
   }
-  EXPECT_TRUE(log->memory.empty());
+  EXPECT_TRUE(log_->memory.empty());
 }
 
-TEST(KvCache, AGpuWithoutRoomIsAnErrorWithBothNumbers) {
-  const TemporaryFolder folder;
-  folder.write("gfx1100/any.hsaco",
-               "\x7f"
-               "ELF code");
-  const auto log = std::make_shared<FakeDriver::Log>();
-  Device device(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path()));
-  log->free_bytes = 100;
+TEST_F(KvCacheOnGpu, WithoutRoomIsAnErrorWithBothNumbers) {
+  log_->free_bytes = 100;
   try {
-    KvCache cache(device, small_layout(DType::f16), 3, 4);
+    KvCache cache(*device_, small_layout(DType::f16), 3, 4);
     FAIL() << "allocated";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("KV cache for 64 tokens"), testing::HasSubstr("3 layers"),

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "error_of.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {
@@ -17,16 +18,6 @@ using Ids = std::vector<std::int32_t>;
 
 constexpr Tokenizer::EncodeOptions plain{.add_special = false, .parse_special = false};
 constexpr Tokenizer::EncodeOptions parsed{.add_special = false, .parse_special = true};
-
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// A byte-level vocabulary of the letters a to d, a few merges and control tokens.
 Vocabulary small_bpe() {

@@ -6,10 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
 
 #include "base/error.h"
+#include "error_of.h"
 #include "linear_growth.h"
 #include "weights/gguf_builder.h"
 #include "weights/gguf_file.h"
@@ -17,17 +17,10 @@
 namespace rocmforge {
 namespace {
 
+using test::error_of;
+
 constexpr auto f32 = static_cast<std::uint32_t>(DType::f32);
 constexpr std::uint64_t huge = std::uint64_t{1} << 60;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct Malformed {
   std::string name;

@@ -7,11 +7,20 @@
 #include <nlohmann/json.hpp>
 
 #include "chat/jinja/operations.h"
+#include "chat/json_document.h"
 
 namespace rocmforge::jinja {
 namespace {
 
 using nlohmann::ordered_json;
+
+Value integer_of(std::string_view digits) {
+  const bool negative = digits.starts_with('-');
+  if (const auto value = read_integer(digits.substr(negative ? 1 : 0), 10)) {
+    return Value::integer(negative ? -*value : *value);
+  }
+  return Value(ObjectPointer(std::make_shared<LongInteger>(std::string(digits))));
+}
 
 Value convert(const ordered_json& json, std::int32_t depth) {
   if (depth > deepest_json) {
@@ -42,8 +51,9 @@ Value convert(const ordered_json& json, std::int32_t depth) {
       return Value::integer(json.get<std::uint64_t>());
     case ordered_json::value_t::number_float:
       return Value::real(json.get<double>());
-    case ordered_json::value_t::null:
     case ordered_json::value_t::binary:
+      return integer_of(long_integer(json).value());
+    case ordered_json::value_t::null:
     case ordered_json::value_t::discarded:
       break;
   }
@@ -70,6 +80,8 @@ class JsonWriter {
       add_text(text->bytes());
     } else if (value.is_none() || value.number().has_value()) {
       out_ += scalar(value);
+    } else if (const auto* integer = dynamic_cast<const LongInteger*>(value.object())) {
+      out_ += integer->digits();
     } else {
       run_.fail(value.is_undefined() ? fmt::format("tojson: {}", value.reason())
                                      : fmt::format("tojson: {} is no JSON", value.type_name()));

@@ -60,6 +60,8 @@ class Representation {
       add_mapping(*mapping);
     } else if (value.is_undefined()) {
       out_ += "Undefined";
+    } else if (const auto* integer = dynamic_cast<const LongInteger*>(value.object())) {
+      out_ += integer->digits();
     } else if (const Object* object = value.object()) {
       const auto* space = dynamic_cast<const Namespace*>(object);
       if (space == nullptr) {

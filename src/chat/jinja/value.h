@@ -26,7 +26,7 @@ struct Undefined {
   std::shared_ptr<const std::string> reason;
 };
 struct None {};
-/// Wide enough for every integer of a JSON text.
+/// Wide enough for almost every integer of a JSON text; LongInteger for the others.
 __extension__ typedef __int128 Integer;
 
 using TextPointer = std::shared_ptr<const Text>;
@@ -154,6 +154,17 @@ class Object : public std::enable_shared_from_this<Object> {
   [[nodiscard]] virtual std::int32_t depth() const { return 0; }
   /// Drops what it holds.
   virtual void release() {}
+};
+
+/// An integer that `Integer` does not hold: it prints as it came, and nothing computes with it.
+class LongInteger : public Object {
+ public:
+  explicit LongInteger(std::string digits) : digits_(std::move(digits)) {}
+  [[nodiscard]] std::string_view type_name() const override { return "int"; }
+  [[nodiscard]] const std::string& digits() const { return digits_; }
+
+ private:
+  std::string digits_;
 };
 
 /// What `namespace()` makes: the one thing a template can change.

@@ -23,7 +23,7 @@ struct QuantisedActivations {
   std::int16_t* half_pairs;   ///< [panels, tokens, 16]: -16 * sum of the 16 quants
 };
 
-/// Activations as plain weights meet them, in panels of 128 columns with zeros after the last column.
+/// Activations for plain weights, in panels of 128 columns with zeros after the last column.
 struct PlainActivations {
   float* values;           ///< [panels, tokens, 128]
   std::uint16_t* bfloats;  ///< likewise, rounded to bf16; null unless PlainBody::bfloats
@@ -79,7 +79,7 @@ struct PlainBody {
   void (*multiply)(const MatmulProduct& product, const MatmulPart& part);
   int tile_rows;
   int tile_tokens;
-  bool bfloats;  ///< for BF16 weights alone, which meet activations rounded to BF16
+  bool bfloats;  ///< for BF16 weights alone, which are multiplied by activations rounded to BF16
 };
 
 #define ROCMFORGE_DECLARE_MATMUL_BODIES(isa) \

@@ -118,8 +118,8 @@ void GpuBlasMatmul::multiply(const Matmul::Args& args, bool bfloat, VendorBlas& 
     }
     const BlasProduct product{bfloat,      output.weight, converted.rows,           output.out,    output.n,
                               args.tokens, args.k,        converted_stride(args.k), output.stride, output.accumulate};
-    const BlasProducts::Plan* plan = blas.prepare(product);
-    if (plan == nullptr) {
+    const BlasProducts::DescriptorSet* descriptors = blas.prepare(product);
+    if (descriptors == nullptr) {
       refused.push_back(output);
       continue;
     }
@@ -131,7 +131,7 @@ void GpuBlasMatmul::multiply(const Matmul::Args& args, bool bfloat, VendorBlas& 
     if (scaled) {
       finish(output, args, converted.scales, true, stream);
     }
-    if (!blas.multiply(*plan, product, reinterpret_cast<void*>(aligned), stream.handle())) {
+    if (!blas.multiply(*descriptors, product, reinterpret_cast<void*>(aligned), stream.handle())) {
       if (scaled) {
         MatmulOutput before = output;
         before.bias = nullptr;

@@ -92,23 +92,23 @@ BlasProducts::Owned BlasProducts::layout(int type, std::int64_t columns_length, 
   return {layout, [api = api_](void* made) { api->destroy_layout(made); }};
 }
 
-BlasProducts::Plan BlasProducts::make_plan(const Shape& shape) const {
-  Plan plan;
+BlasProducts::DescriptorSet BlasProducts::make_descriptors(const Shape& shape) const {
+  DescriptorSet descriptors;
   void* operation = nullptr;
   call(*api_, api_->create_operation, &operation, api_->names.compute_f32, type_f32);
-  plan.operation = {operation, [api = api_](void* made) { api->destroy_operation(made); }};
+  descriptors.operation = {operation, [api = api_](void* made) { api->destroy_operation(made); }};
   const std::int32_t transposed = api_->names.transposed;
   call(*api_, api_->set_operation, operation, api_->names.transpose_a, static_cast<const void*>(&transposed),
        sizeof transposed);
   const int type = shape.bfloat ? type_bf16 : type_f16;
-  plan.weight = layout(type, shape.k, shape.rows, shape.k);
-  plan.x = layout(type, shape.k, shape.tokens, shape.x_stride);
-  plan.out = layout(type_f32, shape.rows, shape.tokens, shape.out_stride);
-  plan.algorithm = find_algorithm(shape, plan);
-  return plan;
+  descriptors.weight = layout(type, shape.k, shape.rows, shape.k);
+  descriptors.x = layout(type, shape.k, shape.tokens, shape.x_stride);
+  descriptors.out = layout(type_f32, shape.rows, shape.tokens, shape.out_stride);
+  descriptors.algorithm = find_algorithm(shape, descriptors);
+  return descriptors;
 }
 
-std::vector<std::byte> BlasProducts::find_algorithm(const Shape& shape, const Plan& plan) const {
+std::vector<std::byte> BlasProducts::find_algorithm(const Shape& shape, const DescriptorSet& descriptors) const {
   void* preference = nullptr;
   call(*api_, api_->create_preference, &preference);
   const Owned owner(preference, [&](void* made) { api_->destroy_preference(made); });
@@ -125,8 +125,8 @@ std::vector<std::byte> BlasProducts::find_algorithm(const Shape& shape, const Pl
   // The algorithm, then the workspace it needs (8 bytes), a status (4), the waves it takes (4) and 16 bytes for later.
   alignas(16) std::array<std::byte, 256> result{};
   int count = 0;
-  const int code = api_->find_algorithm(handle_, plan.operation.get(), plan.weight.get(), plan.x.get(), plan.out.get(),
-                                        plan.out.get(), preference, 1, result.data(), &count);
+  const int code = api_->find_algorithm(handle_, descriptors.operation.get(), descriptors.weight.get(), descriptors.x.get(),
+                                        descriptors.out.get(), descriptors.out.get(), preference, 1, result.data(), &count);
   std::int32_t status = 0;
   std::memcpy(&status, result.data() + api_->names.algorithm_bytes + 8, sizeof status);
   if (code != 0 || count == 0 || status != 0) {
@@ -149,27 +149,29 @@ BlasProducts::Shape BlasProducts::shape_of(const BlasProduct& product) {
           alignment_of(product.out)};
 }
 
-const BlasProducts::Plan* BlasProducts::prepare(const BlasProduct& product) {
+const BlasProducts::DescriptorSet* BlasProducts::prepare(const BlasProduct& product) {
   const Shape shape = shape_of(product);
-  if (const Plan* known = plans_.find(shape); known != nullptr) {
+  if (const DescriptorSet* known = sets_.find(shape); known != nullptr) {
     return known->algorithm.empty() ? nullptr : known;
   }
-  if (plans_.full()) {
-    plans_.drop_oldest();  // descriptions on the host: what was launched or recorded does not refer to them
+  if (sets_.full()) {
+    sets_.drop_oldest();  // descriptions on the host: what was launched or recorded does not refer to them
   }
-  Plan& plan = plans_.add(shape, Plan());  // stays without an algorithm when there is none
-  driver_->with_device([&] { plan = make_plan(shape); });
-  return &plan;
+  DescriptorSet& descriptors = sets_.add(shape, DescriptorSet());  // stays without an algorithm when there is none
+  driver_->with_device([&] { descriptors = make_descriptors(shape); });
+  return &descriptors;
 }
 
-void BlasProducts::multiply(const Plan& plan, const BlasProduct& product, void* workspace, StreamHandle stream) {
+void BlasProducts::multiply(const DescriptorSet& descriptors, const BlasProduct& product, void* workspace,
+                            StreamHandle stream) {
   driver_->with_device([&] {
     const float alpha = 1.0f;
     const float beta = product.accumulate ? 1.0f : 0.0f;
-    call(*api_, api_->multiply, handle_, plan.operation.get(), static_cast<const void*>(&alpha), product.weight,
-         plan.weight.get(), product.x, plan.x.get(), static_cast<const void*>(&beta), static_cast<const void*>(product.out),
-         plan.out.get(), static_cast<void*>(product.out), plan.out.get(), static_cast<const void*>(plan.algorithm.data()),
-         workspace, blas_workspace_bytes, stream.value);
+    call(*api_, api_->multiply, handle_, descriptors.operation.get(), static_cast<const void*>(&alpha), product.weight,
+         descriptors.weight.get(), product.x, descriptors.x.get(), static_cast<const void*>(&beta),
+         static_cast<const void*>(product.out), descriptors.out.get(), static_cast<void*>(product.out),
+         descriptors.out.get(), static_cast<const void*>(descriptors.algorithm.data()), workspace, blas_workspace_bytes,
+         stream.value);
   });
 }
 

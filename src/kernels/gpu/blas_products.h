@@ -40,17 +40,17 @@ class BlasProducts {
   BlasProducts& operator=(const BlasProducts&) = delete;
 
   /// What the library chose for a shape.
-  struct Plan {
+  struct DescriptorSet {
     std::shared_ptr<void> operation, weight, x, out;
     std::vector<std::byte> algorithm;  ///< empty: there is none
   };
-  /// The plan for the product's shape, valid until the next call. Throws Error naming the shape when the library has no
-  /// algorithm for it; once that is known the plan is null.
-  const Plan* prepare(const BlasProduct& product);
+  /// The set for the product's shape, valid until the next call. Throws Error naming the shape when the library has no
+  /// algorithm for it; once that is known the result is null.
+  const DescriptorSet* prepare(const BlasProduct& product);
   /// `workspace` is blas_workspace_bytes long. Throws Error when the library refuses.
-  void multiply(const Plan& plan, const BlasProduct& product, void* workspace, StreamHandle stream);
+  void multiply(const DescriptorSet& descriptors, const BlasProduct& product, void* workspace, StreamHandle stream);
 
-  [[nodiscard]] std::size_t num_plans() const { return plans_.size(); }
+  [[nodiscard]] std::size_t num_descriptor_sets() const { return sets_.size(); }
 
  private:
   using Owned = std::shared_ptr<void>;
@@ -61,16 +61,16 @@ class BlasProducts {
     auto operator<=>(const Shape&) const = default;
   };
   static Shape shape_of(const BlasProduct& product);
-  Plan make_plan(const Shape& shape) const;
-  [[nodiscard]] std::vector<std::byte> find_algorithm(const Shape& shape, const Plan& plan) const;
+  DescriptorSet make_descriptors(const Shape& shape) const;
+  [[nodiscard]] std::vector<std::byte> find_algorithm(const Shape& shape, const DescriptorSet& descriptors) const;
   [[nodiscard]] Owned layout(int type, std::int64_t columns_length, std::int64_t columns, std::int64_t stride) const;
 
   std::shared_ptr<const BlasApi> api_;
   Driver* driver_;
   void* handle_ = nullptr;
-  /// Prompts have many lengths, but a few at a time; a plan takes about 2 KB of the library's memory.
-  static constexpr std::size_t most_plans = 512;
-  RecentMap<Shape, Plan> plans_{most_plans};
+  /// Prompts have many lengths, but a few at a time; a set takes about 2 KB of the library's memory.
+  static constexpr std::size_t most_sets = 512;
+  RecentMap<Shape, DescriptorSet> sets_{most_sets};
 };
 
 }  // namespace rocmforge

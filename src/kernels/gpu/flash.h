@@ -15,7 +15,7 @@ struct FlashShape {
   static constexpr int threads = waves * wave_size;
   static constexpr int rows = 16 * waves;
   static constexpr int dim_tiles = head_dim / 16;
-  /// Queries stay in registers where these suffice beside the sums.
+  /// Queries stay in registers where there are enough of them beside the sums.
   static constexpr int registers = dim_tiles * (Tile::operand_registers + Tile::c_elems);
   static constexpr bool queries_in_registers = registers <= 192;
   static constexpr int keys = head_dim <= 128 ? 64 : registers < 192 ? 32 : 16;
@@ -27,7 +27,7 @@ struct FlashShape {
   static constexpr int value_elems = Tile::values_by_dim ? head_dim * value_stride : keys * stride;
   static constexpr int query_elems = rows * stride;
   static constexpr int kv_elems = key_elems + value_elems;
-  /// Queries pass through the space of K and V, or have their own in front of it.
+  /// Queries share the shared memory of K and V, or have their own in front of it.
   static constexpr int kv_start = queries_in_registers ? 0 : query_elems;
   static constexpr int shared_elems = kv_start + (queries_in_registers && query_elems > kv_elems ? query_elems : kv_elems);
   static_assert(head_dim % 16 == 0 && shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));

@@ -34,7 +34,7 @@ struct FlashTile {
   static constexpr int row_slots = 1;
   static constexpr bool values_by_dim = true;
   static constexpr int operand_registers = Tile::run / 2;
-  static constexpr int copies_at_once = 2;  ///< each takes registers until its data are here
+  static constexpr int copies_at_once = 2;  ///< each takes registers until its data have arrived
 
   __device__ static int row(int) { return lane_index() & 15; }
   static constexpr __device__ int slot(int) { return 0; }
@@ -103,12 +103,12 @@ __device__ inline void copy_async(void* to, const void* from, bool present) {
   *static_cast<Bytes16*>(to) = value;
 }
 __device__ inline void commit_copies() {}
-/// Until at most `pending` of the committed groups are under way.
+/// Waits until at most `pending` of the committed groups of copies are in flight.
 template <int pending>
 __device__ inline void wait_copies() {}
 
-/// The product is computed here. The compiler would move it past barriers to where it is used, and keep all its operands in
-/// registers till then.
+/// Forces the product to be computed at this point. The compiler would move it past barriers to where it is used, and keep
+/// all its operands in registers until then.
 template <class C>
 __device__ inline void settle(C& c) {
   asm volatile("" : "+v"(c));
@@ -128,7 +128,7 @@ struct FlashTile {
   static constexpr int row_slots = 2;
   static constexpr bool values_by_dim = false;
   static constexpr int operand_registers = 4;
-  static constexpr int copies_at_once = 16;  ///< they pass by the registers
+  static constexpr int copies_at_once = 16;  ///< they do not pass through registers
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }
   static constexpr __device__ int slot(int i) { return (i >> 1) & 1; }
@@ -175,13 +175,13 @@ __device__ inline void copy_async(void* to, const void* from, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Until at most `pending` of the committed groups are under way.
+/// Waits until at most `pending` of the committed groups of copies are in flight.
 template <int pending>
 __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/// The product is computed here.
+/// Nothing to do: the product is computed at this point anyway.
 template <class C>
 __device__ inline void settle(C&) {}
 

@@ -102,7 +102,7 @@ __device__ inline EightBytes operator<<(EightBytes bytes, unsigned shift) {
   return {{bytes.words[0] << shift, bytes.words[1] << shift}};
 }
 
-/// Bit i of `bits` in byte i. The factor puts four copies 7 bits apart, which never meet.
+/// Bit i of `bits` in byte i. The factor puts four copies 7 bits apart, which do not overlap.
 __device__ inline EightBytes bits_to_bytes(std::uint32_t bits) {
   return {{(bits & 15u) * 0x00204081u & 0x01010101u, (bits >> 4 & 15u) * 0x00204081u & 0x01010101u}};
 }

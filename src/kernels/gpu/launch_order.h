@@ -8,7 +8,7 @@ namespace rocmforge::gpu {
 /// Until every earlier kernel of the stream has ended and its writes are visible. A kernel that is launched dependent calls
 /// it in every thread, whatever its path: before it reads anything that a kernel writes, before it writes anything, and
 /// also when it has nothing to do, because its successor waits for it alone. What no kernel writes may be read sooner:
-/// weights, and the arrays of a step, which a copy brings before its first kernel starts; and what earlier steps wrote,
+/// weights, and the arrays of a step, which are copied before its first kernel starts; and what earlier steps wrote,
 /// which ended before that copy: K and V of other positions than the step's own.
 __device__ inline void wait_for_predecessor() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

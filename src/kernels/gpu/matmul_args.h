@@ -71,7 +71,7 @@ struct ConvertRowsArgs {
 };
 inline constexpr int convert_threads = 256;
 
-/// Brings a product of converted rows, in place, to what it stands for: out * scale + bias. Grid: tokens.
+/// Completes a product of converted rows in place: out * scale + bias. Grid: tokens.
 struct FinishRowsArgs {
   float* out;  ///< [tokens, n], rows `stride` apart
   std::int64_t stride;

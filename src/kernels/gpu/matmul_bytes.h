@@ -64,7 +64,7 @@ __device__ inline float half_of_word(std::uint32_t word, int which) {
   return to_float(value);
 }
 
-/// Bits 0 to 3 of `bits` as bit `place` of the four bytes. The factor puts four copies 7 bits apart, which never meet.
+/// Bits 0 to 3 of `bits` as bit `place` of the four bytes. The factor puts four copies 7 bits apart, which do not overlap.
 template <int place>
 __device__ inline std::uint32_t spread_bits(std::uint32_t bits) {
   return ((bits & 15u) * 0x00204081u & 0x01010101u) << place;

@@ -109,7 +109,7 @@ struct PagedShape {
   static constexpr int waves = 4;
   static constexpr int threads = waves * wave_size;
   static constexpr int slots = wave_size / key_lanes;   ///< keys a wave reads at once
-  static constexpr int steps = group == 8 ? 2 : 4;      ///< keys a lane reads before it looks at them
+  static constexpr int steps = group == 8 ? 2 : 4;      ///< keys a lane reads before it computes with them
   static constexpr int stride = waves * slots * steps;  ///< keys a work-group reads in one round
   static constexpr int dims = key_lanes * 8;
 };
@@ -133,7 +133,7 @@ __device__ inline float scatter_sums(float (&values)[Shape::group]) {
   return wave_reduce<Sum, Shape::key_lanes / Shape::group>(values[0]);
 }
 
-/// The way back: every lane gets all lanes' values.
+/// The reverse: every lane gets all lanes' values.
 template <class Shape>
 __device__ inline void gather(float mine, float (&values)[Shape::group]) {
   values[0] = mine;
@@ -297,8 +297,8 @@ __device__ inline void finish_row(const AttentionArgs& args, const PagedPlace& p
            weight > 0.0f ? sum / weight : 0.0f);
 }
 
-/// True in the work-group that is the last of its row to come here; it sees what the others wrote before they came. Leaves
-/// the counter at zero.
+/// True in the last work-group of a row to arrive; it sees what the others wrote before they arrived. Leaves the counter at
+/// zero.
 __device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
   __shared__ bool last;
   __threadfence();

@@ -67,7 +67,7 @@ __device__ inline double exponential(double x, const SampleShared& shared) {
   return (root + root * series) * power;
 }
 
-/// Before the first exponential(); the caller synchronises.
+/// Fills the table that exponential() reads; the caller synchronises afterwards.
 __device__ inline void fill_roots(SampleShared& shared) {
   for (int i = thread_index(); i < sample_roots; i += sample_draw_threads) {
     shared.roots[i] = exp2(static_cast<double>(i) / sample_roots);

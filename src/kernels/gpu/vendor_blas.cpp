@@ -115,7 +115,7 @@ void VendorBlas::refused(const Error& error) {
   }
 }
 
-const BlasProducts::Plan* VendorBlas::prepare(const BlasProduct& product) {
+const BlasProducts::DescriptorSet* VendorBlas::prepare(const BlasProduct& product) {
   try {
     return problem_.empty() ? products_->prepare(product) : nullptr;
   } catch (const Error& error) {
@@ -124,9 +124,10 @@ const BlasProducts::Plan* VendorBlas::prepare(const BlasProduct& product) {
   }
 }
 
-bool VendorBlas::multiply(const BlasProducts::Plan& plan, const BlasProduct& product, void* workspace, StreamHandle stream) {
+bool VendorBlas::multiply(const BlasProducts::DescriptorSet& descriptors, const BlasProduct& product, void* workspace,
+                          StreamHandle stream) {
   try {
-    products_->multiply(plan, product, workspace, stream);
+    products_->multiply(descriptors, product, workspace, stream);
     return true;
   } catch (const Error& error) {
     refused(error);

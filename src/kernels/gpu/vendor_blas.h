@@ -9,8 +9,8 @@
 
 namespace rocmforge {
 
-/// The vendor's matrix library on one device, which lives as long as the device. It is opened and tried with small products
-/// once; where anything of that fails it serves nobody, and `problem` says why. A later product that it refuses is logged
+/// The vendor's matrix library on one device, for as long as the device is open. It is opened and tried with small products
+/// once; where that fails it serves no product, and `problem` says why. A later product that it refuses is logged
 /// and left to the caller; after a few of them the library is left alone.
 class VendorBlas {
  public:
@@ -23,9 +23,10 @@ class VendorBlas {
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
   /// How the library multiplies this, or null when it can't. Valid until the next call.
-  const BlasProducts::Plan* prepare(const BlasProduct& product);
+  const BlasProducts::DescriptorSet* prepare(const BlasProduct& product);
   /// Puts the product on the stream. False when the library refuses it: nothing was put there then.
-  bool multiply(const BlasProducts::Plan& plan, const BlasProduct& product, void* workspace, StreamHandle stream);
+  bool multiply(const BlasProducts::DescriptorSet& descriptors, const BlasProduct& product, void* workspace,
+                StreamHandle stream);
 
  private:
   void refused(const Error& error);

@@ -31,7 +31,7 @@ struct AttentionPrefillArgs {
   std::int64_t mask_stride;
   std::int32_t max_blocks;
   std::int32_t block_shift;  ///< log2(block_tokens)
-  std::int32_t box_tokens;   ///< keys of a page that one copy brings; divides the page and the tile
+  std::int32_t box_tokens;   ///< keys of a page in one copy; divides the page and the tile
   std::int32_t num_sequences;
   std::int32_t max_q_tiles;    ///< tiles of the longest sequence
   std::int32_t section_heads;  ///< query heads whose K and V stay in the L2 cache while all their tiles are computed
@@ -42,7 +42,7 @@ struct AttentionPrefillArgs {
   std::int32_t window;     ///< 0 for none
   std::int32_t rows;       ///< 0: all sequences, 1: those with a single row, 2: those with several
   std::int32_t q_aligned;  ///< every 8 elements of q that a thread reads start at a multiple of 16 bytes
-  std::int32_t q_bulk;     ///< q is stored as K and V are: q_map brings it
+  std::int32_t q_bulk;     ///< q is stored as K and V are and is copied by q_map
   IoType io;
   float scale;
   float soft_cap;  ///< 0 for none

@@ -21,7 +21,7 @@ struct DecodeShape {
 
   [[nodiscard]] constexpr std::int32_t consumers() const { return groups * warps_of_tile; }
   [[nodiscard]] constexpr std::int32_t consumer_threads() const { return consumers() * 32; }
-  /// One more warp copies; where registers are reallocated it brings three others.
+  /// One more warp copies; where registers are reallocated three others come with it.
   [[nodiscard]] constexpr std::int32_t threads() const { return consumer_threads() + (groups > 1 ? 128 : 32); }
   /// Of 128 bytes; so many hold a row of K or V.
   [[nodiscard]] constexpr std::int32_t columns() const { return quants ? (padded + 127) / 128 : padded / 64; }
@@ -39,7 +39,7 @@ struct DecodeShape {
   [[nodiscard]] constexpr std::int32_t other_bytes() const {
     return 16 * padded * 2 + consumers() * heads * (row_floats() + 2) * 4 + quads_of_thread() * consumer_threads() * 24;
   }
-  /// A multiple of what all groups take at once, so that a group always meets the same slots: it could not tell the fillings
+  /// A multiple of what all groups take at once, so that a group always reads the same slots: it could not tell the fillings
   /// of a slot apart if it missed some.
   [[nodiscard]] constexpr std::int32_t slots() const {
     constexpr std::int32_t shared_bytes_at_most = 227 * 1024;

@@ -11,7 +11,7 @@ inline constexpr int most_matvec_tokens = 8;
 /// Warps of a work-group that multiply.
 inline constexpr int matvec_warps = 8;
 inline constexpr int matvec_threads = 32 * matvec_warps;
-/// Tiles whose sums are brought together at a time.
+/// Tiles whose sums are added up at a time.
 inline constexpr int matvec_chunk = 2;
 
 enum class Gate : std::int32_t { none, silu, gelu_tanh };
@@ -61,7 +61,7 @@ struct MatvecArgs {
   GateSource gate_source;
 };
 
-/// Whether matvec_packed wants the activations quantised: with few tokens every work-group does that on its own, while its
+/// Whether matvec_packed reads quantised activations: with few tokens every work-group does that on its own, while its
 /// first weights are on their way.
 constexpr bool takes_image(int tokens) { return tokens > 2; }
 
@@ -104,7 +104,7 @@ constexpr MatvecShared matvec_shared(int tokens, int k, int slots, int slot_byte
   return shared;
 }
 
-/// Quantises activations into the image that a kernel for `tokens` tokens wants, those that are missing as zeros. Grid:
+/// Quantises activations into the layout that a kernel for `tokens` tokens reads, those that are missing as zeros. Grid:
 /// slices of 8 * matvec_threads columns, tokens.
 struct QuantiseArgs {
   MatvecInput input;

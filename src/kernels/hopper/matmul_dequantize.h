@@ -173,7 +173,7 @@ struct LaneWeights {
       }
     }
   }
-  /// Bits from `first` of each byte on brought to bit 4 of the halves; those of odd bytes for pair 1.
+  /// Bits from `first` of each byte on moved to bit 4 of the halves; those of odd bytes for pair 1.
   template <int first>
   __device__ static std::uint32_t shift(std::uint32_t word, int pair) {
     const int right = first - 4 + 8 * pair;

@@ -2,7 +2,7 @@
 
 // Products of quantised weights with few tokens (9 to about 128), bound by the reading of weights. k is cut into segments of
 // 1,024 columns, whatever the rest of the call: a segment's activations stay in shared memory while tiles of 64 rows pass. A
-// work-group takes a run of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of them, from
+// work-group takes a span of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of them, from
 // a ring of its own that one producer warp fills. Where there are several segments, sums go to memory, and the last segment
 // of a tile to arrive adds them up in order. A warp of its own counts arrivals while consumers multiply the next tile.
 
@@ -44,7 +44,7 @@ inline constexpr std::int32_t no_tile = -1;
 
 /// What a work-group does of one tile of tokens and segment: tiles of rows [begin, end), of which a consumer takes every
 /// `consumers`-th from `first` on.
-struct FewRun {
+struct FewSpan {
   int token_tile;
   int segment;
   int begin;
@@ -53,22 +53,22 @@ struct FewRun {
   int end_record;
   bool last;
 };
-/// Calls act(run) for each run of this work-group, in order.
+/// Calls act(span) for each span of this work-group, in order.
 template <class Act>
-__device__ inline void for_each_run(const MatmulTilesArgs& args, Act&& act) {
+__device__ inline void for_each_span(const MatmulTilesArgs& args, Act&& act) {
   const int pairs = args.token_tiles * args.segments;
   const std::int64_t total = std::int64_t{pairs} * args.row_tiles;
   const auto bound = [&](unsigned group) { return static_cast<int>(total * group / gridDim.x); };
   const int end = bound(blockIdx.x + 1);
   for (int at = bound(blockIdx.x); at < end;) {
     const int pair = at / args.row_tiles;
-    FewRun run{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0, false};
-    run.end = min(args.row_tiles, end - pair * args.row_tiles);
-    run.last = at + run.end - run.begin == end;
-    run.first_record = run.segment * args.segment_records;
-    run.end_record = min(args.records, run.first_record + args.segment_records);
-    act(run);
-    at += run.end - run.begin;
+    FewSpan span{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0, false};
+    span.end = min(args.row_tiles, end - pair * args.row_tiles);
+    span.last = at + span.end - span.begin == end;
+    span.first_record = span.segment * args.segment_records;
+    span.end_record = min(args.records, span.first_record + args.segment_records);
+    act(span);
+    at += span.end - span.begin;
   }
 }
 
@@ -87,23 +87,23 @@ __device__ inline FewRows few_rows(const MatmulTilesArgs& args, int row_tile) {
   return {part, (row_tile - args.parts[part].first_tile) * 64};
 }
 
-/// A warp brings the weights of one consumer; the first one also the activations.
+/// A warp copies the weights of one consumer; the first one also the activations.
 template <class C>
 __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, int consumer) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
   RingPlace<C::rings.slots> slot;
   std::uint32_t runs = 0;
-  for_each_run(args, [&](const FewRun& run) {
+  for_each_span(args, [&](const FewSpan& span) {
     if (consumer == 0) {
       if (runs == 0) {
         gpu::wait_for_predecessor();
       } else {
         barrier_wait(&shared.x_free, (runs & 1) ^ 1);
       }
-      const int boxes = (run.end_record - run.first_record) * C::boxes_per_record;
+      const int boxes = (span.end_record - span.first_record) * C::boxes_per_record;
       if (lane < boxes) {
-        const std::int64_t box = std::int64_t{run.token_tile} * args.x_boxes + run.first_record * C::boxes_per_record + lane;
+        const std::int64_t box = std::int64_t{span.token_tile} * args.x_boxes + span.first_record * C::boxes_per_record + lane;
         barrier_expect(&shared.x_full[lane], C::shape.box_bytes());
         copy_bytes(shared.x[lane], args.x + box * C::shape.box_bytes(), C::shape.box_bytes(), &shared.x_full[lane]);
       } else if (lane < C::rings.boxes) {
@@ -112,18 +112,18 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
       __syncwarp();
     }
     ++runs;
-    for (int row_tile = run.begin + consumer; row_tile < run.end; row_tile += C::consumers) {
+    for (int row_tile = span.begin + consumer; row_tile < span.end; row_tile += C::consumers) {
       const FewRows rows = few_rows(args, row_tile);
       const std::uint8_t* weight = nullptr;  // of this lane's 16 rows
       if (lane < C::subtiles * 4) {
         const MatmulTilesPart& part = args.parts[C::subtiles == 2 ? lane / 4 : rows.part];
         const int tile = rows.row / weight_tile_rows + lane % 4;
         if (tile * weight_tile_rows < part.n) {
-          weight = part.weight + tile * tile_bytes + std::int64_t{run.first_record} * C::layout.record_bytes;
+          weight = part.weight + tile * tile_bytes + std::int64_t{span.first_record} * C::layout.record_bytes;
         }
       }
       const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
-      for (int record = run.first_record; record < run.end_record; ++record) {
+      for (int record = span.first_record; record < span.end_record; ++record) {
         std::uint64_t* full = &shared.weights_full[consumer][slot.index];
         barrier_wait(&shared.weights_free[consumer][slot.index], slot.parity ^ 1);
         if (lane == 0) {
@@ -187,7 +187,7 @@ struct FewConsumer {
   std::uint32_t operands[2][C::subtiles][2][2][4];  ///< [box % 2][subtile][block of the box][step]
   std::int32_t pending = no_tile;                   ///< a tile whose sums are stored, those of other segments perhaps not
   std::uint32_t tells = 0;
-  bool fresh = true;  ///< the run is new: its activations may not have arrived yet
+  bool fresh = true;  ///< the span is new: its activations may not have arrived yet
 
   /// The 64 columns of half `half` of a group, whose activations are box `box`: issued, not awaited.
   template <int half>
@@ -223,11 +223,11 @@ struct FewConsumer {
     }
   }
 
-  __device__ void multiply(const FewRun& run) {
+  __device__ void multiply(const FewSpan& span) {
     clear();
     int box = 0;
 #pragma unroll 1
-    for (int record = run.first_record; record < run.end_record; ++record) {
+    for (int record = span.first_record; record < span.end_record; ++record) {
       barrier_wait(&shared.weights_full[consumer][slot.index], slot.parity);
       const std::uint32_t pieces =
           shared_address(shared.weights[consumer][slot.index]) + static_cast<std::uint32_t>(warp * C::layout.record_bytes);
@@ -337,22 +337,22 @@ struct FewConsumer {
   }
 
   __device__ void run() {
-    for_each_run(args, [&](const FewRun& run) {
+    for_each_span(args, [&](const FewSpan& span) {
       // Once more at the end, for the tile that is pending.
-      const int end = run.last ? run.end + C::consumers : run.end;
-      for (int row_tile = run.begin + consumer; row_tile < end; row_tile += C::consumers) {
-        const bool more = row_tile < run.end;
-        const std::int32_t tile = more ? run.token_tile * args.row_tiles + row_tile : no_tile;
+      const int end = span.last ? span.end + C::consumers : span.end;
+      for (int row_tile = span.begin + consumer; row_tile < end; row_tile += C::consumers) {
+        const bool more = row_tile < span.end;
+        const std::int32_t tile = more ? span.token_tile * args.row_tiles + row_tile : no_tile;
         if (more) {
-          multiply(run);
+          multiply(span);
           fresh = false;
         }
         std::int32_t whole = tile;
         if (args.segments > 1) {
           if (more) {
-            store_partials(tile, run.segment);
+            store_partials(tile, span.segment);
           }
-          whole = more && run.last && row_tile + C::consumers >= run.end ? count_last(tile) : pass_on(tile);
+          whole = more && span.last && row_tile + C::consumers >= span.end ? count_last(tile) : pass_on(tile);
         }
         if (whole != no_tile) {
           if (args.segments > 1) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Products of quantised weights with many tokens. A work-group stays on its multiprocessor and takes tiles of rows x tokens
-// one after another. One warp brings records of packed weights and boxes of activations by bulk copies, each through a ring
+// one after another. One warp copies records of packed weights and boxes of activations by bulk copies, each through a ring
 // of its own. Consumer warpgroups hold the sums of their rows; they dequantise weights in registers, as wgmma's operand A,
 // while the products of the block before run.
 

@@ -3,7 +3,7 @@
 //
 // As matvec_packed.cu, with steps of 128 columns and copies of 2 KB of each row. A lane takes, of each 32 columns, eight of
 // two rows, which are the operand A of two tensor core instructions when k is taken in another order, the same for the
-// activations. Those are rounded to 16 bits, for F16 multiplied by a power of two that brings a token's largest to 2^14.
+// activations. Those are rounded to 16 bits, for F16 multiplied by a power of two that scales a token's largest to 2^14.
 
 #include "kernels/hopper/matvec_roles.h"
 
@@ -66,7 +66,7 @@ __device__ inline void survey(const MatvecInput& input, float* scratch, float (&
   }
 }
 
-/// A power of two that brings `largest` into [2^14, 2^15); 1 for zero and for what has no such power.
+/// The power of two that scales `largest` into [2^14, 2^15); 1 for zero and for what has no such power.
 __device__ inline float scale_up(float largest) {
   const std::uint32_t exponent = __float_as_uint(largest) >> 23;
   return exponent < 15 || exponent >= 255 ? 1.0f : __uint_as_float((254 + 14 - exponent) << 23);

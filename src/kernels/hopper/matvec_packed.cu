@@ -5,7 +5,7 @@
 // anything else: a slot holds a step (256 columns) for each of the 8 warps that multiply. Meanwhile those quantise the
 // activations, 16 bits with a scale for every 32, into shared memory; for more than 2 tokens a kernel of its own has done so
 // and its result is copied. A step is multiplied by the integer tensor cores, scaled in float and added to the warp's sums.
-// One more warp brings the sums of two tiles at a time together and writes the outputs.
+// One more warp adds up the sums of two tiles at a time and writes the outputs.
 //
 // The order of an output's sums depends on k alone: step s belongs to the s % 8-th partial sum of its tile, whichever warp
 // computes that one.

@@ -203,7 +203,7 @@ void read_tokens_and_logprobs(Fields& fields, Request& request) {
 
 /// The answer's constraint, from its tools or its format.
 std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, GrammarCache& grammars) {
-  const GrammarTrigger after_thoughts{.text = "</think>"};
+  const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
   auto wanted = read_constraint(fields, grammars, use.format.reasoning_is_open ? &after_thoughts : nullptr);
   if (wanted != nullptr && use.constraint != nullptr) {
     throw ApiError(

@@ -120,6 +120,7 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   ToolUse use;
   use.format.splits_reasoning = splits_reasoning;
   use.format.reasoning_is_open = call.prompt.reasoning_is_open;
+  use.format.reasoning = call.prompt.reasoning;
   if (call.request.tools.is_null()) {
     return use;
   }
@@ -135,13 +136,15 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   }
   use.format.has_tools = true;
   use.format.single_call = selection.choice.is_single();
+  use.format.tools = std::make_shared<const Json>(tools);
   use.format.style = detect_tool_call_style(*call.chat_template);
   const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice);
   const auto matcher = matcher_of(grammar, grammars);
   if (selection.choice.is_required) {
     // A call that must come leaves no room for thoughts.
     const bool open = std::exchange(use.format.reasoning_is_open, false);
-    call.prompt.segments.push_back({(open ? "\n</think>\n\n" : "") + grammar.opening, true});
+    const std::string thoughts_end = open ? fmt::format("\n{}\n\n", use.format.reasoning.end) : "";
+    call.prompt.segments.push_back({thoughts_end + grammar.opening, true});
     use.opening = grammar.opening;
     use.constraint = make_grammar_constraint(matcher);
     return use;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "chat/json_document.h"
 #include "server/api/api_error.h"
 
 namespace rocmforge {
@@ -16,9 +17,9 @@ std::string shown(const Json& value) {
   if (value.is_structured()) {
     return fmt::format("an {}", value.type_name());  // an array, an object
   }
-  std::string text = to_text(value);
+  std::string text = json_text(value);
   constexpr std::size_t longest = 40;
-  return text.size() <= longest ? text : fmt::format("a {} of {} characters", value.type_name(), text.size());
+  return text.size() <= longest ? text : fmt::format("a {} of {} characters", rounded(value).type_name(), text.size());
 }
 
 }  // namespace

@@ -24,6 +24,17 @@ Json describe(const ServedModel& model) {
       {"id", model.id}, {"object", "model"}, {"created", model.created}, {"owned_by", "rocmforge"}, {"meta", model.details}};
 }
 
+/// What the template that answers requests can do; null without one.
+Json template_abilities(const ServedModel& model) {
+  if (model.templates == nullptr) {
+    return nullptr;
+  }
+  const ChatAbilities& abilities = model.templates->choose({}).abilities();
+  return {{"supports_system_role", abilities.system_role},
+          {"supports_tools", abilities.takes_tools()},
+          {"supports_thinking_switch", abilities.thinking_switch}};
+}
+
 void require_working(const ServerState& state) {
   const Backend* backend = state.backend;
   if (backend == nullptr) {
@@ -80,6 +91,8 @@ void serve_props(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
                            {"model_alias", model.id},
                            {"model_path", model.path},
                            {"chat_template", model.tokenizer == nullptr ? "" : model.tokenizer->vocabulary().chat_template},
+                           {"chat_template_caps", template_abilities(model)},
+                           {"chat_template_kwargs", model.template_arguments},
                            {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
 }
 

@@ -3,124 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <array>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "server/api/api_error.h"
 
 namespace rocmforge {
 namespace {
 
-/// Builds a document in a time that grows as its text does. The library's own way looks at all members of an object for each
-/// new one.
-class DocumentBuilder final : public nlohmann::json_sax<Json> {
- public:
-  [[nodiscard]] Json take() { return std::move(root_); }
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t& value) override { return add(std::move(value)); }
-  bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
-  bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
-  bool key(string_t& name) override {
-    key_ = std::move(name);
-    return true;
-  }
-  bool end_object() override {
-    keep_last(open_.back()->get_ref<Json::object_t&>());
-    return end_array();
-  }
-  bool end_array() override {
-    open_.pop_back();
-    return true;
-  }
-  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const Json::exception& error) override {
-    constexpr int number_overflow = 406;
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." less the library's own name for it. It may end
-    // with a long text that was read last.
-    constexpr std::size_t longest = 300;
-    const std::string_view text = error.what();
-    problem_ = error.id == number_overflow ? "it holds a number that is too large"
-                                           : text.substr(std::min(text.find("] ") + 2, text.size()), longest);
-    return false;
-  }
-
- private:
-  using Members = std::vector<Json::object_t::value_type>;  // the container's own functions would search for keys
-
-  template <class Value>
-  bool add(Value&& value) {
-    place() = std::forward<Value>(value);
-    return true;
-  }
-
-  bool open(Json&& container) {
-    if (open_.size() > static_cast<std::size_t>(max_json_depth)) {
-      throw ApiError(400, fmt::format("the JSON is nested deeper than {} levels", max_json_depth));
-    }
-    Json& opened = place();
-    opened = std::move(container);
-    open_.push_back(&opened);  // stays where it is: nothing is added beside it before it is closed
-    return true;
-  }
-
-  /// Where the next value belongs.
-  Json& place() {
-    if (open_.empty()) {
-      return root_;
-    }
-    if (open_.back()->is_array()) {
-      return open_.back()->get_ref<Json::array_t&>().emplace_back();
-    }
-    Members& members = open_.back()->get_ref<Json::object_t&>();
-    return members.emplace_back(std::move(key_), Json()).second;
-  }
-
-  /// Of members with one name the first has the place and the last the value.
-  static void keep_last(Members& members) {
-    std::vector<std::size_t> order(members.size());
-    std::iota(order.begin(), order.end(), 0u);
-    const auto before = [&](std::size_t a, std::size_t b) {
-      const int difference = members[a].first.compare(members[b].first);
-      return difference < 0 || (difference == 0 && a < b);
-    };
-    std::ranges::sort(order, before);
-    std::vector<bool> is_repeated(members.size());
-    bool any = false;
-    for (std::size_t i = 0; i + 1 < order.size();) {
-      std::size_t last = i;
-      while (last + 1 < order.size() && members[order[last + 1]].first == members[order[i]].first) {
-        is_repeated[order[++last]] = any = true;
-      }
-      if (last > i) {
-        members[order[i]].second = std::move(members[order[last]].second);
-      }
-      i = last + 1;
-    }
-    if (!any) {
-      return;
-    }
-    Members kept;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (!is_repeated[i]) {
-        kept.push_back(std::move(members[i]));
-      }
-    }
-    members.swap(kept);
-  }
-
-  Json root_;
-  std::vector<Json*> open_;
-  std::string key_;
-  std::string problem_;
-};
+/// What reaches the chat template as it came, with its long integers.
+bool is_for_template(std::string_view member) {
+  constexpr std::array<std::string_view, 3> members = {"messages", "tools", "chat_template_kwargs"};
+  return std::ranges::find(members, member) != members.end();
+}
 
 }  // namespace
 
@@ -128,13 +24,18 @@ Json parse_body(std::string_view body) {
   if (body.empty()) {
     throw ApiError(400, "the request has no body: a JSON object is expected");
   }
-  DocumentBuilder builder;
-  if (!Json::sax_parse(body.begin(), body.end(), &builder)) {
-    throw ApiError(400, fmt::format("the body is not valid JSON: {}", builder.problem()));
+  JsonDocument document = read_json(body);
+  if (!document.problem.empty()) {
+    throw ApiError(400, fmt::format("the body is not valid JSON: {}", document.problem));
   }
-  Json json = builder.take();
+  Json json = std::move(document.value);
   if (!json.is_object()) {
-    throw ApiError(400, fmt::format("the body is a JSON {}, an object is expected", json.type_name()));
+    throw ApiError(400, fmt::format("the body is a JSON {}, an object is expected", rounded(std::move(json)).type_name()));
+  }
+  for (auto member = json.begin(); member != json.end(); ++member) {
+    if (!is_for_template(member.key())) {
+      *member = rounded(std::move(*member));
+    }
   }
   return json;
 }

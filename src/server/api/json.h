@@ -4,14 +4,15 @@
 #include <string>
 #include <string_view>
 
+#include "chat/json_document.h"
+
 namespace rocmforge {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_json_depth = 96;
-
 /// Parses a request's body. Throws ApiError(400) for what is no JSON, is nested deeper than max_json_depth, holds invalid
-/// UTF-8 or a number that no double can hold, or is no object.
+/// UTF-8 or a number that no double can hold, or is no object. Integers of more than 64 bits stay exact (long_integer) in
+/// what reaches the chat template: messages, tools and chat_template_kwargs.
 Json parse_body(std::string_view body);
 
 /// On one line; text that is no UTF-8 has U+FFFD in its place.

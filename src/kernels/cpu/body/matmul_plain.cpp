@@ -104,7 +104,7 @@ void multiply_plain_one(const MatmulProduct& product, std::int64_t row, std::int
   }
 }
 
-// ---- many tokens: panels become floats once, then meet all tokens ----
+// ---- many tokens: panels are converted to floats once, then multiplied by all tokens ----
 
 /// [columns, groups, 16] floats, or [columns / 2, groups, 16] pairs.
 struct UnpackedColumns {

@@ -27,7 +27,7 @@ struct Ints {
 struct Floats {
   float v[16];
 };
-/// Four activations, ready to meet every row.
+/// Four activations, to be multiplied by every row.
 struct Quad {
   std::int8_t v[4];
 };

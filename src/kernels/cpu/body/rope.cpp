@@ -84,7 +84,7 @@ inline void rotate(const RopeToken& token, float* head) {
   }
 }
 
-/// A copy, so that the compiler knows that nothing overlaps.
+/// A local copy: the compiler then knows that it overlaps nothing.
 inline void prepare(const RopeToken& token, const float* from, const float* norm, float* head) {
   if (norm != nullptr && !token.norm_after_turn) {
     rms_norm(from, norm, token.head_dim, token.norm_eps, head);

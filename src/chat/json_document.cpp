@@ -1,0 +1,189 @@
+#include "chat/json_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The library's own way to build a document looks at all members of an object for each new one.
+class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
+ public:
+  [[nodiscard]] ordered_json take() { return std::move(root_); }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (text.find_first_not_of("-0123456789") != std::string::npos) {
+      return add(value);
+    }
+    return add(ordered_json::binary(std::vector<std::uint8_t>(text.begin(), text.end())));
+  }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
+  bool start_object(std::size_t /*size*/) override { return open(ordered_json::object()); }
+  bool start_array(std::size_t /*size*/) override { return open(ordered_json::array()); }
+  bool key(string_t& name) override {
+    key_ = std::move(name);
+    return true;
+  }
+  bool end_object() override {
+    keep_last(open_.back()->get_ref<ordered_json::object_t&>());
+    return end_array();
+  }
+  bool end_array() override {
+    open_.pop_back();
+    return true;
+  }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const ordered_json::exception& error) override {
+    constexpr int number_overflow = 406;
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." less the library's own name for it. It may end
+    // with a long text that was read last.
+    constexpr std::size_t longest = 300;
+    const std::string_view text = error.what();
+    problem_ = error.id == number_overflow ? "it holds a number that is too large"
+                                           : text.substr(std::min(text.find("] ") + 2, text.size()), longest);
+    return false;
+  }
+
+ private:
+  using Members = std::vector<ordered_json::object_t::value_type>;  // the container's own functions would search for keys
+
+  template <class Value>
+  bool add(Value&& value) {
+    place() = std::forward<Value>(value);
+    return true;
+  }
+
+  bool open(ordered_json&& container) {
+    if (open_.size() > static_cast<std::size_t>(max_json_depth)) {
+      problem_ = fmt::format("it is nested deeper than {} levels", max_json_depth);
+      return false;
+    }
+    ordered_json& opened = place();
+    opened = std::move(container);
+    open_.push_back(&opened);  // stays where it is: nothing is added beside it before it is closed
+    return true;
+  }
+
+  /// Where the next value belongs.
+  ordered_json& place() {
+    if (open_.empty()) {
+      return root_;
+    }
+    if (open_.back()->is_array()) {
+      return open_.back()->get_ref<ordered_json::array_t&>().emplace_back();
+    }
+    Members& members = open_.back()->get_ref<ordered_json::object_t&>();
+    return members.emplace_back(std::move(key_), ordered_json()).second;
+  }
+
+  /// Of members with one name the first has the place and the last the value.
+  static void keep_last(Members& members) {
+    std::vector<std::size_t> order(members.size());
+    std::iota(order.begin(), order.end(), 0u);
+    const auto before = [&](std::size_t a, std::size_t b) {
+      const int difference = members[a].first.compare(members[b].first);
+      return difference < 0 || (difference == 0 && a < b);
+    };
+    std::ranges::sort(order, before);
+    std::vector<bool> is_repeated(members.size());
+    bool any = false;
+    for (std::size_t i = 0; i + 1 < order.size();) {
+      std::size_t last = i;
+      while (last + 1 < order.size() && members[order[last + 1]].first == members[order[i]].first) {
+        is_repeated[order[++last]] = any = true;
+      }
+      if (last > i) {
+        members[order[i]].second = std::move(members[order[last]].second);
+      }
+      i = last + 1;
+    }
+    if (!any) {
+      return;
+    }
+    Members kept;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (!is_repeated[i]) {
+        kept.push_back(std::move(members[i]));
+      }
+    }
+    members.swap(kept);
+  }
+
+  ordered_json root_;
+  std::vector<ordered_json*> open_;
+  std::string key_;
+  std::string problem_;
+};
+
+// Depth is bounded by the reader.
+void append(std::string& out, const ordered_json& value) {
+  if (const auto digits = long_integer(value)) {
+    out += *digits;
+    return;
+  }
+  if (!value.is_structured()) {
+    out += value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    return;
+  }
+  out += value.is_object() ? '{' : '[';
+  bool first = true;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    out += std::exchange(first, false) ? "" : ",";
+    if (value.is_object()) {
+      append(out, item.key());
+      out += ':';
+    }
+    append(out, *item);
+  }
+  out += value.is_object() ? '}' : ']';
+}
+
+}  // namespace
+
+JsonDocument read_json(std::string_view text) {
+  DocumentBuilder builder;
+  if (!ordered_json::sax_parse(text.begin(), text.end(), &builder)) {
+    return {nullptr, builder.problem()};
+  }
+  return {builder.take(), ""};
+}
+
+std::optional<std::string_view> long_integer(const ordered_json& value) {
+  if (!value.is_binary()) {
+    return std::nullopt;
+  }
+  const auto& digits = value.get_binary();
+  return std::string_view(reinterpret_cast<const char*>(digits.data()), digits.size());
+}
+
+ordered_json rounded(ordered_json document) {
+  if (const auto digits = long_integer(document)) {
+    return std::strtod(std::string(*digits).c_str(), nullptr);
+  }
+  if (document.is_structured()) {
+    for (ordered_json& each : document) {
+      each = rounded(std::move(each));
+    }
+  }
+  return document;
+}
+
+std::string json_text(const ordered_json& document) {
+  std::string text;
+  append(text, document);
+  return text;
+}
+
+}  // namespace rocmforge

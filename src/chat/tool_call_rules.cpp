@@ -1,0 +1,217 @@
+#include "chat/tool_call_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "chat/json_document.h"
+#include "chat/message_json.h"
+#include "chat/tool_call_reader.h"
+
+namespace rocmforge {
+namespace {
+
+using nlohmann::ordered_json;
+using Form = ToolCallFormat::Form;
+
+/// A text as a literal of the grammar: its JSON form is one.
+std::string literal(std::string_view text) { return ordered_json(text).dump(); }
+
+/// The names of all rules of a grammar with `prefix` before them.
+std::string with_prefix(std::string_view gbnf, std::string_view prefix) {
+  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; };
+  std::string out;
+  for (std::size_t i = 0; i < gbnf.size();) {
+    const char c = gbnf[i];
+    std::size_t end = i + 1;
+    if (c == '"' || c == '[') {
+      const char close = c == '"' ? '"' : ']';
+      while (end < gbnf.size() && gbnf[end] != close) {
+        end += gbnf[end] == '\\' ? 2 : 1;
+      }
+      ++end;
+    } else if (c == '#' || c == '{') {
+      end = std::min(gbnf.find(c == '#' ? '\n' : '}', i), gbnf.size());
+    } else if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      while (end < gbnf.size() && is_name(gbnf[end])) {
+        ++end;
+      }
+      out += prefix;
+    }
+    out += gbnf.substr(i, end - i);
+    i = end;
+  }
+  return out;
+}
+
+/// Rules for one tool's call. Each adds what it needs to `rules`, under names that begin with `prefix`.
+class CallRules {
+ public:
+  CallRules(const ToolCallFormat& format, const ordered_json& tool, std::string prefix, const SchemaToGbnf& schema_to_gbnf)
+      : format_(format),
+        name_(function_of(tool).at("name").get<std::string>()),
+        schema_(parameters_of(tool)),
+        prefix_(std::move(prefix)),
+        schema_to_gbnf_(schema_to_gbnf) {}
+
+  /// What the call matches, in terms of rules().
+  std::string call() {
+    if (format_.form == Form::tagged) {
+      return tagged_call();
+    }
+    return format_.form == Form::python ? python_call() : named_call();
+  }
+  [[nodiscard]] const std::string& rules() const { return rules_; }
+
+ private:
+  struct Argument {
+    std::string name;
+    ordered_json schema;
+    bool is_required = false;
+  };
+
+  /// The rule of a schema's JSON.
+  std::string json_rule(const std::string& name, const ordered_json& schema) {
+    rules_ += with_prefix(schema_to_gbnf_(schema), prefix_ + name + "-") + "\n";
+    return fmt::format("{}{}-root", prefix_, name);
+  }
+  std::string add_rule(const std::string& name, const std::string& body) {
+    rules_ += fmt::format("{}{} ::= {}\n", prefix_, name, body);
+    return prefix_ + name;
+  }
+
+  std::string named_call() {
+    const NamedCallMarks& marks = format_.named;
+    const std::string number = marks.begin.empty() ? "" : R"( ":" [0-9]{1,3})";
+    std::string call = fmt::format("{}{} {} {}", literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_)),
+                                   number, literal(marks.arguments), json_rule("arguments", schema_));
+    return call + (marks.end.empty() ? "" : " " + literal(marks.end));
+  }
+
+  /// The arguments in the schema's order.
+  [[nodiscard]] std::vector<Argument> arguments() const {
+    std::vector<Argument> list;
+    const auto properties = schema_.find("properties");
+    const auto required = schema_.find("required");
+    if (properties == schema_.end() || !properties->is_object()) {
+      return list;
+    }
+    for (const auto& [name, value] : properties->items()) {
+      ordered_json schema = value;
+      for (const char* key : {"$defs", "definitions"}) {  // references may name these
+        if (schema.is_object() && schema_.contains(key)) {
+          schema[key] = schema_[key];
+        }
+      }
+      const bool is_required = required != schema_.end() && required->is_array() &&
+                               std::ranges::find(*required, ordered_json(name)) != required->end();
+      list.push_back({name, std::move(schema), is_required});
+    }
+    return list;
+  }
+  /// An object of which only the type is known.
+  [[nodiscard]] bool takes_any_argument() const {
+    return !schema_.contains("properties") &&
+           schema_.value("additionalProperties", ordered_json(true)) != ordered_json(false);
+  }
+
+  std::string tagged_call() {
+    const TaggedCallMarks& tags = format_.tagged;
+    std::string call = literal(fmt::format("{}{}{}\n", tags.begin, name_, tags.name_end));
+    const std::string end = literal(fmt::format("{}\n", tags.parameter_end));
+    std::size_t count = 0;
+    for (const Argument& argument : arguments()) {
+      const std::string begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, tags.parameter_name_end));
+      call += fmt::format(" ({} {} {}){}", begin, tagged_value(argument, count++), end, argument.is_required ? "" : "?");
+    }
+    if (takes_any_argument()) {
+      call += fmt::format(" ({} [^<>\"\\n]+ {} {} {})*", literal(tags.parameter), literal(tags.parameter_name_end),
+                          text_rule(), end);
+    }
+    return call + " " + literal(tags.end);
+  }
+
+  std::string tagged_value(const Argument& argument, std::size_t index) {
+    const auto choices = argument.schema.find("enum");
+    if (choices != argument.schema.end() && choices->is_array() && !choices->empty() &&
+        std::ranges::all_of(*choices, [](const ordered_json& each) { return each.is_string(); })) {
+      std::string body;
+      for (const ordered_json& each : *choices) {
+        body += (body.empty() ? "" : " | ") + each.dump();
+      }
+      return "(" + body + ")";
+    }
+    const std::vector<std::string> types = schema_types(argument.schema);
+    const bool is_open = types.empty() && (!argument.schema.is_object() || !argument.schema.contains("$ref"));
+    return is_open || std::ranges::find(types, "string") != types.end()
+               ? text_rule()
+               : json_rule(fmt::format("value{}", index), argument.schema);
+  }
+
+  /// Any text without the tag that ends a value: behind its first i characters comes another character than its next.
+  std::string text_rule() {
+    if (!has_text_rule_) {
+      has_text_rule_ = true;
+      const std::string_view end = format_.tagged.parameter_end;
+      const std::string restart = fmt::format("{} {}text1", literal(end.substr(0, 1)), prefix_);
+      add_rule("text", fmt::format("([^{}] | {})*", end[0], restart));
+      for (std::size_t i = 1; i < end.size(); ++i) {
+        const std::string next = literal(end.substr(i, 1));
+        const std::string more = i + 1 < end.size() ? fmt::format(" | {} {}text{}", next, prefix_, i + 1) : "";
+        add_rule(fmt::format("text{}", i), fmt::format("[^{}{}] | {}{}", end[0], end[i], restart, more));
+      }
+    }
+    return prefix_ + "text";
+  }
+
+  /// first<i>: arguments from the i-th on where none has come; rest<i>: where one has.
+  std::string python_call() {
+    const std::vector<Argument> list = arguments();
+    const std::string head = literal(name_ + "(");
+    if (takes_any_argument()) {
+      const std::string pair = add_rule("pair", "[a-zA-Z_] [a-zA-Z0-9_]* \"=\" " + json_rule("any", true));
+      return fmt::format(R"g({0} ({1} (", " {1})*)? ")")g", head, pair);
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const bool is_flag = list[i].schema.value("type", ordered_json()) == "boolean";
+      const std::string value = is_flag ? R"(("True" | "False"))" : json_rule(fmt::format("value{}", i), list[i].schema);
+      const std::string pair = fmt::format("{} {}", literal(list[i].name + "="), value);
+      const auto skipped = [&](const char* kind) {
+        return list[i].is_required ? "" : fmt::format(" | {}{}{}", prefix_, kind, i + 1);
+      };
+      add_rule(fmt::format("first{}", i), fmt::format("{} {}rest{}{}", pair, prefix_, i + 1, skipped("first")));
+      add_rule(fmt::format("rest{}", i), fmt::format("\", \" {} {}rest{}{}", pair, prefix_, i + 1, skipped("rest")));
+    }
+    add_rule(fmt::format("first{}", list.size()), R"("")");
+    add_rule(fmt::format("rest{}", list.size()), R"("")");
+    return fmt::format(R"g({} {}first0 ")")g", head, prefix_);
+  }
+
+  const ToolCallFormat& format_;
+  std::string name_;
+  ordered_json schema_;
+  std::string prefix_;
+  const SchemaToGbnf& schema_to_gbnf_;
+  std::string rules_;
+  bool has_text_rule_ = false;
+};
+
+}  // namespace
+
+std::string tool_call_rules(const ToolCallFormat& format, const ordered_json& tools, const SchemaToGbnf& schema_to_gbnf) {
+  std::string calls;
+  std::string rules;
+  std::size_t count = 0;
+  for (const ordered_json& tool : tools) {
+    CallRules made(format, tool, fmt::format("tool{}-", count++), schema_to_gbnf);
+    calls += (calls.empty() ? "" : " | ") + made.call();
+    rules += made.rules();
+  }
+  return fmt::format("tool-call ::= {}\n{}", calls, rules);
+}
+
+}  // namespace rocmforge

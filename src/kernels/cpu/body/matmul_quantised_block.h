@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/body/matmul_decode.h"
+#include "kernels/cpu/matmul_body.h"
+
+/// Products of packed weights and 8-bit activations. For each row and token, and for each block b of 32 columns in rising
+/// order:
+///   sum += float(exact integer sum of (code - offset) * quant) * (scale_b * x_scale_b)    and  + addend_b * x_sum_b
+/// (half blocks of 16 first add up their two scaled integers: in integers where the instruction set has integer_scales, else
+/// in floats). Both ways through a product, one token and many, keep to these operations.
+namespace rocmforge::ROCMFORGE_ISA {
+namespace {
+
+/// What the arithmetic needs to know of a format.
+struct Kind {
+  bool halves;
+  bool addends;
+  bool signed_codes;
+  int offset_shift;
+  int code_bits;  ///< of the codes that enter a chain of dot products, rounded up to a length that chain_steps knows
+};
+
+/// Products of few bits may be summed in 16 bits for a while; otherwise one length serves all formats.
+constexpr int chain_bits(int bits) { return !narrow_chains ? 8 : bits < 4 ? 4 : bits; }
+
+constexpr int unsigned_bits(const PackedFormat& format) {
+  return format.codes == CodeForm::iq4_table    ? 8
+         : format.codes == CodeForm::e2m1_table ? 5
+                                                : format.low_bits + format.high_bits;
+}
+
+constexpr Kind kind_of(const PackedFormat& format) {
+  return {has_half_scales(format), has_addends(format), is_signed(format), format.offset_shift,
+          chain_bits(unsigned_bits(format))};
+}
+
+/// Offsets are made equal while unpacking, so that formats share tile functions. Where the length of a chain depends on the
+/// codes, only those of formats with half scales are.
+constexpr int unpacked_offset_shift(const PackedFormat& format) {
+  if (narrow_chains && !has_half_scales(format)) {
+    return format.offset_shift;
+  }
+  return wide_codes_unsigned ? 7 : 5;
+}
+
+constexpr Kind unpacked_kind(const PackedFormat& format) {
+  if (has_addends(format) || is_signed(format)) {
+    return {has_half_scales(format), has_addends(format), is_signed(format), 0, chain_bits(unsigned_bits(format))};
+  }
+  const int shift = unpacked_offset_shift(format);
+  return {has_half_scales(format), false, false, shift, chain_bits(shift + 1)};
+}
+
+/// One token's activations in one panel.
+struct PanelActivations {
+  const std::int8_t* quants;
+  const float* scales;
+  const float* sums;
+  const std::int32_t* negative_sums;
+  const float* half_sums;
+  const std::int32_t* negative_half_sums;
+  const std::int16_t* wide_quants;
+  const std::int16_t* half_pairs;
+};
+
+inline PanelActivations activations_at(const QuantisedActivations& all, std::int64_t tokens, std::int64_t panel,
+                                       std::int64_t token) {
+  const std::int64_t row = panel * tokens + token;
+  return {all.quants + row * packed::panel_columns,
+          all.scales + row * packed::panel_blocks,
+          all.sums + row * packed::panel_blocks,
+          all.negative_sums + row * packed::panel_blocks,
+          all.half_sums + row * 2 * packed::panel_blocks,
+          all.negative_half_sums + row * 2 * packed::panel_blocks,
+          wide_activations ? all.wide_quants + row * packed::panel_columns : nullptr,
+          wide_activations ? all.half_pairs + row * 2 * packed::panel_blocks : nullptr};
+}
+
+/// The halves' integers are scaled and added as integers.
+constexpr bool joins_halves(Kind kind) { return kind.halves && integer_scales; }
+
+/// The integer that the codes' offset adds to the sum of block `b` (or of half block `b`) of the token `t` of a tile.
+template <Kind kind>
+inline Ints offset_term(const PanelActivations& x, int t, int b, [[maybe_unused]] const Ints (&multiplier)[2]) {
+  if constexpr (kind.addends || kind.signed_codes) {
+    return zero_ints();
+  } else if constexpr (joins_halves(kind)) {
+    return scaled_offset<kind.offset_shift>(multiplier, x.half_pairs + (t * packed::panel_blocks + b) * 2);
+  } else if constexpr (kind.halves) {
+    return broadcast_shifted<kind.offset_shift>(x.negative_half_sums + t * 2 * packed::panel_blocks + b);
+  } else {
+    return broadcast_shifted<kind.offset_shift>(x.negative_sums + t * packed::panel_blocks + b);
+  }
+}
+
+/// Adds block `b` to a sum, given the integer sums of the block, or of its halves.
+template <Kind kind>
+inline Floats add_block(Floats sum, const Ints (&integers)[2], const Floats (&scale)[2], const Floats (&addend)[2],
+                        const PanelActivations& x, int t, int b) {
+  const Floats x_scale = broadcast(x.scales[t * packed::panel_blocks + b]);
+  if constexpr (kind.halves && !joins_halves(kind)) {
+    Floats scaled = multiply(to_floats(integers[0]), scale[0]);
+    scaled = multiply_add(to_floats(integers[1]), scale[1], scaled);
+    sum = multiply_add(scaled, x_scale, sum);
+  } else {
+    sum = multiply_add(to_floats(integers[0]), multiply(scale[0], x_scale), sum);
+  }
+  if constexpr (kind.addends && kind.halves) {
+    const float* half_sums = x.half_sums + t * 2 * packed::panel_blocks + 2 * b;
+    sum = multiply_add(addend[0], broadcast(half_sums[0]), sum);
+    sum = multiply_add(addend[1], broadcast(half_sums[1]), sum);
+  } else if constexpr (kind.addends) {
+    sum = multiply_add(addend[0], broadcast(x.sums[t * packed::panel_blocks + b]), sum);
+  }
+  return sum;
+}
+
+}  // namespace
+}  // namespace rocmforge::ROCMFORGE_ISA
