@@ -28,13 +28,14 @@ class Error : public std::exception {
   std::string message_;
 };
 
-/// Runs `body`; an Error that leaves it gets `context` in front.
+/// Runs `body`; an Error that leaves it, of whatever kind, gets `context` in front.
 template <class Body>
 decltype(auto) with_context(std::string_view context, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (Error& error) {
-    throw std::move(error).in(context);
+    error.in(context);
+    throw;  // what was thrown may be more than an Error
   }
 }
 

@@ -30,16 +30,30 @@ Answer::Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenize
   }
 }
 
+bool Answer::prepare_mask(std::uint64_t units, std::int32_t vocab) {
+  if (mask_is_settled()) {
+    return true;
+  }
+  mask_.resize(static_cast<std::size_t>(sample_mask_words(vocab)));
+  try {
+    mask_is_ready_ = constraint_->allowed_within(units, mask_);
+  } catch (const Error& error) {
+    failure_ = error.what();
+  }
+  return mask_is_settled();
+}
+
+std::uint64_t Answer::take_work() {
+  const std::uint64_t work = constraint_ != nullptr ? constraint_->work() : 0;
+  return work - std::exchange(taken_work_, work);
+}
+
 SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step) {
   SampleTokens::Row row = sampler_.next(sequence.tokens, step.adjustments);
   if (constraint_ != nullptr && failure_.empty()) {
+    check(mask_is_ready_, "a constrained draw has its mask");
     row.mask = step.num_masks();
-    const std::span<std::uint32_t> mask = step.add_mask(static_cast<std::int32_t>(sample_mask_words(vocab)));
-    try {
-      constraint_->allowed(mask);
-    } catch (const Error& error) {
-      failure_ = error.what();
-    }
+    std::ranges::copy(mask_, step.add_mask(static_cast<std::int32_t>(sample_mask_words(vocab))).begin());
   }
   return row;
 }
@@ -59,6 +73,7 @@ void Answer::computed() {
 
 std::string Answer::add(std::int32_t token) {
   if (constraint_ != nullptr) {
+    mask_is_ready_ = false;
     try {
       constraint_->accept(token);
     } catch (const Error& error) {

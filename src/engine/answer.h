@@ -26,7 +26,15 @@ class Answer {
 
   Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
 
-  /// The next draw, for the model's kernel; see Sampler::next. Appends its adjustments and its mask to the step.
+  /// Works on the mask of the next draw for about `units`: true when it is ready, or when the constraint can't go on.
+  bool prepare_mask(std::uint64_t units, std::int32_t vocab);
+  /// What prepare_mask() would say without more work.
+  [[nodiscard]] bool mask_is_settled() const { return constraint_ == nullptr || mask_is_ready_ || !failure_.empty(); }
+  /// Units of work that the constraint has taken since the last call.
+  std::uint64_t take_work();
+
+  /// The next draw, for the model's kernel; see Sampler::next. Appends its adjustments and its mask, which is ready, to the
+  /// step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
   /// The sequence is part of a step that is about to be computed.
   void started();
@@ -57,6 +65,9 @@ class Answer {
  private:
   Sampler sampler_;
   std::unique_ptr<TokenConstraint> constraint_;
+  std::vector<std::uint32_t> mask_;  ///< of the next draw, when `mask_is_ready_`
+  bool mask_is_ready_ = false;
+  std::uint64_t taken_work_ = 0;
   std::string failure_;
   std::optional<StreamDecoder> decoder_;
   StopStrings stop_;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "engine/answer.h"
 #include "engine/engine_parts.h"
+#include "engine/mask_work.h"
 #include "engine/model_runner.h"
 
 namespace rocmforge {
@@ -22,6 +23,18 @@ namespace {
 constexpr std::size_t max_unread_stats = 1024;
 /// The time of a step with fewer of prompts says nothing about prompts; a step never takes fewer for its time's sake.
 constexpr std::int32_t least_timed_tokens = 16;
+
+/// However a step ends, nothing works on answers any more.
+class PausedAtEnd {
+ public:
+  explicit PausedAtEnd(MaskWork& masks) : masks_(masks) {}
+  PausedAtEnd(const PausedAtEnd&) = delete;
+  PausedAtEnd& operator=(const PausedAtEnd&) = delete;
+  ~PausedAtEnd() { masks_.pause(); }
+
+ private:
+  MaskWork& masks_;
+};
 }  // namespace
 
 struct Engine::State {
@@ -40,6 +53,8 @@ struct Engine::State {
   void retire();
   /// The step to be waited for; starts one when none is under way. Empty when there is nothing to compute.
   std::vector<ScheduledChunk> take_step();
+  /// Leaves out the chunks whose draw has no mask in this step's time: they come again in the next one.
+  void leave_out_late(std::vector<ScheduledChunk>& step);
   void store(RequestId id, const RequestStats& request_stats);
   /// Learns from a step's time how many tokens of prompts a later one may have.
   void take_time(double seconds);
@@ -51,6 +66,8 @@ struct Engine::State {
   Scheduler scheduler;
   ModelRunner runner;
   std::unordered_map<RequestId, Answer> active;
+  MaskWork masks;                    ///< on answers in `active`
+  std::vector<Answer*> constrained;  ///< of the step that is being made
   std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
   std::map<RequestId, RequestStats> stats;  ///< ordered: the oldest go first
   std::vector<StepOutput> ready;            ///< delivered by the next step
@@ -236,6 +253,7 @@ std::vector<ScheduledChunk> Engine::State::take_step() {
     for (const ScheduledChunk& chunk : step) {
       active.at(chunk.sequence->id).started();
     }
+    leave_out_late(step);
     runner.start(step, scheduler.block_copies(), next_draw);
   }
   if (parts.model->runs_ahead()) {
@@ -245,6 +263,26 @@ std::vector<ScheduledChunk> Engine::State::take_step() {
     runner.start_ahead(ahead, next_draw);
   }
   return step;
+}
+
+void Engine::State::leave_out_late(std::vector<ScheduledChunk>& step) {
+  constrained.clear();
+  for (const ScheduledChunk& chunk : step) {
+    if (chunk.wants_logits && chunk.sequence->request.constraint != nullptr) {
+      constrained.push_back(&active.at(chunk.sequence->id));
+    }
+  }
+  if (constrained.empty()) {
+    return;
+  }
+  const std::int32_t vocab = parts.model->config().vocab;
+  masks.prepare(constrained, vocab);
+  std::erase_if(step, [&](const ScheduledChunk& chunk) {
+    return chunk.wants_logits && !active.at(chunk.sequence->id).mask_is_settled();
+  });
+  if (!step.empty()) {
+    masks.resume();  // beside what the device computes
+  }
 }
 
 void Engine::State::take_time(double seconds) {
@@ -333,6 +371,7 @@ bool Engine::has_work() const { return !state_->ready.empty() || state_->schedul
 
 std::vector<StepOutput> Engine::step() {
   State& state = *state_;
+  const PausedAtEnd paused(state.masks);
   state.expire();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
   const auto started = std::chrono::steady_clock::now();
@@ -344,6 +383,7 @@ std::vector<StepOutput> Engine::step() {
   state.step_tokens = std::accumulate(step.begin(), step.end(), 0, [](int sum, const auto& c) { return sum + c.count; });
   state.step_sequences = static_cast<std::int32_t>(step.size());
   const std::span<const ChunkResult> results = state.runner.results(step, !state.ahead.empty());
+  state.masks.pause();
   state.take_time(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
   for (std::size_t i = 0; i < step.size(); ++i) {
     if (step[i].sequence == nullptr) {

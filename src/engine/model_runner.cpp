@@ -19,7 +19,9 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
   for (const BlockCopy& copy : copies) {
     cache_->copy_block(copy.from, copy.to);
   }
-  forward();
+  if (!chunks.empty()) {
+    forward();
+  }
 }
 
 void ModelRunner::start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw) {

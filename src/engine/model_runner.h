@@ -30,7 +30,7 @@ class ModelRunner {
   /// How the next token of a chunk's sequence is drawn; appends what happens to its logits first, and its mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
 
-  /// Makes the copies, then starts a step that computes the chunks.
+  /// Makes the copies, then starts a step that computes the chunks, if there are any.
   void start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies, const NextDraw& next_draw);
   /// Starts the step after the one started last, of whose chunks each drew one token and nothing else was wanted: chunk i
   /// computes what chunk i of that step drew.

@@ -17,6 +17,17 @@ class TokenConstraint {
   /// end) and clears all others. At least one bit is set.
   virtual void allowed(std::span<std::uint32_t> mask) = 0;
 
+  /// The same for about `units` of work, of some ten nanoseconds each: false where more is needed; `mask` then holds nothing
+  /// of use, and the next call goes on from there. What takes no time to speak of is done at once.
+  virtual bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) {
+    static_cast<void>(units);
+    allowed(mask);
+    return true;
+  }
+
+  /// Units of work that all calls have taken.
+  [[nodiscard]] virtual std::uint64_t work() const { return 0; }
+
   /// Goes on after `token`, which was allowed.
   virtual void accept(std::int32_t token) = 0;
 

@@ -26,7 +26,8 @@ ordered_json tools() {
 }
 
 bool accepts(const ToolGrammar& grammar, const std::string& text) {
-  AutomatonStates states(std::make_shared<const ByteAutomaton>(parse_gbnf(grammar.gbnf)));
+  WorkBudget budget(grammar_compile_units, "compiling the grammar");
+  AutomatonStates states(std::make_shared<const ByteAutomaton>(parse_gbnf(grammar.gbnf, budget), budget));
   AutomatonStates::State state = states.start();
   for (const char c : text) {
     states.allow_work(1'000'000);

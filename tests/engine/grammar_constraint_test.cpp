@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "engine/grammar/json_schema.h"
 #include "grammar_testing.h"
 #include "linear_growth.h"
 
@@ -146,6 +147,71 @@ TEST(GrammarConstraint, WalksOverRealVocabulariesStayInTheGrammar) {
     }
     EXPECT_GE(ended, 8);
   }
+}
+
+TEST(GrammarConstraint, AMaskInPiecesIsTheSameAndItsWorkIsCounted) {
+  const auto trie = std::make_shared<const TokenTrie>(*test::load_golden("gpt-2"));
+  const auto whole = make_grammar_constraint(json_grammar, trie);
+  const auto pieces = make_grammar_constraint(json_grammar, trie);  // a matcher of its own: nothing is known before
+  std::vector<std::uint32_t> expected(trie->mask_words()), mask(trie->mask_words());
+  std::mt19937 random(3);
+  for (int step = 0; step < 12; ++step) {
+    whole->allowed(expected);
+    std::uint64_t before = pieces->work();
+    int calls = 1;
+    for (; !pieces->allowed_within(500, mask); ++calls) {
+      EXPECT_GE(pieces->work() - before, 500u);
+      EXPECT_LE(pieces->work() - before, 500 + GrammarMatcher::most_byte_work);
+      before = pieces->work();
+    }
+    EXPECT_EQ(mask, expected) << "after " << calls << " calls";
+    const auto tokens = allowed_tokens(*whole, *trie);
+    const std::int32_t token = tokens[random() % tokens.size()];
+    if (trie->is_end(token)) {
+      break;
+    }
+    whole->accept(token);
+    pieces->accept(token);
+  }
+  EXPECT_EQ(pieces->work(), whole->work());
+}
+
+// Limits of work must lie far above what a grammar needs that is no attack.
+TEST(GrammarConstraint, OrdinaryMasksTakeASmallPartOfTheirLimit) {
+  std::uint64_t most = 0;
+  for (const char* name : {"gpt-2", "llama-spm", "deepseek-coder"}) {
+    const auto trie = std::make_shared<const TokenTrie>(*test::load_golden(name));
+    for (const std::string& grammar :
+         {std::string(json_grammar), json_object_gbnf(), std::string("root ::= .{0,17} \"!\""),
+          std::string("root ::= [^a]+ \"a\""),
+          json_schema_to_gbnf(
+              {{"properties", {{"name", {{"pattern", "^[A-Z][a-z]+( [A-Z][a-z]+)*$"}}}, {"n", {{"minimum", -7.5}}}}}})}) {
+      std::mt19937 random(8);
+      const auto constraint = make_grammar_constraint(grammar, trie);
+      std::vector<std::uint32_t> mask(trie->mask_words());
+      for (int step = 0; step < 60 && !constraint->finished(); ++step) {
+        const std::uint64_t before = constraint->work();
+        constraint->allowed(mask);
+        const auto tokens = allowed_tokens(*constraint, *trie);
+        constraint->accept(tokens[random() % tokens.size()]);
+        most = std::max(most, constraint->work() - before);
+      }
+    }
+  }
+  EXPECT_LE(most, GrammarMatcher::most_mask_work / 8);
+}
+
+TEST(GrammarConstraint, TellsItsMemory) {
+  const auto trie = small_trie({"ab", "ba"});
+  const auto small = GrammarMatcher::create("root ::= \"a\"", trie);
+  const auto large = GrammarMatcher::create("root ::= ([a-z] [0-9] [A-Z]){3000}", trie);
+  EXPECT_LT(small->memory_bytes(), 64u << 10);
+  EXPECT_GT(large->memory_bytes(), std::size_t{9000} * 8);
+  EXPECT_LT(large->memory_bytes(), std::size_t{2} << 20);
+  const std::size_t before = large->memory_bytes();
+  const auto constraint = make_grammar_constraint(large);
+  (void)allowed_tokens(*constraint, *trie);
+  EXPECT_GT(large->memory_bytes(), before);
 }
 
 TEST(GrammarConstraint, ClonesGoTheirOwnWay) {

@@ -172,24 +172,29 @@ TEST(Gbnf, RefusesGrammarsThatWouldTakeTooMuch) {
 class Recognizer {
  public:
   Recognizer(const Grammar& grammar, std::string text) : grammar_(grammar), text_(std::move(text)) {}
-  bool matches() { return ends(grammar_.rules[static_cast<std::size_t>(grammar_.root)].body, 0).count(text_.size()) > 0; }
+  bool matches() { return ends(body_of(grammar_.root), 0).count(text_.size()) > 0; }
 
  private:
   using Ends = std::set<std::size_t>;
+
+  const GrammarExpression& body_of(std::int32_t rule) const {
+    return grammar_.at(grammar_.rules[static_cast<std::size_t>(rule)].body);
+  }
 
   Ends ends(const GrammarExpression& expression, std::size_t start) {
     using Kind = GrammarExpression::Kind;
     switch (expression.kind) {
       case Kind::literal:
-        return text_.compare(start, expression.text.size(), expression.text) == 0 ? Ends{start + expression.text.size()}
-                                                                                  : Ends{};
+        return std::string_view(text_).substr(start).starts_with(grammar_.text_of(expression))
+                   ? Ends{start + expression.count}
+                   : Ends{};
       case Kind::characters: {
         if (start == text_.size() || utf8_unit(text_, start).kind != Utf8Unit::Kind::character) {
           return {};
         }
         const std::size_t length = utf8_unit(text_, start).length;
         const char32_t code = utf8_code_point(std::string_view(text_).substr(start, length));
-        for (const CodeRange& range : expression.ranges) {
+        for (const CodeRange& range : grammar_.ranges_of(expression)) {
           if (range.first <= code && code <= range.last) {
             return {start + length};
           }
@@ -197,18 +202,18 @@ class Recognizer {
         return {};
       }
       case Kind::reference:
-        return ends(grammar_.rules[static_cast<std::size_t>(expression.rule)].body, start);
+        return ends(body_of(expression.rule), start);
       case Kind::sequence: {
         Ends reached{start};
-        for (const GrammarExpression& part : expression.parts) {
-          reached = after(part, reached);
+        for (const std::int32_t part : grammar_.parts_of(expression)) {
+          reached = after(grammar_.at(part), reached);
         }
         return reached;
       }
       case Kind::choice: {
         Ends all;
-        for (const GrammarExpression& part : expression.parts) {
-          all.merge(ends(part, start));
+        for (const std::int32_t part : grammar_.parts_of(expression)) {
+          all.merge(ends(grammar_.at(part), start));
         }
         return all;
       }
@@ -222,7 +227,7 @@ class Recognizer {
               break;
             }
           }
-          reached = after(expression.parts.front(), reached);
+          reached = after(grammar_.at(grammar_.parts_of(expression).front()), reached);
         }
         return all;
       }
@@ -280,7 +285,7 @@ TEST(Gbnf, AgreesWithARecognizerThatTriesEverything) {
     Grammar grammar;
     try {
       matcher = GrammarMatcher::create(text, trie);
-      grammar = parse_gbnf(text);
+      grammar = test::read_gbnf(text);
     } catch (const Error&) {  // a rule may name itself behind an empty text
       ++refused;
       continue;

@@ -11,7 +11,7 @@ namespace rocmforge {
 namespace {
 
 constexpr std::int32_t deepest_stack = 2000;
-constexpr std::uint64_t start_work = 4'000'000;
+constexpr std::uint64_t start_work = 1'000'000;
 
 constexpr std::uint64_t item_of(std::int32_t position, std::int32_t stack) {
   return static_cast<std::uint64_t>(position) << 32 | static_cast<std::uint32_t>(stack);
@@ -30,13 +30,10 @@ std::size_t AutomatonStates::ItemsHash::operator()(const Items& items) const {
   return hash;
 }
 
-AutomatonStates::AutomatonStates(std::shared_ptr<const ByteAutomaton> automaton) : automaton_(std::move(automaton)) {
+AutomatonStates::AutomatonStates(std::shared_ptr<const ByteAutomaton> automaton)
+    : automaton_(std::move(automaton)), num_classes_(automaton_->num_classes()) {
   allow_work(start_work);
-  const State none = intern_state({}, false);
-  check(none == dead, "the dead state comes first");
-  // The bottom holds itself below the end of the text: a stack that merges like any other.
-  stacks_.push_back({{item_of(ByteAutomaton::end_of_text, bottom)}, 0});
-  stack_numbers_.emplace(stacks_[bottom].returns, bottom);
+  add_fixed();
   const std::int32_t entry = automaton_->entry(automaton_->root());
   Items reached;
   Items items;
@@ -48,14 +45,41 @@ AutomatonStates::AutomatonStates(std::shared_ptr<const ByteAutomaton> automaton)
   start_ = intern_state(std::move(items), automaton_->accepts(entry));
 }
 
-void AutomatonStates::spend(std::size_t units) {
-  work_left_ -= static_cast<std::int64_t>(units);
-  if (work_left_ < 0) {
-    throw Error("grammar: too ambiguous: it takes too long to tell what may follow this text");
+AutomatonStates::AutomatonStates(const AutomatonStates& other, Empty /*tag*/)
+    : automaton_(other.automaton_), num_classes_(other.num_classes_) {
+  allow_work(std::numeric_limits<std::uint64_t>::max());
+  add_fixed();
+}
+
+/// What every table begins with.
+void AutomatonStates::add_fixed() {
+  const State none = intern_state({}, false);
+  check(none == dead, "the dead state comes first");
+  // The bottom holds itself below the end of the text: a stack that merges like any other.
+  stacks_.push_back({{item_of(ByteAutomaton::end_of_text, bottom)}, 0});
+  stack_numbers_.emplace(stacks_[bottom].returns, bottom);
+}
+
+void AutomatonStates::allow_work(std::uint64_t units) {
+  most_work_ =
+      units > std::numeric_limits<std::uint64_t>::max() - work_ ? std::numeric_limits<std::uint64_t>::max() : work_ + units;
+}
+
+void AutomatonStates::spend(std::uint64_t units) {
+  work_ += units;
+  if (work_ > most_work_) {
+    throw Error("grammar: too ambiguous: telling what may follow this text takes more work than a token may");
   }
 }
 
-AutomatonStates::State AutomatonStates::step(State state, std::uint8_t byte) {
+std::size_t AutomatonStates::memory_bytes() const {
+  // A hash table's entry: its vector, hash, links, and what the allocator adds.
+  constexpr std::size_t entry = 80;
+  return rows_.size() * sizeof(State) + states_.size() * (sizeof(StateData) + entry) +
+         stacks_.size() * (sizeof(StackData) + entry) + 2 * items_ * sizeof(Item) + merged_.size() * entry;
+}
+
+AutomatonStates::State AutomatonStates::step(State state, std::uint8_t byte, std::size_t place) {
   Items reached;
   for (const Item item : states_[static_cast<std::size_t>(state)].items) {
     const auto edges = automaton_->edges(position_of(item));
@@ -67,7 +91,7 @@ AutomatonStates::State AutomatonStates::step(State state, std::uint8_t byte) {
     }
   }
   const State next = reached.empty() ? dead : expand(std::move(reached));
-  rows_[static_cast<std::size_t>(state) * 256 + byte] = next;
+  rows_[place] = next;
   return next;
 }
 
@@ -206,29 +230,32 @@ AutomatonStates::State AutomatonStates::intern_state(Items items, bool accepts) 
     }
     items_ += items.size();
     states_.push_back({std::move(items), accepts, plain_steps});
-    rows_.resize(rows_.size() + 256, states_.size() == 1 ? dead : -1);
+    rows_.resize(rows_.size() + num_classes_, states_.size() == 1 ? dead : -1);
   }
   return found->second;
 }
 
 void AutomatonStates::drop_unused(std::span<State* const> used) {
-  AutomatonStates fresh(automaton_);
+  spend(stacks_.size() + items_ / 4 + used.size());
+  const std::uint64_t work = work_, most_work = most_work_;
   constexpr Stack unknown = -1;
   std::vector<Stack> new_stacks(stacks_.size(), unknown);
   new_stacks[bottom] = bottom;
   // Stacks were numbered after the ones they hold.
   std::vector<bool> needed(stacks_.size(), false);
-  for (const State* state : used) {
-    for (const Item item : states_[static_cast<std::size_t>(*state)].items) {
+  const auto need = [&](State state) {
+    for (const Item item : states_[static_cast<std::size_t>(state)].items) {
       needed[static_cast<std::size_t>(stack_of(item))] = true;
     }
-  }
+  };
+  need(start_);
+  std::ranges::for_each(used, [&](const State* state) { need(*state); });
   for (std::size_t stack = stacks_.size(); stack-- > 1;) {
     for (const Item item : stacks_[stack].returns) {
       needed[static_cast<std::size_t>(stack_of(item))] = needed[static_cast<std::size_t>(stack_of(item))] || needed[stack];
     }
   }
-  fresh.work_left_ = std::numeric_limits<std::int64_t>::max();
+  AutomatonStates fresh(*this, Empty{});
   const auto renumber = [&](Items items) {
     for (Item& item : items) {
       item = item_of(position_of(item), new_stacks[static_cast<std::size_t>(stack_of(item))]);
@@ -240,14 +267,17 @@ void AutomatonStates::drop_unused(std::span<State* const> used) {
       new_stacks[stack] = fresh.intern_stack(renumber(stacks_[stack].returns));
     }
   }
+  const auto keep = [&](State state) {
+    const StateData& data = states_[static_cast<std::size_t>(state)];
+    return state == dead ? dead : fresh.intern_state(renumber(data.items), data.accepts);
+  };
+  fresh.start_ = keep(start_);
   for (State* state : used) {
-    if (*state != dead) {
-      const StateData& data = states_[static_cast<std::size_t>(*state)];
-      *state = fresh.intern_state(renumber(data.items), data.accepts);
-    }
+    *state = keep(*state);
   }
-  fresh.work_left_ = work_left_;
   *this = std::move(fresh);
+  work_ = work;
+  most_work_ = most_work;
 }
 
 }  // namespace rocmforge

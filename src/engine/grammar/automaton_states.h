@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,8 +28,8 @@ class AutomatonStates {
   /// The place after one more byte. Throws Error when rules are nested too deeply, or when the work since the last
   /// allow_work() exceeds what was allowed; the table stays usable.
   State next(State state, std::uint8_t byte) {
-    const State known = rows_[static_cast<std::size_t>(state) * 256 + byte];
-    return known >= 0 ? known : step(state, byte);
+    const std::size_t place = static_cast<std::size_t>(state) * num_classes_ + automaton_->class_of(byte);
+    return rows_[place] >= 0 ? rows_[place] : step(state, byte, place);
   }
 
   /// The text may end here.
@@ -38,15 +39,22 @@ class AutomatonStates {
   /// ByteAutomaton::plain_steps of the state.
   [[nodiscard]] std::uint8_t plain_steps(State state) const { return states_[static_cast<std::size_t>(state)].plain_steps; }
 
-  /// Units of about ten nanoseconds until next() throws.
-  void allow_work(std::uint64_t units) { work_left_ = static_cast<std::int64_t>(units); }
+  /// Units of about ten nanoseconds that may be spent from now on before an Error says that it takes too long.
+  void allow_work(std::uint64_t units);
+  /// Takes them from what is allowed. Throws that Error.
+  void spend(std::uint64_t units);
+  /// Units spent since the table exists.
+  [[nodiscard]] std::uint64_t work() const { return work_; }
 
-  /// Enough states were met that those not in use should be dropped.
-  [[nodiscard]] bool is_full() const { return states_.size() >= most_states || items_ + merged_.size() >= most_items; }
+  /// Enough memory is taken that states not in use should be dropped.
+  [[nodiscard]] bool is_full() const { return memory_bytes() >= most_memory_bytes; }
+  /// After drop_unused(): so much is in use that the next drop would follow soon.
+  [[nodiscard]] bool is_crowded() const { return memory_bytes() >= most_memory_bytes / 4 * 3; }
   /// Drops every state that is neither in `used` nor the start, and numbers the rest anew, in place in `used`.
   void drop_unused(std::span<State* const> used);
 
-  [[nodiscard]] std::size_t size() const { return states_.size(); }
+  /// Of the table, within about a tenth; without the automaton.
+  [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
   using Stack = std::int32_t;
@@ -65,12 +73,15 @@ class AutomatonStates {
     Items returns;  // ascending, one for each position
     std::int32_t depth = 0;
   };
-  struct Expansion;
+  struct Empty {};
 
-  static constexpr std::size_t most_states = 16384, most_items = 1 << 20;
+  static constexpr std::size_t most_memory_bytes = std::size_t{12} << 20;
   static constexpr Stack bottom = 0;
 
-  State step(State state, std::uint8_t byte);
+  /// Without a state, not even the start: for what is used of `other`.
+  AutomatonStates(const AutomatonStates& other, Empty tag);
+  void add_fixed();
+  State step(State state, std::uint8_t byte, std::size_t place);
   State expand(Items reached);
   void pop(Items& reached, bool& accepts);
   void call(const Items& reached, Items& items);
@@ -78,18 +89,18 @@ class AutomatonStates {
   Stack merge(Stack a, Stack b);
   void merge_equal_positions(Items& items);
   State intern_state(Items items, bool accepts);
-  void spend(std::size_t units);
 
   std::shared_ptr<const ByteAutomaton> automaton_;
+  std::size_t num_classes_;  // of bytes
   State start_ = dead;
   std::vector<StateData> states_;
-  std::vector<State> rows_;  // [states, 256], -1 where not met yet
+  std::vector<State> rows_;  // [states, classes of bytes], -1 where not met yet
   std::vector<StackData> stacks_;
   std::size_t items_ = 0;                                      // of all states and stacks
   std::unordered_map<Items, State, ItemsHash> state_numbers_;  // the items, then whether it accepts
   std::unordered_map<Items, Stack, ItemsHash> stack_numbers_;
   std::unordered_map<std::uint64_t, Stack> merged_;
-  std::int64_t work_left_ = 0;
+  std::uint64_t work_ = 0, most_work_ = 0;
 };
 
 }  // namespace rocmforge

@@ -1,6 +1,7 @@
 #include "engine/grammar/byte_automaton.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -10,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::size_t most_edges = 4'000'000;
+constexpr std::size_t most_edges = 2'000'000;
 
 }  // namespace
 
@@ -22,12 +23,14 @@ const std::vector<CodeRange>& ByteAutomaton::plain_characters() {
 /// Turns a graph into positions without empty edges.
 class ByteAutomatonBuilder {
  public:
-  ByteAutomatonBuilder(ByteGraph graph, ByteAutomaton& automaton) : graph_(std::move(graph)), automaton_(automaton) {}
+  ByteAutomatonBuilder(const Grammar& grammar, WorkBudget& budget, ByteAutomaton& automaton)
+      : grammar_(grammar), budget_(budget), graph_(make_byte_graph(grammar, budget)), automaton_(automaton) {}
 
   void build() {
     add_positions();
     order_rules();
     write();
+    sort_bytes();
     count_plain_steps();
   }
 
@@ -45,6 +48,7 @@ class ByteAutomatonBuilder {
         continue;
       }
       const ByteGraph::Node& one = graph_.nodes[static_cast<std::size_t>(number)];
+      budget_.spend(4 + one.edges.size() + one.calls.size() + one.empty.size());
       all.accepts = all.accepts || one.accepts;
       all.edges.insert(all.edges.end(), one.edges.begin(), one.edges.end());
       all.calls.insert(all.calls.end(), one.calls.begin(), one.calls.end());
@@ -145,12 +149,18 @@ class ByteAutomatonBuilder {
     }
   }
 
+  /// As much of a rule's name as a message shows.
+  [[nodiscard]] std::string name_of(std::int32_t rule) const {
+    const std::int32_t named = graph_.rules[static_cast<std::size_t>(rule)].name;
+    return named < 0 ? "a class of characters" : grammar_.rules[static_cast<std::size_t>(named)].name.substr(0, 60);
+  }
+
   [[noreturn]] void fail_recursion(const std::vector<std::int32_t>& path, std::int32_t called) const {
     const auto begin = std::find(path.begin(), path.end(), called);
-    const std::string& name = graph_.rules[static_cast<std::size_t>(called)].name;
+    const std::string name = name_of(called);
     std::string way = name, last = name;
     for (auto rule = begin + 1; rule < path.end(); ++rule) {
-      const std::string& next = graph_.rules[static_cast<std::size_t>(*rule)].name;
+      const std::string next = name_of(*rule);
       if (next != last && way.size() < 200) {
         way += " -> " + next;
       }
@@ -181,6 +191,17 @@ class ByteAutomatonBuilder {
                                      static_cast<std::uint32_t>(automaton_.calls_.size()), false, 0});
   }
 
+  /// Bytes between which no edge begins or ends are of one class.
+  void sort_bytes() {
+    std::array<bool, 257> begins{};
+    for (const ByteAutomaton::Edge& edge : automaton_.edges_) {
+      begins[edge.first] = begins[std::size_t{edge.last} + 1] = true;
+    }
+    for (std::size_t byte = 1; byte < 256; ++byte) {
+      automaton_.classes_[byte] = static_cast<std::uint8_t>(automaton_.classes_[byte - 1] + (begins[byte] ? 1 : 0));
+    }
+  }
+
   /// Starts from "any number" everywhere; after n rounds every chain that ends within n steps is counted right.
   void count_plain_steps() {
     auto& positions = automaton_.positions_;
@@ -195,6 +216,7 @@ class ByteAutomatonBuilder {
       order.push_back(i);
     }
     for (int round = 0; round <= ByteAutomaton::most_plain_steps; ++round) {
+      budget_.spend(order.size() + automaton_.calls_.size());
       for (const std::int32_t number : order) {
         int steps = 0;
         for (const std::int32_t target : positions_[static_cast<std::size_t>(number)].plain) {
@@ -209,6 +231,8 @@ class ByteAutomatonBuilder {
     }
   }
 
+  const Grammar& grammar_;
+  WorkBudget& budget_;
   ByteGraph graph_;
   ByteAutomaton& automaton_;
   std::size_t gathered_ = 0;
@@ -219,6 +243,8 @@ class ByteAutomatonBuilder {
   std::vector<std::int32_t> order_;  // by rule
 };
 
-ByteAutomaton::ByteAutomaton(const Grammar& grammar) { ByteAutomatonBuilder(make_byte_graph(grammar), *this).build(); }
+ByteAutomaton::ByteAutomaton(const Grammar& grammar, WorkBudget& budget) {
+  ByteAutomatonBuilder(grammar, budget, *this).build();
+}
 
 }  // namespace rocmforge

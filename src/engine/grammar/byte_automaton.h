@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,8 +14,9 @@ namespace rocmforge {
 /// (a whole text of another rule, then the call's target). Immutable.
 class ByteAutomaton {
  public:
-  /// Throws Error, with the reason, for a grammar that is left-recursive or takes too many positions.
-  explicit ByteAutomaton(const Grammar& grammar);
+  /// Throws Error, with the reason, for a grammar that is left-recursive or takes too many positions, or when the budget is
+  /// spent.
+  ByteAutomaton(const Grammar& grammar, WorkBudget& budget);
 
   struct Edge {
     std::uint8_t first = 0, last = 0;  ///< bytes, both included
@@ -51,6 +54,15 @@ class ByteAutomaton {
   /// at.
   [[nodiscard]] std::uint8_t plain_steps(std::int32_t position) const { return at(position).plain_steps; }
 
+  /// Bytes of one class stand on the same edges everywhere.
+  [[nodiscard]] std::uint8_t class_of(std::uint8_t byte) const { return classes_[byte]; }
+  [[nodiscard]] std::size_t num_classes() const { return std::size_t{classes_.back()} + 1; }
+
+  [[nodiscard]] std::size_t memory_bytes() const {
+    return positions_.capacity() * sizeof(Position) + edges_.capacity() * sizeof(Edge) + calls_.capacity() * sizeof(Call) +
+           entries_.capacity() * sizeof(std::int32_t);
+  }
+
  private:
   friend class ByteAutomatonBuilder;
   struct Position {
@@ -64,6 +76,7 @@ class ByteAutomaton {
   std::vector<Edge> edges_;
   std::vector<Call> calls_;
   std::vector<std::int32_t> entries_;
+  std::array<std::uint8_t, 256> classes_{};  // ascending
   std::int32_t root_ = 0;
 };
 

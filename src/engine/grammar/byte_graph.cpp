@@ -1,8 +1,13 @@
 #include "engine/grammar/byte_graph.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "engine/grammar/utf8_ranges.h"
@@ -17,22 +22,7 @@ constexpr std::size_t most_nodes = 250'000, most_pieces = 2'000'000;
 // most so many that calls none is put in the place of its name, which saves the calls.
 constexpr std::size_t largest_repeated = 8, largest_inlined = 12;
 
-std::size_t count_expressions(const GrammarExpression& expression) {
-  std::size_t count = 1 + expression.text.size() / 4;
-  for (const GrammarExpression& part : expression.parts) {
-    count += count_expressions(part);
-  }
-  return count;
-}
-
-bool is_leaf(const GrammarExpression& expression) {
-  return expression.kind != Kind::reference && (expression.kind != Kind::repeat || expression.minimum <= 4) &&
-         (expression.kind != Kind::repeat || expression.maximum == GrammarExpression::unbounded ||
-          expression.maximum <= 4) &&
-         std::all_of(expression.parts.begin(), expression.parts.end(), is_leaf);
-}
-
-bool holds_plain_characters(const std::vector<CodeRange>& ranges) {
+bool holds_plain_characters(std::span<const CodeRange> ranges) {
   // The ranges are joined, so each of the few plain ones lies in a single range or not at all.
   return std::all_of(
       ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(), [&](const CodeRange& plain) {
@@ -41,20 +31,28 @@ bool holds_plain_characters(const std::vector<CodeRange>& ranges) {
       });
 }
 
+/// Writes the graph from left to right: `from_` is the node that has been reached, and a stack holds what is left to do, so
+/// that nothing calls itself however deep the grammar nests.
 class ByteGraphBuilder {
  public:
-  explicit ByteGraphBuilder(const Grammar& grammar)
+  ByteGraphBuilder(const Grammar& grammar, WorkBudget& budget)
       : grammar_(grammar),
-        nullable_(rules_that_derive(grammar, Derivation::empty)),
-        rule_of_name_(grammar.rules.size(), -1) {}
+        budget_(budget),
+        nullable_(expressions_that_derive(grammar, Derivation::empty, budget)),
+        rule_of_name_(grammar.rules.size(), -1) {
+    measure();
+  }
 
   ByteGraph build() {
     graph_.root = named_rule(grammar_.root);
     for (std::size_t rule = 0; rule < graph_.rules.size(); ++rule) {
-      if (graph_.rules[rule].body != nullptr) {
+      if (graph_.rules[rule].body >= 0) {
         name_ = graph_.rules[rule].name;
-        graph_.rules[rule].exit = compile(*graph_.rules[rule].body, graph_.rules[rule].entry);
-        node(graph_.rules[rule].exit).accepts = true;
+        from_ = graph_.rules[rule].entry;
+        tasks_.push_back({Task::Kind::compile, graph_.rules[rule].body});
+        run_tasks();
+        graph_.rules[rule].exit = from_;
+        node(from_).accepts = true;
       }
     }
     return std::move(graph_);
@@ -63,27 +61,74 @@ class ByteGraphBuilder {
  private:
   using CodeKey = std::vector<std::pair<char32_t, char32_t>>;
 
+  struct Task {
+    enum class Kind : std::uint8_t {
+      compile,  ///< goes on through expression `number`
+      call,     ///< goes on through rule `number`
+      copy,     ///< goes on through one copy of what expression `number`, a repetition, repeats
+      repeat,   ///< makes `count` more copies; where there is an `end`, each may be the last
+      join,     ///< node `number` is reached from here without a byte
+      move,     ///< goes on from node `number`
+    };
+    Kind kind;
+    std::int32_t number = 0;
+    std::uint32_t count = 0;
+    std::int32_t end = -1;
+  };
+
+  /// How large each expression is, and whether it can stand in the place of a name.
+  void measure() {
+    constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() / 2;
+    const std::size_t count = grammar_.expressions.size();
+    budget_.spend(2 * count);
+    sizes_.resize(count);
+    is_leaf_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const GrammarExpression& one = grammar_.expressions[i];
+      const bool has_parts = one.kind == Kind::sequence || one.kind == Kind::choice || one.kind == Kind::repeat;
+      std::uint32_t size = 1 + (has_parts || one.kind == Kind::reference ? 0 : one.count / 4);
+      bool leaf = one.kind != Kind::reference &&
+                  (one.kind != Kind::repeat ||
+                   (one.minimum <= 4 && (one.maximum == GrammarExpression::unbounded || one.maximum <= 4)));
+      if (has_parts) {
+        for (const std::int32_t part : grammar_.parts_of(one)) {
+          size = std::min(most, size + sizes_[static_cast<std::size_t>(part)]);
+          leaf = leaf && is_leaf_[static_cast<std::size_t>(part)];
+        }
+      }
+      sizes_[i] = size;
+      is_leaf_[i] = leaf;
+    }
+  }
+
+  void count_piece() {
+    budget_.spend(4);
+    if (++pieces_ > most_pieces) {
+      throw Error("grammar: too large: its repetitions multiply to more than " + std::to_string(most_pieces) + " pieces");
+    }
+  }
+
   std::int32_t add_node() {
     if (graph_.nodes.size() == most_nodes) {
       throw Error("grammar: too large: more than " + std::to_string(most_nodes) +
                   " places in a text; use fewer or smaller repetitions");
     }
+    budget_.spend(8);
     graph_.nodes.emplace_back();
     return static_cast<std::int32_t>(graph_.nodes.size()) - 1;
   }
   ByteGraph::Node& node(std::int32_t number) { return graph_.nodes[static_cast<std::size_t>(number)]; }
 
-  std::int32_t add_rule(const GrammarExpression* body, const std::string& name, bool nullable) {
+  std::int32_t add_rule(std::int32_t body, std::int32_t name) {
     const std::int32_t entry = add_node();
-    graph_.rules.push_back({body, name, nullable, entry, -1});
+    graph_.rules.push_back({body, name, body >= 0 && nullable_[static_cast<std::size_t>(body)], entry, -1});
     return static_cast<std::int32_t>(graph_.rules.size()) - 1;
   }
 
   std::int32_t named_rule(std::int32_t rule) {
     const auto index = static_cast<std::size_t>(rule);
     if (rule_of_name_[index] < 0) {
-      const Grammar::Rule& source = grammar_.rules[index];
-      rule_of_name_[index] = add_rule(&source.body, source.name, nullable_[index]);
+      rule_of_name_[index] = add_rule(grammar_.rules[index].body, rule);
     }
     return rule_of_name_[index];
   }
@@ -98,7 +143,7 @@ class ByteGraphBuilder {
     if (!is_new) {
       return found->second;
     }
-    const std::int32_t rule = add_rule(nullptr, "a class of characters", false);
+    const std::int32_t rule = add_rule(-1, -1);
     const std::int32_t exit = add_node();
     node(exit).accepts = true;
     graph_.rules.back().exit = exit;
@@ -120,12 +165,13 @@ class ByteGraphBuilder {
     return rule;
   }
 
-  std::int32_t compile_characters(const std::vector<CodeRange>& ranges, std::int32_t from) {
+  void compile_characters(std::span<const CodeRange> ranges) {
+    budget_.spend(8 * ranges.size());
     const std::int32_t to = add_node();
     std::vector<CodeRange> beyond_ascii;
     for (const CodeRange& range : ranges) {
       if (range.first < 0x80) {
-        node(from).edges.push_back(
+        node(from_).edges.push_back(
             {static_cast<std::uint8_t>(range.first), static_cast<std::uint8_t>(std::min<char32_t>(range.last, 0x7F)), to});
       }
       if (range.last >= 0x80) {
@@ -134,155 +180,201 @@ class ByteGraphBuilder {
     }
     if (!beyond_ascii.empty()) {
       const std::int32_t rule = character_rule(beyond_ascii);
-      node(from).calls.push_back({rule, to});
+      node(from_).calls.push_back({rule, to});
     }
     if (holds_plain_characters(ranges)) {
-      node(from).plain.push_back(to);
+      node(from_).plain.push_back(to);
     }
-    return to;
+    from_ = to;
   }
 
-  std::int32_t compile_reference(std::int32_t rule, std::int32_t from) {
-    const GrammarExpression& body = grammar_.rules[static_cast<std::size_t>(rule)].body;
-    if (is_leaf(body) && count_expressions(body) <= largest_inlined) {
-      return compile(body, from);
-    }
-    const std::int32_t called = named_rule(rule);
-    return add_call(called, from);
-  }
-
-  std::int32_t add_call(std::int32_t rule, std::int32_t from) {
+  void call(std::int32_t rule) {
     const std::int32_t to = add_node();
-    node(from).calls.push_back({rule, to});
-    return to;
+    node(from_).calls.push_back({rule, to});
+    from_ = to;
   }
 
-  /// An alternative of what is repeated, as a rule where that is set.
-  struct Piece {
-    const GrammarExpression* body;
-    std::int32_t rule;
-  };
+  void compile_reference(std::int32_t rule) {
+    const std::int32_t body = grammar_.rules[static_cast<std::size_t>(rule)].body;
+    if (is_leaf_[static_cast<std::size_t>(body)] && sizes_[static_cast<std::size_t>(body)] <= largest_inlined) {
+      tasks_.push_back({Task::Kind::compile, body});
+    } else {
+      call(named_rule(rule));
+    }
+  }
 
-  /// Small alternatives stay as they are: a class of characters beside longer escapes is what most repetitions hold.
-  std::vector<Piece> repeated_pieces(const GrammarExpression& body) {
-    std::vector<Piece> pieces;
-    const auto add = [&](const GrammarExpression& part) {
-      const bool small = count_expressions(part) <= largest_repeated / 2;
-      pieces.push_back({&part, small ? -1 : add_rule(&part, name_, derives(part, Derivation::empty, nullable_))});
+  /// What one copy of a repetition consists of: a choice of tasks. Large pieces become rules of their own. Small
+  /// alternatives stay as they are: a class of characters beside longer escapes is what most repetitions hold.
+  const std::vector<Task>& pieces_of(std::int32_t repeat) {
+    const auto [found, is_new] = copies_.try_emplace(repeat);
+    std::vector<Task>& pieces = found->second;
+    if (!is_new) {
+      return pieces;
+    }
+    const GrammarExpression& one = grammar_.at(repeat);
+    const std::int32_t body = grammar_.parts_of(one).front();
+    const bool loops = one.maximum == GrammarExpression::unbounded;
+    const std::uint32_t copies = loops ? one.minimum + 1 : one.maximum;
+    if (copies <= 2 || sizes_[static_cast<std::size_t>(body)] <= largest_repeated) {
+      pieces.push_back({Task::Kind::compile, body});
+      return pieces;
+    }
+    const auto add = [&](std::int32_t part) {
+      const bool is_small = sizes_[static_cast<std::size_t>(part)] <= largest_repeated / 2;
+      pieces.push_back(is_small ? Task{Task::Kind::compile, part} : Task{Task::Kind::call, add_rule(part, name_)});
     };
-    if (body.kind == Kind::choice && body.parts.size() <= largest_repeated) {
-      std::for_each(body.parts.begin(), body.parts.end(), add);
+    if (grammar_.at(body).kind == Kind::choice && grammar_.at(body).count <= largest_repeated) {
+      std::ranges::for_each(grammar_.parts_of(grammar_.at(body)), add);
     } else {
       add(body);
     }
     return pieces;
   }
 
-  std::int32_t compile_pieces(const std::vector<Piece>& pieces, std::int32_t from) {
-    const auto one = [&](const Piece& piece) {
-      return piece.rule < 0 ? compile(*piece.body, from) : add_call(piece.rule, from);
-    };
+  void copy(std::int32_t repeat) {
+    const std::vector<Task>& pieces = pieces_of(repeat);
     if (pieces.size() == 1) {
-      return one(pieces.front());
+      tasks_.push_back(pieces.front());
+      return;
     }
     const std::int32_t to = add_node();
-    for (const Piece& piece : pieces) {
-      const std::int32_t end = one(piece);
-      node(end).empty.push_back(to);
+    tasks_.push_back({Task::Kind::move, to});
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+      tasks_.push_back({Task::Kind::join, to});
+      tasks_.push_back(*piece);
+      tasks_.push_back({Task::Kind::move, from_});
     }
-    return to;
   }
 
-  std::int32_t compile_repeat(const GrammarExpression& repeat, std::int32_t from) {
-    const GrammarExpression& body = repeat.parts.front();
-    const bool loops = repeat.maximum == GrammarExpression::unbounded;
-    const std::uint32_t copies = loops ? repeat.minimum + 1 : repeat.maximum;
-    const bool small = copies <= 2 || count_expressions(body) <= largest_repeated;
-    const std::vector<Piece> pieces = small ? std::vector<Piece>{{&body, -1}} : repeated_pieces(body);
-    const auto copy = [&](std::int32_t place) { return compile_pieces(pieces, place); };
-    for (std::uint32_t i = 0; i < repeat.minimum; ++i) {
-      from = copy(from);
-    }
-    if (loops) {
-      const std::int32_t loop = add_node();
-      node(from).empty.push_back(loop);
-      const std::int32_t end = copy(loop);
-      node(end).empty.push_back(loop);
-      return loop;
-    }
+  /// The copies that must come, then those that may.
+  void compile_repeat(std::int32_t number) {
+    const GrammarExpression& repeat = grammar_.at(number);
     const std::int32_t end = add_node();
-    for (std::uint32_t i = repeat.minimum; i < repeat.maximum; ++i) {
-      node(from).empty.push_back(end);
-      from = copy(from);
+    tasks_.push_back({Task::Kind::move, end});
+    tasks_.push_back({Task::Kind::join, end});
+    if (repeat.maximum == GrammarExpression::unbounded) {
+      tasks_.push_back({Task::Kind::copy, number});
+      tasks_.push_back({Task::Kind::move, end});
+      tasks_.push_back({Task::Kind::join, end});
+    } else {
+      tasks_.push_back({Task::Kind::repeat, number, repeat.maximum - repeat.minimum, end});
     }
-    node(from).empty.push_back(end);
-    return end;
+    tasks_.push_back({Task::Kind::repeat, number, repeat.minimum});
+  }
+
+  void add_copies(Task task) {
+    if (task.count == 0) {
+      return;
+    }
+    count_piece();
+    if (task.end >= 0) {
+      node(from_).empty.push_back(task.end);
+    }
+    --task.count;
+    tasks_.push_back(task);
+    tasks_.push_back({Task::Kind::copy, task.number});
   }
 
   /// Literals share their beginnings, so that a choice of thousands has few ways on at each place.
-  std::int32_t compile_choice(const std::vector<GrammarExpression>& parts, std::int32_t from) {
-    const std::int32_t to = add_node();
+  void compile_choice(std::span<const std::int32_t> parts) {
+    const std::int32_t start = from_, to = add_node();
     std::map<std::pair<std::int32_t, char>, std::int32_t> literals;  // the node after a byte at a node
-    for (const GrammarExpression& part : parts) {
-      std::int32_t end = from;
-      if (part.kind == Kind::literal) {
-        for (const char c : part.text) {
-          const auto [place, is_new] = literals.try_emplace({end, c}, -1);
-          if (is_new) {
-            place->second = add_node();
-            node(end).edges.push_back({static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(c), place->second});
-          }
-          end = place->second;
+    tasks_.push_back({Task::Kind::move, to});
+    for (const std::int32_t part : parts) {
+      if (grammar_.at(part).kind != Kind::literal) {
+        tasks_.push_back({Task::Kind::join, to});
+        tasks_.push_back({Task::Kind::compile, part});
+        tasks_.push_back({Task::Kind::move, start});
+        continue;
+      }
+      count_piece();
+      std::int32_t end = start;
+      for (const char c : grammar_.text_of(grammar_.at(part))) {
+        const auto [place, is_new] = literals.try_emplace({end, c}, -1);
+        if (is_new) {
+          place->second = add_node();
+          node(end).edges.push_back({static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(c), place->second});
         }
-      } else {
-        end = compile(part, from);
+        end = place->second;
       }
       node(end).empty.push_back(to);
     }
-    return to;
   }
 
-  /// Adds the ways from the node `from` through `expression`; the node they end in.
-  std::int32_t compile(const GrammarExpression& expression, std::int32_t from) {
-    if (++pieces_ > most_pieces) {
-      throw Error("grammar: too large: its repetitions multiply to more than " + std::to_string(most_pieces) + " pieces");
+  void compile_literal(std::string_view text) {
+    for (const char c : text) {
+      const std::int32_t to = add_node();
+      node(from_).edges.push_back({static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(c), to});
+      from_ = to;
     }
+  }
+
+  void compile(std::int32_t number) {
+    count_piece();
+    const GrammarExpression& expression = grammar_.at(number);
     switch (expression.kind) {
       case Kind::literal:
-        for (const char c : expression.text) {
-          const std::int32_t to = add_node();
-          node(from).edges.push_back({static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(c), to});
-          from = to;
-        }
-        return from;
+        return compile_literal(grammar_.text_of(expression));
       case Kind::characters:
-        return compile_characters(expression.ranges, from);
+        return compile_characters(grammar_.ranges_of(expression));
       case Kind::reference:
-        return compile_reference(expression.rule, from);
+        return compile_reference(expression.rule);
       case Kind::sequence:
-        for (const GrammarExpression& part : expression.parts) {
-          from = compile(part, from);
+        for (std::size_t i = expression.count; i-- > 0;) {
+          tasks_.push_back({Task::Kind::compile, grammar_.parts_of(expression)[i]});
         }
-        return from;
+        return;
       case Kind::choice:
-        return compile_choice(expression.parts, from);
+        return compile_choice(grammar_.parts_of(expression));
       case Kind::repeat:
-        return compile_repeat(expression, from);
+        return compile_repeat(number);
     }
-    return from;
+  }
+
+  void run_tasks() {
+    while (!tasks_.empty()) {
+      const Task task = tasks_.back();
+      tasks_.pop_back();
+      switch (task.kind) {
+        case Task::Kind::compile:
+          compile(task.number);
+          break;
+        case Task::Kind::call:
+          call(task.number);
+          break;
+        case Task::Kind::copy:
+          copy(task.number);
+          break;
+        case Task::Kind::repeat:
+          add_copies(task);
+          break;
+        case Task::Kind::join:
+          node(from_).empty.push_back(task.number);
+          break;
+        case Task::Kind::move:
+          from_ = task.number;
+          break;
+      }
+    }
   }
 
   const Grammar& grammar_;
-  std::vector<bool> nullable_;              // by the grammar's rule
+  WorkBudget& budget_;
+  std::vector<bool> nullable_;              // by expression
+  std::vector<std::uint32_t> sizes_;        // by expression
+  std::vector<bool> is_leaf_;               // by expression
   std::vector<std::int32_t> rule_of_name_;  // by the grammar's rule, -1 while nothing calls it
   ByteGraph graph_;
   std::map<CodeKey, std::int32_t> character_rules_;
-  std::string name_;  // of the rule that is being compiled
+  std::map<std::int32_t, std::vector<Task>> copies_;  // by repetition
+  std::vector<Task> tasks_;                           // what comes next is last
+  std::int32_t from_ = -1;
+  std::int32_t name_ = -1;  // of the rule that is being compiled
   std::size_t pieces_ = 0;
 };
 
 }  // namespace
 
-ByteGraph make_byte_graph(const Grammar& grammar) { return ByteGraphBuilder(grammar).build(); }
+ByteGraph make_byte_graph(const Grammar& grammar, WorkBudget& budget) { return ByteGraphBuilder(grammar, budget).build(); }
 
 }  // namespace rocmforge

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <string>
 #include <vector>
 
 #include "engine/grammar/byte_automaton.h"
@@ -20,9 +19,9 @@ struct ByteGraph {
     bool accepts = false;             ///< the rule may end here
   };
   struct Rule {
-    const GrammarExpression* body = nullptr;  ///< null for a class of characters
-    std::string name;                         ///< of the grammar's rule that it belongs to
-    bool nullable = false;                    ///< it has an empty text
+    std::int32_t body = -1;  ///< an expression; -1 for a class of characters
+    std::int32_t name = -1;  ///< of the grammar's rule that it belongs to: its number; -1 for a class of characters
+    bool nullable = false;   ///< it has an empty text
     std::int32_t entry = 0, exit = 0;
   };
 
@@ -31,7 +30,7 @@ struct ByteGraph {
   std::int32_t root = 0;
 };
 
-/// `grammar` outlives the graph. Throws Error for a grammar that takes too many nodes.
-ByteGraph make_byte_graph(const Grammar& grammar);
+/// Throws Error for a grammar that takes too many nodes, or when the budget is spent.
+ByteGraph make_byte_graph(const Grammar& grammar, WorkBudget& budget);
 
 }  // namespace rocmforge

@@ -1,5 +1,8 @@
 #include <algorithm>
-#include <unordered_map>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -10,10 +13,13 @@ namespace {
 
 using Kind = GrammarExpression::Kind;
 
-constexpr std::size_t longest_text_bytes = std::size_t{4} << 20;
 constexpr std::size_t most_rules = 20'000;
-constexpr int deepest_group = 200, most_nested_repetitions = 4;
+constexpr std::size_t deepest_group = 200;
+constexpr int most_nested_repetitions = 4;
 constexpr std::uint32_t most_repetitions = 100'000;
+
+/// As much of a name as a message shows.
+std::string shown(std::string_view name) { return std::string(name.substr(0, 60)) + (name.size() > 60 ? "..." : ""); }
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -21,12 +27,13 @@ bool is_name_character(char c) {
 
 class GbnfParser {
  public:
-  explicit GbnfParser(std::string_view text) : text_(text) {}
+  GbnfParser(std::string_view text, WorkBudget& budget) : text_(text), budget_(budget) {}
 
   Grammar parse() {
-    if (text_.size() > longest_text_bytes) {
-      throw Error("grammar: " + std::to_string(text_.size()) + " bytes, at most " + std::to_string(longest_text_bytes));
+    if (text_.size() > longest_grammar_bytes) {
+      throw Error("grammar: " + std::to_string(text_.size()) + " bytes, at most " + std::to_string(longest_grammar_bytes));
     }
+    budget_.spend(text_.size() / 4);
     check_utf8();
     skip_space(true);
     while (position_ < text_.size()) {
@@ -42,6 +49,12 @@ class GbnfParser {
   struct Use {
     bool defined = false;
     std::size_t first_use = 0;
+  };
+  /// A group that is open, and before all of them the rule itself. Its finished alternatives, then the pieces of the one
+  /// that is being read, lie in `items_`.
+  struct Group {
+    std::size_t start = 0;  ///< in the text
+    std::size_t first_alternative = 0, first_item = 0;
   };
 
   [[noreturn]] void fail(const std::string& message, std::size_t position) const {
@@ -98,7 +111,7 @@ class GbnfParser {
       if (grammar_.rules.size() == most_rules) {
         fail("more than " + std::to_string(most_rules) + " rules", position);
       }
-      grammar_.rules.push_back({std::string(name), {}, 0});
+      grammar_.rules.push_back({std::string(name), 0, -1, 0});
       uses_.push_back({false, position});
     }
     return found->second;
@@ -109,11 +122,11 @@ class GbnfParser {
     const std::string_view name = parse_name();
     const auto rule = static_cast<std::size_t>(rule_number(name, start));
     if (uses_[rule].defined) {
-      fail("rule '" + std::string(name) + "' is defined twice", start);
+      fail("rule '" + shown(name) + "' is defined twice", start);
     }
     skip_space(false);
     if (!text_.substr(position_).starts_with("::=")) {
-      fail("expected '::=' after '" + std::string(name) + "'");
+      fail("expected '::=' after '" + shown(name) + "'");
     }
     position_ += 3;
     uses_[rule].defined = true;
@@ -123,8 +136,10 @@ class GbnfParser {
     line_ += static_cast<std::int32_t>(lines);
     grammar_.rules[rule].line = line_;
     skip_space(true);
-    GrammarExpression body = parse_choice(0);
-    grammar_.rules[rule].body = std::move(body);
+    const auto first = static_cast<std::int32_t>(grammar_.expressions.size());
+    const std::int32_t body = parse_body();
+    grammar_.rules[rule].first = first;
+    grammar_.rules[rule].body = body;
     if (!at_end() && peek() != '\n' && peek() != '\r') {
       fail(peek() == ')' ? "this ')' closes nothing" : "expected a piece of a rule or the line's end");
     }
@@ -143,40 +158,84 @@ class GbnfParser {
     return true;
   }
 
-  GrammarExpression parse_choice(int depth) {
-    if (depth > deepest_group) {
+  std::int32_t add(GrammarExpression expression) {
+    budget_.spend(4);
+    grammar_.expressions.push_back(expression);
+    return static_cast<std::int32_t>(grammar_.expressions.size()) - 1;
+  }
+
+  /// Makes one expression of the items from number `first` on, or leaves the only one as it is.
+  void join_items(Kind kind, std::size_t first) {
+    if (items_.size() == first + 1) {
+      return;
+    }
+    const GrammarExpression joined{.kind = kind,
+                                   .first = static_cast<std::uint32_t>(grammar_.parts.size()),
+                                   .count = static_cast<std::uint32_t>(items_.size() - first)};
+    grammar_.parts.insert(grammar_.parts.end(), items_.begin() + static_cast<std::ptrdiff_t>(first), items_.end());
+    items_.resize(first);
+    items_.push_back(add(joined));
+  }
+
+  void open_group() {
+    if (groups_.size() > deepest_group) {
       fail("groups are nested deeper than " + std::to_string(deepest_group));
     }
-    GrammarExpression choice{.kind = Kind::choice};
-    do {
-      choice.parts.push_back(parse_sequence(depth));
-    } while (take_bar());
-    return choice.parts.size() == 1 ? std::move(choice.parts.front()) : std::move(choice);
+    groups_.push_back({position_++, items_.size(), items_.size()});
+    skip_space(true);
   }
 
-  GrammarExpression parse_sequence(int depth) {
-    GrammarExpression sequence{.kind = Kind::sequence};
+  /// A rule's alternatives up to its end or to a ')' that closes nothing.
+  std::int32_t parse_body() {
+    items_.clear();
+    groups_.assign(1, {position_, 0, 0});
     for (;;) {
-      skip_space(depth > 0);
+      skip_space(groups_.size() > 1);
       const char c = peek();
-      if (at_end() || c == '\n' || c == '\r' || c == '|' || c == ')') {
-        break;
+      if (c == '(') {
+        open_group();
+        continue;
       }
-      GrammarExpression item = parse_item(depth);
-      skip_space(depth > 0);
-      for (int repetitions = 0; peek() == '*' || peek() == '+' || peek() == '?' || peek() == '{'; ++repetitions) {
-        if (repetitions == most_nested_repetitions) {
-          fail("more than " + std::to_string(most_nested_repetitions) + " repetitions of one another");
-        }
-        item = parse_repetition(std::move(item));
-        skip_space(depth > 0);
+      if (!at_end() && c != '\n' && c != '\r' && c != '|' && c != ')') {
+        items_.push_back(parse_item());
+        parse_repetitions();
+        continue;
       }
-      sequence.parts.push_back(std::move(item));
+      join_items(Kind::sequence, groups_.back().first_item);
+      groups_.back().first_item = items_.size();
+      if (take_bar()) {
+        continue;
+      }
+      join_items(Kind::choice, groups_.back().first_alternative);
+      if (groups_.size() == 1) {
+        return items_.back();
+      }
+      if (peek() != ')') {
+        fail("this '(' is never closed", groups_.back().start);
+      }
+      ++position_;
+      groups_.pop_back();
+      parse_repetitions();
     }
-    return sequence.parts.size() == 1 ? std::move(sequence.parts.front()) : std::move(sequence);
   }
 
-  GrammarExpression parse_item(int depth) {
+  /// Those of the last item.
+  void parse_repetitions() {
+    skip_space(groups_.size() > 1);
+    for (int repetitions = 0; peek() == '*' || peek() == '+' || peek() == '?' || peek() == '{'; ++repetitions) {
+      if (repetitions == most_nested_repetitions) {
+        fail("more than " + std::to_string(most_nested_repetitions) + " repetitions of one another");
+      }
+      GrammarExpression repeat = parse_repetition();
+      repeat.first = static_cast<std::uint32_t>(grammar_.parts.size());
+      repeat.count = 1;
+      grammar_.parts.push_back(items_.back());
+      items_.back() = add(repeat);
+      skip_space(groups_.size() > 1);
+    }
+  }
+
+  std::int32_t parse_item() {
     const char c = peek();
     if (c == '"') {
       return parse_literal();
@@ -186,22 +245,12 @@ class GbnfParser {
     }
     if (c == '.') {
       ++position_;
-      return {.kind = Kind::characters, .ranges = complement({})};
-    }
-    if (c == '(') {
-      const std::size_t start = position_++;
-      skip_space(true);
-      GrammarExpression group = parse_choice(depth + 1);
-      if (peek() != ')') {
-        fail("this '(' is never closed", start);
-      }
-      ++position_;
-      return group;
+      return add_characters(complement({}));
     }
     if (is_name_character(c)) {
       const std::size_t start = position_;
       const std::string_view name = parse_name();
-      return {.kind = Kind::reference, .rule = rule_number(name, start)};
+      return add({.kind = Kind::reference, .rule = rule_number(name, start)});
     }
     if (c == '<' || c == '!') {
       fail("tokens in a grammar are not supported; write their text as a literal");
@@ -228,7 +277,7 @@ class GbnfParser {
     return value;
   }
 
-  GrammarExpression parse_repetition(GrammarExpression item) {
+  GrammarExpression parse_repetition() {
     const std::size_t start = position_;
     const char c = text_[position_++];
     GrammarExpression repeat{.kind = Kind::repeat};
@@ -255,7 +304,6 @@ class GbnfParser {
              start);
       }
     }
-    repeat.parts.push_back(std::move(item));
     return repeat;
   }
 
@@ -321,20 +369,28 @@ class GbnfParser {
     return value;
   }
 
-  GrammarExpression parse_literal() {
+  std::int32_t parse_literal() {
     const std::size_t start = position_++;
-    GrammarExpression literal{.kind = Kind::literal};
+    const std::size_t first = grammar_.text.size();
     while (peek() != '"') {
       if (at_end() || peek() == '\n') {
         fail("this literal is never closed", start);
       }
-      append_utf8(literal.text, parse_character());
+      append_utf8(grammar_.text, parse_character());
     }
     ++position_;
-    return literal;
+    return add({.kind = Kind::literal,
+                .first = static_cast<std::uint32_t>(first),
+                .count = static_cast<std::uint32_t>(grammar_.text.size() - first)});
   }
 
-  GrammarExpression parse_class() {
+  std::int32_t add_characters(const std::vector<CodeRange>& ranges) {
+    const auto first = static_cast<std::uint32_t>(grammar_.ranges.size());
+    grammar_.ranges.insert(grammar_.ranges.end(), ranges.begin(), ranges.end());
+    return add({.kind = Kind::characters, .first = first, .count = static_cast<std::uint32_t>(ranges.size())});
+  }
+
+  std::int32_t parse_class() {
     const std::size_t start = position_++;
     const bool negated = peek() == '^';
     position_ += negated ? 1 : 0;
@@ -359,6 +415,7 @@ class GbnfParser {
       ranges.push_back(range);
     }
     ++position_;
+    budget_.spend(ranges.size());
     ranges = normalize(std::move(ranges));
     if (negated) {
       ranges = complement(ranges);
@@ -366,13 +423,13 @@ class GbnfParser {
     if (ranges.empty()) {
       fail("no character is in this class", start);
     }
-    return {.kind = Kind::characters, .ranges = std::move(ranges)};
+    return add_characters(ranges);
   }
 
   void check_defined() {
     for (std::size_t rule = 0; rule < uses_.size(); ++rule) {
       if (!uses_[rule].defined) {
-        fail("rule '" + grammar_.rules[rule].name + "' is not defined", uses_[rule].first_use);
+        fail("rule '" + shown(grammar_.rules[rule].name) + "' is not defined", uses_[rule].first_use);
       }
     }
     const auto root = numbers_.find("root");
@@ -385,35 +442,43 @@ class GbnfParser {
 
   /// Rules that `root` never needs may be anything.
   void check_finite() const {
-    const std::vector<bool> finite = rules_that_derive(grammar_, Derivation::finite);
+    const std::vector<bool> finite = expressions_that_derive(grammar_, Derivation::finite, budget_);
     std::vector<bool> seen(grammar_.rules.size(), false);
     std::vector<std::int32_t> pending{grammar_.root};
     while (!pending.empty()) {
-      const auto rule = static_cast<std::size_t>(pending.back());
+      const auto number = static_cast<std::size_t>(pending.back());
       pending.pop_back();
-      if (seen[rule]) {
+      if (seen[number]) {
         continue;
       }
-      seen[rule] = true;
-      if (!finite[rule]) {
-        throw Error("grammar: line " + std::to_string(grammar_.rules[rule].line) + ": rule '" + grammar_.rules[rule].name +
+      seen[number] = true;
+      const Grammar::Rule& rule = grammar_.rules[number];
+      if (!finite[static_cast<std::size_t>(rule.body)]) {
+        throw Error("grammar: line " + std::to_string(rule.line) + ": rule '" + shown(rule.name) +
                     "' never comes to an end: each of its texts needs another one inside");
       }
-      add_references(grammar_.rules[rule].body, pending);
+      for (std::int32_t i = rule.first; i <= rule.body; ++i) {
+        if (grammar_.at(i).kind == Kind::reference) {
+          pending.push_back(grammar_.at(i).rule);
+        }
+      }
     }
   }
 
   std::string_view text_;
+  WorkBudget& budget_;
   std::size_t position_ = 0;
   std::size_t line_counted_ = 0;
   std::int32_t line_ = 1;
   Grammar grammar_;
-  std::unordered_map<std::string_view, std::int32_t> numbers_;
-  std::vector<Use> uses_;  ///< by rule
+  std::map<std::string_view, std::int32_t> numbers_;  ///< by name; no hash table: names could be made to collide
+  std::vector<Use> uses_;                             ///< by rule
+  std::vector<Group> groups_;
+  std::vector<std::int32_t> items_;  ///< expressions that are part of nothing yet
 };
 
 }  // namespace
 
-Grammar parse_gbnf(std::string_view text) { return GbnfParser(text).parse(); }
+Grammar parse_gbnf(std::string_view text, WorkBudget& budget) { return GbnfParser(text, budget).parse(); }
 
 }  // namespace rocmforge

@@ -1,6 +1,7 @@
 #include "engine/grammar/grammar.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rocmforge {
 namespace {
@@ -47,56 +48,61 @@ std::vector<CodeRange> complement(const std::vector<CodeRange>& ranges) {
   return normalize(std::move(missing));
 }
 
-void add_references(const GrammarExpression& expression, std::vector<std::int32_t>& rules) {
-  if (expression.kind == GrammarExpression::Kind::reference) {
-    rules.push_back(expression.rule);
-  }
-  for (const GrammarExpression& part : expression.parts) {
-    add_references(part, rules);
-  }
-}
-
-bool derives(const GrammarExpression& expression, Derivation derivation, const std::vector<bool>& rules) {
+std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation derivation, WorkBudget& budget) {
   using Kind = GrammarExpression::Kind;
-  const auto holds = [&](const GrammarExpression& part) { return derives(part, derivation, rules); };
-  switch (expression.kind) {
-    case Kind::literal:
-      return derivation == Derivation::finite || expression.text.empty();
-    case Kind::characters:
-      return derivation == Derivation::finite;
-    case Kind::reference:
-      return rules[static_cast<std::size_t>(expression.rule)];
-    case Kind::sequence:
-      return std::all_of(expression.parts.begin(), expression.parts.end(), holds);
-    case Kind::choice:
-      return std::any_of(expression.parts.begin(), expression.parts.end(), holds);
-    case Kind::repeat:
-      return expression.minimum == 0 || holds(expression.parts.front());
-  }
-  return false;
-}
-
-std::vector<bool> rules_that_derive(const Grammar& grammar, Derivation derivation) {
-  const std::size_t count = grammar.rules.size();
-  std::vector<std::vector<std::int32_t>> users(count);
-  std::vector<std::int32_t> references, pending;
-  for (std::size_t rule = 0; rule < count; ++rule) {
-    references.clear();
-    add_references(grammar.rules[rule].body, references);
-    std::sort(references.begin(), references.end());
-    references.erase(std::unique(references.begin(), references.end()), references.end());
-    for (const std::int32_t used : references) {
-      users[static_cast<std::size_t>(used)].push_back(static_cast<std::int32_t>(rule));
+  constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+  const std::size_t count = grammar.expressions.size();
+  budget.spend(4 * count);
+  // How many of its parts an expression still needs, and who waits for it: what it is part of, or those that name its rule.
+  std::vector<std::uint32_t> missing(count);
+  std::vector<std::int32_t> owner(count, -1), rule_of_body(count, -1), next_user(count, -1);
+  std::vector<std::int32_t> first_user(grammar.rules.size(), -1);
+  std::vector<std::int32_t> pending;
+  for (std::size_t rule = 0; rule < grammar.rules.size(); ++rule) {
+    if (grammar.rules[rule].body >= 0) {
+      rule_of_body[static_cast<std::size_t>(grammar.rules[rule].body)] = static_cast<std::int32_t>(rule);
     }
-    pending.push_back(static_cast<std::int32_t>(rule));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const GrammarExpression& one = grammar.expressions[i];
+    const auto number = static_cast<std::int32_t>(i);
+    if (one.kind == Kind::literal || one.kind == Kind::characters) {
+      const bool is_empty = one.kind == Kind::literal && one.count == 0;
+      missing[i] = derivation == Derivation::finite || is_empty ? 0 : never;
+    } else if (one.kind == Kind::reference) {
+      missing[i] = 1;
+      next_user[i] = std::exchange(first_user[static_cast<std::size_t>(one.rule)], number);
+    } else {
+      missing[i] = one.kind == Kind::sequence ? one.count : one.kind == Kind::repeat && one.minimum == 0 ? 0 : 1;
+      for (const std::int32_t part : grammar.parts_of(one)) {
+        owner[static_cast<std::size_t>(part)] = number;
+      }
+    }
+    if (missing[i] == 0) {
+      pending.push_back(number);
+    }
   }
   std::vector<bool> derived(count, false);
+  const auto take_part = [&](std::int32_t number) {
+    if (--missing[static_cast<std::size_t>(number)] == 0) {
+      pending.push_back(number);
+    }
+  };
   while (!pending.empty()) {
-    const auto rule = static_cast<std::size_t>(pending.back());
+    const auto i = static_cast<std::size_t>(pending.back());
     pending.pop_back();
-    if (!derived[rule] && derives(grammar.rules[rule].body, derivation, derived)) {
-      derived[rule] = true;
-      pending.insert(pending.end(), users[rule].begin(), users[rule].end());
+    if (derived[i]) {
+      continue;
+    }
+    derived[i] = true;
+    if (owner[i] >= 0 && !derived[static_cast<std::size_t>(owner[i])] && missing[static_cast<std::size_t>(owner[i])] > 0) {
+      take_part(owner[i]);
+    }
+    if (rule_of_body[i] >= 0) {
+      const auto rule = static_cast<std::size_t>(rule_of_body[i]);
+      for (std::int32_t user = first_user[rule]; user >= 0; user = next_user[static_cast<std::size_t>(user)]) {
+        take_part(user);
+      }
     }
   }
   return derived;

@@ -1,12 +1,22 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/work_budget.h"
+
 namespace rocmforge {
+
+/// What reading and compiling one grammar may take where its caller names no other amount: about half a second.
+constexpr std::uint64_t grammar_compile_units = 50'000'000;
+
+/// Of a grammar's text.
+constexpr std::size_t longest_grammar_bytes = std::size_t{4} << 20;
 
 /// Code points first..last, both included.
 struct CodeRange {
@@ -14,40 +24,57 @@ struct CodeRange {
   bool operator==(const CodeRange&) const = default;
 };
 
-/// A piece of a grammar's rule.
+/// A piece of a grammar's rule. What it is made of lies in one of the grammar's lists, from `first` on.
 struct GrammarExpression {
   enum class Kind : std::uint8_t {
-    literal,     ///< `text`, bytes of UTF-8; may be empty
-    characters,  ///< one character of `ranges`, which are ascending, apart and without surrogates; never none
+    literal,     ///< bytes of UTF-8 in Grammar::text; maybe none
+    characters,  ///< one character of Grammar::ranges, which are ascending, apart and without surrogates; never none
     reference,   ///< rule number `rule`
-    sequence,    ///< `parts` one after another
-    choice,      ///< one of `parts`
-    repeat,      ///< parts[0], `minimum` to `maximum` times
+    sequence,    ///< of Grammar::parts, one after another
+    choice,      ///< one of Grammar::parts
+    repeat,      ///< the one part, `minimum` to `maximum` times
   };
   static constexpr std::uint32_t unbounded = std::numeric_limits<std::uint32_t>::max();
 
   Kind kind = Kind::literal;
-  std::string text{};
-  std::vector<CodeRange> ranges{};
-  std::vector<GrammarExpression> parts{};
+  std::uint32_t first = 0, count = 0;
   std::int32_t rule = -1;
   std::uint32_t minimum = 0, maximum = 0;
 };
 
-/// A context-free grammar over Unicode text.
+/// A context-free grammar over Unicode text. Expressions lie flat, so that nothing calls itself however deep they nest.
 struct Grammar {
   struct Rule {
     std::string name;
-    GrammarExpression body;
-    std::int32_t line = 0;  ///< of its definition, from 1
+    std::int32_t first = 0, body = -1;  ///< its expressions are first..body
+    std::int32_t line = 0;              ///< of its definition, from 1
   };
+
+  std::vector<GrammarExpression> expressions;  ///< each behind its parts and part of one other at most
+  std::vector<std::int32_t> parts;             ///< numbers of expressions
+  std::vector<CodeRange> ranges;
+  std::string text;
   std::vector<Rule> rules;
   std::int32_t root = 0;
+
+  [[nodiscard]] const GrammarExpression& at(std::int32_t expression) const {
+    return expressions[static_cast<std::size_t>(expression)];
+  }
+  [[nodiscard]] std::span<const std::int32_t> parts_of(const GrammarExpression& one) const {
+    return std::span(parts).subspan(one.first, one.count);
+  }
+  [[nodiscard]] std::span<const CodeRange> ranges_of(const GrammarExpression& one) const {
+    return std::span(ranges).subspan(one.first, one.count);
+  }
+  [[nodiscard]] std::string_view text_of(const GrammarExpression& one) const {
+    return std::string_view(text).substr(one.first, one.count);
+  }
 };
 
 /// Reads a grammar in GBNF as docs/grammars.md describes it; the rule `root` is where a text begins. Every rule that is
-/// named is defined, and every rule that `root` needs can derive a text of finite length. Throws Error with line and column.
-Grammar parse_gbnf(std::string_view text);
+/// named is defined, and every rule that `root` needs can derive a text of finite length. Throws Error with line and column,
+/// or when the budget is spent.
+Grammar parse_gbnf(std::string_view text, WorkBudget& budget);
 
 /// Sorts and joins ranges and leaves out surrogates and what lies beyond Unicode.
 std::vector<CodeRange> normalize(std::vector<CodeRange> ranges);
@@ -55,16 +82,12 @@ std::vector<CodeRange> normalize(std::vector<CodeRange> ranges);
 /// Every character that `ranges` (normalized) lacks.
 std::vector<CodeRange> complement(const std::vector<CodeRange>& ranges);
 
-/// The rules that `expression` names, as often as it does.
-void add_references(const GrammarExpression& expression, std::vector<std::int32_t>& rules);
-
 enum class Derivation : std::uint8_t {
   empty,   ///< the empty text can be derived
   finite,  ///< some text can be derived; without it, a derivation never ends
 };
 
-/// For each rule, whether it can derive such a text.
-std::vector<bool> rules_that_derive(const Grammar& grammar, Derivation derivation);
-bool derives(const GrammarExpression& expression, Derivation derivation, const std::vector<bool>& rules);
+/// For each expression, whether it can derive such a text: a rule can where its body can.
+std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation derivation, WorkBudget& budget);
 
 }  // namespace rocmforge

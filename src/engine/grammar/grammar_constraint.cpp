@@ -11,6 +11,10 @@ class GrammarConstraint final : public TokenConstraint {
       : trie_(matcher->trie()), cursor_(std::move(matcher)) {}
 
   void allowed(std::span<std::uint32_t> mask) override { cursor_.allowed(mask); }
+  bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
+    return cursor_.allowed_within(units, mask);
+  }
+  [[nodiscard]] std::uint64_t work() const override { return cursor_.work(); }
 
   void accept(std::int32_t token) override {
     if (trie_->is_end(token)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -10,16 +11,27 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/work_budget.h"
 #include "engine/grammar/automaton_states.h"
 #include "engine/grammar/token_trie.h"
 
 namespace rocmforge {
 
 /// One grammar over one vocabulary: which tokens may follow a text. Serves any number of texts (cursors) from any threads,
-/// which share the masks that were computed before. Its memory is bounded: about 20 MB of places and 32 MB of masks.
+/// which share the masks that were computed before. Its memory is bounded: about 12 MiB of places, 8 MiB of masks (at least
+/// 16 masks), and the automaton.
+///
+/// Work is counted in units of about ten nanoseconds. One mask may take most_mask_work of them, one byte of a text
+/// most_byte_work.
 class GrammarMatcher {
  public:
-  /// Throws Error for a bad grammar (docs/grammars.md), with line and column where one is to blame.
+  static constexpr std::uint64_t most_mask_work = 1'000'000, most_byte_work = 200'000;
+
+  /// Throws Error for a bad grammar (docs/grammars.md), with line and column where one is to blame, and what the budget
+  /// throws.
+  static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie,
+                                                WorkBudget& budget);
+  /// With a budget of grammar_compile_units.
   static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
 
   /// A place in one text of the grammar. Calls throw Error when the grammar's limits are exceeded.
@@ -32,37 +44,62 @@ class GrammarMatcher {
 
     /// Sets the bits of all tokens whose bytes may follow and, where the text may end, of all tokens that end it; clears all
     /// others. `mask` may be longer than the vocabulary needs.
-    void allowed(std::span<std::uint32_t> mask) const;
+    void allowed(std::span<std::uint32_t> mask);
+    /// The same, for about `units` of work. False where more is needed: the next call goes on from there.
+    bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask);
     /// Whether `bytes` may follow; goes on behind them if they may.
     bool accept(std::string_view bytes);
     [[nodiscard]] bool may_end() const;
     /// Nothing but the end may follow.
     [[nodiscard]] bool at_end() const;
+    /// Units that the calls have taken.
+    [[nodiscard]] std::uint64_t work() const { return work_; }
 
    private:
     std::shared_ptr<GrammarMatcher> matcher_;
     std::size_t slot_;
+    std::uint64_t work_ = 0;
   };
 
   [[nodiscard]] const std::shared_ptr<const TokenTrie>& trie() const { return trie_; }
+  /// What it takes by now, within about a tenth; without the vocabulary's trie.
+  [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
   using State = AutomatonStates::State;
   using Mask = std::vector<std::uint32_t>;
+  /// A mask that is not complete: a walk over the trie's two parts, as far as it has come.
+  struct Walk {
+    Mask mask;
+    std::vector<State> path;  ///< the state before each byte of the token that is looked at
+    std::size_t part = 0;
+    std::uint32_t node = 0;
+    std::uint64_t work = 0;
+  };
+  /// Where a cursor is.
+  struct Slot {
+    State state = AutomatonStates::dead;
+    std::unique_ptr<Walk> walk{};
+  };
 
-  GrammarMatcher(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
-  [[nodiscard]] State& state_of(std::size_t slot) { return slots_[slot]; }
-  const Mask& mask_of(State& state);
-  void walk(const TokenTrie::Part& part, Mask& mask);
-  void make_room(std::size_t path_size);
+  GrammarMatcher(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie, WorkBudget& budget);
+  [[nodiscard]] const TokenTrie::Part& part(std::size_t number) const {
+    return number == 0 ? trie_->plain() : trie_->other();
+  }
+  const Mask* find_mask(State state);
+  const Mask* mask_of(Slot& slot, std::uint64_t units);
+  [[nodiscard]] std::unique_ptr<Walk> begin_walk(State state) const;
+  bool go_on(Walk& walk, std::uint64_t end_of_work);
+  const Mask& keep_mask(State state, Mask mask);
+  void make_room();
   std::size_t open_slot(State state);
 
   std::shared_ptr<const TokenTrie> trie_;
+  std::size_t automaton_bytes_ = 0;
   mutable std::mutex mutex_;  // guards all below
   AutomatonStates states_;
-  std::vector<State> slots_;  // of the cursors, dead where free
+  std::vector<Slot> slots_;  // of the cursors, dead where free
   std::vector<std::size_t> free_slots_;
-  std::vector<State> path_;                  // of a walk: the state before each byte
   std::list<std::pair<State, Mask>> masks_;  // latest use first
   std::unordered_map<State, std::list<std::pair<State, Mask>>::iterator> mask_of_state_;
 };

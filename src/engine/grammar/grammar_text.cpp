@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/utf8.h"
 
 namespace rocmforge {
@@ -29,19 +30,20 @@ std::string escaped(char32_t code_point, std::string_view special) {
 }  // namespace
 
 std::string GrammarText::reserve(std::string_view hint) {
-  std::string base;
+  std::string name;
   for (const char c : hint.substr(0, 40)) {
     const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    base += fits ? c : '-';
+    name += fits ? c : '-';
   }
-  std::string name = base.empty() ? "rule" : base;
-  for (std::size_t number = names_.size(); !names_.insert(name).second; ++number) {
-    name = fmt::format("{}-{}", base, number);
-  }
-  return name;
+  return fmt::format("{}-{}", name.empty() ? "rule" : name, rules_++);  // a search for a free name could take long
 }
 
-void GrammarText::define(const std::string& name, std::string_view body) { text_ += fmt::format("{} ::= {}\n", name, body); }
+void GrammarText::define(const std::string& name, std::string_view body) {
+  if (text_.size() + body.size() > longest_grammar_bytes) {
+    throw Error(fmt::format("json_schema: too large: it takes a grammar of more than {} bytes", longest_grammar_bytes));
+  }
+  text_ += fmt::format("{} ::= {}\n", name, body);
+}
 
 std::string GrammarText::add(std::string_view hint, std::string_view body) {
   std::string name = reserve(hint);

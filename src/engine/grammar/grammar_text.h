@@ -4,17 +4,16 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "engine/grammar/grammar.h"
 
 namespace rocmforge {
 
-/// Writes a grammar in GBNF, rule by rule.
+/// Writes the grammar of a JSON schema in GBNF, rule by rule. Throws Error where it grows beyond what parse_gbnf() takes.
 class GrammarText {
  public:
-  /// A name that no other rule has, made of what a rule's name may hold of `hint`.
+  /// A name that no other rule has, made of what a rule's name may hold of `hint` and a number.
   std::string reserve(std::string_view hint);
   void define(const std::string& name, std::string_view body);
   /// A new rule's name.
@@ -24,7 +23,7 @@ class GrammarText {
   std::string add_once(std::string_view hint, const std::string& body);
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] std::size_t rules() const { return names_.size(); }
+  [[nodiscard]] std::size_t rules() const { return rules_; }
 
   /// "text" with its escapes.
   static std::string literal(std::string_view text);
@@ -37,7 +36,7 @@ class GrammarText {
 
  private:
   std::string text_;
-  std::unordered_set<std::string> names_;
+  std::size_t rules_ = 0;
   std::unordered_map<std::string, std::string> shared_;  // names by body
 };
 

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -20,7 +25,7 @@ using Json = nlohmann::ordered_json;
 using Expression = std::optional<std::string>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
-constexpr int deepest_rule = 200;
+constexpr std::size_t deepest_rule = 200;
 // Keys that share so many characters with a property's name are not written beside it: rules are spent on each character.
 constexpr std::size_t longest_told_apart = 64;
 constexpr std::size_t most_rules = 15'000;
@@ -57,16 +62,21 @@ std::string any_value(GrammarText& grammar, int depth) {
   return value;
 }
 
+/// As much of a name as the names of rules below it hold.
+std::string hint_of(std::string_view outer, std::string_view inner) {
+  return fmt::format("{}-{}", outer.substr(0, 40), inner.substr(0, 40));
+}
+
 /// Writes the rules for one schema.
 class SchemaGrammar {
  public:
-  explicit SchemaGrammar(const Json& schema) : schema_(schema), document_(schema) {}
+  SchemaGrammar(const Json& schema, WorkBudget& budget) : schema_(schema), budget_(budget), document_(schema, budget) {}
 
   std::string write() {
-    (void)grammar_.reserve("root");
-    (void)grammar_.reserve("ws");
     define_blanks(grammar_);
-    const Expression value = visit({&schema_}, "value");
+    open({&schema_}, "value");
+    write_open();
+    const Expression value = visit({&schema_});
     if (!value) {
       document_.fail(schema_, "no value satisfies it");
     }
@@ -79,38 +89,117 @@ class SchemaGrammar {
     std::string name;
     bool done = false, possible = true, used = false;
   };
+  using Visits = std::map<SchemaNodes, Visit>;
+  /// A schema whose rule is written when the rules for its parts are.
+  struct Open {
+    Visits::value_type* visit;
+    std::string hint;
+    const Json* choice = nullptr;  ///< SchemaDocument::plain_choice
+    std::vector<SchemaFacets> alternatives{};
+    std::vector<std::pair<SchemaNodes, std::string>> parts{};  ///< with their hints; the first is last
+  };
 
   [[noreturn]] void fail(std::string_view message) const { document_.fail(*place_, message); }
 
-  /// The rule for the values that satisfy all of `nodes`.
-  Expression visit(const SchemaNodes& unresolved, std::string_view hint) {
+  /// The rule for the values that satisfy all of `nodes`, which was opened before.
+  Expression visit(const SchemaNodes& unresolved) {
     const SchemaNodes nodes = document_.follow(unresolved);
     if (nodes.empty()) {
       return any_value(grammar_, deepest_value);
     }
+    Visit& visit = visits_.at(nodes);
+    visit.used = visit.used || !visit.done;
+    return visit.possible ? Expression(visit.name) : std::nullopt;
+  }
+
+  /// Begins the rule for the values that satisfy all of `nodes`, unless that has happened.
+  void open(const SchemaNodes& unresolved, const std::string& hint) {
+    const SchemaNodes nodes = document_.follow(unresolved);
+    if (nodes.empty()) {
+      return;
+    }
     const auto [found, is_new] = visits_.try_emplace(nodes);
-    Visit& visit = found->second;  // a map's elements stay where they are
     if (!is_new) {
-      visit.used = visit.used || !visit.done;
-      return visit.possible ? Expression(visit.name) : std::nullopt;
+      return;
     }
-    const Json* outer = std::exchange(place_, nodes.front());
-    if (++depth_ > deepest_rule || grammar_.rules() > most_rules) {
-      fail(depth_ > deepest_rule ? "nested too deeply" : "the schema is too large");
+    place_ = nodes.front();
+    if (open_.size() == deepest_rule) {
+      fail(fmt::format("values are nested deeper than {}", deepest_rule));
     }
-    visit.name = grammar_.reserve(hint);
+    check_rules();
+    found->second.name = grammar_.reserve(hint);
+    Open& one = open_.emplace_back(Open{&*found, hint});
+    one.choice = SchemaDocument::plain_choice(nodes);
+    if (one.choice != nullptr) {
+      for (const Json& part : *one.choice) {
+        one.parts.emplace_back(SchemaNodes{&part}, hint);
+      }
+    } else {
+      one.alternatives = document_.alternatives(nodes);
+      for (const SchemaFacets& facets : one.alternatives) {
+        add_parts(facets, one);
+      }
+    }
+    budget_.spend(4 * one.parts.size());
+    std::ranges::reverse(one.parts);
+  }
+
+  /// The schemas that the rule for `facets` names.
+  void add_parts(const SchemaFacets& facets, Open& open) const {
+    const std::uint8_t types = facets.written_types();
+    if (facets.values || types == schema_any) {
+      return;
+    }
+    if ((types & schema_array) != 0) {
+      const std::size_t count = std::min<std::uint64_t>(facets.prefix_items.size(), facets.max_items);
+      for (std::size_t i = 0; i < count; ++i) {
+        open.parts.emplace_back(facets.prefix_items[i], hint_of(open.hint, std::to_string(i)));
+      }
+      if (facets.items && facets.max_items > facets.prefix_items.size()) {
+        open.parts.emplace_back(*facets.items, hint_of(open.hint, "item"));
+      }
+    }
+    if ((types & schema_object) != 0) {
+      for (const auto& [name, nodes] : facets.properties) {
+        open.parts.emplace_back(nodes, hint_of("value", name));
+      }
+      if (facets.additional && !facets.closed) {
+        open.parts.emplace_back(*facets.additional, hint_of(open.hint, "value"));
+      }
+    }
+  }
+
+  /// Writes the rules that are open, each after those of its parts: nothing calls itself however deep a schema nests.
+  void write_open() {
+    while (!open_.empty()) {
+      Open& top = open_.back();
+      if (!top.parts.empty()) {
+        const auto [nodes, hint] = std::move(top.parts.back());
+        top.parts.pop_back();
+        open(nodes, hint);
+        continue;
+      }
+      place_ = top.visit->first.front();
+      const std::size_t before = grammar_.text().size();
+      write_rule(top);
+      budget_.spend((grammar_.text().size() - before) / 2);
+      open_.pop_back();
+    }
+  }
+
+  void write_rule(const Open& open) {
     std::vector<std::string> parts;
-    if (const Json* list = document_.plain_choice(nodes)) {
-      for (const Json& one : *list) {
-        if (const Expression part = this->visit({&one}, hint)) {
+    if (open.choice != nullptr) {
+      for (const Json& one : *open.choice) {
+        if (const Expression part = visit({&one})) {
           parts.push_back(*part);
         }
       }
-    } else {
-      for (const SchemaFacets& facets : document_.alternatives(nodes)) {
-        add_values(facets, hint, parts);
-      }
     }
+    for (const SchemaFacets& facets : open.alternatives) {
+      add_values(facets, open.hint, parts);
+    }
+    Visit& visit = open.visit->second;
     visit.done = true;
     visit.possible = !parts.empty();
     if (visit.possible) {
@@ -118,9 +207,12 @@ class SchemaGrammar {
     } else if (visit.used) {
       fail("no value satisfies it");
     }
-    --depth_;
-    place_ = outer;
-    return visit.possible ? Expression(visit.name) : std::nullopt;
+  }
+
+  void check_rules() const {
+    if (grammar_.rules() > most_rules) {
+      fail(fmt::format("the schema is too large: it takes more than {} rules", most_rules));
+    }
   }
 
   void add_values(const SchemaFacets& facets, std::string_view hint, std::vector<std::string>& parts) {
@@ -220,8 +312,7 @@ class SchemaGrammar {
     std::uint64_t longest = facets.max_items;
     std::vector<std::string> first;
     for (const SchemaNodes& nodes : facets.prefix_items) {
-      const Expression element =
-          first.size() < longest ? visit(nodes, fmt::format("{}-{}", hint, first.size())) : std::nullopt;
+      const Expression element = first.size() < longest ? visit(nodes) : std::nullopt;
       if (!element) {
         longest = std::min<std::uint64_t>(longest, first.size());
         break;
@@ -232,7 +323,7 @@ class SchemaGrammar {
     const bool has_others = facets.items || first.empty() || facets.min_items > first.size();
     Expression other;
     if (has_others && longest > first.size()) {
-      other = visit(facets.items.value_or(SchemaNodes{}), fmt::format("{}-item", hint));
+      other = visit(facets.items.value_or(SchemaNodes{}));
     }
     if (!other) {
       longest = std::min<std::uint64_t>(longest, first.size());
@@ -286,13 +377,11 @@ class SchemaGrammar {
     std::set<std::string_view> names;
     std::vector<Member> members;
     const auto add = [&](const std::string& name, const SchemaNodes& nodes) {
-      if (grammar_.rules() > most_rules) {
-        fail("the schema is too large");
-      }
+      check_rules();
       names.insert(name);
-      const Expression value = visit(nodes, fmt::format("value-{}", name));
+      const Expression value = visit(nodes);
       if (value) {
-        members.push_back({grammar_.add(fmt::format("{}-{}", hint, name),
+        members.push_back({grammar_.add(hint_of(hint, name),
                                         fmt::format("{} \":\" \" \"? {}", GrammarText::literal(text_of(name)), *value)),
                            required.contains(name)});
       }
@@ -310,7 +399,7 @@ class SchemaGrammar {
     }
     Expression other;
     if (!facets.closed && (facets.additional || names.empty())) {
-      if (const Expression value = visit(facets.additional.value_or(SchemaNodes{}), fmt::format("{}-value", hint))) {
+      if (const Expression value = visit(facets.additional.value_or(SchemaNodes{}))) {
         other = grammar_.add(fmt::format("{}-other", hint), fmt::format("{} \":\" \" \"? {}", other_key(names), *value));
       }
     }
@@ -348,13 +437,14 @@ class SchemaGrammar {
       if (member.required) {
         beginnings.clear();
       }
-      beginnings.insert(beginnings.begin(), with_rest);
+      beginnings.push_back(with_rest);
       if (i > 0) {
         const std::string next = fmt::format("\",\" ws {}", member.rule);
         rest =
             grammar_.add(hint, fmt::format("{}{}{}", member.required ? next : maybe(next), rest.empty() ? "" : " ", rest));
       }
     }
+    std::ranges::reverse(beginnings);
     const std::string inside = fmt::format("({})", GrammarText::choice(beginnings));
     return braces(required > 0 ? inside : inside + "?");
   }
@@ -384,9 +474,7 @@ class SchemaGrammar {
   /// comes. Recurses longest_told_apart deep at most.
   std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
                          const std::string& plain) {
-    if (grammar_.rules() > most_rules) {
-      fail("the schema is too large");
-    }
+    check_rules();
     std::vector<std::string> parts;
     std::vector<CodeRange> starts;
     bool may_end = true;
@@ -424,26 +512,30 @@ class SchemaGrammar {
   }
 
   const Json& schema_;
+  WorkBudget& budget_;
   SchemaDocument document_;
   GrammarText grammar_;
-  std::map<SchemaNodes, Visit> visits_;
+  Visits visits_;
+  std::deque<Open> open_;        // each a part of the one before
   const Json* place_ = nullptr;  // the schema that errors speak of
-  int depth_ = 0;
 };
 
 }  // namespace
 
 std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema) {
-  std::string grammar = SchemaGrammar(schema).write();
+  WorkBudget budget(grammar_compile_units, "json_schema: compiling it");
+  return json_schema_to_gbnf(schema, budget);
+}
+
+std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema, WorkBudget& budget) {
+  std::string grammar = SchemaGrammar(schema, budget).write();
   // What a schema can ask for without end, or too much of, shows here.
-  with_context("json_schema", [&] { (void)ByteAutomaton(parse_gbnf(grammar)); });
+  with_context("json_schema", [&] { (void)ByteAutomaton(parse_gbnf(grammar, budget), budget); });
   return grammar;
 }
 
 std::string json_object_gbnf() {
   GrammarText grammar;
-  (void)grammar.reserve("root");
-  (void)grammar.reserve("ws");
   define_blanks(grammar);
   const std::string object = object_of_any(grammar, any_value(grammar, deepest_value - 1));
   grammar.define("root", fmt::format("\" \"? {}", object));

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -16,7 +18,7 @@ constexpr int never = -1;
 class LazyGrammar {
  public:
   LazyGrammar(std::shared_ptr<GrammarMatcher> matcher, GrammarTrigger trigger)
-      : matcher_(std::move(matcher)), trigger_(std::move(trigger)), borders_(trigger_.text.size() + 1, 0) {
+      : matcher_(std::move(matcher)), trigger_(std::move(trigger)), borders_(trigger_.text.size() + 1, 0), begun_(matcher_) {
     const std::string& text = trigger_.text;
     for (std::size_t i = 1; i < text.size(); ++i) {
       std::size_t border = borders_[i];
@@ -26,6 +28,9 @@ class LazyGrammar {
       borders_[i + 1] = border + (text[i] == text[border] ? 1 : 0);
     }
     std::sort(trigger_.tokens.begin(), trigger_.tokens.end());
+    if (trigger_.text_is_part_of_grammar && !begun_.accept(trigger_.text)) {
+      throw Error("grammar: no text of it begins with '" + trigger_.text + "'");
+    }
   }
 
   [[nodiscard]] const std::shared_ptr<GrammarMatcher>& matcher() const { return matcher_; }
@@ -58,61 +63,102 @@ class LazyGrammar {
 
   /// The grammar's beginning, behind what of the trigger belongs to it.
   [[nodiscard]] GrammarMatcher::Cursor begin(bool by_text) const {
-    GrammarMatcher::Cursor cursor(matcher_);
-    if (by_text && trigger_.text_is_part_of_grammar && !cursor.accept(trigger_.text)) {
-      throw Error("grammar: no text of it begins with '" + trigger_.text + "'");
-    }
-    return cursor;
+    return by_text ? begun_ : GrammarMatcher::Cursor(matcher_);
   }
 
-  /// Every token, but for those in which the trigger is followed by what the grammar forbids.
-  void allowed(int progress, std::span<std::uint32_t> mask) {
+  /// Every token, but for those in which the trigger is followed by what the grammar forbids. False where that takes more
+  /// than `units`, to which what it took is added.
+  bool allowed_within(std::uint64_t units, int progress, std::span<std::uint32_t> mask, std::uint64_t& work) {
     const std::scoped_lock lock(mutex_);
-    auto found = masks_.find(progress);
-    if (found == masks_.end()) {
-      found = masks_.emplace(progress, make_mask(progress)).first;
+    const auto [found, is_new] = masks_.try_emplace(progress);
+    FreeMask& free = found->second;
+    if (is_new) {
+      begin_mask(progress, free);
     }
-    check(mask.size() >= found->second.size(), "a mask has a bit for every token");
-    std::fill(std::copy(found->second.begin(), found->second.end(), mask.begin()), mask.end(), 0u);
+    if (!free.is_complete) {
+      const std::uint64_t before = free.work;
+      const std::uint64_t left = GrammarMatcher::most_mask_work - std::min(GrammarMatcher::most_mask_work, before);
+      free.is_complete = forbid(free, before + std::min(units, left));
+      work += free.work - before;
+      if (!free.is_complete && free.work >= GrammarMatcher::most_mask_work) {
+        throw Error("grammar: too ambiguous: telling what may follow its beginning takes more work than a token may");
+      }
+    }
+    if (free.is_complete) {
+      check(mask.size() >= free.mask.size(), "a mask has a bit for every token");
+      std::fill(std::copy(free.mask.begin(), free.mask.end(), mask.begin()), mask.end(), 0u);
+    }
+    return free.is_complete;
   }
 
  private:
-  [[nodiscard]] std::vector<std::uint32_t> make_mask(int progress) const {
-    std::vector<std::uint32_t> mask(trie().mask_words(), ~0u);
+  /// What may follow a free text, and how far the walk over the trie's two parts has come that leaves tokens out.
+  struct FreeMask {
+    std::vector<std::uint32_t> mask;
+    std::vector<int> path;  // the progress before each byte of the token that is looked at
+    std::size_t part = 0;
+    std::uint32_t node = 0, place = 0;  // place: of a token below `node`, 0 before the first
+    std::uint64_t work = 0;
+    bool is_complete = false;
+  };
+
+  void begin_mask(int progress, FreeMask& free) const {
+    free.mask.assign(trie().mask_words(), ~0u);
     if (trie().size() % 32 != 0) {
-      mask.back() = (1u << (trie().size() % 32)) - 1;
+      free.mask.back() = (1u << (trie().size() % 32)) - 1;
     }
-    for (const TokenTrie::Part* part : {&trie().plain(), &trie().other()}) {
-      forbid(*part, progress, mask);
-    }
-    return mask;
+    free.path.assign(trie().longest() + 1, progress);
   }
 
-  void forbid(const TokenTrie::Part& part, int progress, std::vector<std::uint32_t>& mask) const {
-    std::vector<int> path(trie().longest() + 1, progress);
-    for (std::uint32_t i = 0; i + 1 < part.nodes.size();) {
-      const TokenTrie::Node& node = part.nodes[i];
-      const int reached = next(path[node.depth], static_cast<char>(node.byte));
-      path[node.depth + 1u] = reached;
-      if (reached == never || !is_complete(reached)) {
-        i = reached == never ? node.end : i + 1;
+  /// Goes on until `free.work` reaches `end_of_work`. True when all tokens were looked at.
+  [[nodiscard]] bool forbid(FreeMask& free, std::uint64_t end_of_work) const {
+    for (; free.part < 2; ++free.part, free.node = 0) {
+      const TokenTrie::Part& part = free.part == 0 ? trie().plain() : trie().other();
+      while (free.node + 1 < part.nodes.size()) {
+        const TokenTrie::Node& node = part.nodes[free.node];
+        const int reached = next(free.path[node.depth], static_cast<char>(node.byte));
+        free.path[node.depth + 1u] = reached;
+        ++free.work;
+        if (reached != never && is_complete(reached)) {
+          if (!forbid_below(part, node, free, end_of_work)) {
+            return false;
+          }
+        } else if (free.work >= end_of_work) {
+          return false;
+        }
+        free.node = reached == never || is_complete(reached) ? node.end : free.node + 1;
+      }
+    }
+    return true;
+  }
+
+  /// Leaves out the tokens that begin like `node` and go on as the grammar does not.
+  [[nodiscard]] bool forbid_below(const TokenTrie::Part& part, const TokenTrie::Node& node, FreeMask& free,
+                                  std::uint64_t end_of_work) const {
+    for (free.place = std::max(free.place, node.first_token); free.place < part.nodes[node.end].first_token; ++free.place) {
+      if (free.work >= end_of_work) {
+        return false;
+      }
+      const std::int32_t token = part.tokens[free.place];
+      if (is_trigger(token)) {
         continue;
       }
-      for (std::uint32_t place = node.first_token; place < part.nodes[node.end].first_token; ++place) {
-        const std::int32_t token = part.tokens[place];
-        if (!is_trigger(token) && !begin(true).accept(trie().bytes(token).substr(node.depth + 1u))) {
-          mask[static_cast<std::size_t>(token) / 32] &= ~(1u << (token % 32));
-        }
+      GrammarMatcher::Cursor cursor(begun_);
+      if (!cursor.accept(trie().bytes(token).substr(node.depth + 1u))) {
+        free.mask[static_cast<std::size_t>(token) / 32] &= ~(1u << (token % 32));
       }
-      i = node.end;
+      free.work += 10 + cursor.work();
     }
+    free.place = 0;
+    return true;
   }
 
   std::shared_ptr<GrammarMatcher> matcher_;
   GrammarTrigger trigger_;
   std::vector<std::size_t> borders_;  // [bytes of the text + 1], the longest beginning that also ends the first i bytes
+  GrammarMatcher::Cursor begun_;
   std::mutex mutex_;
-  std::map<int, std::vector<std::uint32_t>> masks_;  // by progress
+  std::map<int, FreeMask> masks_;  // by progress
 };
 
 class LazyConstraint final : public TokenConstraint {
@@ -121,12 +167,14 @@ class LazyConstraint final : public TokenConstraint {
       : grammar_(std::move(grammar)), progress_(grammar_->start()) {}
 
   void allowed(std::span<std::uint32_t> mask) override {
-    if (cursor_) {
-      cursor_->allowed(mask);
-    } else {
-      grammar_->allowed(progress_, mask);
-    }
+    check(allowed_within(std::numeric_limits<std::uint64_t>::max(), mask), "work without an end suffices");
   }
+
+  bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
+    return cursor_ ? cursor_->allowed_within(units, mask) : grammar_->allowed_within(units, progress_, mask, work_);
+  }
+
+  [[nodiscard]] std::uint64_t work() const override { return work_ + (cursor_ ? cursor_->work() : 0); }
 
   void accept(std::int32_t token) override {
     const TokenTrie& trie = grammar_->trie();
@@ -144,6 +192,7 @@ class LazyConstraint final : public TokenConstraint {
       accept_free(trie.bytes(token));
     }
     if (cursor_ && grammar_->trigger().repeats && cursor_->at_end()) {
+      work_ += cursor_->work();
       cursor_.reset();
       progress_ = grammar_->trigger().at_start_only ? never : grammar_->start();
     }
@@ -168,6 +217,7 @@ class LazyConstraint final : public TokenConstraint {
   std::shared_ptr<LazyGrammar> grammar_;
   std::optional<GrammarMatcher::Cursor> cursor_;  // once the grammar has begun
   int progress_;
+  std::uint64_t work_ = 0;  // without the cursor's
   bool ended_ = false;
 };
 
@@ -178,7 +228,6 @@ std::unique_ptr<TokenConstraint> make_lazy_grammar_constraint(std::shared_ptr<Gr
   check(matcher != nullptr, "a grammar's constraint needs its matcher");
   check(!trigger.text.empty() || !trigger.tokens.empty(), "a lazy grammar needs something that begins it");
   auto grammar = std::make_shared<LazyGrammar>(std::move(matcher), std::move(trigger));
-  (void)grammar->begin(true);
   return std::make_unique<LazyConstraint>(std::move(grammar));
 }
 

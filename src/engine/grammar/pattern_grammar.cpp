@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t endless = GrammarExpression::unbounded;
 constexpr std::uint64_t most_repetitions = 20'000;
-constexpr int deepest_group = 50;
+constexpr std::size_t deepest_group = 50, longest_pattern = 4096;
 
 using Ranges = std::vector<CodeRange>;
 
@@ -64,14 +66,40 @@ class PatternReader {
   PatternReader(std::string_view text, GrammarText& grammar) : text_(text), grammar_(grammar) {}
 
   PatternGrammar read() {
-    if (text_.size() > 4096) {
-      throw Error("a pattern of " + std::to_string(text_.size()) + " bytes; at most 4096");
+    if (text_.size() > longest_pattern) {
+      throw Error(fmt::format("a pattern of {} bytes; at most {}", text_.size(), longest_pattern));
     }
-    PatternGrammar all = choice(0);
-    if (position_ < text_.size()) {
-      fail("this ')' closes nothing");
+    groups_.emplace_back();
+    begin_sequence();
+    while (!at_end()) {
+      const bool is_outermost = groups_.size() == 1;
+      if (take('|')) {
+        end_sequence();
+        begin_sequence();
+      } else if (peek() == '(') {
+        open_group();
+      } else if (peek() == ')' && !is_outermost) {
+        ++position_;
+        PatternGrammar inner = end_choice();
+        groups_.pop_back();
+        inner.expression = fmt::format("({})", inner.expression);
+        append(repeated(std::move(inner)));
+      } else if (peek() == ')') {
+        fail("this ')' closes nothing");
+      } else if (peek() == '$' && is_outermost) {
+        ++position_;
+        groups_.back().is_ended = true;
+        if (!at_end() && peek() != '|') {
+          fail("something follows '$'");
+        }
+      } else {
+        append(repeated(atom()));
+      }
     }
-    return all;
+    if (groups_.size() > 1) {
+      fail("a '(' is never closed");
+    }
+    return end_choice();
   }
 
  private:
@@ -88,59 +116,75 @@ class PatternReader {
     return there;
   }
 
-  PatternGrammar choice(int depth) {
-    if (depth > deepest_group) {
-      fail(fmt::format("groups are nested deeper than {}", deepest_group));
-    }
-    PatternGrammar all = sequence(depth);
-    std::vector<std::string> parts{all.expression};
-    while (take('|')) {
-      all.character.clear();
-      const PatternGrammar next = sequence(depth);
-      all.shortest = std::min(all.shortest, next.shortest);
-      all.longest = std::max(all.longest, next.longest);
-      parts.push_back(next.expression);
-    }
-    all.expression = GrammarText::choice(parts);
-    return all;
+  /// A group that is open, or the whole pattern: its finished alternatives and the one that is being read.
+  struct Group {
+    std::vector<std::string> parts{};
+    PatternGrammar all{}, sequence{};
+    bool is_ended = false;  ///< the alternative, by '$'
+  };
+
+  void append(const PatternGrammar& part) {
+    PatternGrammar& all = groups_.back().sequence;
+    all.character = all.expression.empty() ? part.character : "";
+    all.expression += all.expression.empty() ? "" : " ";
+    all.expression += part.expression;
+    all.shortest = plus(all.shortest, part.shortest);
+    all.longest = plus(all.longest, part.longest);
   }
 
-  PatternGrammar sequence(int depth) {
-    PatternGrammar all;
-    const auto append = [&](const PatternGrammar& part) {
-      all.character = all.expression.empty() ? part.character : "";
-      all.expression += (all.expression.empty() ? "" : " ") + part.expression;
-      all.shortest = plus(all.shortest, part.shortest);
-      all.longest = plus(all.longest, part.longest);
-    };
-    if (depth == 0 && !take('^')) {
+  void begin_sequence() {
+    groups_.back().sequence = {};
+    groups_.back().is_ended = false;
+    if (groups_.size() == 1 && !take('^')) {
       append(anything());
     }
-    bool ended = false;
-    while (!at_end() && peek() != '|' && peek() != ')') {
-      if (peek() == '$' && depth == 0) {
-        ++position_;
-        ended = true;
-        if (!at_end() && peek() != '|') {
-          fail("something follows '$'");
-        }
-        break;
+  }
+
+  void end_sequence() {
+    Group& group = groups_.back();
+    if (groups_.size() == 1 && !group.is_ended) {
+      append(anything());
+    }
+    if (group.sequence.expression.empty()) {
+      group.sequence.expression = "\"\"";
+    }
+    group.parts.push_back(group.sequence.expression);
+    if (group.parts.size() == 1) {
+      group.all = std::move(group.sequence);
+      return;
+    }
+    group.all.character.clear();
+    group.all.shortest = std::min(group.all.shortest, group.sequence.shortest);
+    group.all.longest = std::max(group.all.longest, group.sequence.longest);
+  }
+
+  PatternGrammar end_choice() {
+    end_sequence();
+    Group& group = groups_.back();
+    group.all.expression = GrammarText::choice(group.parts);
+    return std::move(group.all);
+  }
+
+  void open_group() {
+    if (groups_.size() > deepest_group) {
+      fail(fmt::format("groups are nested deeper than {}", deepest_group));
+    }
+    ++position_;
+    if (take('?')) {
+      if (take('<') && peek() != '=' && peek() != '!') {
+        const std::size_t name_end = text_.find('>', position_);
+        position_ = std::min(name_end, text_.size() - 1) + 1;
+      } else if (!take(':')) {
+        fail("looking ahead or behind is not supported");
       }
-      append(repeated(depth));
     }
-    if (depth == 0 && !ended) {
-      append(anything());
-    }
-    if (all.expression.empty()) {
-      all.expression = "\"\"";
-    }
-    return all;
+    groups_.emplace_back();
+    begin_sequence();
   }
 
   PatternGrammar anything() { return {json_character(grammar_) + "*", 0, endless, json_character(grammar_)}; }
 
-  PatternGrammar repeated(int depth) {
-    PatternGrammar item = atom(depth);
+  PatternGrammar repeated(PatternGrammar item) {
     std::uint64_t minimum = 1, maximum = 1;
     if (take('*')) {
       minimum = 0;
@@ -194,11 +238,9 @@ class PatternReader {
     return {*minimum, maximum};
   }
 
-  PatternGrammar atom(int depth) {
+  PatternGrammar atom() {
     const char c = peek();
     switch (c) {
-      case '(':
-        return group(depth);
       case '[':
         return of(characters());
       case '.':
@@ -227,24 +269,6 @@ class PatternReader {
     return {character, 1, 1, character};
   }
 
-  PatternGrammar group(int depth) {
-    ++position_;
-    if (take('?')) {
-      if (take('<') && peek() != '=' && peek() != '!') {
-        const std::size_t name_end = text_.find('>', position_);
-        position_ = std::min(name_end, text_.size() - 1) + 1;
-      } else if (!take(':')) {
-        fail("looking ahead or behind is not supported");
-      }
-    }
-    PatternGrammar inner = choice(depth + 1);
-    if (!take(')')) {
-      fail("a '(' is never closed");
-    }
-    inner.expression = fmt::format("({})", inner.expression);
-    return inner;
-  }
-
   /// A character as it stands.
   CodeRange one() {
     const std::size_t length = utf8_unit(text_, position_).length;
@@ -269,14 +293,14 @@ class PatternReader {
     return {value, value};
   }
 
-  /// What an escape stands for, and what its negation does.
+  /// What an escape stands for, and what its negation does where that is not all the rest.
   std::pair<Ranges, Ranges> escape(bool in_class) {
     ++position_;
     if (at_end()) {
       fail("the pattern ends inside an escape");
     }
     const char c = text_[position_++];
-    const auto single = [](CodeRange range) { return std::pair(Ranges{range}, complement({range})); };
+    const auto single = [](CodeRange range) { return std::pair(Ranges{range}, Ranges{}); };
     const auto code = [&](char32_t value) { return single({value, value}); };
     switch (c) {
       case 'd':
@@ -326,42 +350,49 @@ class PatternReader {
   Ranges characters() {
     ++position_;
     const bool negated = take('^');
-    Ranges inside;
-    Ranges outside = complement({});
+    Ranges inside, plain;
+    std::vector<Ranges> others;  // what \d and the like lack, each once
     while (peek() != ']') {
       if (at_end()) {
         fail("a '[' is never closed");
       }
-      auto [ranges, others] = peek() == '\\' ? escape(true) : single_character();
+      auto [ranges, lacking] = one_of_class();
       const bool is_single = ranges.size() == 1 && ranges[0].first == ranges[0].last;
       if (peek() == '-' && peek(1) != ']' && position_ + 1 < text_.size()) {
         ++position_;
-        const Ranges last = peek() == '\\' ? escape(true).first : single_character().first;
+        const Ranges last = one_of_class().first;
         if (!is_single || last.size() != 1 || last[0].first != last[0].last || last[0].first < ranges[0].first) {
           fail("a range in a class goes from one character up to another");
         }
-        ranges = normalize({{ranges[0].first, last[0].first}});
-        others = complement(ranges);
+        ranges = {{ranges[0].first, last[0].first}};
       }
       inside.insert(inside.end(), ranges.begin(), ranges.end());
-      outside = intersect(outside, others);
+      if (lacking.empty()) {
+        plain.insert(plain.end(), ranges.begin(), ranges.end());
+      } else if (std::ranges::find(others, lacking) == others.end()) {
+        others.push_back(std::move(lacking));
+      }
     }
     ++position_;
-    Ranges all = negated ? outside : normalize(std::move(inside));
+    Ranges all = normalize(std::move(inside));
+    if (negated) {
+      all = complement(normalize(std::move(plain)));
+      for (const Ranges& one : others) {
+        all = intersect(all, one);
+      }
+    }
     if (all.empty()) {
       fail("no character is in this class");
     }
     return all;
   }
 
-  std::pair<Ranges, Ranges> single_character() {
-    const CodeRange range = one();
-    return {{range}, complement({range})};
-  }
+  std::pair<Ranges, Ranges> one_of_class() { return peek() == '\\' ? escape(true) : std::pair(Ranges{one()}, Ranges{}); }
 
   std::string_view text_;
   GrammarText& grammar_;
   std::size_t position_ = 0;
+  std::vector<Group> groups_;  // none calls itself for what is nested
 };
 
 }  // namespace

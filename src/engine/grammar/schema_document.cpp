@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/grammar/schema_facets.h"
@@ -14,8 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int deepest_schema = 100;
-constexpr std::size_t deepest_reference = 200;
+constexpr std::size_t deepest_schema = 100, deepest_reference = 200;
 constexpr std::size_t many_members = 16;
 constexpr std::size_t most_nodes = 100'000, most_alternatives = 200, most_work = 4'000'000;
 
@@ -155,30 +157,52 @@ std::string unescape(std::string_view token) {
 
 }  // namespace
 
-SchemaDocument::SchemaDocument(const Json& root) : root_(root) {
-  add_paths(root, "#", 0);
+SchemaDocument::SchemaDocument(const Json& root, WorkBudget& budget) : root_(root), budget_(budget) {
+  add_paths(root);
   if (!root.is_object() && !root.is_boolean()) {
     fail(root, "a schema is an object");
   }
 }
 
-void SchemaDocument::add_paths(const Json& node, const std::string& path, int depth) {
-  if (depth > deepest_schema) {
-    throw Error(fmt::format("json_schema: nested deeper than {}", deepest_schema));
-  }
-  if (paths_.size() == most_nodes) {
-    throw Error(fmt::format("json_schema: more than {} parts", most_nodes));
-  }
-  paths_.emplace(&node, path.size() > 200 ? path.substr(0, 200) : path);
-  if (!node.is_structured()) {
-    return;
-  }
-  const bool is_large = node.is_object() && node.size() > many_members;
-  for (const auto& [key, value] : node.items()) {
-    if (is_large) {
-      members_[&node].emplace(key, &value);
+void SchemaDocument::add_paths(const Json& root) {
+  constexpr std::size_t longest_path = 200;
+  struct Level {
+    const Json* node;
+    Json::const_iterator next;
+  };
+  std::vector<Level> levels;
+  const auto enter = [&](const Json& node, std::string path) {
+    if (levels.size() > deepest_schema) {
+      throw Error(fmt::format("json_schema: nested deeper than {}", deepest_schema));
     }
-    add_paths(value, path.size() > 200 ? path : path + "/" + key, depth + 1);
+    if (paths_.size() == most_nodes) {
+      throw Error(fmt::format("json_schema: more than {} parts", most_nodes));
+    }
+    budget_.spend(10);
+    paths_.emplace(&node, std::move(path));
+    if (node.is_structured()) {
+      levels.push_back({&node, node.begin()});
+    }
+  };
+  enter(root, "#");
+  while (!levels.empty()) {
+    const Json& outer = *levels.back().node;
+    const Json::const_iterator place = levels.back().next;
+    if (place == outer.end()) {
+      levels.pop_back();
+      continue;
+    }
+    ++levels.back().next;
+    std::string path = paths_.at(&outer);
+    if (outer.is_object() && outer.size() > many_members) {
+      members_[&outer].emplace(place.key(), &*place);
+    }
+    if (path.size() < longest_path) {
+      path += "/";
+      path += outer.is_object() ? place.key().substr(0, longest_path) : std::to_string(place - outer.begin());
+      path.resize(std::min(path.size(), longest_path));
+    }
+    enter(*place, std::move(path));
   }
 }
 
@@ -218,6 +242,7 @@ const Json* SchemaDocument::plain_choice(const SchemaNodes& nodes) {
 /// What the reference in `schema` names: a place in this document.
 const Json& SchemaDocument::target(const Json& schema) const {
   const Json& reference = schema.at("$ref");
+  budget_.spend(reference.is_string() ? reference.get_ref<const std::string&>().size() / 4 : 0);
   const std::string text = reference.is_string() ? reference.get<std::string>() : "";
   if (text != "#" && !text.starts_with("#/")) {
     fail(schema, "'$ref' is supported within the schema only: \"#\" or \"#/...\"");
@@ -248,7 +273,11 @@ const Json& SchemaDocument::target(const Json& schema) const {
 SchemaNodes SchemaDocument::follow(const SchemaNodes& nodes) const {
   SchemaNodes all;
   for (const Json* node : nodes) {
-    for (int steps = 0; node->is_object() && node->contains("$ref"); ++steps) {
+    for (std::size_t steps = 0; node->is_object(); ++steps) {
+      budget_.spend(1 + node->size() / 4);
+      if (!node->contains("$ref")) {
+        break;
+      }
       const bool alone = std::all_of(node->items().begin(), node->items().end(), [](const auto& item) {
         return item.key() == "$ref" || item.key() == "$defs" || item.key() == "definitions" || item.key() == "title" ||
                item.key() == "description" || item.key() == "default" || item.key() == "$schema";
@@ -276,39 +305,60 @@ std::vector<SchemaFacets> SchemaDocument::alternatives(const SchemaNodes& nodes)
 
 /// What is resolved again wherever it is named could take for ever.
 void SchemaDocument::spend(const Json& schema, std::size_t units) {
+  budget_.spend(units);
   work_ += units;
   if (work_ > most_work) {
-    fail(schema, "too many combinations of schemas");
+    fail(schema, fmt::format("too many combinations of schemas: joining them takes more than {} units of work", most_work));
   }
 }
 
+/// The parts come first, one after another, kept in `open_`: nothing calls itself however schemas lie in one another.
 std::vector<SchemaFacets> SchemaDocument::resolve(const Json& schema) {
-  if (schema.is_boolean()) {
-    return std::vector<SchemaFacets>(schema.get<bool>() ? 1 : 0);
+  const std::size_t outermost = open_.size();
+  std::vector<SchemaFacets> last;
+  const auto begin = [&](const Json& one) {
+    if (one.is_boolean()) {
+      last.assign(one.get<bool>() ? 1 : 0, {});
+      return false;
+    }
+    open(one);
+    return true;
+  };
+  bool is_open = begin(schema);
+  while (open_.size() > outermost) {
+    Open& top = open_.back();
+    if (!is_open) {
+      join_part(top, last);
+    }
+    is_open = false;
+    if (top.joined < top.parts.size()) {
+      is_open = begin(*top.parts[top.joined].second);
+      continue;
+    }
+    last = std::move(top.all);
+    open_.pop_back();
   }
+  return last;
+}
+
+void SchemaDocument::open(const Json& schema) {
   if (!schema.is_object()) {
     fail(schema, "a schema is an object, true or false");
   }
-  if (std::find(open_.begin(), open_.end(), &schema) != open_.end()) {
-    open_.clear();
+  if (std::ranges::any_of(open_, [&](const Open& one) { return one.schema == &schema; })) {
     fail(schema, "it refers to itself without a value between");
   }
   if (open_.size() == deepest_reference) {
     fail(schema, fmt::format("more than {} schemas lie in one another without a value between", deepest_reference));
   }
-  open_.push_back(&schema);
-  std::vector<SchemaFacets> all = resolve_keywords(schema);
-  open_.pop_back();
-  return all;
-}
-
-std::vector<SchemaFacets> SchemaDocument::resolve_keywords(const Json& schema) {
   spend(schema, 10 + schema.size());
-  std::vector<SchemaFacets> all{read_facets(schema, *this)};
+  Open one{.schema = &schema};
+  one.all.push_back(read_facets(schema, *this));
   if (schema.contains("$ref")) {
-    all = combine(schema, all, resolve(target(schema)));
+    one.parts.emplace_back(Joint::all, &target(schema));
   }
-  for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
+  for (const auto& [keyword, joint] :
+       {std::pair("allOf", Joint::all), std::pair("anyOf", Joint::any), std::pair("oneOf", Joint::one)}) {
     if (!schema.contains(keyword)) {
       continue;
     }
@@ -316,49 +366,60 @@ std::vector<SchemaFacets> SchemaDocument::resolve_keywords(const Json& schema) {
     if (!list.is_array() || list.empty()) {
       fail(schema, fmt::format("'{}' must be a list of at least one schema", keyword));
     }
-    if (std::string_view(keyword) != "allOf") {
-      all = choose(schema, keyword, all);
-      continue;
-    }
     for (const Json& part : list) {
-      all = combine(schema, all, resolve(part));
+      one.parts.emplace_back(joint, &part);
     }
   }
-  return all;
+  open_.push_back(std::move(one));
 }
 
-std::vector<SchemaFacets> SchemaDocument::choose(const Json& schema, const char* keyword,
-                                                 const std::vector<SchemaFacets>& base) {
-  std::vector<std::vector<SchemaFacets>> options;
-  for (const Json& part : schema.at(keyword)) {
-    options.push_back(combine(schema, base, resolve(part)));
+/// Takes in the ways to satisfy the next part.
+void SchemaDocument::join_part(Open& open, const std::vector<SchemaFacets>& part) {
+  const Json& schema = *open.schema;
+  const Joint joint = open.parts[open.joined++].first;
+  if (joint == Joint::all) {
+    open.all = combine(schema, open.all, part);
+    return;
   }
-  if (std::string_view(keyword) == "oneOf") {
-    for (std::size_t i = 0; i < options.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        for (SchemaFacets& a : options[j]) {
-          for (SchemaFacets& b : options[i]) {
-            const std::size_t values = (a.values ? a.values->size() : 0) * (b.values ? b.values->size() : 0);
-            spend(schema, 10 + (size_of(a) + size_of(b)) / 2 + values / 4);
-            if (!make_disjoint(a, b, 0)) {
-              fail(schema,
-                   fmt::format("'oneOf': alternatives {} and {} may both match one value; use 'anyOf', or a required "
-                               "property with another constant in each",
-                               j, i));
-            }
+  open.options.push_back(combine(schema, open.all, part));
+  open.num_options += open.options.back().size();
+  if (open.num_options > most_alternatives) {
+    fail(schema, fmt::format("it resolves to more than {} alternatives", most_alternatives));
+  }
+  if (open.joined < open.parts.size() && open.parts[open.joined].first == joint) {
+    return;
+  }
+  // What is itself compared with something need not be told apart inside: it is where its own rule is written.
+  if (joint == Joint::one && !is_comparing_) {
+    is_comparing_ = true;
+    check_apart(schema, open.options);
+    is_comparing_ = false;
+  }
+  open.all.clear();
+  for (std::vector<SchemaFacets>& option : open.options) {
+    std::move(option.begin(), option.end(), std::back_inserter(open.all));
+  }
+  open.options.clear();
+  open.num_options = 0;
+}
+
+/// That no value is of two options.
+void SchemaDocument::check_apart(const Json& schema, std::vector<std::vector<SchemaFacets>>& options) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      for (SchemaFacets& a : options[j]) {
+        for (SchemaFacets& b : options[i]) {
+          const std::size_t values = (a.values ? a.values->size() : 0) * (b.values ? b.values->size() : 0);
+          spend(schema, 10 + (size_of(a) + size_of(b)) / 2 + values / 4);
+          if (!make_disjoint(a, b, 0)) {
+            fail(schema, fmt::format("'oneOf': alternatives {} and {} may both match one value; use 'anyOf', or a required "
+                                     "property with another constant in each",
+                                     j, i));
           }
         }
       }
     }
   }
-  std::vector<SchemaFacets> all;
-  for (std::vector<SchemaFacets>& option : options) {
-    std::move(option.begin(), option.end(), std::back_inserter(all));
-    if (all.size() > most_alternatives) {
-      fail(schema, fmt::format("it resolves to more than {} alternatives", most_alternatives));
-    }
-  }
-  return all;
 }
 
 std::vector<SchemaFacets> SchemaDocument::combine(const Json& schema, const std::vector<SchemaFacets>& a,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/work_budget.h"
 #include "engine/grammar/decimal_range.h"
 
 namespace rocmforge {
@@ -62,8 +64,9 @@ struct SchemaFacets {
 /// A JSON schema, resolved into what can be written as a grammar. All errors name the keyword and the place in the schema.
 class SchemaDocument {
  public:
-  /// `root` outlives the document. Throws Error where it is no schema or nests too deeply.
-  explicit SchemaDocument(const nlohmann::ordered_json& root);
+  /// `root` and `budget` outlive the document. Throws Error where it is no schema or nests too deeply; every call throws
+  /// what the budget throws.
+  SchemaDocument(const nlohmann::ordered_json& root, WorkBudget& budget);
 
   /// The ways to satisfy all of `nodes`: a value must satisfy one of them. None where no value can.
   std::vector<SchemaFacets> alternatives(const SchemaNodes& nodes);
@@ -83,12 +86,25 @@ class SchemaDocument {
  private:
   using Json = nlohmann::ordered_json;
 
-  void add_paths(const Json& node, const std::string& path, int depth);
+  /// How a part of a schema joins the others.
+  enum class Joint : std::uint8_t { all, any, one };
+  /// A schema that is being resolved, after the parts it is made of: what its references and lists name, in their order.
+  struct Open {
+    const Json* schema = nullptr;
+    std::vector<std::pair<Joint, const Json*>> parts{};
+    std::size_t joined = 0;                            ///< parts so far
+    std::vector<SchemaFacets> all{};                   ///< the ways to satisfy the schema and these parts
+    std::vector<std::vector<SchemaFacets>> options{};  ///< those of the list's alternatives so far
+    std::size_t num_options = 0;                       ///< in all of them
+  };
+
+  void add_paths(const Json& root);
   const Json& target(const Json& schema) const;
   [[nodiscard]] const Json* member(const Json& object, const std::string& name) const;
   std::vector<SchemaFacets> resolve(const Json& schema);
-  std::vector<SchemaFacets> resolve_keywords(const Json& schema);
-  std::vector<SchemaFacets> choose(const Json& schema, const char* keyword, const std::vector<SchemaFacets>& base);
+  void open(const Json& schema);
+  void join_part(Open& open, const std::vector<SchemaFacets>& part);
+  void check_apart(const Json& schema, std::vector<std::vector<SchemaFacets>>& options);
   std::vector<SchemaFacets> combine(const Json& schema, const std::vector<SchemaFacets>& a,
                                     const std::vector<SchemaFacets>& b);
   static bool merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both);
@@ -97,10 +113,12 @@ class SchemaDocument {
   void spend(const Json& schema, std::size_t units);
 
   const Json& root_;
+  WorkBudget& budget_;
   std::size_t work_ = 0;
   std::unordered_map<const Json*, std::string> paths_;
   std::unordered_map<const Json*, std::map<std::string_view, const Json*>> members_;  // of objects that have many
-  std::vector<const Json*> open_;                                                     // being resolved
+  std::deque<Open> open_;                                                             // each a part of the one before
+  bool is_comparing_ = false;
 };
 
 /// The facets of the keywords of one schema, without its references and combinations. Throws Error through `document`.

@@ -75,14 +75,45 @@ std::optional<Wanted> read_response_format(const Fields& request, const Json& ob
 
 }  // namespace
 
+std::shared_ptr<GrammarMatcher> GrammarCache::find(const std::string& gbnf) {
+  std::erase_if(known_, [](const Known& one) { return one.matcher.expired(); });
+  const auto found = std::ranges::find(known_, gbnf, &Known::gbnf);
+  return found == known_.end() ? nullptr : found->matcher.lock();
+}
+
+/// As the latest, and drops what was used longest ago where that is too much.
+void GrammarCache::keep(std::shared_ptr<GrammarMatcher> matcher) {
+  kept_.remove(matcher);
+  kept_.push_front(std::move(matcher));
+  std::size_t bytes = 0, count = 0;
+  auto place = kept_.begin();
+  for (; place != kept_.end() && count < most_grammars && bytes <= most_bytes; ++place, ++count) {
+    bytes += (*place)->memory_bytes();
+  }
+  if (bytes > most_bytes && count > 1) {
+    --place;
+  }
+  kept_.erase(place, kept_.end());
+}
+
+std::size_t GrammarCache::memory_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Known& one : known_) {
+    if (const auto matcher = one.matcher.lock()) {
+      bytes += matcher->memory_bytes() + one.gbnf.size();
+    }
+  }
+  return bytes;
+}
+
 std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf) {
   std::shared_ptr<const TokenTrie> trie;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(grammars_, gbnf, [](const auto& entry) { return entry.first; });
-    if (found != grammars_.end()) {
-      grammars_.splice(grammars_.begin(), grammars_, found);
-      return found->second;
+    if (std::shared_ptr<GrammarMatcher> known = find(gbnf)) {
+      keep(known);
+      return known;
     }
     if (tokenizer_ == nullptr) {
       throw Error("the model's file has no tokenizer");
@@ -94,10 +125,12 @@ std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf) {
   }
   std::shared_ptr<GrammarMatcher> matcher = GrammarMatcher::create(gbnf, std::move(trie));  // may take a while
   const std::lock_guard lock(mutex_);
-  grammars_.emplace_front(gbnf, matcher);
-  if (grammars_.size() > most_grammars) {
-    grammars_.pop_back();
+  if (std::shared_ptr<GrammarMatcher> known = find(gbnf)) {
+    matcher = std::move(known);  // somebody else was quicker
+  } else {
+    known_.push_back({gbnf, matcher});
   }
+  keep(matcher);
   return matcher;
 }
 

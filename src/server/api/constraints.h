@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -16,21 +17,33 @@ class GrammarMatcher;
 class TokenTrie;
 struct GrammarTrigger;
 
-/// The grammars that were asked for last, ready for use: requests tend to come with the same one. Thread-safe.
+/// The grammars that were asked for last, ready for use: requests tend to come with the same one. What any request still
+/// holds is shared with whoever asks for it; beyond that most_bytes are kept. Thread-safe.
 class GrammarCache {
  public:
   /// `tokenizer` may be null: then every grammar is refused.
   explicit GrammarCache(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
   /// Throws Error for a bad grammar.
   std::shared_ptr<GrammarMatcher> get(const std::string& gbnf);
+  /// Of all that are kept or in use.
+  [[nodiscard]] std::size_t memory_bytes() const;
+
+  static constexpr std::size_t most_grammars = 16, most_bytes = std::size_t{128} << 20;
 
  private:
-  static constexpr std::size_t most_grammars = 16;
+  /// A grammar that is kept or in use. Its text is the key.
+  struct Known {
+    std::string gbnf;
+    std::weak_ptr<GrammarMatcher> matcher;
+  };
+  std::shared_ptr<GrammarMatcher> find(const std::string& gbnf);
+  void keep(std::shared_ptr<GrammarMatcher> matcher);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<const TokenTrie> trie_;
-  std::list<std::pair<std::string, std::shared_ptr<GrammarMatcher>>> grammars_;  ///< latest use first
+  std::list<Known> known_;
+  std::list<std::shared_ptr<GrammarMatcher>> kept_;  ///< latest use first
 };
 
 /// Reads `grammar` (GBNF), `json_schema` and `response_format`, of which one may be given. Null when the answer is free.
