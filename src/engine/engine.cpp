@@ -40,7 +40,8 @@ struct Engine::State {
   void retire();
   /// The step to be waited for; starts one when none is under way. Empty when there is nothing to compute.
   std::vector<ScheduledChunk> take_step();
-  void store(RequestId id, const RequestStats& request_stats);
+  /// Statistics that nobody has taken, but none whose request the next step reports: any number may end at once.
+  void forget_stats();
   /// Learns from a step's time how many tokens of prompts a later one may have.
   void take_time(double seconds);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
@@ -205,18 +206,17 @@ void Engine::State::retire() {
     if (sequence->request.deadline) {
       deadlines.erase({*sequence->request.deadline, sequence->id});
     }
-    store(sequence->id, {.prompt_tokens = sequence->prompt_tokens,
-                         .cached_tokens = sequence->prefix_hits,
-                         .generated_tokens = sequence->generated(),
-                         .queue_seconds = answer.mapped().queue_seconds(),
-                         .prompt_seconds = answer.mapped().prompt_seconds(),
-                         .decode_seconds = answer.mapped().decode_seconds()});
+    stats[sequence->id] = {.prompt_tokens = sequence->prompt_tokens,
+                           .cached_tokens = sequence->prefix_hits,
+                           .generated_tokens = sequence->generated(),
+                           .queue_seconds = answer.mapped().queue_seconds(),
+                           .prompt_seconds = answer.mapped().prompt_seconds(),
+                           .decode_seconds = answer.mapped().decode_seconds()};
   }
 }
 
-void Engine::State::store(RequestId id, const RequestStats& request_stats) {
-  stats[id] = request_stats;
-  if (stats.size() > max_unread_stats) {
+void Engine::State::forget_stats() {
+  while (stats.size() > max_unread_stats + ready.size()) {
     stats.erase(stats.begin());
   }
 }
@@ -305,7 +305,7 @@ std::vector<RequestId> Engine::submit(Request request, int count) {
   if (const RequestRefusal refusal = state.refusal(request, count); refusal) {
     for (const RequestId id : ids) {
       state.ready.push_back({.id = id, .text = refusal.message, .finish = FinishReason::error, .error = refusal.error});
-      state.store(id, {.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())});
+      state.stats[id] = {.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())};
     }
     return ids;
   }
@@ -333,6 +333,7 @@ bool Engine::has_work() const { return !state_->ready.empty() || state_->schedul
 
 std::vector<StepOutput> Engine::step() {
   State& state = *state_;
+  state.forget_stats();
   state.expire();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
   const auto started = std::chrono::steady_clock::now();

@@ -207,7 +207,7 @@ class Arena:
         def run(i):
             try:
                 problems[i] += body(i)
-            except OSError as error:
+            except Exception as error:  # a thread's own would be lost
                 problems[i].append(f"attacker {i}: {type(error).__name__}: {error}")
 
         threads = [threading.Thread(target=run, args=(i,)) for i in range(number)]
@@ -230,9 +230,9 @@ class Arena:
             begin = time.monotonic()
             result.problems += attack.run(self, prepared)
             result.seconds = time.monotonic() - begin
-            if attack.innocents_after and self.is_alive() and not attack.ends_server:
-                self.innocents.tell("begin")
-            if not attack.ends_server:
+            if self.is_alive() and not attack.ends_server:
+                if attack.innocents_after:
+                    self.innocents.tell("begin")
                 result.problems += self.end_problems(result, before)
         except Exception as error:  # of the test or of a server that does not answer: either way this attack has failed
             result.problems.append(f"{type(error).__name__}: {error}")

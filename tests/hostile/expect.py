@@ -10,14 +10,15 @@ FREE = frozenset({200, 400, 413, 429, 503})  # served or refused, but in good or
 CLIENTS = 4  # as many as the server has threads that read requests
 
 
-def answer_problems(answer, statuses, says=""):
+def answer_problems(answer, statuses, says="", most=wire.LONGEST_MESSAGE):
+    """`most`: characters of a message."""
     if answer.status == 0:
         yield f"no answer: {answer.trouble}"
     elif answer.status not in statuses:
         yield f"status {answer.status} ({str(answer.message())[:200]}), expected {sorted(statuses)}"
     elif answer.status >= 400:
         message = answer.message()
-        yield from wire.line_problems(message)
+        yield from wire.line_problems(message, most)
         if answer.status not in BUSY and not re.search(says, message or ""):
             yield f"the message is {message[:200]!r}, expected {says!r}"
 

@@ -98,7 +98,7 @@ COUNTED = {
     "grammar rules": lambda n: grammar('root ::= r0\n' + "\n".join(f'r{i} ::= "a"' for i in range(n - 1))),
     "grammar groups": lambda n: grammar("root ::= " + "(" * n + '"a"' + ")" * n),
     "grammar repetitions": lambda n: grammar('root ::= "a"{0,%d}' % n),
-    "grammar places": lambda n: grammar('root ::= "%s"' % ("a" * n)),
+    "grammar places": lambda n: grammar('root ::= "%s"' % ("a" * (n - 1))),  # before and behind each letter
 }
 
 

@@ -137,6 +137,8 @@ def main():
                 more = [f"and {len(problems) - SHOWN} more problems"] if len(problems) > SHOWN else []
                 for problem in problems[:SHOWN] + more:
                     print(f"FAILED: {attack.name}: {problem}", flush=True)
+                if not problems:
+                    print(f"passed: {attack.name} ({results[-1].seconds:.1f} s)", flush=True)
         finally:
             suite.stop()
     text = "\n".join(table(results))

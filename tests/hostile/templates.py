@@ -54,7 +54,8 @@ TEMPLATES = {
 def serves(arena, _):
     """What the template makes of a conversation: whatever it is, it ends."""
     for path in ("/apply-template", "/v1/chat/completions"):
-        yield from arena.together(4, lambda i: answer_problems(arena.exchange(wire.post(path, CONVERSATION), i), {200, 400}, "template|context"))
+        yield from arena.together(2, lambda i: answer_problems(arena.exchange(wire.post(path, CONVERSATION), i), {200, 400}, "template|context",
+                                                               LONGEST_LINE))
 
 
 def one_line(output, what):

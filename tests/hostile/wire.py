@@ -7,7 +7,7 @@ import struct
 import time
 import unicodedata
 
-LONGEST_MESSAGE = 500
+LONGEST_MESSAGE = 500  # it repeats no long input
 
 
 @dataclasses.dataclass
@@ -36,11 +36,11 @@ def raw_characters(text, allowed=""):
                    or character in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"})
 
 
-def line_problems(text):
+def line_problems(text, most=LONGEST_MESSAGE):
     """What keeps `text` from being one clear line."""
     if not text or not text.strip():
         yield "the message is empty"
-    elif len(text) > LONGEST_MESSAGE:
+    elif len(text) > most:
         yield f"the message has {len(text)} characters: {text[:80]!r}..."
     elif raw := raw_characters(text):
         yield f"the message holds {raw}: {text[:80]!r}"

@@ -94,7 +94,13 @@ Json read_tools(Fields& fields) {
 Json read_arguments(Fields& fields, const ServedModel& model) {
   Json arguments = model.template_arguments;
   if (const Json* given = fields.object("chat_template_kwargs")) {
-    arguments.update(*given);
+    // The server's own are few: to look for each of what is given would take a time that grows as its square.
+    arguments = *given;
+    for (const auto& [name, value] : model.template_arguments.items()) {
+      if (!given->contains(name)) {
+        arguments[name] = value;
+      }
+    }
   }
   if (const auto effort = fields.text("reasoning_effort")) {
     arguments["reasoning_effort"] = *effort;
