@@ -34,14 +34,15 @@ struct Engine::State {
   void take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
   void end(RequestId id, FinishReason reason);
+  /// Drops statistics that nobody has taken, but none of a request that the next step reports: any number may end at once.
+  void forget_stats();
   /// Ends what has run out of time.
   void expire();
   /// Moves what finished from the active requests to the statistics.
   void retire();
   /// The step to be waited for; starts one when none is under way. Empty when there is nothing to compute.
   std::vector<ScheduledChunk> take_step();
-  /// Statistics that nobody has taken, but none whose request the next step reports: any number may end at once.
-  void forget_stats();
+  void store(RequestId id, const RequestStats& request_stats);
   /// Learns from a step's time how many tokens of prompts a later one may have.
   void take_time(double seconds);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
@@ -206,14 +207,16 @@ void Engine::State::retire() {
     if (sequence->request.deadline) {
       deadlines.erase({*sequence->request.deadline, sequence->id});
     }
-    stats[sequence->id] = {.prompt_tokens = sequence->prompt_tokens,
-                           .cached_tokens = sequence->prefix_hits,
-                           .generated_tokens = sequence->generated(),
-                           .queue_seconds = answer.mapped().queue_seconds(),
-                           .prompt_seconds = answer.mapped().prompt_seconds(),
-                           .decode_seconds = answer.mapped().decode_seconds()};
+    store(sequence->id, {.prompt_tokens = sequence->prompt_tokens,
+                         .cached_tokens = sequence->prefix_hits,
+                         .generated_tokens = sequence->generated(),
+                         .queue_seconds = answer.mapped().queue_seconds(),
+                         .prompt_seconds = answer.mapped().prompt_seconds(),
+                         .decode_seconds = answer.mapped().decode_seconds()});
   }
 }
+
+void Engine::State::store(RequestId id, const RequestStats& request_stats) { stats[id] = request_stats; }
 
 void Engine::State::forget_stats() {
   while (stats.size() > max_unread_stats + ready.size()) {
@@ -305,7 +308,7 @@ std::vector<RequestId> Engine::submit(Request request, int count) {
   if (const RequestRefusal refusal = state.refusal(request, count); refusal) {
     for (const RequestId id : ids) {
       state.ready.push_back({.id = id, .text = refusal.message, .finish = FinishReason::error, .error = refusal.error});
-      state.stats[id] = {.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())};
+      state.store(id, {.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())});
     }
     return ids;
   }
@@ -333,8 +336,8 @@ bool Engine::has_work() const { return !state_->ready.empty() || state_->schedul
 
 std::vector<StepOutput> Engine::step() {
   State& state = *state_;
-  state.forget_stats();
   state.expire();
+  state.forget_stats();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
   const auto started = std::chrono::steady_clock::now();
   const std::vector<ScheduledChunk> step = state.take_step();
