@@ -153,8 +153,12 @@ std::string continued_text(const ChatRequest& request) {
 
 }  // namespace
 
-ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
+ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange, bool hide_tools) {
+  // The conversation as it came, as it is changed for the template, as the template sees it, and what it becomes.
+  constexpr std::int64_t copies = 4;
+  exchange.hold(copies * exchange.held());
   ChatCall call;
+  call.request.budget = &exchange.budget;
   call.request.messages = read_messages(fields);
   call.request.tools = read_tools(fields);
   if (hide_tools) {
@@ -178,11 +182,13 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
 }
 
 void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = parse_body(exchange->request.body);
+  const Json body = exchange->take_json();
   Fields fields(body);
-  const ChatCall call = read_chat(fields, backend.model);
+  const ChatCall call = read_chat(fields, backend.model, *exchange);
   finish_fields(fields, *exchange, backend);
-  exchange->send_json(Json{{"prompt", text_of(call.prompt.segments)}});
+  std::string text = text_of(call.prompt.segments);
+  exchange->keep(2 * static_cast<std::int64_t>(text.size()));
+  exchange->send_pieces(with_member({{"prompt", nullptr}}, "prompt", string_in_pieces(std::move(text))));
 }
 
 }  // namespace rocmforge

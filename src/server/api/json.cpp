@@ -17,6 +17,8 @@ namespace {
 /// new one.
 class DocumentBuilder final : public nlohmann::json_sax<Json> {
  public:
+  explicit DocumentBuilder(const ReadingCost& cost) : cost_(cost) {}
+
   [[nodiscard]] Json take() { return std::move(root_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -25,11 +27,15 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool string(string_t& value) override {
+    count(value.size());
+    return add(std::move(value));
+  }
   bool binary(binary_t& value) override { return add(std::move(value)); }
   bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
   bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
   bool key(string_t& name) override {
+    count(sizeof(Members::value_type) + name.size());
     key_ = std::move(name);
     return true;
   }
@@ -57,11 +63,27 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
 
   template <class Value>
   bool add(Value&& value) {
+    count(0);
     place() = std::forward<Value>(value);
     return true;
   }
 
+  /// One more value, or the name of one, with so many bytes of its own.
+  void count(std::size_t bytes) {
+    constexpr std::size_t bytes_of_a_unit = 16;
+    constexpr std::int64_t step = 64 << 10;  // not each for itself: others count too
+    if (cost_.budget != nullptr) {
+      cost_.budget->spend(1 + bytes / bytes_of_a_unit);
+    }
+    // Lists grow by doubling, and an allocation has a head.
+    pending_bytes_ += static_cast<std::int64_t>(bytes + 2 * sizeof(Json) + sizeof(Json*));
+    if (cost_.hold && pending_bytes_ >= step) {
+      cost_.hold(std::exchange(pending_bytes_, 0));
+    }
+  }
+
   bool open(Json&& container) {
+    count(sizeof(Members) + sizeof(Json::array_t*));
     if (open_.size() > static_cast<std::size_t>(max_json_depth)) {
       throw ApiError(400, fmt::format("the JSON is nested deeper than {} levels", max_json_depth));
     }
@@ -116,6 +138,8 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
     members.swap(kept);
   }
 
+  const ReadingCost& cost_;
+  std::int64_t pending_bytes_ = 0;
   Json root_;
   std::vector<Json*> open_;
   std::string key_;
@@ -124,11 +148,11 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-Json parse_body(std::string_view body) {
+Json parse_body(std::string_view body, const ReadingCost& cost) {
   if (body.empty()) {
     throw ApiError(400, "the request has no body: a JSON object is expected");
   }
-  DocumentBuilder builder;
+  DocumentBuilder builder(cost);
   if (!Json::sax_parse(body.begin(), body.end(), &builder)) {
     throw ApiError(400, fmt::format("the body is not valid JSON: {}", builder.problem()));
   }

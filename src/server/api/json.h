@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/work_budget.h"
 
 namespace rocmforge {
 
@@ -10,9 +14,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr int max_json_depth = 96;
 
+/// What pays for reading a text.
+struct ReadingCost {
+  WorkBudget* budget = nullptr;                    ///< null: none
+  std::function<void(std::int64_t bytes)> hold{};  ///< is told of memory before it is taken, and may throw
+};
+
 /// Parses a request's body. Throws ApiError(400) for what is no JSON, is nested deeper than max_json_depth, holds invalid
 /// UTF-8 or a number that no double can hold, or is no object.
-Json parse_body(std::string_view body);
+Json parse_body(std::string_view body, const ReadingCost& cost = {});
 
 /// On one line; text that is no UTF-8 has U+FFFD in its place.
 std::string to_text(const Json& json);
