@@ -19,8 +19,6 @@ import wire
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
 from demo_server import DemoServer, ServerEnded  # noqa: E402
 
-# What requests may hold in all, of a server that does not say so itself.
-REQUEST_MEMORY_MIB = 1024
 # So much more address space than when it is idle no server gets: without it one that fails would take the machine with it.
 SPARE_MIB = 8192
 NAMES = {"stream": "innocent's stream", "question": "innocent's questions", "health": "/health"}
@@ -125,7 +123,8 @@ class Arena:
             self.alone = self.innocents.tell("alone")
             self.warm_up()
             self.idle_kib = self.status("VmRSS") + self.untouched_cache_kib()
-            self.budget_kib = REQUEST_MEMORY_MIB * 1024
+            # As the server says it in its log when it starts.
+            self.budget_kib = int(re.search(r"requests and answers may hold (\d+) MiB together", self.log.read_text()).group(1)) * 1024
             most = (self.status("VmSize") + (spare_mib or SPARE_MIB) * 1024) * 1024
             resource.prlimit(self.pid, resource.RLIMIT_AS, (most, most))
         except ServerEnded as ended:
@@ -232,6 +231,7 @@ class Arena:
             result.seconds = time.monotonic() - begin
             if self.is_alive() and not attack.ends_server:
                 if attack.innocents_after:
+                    self.until(lambda: self.counts() == before)
                     self.innocents.tell("begin")
                 result.problems += self.end_problems(result, before)
         except Exception as error:  # of the test or of a server that does not answer: either way this attack has failed

@@ -1,7 +1,6 @@
 """The limits that are times, of docs/server.md. Each is waited for on a server of its own while other attacks run: it may come late
 on a busy machine, but never early."""
 import concurrent.futures
-import os
 import socket
 import time
 
@@ -10,6 +9,7 @@ from arena import Attack, DemoServer
 from expect import answer_problems
 
 COMPLETIONS, TOKENIZE = "/v1/completions", "/tokenize"
+ESTABLISHED = "01"
 waiting = concurrent.futures.ThreadPoolExecutor()
 
 
@@ -22,7 +22,6 @@ class Watch:
         self.port = int(self.server.url.rsplit(":", 1)[1])
 
     def __enter__(self):
-        self.open_files = self.count_files()
         self.begin = time.monotonic()
         self.client = wire.Client(self.port, deadline=self.begin + self.limit.value + self.place.guard)
         return self
@@ -31,8 +30,12 @@ class Watch:
         self.client.close()
         self.server.kill()
 
-    def count_files(self):
-        return len(os.listdir(f"/proc/{self.server.process.pid}/fd"))
+    def is_connected(self):
+        """Whether the server's end of the connection is open, however much of what it has sent is on the way."""
+        mine = f":{self.client.socket.getsockname()[1]:04X}"
+        with open("/proc/net/tcp") as lines:
+            ends = [line.split()[1:4] for line in lines]
+        return any(local.endswith(f":{self.port:04X}") and remote.endswith(mine) and state == ESTABLISHED for local, remote, state in ends)
 
     def early_problems(self):
         seconds = time.monotonic() - self.begin
@@ -83,7 +86,7 @@ def write_time(place, limit):
         begun = watch.client.socket.recv(12)
         if begun != b"HTTP/1.1 200":
             yield f"the answer begins with {begun!r}"
-        if not watch.wait_for(lambda: watch.count_files() <= watch.open_files):
+        if not watch.wait_for(lambda: not watch.is_connected()):
             yield "the connection is still open"
         yield from watch.early_problems()
 

@@ -119,7 +119,7 @@ void HttpConnection::read_head() {
       : !any_request_ || buffer_.size() > 0 ? shared_->limits.head_time
                                             : shared_->limits.idle_time);
   http::async_read_header(socket_, buffer_, *parser_,
-                          [self = shared_from_this()](Error error, std::size_t) { self->on_head(error); });
+                          [self = shared_from_this()](Error error, std::size_t bytes) { self->on_head(error, bytes); });
 }
 
 HttpRequest HttpConnection::take_head() {
@@ -134,7 +134,10 @@ HttpRequest HttpConnection::take_head() {
   return request;
 }
 
-void HttpConnection::on_head(Error error) {
+void HttpConnection::on_head(Error error, std::size_t bytes) {
+  if (!error && bytes > shared_->limits.head_bytes) {  // the parser's own limit leaves the request line out
+    error = http::error::header_limit;
+  }
   if (error) {
     return on_read_error(error);
   }
