@@ -24,6 +24,10 @@ SPARE_MIB = 8192
 NAMES = {"stream": "innocent's stream", "question": "innocent's questions", "health": "/health"}
 
 
+# What a connection reads into, of as many as there may be: beside what requests may hold.
+CONNECTIONS_KIB = (1024 + 64) * 64
+
+
 class NotStarted(Exception):
     """The server has ended before it was ready, with a code and a last line."""
 
@@ -114,6 +118,7 @@ class Arena:
         self.errors = open(pathlib.Path(self.folder.name, "errors"), "w+")
         self.innocents = self.server = None
         self.innocents_run = False
+        self.may_close = spare_mib > 0  # a connection without an answer, where there is no memory for one
         self.answers = collections.Counter()  # of the attackers, by status
         try:
             self.server = DemoServer(program, model, "--log-file", str(self.log), *flags, stderr=self.errors)
@@ -257,9 +262,9 @@ class Arena:
         yield from self.log_problems()
         peak = self.status("VmHWM")
         result.peak_mib = peak / 1024
-        if peak > self.idle_kib + self.budget_kib:
+        if peak > self.idle_kib + self.budget_kib + CONNECTIONS_KIB:
             yield (f"{peak // 1024} MiB were resident, an idle server has {self.idle_kib // 1024} MiB and requests may take "
-                   f"{self.budget_kib // 1024} MiB")
+                   f"{self.budget_kib // 1024} MiB, connections {CONNECTIONS_KIB // 1024} MiB")
 
     def end_of_server(self):
         return f"{end_of(self.server.process.wait())} {self.last_error()[:200]}".strip()

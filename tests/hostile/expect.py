@@ -27,8 +27,12 @@ def requests(name, path, body, statuses, says="", clients=CLIENTS, flags=()):
     """`clients` send the same request at once. `body()`: bytes, or what JSON is made of. `says`: a pattern for the message of a
     refusal that is about the request."""
 
+    def problems(arena, data, client):
+        answer = arena.exchange(data, client)
+        return [] if answer.status == 0 and arena.may_close else answer_problems(answer, statuses, says)
+
     def run(arena, data):
-        return arena.together(clients, lambda i: answer_problems(arena.exchange(data, i), statuses, says))
+        return arena.together(clients, lambda i: problems(arena, data, i))
 
     return Attack(name, run, lambda: wire.post(path, body()), flags)
 
