@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 #include <pthread.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 #include <exception>
@@ -14,6 +18,7 @@
 
 #include "base/log.h"
 #include "command.h"
+#include "engine/available_memory.h"
 #include "flags.h"
 #include "generate.h"
 #include "model_path.h"
@@ -50,6 +55,10 @@ struct ServeFlags {
   bool no_slots = false;
   std::int32_t max_connections = 1024;
   std::int32_t max_body_mib = 8;
+  std::int32_t client_share = 50;
+  std::int32_t max_priority = 0;
+  std::int64_t request_memory_mib = 0;
+  double request_work_millions = 200.0;
   SamplingFlags sampling;
   TemplateFlags chat_template;
   EngineFlags engine;
@@ -68,6 +77,14 @@ std::optional<Pooling> pooling(const std::string& text) {
   return std::nullopt;  // none
 }
 
+/// Bytes for requests and answers: enough for many, and a part of what is free that leaves the most to the model.
+std::int64_t usual_request_memory() {
+  constexpr std::int64_t usual = std::int64_t{512} << 20;
+  constexpr std::int64_t least = std::int64_t{32} << 20;
+  const std::int64_t available = available_memory_bytes().value_or(8 * usual);
+  return std::clamp(available / 8, least, usual);
+}
+
 ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   ServerOptions options;
   options.host = flags.host;
@@ -81,13 +98,13 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   options.sampling = flags.sampling.choices();
   options.parallel = flags.parallel;
   options.max_waiting = flags.max_waiting;
-  options.keys = flags.keys;
+  options.keys.assign(flags.keys.begin(), flags.keys.end());
   if (!flags.key_file.empty()) {
-    const std::vector<std::string> more = read_key_file(flags.key_file);
+    const std::vector<ApiKey> more = read_key_file(flags.key_file);
     options.keys.insert(options.keys.end(), more.begin(), more.end());
   }
-  for (const std::string& key : options.keys) {
-    if (key.empty()) {
+  for (const ApiKey& key : options.keys) {
+    if (key.text.empty()) {
       throw UsageError("--api-key: the key is empty");
     }
   }
@@ -96,6 +113,10 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   if (!options.local && options.keys.empty()) {
     log_warning("anybody who reaches {} may use this server; --api-key asks for a key", flags.host);
   }
+  options.client_share = flags.client_share;
+  options.max_priority = flags.max_priority;
+  options.request_memory = flags.request_memory_mib > 0 ? flags.request_memory_mib << 20 : usual_request_memory();
+  options.request_work = static_cast<std::uint64_t>(flags.request_work_millions * 1e6);
   if (flags.request_seconds > 0.0) {
     options.request_time = milliseconds(flags.request_seconds);
   }
@@ -142,7 +163,18 @@ bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100))
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
+/// What requests have given back goes back to the system. The allocator's own way is to keep freed blocks of up to 32 MiB in
+/// as many heaps as there are threads: then resident memory passes what requests may hold.
+void return_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int mapped_bytes = 128 << 10, most_heaps = 2;
+  mallopt(M_MMAP_THRESHOLD, mapped_bytes);
+  mallopt(M_ARENA_MAX, most_heaps);
+#endif
+}
+
 int serve(const ServeFlags& flags) {
+  return_freed_memory();  // before any thread begins
   // Before any thread begins, so that all of them leave these signals to signal_came().
   const sigset_t signals = end_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -226,12 +258,28 @@ void add_server_flags(Command& command, ServeFlags& flags) {
        .target = &flags.max_body_mib,
        .meaning = "MiB a request may have",
        .range = {.least = 1, .most = 1024}});
+  add({.names = "--request-memory",
+       .target = &flags.request_memory_mib,
+       .meaning = "MiB that all requests and answers hold together",
+       .range = {.least = 0, .most = 1 << 20, .note = "0: 512, or an eighth of what is free"}});
+  add({.names = "--request-work",
+       .target = &flags.request_work_millions,
+       .meaning = "Million units of work to read a request, 20 ns each",
+       .range = {.least = 0.001, .most = 1e9}});
+  add({.names = "--client-share",
+       .target = &flags.client_share,
+       .meaning = "Percent of places, connections and memory for a client beside others",
+       .range = {.least = 1, .most = 100}});
+  add({.names = "--max-priority",
+       .target = &flags.max_priority,
+       .meaning = "How far below 0 a request's priority may be",
+       .range = {.least = 0, .most = 1000}});
   add({.names = "--api-key",
        .target = &flags.keys,
        .meaning = "Serve only requests with this key (may be repeated)",
        .value = "KEY",
        .environment = "ROCMFORGE_API_KEY"});
-  add({"--api-key-file", &flags.key_file, "Keys, one a line", "FILE"});
+  add({"--api-key-file", &flags.key_file, "Keys, one a line, each with max-priority=N behind it or without", "FILE"});
   add({"--cors-origin", &flags.origins, "Let pages of this origin use the server; *: of any (may be repeated)", "ORIGIN"});
   add({.names = "--log-format", .target = &flags.log_format, .meaning = "Of the log's lines", .choices = {"text", "json"}});
   add({"--log-file", &flags.log_file, "Append the log to a file; without it standard error", "FILE"});

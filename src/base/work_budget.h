@@ -48,4 +48,11 @@ class WorkBudget {
   std::atomic<bool> stopped_{false};
 };
 
+/// Of a task that may have no budget.
+inline void spend(WorkBudget* budget, std::uint64_t units) {
+  if (budget != nullptr) {
+    budget->spend(units);
+  }
+}
+
 }  // namespace rocmforge

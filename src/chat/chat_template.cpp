@@ -99,12 +99,13 @@ bool ChatAbilities::takes_parts(std::string_view role) const {
          (role == "tool" && parts.tool);
 }
 
-std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
+std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments,
+                                      WorkBudget* budget) {
   std::vector<Tokenizer::TextPart> parts;
   for (const ChatSegment& segment : segments) {
     parts.push_back({segment.text, segment.from_template});
   }
-  std::vector<std::int32_t> ids = tokenizer.encode(parts, /*add_special=*/false);
+  std::vector<std::int32_t> ids = tokenizer.encode(parts, /*add_special=*/false, budget);
   const std::int32_t bos = tokenizer.vocabulary().bos;
   if (tokenizer.adds_bos() && (ids.empty() || ids.front() != bos)) {
     ids.insert(ids.begin(), bos);
@@ -119,7 +120,9 @@ ChatTemplate::ChatTemplate(std::string source, std::string bos, std::string eos)
       template_(with_context("chat template", [this] { return std::make_shared<const jinja::Template>(source_); })),
       abilities_(find_abilities()) {}
 
-std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const { return render(request, jinja::Limits{}); }
+std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request) const {
+  return render(request, jinja::Limits{.budget = request.budget});
+}
 
 std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const jinja::Limits& limits) const {
   jinja::Mapping variables;

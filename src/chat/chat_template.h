@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/work_budget.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
@@ -34,6 +35,7 @@ struct ChatRequest {
   bool add_generation_prompt = true;
   bool continue_final_message = true;  ///< an assistant's message at the end begins the answer; needs the line above
   std::function<std::tm()> clock = local_time;
+  WorkBudget* budget = nullptr;  ///< of rendering; null: only the template's own limits hold
 };
 
 /// A stretch of a rendered conversation. Control tokens are recognised only in what the template itself wrote, so that
@@ -49,7 +51,8 @@ std::string text_of(std::span<const ChatSegment> segments);
 
 /// The ids of a rendered conversation: BOS once where the model adds it and the template has none. Text is tokenized across
 /// the borders of segments as the whole would be; only control tokens keep to their segment.
-std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments);
+std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments,
+                                      WorkBudget* budget = nullptr);
 
 /// What a template does with the parts of a conversation, found out by rendering small ones.
 struct ChatAbilities {

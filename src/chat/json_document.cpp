@@ -16,6 +16,8 @@ using nlohmann::ordered_json;
 /// The library's own way to build a document looks at all members of an object for each new one.
 class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
  public:
+  explicit DocumentBuilder(const ReadingCost& cost) : cost_(cost) {}
+
   [[nodiscard]] ordered_json take() { return std::move(root_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -29,11 +31,15 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
     }
     return add(ordered_json::binary(std::vector<std::uint8_t>(text.begin(), text.end())));
   }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool string(string_t& value) override {
+    count(value.size());
+    return add(std::move(value));
+  }
   bool binary(binary_t& value) override { return add(std::move(value)); }
   bool start_object(std::size_t /*size*/) override { return open(ordered_json::object()); }
   bool start_array(std::size_t /*size*/) override { return open(ordered_json::array()); }
   bool key(string_t& name) override {
+    count(sizeof(Members::value_type) + name.size());
     key_ = std::move(name);
     return true;
   }
@@ -61,11 +67,27 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
 
   template <class Value>
   bool add(Value&& value) {
+    count(0);
     place() = std::forward<Value>(value);
     return true;
   }
 
+  /// One more value, or the name of one, with so many bytes of its own.
+  void count(std::size_t bytes) {
+    constexpr std::size_t bytes_of_a_unit = 16;
+    constexpr std::int64_t step = 64 << 10;  // not each for itself: others count too
+    if (cost_.budget != nullptr) {
+      cost_.budget->spend(1 + bytes / bytes_of_a_unit);
+    }
+    // Lists grow by doubling, and an allocation has a head.
+    pending_bytes_ += static_cast<std::int64_t>(bytes + 2 * sizeof(ordered_json) + sizeof(ordered_json*));
+    if (cost_.hold && pending_bytes_ >= step) {
+      cost_.hold(std::exchange(pending_bytes_, 0));
+    }
+  }
+
   bool open(ordered_json&& container) {
+    count(sizeof(Members) + sizeof(ordered_json::array_t*));
     if (open_.size() > static_cast<std::size_t>(max_json_depth)) {
       problem_ = fmt::format("it is nested deeper than {} levels", max_json_depth);
       return false;
@@ -121,6 +143,8 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
     members.swap(kept);
   }
 
+  const ReadingCost& cost_;
+  std::int64_t pending_bytes_ = 0;
   ordered_json root_;
   std::vector<ordered_json*> open_;
   std::string key_;
@@ -152,8 +176,8 @@ void append(std::string& out, const ordered_json& value) {
 
 }  // namespace
 
-JsonDocument read_json(std::string_view text) {
-  DocumentBuilder builder;
+JsonDocument read_json(std::string_view text, const ReadingCost& cost) {
+  DocumentBuilder builder(cost);
   if (!ordered_json::sax_parse(text.begin(), text.end(), &builder)) {
     return {nullptr, builder.problem()};
   }

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/work_budget.h"
 
 namespace rocmforge {
 
@@ -14,14 +17,20 @@ namespace rocmforge {
 /// JSON from outside is read as deep as this.
 constexpr std::int32_t max_json_depth = 96;
 
+/// What pays for reading a text.
+struct ReadingCost {
+  WorkBudget* budget = nullptr;                    ///< null: none
+  std::function<void(std::int64_t bytes)> hold{};  ///< is told of memory before it is taken, and may throw
+};
+
 struct JsonDocument {
   nlohmann::ordered_json value;
   std::string problem;  ///< what is wrong with the text and where; "" for nothing
 };
 
 /// Reads a text in a time that grows as the text does. Invalid: what is no JSON, is nested deeper than max_json_depth, holds
-/// invalid UTF-8 or a number beyond the range of doubles. Of members with one name the last value counts.
-JsonDocument read_json(std::string_view text);
+/// invalid UTF-8 or a number beyond the range of doubles. Of members with one name the last value counts. Throws what `cost` throws.
+JsonDocument read_json(std::string_view text, const ReadingCost& cost = {});
 
 /// The digits, with a sign where it is negative, of an integer that 64 bits do not hold; empty for every other value.
 std::optional<std::string_view> long_integer(const nlohmann::ordered_json& value);

@@ -47,6 +47,8 @@ struct Engine::State {
   void take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
   void end(RequestId id, FinishReason reason);
+  /// Drops statistics that nobody has taken, but none of a request that the next step reports: any number may end at once.
+  void forget_stats();
   /// Ends what has run out of time.
   void expire();
   /// Moves what finished from the active requests to the statistics.
@@ -231,9 +233,10 @@ void Engine::State::retire() {
   }
 }
 
-void Engine::State::store(RequestId id, const RequestStats& request_stats) {
-  stats[id] = request_stats;
-  if (stats.size() > max_unread_stats) {
+void Engine::State::store(RequestId id, const RequestStats& request_stats) { stats[id] = request_stats; }
+
+void Engine::State::forget_stats() {
+  while (stats.size() > max_unread_stats + ready.size()) {
     stats.erase(stats.begin());
   }
 }
@@ -373,6 +376,7 @@ std::vector<StepOutput> Engine::step() {
   State& state = *state_;
   const PausedAtEnd paused(state.masks);
   state.expire();
+  state.forget_stats();
   std::vector<StepOutput> outputs = std::exchange(state.ready, {});
   const auto started = std::chrono::steady_clock::now();
   const std::vector<ScheduledChunk> step = state.take_step();

@@ -120,7 +120,7 @@ class Engine {
   /// One step for every sequence that has work. Never throws for a bad request.
   std::vector<StepOutput> step();
 
-  /// Removes and returns the statistics of a finished request. Those of the last 1,024 are kept.
+  /// Removes and returns the statistics of a finished request. Those of the last step's and of 1,024 more are kept.
   RequestStats take_stats(RequestId id);
   [[nodiscard]] EngineStatus status() const;
   /// The requests that have not finished: the running ones first, each in the order in which they run.

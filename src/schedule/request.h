@@ -53,7 +53,8 @@ struct Request {
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;
   std::int32_t keep = 0;      ///< prompt tokens that a shift never drops
-  std::int32_t priority = 0;  ///< lower ones run first, equal ones in order of arrival
+  std::int32_t priority = 0;  ///< lower ones run first; of equal ones the clients' by turns, each one's in order of arrival
+  std::uint64_t client = 0;   ///< who sent it
 
   /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
   /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int32_t max_started_prompts = 4;
 
 /// The order in which sequences run.
-auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.arrival); }
+auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.turn, sequence.arrival); }
 
 /// Lists are kept in the order of rank, which no two sequences share.
 template <class List>
@@ -99,6 +99,7 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   }
   auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_);
   sequence->arrival = ++num_submitted_;
+  sequence->turn = order_.enter(sequence->request.priority, sequence->request.client);
   sequence->leader = leader;
   unfinished_.emplace(id, sequence.get());
   insert_by_rank(waiting_, std::move(sequence));
@@ -274,6 +275,7 @@ bool Scheduler::admit() {
   }
   check(reserve(*sequence), "an admitted sequence gets its blocks");
   if (!std::exchange(sequence->admitted, true)) {
+    order_.started(sequence->request.priority, sequence->turn);
     sequence->prefix_hits = sequence->cached_tokens;
     if (prefix_cache_ != nullptr) {
       prefix_queries_ += sequence->prompt_tokens;
@@ -382,6 +384,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   sequence.pages.clear();
   sequence.finish = reason;
   unfinished_.erase(sequence.id);
+  order_.leave(sequence.request.priority, sequence.request.client);
   std::unique_ptr<Sequence> taken = take(running_, sequence);
   finished_.push_back(taken != nullptr ? std::move(taken) : take(waiting_, sequence));
 }

@@ -11,6 +11,7 @@
 #include "kv/block_allocator.h"
 #include "kv/page_table.h"
 #include "kv/prefix_cache.h"
+#include "schedule/fair_order.h"
 #include "schedule/request.h"
 #include "schedule/sequence.h"
 
@@ -28,10 +29,11 @@ struct SchedulerLimits {
 /// Decides what the next step computes: decodes first, then prompt chunks under the token budget. Integers only; knows
 /// nothing of models and devices.
 ///
-/// Lower priorities run first, equal ones in order of arrival. When blocks run out the sequence that comes last in this
-/// order gives its pages back and is computed again later; for a request of a better priority it also makes way when there
-/// is no room to start it. Prompts run in the same order, but those that fit into half of a step's prompt tokens need not
-/// wait for longer ones: they have that half to themselves. A request that can never fit is refused at once.
+/// Lower priorities run first, of equal ones the clients' by turns and each one's in order of arrival. When blocks run out
+/// the sequence that comes last in this order gives its pages back and is computed again later; for a request of a better
+/// priority it also makes way when there is no room to start it. Prompts run in the same order, but those that fit into half
+/// of a step's prompt tokens need not wait for longer ones: they have that half to themselves. A request that can never fit
+/// is refused at once.
 ///
 /// Nothing of one priority waits for ever: a prompt is admitted only with all its blocks, the first running sequence can
 /// always take those of later ones, and no sequence may grow beyond what the whole cache holds.
@@ -114,9 +116,10 @@ class Scheduler {
   BlockAllocator* allocator_;
   PrefixCache* prefix_cache_;
   std::int32_t block_tokens_;
-  // Both in the order of priority and arrival.
+  // Both in the order of priority, turn and arrival.
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
+  FairOrder order_;
   std::unordered_map<RequestId, Sequence*> unfinished_;  ///< those of both lists
   std::vector<std::unique_ptr<Sequence>> finished_;
   /// When the first waiting sequence found no blocks, and what could have changed that since.

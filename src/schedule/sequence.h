@@ -17,6 +17,7 @@ struct Sequence {
   RequestId id;
   Request request;
   std::int64_t arrival = 0;          ///< counts submissions
+  std::int64_t turn = 0;             ///< its place among those of other clients
   RequestId leader = 0;              ///< computes the prompt they share; 0: nobody
   std::vector<std::int32_t> tokens;  ///< prompt and what has been generated, less what shifts have dropped
   std::int32_t prompt_tokens = 0;    ///< as submitted

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -39,17 +41,31 @@ std::string_view host_of(std::string_view origin) {
   return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
 }
 
-}  // namespace
-
-AccessRules::AccessRules(std::vector<std::string> keys, std::vector<std::string> origins, bool local)
-    : keys_(std::move(keys)), origins_(std::move(origins)), local_(local) {
-  check(std::ranges::none_of(keys_, &std::string::empty), "a key is not empty");
+/// "KEY" or "KEY max-priority=N".
+ApiKey read_key(const std::string& line) {
+  constexpr std::string_view mark = "max-priority=";
+  const std::size_t blank = line.find_last_of(" \t");
+  const std::string_view end = std::string_view(line).substr(blank == std::string::npos ? line.size() : blank + 1);
+  if (!end.starts_with(mark)) {
+    return {line};
+  }
+  const std::string_view digits = end.substr(mark.size());
+  std::int32_t priority = -1;
+  const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), priority);
+  if (error != std::errc() || rest != digits.data() + digits.size() || priority < 0 || priority > 1000) {
+    throw Error(fmt::format("max-priority of a key is '{}', must be 0 to 1000", digits.substr(0, 20)));
+  }
+  return {line.substr(0, line.find_last_not_of(" \t", blank) + 1), priority};
 }
 
-bool AccessRules::has_key(const HttpRequest& request) const {
-  if (keys_.empty()) {
-    return true;
-  }
+}  // namespace
+
+AccessRules::AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, bool local)
+    : keys_(std::move(keys)), origins_(std::move(origins)), local_(local) {
+  check(std::ranges::none_of(keys_, [](const ApiKey& key) { return key.text.empty(); }), "a key is not empty");
+}
+
+std::optional<std::size_t> AccessRules::key_of(const HttpRequest& request) const {
   std::string_view given = request.header("Authorization");
   constexpr std::string_view scheme = "Bearer ";
   if (given.size() > scheme.size() && equal_ignoring_case(given.substr(0, scheme.size()), scheme)) {
@@ -57,11 +73,11 @@ bool AccessRules::has_key(const HttpRequest& request) const {
   } else {
     given = request.header("X-Api-Key");
   }
-  bool known = false;
-  for (const std::string& key : keys_) {  // all of them: which one it is shall not show either
-    known |= same_secret(key, given);
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {  // all of them: which one it is shall not show either
+    found = same_secret(keys_[i].text, given) ? std::optional(i) : found;
   }
-  return known;
+  return found;
 }
 
 bool AccessRules::allows_origin(const HttpRequest& request) const {
@@ -102,16 +118,16 @@ HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
   return headers;
 }
 
-std::vector<std::string> read_key_file(const std::string& path) {
+std::vector<ApiKey> read_key_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
     throw Error(std::strerror(errno)).in(path);
   }
-  std::vector<std::string> keys;
+  std::vector<ApiKey> keys;
   for (std::string line; std::getline(file, line);) {
     line.erase(std::find_if(line.rbegin(), line.rend(), [](unsigned char c) { return c > 0x20; }).base(), line.end());
     if (!line.empty() && line.front() != '#') {
-      keys.push_back(line);
+      keys.push_back(with_context(path, [&] { return read_key(line); }));
     }
   }
   if (keys.empty()) {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
+
+#include "server/api/api_error.h"
 
 namespace rocmforge {
 
@@ -17,9 +20,12 @@ std::string random_id() {
 }
 
 Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, RequestLog& log, ServerMetrics& metrics,
-                   HttpHeaders headers)
+                   HttpHeaders headers, const Allowance& allowance)
     : request(std::move(http_request)),
+      budget(allowance.work, "reading the request"),
       reply_(std::move(reply)),
+      allowance_(allowance),
+      memory_(std::make_shared<Claim>(allowance.memory, request.account)),
       log_(log),
       metrics_(metrics),
       id_(random_id()),
@@ -27,6 +33,44 @@ Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, R
       came_(std::chrono::steady_clock::now()) {}
 
 Exchange::~Exchange() { finish(0); }
+
+Json Exchange::take_json() {
+  Json json = parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }});
+  request.body = {};
+  request.memory.reset();
+  return json;
+}
+
+void Exchange::hold(std::int64_t bytes) {
+  if (!memory_->grow(bytes)) {
+    throw no_memory_error(*allowance_.memory);
+  }
+}
+
+void Exchange::keep(std::int64_t bytes) {
+  if (!memory_->set(bytes)) {
+    throw no_memory_error(*allowance_.memory);
+  }
+}
+
+void Exchange::interrupt(Interruption reason) {
+  Interruption before = Interruption::none;
+  interruption_.compare_exchange_strong(before, reason);
+  budget.stop();
+}
+
+void Exchange::send_pieces(TextPieces more) {
+  constexpr std::size_t small = std::size_t{64} << 10;
+  HttpResponse response;
+  bool goes_on = true;
+  while (goes_on && response.body.size() <= small) {
+    goes_on = more(response.body);
+  }
+  if (goes_on) {
+    response.more = std::move(more);
+  }
+  send(std::move(response));
+}
 
 double Exchange::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - came_).count(); }
 
@@ -39,6 +83,7 @@ void Exchange::add_headers(HttpResponse& response) const {
 void Exchange::send(HttpResponse response) {
   add_headers(response);
   finish(response.status);
+  response.holds = memory_;
   reply_->send(std::move(response));
 }
 

@@ -1,19 +1,33 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/work_budget.h"
 #include "server/api/json.h"
+#include "server/fair_shares.h"
 #include "server/http/http.h"
 #include "server/metrics/server_metrics.h"
 #include "server/request_log.h"
+#include "server/workers.h"
 
 namespace rocmforge {
+
+/// What one request may take.
+struct Allowance {
+  std::uint64_t work = 200'000'000;      ///< units of a WorkBudget, for reading it
+  std::shared_ptr<FairShares> memory{};  ///< bytes of all requests; null: not counted
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
+  std::int32_t max_priority = 1000;  ///< how far below 0 its priority may be
+};
 
 /// One request and the way back, with an id. Counts the answer and writes its line to the log when it ends. Thread-safe but
 /// for `request`.
@@ -21,12 +35,26 @@ class Exchange {
  public:
   /// `headers` go with every answer.
   Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, RequestLog& log, ServerMetrics& metrics,
-           HttpHeaders headers);
+           HttpHeaders headers, const Allowance& allowance = {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   HttpRequest request;
+  /// Of reading the request: spent by the thread that does.
+  WorkBudget budget;
+
+  /// The body as JSON; its text is freed. Throws ApiError.
+  Json take_json();
+  /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there are not so many.
+  void hold(std::int64_t bytes);
+  /// Counts so many in all from now on.
+  void keep(std::int64_t bytes);
+  [[nodiscard]] std::int64_t held() const { return memory_->amount(); }
+  /// The reading is of no use any more: work on it ends with Interrupted. The first reason counts.
+  void interrupt(Interruption reason);
+  [[nodiscard]] Interruption interruption() const { return interruption_; }
+  [[nodiscard]] const Allowance& allowance() const { return allowance_; }
 
   /// Hex digits that no other request has.
   [[nodiscard]] const std::string& id() const { return id_; }
@@ -37,6 +65,9 @@ class Exchange {
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   void send(HttpResponse response);
   void send_json(const Json& json) { send(HttpResponse{.body = to_text(json)}); }
+  /// Sends JSON that is made as the client takes it: `more` adds a piece and returns whether others follow. What is small is
+  /// sent at once.
+  void send_pieces(TextPieces more);
   void begin(HttpResponse head);
   bool write(std::string_view part) { return reply_->write(part); }
   void end();
@@ -50,6 +81,9 @@ class Exchange {
   void add_headers(HttpResponse& response) const;
 
   std::shared_ptr<HttpReply> reply_;
+  Allowance allowance_;
+  std::shared_ptr<Claim> memory_;  ///< also the reply's, until the client has taken the answer
+  std::atomic<Interruption> interruption_{Interruption::none};
   RequestLog& log_;
   ServerMetrics& metrics_;
   std::string id_;

@@ -94,6 +94,10 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   if (options.page) {
     add_page(routes);
   }
+  for (Route& route : routes) {  // who watches the server must see it when it is full
+    route.is_vital = route.method == "GET" && (route.path == "/health" || route.path == "/v1/health" ||
+                                               route.path == "/ready" || route.path == "/metrics");
+  }
   return routes;
 }
 

@@ -31,6 +31,7 @@ struct Route {
   bool is_public = false;   ///< needs no key
   bool needs_model = true;  ///< is answered with 503 while there is none
   bool is_quick = false;    ///< runs at once instead of on a worker
+  bool is_vital = false;    ///< is answered however many connections there are
 };
 
 /// Every route; `docs/server.md` lists them.

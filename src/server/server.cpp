@@ -1,23 +1,36 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
-#include <thread>
+#include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "server/access.h"
 #include "server/routes.h"
+#include "server/workers.h"
 
 namespace rocmforge {
 namespace {
 
-/// Requests are read and prompts encoded on these; steps run elsewhere.
-constexpr std::size_t num_workers = 4;
+/// A request whose body is larger may take long to read.
+constexpr std::size_t long_body_bytes = std::size_t{64} << 10;
+
+ApiError shutting_down() {
+  ApiError error(503, "the server is shutting down");
+  error.retry_after_seconds = 1;
+  return error;
+}
+
+HttpLimits http_limits(const ServerOptions& options) {
+  HttpLimits limits = options.http;
+  limits.client_share = options.client_share;
+  return limits;
+}
 
 }  // namespace
 
@@ -28,9 +41,11 @@ class Server::Implementation {
         log_(options.log),
         access_(options.keys, options.cors_origins, options.local),
         routes_(server_routes(options)),
-        workers_(num_workers),
-        http_(std::make_unique<HttpServer>(options.host, options.port, options.http, handler())) {
+        memory_(std::make_shared<FairShares>(options.request_memory, options.client_share)),
+        workers_(std::make_unique<Workers>()),
+        http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
     log_.event(fmt::format("listening at {}", url()));
+    log_.event(fmt::format("requests and answers may hold {} MiB together", options.request_memory >> 20));
     if (log_.has_failed()) {
       throw Error(fmt::format("the log file can't be written: {}", options.log.file));
     }
@@ -39,7 +54,7 @@ class Server::Implementation {
   // In this order: no request comes any more, none is being read, none is under way.
   ~Implementation() {
     http_.reset();
-    workers_.join();
+    workers_.reset();
     loop_.reset();
   }
 
@@ -58,7 +73,8 @@ class Server::Implementation {
     options.sampling.apply(model.sampling);
     model.template_arguments = options.template_arguments;
     state_.metrics.set_model({model.id, model.context_length, cache_labels(*engine)});
-    loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting);
+    loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting,
+                                         options.client_share);
     grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
     backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, options.request_time, options.pooling,
                                options.strict_fields});
@@ -71,6 +87,7 @@ class Server::Implementation {
     if (http_->drain(limit, hurry)) {
       return true;
     }
+    workers_->interrupt_all(Interruption::shutdown);
     if (loop_ != nullptr) {
       loop_->cancel_all();
     }
@@ -87,11 +104,17 @@ class Server::Implementation {
   }
 
   HttpHandler handler() {
-    return {.check_head = [this](const HttpRequest& request) { return check_head(request); },
+    return {.check_head = [this](HttpRequest& request) { return check_head(request); },
             .handle = [this](HttpRequest request,
                              std::shared_ptr<HttpReply> reply) { handle(std::move(request), std::move(reply)); },
             .error = [this](int status, std::string_view message,
-                            std::string_view client) { return error(status, message, client); }};
+                            std::string_view client) { return error(status, message, client); },
+            .is_vital =
+                [this](const HttpRequest& request) {
+                  bool path_known = false;
+                  const Route* route = find(request, path_known);
+                  return route != nullptr && route->is_vital;
+                }};
   }
 
   HttpResponse error(int status, std::string_view message, std::string_view client) {
@@ -161,15 +184,16 @@ class Server::Implementation {
       throw loading;
     }
     if (route->method == "POST" && state_.draining) {
-      ApiError closing(503, "the server is shutting down");
-      closing.retry_after_seconds = 1;
-      throw closing;
+      throw shutting_down();
     }
   }
 
-  std::unique_ptr<HttpResponse> check_head(const HttpRequest& request) {
+  std::unique_ptr<HttpResponse> check_head(HttpRequest& request) {
     try {
       check(request);
+      if (const auto key = access_.key_of(request)) {
+        request.account = fmt::format("key {}", *key);
+      }
     } catch (const ApiError& problem) {
       auto response = std::make_unique<HttpResponse>(
           refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}));
@@ -180,41 +204,97 @@ class Server::Implementation {
     return nullptr;
   }
 
+  [[nodiscard]] Allowance allowance(const HttpRequest& request) const {
+    const ServerOptions& options = state_.options;
+    Allowance allowance{.work = options.request_work, .memory = memory_, .max_priority = options.max_priority};
+    if (options.request_time) {
+      allowance.deadline = std::chrono::steady_clock::now() + *options.request_time;
+    }
+    if (const auto key = access_.key_of(request)) {
+      allowance.max_priority = access_.key(*key).max_priority.value_or(options.max_priority);
+    }
+    return allowance;
+  }
+
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     bool path_known = false;
     const Route* route = find(request, path_known);
     HttpHeaders cors = access_.cors_headers(request);
     request.path.resize(without_trailing_slashes(request.path).size());
-    auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.metrics, std::move(cors));
+    const Allowance allowed = allowance(request);
+    auto exchange =
+        std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.metrics, std::move(cors), allowed);
     if (route == nullptr) {  // OPTIONS: everything else has been refused
       return exchange->send(HttpResponse{.content_type = ""});
     }
     if (route->is_quick) {
       return run(*route, exchange);
     }
-    boost::asio::post(workers_, [this, route, exchange] { run(*route, exchange); });
+    exchange->on_drop([weak = std::weak_ptr(exchange)] {
+      if (const auto self = weak.lock()) {
+        self->interrupt(Interruption::client_left);
+      }
+    });
+    workers_->post({.client = exchange->request.account,
+                    .is_long = exchange->request.body.size() > long_body_bytes,
+                    .deadline = allowed.deadline,
+                    .run = [this, route, exchange] { run(*route, exchange); },
+                    .interrupt = [exchange](Interruption reason) { exchange->interrupt(reason); }});
   }
 
-  void run(const Route& route, const std::shared_ptr<Exchange>& exchange) {
-    if (log_.shows_texts() && !exchange->request.body.empty()) {
-      exchange->note("body", exchange->request.body);
-    }
-    const auto refuse = [&](const ApiError& problem) {
-      if (problem.status == 429) {
-        state_.metrics.rejected("queue_full");
-      }
-      exchange->note("error", problem.message);
-      exchange->send(problem.response());
-    };
+  /// Never throws: of a request that fails even in being refused, dropping its reply is the end.
+  void run(const Route& route, const std::shared_ptr<Exchange>& exchange) noexcept {
     try {
-      route.serve(exchange, state_);
-    } catch (const ApiError& problem) {
-      refuse(problem);
-    } catch (const std::bad_alloc&) {
-      refuse(ApiError(503, "not enough memory for this request"));
+      try {
+        if (log_.shows_texts() && !exchange->request.body.empty()) {
+          exchange->note("body", exchange->request.body);
+        }
+        exchange->budget.spend(0);
+        route.serve(exchange, state_);
+      } catch (const ApiError& problem) {
+        refuse(*exchange, problem);
+      } catch (const std::bad_alloc&) {
+        refuse(*exchange, ApiError(503, "not enough memory for this request"));
+      } catch (const std::exception& problem) {
+        refuse(*exchange, ApiError(500, fmt::format("internal error: {}", problem.what())));
+      }
     } catch (const std::exception& problem) {
-      refuse(ApiError(500, fmt::format("internal error: {}", problem.what())));
+      log_warning("a request could not be answered: {}", problem.what());
     }
+  }
+
+  /// What stopped the reading is the reason, whatever it looked like to who was stopped.
+  void refuse(Exchange& exchange, const ApiError& found) {
+    const std::optional<ApiError> stopped = why_stopped(exchange);
+    const ApiError& problem = stopped ? *stopped : found;
+    if (problem.status == 429) {
+      state_.metrics.rejected("queue_full");
+    }
+    exchange.note("error", problem.message);
+    exchange.send(problem.response());
+  }
+
+  [[nodiscard]] std::optional<ApiError> why_stopped(Exchange& exchange) const {
+    switch (exchange.interruption()) {
+      case Interruption::client_left:
+        exchange.note("client_left", true);
+        return ApiError(499, "the client has left");
+      case Interruption::time:
+        return took_too_long(state_.options.request_time.value_or(std::chrono::milliseconds(0)));
+      case Interruption::shutdown:
+        return shutting_down();
+      case Interruption::none:
+        break;
+    }
+    if (exchange.budget.spent() < exchange.budget.units()) {
+      return std::nullopt;
+    }
+    try {
+      exchange.budget.spend(1);
+    } catch (const Error& error) {
+      return ApiError(400, error.what());
+    }
+    return std::nullopt;
   }
 
   ServerState state_;
@@ -224,7 +304,8 @@ class Server::Implementation {
   std::unique_ptr<EngineLoop> loop_;
   std::unique_ptr<GrammarCache> grammars_;
   std::unique_ptr<const Backend> backend_;
-  boost::asio::thread_pool workers_;
+  std::shared_ptr<FairShares> memory_;
+  std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;  // last: it calls what stands above
 };
 

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "schedule/sampling_numbers.h"
+#include "server/access.h"
 #include "server/http/http_server.h"
 #include "server/request_log.h"
 
@@ -26,8 +27,12 @@ struct ServerOptions {
   SamplingChoices sampling{};                ///< over what the model's file recommends, where a request says nothing
   std::int32_t parallel = 8;                 ///< answers at once, as the engine was told
   std::int32_t max_waiting = 64;             ///< answers that may wait beside them
-  std::vector<std::string> keys{};
+  std::vector<ApiKey> keys{};
   std::vector<std::string> cors_origins{};
+  std::int32_t client_share = 50;                         ///< percent of places and memory that a client has beside others
+  std::int32_t max_priority = 0;                          ///< how far below 0 a request's priority may be
+  std::int64_t request_memory = std::int64_t{512} << 20;  ///< bytes of all requests and answers together
+  std::uint64_t request_work = 200'000'000;               ///< units of work to read a request; see WorkBudget
   bool local = false;  ///< the address is one that only this machine reaches; see AccessRules
   std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given

@@ -126,13 +126,13 @@ void BpeTokenizer::find_byte_symbols() {
   }
 }
 
-void BpeTokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
-  for (const std::string_view piece : pre_tokenizer_.split(text)) {
-    encode_piece(piece, ids);
+void BpeTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
+  for (const std::string_view piece : pre_tokenizer_.split(text, budget)) {
+    encode_piece(piece, budget, ids);
   }
 }
 
-void BpeTokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const {
+void BpeTokenizer::encode_piece(std::string_view piece, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
   if (rules_.ignore_merges) {
     std::string text;
     for (const char byte : piece) {
@@ -159,7 +159,7 @@ void BpeTokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t
   if (symbols.empty()) {
     return;
   }
-  merge_symbols(symbols, [this](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
+  merge_symbols(symbols, budget, [this](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
     const PairTable::Entry* merge = merges_.find(left.value, right.value);
     return merge == nullptr ? std::nullopt : std::optional(MergeResult{merge->rank, merge->result});
   });

@@ -14,7 +14,7 @@ class BpeTokenizer final : public Tokenizer {
   explicit BpeTokenizer(Vocabulary vocabulary);
 
  protected:
-  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const override;
   [[nodiscard]] std::string ordinary_bytes(std::int32_t id) const override;
 
  private:
@@ -22,7 +22,7 @@ class BpeTokenizer final : public Tokenizer {
   void choose_special_tokens();
   void find_byte_symbols();
   std::int32_t symbol_of(std::string_view text);
-  void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void encode_piece(std::string_view piece, WorkBudget* budget, std::vector<std::int32_t>& ids) const;
   void append_bytes(std::string_view bytes, std::vector<std::int32_t>& ids) const;
 
   PreTokenizerRules rules_;

@@ -7,6 +7,8 @@
 #include <queue>
 #include <vector>
 
+#include "base/work_budget.h"
+
 namespace rocmforge {
 
 /// A stretch of the text being merged, one of a doubly linked list that covers it.
@@ -34,9 +36,11 @@ inline void append_symbol(std::vector<MergeSymbol>& symbols, std::size_t begin, 
 }
 
 /// Joins neighbours for as long as `join(left, right)` gives a result, the lowest priority first and the leftmost of
-/// equals: O(n log n) for n symbols.
+/// equals: O(n log n) for n symbols. `budget` may be null.
 template <class Join>
-void merge_symbols(std::vector<MergeSymbol>& symbols, const Join& join) {
+void merge_symbols(std::vector<MergeSymbol>& symbols, WorkBudget* budget, const Join& join) {
+  constexpr std::uint64_t units_of_a_symbol = 2, units_of_a_merge = 4;
+  spend(budget, units_of_a_symbol * symbols.size());
   struct Candidate {
     std::uint64_t order;   // priority, then the left symbol's index
     std::uint32_t length;  // of both together: a change tells that the candidate is stale
@@ -68,6 +72,7 @@ void merge_symbols(std::vector<MergeSymbol>& symbols, const Join& join) {
   auto next_initial = initial.cbegin();
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   while (next_initial != initial.cend() || !queue.empty()) {
+    spend(budget, units_of_a_merge);
     Candidate best;
     if (queue.empty() || (next_initial != initial.cend() && !(*next_initial > queue.top()))) {
       best = *next_initial++;

@@ -92,7 +92,8 @@ class PreTokenizer::Expression {
     pcre2_set_heap_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
   }
 
-  void split(std::string_view text, pcre2_match_data* match, std::vector<Piece>& pieces) const {
+  void split(std::string_view text, pcre2_match_data* match, WorkBudget* budget, std::vector<Piece>& pieces) const {
+    constexpr std::size_t bytes_of_a_unit = 8;
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match);
     std::size_t position = 0;
     while (position < text.size()) {
@@ -104,6 +105,7 @@ class PreTokenizer::Expression {
       if (count < 0) {
         throw Error("cutting a text of " + std::to_string(text.size()) + " bytes for the tokenizer: " + message_of(count));
       }
+      spend(budget, 2 + (ends[1] - position) / bytes_of_a_unit);
       check(ends[1] > ends[0], "a pre-tokenizer expression matched nothing");
       if (ends[0] > position) {
         pieces.push_back({text.substr(position, ends[0] - position)});
@@ -133,7 +135,7 @@ PreTokenizer::PreTokenizer(const PreTokenizerRules& rules) {
 
 PreTokenizer::~PreTokenizer() = default;
 
-std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
+std::vector<std::string_view> PreTokenizer::split(std::string_view text, WorkBudget* budget) const {
   std::vector<Piece> pieces = runs(text);
   std::vector<Piece> cut;
   const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> match(pcre2_match_data_create(1, nullptr),
@@ -143,7 +145,7 @@ std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
     cut.clear();
     for (const Piece& piece : pieces) {
       if (piece.is_utf8) {
-        pass->split(piece.text, match.get(), cut);
+        pass->split(piece.text, match.get(), budget, cut);
       } else {
         cut.push_back(piece);
       }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/work_budget.h"
+
 namespace rocmforge {
 
 /// What a value of `tokenizer.ggml.pre` means.
@@ -33,7 +35,7 @@ class PreTokenizer {
 
   /// The pieces cover the text in order; what no expression matches is a piece too. Bytes that are not UTF-8 are pieces of
   /// their own, kept from the expressions. Throws Error when the expression engine gives up.
-  [[nodiscard]] std::vector<std::string_view> split(std::string_view text) const;
+  [[nodiscard]] std::vector<std::string_view> split(std::string_view text, WorkBudget* budget = nullptr) const;
 
  private:
   class Expression;

@@ -92,7 +92,7 @@ void SpmTokenizer::read_tokens() {
   }
 }
 
-void SpmTokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+void SpmTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
   // Called for the start of the text and after special tokens, where the tokenizer puts a space of its own.
   std::string marked;
   marked.reserve(text.size() + text.size() / 2);
@@ -112,25 +112,26 @@ void SpmTokenizer::encode_text(std::string_view text, std::vector<std::int32_t>&
        end = all.find(space_mark, end + space_mark.size())) {
     // No token reaches over the end of a word, so words can be merged one by one, with a short queue.
     if (!all.substr(begin, end - begin).ends_with(space_mark)) {
-      encode_stretch(all.substr(begin, end - begin), ids);
+      encode_stretch(all.substr(begin, end - begin), budget, ids);
       begin = end;
     }
   }
-  encode_stretch(all.substr(begin), ids);
+  encode_stretch(all.substr(begin), budget, ids);
 }
 
-void SpmTokenizer::encode_stretch(std::string_view text, std::vector<std::int32_t>& ids) const {
+void SpmTokenizer::encode_stretch(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
   std::vector<MergeSymbol> symbols;
   for (std::size_t position = 0; position < text.size();) {
     const Utf8Unit unit = utf8_unit(text, position);
     append_symbol(symbols, position, unit.length, find_mergeable(text.substr(position, unit.length)));
     position += unit.length;
   }
-  merge_symbols(symbols, [this, text](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
-    const std::size_t length = left.length + right.length;
-    const std::int32_t id = length <= longest_ ? find_mergeable(text.substr(left.begin, length)) : -1;
-    return id < 0 ? std::nullopt : std::optional(MergeResult{priorities_[static_cast<std::size_t>(id)], id});
-  });
+  merge_symbols(symbols, budget,
+                [this, text](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
+                  const std::size_t length = left.length + right.length;
+                  const std::int32_t id = length <= longest_ ? find_mergeable(text.substr(left.begin, length)) : -1;
+                  return id < 0 ? std::nullopt : std::optional(MergeResult{priorities_[static_cast<std::size_t>(id)], id});
+                });
   bool after_unknown = false;
   for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
     const MergeSymbol& symbol = symbols[static_cast<std::size_t>(i)];

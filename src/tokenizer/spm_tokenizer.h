@@ -12,12 +12,12 @@ class SpmTokenizer final : public Tokenizer {
   explicit SpmTokenizer(Vocabulary vocabulary);
 
  protected:
-  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const override;
   [[nodiscard]] std::string ordinary_bytes(std::int32_t id) const override;
 
  private:
   void read_tokens();
-  void encode_stretch(std::string_view text, std::vector<std::int32_t>& ids) const;
+  void encode_stretch(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const;
   /// The bytes' tokens; false where one of them is missing.
   bool append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const;
 

@@ -152,12 +152,12 @@ void Tokenizer::find_end_ids() {
   }
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options, WorkBudget* budget) const {
   const TextPart part{text, options.parse_special};
-  return encode(std::span(&part, 1), options.add_special);
+  return encode(std::span(&part, 1), options.add_special, budget);
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, bool add_special) const {
+std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, bool add_special, WorkBudget* budget) const {
   std::vector<std::int32_t> ids;
   if (add_special && adds_bos_) {
     ids.push_back(vocabulary_.bos);
@@ -166,6 +166,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, boo
   std::string pending;
   std::string replaced;
   for (const TextPart& part : parts) {
+    spend(budget, part.text.size());
     const std::string_view text = replace_invalid_utf8(part.text, replaced);
     if (text.size() + pending.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max() / 4)) {
       throw Error("a text of " + std::to_string(part.text.size()) + " bytes is too long to be tokenized at once");
@@ -178,7 +179,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, boo
         break;
       }
       if (!pending.empty()) {
-        encode_text(pending, ids);
+        encode_text(pending, budget, ids);
         pending.clear();
       }
       ids.push_back(match.id);
@@ -186,7 +187,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, boo
     }
   }
   if (!pending.empty()) {
-    encode_text(pending, ids);
+    encode_text(pending, budget, ids);
   }
   if (start == 1 && ids.size() > 1 && ids[1] == vocabulary_.bos) {
     ids.erase(ids.begin());

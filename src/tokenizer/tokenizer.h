@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/work_budget.h"
 #include "tokenizer/special_tokens.h"
 #include "tokenizer/vocabulary.h"
 
@@ -35,11 +36,14 @@ class Tokenizer {
   };
 
   /// Linear in the length of `text`; what is no UTF-8 becomes U+FFFD first. What the vocabulary can't express is left out,
-  /// or a run of it is SentencePiece's unknown token, if its type says so; create() warns of such vocabularies.
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options) const;
+  /// or a run of it is SentencePiece's unknown token, if its type says so; create() warns of such vocabularies. With a
+  /// `budget` the work is spent as it is done, some units for each byte; throws Error where that does not suffice.
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options,
+                                                 WorkBudget* budget = nullptr) const;
 
   /// The parts as one text: ordinary tokens may span a border between parts, control tokens never do.
-  [[nodiscard]] std::vector<std::int32_t> encode(std::span<const TextPart> parts, bool add_special) const;
+  [[nodiscard]] std::vector<std::int32_t> encode(std::span<const TextPart> parts, bool add_special,
+                                                 WorkBudget* budget = nullptr) const;
 
   /// All ids as text, equal to what a StreamDecoder gives for them. Control tokens are left out unless `special`.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids, bool special = false) const;
@@ -64,7 +68,7 @@ class Tokenizer {
   explicit Tokenizer(Vocabulary vocabulary);
 
   /// Appends the ids of a stretch of text between special tokens.
-  virtual void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+  virtual void encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const = 0;
   /// The bytes of a token that is ordinary text (never control, unknown or user-defined).
   [[nodiscard]] virtual std::string ordinary_bytes(std::int32_t id) const = 0;
 

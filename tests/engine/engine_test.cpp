@@ -415,8 +415,24 @@ TEST(Engine, StatisticsNobodyTakesDoNotGrowWithoutEnd) {
     fake.engine->submit(make_request({5}, 1));
   }
   run(*fake.engine);
-  EXPECT_EQ(fake.engine->status().unread_stats, 1024);
+  fake.engine->submit(make_request({5}, 1));
+  run(*fake.engine);
+  EXPECT_EQ(fake.engine->status().unread_stats, 1025);
   expect_nothing_left(*fake.engine);
+}
+
+TEST(Engine, StatisticsOfAllThatEndAtOnceAreThere) {
+  const FakeEngine fake = make_fake_engine(roomy());
+  const std::vector<RequestId> ids = fake.engine->submit(make_request({5}, 50), 3000);
+  for (const RequestId id : ids) {
+    fake.engine->cancel(id);
+  }
+  const std::vector<StepOutput> outputs = fake.engine->step();
+  ASSERT_EQ(outputs.size(), ids.size());
+  for (const StepOutput& output : outputs) {
+    EXPECT_EQ(fake.engine->take_stats(output.id).prompt_tokens, 1);
+  }
+  EXPECT_EQ(fake.engine->status().unread_stats, 0);
 }
 
 TEST(Engine, RandomRequestsAndCancelsLeaveNothingBehind) {

@@ -26,6 +26,8 @@ class CheckingReply final : public HttpReply {
     if (response.status < 200 || response.status > 599 || std::exchange(answered_, true)) {
       std::abort();
     }
+    while (response.more && response.more(response.body)) {
+    }
     if (response.content_type == "application/json" && !Json::accept(response.body)) {
       std::abort();
     }

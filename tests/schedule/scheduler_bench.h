@@ -33,8 +33,10 @@ struct Bench {
     scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens);
   }
 
-  void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0) {
+  void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0,
+              std::uint64_t client = 0) {
     Request request;
+    request.client = client;
     request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;
     request.priority = priority;

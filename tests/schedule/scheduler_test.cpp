@@ -245,6 +245,48 @@ TEST(Scheduler, LowerPrioritiesRunFirstAndEqualOnesInOrderOfArrival) {
   EXPECT_THAT(order, ElementsAre(3, 2, 4, 1));
 }
 
+/// The ids of what runs, one at a time, in their order.
+std::vector<RequestId> order_of_running(Bench& bench) {
+  std::vector<RequestId> order;
+  while (bench.scheduler->has_work()) {
+    for (const auto& [id, count] : bench.step()) {
+      if (order.empty() || order.back() != id) {
+        order.push_back(id);
+      }
+    }
+  }
+  return order;
+}
+
+TEST(Scheduler, ClientsOfOnePriorityComeByTurns) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 1, .context_length = 100}, 64);
+  constexpr std::int32_t usual = 0, later = 1;
+  for (RequestId id = 1; id <= 5; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 4), 2, usual, 0, 100);
+  }
+  bench.submit(6, counting(60, 4), 2, later, 0, 100);
+  bench.submit(7, counting(70, 4), 2, later, 0, 300);
+  bench.step();  // the first has begun
+  bench.submit(8, counting(80, 4), 2, usual, 0, 200);
+  bench.submit(9, counting(90, 4), 2, usual, 0, 200);
+  EXPECT_THAT(order_of_running(bench), ElementsAre(1, 8, 2, 9, 3, 4, 5, 6, 7));
+}
+
+TEST(Scheduler, AClientThatComesLateDoesNotCatchUp) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 1, .context_length = 100}, 64);
+  for (RequestId id = 1; id <= 4; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 4), 2, 0, 0, 100);
+  }
+  while (bench.finished.size() < 2) {
+    bench.step();
+  }
+  bench.step();  // the third has begun
+  for (RequestId id = 5; id <= 7; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 4), 2, 0, 0, 200);
+  }
+  EXPECT_THAT(order_of_running(bench), ElementsAre(3, 5, 4, 6, 7)) << "one for one";
+}
+
 TEST(Scheduler, ABetterPriorityTakesThePlaceOfARunningSequence) {
   Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 100}, 64);
   bench.submit(1, counting(0, 4), 10, 1);

@@ -30,9 +30,14 @@ std::vector<Json> HttpAnswer::events() const {
   return list;
 }
 
-Connection::Connection(std::uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Connection::Connection(std::uint16_t port, const std::string& from)
+    : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
+  if (!from.empty()) {
+    address.sin_addr.s_addr = inet_addr(from.c_str());
+    static_cast<void>(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)));
+  }
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {

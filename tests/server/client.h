@@ -27,7 +27,8 @@ struct HttpAnswer {
 /// A connection that sends bytes as they are given, right or wrong.
 class Connection {
  public:
-  explicit Connection(std::uint16_t port);
+  /// `from`: an address of this machine's own, such as "127.0.0.2", which makes another client.
+  explicit Connection(std::uint16_t port, const std::string& from = "");
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -10,12 +10,18 @@ import urllib.request
 SECONDS = 60  # anything but load may take
 
 
-class DemoServer:
-    """Serves a model on the CPU, at a free port unless one is given. Ready when the constructor returns."""
+class ServerEnded(RuntimeError):
+    def __init__(self, code):
+        super().__init__(f"the server has ended with {code}")
+        self.code = code
 
-    def __init__(self, program, model, *flags, port=0):
+
+class DemoServer:
+    """Serves a model on the CPU, at a free port unless one is given. Ready when the constructor returns. `stderr` as Popen has it."""
+
+    def __init__(self, program, model, *flags, port=0, stderr=None):
         command = [program, "serve", model, "--port", str(port), "--device", "cpu", "--log-file", os.devnull, *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         try:
             self.url = self.process.stdout.readline().strip()
             self.wait_until(self.ready, "is ready")
@@ -38,7 +44,7 @@ class DemoServer:
             return True
         except OSError:
             if self.process.poll() is not None:
-                raise RuntimeError(f"the server has ended with {self.process.returncode}")
+                raise ServerEnded(self.process.returncode)
             return False
 
     def metric(self, name, labels=""):

@@ -2,11 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
+#include <string>
 
+#include "chat/jinja/interpreter.h"
+#include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
 #include "server/client.h"
 #include "server/routes.h"
@@ -118,6 +124,53 @@ TEST(Documentation, NamesEveryFieldThatIsNotServed) {
     unserved.insert(std::string(field.name));
   }
   EXPECT_EQ(documented, unserved);
+}
+
+/// The numbers of the table of limits by their names.
+std::map<std::string, std::int64_t> documented_limits() {
+  std::map<std::string, std::int64_t> limits;
+  const std::string text = section("Limits");
+  const std::regex row("\n\\| `([^`]+)` \\|[^\n|]*\\|[^\n|]*\\| ([0-9]+)");
+  for (std::sregex_iterator next(text.begin(), text.end(), row), end; next != end; ++next) {
+    limits[(*next)[1]] = std::stoll((*next)[2]);
+  }
+  return limits;
+}
+
+TEST(Documentation, StatesTheLimitsThatHold) {
+  auto limits = documented_limits();
+  const HttpLimits http;
+  const ServerOptions server;
+  const jinja::Limits rendering;
+  const auto seconds = [](std::chrono::milliseconds time) { return time.count() / 1000; };
+  const std::map<std::string, std::int64_t> held = {{"head bytes", static_cast<std::int64_t>(http.head_bytes)},
+                                                    {"body bytes", static_cast<std::int64_t>(http.body_bytes)},
+                                                    {"unread bytes", static_cast<std::int64_t>(http.unread_bytes)},
+                                                    {"connections", http.connections},
+                                                    {"reserved connections", http.reserved_connections},
+                                                    {"head time", seconds(http.head_time)},
+                                                    {"reserved head time", seconds(http.reserved_head_time)},
+                                                    {"body time", seconds(http.body_time)},
+                                                    {"idle time", seconds(http.idle_time)},
+                                                    {"write time", seconds(http.write_time)},
+                                                    {"connections of a client", server.client_share},
+                                                    {"memory of a client", server.client_share},
+                                                    {"answers of a client", server.client_share},
+                                                    {"request work", static_cast<std::int64_t>(server.request_work)},
+                                                    {"request memory", server.request_memory >> 20},
+                                                    {"priority", server.max_priority},
+                                                    {"json depth", max_json_depth},
+                                                    {"prompts", static_cast<std::int64_t>(most_prompts)},
+                                                    {"top_logprobs", max_logprobs},
+                                                    {"n_probs", max_logprobs},
+                                                    {"template steps", static_cast<std::int64_t>(rendering.steps)},
+                                                    {"template memory", static_cast<std::int64_t>(rendering.live_bytes)},
+                                                    {"template text", static_cast<std::int64_t>(rendering.text_bytes)}};
+  EXPECT_GE(limits.size(), held.size());
+  for (const auto& [name, value] : held) {
+    EXPECT_TRUE(limits.contains(name)) << name;
+    EXPECT_EQ(limits[name], value) << name;
+  }
 }
 
 TEST(Documentation, NamesEveryMetric) {

@@ -4,8 +4,13 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "server/client.h"
@@ -18,7 +23,7 @@ using std::chrono::milliseconds;
 /// Answers with what was asked; "/hold" keeps the reply for the test.
 class HttpTest : public testing::Test {
  protected:
-  void start(HttpLimits limits = {}) {
+  void start(HttpLimits limits = {}, std::shared_ptr<FairShares> memory = nullptr) {
     HttpHandler handler;
     handler.check_head = [](const HttpRequest& request) -> std::unique_ptr<HttpResponse> {
       return request.path == "/refused" ? std::make_unique<HttpResponse>(HttpResponse{.status = 403, .body = "no"})
@@ -37,7 +42,8 @@ class HttpTest : public testing::Test {
     handler.error = [](int status, std::string_view message, std::string_view) {
       return HttpResponse{.status = status, .content_type = "text/plain", .body = std::string(message)};
     };
-    server_ = std::make_unique<HttpServer>("127.0.0.1", 0, limits, handler);
+    handler.is_vital = [](const HttpRequest& request) { return request.path == "/vital"; };
+    server_ = std::make_unique<HttpServer>("127.0.0.1", 0, limits, handler, std::move(memory));
   }
 
   std::shared_ptr<HttpReply> held() {
@@ -262,13 +268,118 @@ TEST_F(HttpTest, LimitsConnections) {
   start({.connections = 2});
   Connection first(port());
   Connection second(port());
-  first.send(request_text("GET", "/1"));
-  second.send(request_text("GET", "/2"));
+  first.send(request_text("GET", "/hold"));
+  const auto first_reply = held();
+  second.send(request_text("GET", "/hold"));
+  const auto second_reply = held();
+  const HttpAnswer refused = get(port(), "/3");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.body, "too many connections");
+  Connection third(port());
+  third.send(request_text("GET", "/vital"));
+  EXPECT_EQ(third.read_answer().status, 200) << "is answered however many there are";
+  EXPECT_TRUE(third.closes());
+  first_reply->send({.content_type = "text/plain", .body = "done"});
   EXPECT_EQ(first.read_answer().status, 200);
-  EXPECT_EQ(second.read_answer().status, 200);
-  EXPECT_EQ(get(port(), "/3").status, 503);
-  first.send(request_text("GET", "/4"));
-  EXPECT_EQ(first.read_answer().status, 200);
+  EXPECT_EQ(get(port(), "/4").status, 200) << "the first is idle and makes way";
+  EXPECT_TRUE(first.closes());
+}
+
+TEST_F(HttpTest, ClosesTheOldestIdleConnectionForANewOne) {
+  start({.connections = 4, .client_share = 100});
+  std::vector<std::unique_ptr<Connection>> all;
+  for (int i = 0; i < 12; ++i) {  // one after the other: each has its answer, then waits
+    all.push_back(std::make_unique<Connection>(port()));
+    all.back()->send(request_text("GET", "/"));
+    EXPECT_EQ(all.back()->read_answer().status, 200) << i;
+  }
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_TRUE(all[i]->closes()) << i;
+  }
+  for (std::size_t i = 8; i < 12; ++i) {
+    all[i]->send(request_text("GET", "/"));
+    EXPECT_EQ(all[i]->read_answer().status, 200) << i;
+  }
+}
+
+TEST_F(HttpTest, SilentConnectionsKeepNobodyOut) {
+  start({.connections = 16, .reserved_connections = 4});
+  std::vector<std::unique_ptr<Connection>> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.push_back(std::make_unique<Connection>(port()));
+    silent.back()->send("GET / HTTP/1.1\r\n");  // a head that does not end is not idle
+  }
+  EXPECT_EQ(get(port(), "/vital").status, 200);
+  EXPECT_LE(server_->connections(), 16 + 4 + 1);
+}
+
+TEST_F(HttpTest, AClientHasItsShareOfTheConnections) {
+  start({.connections = 8});
+  std::vector<std::unique_ptr<Connection>> busy;
+  std::vector<std::shared_ptr<HttpReply>> replies;
+  const auto hold = [&](const std::string& from) {
+    busy.push_back(std::make_unique<Connection>(port(), from));
+    busy.back()->send(request_text("GET", "/hold"));
+    if (auto reply = held()) {
+      replies.push_back(std::move(reply));
+    }
+  };
+  for (int i = 0; i < 7; ++i) {
+    hold("127.0.0.1");
+  }
+  ASSERT_EQ(replies.size(), 7u) << "alone it has all but one of eight";
+  EXPECT_EQ(get(port(), "/").status, 503);
+  Connection other(port(), "127.0.0.2");
+  other.send(request_text("GET", "/"));
+  EXPECT_EQ(other.read_answer().status, 200);
+}
+
+TEST_F(HttpTest, BodiesCountAsTheyComeAndNotAsTheyPromise) {
+  const auto memory = std::make_shared<FairShares>(100'000, 100);
+  start({}, memory);
+  Connection promising(port());
+  promising.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\nabc");
+  EXPECT_EQ(post_text(port(), "/", std::string(90'000, 'a')).status, 200);
+  EXPECT_EQ(post_text(port(), "/", std::string(110'000, 'a')).status, 503);
+  promising.close();
+  EXPECT_TRUE(all_closed());
+  EXPECT_EQ(memory->used(), 0);
+}
+
+TEST_F(HttpTest, MakesABodyAsItIsTaken) {
+  start();
+  Connection connection(port());
+  connection.send(request_text("GET", "/hold"));
+  constexpr int pieces = 4'000;  // more than sockets hold
+  std::atomic<int> made = 0;
+  auto kept = std::make_shared<int>(0);
+  const std::weak_ptr<int> weak = kept;
+  const auto more = [&made](std::string& out) {
+    out += std::string(10'000, 'x');
+    return ++made < pieces;
+  };
+  held()->send({.content_type = "text/plain", .body = "first", .more = more, .holds = std::move(kept)});
+  ASSERT_TRUE(connection.read_until("first"));
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_LT(made, pieces) << "the client has not read";
+  EXPECT_FALSE(weak.expired());
+  const HttpAnswer answer = connection.read_answer();
+  EXPECT_TRUE(answer.complete);
+  EXPECT_EQ(answer.body.size(), 5u + 10'000u * pieces);
+  connection.send(request_text("GET", "/next"));
+  EXPECT_EQ(connection.read_answer().body, "GET /next? []");
+  EXPECT_TRUE(weak.expired());
+}
+
+TEST_F(HttpTest, ABodyThatCannotBeMadeEndsTheConnection) {
+  start();
+  Connection connection(port());
+  connection.send(request_text("GET", "/hold"));
+  held()->send(
+      {.content_type = "text/plain", .body = "first", .more = [](std::string&) -> bool { throw std::bad_alloc(); }});
+  EXPECT_FALSE(connection.read_answer().complete);
+  EXPECT_TRUE(all_closed());
+  EXPECT_EQ(get(port(), "/").status, 200);
 }
 
 TEST_F(HttpTest, DrainsWhenTheRunningRequestsHaveEnded) {

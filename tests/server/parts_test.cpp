@@ -70,7 +70,10 @@ TEST(AccessRules, TakeNoNameOfTheNetworkForThisMachine) {
 
 TEST(AccessRules, ReadKeysFromAFile) {
   const TemporaryFolder folder;
-  EXPECT_EQ(read_key_file(folder.write("keys", "# comment\n\none\r\ntwo \n")), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(read_key_file(folder.write("keys", "# comment\n\none\r\ntwo \n")), (std::vector<ApiKey>{"one", "two"}));
+  EXPECT_EQ(read_key_file(folder.write("keys", "one max-priority=10\na b\tmax-priority=0 \nmax-priority=3\n")),
+            (std::vector<ApiKey>{{"one", 10}, {"a b", 0}, "max-priority=3"}));
+  EXPECT_THROW(read_key_file(folder.write("keys", "one max-priority=-1\n")), Error);
   EXPECT_THROW(read_key_file(folder.write("empty", "# nothing\n")), Error);
   EXPECT_THROW(read_key_file((folder.path() / "absent").string()), Error);
 }

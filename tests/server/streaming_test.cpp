@@ -159,6 +159,7 @@ TEST(Streaming, ASlowReaderDoesNotHoldUpTheOthers) {
   TestServerOptions options;
   options.server.http.unread_bytes = 4096;
   options.server.max_waiting = 1000;
+  options.server.max_priority = 1;
   FakeServer server(options, say(std::string(200, 'a')));
   Connection slow(server.port());
   slow.receive_slowly();

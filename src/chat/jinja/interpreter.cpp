@@ -43,6 +43,8 @@ Interpreter::~Interpreter() {
 }
 
 void Interpreter::spend(std::size_t steps) {
+  constexpr std::uint64_t units_of_a_step = 3;
+  rocmforge::spend(limits_.budget, units_of_a_step * steps);
   steps_ += steps;
   if (steps_ > limits_.steps) {
     fail(fmt::format("the template does not come to an end (more than {} steps)", limits_.steps));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/work_budget.h"
 #include "chat/jinja/template_error.h"
 #include "chat/jinja/value.h"
 
@@ -25,6 +26,7 @@ struct Limits {
   std::size_t value_weight = 2'000'000;    ///< of any one list or mapping, as Value::weight counts
   std::int32_t value_depth = 256;          ///< lists in lists
   std::int32_t nested_evaluations = 1500;  ///< expressions in expressions, statements in statements, calls in calls
+  WorkBudget* budget = nullptr;            ///< is spent too, if there is one
 };
 
 /// Names and values of a block. Inner scopes see outer ones and never change them.

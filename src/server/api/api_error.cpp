@@ -26,6 +26,16 @@ std::string_view error_type(int status) {
   }
 }
 
+ApiError no_memory_error(const FairShares& memory) {
+  ApiError error(503, no_memory_text(memory));
+  error.retry_after_seconds = 1;
+  return error;
+}
+
+ApiError took_too_long(std::chrono::milliseconds limit) {
+  return ApiError(504, fmt::format("the request took longer than {:.3g} s", std::chrono::duration<double>(limit).count()));
+}
+
 ApiError::ApiError(int http_status, std::string message_text, std::string parameter, std::string error_code)
     : status(http_status),
       message(std::move(message_text)),

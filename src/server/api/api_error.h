@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <string>
 #include <string_view>
 
 #include "server/api/json.h"
+#include "server/fair_shares.h"
 #include "server/http/http.h"
 
 namespace rocmforge {
@@ -28,6 +30,12 @@ class ApiError : public std::exception {
   int retry_after_seconds = 0;    ///< > 0: a Retry-After header
   Json details = Json::object();  ///< more keys of the error object
 };
+
+/// What the clients' requests may hold together does not suffice for one more (503).
+ApiError no_memory_error(const FairShares& memory);
+
+/// The request's time has passed (504).
+ApiError took_too_long(std::chrono::milliseconds limit);
 
 /// "invalid_request_error" for 400 and so on.
 std::string_view error_type(int status);

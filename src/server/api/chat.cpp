@@ -7,6 +7,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "server/api/chat_tools.h"
 #include "server/api/constraints.h"
+#include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
 
 namespace rocmforge {
@@ -31,6 +32,16 @@ class ChatGeneration final : public Generation {
     for (int i = 0; i < count; ++i) {
       messages_.emplace_back(use, echo_);
     }
+    own_bytes_ = count * bytes_of(use, echo_);
+  }
+
+  /// Of one message at its beginning.
+  static std::int64_t bytes_of(const ToolUse& use, const std::string& echo) {
+    std::size_t bytes = sizeof(Message) + use.opening.size() + echo.size();
+    for (const std::string& name : use.format.tool_names) {
+      bytes += sizeof(name) + name.size();
+    }
+    return static_cast<std::int64_t>(bytes);
   }
 
  protected:
@@ -101,21 +112,27 @@ class ChatGeneration final : public Generation {
     return {std::move(event)};
   }
 
-  Json whole() override {
+  Json envelope() override {
     Json answer = head("chat.completion");
-    Json list = Json::array();
-    for (std::size_t i = 0; i < choices().size(); ++i) {
-      Json entry = {{"index", i},
-                    {"message", message_json(messages_[i])},
-                    {"logprobs", nullptr},
-                    {"finish_reason", finish_of(static_cast<int>(i))}};
-      add_logprobs(choices()[i], true, entry);
-      list.push_back(std::move(entry));
-    }
-    answer["choices"] = std::move(list);
+    answer["choices"] = nullptr;
     answer["usage"] = counts();
     answer["timings"] = timings(choices().front().stats);
     return answer;
+  }
+
+  Json entry(int index) override {
+    return {{"index", index},
+            {"message", message_json(messages_[static_cast<std::size_t>(index)])},
+            {"logprobs", nullptr},
+            {"finish_reason", finish_of(index)}};
+  }
+
+  [[nodiscard]] std::int64_t own_bytes() const override { return own_bytes_; }
+  [[nodiscard]] std::string_view logprobs_name() const override { return logprobs_ ? "logprobs" : ""; }
+  TextPieces logprobs(int index) override {
+    return logprobs_
+               ? chat_logprobs_in_pieces(choice(index).logprobs.take(choice(index).text_bytes, true), model().tokenizer)
+               : nullptr;
   }
 
  private:
@@ -186,6 +203,7 @@ class ChatGeneration final : public Generation {
     }
   }
 
+  std::int64_t own_bytes_ = 0;
   bool logprobs_;
   std::string echo_;  ///< the beginning of each message, which the client sent
   std::vector<Message> messages_;
@@ -216,14 +234,14 @@ std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const T
 }  // namespace
 
 void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = parse_body(exchange->request.body);
+  const Json body = exchange->take_json();
   Fields fields(body);
   const ToolSelection selection = read_tool_choice(fields);
-  ChatCall call = read_chat(fields, backend.model, selection.none);
+  ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);
   const bool splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
   const ToolUse use = prepare_tools(call, selection, splits_reasoning, backend.model, backend.grammars);
   Request request;
-  request.prompt = encode_chat(backend.model.text(), call.prompt.segments);
+  request.prompt = encode_prompt(*exchange, backend.model.text(), call.prompt.segments);
   read_sampling(fields, backend.model, request);
   request.constraint = choose_constraint(fields, use, backend.grammars);
   const int count = read_count(fields, 128);
@@ -231,8 +249,10 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   read_tokens_and_logprobs(fields, request);
   const bool echo = fields.boolean("echo").value_or(false);
   finish_fields(fields, *exchange, backend);
-  auto generation = std::make_shared<ChatGeneration>(exchange, backend, options, request.logprobs >= 0, use,
-                                                     echo ? call.continued : std::string(), count);
+  const std::string continued = echo ? call.continued : std::string();
+  exchange->hold(count * ChatGeneration::bytes_of(use, continued));
+  auto generation =
+      std::make_shared<ChatGeneration>(exchange, backend, options, request.logprobs >= 0, use, continued, count);
   std::vector<Request> requests;
   requests.push_back(std::move(request));
   generation->start(std::move(requests), count);

@@ -94,7 +94,13 @@ Json read_tools(Fields& fields) {
 Json read_arguments(Fields& fields, const ServedModel& model) {
   Json arguments = model.template_arguments;
   if (const Json* given = fields.object("chat_template_kwargs")) {
-    arguments.update(*given);
+    // The server's own are few: to look for each of what is given would take a time that grows as its square.
+    arguments = *given;
+    for (const auto& [name, value] : model.template_arguments.items()) {
+      if (!given->contains(name)) {
+        arguments[name] = value;
+      }
+    }
   }
   if (const auto effort = fields.text("reasoning_effort")) {
     arguments["reasoning_effort"] = *effort;
@@ -147,8 +153,12 @@ std::string continued_text(const ChatRequest& request) {
 
 }  // namespace
 
-ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
+ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange, bool hide_tools) {
+  // The conversation as it came, as it is changed for the template, as the template sees it, and what it becomes.
+  constexpr std::int64_t copies = 4;
+  exchange.hold(copies * exchange.held());
   ChatCall call;
+  call.request.budget = &exchange.budget;
   call.request.messages = read_messages(fields);
   call.request.tools = read_tools(fields);
   if (hide_tools) {
@@ -172,11 +182,13 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, bool hide_tools) {
 }
 
 void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = parse_body(exchange->request.body);
+  const Json body = exchange->take_json();
   Fields fields(body);
-  const ChatCall call = read_chat(fields, backend.model);
+  const ChatCall call = read_chat(fields, backend.model, *exchange);
   finish_fields(fields, *exchange, backend);
-  exchange->send_json(Json{{"prompt", text_of(call.prompt.segments)}});
+  std::string text = text_of(call.prompt.segments);
+  exchange->keep(2 * static_cast<std::int64_t>(text.size()));
+  exchange->send_pieces(with_member({{"prompt", nullptr}}, "prompt", string_in_pieces(std::move(text))));
 }
 
 }  // namespace rocmforge

@@ -37,12 +37,8 @@ class CompletionGeneration final : public Generation {
     }
     Extra& extra = extras_[static_cast<std::size_t>(index)];
     if (options_.echo && !std::exchange(extra.echoed, true)) {
-      const Ids& prompt = prompts_[number];
-      output.text.insert(0, model().text().decode(prompt));
-      if (options_.logprobs && !prompt.empty()) {
-        extra.prompt = scores_[number];
-        extra.prompt.insert(extra.prompt.begin(), {prompt.front(), std::nanf(""), {}});  // nothing came before it
-      }
+      output.text.insert(0, model().text().decode(prompts_[number]));
+      extra.prompt_is_due = options_.logprobs && !prompts_[number].empty();
     }
   }
 
@@ -50,7 +46,7 @@ class CompletionGeneration final : public Generation {
     std::vector<Json> list;
     if (const bool last = output.finish != FinishReason::none; last || !output.text.empty()) {
       Json event = head("text_completion");
-      event["choices"] = Json::array({entry(index, output.text, output.finish)});
+      event["choices"] = Json::array({streamed_entry(index, output.text, output.finish)});
       if (last) {
         event["timings"] = timings(choice(index).stats);
       }
@@ -72,42 +68,60 @@ class CompletionGeneration final : public Generation {
     return {std::move(event)};
   }
 
-  Json whole() override {
+  Json envelope() override {
     Json answer = head("text_completion");
-    Json list = Json::array();
-    for (std::size_t i = 0; i < choices().size(); ++i) {
-      list.push_back(entry(static_cast<int>(i), choices()[i].text, choices()[i].finish));
-    }
-    answer["choices"] = std::move(list);
+    answer["choices"] = nullptr;
     answer["usage"] = usage();
     answer["timings"] = timings(choices().front().stats);
     return answer;
+  }
+
+  Json entry(int index) override { return plain_entry(index, choice(index).text, choice(index).finish); }
+  [[nodiscard]] std::string_view logprobs_name() const override { return options_.logprobs ? "logprobs" : ""; }
+  TextPieces logprobs(int index) override {
+    return options_.logprobs ? completion_logprobs_in_pieces(take_logprobs(index, true), model().tokenizer) : nullptr;
   }
 
  private:
   /// What a choice has beside the text.
   struct Extra {
     bool echoed = false;
-    std::vector<TokenLogprobs> prompt;  ///< not sent yet
+    bool prompt_is_due = false;  ///< its log probabilities have not been sent
     std::size_t text_offset = 0;
   };
 
-  Json entry(int index, const std::string& text, FinishReason finish) {
+  Json plain_entry(int index, const std::string& text, FinishReason finish) {
     Json result = {{"index", index}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
     if (finish != FinishReason::none) {
       result["finish_reason"] = finish_text(finish);
     }
+    return result;
+  }
+
+  Json streamed_entry(int index, const std::string& text, FinishReason finish) {
+    Json result = plain_entry(index, text, finish);
     if (options_.logprobs) {
       Extra& extra = extras_[static_cast<std::size_t>(index)];
-      std::vector<TokenLogprobs> tokens = std::exchange(extra.prompt, {});
-      if (!options_.scores_only) {
-        for (auto& token : choice(index).logprobs.take(choice(index).text_bytes, finish != FinishReason::none)) {
-          tokens.push_back(std::move(token));
-        }
-      }
-      result["logprobs"] = completion_logprobs(tokens, model().text(), extra.text_offset);
+      result["logprobs"] =
+          completion_logprobs(take_logprobs(index, finish != FinishReason::none), model().text(), extra.text_offset);
     }
     return result;
+  }
+
+  /// Those of the tokens whose text is out, the prompt's before them where it is echoed.
+  std::vector<TokenLogprobs> take_logprobs(int index, bool last) {
+    std::vector<TokenLogprobs> tokens;
+    if (std::exchange(extras_[static_cast<std::size_t>(index)].prompt_is_due, false)) {
+      const auto number = static_cast<std::size_t>(index / count());
+      tokens = scores_[number];
+      tokens.insert(tokens.begin(), {prompts_[number].front(), std::nanf(""), {}});  // nothing came before it
+    }
+    if (!options_.scores_only) {
+      for (auto& token : choice(index).logprobs.take(choice(index).text_bytes, last)) {
+        tokens.push_back(std::move(token));
+      }
+    }
+    return tokens;
   }
 
   CompletionOptions options_;
@@ -119,9 +133,9 @@ class CompletionGeneration final : public Generation {
 }  // namespace
 
 void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = parse_body(exchange->request.body);
+  const Json body = exchange->take_json();
   Fields fields(body);
-  std::vector<Ids> prompts = read_prompts(fields, "prompt", backend.model);
+  std::vector<Ids> prompts = read_prompts(fields, "prompt", backend.model, *exchange);
   Request request;
   read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars);

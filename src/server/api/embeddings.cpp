@@ -29,17 +29,20 @@ class EmbeddingGeneration final : public Generation {
 
   std::vector<Json> events(int /*index*/, const StepOutput& /*output*/) override { return {}; }
 
-  Json whole() override {
-    Json data = Json::array();
-    for (std::size_t i = 0; i < vectors_.size(); ++i) {
-      Json vector = base64_ ? Json(base64_floats(vectors_[i])) : Json(vectors_[i]);
-      data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", std::move(vector)}});
-    }
+  Json envelope() override {
+    vectors_.resize(choices().size());
     const Json counts = usage();
     return {{"object", "list"},
-            {"data", std::move(data)},
+            {"data", nullptr},
             {"model", model().id},
             {"usage", {{"prompt_tokens", counts["prompt_tokens"]}, {"total_tokens", counts["prompt_tokens"]}}}};
+  }
+
+  [[nodiscard]] std::string_view entries_name() const override { return "data"; }
+  Json entry(int index) override {
+    const std::vector<float>& values = vectors_[static_cast<std::size_t>(index)];
+    Json vector = base64_ ? Json(base64_floats(values)) : Json(values);
+    return {{"object", "embedding"}, {"index", index}, {"embedding", std::move(vector)}};
   }
 
  private:
@@ -94,11 +97,11 @@ std::vector<float> normalised(std::vector<float> values, std::size_t size) {
 
 void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const ServedModel& model = backend.model;
-  const Json body = parse_body(exchange->request.body);
+  const Json body = exchange->take_json();
   Fields fields(body);
   const auto format = fields.choice("encoding_format", {"float", "base64"});
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);
-  std::vector<Ids> inputs = read_prompts(fields, "input", model);
+  std::vector<Ids> inputs = read_prompts(fields, "input", model, *exchange);
   const auto pooling = fields.choice("pooling", {"mean", "last", "cls"});  // an extension
   finish_fields(fields, *exchange, backend);
   if (!backend.pooling && !pooling) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace rocmforge {
@@ -10,6 +11,24 @@ namespace {
 
 constexpr std::size_t most_answers = 2048;  // of one request
 constexpr std::string_view fingerprint = "b-rocmforge";
+
+/// What an answer to the request holds until it ends, by the engine and the scheduler, each of which has its copy.
+std::int64_t bytes_of(const Request& request) {
+  constexpr std::size_t base = 4096;
+  constexpr std::size_t copies = 3;
+  constexpr std::size_t bias_bytes = 72;  // a node of a map
+  std::size_t bytes =
+      base + copies * (request.prompt.size() * sizeof(std::int32_t) + request.sampling.logit_bias.size() * bias_bytes);
+  for (const std::string& stop : request.stop) {
+    bytes += copies * (stop.size() + sizeof(stop));
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t bytes_of(const TokenLogprobs& token) {
+  constexpr std::size_t entry = 64;  // of PendingLogprobs, which grows by doubling
+  return static_cast<std::int64_t>(entry + sizeof(token) + token.top.size() * sizeof(TokenLogprob));
+}
 
 double per_second(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
 
@@ -51,22 +70,31 @@ Generation::~Generation() { backend_.active.remove(id_); }
 
 void Generation::start(std::vector<Request> requests, int count) {
   const std::size_t answers = requests.size() * static_cast<std::size_t>(count);
-  const std::size_t most = std::min(most_answers, static_cast<std::size_t>(backend_.loop.capacity()));
+  const FairShares& places = backend_.loop.places();
+  const std::size_t most = std::min(most_answers, static_cast<std::size_t>(places.most_alone()));
   if (answers > most) {
     throw ApiError(400, fmt::format("the request asks for {} answers, the server takes at most {} at once", answers, most));
   }
   count_ = count;
-  choices_.resize(answers);
+  std::int64_t bytes = own_bytes();
   for (Request& request : requests) {
+    check_priority(request.priority);
     prompt_sizes_.push_back(request.prompt.size());
-    if (backend_.request_time) {
-      request.deadline = std::chrono::steady_clock::now() + *backend_.request_time;
-    }
+    request.deadline = exchange_->allowance().deadline;
+    bytes += count * bytes_of(request);
   }
+  exchange_->keep(bytes);
+  choices_.resize(answers);
   backend_.active.add(id_, weak_from_this());
-  const EngineLoop::Ticket ticket = backend_.loop.submit(std::move(requests), count, shared_from_this());
+  exchange_->budget.spend(0);
+  const std::string& client = exchange_->request.account;
+  const EngineLoop::Ticket ticket = backend_.loop.submit(std::move(requests), count, shared_from_this(), client);
   if (ticket == 0) {
-    ApiError error(429, fmt::format("the queue is full: {} answers are under way", backend_.loop.in_flight()));
+    ApiError error(429,
+                   places.used() + static_cast<std::int64_t>(answers) > places.capacity()
+                       ? fmt::format("the queue is full: {} answers are under way", places.used())
+                       : fmt::format("the queue is full for this client: it has {} answers under way and may have {} now",
+                                     places.used_by(client), places.most_of(client)));
     error.retry_after_seconds = 1;
     throw error;
   }
@@ -87,6 +115,13 @@ void Generation::start(std::vector<Request> requests, int count) {
   });
 }
 
+void Generation::check_priority(std::int32_t priority) const {
+  const std::int32_t most = exchange_->allowance().max_priority;
+  if (priority < -most) {
+    throw ApiError(400, fmt::format("priority is {}, must be {} to 1000", priority, -most), "priority");
+  }
+}
+
 void Generation::cancel() {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(cancelled_, true) && ticket_ != 0) {
@@ -98,10 +133,45 @@ void Generation::on_output(Delivery delivery) {
   if (ended_) {
     return;
   }
+  try {
+    handle(std::move(delivery));
+  } catch (const ApiError& error) {
+    fail(error);
+  }
+}
+
+// What can still be said is said; where there is no memory for that either, dropping the reply ends the connection.
+void Generation::on_failure() noexcept {
+  try {
+    if (!ended_) {
+      fail(ApiError(503, "not enough memory for this answer"));
+    }
+  } catch (const std::exception&) {
+    ended_ = true;
+  }
+}
+
+void Generation::count(const StepOutput& output) {
+  constexpr std::int64_t step = 16 << 10;  // not each token for itself: others count too
+  constexpr std::int64_t copies = 3;       // of a text: as it came, its parts, one that grows
+  uncounted_bytes_ += copies * static_cast<std::int64_t>(output.text.size()) + 2 * sizeof(std::int32_t) +
+                      static_cast<std::int64_t>(output.embedding.size() * sizeof(float));
+  for (const auto* tokens : {&output.logprobs, &output.prompt_logprobs}) {
+    for (const TokenLogprobs& token : *tokens) {
+      uncounted_bytes_ += options_.stream && tokens == &output.logprobs ? 0 : bytes_of(token);
+    }
+  }
+  if (uncounted_bytes_ >= step) {
+    exchange_->hold(std::exchange(uncounted_bytes_, 0));
+  }
+}
+
+void Generation::handle(Delivery delivery) {
   StepOutput& output = delivery.output;
   if (output.finish == FinishReason::error || output.finish == FinishReason::timeout) {
     return fail(error_of(output));
   }
+  count(output);
   Choice& into = choice(delivery.choice);
   if (output.token >= 0 && !(output.finish == FinishReason::stop && model().is_end(output.token))) {
     into.tokens.push_back(output.token);
@@ -156,7 +226,7 @@ void Generation::finish() {
   backend_.active.remove(id_);
   add_notes();
   if (!options_.stream) {
-    return exchange_->send_json(whole());
+    return exchange_->send_pieces(whole());
   }
   for (const Json& event : last_events()) {
     write(event);
@@ -166,6 +236,20 @@ void Generation::finish() {
   }
   exchange_->write(std::exchange(events_, {}));
   exchange_->end();
+}
+
+TextPieces Generation::whole() {
+  const auto self = shared_from_this();
+  const auto entry_in_pieces = [self](std::size_t i) {
+    const int index = static_cast<int>(i);
+    return with_member(self->entry(index), self->logprobs_name(), self->logprobs(index));
+  };
+  if (is_single()) {
+    return entry_in_pieces(0);
+  }
+  TextPieces entries = list_of_pieces(choices_.size(), entry_in_pieces);
+  const Json around = envelope();
+  return around.is_null() ? entries : with_member(around, entries_name(), std::move(entries));
 }
 
 void Generation::fail(const ApiError& error) {
@@ -184,10 +268,7 @@ void Generation::fail(const ApiError& error) {
 
 ApiError Generation::error_of(const StepOutput& output) const {
   if (output.finish == FinishReason::timeout) {
-    return ApiError(
-        504,
-        fmt::format("the request took longer than {:.3g} s",
-                    std::chrono::duration<double>(backend_.request_time.value_or(std::chrono::milliseconds(0))).count()));
+    return took_too_long(backend_.request_time.value_or(std::chrono::milliseconds(0)));
   }
   switch (output.error) {
     case RequestError::too_long: {

@@ -12,6 +12,7 @@
 #include "server/api/api_error.h"
 #include "server/api/constraints.h"
 #include "server/api/json.h"
+#include "server/api/json_pieces.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/served_model.h"
 #include "server/api/token_logprobs_json.h"
@@ -58,6 +59,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void start(std::vector<Request> requests, int count);
   void cancel();
   void on_output(Delivery delivery) final;
+  void on_failure() noexcept final;
 
  protected:
   struct Choice {
@@ -76,8 +78,17 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   virtual std::vector<Json> events(int index, const StepOutput& output) = 0;
   /// The events after all choices have ended.
   virtual std::vector<Json> last_events() { return {}; }
-  /// The whole answer of a request that is not streamed.
-  virtual Json whole() = 0;
+  /// The whole answer of a request that is not streamed but for its entries, which become the member entries_name(); null
+  /// where the entries are the answer: an array, or the only one if is_single().
+  virtual Json envelope() = 0;
+  [[nodiscard]] virtual std::string_view entries_name() const { return "choices"; }
+  [[nodiscard]] virtual bool is_single() const { return false; }
+  /// The part of an answer in it, but for its log probabilities, which become the member logprobs_name(); null until then.
+  virtual Json entry(int index) = 0;
+  [[nodiscard]] virtual std::string_view logprobs_name() const { return ""; }
+  virtual TextPieces logprobs(int /*index*/) { return nullptr; }
+  /// What the request holds until its end beside what the engine has of it.
+  [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
 
@@ -102,6 +113,12 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
  private:
   /// The part of timings() that is known while an answer comes.
   [[nodiscard]] static Json decode_timings(const RequestStats& stats);
+  /// Throws ApiError for a priority that the client may not have.
+  void check_priority(std::int32_t priority) const;
+  void handle(Delivery delivery);
+  /// Counts what an output adds to the answer that the client gets in the end.
+  void count(const StepOutput& output);
+  TextPieces whole();
   void stream(int index, const StepOutput& output);
   void write(const Json& event);
   void fail(const ApiError& error);
@@ -118,6 +135,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   std::vector<Choice> choices_;
   std::vector<std::size_t> prompt_sizes_;
   std::size_t finished_ = 0;
+  std::int64_t uncounted_bytes_ = 0;
   bool begun_ = false;  ///< the stream
   bool ended_ = false;
   std::string events_;  ///< of one output

@@ -20,11 +20,11 @@ bool is_for_template(std::string_view member) {
 
 }  // namespace
 
-Json parse_body(std::string_view body) {
+Json parse_body(std::string_view body, const ReadingCost& cost) {
   if (body.empty()) {
     throw ApiError(400, "the request has no body: a JSON object is expected");
   }
-  JsonDocument document = read_json(body);
+  JsonDocument document = read_json(body, cost);
   if (!document.problem.empty()) {
     throw ApiError(400, fmt::format("the body is not valid JSON: {}", document.problem));
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -13,7 +15,7 @@ using Json = nlohmann::ordered_json;
 /// Parses a request's body. Throws ApiError(400) for what is no JSON, is nested deeper than max_json_depth, holds invalid
 /// UTF-8 or a number that no double can hold, or is no object. Integers of more than 64 bits stay exact (long_integer) in
 /// what reaches the chat template: messages, tools and chat_template_kwargs.
-Json parse_body(std::string_view body);
+Json parse_body(std::string_view body, const ReadingCost& cost = {});
 
 /// On one line; text that is no UTF-8 has U+FFFD in its place.
 std::string to_text(const Json& json);

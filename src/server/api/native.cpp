@@ -82,17 +82,28 @@ class NativeGeneration final : public Generation {
     return list;
   }
 
-  Json whole() override {
-    if (!options_.list) {
-      return result(0, choices().front().text);
-    }
-    Json results = Json::array();
-    for (std::size_t i = 0; i < choices().size(); ++i) {
-      results.push_back(result(static_cast<int>(i), choices()[i].text));
-    }
-    return results;
+  Json envelope() override { return nullptr; }
+  [[nodiscard]] bool is_single() const override { return !options_.list; }
+  Json entry(int index) override { return result(index, choice(index).text); }
+  [[nodiscard]] std::string_view logprobs_name() const override {
+    return options_.probabilities ? "completion_probabilities" : "";
+  }
+  TextPieces logprobs(int index) override {
+    return options_.probabilities
+               ? token_list_in_pieces(choice(index).logprobs.take(choice(index).text_bytes, true), model().tokenizer)
+               : nullptr;
   }
 
+  [[nodiscard]] std::int64_t own_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Json& prompt : options_.prompts) {
+      bytes += prompt.is_string() ? prompt.get_ref<const std::string&>().size() : 0;
+      for (const Json& part : prompt.is_array() ? prompt : Json::array()) {
+        bytes += 2 * sizeof(Json) + (part.is_string() ? part.get_ref<const std::string&>().size() : 0);
+      }
+    }
+    return static_cast<std::int64_t>(bytes);
+  }
   [[nodiscard]] bool says_done() const override { return false; }
 
  private:
@@ -126,8 +137,8 @@ class NativeGeneration final : public Generation {
                  {"stop_type", stop_type(index)},
                  {"stopping_word", stops_[static_cast<std::size_t>(index)]},
                  {"timings", timings(state.stats)}};
-    if (!options().stream) {  // a stream had them with their texts
-      add_probabilities(index, json);
+    if (!options().stream && options_.probabilities) {  // a stream had them with their texts
+      json["completion_probabilities"] = nullptr;
     }
     return options_.response_fields.empty() ? json : chosen_fields(json, options_.response_fields);
   }
@@ -156,7 +167,7 @@ Json settings_of(const Request& request, const ServedModel& model) {
 }  // namespace
 
 void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = parse_body(exchange->request.body);
+  const Json body = exchange->take_json();
   Fields fields(body);
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) {
@@ -186,7 +197,7 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
   std::vector<Request> requests;
   for (const Json& one : options.prompts) {
     requests.push_back(request);
-    requests.back().prompt = read_prompt(fields, "prompt", one, backend.model, add_special);
+    requests.back().prompt = read_prompt(fields, "prompt", one, backend.model, *exchange, add_special);
   }
   const int count = options.count;
   options.list = options.list || count > 1;

@@ -22,6 +22,36 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
 
 }  // namespace
 
+namespace {
+
+/// Bytes that encoding takes for each of a text's at most, while it is under way: pieces, symbols and their candidates where
+/// all of it is one word.
+constexpr std::int64_t encoding_bytes = 48;
+
+template <class Encode>
+Ids encode_counted(Exchange& exchange, std::size_t text_bytes, const Encode& encode) {
+  const std::int64_t before = exchange.held();
+  exchange.hold(encoding_bytes * static_cast<std::int64_t>(text_bytes));
+  Ids ids = encode();
+  exchange.keep(before + static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
+  return ids;
+}
+
+}  // namespace
+
+Ids encode_text(Exchange& exchange, const Tokenizer& tokenizer, std::string_view text,
+                const Tokenizer::EncodeOptions& options) {
+  return encode_counted(exchange, text.size(), [&] { return tokenizer.encode(text, options, &exchange.budget); });
+}
+
+Ids encode_prompt(Exchange& exchange, const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
+  std::size_t bytes = 0;
+  for (const ChatSegment& segment : segments) {
+    bytes += segment.text.size();
+  }
+  return encode_counted(exchange, bytes, [&] { return encode_chat(tokenizer, segments, &exchange.budget); });
+}
+
 bool is_one_prompt(const Json& value) {
   const auto is_number = [](const Json& part) { return part.is_number(); };
   const auto is_part = [](const Json& part) { return part.is_number() || part.is_string(); };
@@ -29,9 +59,10 @@ bool is_one_prompt(const Json& value) {
          (std::ranges::any_of(value, is_number) && std::ranges::all_of(value, is_part));
 }
 
-Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, bool add_special) {
+Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Exchange& exchange,
+                bool add_special) {
   if (value.is_string()) {
-    return model.text().encode(value.get_ref<const std::string&>(), {.add_special = add_special});
+    return encode_text(exchange, model.text(), value.get_ref<const std::string&>(), {.add_special = add_special});
   }
   if (!value.is_array()) {
     fields.fail(name, "must be a string, token ids, or an array of these");
@@ -39,7 +70,8 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   Ids ids;
   for (const Json& part : value) {
     if (part.is_string()) {
-      const Ids more = model.text().encode(part.get_ref<const std::string&>(), {.add_special = add_special && ids.empty()});
+      const Ids more = encode_text(exchange, model.text(), part.get_ref<const std::string&>(),
+                                   {.add_special = add_special && ids.empty()});
       ids.insert(ids.end(), more.begin(), more.end());
     } else {
       ids.push_back(read_id(fields, name, part, model));
@@ -48,7 +80,7 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   return ids;
 }
 
-std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model) {
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange) {
   const bool add_special = fields.boolean("add_special_tokens").value_or(true);
   const Json* value = fields.find(name);
   if (value == nullptr) {
@@ -61,14 +93,14 @@ std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const Serve
     fields.fail(name, "is empty");
   }
   if (is_one_prompt(*value)) {
-    return {read_prompt(fields, name, *value, model, add_special)};
+    return {read_prompt(fields, name, *value, model, exchange, add_special)};
   }
   if (value->size() > most_prompts) {
     fields.fail(name, fmt::format("holds {} entries, at most {}", value->size(), most_prompts));
   }
   std::vector<Ids> prompts;
   for (const Json& one : *value) {
-    prompts.push_back(read_prompt(fields, name, one, model, add_special));
+    prompts.push_back(read_prompt(fields, name, one, model, exchange, add_special));
   }
   return prompts;
 }

@@ -46,6 +46,28 @@ std::string token_key(const Tokenizer& tokenizer, std::int32_t token) {
   return key;
 }
 
+Json token_entry(const TokenLogprobs& token, const Tokenizer& tokenizer) {
+  Json entry = token_fields(tokenizer, token.token, token.logprob, false);
+  Json top = Json::array();
+  for (const TokenLogprob& other : token.top) {
+    top.push_back(token_fields(tokenizer, other.token, other.logprob, true));
+  }
+  entry["top_logprobs"] = std::move(top);
+  return entry;
+}
+
+/// Null for a token without a probability.
+Json top_by_text(const TokenLogprobs& token, const Tokenizer& tokenizer) {
+  if (std::isnan(token.logprob)) {
+    return nullptr;
+  }
+  Json top = Json::object();
+  for (const TokenLogprob& other : token.top) {
+    top.emplace(token_key(tokenizer, other.token), logprob_value(other.logprob));  // of equal texts the first stays
+  }
+  return top;
+}
+
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -76,13 +98,7 @@ std::vector<TokenLogprobs> PendingLogprobs::take(std::size_t text_bytes, bool la
 Json chat_logprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer) {
   Json content = Json::array();
   for (const TokenLogprobs& token : tokens) {
-    Json entry = token_fields(tokenizer, token.token, token.logprob, false);
-    Json top = Json::array();
-    for (const TokenLogprob& other : token.top) {
-      top.push_back(token_fields(tokenizer, other.token, other.logprob, true));
-    }
-    entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
+    content.push_back(token_entry(token, tokenizer));
   }
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
@@ -98,20 +114,45 @@ Json completion_logprobs(const std::vector<TokenLogprobs>& tokens, const Tokeniz
     values.push_back(logprob_value(token.logprob));
     offsets.push_back(text_offset);
     text_offset += characters(text);
-    if (std::isnan(token.logprob)) {
-      tops.push_back(nullptr);
-      continue;
-    }
-    Json top = Json::object();
-    for (const TokenLogprob& other : token.top) {
-      top.emplace(token_key(tokenizer, other.token), logprob_value(other.logprob));  // of equal texts the first stays
-    }
-    tops.push_back(std::move(top));
+    tops.push_back(top_by_text(token, tokenizer));
   }
   return {{"tokens", std::move(texts)},
           {"token_logprobs", std::move(values)},
           {"top_logprobs", std::move(tops)},
           {"text_offset", std::move(offsets)}};
+}
+
+TextPieces token_list_in_pieces(std::vector<TokenLogprobs> tokens, std::shared_ptr<const Tokenizer> tokenizer) {
+  const auto held = std::make_shared<const std::vector<TokenLogprobs>>(std::move(tokens));
+  return list_in_pieces(held->size(), [held, tokenizer = std::move(tokenizer)](std::size_t i) {
+    return to_text(token_entry((*held)[i], *tokenizer));
+  });
+}
+
+TextPieces chat_logprobs_in_pieces(std::vector<TokenLogprobs> tokens, std::shared_ptr<const Tokenizer> tokenizer) {
+  return with_member({{"content", nullptr}, {"refusal", nullptr}}, "content",
+                     token_list_in_pieces(std::move(tokens), std::move(tokenizer)));
+}
+
+TextPieces completion_logprobs_in_pieces(std::vector<TokenLogprobs> tokens, std::shared_ptr<const Tokenizer> tokenizer) {
+  const auto held = std::make_shared<const std::vector<TokenLogprobs>>(std::move(tokens));
+  const auto list = [&](const auto& value) {
+    return list_in_pieces(held->size(),
+                          [held, tokenizer, value = value](std::size_t i) mutable { return value((*held)[i], *tokenizer); });
+  };
+  const auto text = [](const TokenLogprobs& token, const Tokenizer& of) {
+    return to_text(Json(token_text(of, token.token, false)));
+  };
+  const auto logprob = [](const TokenLogprobs& token, const Tokenizer&) { return to_text(logprob_value(token.logprob)); };
+  const auto top = [](const TokenLogprobs& token, const Tokenizer& of) { return to_text(top_by_text(token, of)); };
+  const auto offset = [at = std::size_t{0}](const TokenLogprobs& token, const Tokenizer& of) mutable {
+    const std::size_t begin = at;
+    at += characters(token_text(of, token.token, false));
+    return fmt::format("{}", begin);
+  };
+  return pieces_of({pieces_of("{\"tokens\":"), list(text), pieces_of(",\"token_logprobs\":"), list(logprob),
+                    pieces_of(",\"top_logprobs\":"), list(top), pieces_of(",\"text_offset\":"), list(offset),
+                    pieces_of("}")});
 }
 
 }  // namespace rocmforge

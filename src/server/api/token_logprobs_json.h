@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "server/api/json.h"
+#include "server/api/json_pieces.h"
 
 namespace rocmforge {
 
@@ -35,6 +36,12 @@ Json chat_logprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& to
 /// The old form: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. `text_offset` is where the first token begins,
 /// in characters, and is moved on. A token without a logprob (the first of a prompt) has NaN.
 Json completion_logprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer, std::size_t& text_offset);
+
+/// The same in pieces, of tokens that they hold; `tokenizer` too.
+TextPieces chat_logprobs_in_pieces(std::vector<TokenLogprobs> tokens, std::shared_ptr<const Tokenizer> tokenizer);
+/// Only the array inside.
+TextPieces token_list_in_pieces(std::vector<TokenLogprobs> tokens, std::shared_ptr<const Tokenizer> tokenizer);
+TextPieces completion_logprobs_in_pieces(std::vector<TokenLogprobs> tokens, std::shared_ptr<const Tokenizer> tokenizer);
 
 /// A token's text for people: U+FFFD for bytes that are no text of their own.
 std::string token_text(const Tokenizer& tokenizer, std::int32_t token, bool special);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -18,8 +19,9 @@ double seconds(std::chrono::steady_clock::duration time) { return std::chrono::d
 
 }  // namespace
 
-EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity)
-    : engine_(std::move(engine)), metrics_(metrics), capacity_(capacity) {
+EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity,
+                       std::int32_t client_share)
+    : engine_(std::move(engine)), metrics_(metrics), places_(capacity, client_share) {
   metrics_.stepped(engine_->status());
   deliverer_ = std::jthread([this] { deliver(); });
   runner_ = std::jthread([this] { run(); });
@@ -40,19 +42,26 @@ EngineLoop::~EngineLoop() {
   deliverer_.join();
 }
 
-EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener) {
+EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener,
+                                      const std::string& client) {
   const std::int64_t answers = static_cast<std::int64_t>(requests.size()) * count;
-  std::int32_t before = in_flight_;
-  do {
-    if (answers > std::int64_t{capacity_} - before) {
-      return 0;
-    }
-  } while (!in_flight_.compare_exchange_weak(before, before + static_cast<std::int32_t>(answers)));
+  if (!places_.take(client, answers)) {
+    return 0;
+  }
+  for (Request& request : requests) {
+    request.client = places_.number_of(client);
+  }
   const Ticket ticket = ++last_ticket_;
   // Shared because a std::function can be copied, which a submission is not.
-  auto submission =
-      std::make_shared<Submission>(Submission{ticket, std::move(requests), count, std::move(listener), Clock::now()});
-  post([this, submission] { start(*submission); });
+  auto submission = std::make_shared<Submission>(
+      Submission{ticket, std::move(requests), count, std::move(listener), client, Clock::now()});
+  post([this, submission, answers] {
+    try {
+      start(*submission);
+    } catch (const std::bad_alloc&) {
+      give_up(*submission, answers);
+    }
+  });
   return ticket;
 }
 
@@ -125,7 +134,9 @@ void EngineLoop::run() {
 }
 
 void EngineLoop::start(Submission& submission) {
-  std::vector<RequestId>& all = tickets_[submission.ticket].running;
+  Answers& answers = tickets_[submission.ticket];
+  answers.client = submission.client;
+  std::vector<RequestId>& all = answers.running;
   int choice = 0;
   for (Request& request : submission.requests) {
     const auto prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
@@ -140,6 +151,21 @@ void EngineLoop::start(Submission& submission) {
   if (const std::string reason = failure(); !reason.empty()) {
     fail(reason);
   }
+}
+
+void EngineLoop::give_up(const Submission& submission, std::int64_t answers) {
+  log_warning("there was no memory to start a request");
+  if (const auto found = tickets_.find(submission.ticket); found != tickets_.end()) {
+    for (const RequestId id : found->second.running) {
+      engine_->cancel(id);
+      tracks_.erase(id);
+    }
+    tickets_.erase(found);
+  }
+  places_.give_back(submission.client, answers);
+  std::vector<Parcel> parcels;
+  parcels.push_back({submission.listener, {}, true});
+  send(std::move(parcels));
 }
 
 void EngineLoop::stop_ticket(Ticket ticket) {
@@ -180,10 +206,10 @@ void EngineLoop::fail(const std::string& reason) {
     output.text = fmt::format("the engine has failed: {}", reason);
     output.finish = FinishReason::error;
     parcels.push_back({std::move(track.listener), {track.choice, std::move(output), RequestStats{}, 0.0}});
+    places_.give_back(tickets_.at(track.ticket).client, 1);
     metrics_.finished(FinishReason::error, {}, 0.0, true);
     engine_->cancel(id);
   }
-  in_flight_ -= static_cast<std::int32_t>(tracks_.size());
   tracks_.clear();
   tickets_.clear();
   send(std::move(parcels));
@@ -213,12 +239,12 @@ void EngineLoop::handle(StepOutput output, Clock::time_point now, std::vector<Pa
     Answers& answers = tickets_.at(track.ticket);
     std::erase(answers.running, sent.id);
     answers.longest = std::max(answers.longest, parcel.delivery.stats->generated_tokens);
+    places_.give_back(answers.client, 1);
     if (answers.running.empty()) {
       metrics_.all_finished(answers.longest);
       tickets_.erase(track.ticket);
     }
     tracks_.erase(found);
-    --in_flight_;
   }
   parcels.push_back(std::move(parcel));
 }
@@ -235,6 +261,18 @@ void EngineLoop::send(std::vector<Parcel> parcels) {
   parcels_changed_.notify_all();
 }
 
+// One request's failure is no other's.
+void EngineLoop::hand_out(Parcel& parcel) {
+  if (!parcel.failed) {
+    try {
+      return parcel.listener->on_output(std::move(parcel.delivery));
+    } catch (const std::exception& error) {
+      log_warning("an answer was given up: {}", error.what());
+    }
+  }
+  parcel.listener->on_failure();
+}
+
 void EngineLoop::deliver() {
   for (;;) {
     std::vector<Parcel> parcels;
@@ -248,7 +286,7 @@ void EngineLoop::deliver() {
     }
     parcels_changed_.notify_all();
     for (Parcel& parcel : parcels) {
-      parcel.listener->on_output(std::move(parcel.delivery));
+      hand_out(parcel);
     }
   }
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/fair_shares.h"
 #include "server/metrics/server_metrics.h"
 
 namespace rocmforge {
@@ -31,6 +32,8 @@ class OutputListener {
  public:
   virtual ~OutputListener() = default;
   virtual void on_output(Delivery delivery) = 0;
+  /// There was no memory to take or to handle an output: none follows. Must not throw.
+  virtual void on_failure() noexcept = 0;
 };
 
 /// Owns the engine: one thread runs its steps for as long as there is work, another hands out what they give. Requests and
@@ -39,16 +42,18 @@ class EngineLoop {
  public:
   using Ticket = std::uint64_t;  ///< of a submission; 0 is none
 
-  /// `capacity`: so many answers may be under way, running and waiting together.
-  EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity);
+  /// `capacity`: so many answers may be under way, running and waiting together; `client_share` percent of them are one
+  /// client's beside others.
+  EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity, std::int32_t client_share = 100);
   /// Cancels what runs and delivers that.
   ~EngineLoop();
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
 
   /// `count` answers to each request; Delivery::choice is the request's index times `count` plus the answer's. 0 when there
-  /// is no room for that many more answers.
-  Ticket submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener);
+  /// is no room for that many more answers of `client`.
+  Ticket submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener,
+                const std::string& client = "");
   /// The answers end with FinishReason::cancelled. What has ended is left alone.
   void cancel(Ticket ticket);
   void cancel_all();
@@ -56,8 +61,8 @@ class EngineLoop {
   void ask(std::function<void(Engine&)> function);
 
   /// Answers under way.
-  [[nodiscard]] std::int32_t in_flight() const { return in_flight_; }
-  [[nodiscard]] std::int32_t capacity() const { return capacity_; }
+  [[nodiscard]] std::int32_t in_flight() const { return static_cast<std::int32_t>(places_.used()); }
+  [[nodiscard]] const FairShares& places() const { return places_; }
   /// Why the engine no longer works, "" while it does.
   [[nodiscard]] std::string failure() const;
 
@@ -74,12 +79,14 @@ class EngineLoop {
   };
   /// Of one submission.
   struct Answers {
+    std::string client;
     std::vector<RequestId> running;
     std::int32_t longest = 0;  ///< tokens of the longest that has ended
   };
   struct Parcel {
     std::shared_ptr<OutputListener> listener;
     Delivery delivery;
+    bool failed = false;  ///< instead of a delivery
   };
 
   void run();
@@ -88,9 +95,12 @@ class EngineLoop {
     std::vector<Request> requests;
     int count = 1;
     std::shared_ptr<OutputListener> listener;
+    std::string client;
     Clock::time_point came;
   };
   void start(Submission& submission);
+  /// Takes back a submission for which there was no memory.
+  void give_up(const Submission& submission, std::int64_t answers);
   void stop_ticket(Ticket ticket);
   void step();
   void fail(const std::string& reason);
@@ -99,11 +109,11 @@ class EngineLoop {
   void post(std::function<void()> command);
   void send(std::vector<Parcel> parcels);
   void deliver();
+  static void hand_out(Parcel& parcel);
 
   std::unique_ptr<Engine> engine_;
   ServerMetrics& metrics_;
-  std::int32_t capacity_;
-  std::atomic<std::int32_t> in_flight_{0};
+  FairShares places_;  ///< of answers under way
   std::atomic<Ticket> last_ticket_{0};
 
   // The engine's thread alone.

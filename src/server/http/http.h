@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/fair_shares.h"
+
 namespace rocmforge {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -18,18 +20,27 @@ struct HttpRequest {
   std::string query{};  ///< after '?', as sent
   HttpHeaders headers{};
   std::string body{};
-  std::string client{};  ///< "127.0.0.1:50000"
+  std::string client{};             ///< "127.0.0.1:50000"
+  std::string account{};            ///< whom the request counts for: the client's address, unless check_head names somebody
+  std::shared_ptr<Claim> memory{};  ///< what the body counts for
 
   /// The first header of that name in any case; "" when there is none.
   [[nodiscard]] std::string_view header(std::string_view name) const;
   [[nodiscard]] bool has_header(std::string_view name) const;
 };
 
+/// A text in pieces: adds the next one and returns whether others follow.
+using TextPieces = std::function<bool(std::string&)>;
+
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body{};
   HttpHeaders headers{};
+  /// The rest of the body, made when the client has taken what there is, on the thread that moves the bytes: a piece must be
+  /// small.
+  TextPieces more{};
+  std::shared_ptr<void> holds{};  ///< kept until the client has taken all of it, or has gone
 };
 
 /// The way back to the client of one request. Any thread may use it. A reply that is dropped without an answer becomes a
@@ -52,14 +63,16 @@ class HttpReply {
   virtual void on_drop(std::function<void()> dropped) = 0;
 };
 
-/// What the server asks of the program behind it. Both are called on the thread that moves the bytes: they must not take
+/// What the server asks of the program behind it. All are called on the thread that moves the bytes: they must not take
 /// long.
 struct HttpHandler {
-  /// Looks at a request before its body is read. A response refuses it.
-  std::function<std::unique_ptr<HttpResponse>(const HttpRequest&)> check_head;
+  /// Looks at a request before its body is read, and may name its account. A response refuses it.
+  std::function<std::unique_ptr<HttpResponse>(HttpRequest&)> check_head;
   std::function<void(HttpRequest, std::shared_ptr<HttpReply>)> handle;
   /// The answer to what is no proper request of this client.
   std::function<HttpResponse(int status, std::string_view message, std::string_view client)> error;
+  /// Whether a request without a body is answered however many connections there are; null: none is.
+  std::function<bool(const HttpRequest&)> is_vital{};
 };
 
 /// "OK", "Not Found"

@@ -6,7 +6,9 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include <algorithm>
 #include <ctime>
+#include <exception>
 #include <utility>
 
 namespace rocmforge {
@@ -36,6 +38,27 @@ class ConnectionReply final : public HttpReply {
   std::uint64_t serial_;
 };
 
+std::string client_of(const boost::asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  return error ? "?" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
+}
+
+/// Whom a connection counts for: an address, of IPv6 the part that one customer of a network has.
+std::string account_of(const boost::asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto address = socket.remote_endpoint(error).address();
+  if (error || address.is_v4()) {
+    return error ? "?" : address.to_string();
+  }
+  auto bytes = address.to_v6().to_bytes();
+  if (address.to_v6().is_v4_mapped()) {
+    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
+  }
+  std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
+  return boost::asio::ip::address_v6(bytes).to_string() + "/64";
+}
+
 std::string chunk(std::string_view part) { return fmt::format("{:x}\r\n{}\r\n", part.size(), part); }
 
 }  // namespace
@@ -44,11 +67,13 @@ HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_
     : shared_(std::move(shared)),
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
-      buffer_(std::max(buffer_bytes, shared_->limits.head_bytes)) {
+      client_(client_of(socket_)),
+      address_(account_of(socket_)),
+      place_(shared_->places, address_),
+      buffer_(std::max(buffer_bytes, shared_->limits.head_bytes)),
+      unread_(shared_->memory, address_) {
   ++shared_->connections;
   Error error;
-  const auto peer = socket_.remote_endpoint(error);
-  client_ = error ? "?" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), error);
 }
 
@@ -59,11 +84,30 @@ HttpConnection::~HttpConnection() {
   }
 }
 
+bool HttpConnection::take_place() {
+  if (!place_.grow(1)) {
+    return false;
+  }
+  shared_->reserved -= std::exchange(is_reserved_, false) ? 1 : 0;
+  return true;
+}
+
+void HttpConnection::reserve() {
+  is_reserved_ = true;
+  ++shared_->reserved;
+}
+
+std::uint64_t HttpConnection::idle_since() const {
+  const bool is_idle = state_ == State::lingering || (state_ == State::reading && nothing_came());
+  return is_idle ? idle_since_ : 0;
+}
+
 // --- reading -------------------------------------------------------------------------------------------------------------
 
 void HttpConnection::read_head() {
   state_ = State::reading;
   next_is_due_ = false;
+  idle_since_ = ++shared_->last_idle;
   if (buffer_.size() == 0) {
     buffer_.shrink_to_fit();
   }
@@ -71,9 +115,11 @@ void HttpConnection::read_head() {
   buffer_.watch_for_folds(true);
   parser_->header_limit(static_cast<std::uint32_t>(shared_->limits.head_bytes));
   parser_->body_limit(shared_->limits.body_bytes);
-  arm(!any_request_ || buffer_.size() > 0 ? shared_->limits.head_time : shared_->limits.idle_time);
+  arm(is_reserved_                          ? shared_->limits.reserved_head_time
+      : !any_request_ || buffer_.size() > 0 ? shared_->limits.head_time
+                                            : shared_->limits.idle_time);
   http::async_read_header(socket_, buffer_, *parser_,
-                          [self = shared_from_this()](Error error, std::size_t) { self->on_head(error); });
+                          [self = shared_from_this()](Error error, std::size_t bytes) { self->on_head(error, bytes); });
 }
 
 HttpRequest HttpConnection::take_head() {
@@ -81,13 +127,17 @@ HttpRequest HttpConnection::take_head() {
   HttpRequest request;
   request.method = std::string(message.method_string());
   request.client = client_;
+  request.account = address_;
   for (const auto& field : message) {
     request.headers.emplace_back(field.name_string(), field.value());
   }
   return request;
 }
 
-void HttpConnection::on_head(Error error) {
+void HttpConnection::on_head(Error error, std::size_t bytes) {
+  if (!error && bytes > shared_->limits.head_bytes) {  // the parser's own limit leaves the request line out
+    error = http::error::header_limit;
+  }
   if (error) {
     return on_read_error(error);
   }
@@ -111,6 +161,12 @@ void HttpConnection::on_head(Error error) {
   if (!split_target({message.target().data(), message.target().size()}, request_)) {
     return refuse(400, "the request's target is no path");
   }
+  if (is_reserved_ && !take_place()) {
+    closes_after_ = true;
+    if (!parser_->is_done() || !shared_->handler.is_vital || !shared_->handler.is_vital(request_)) {
+      return refuse(503, "too many connections");
+    }
+  }
   if (const auto refusal = shared_->handler.check_head(request_)) {
     const bool body_follows = !parser_->is_done();
     closes_after_ = closes_after_ || body_follows;
@@ -124,6 +180,7 @@ void HttpConnection::on_head(Error error) {
   if (parser_->is_done()) {
     return on_body({});
   }
+  parser_->get().body().memory = std::make_shared<Claim>(shared_->memory, request_.account);
   if (request_.has_header("Expect")) {
     static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     boost::asio::async_write(
@@ -145,7 +202,8 @@ void HttpConnection::on_body(Error error) {
     return on_read_error(error);
   }
   disarm();
-  request_.body = std::move(parser_->get().body());
+  request_.body = std::move(parser_->get().body().text);
+  request_.memory = std::move(parser_->get().body().memory);
   parser_.reset();
   hand_over(std::move(request_));
 }
@@ -166,6 +224,9 @@ void HttpConnection::on_read_error(Error error) {
   }
   if (timed_out_) {
     return parser_->got_some() || !any_request_ ? refuse(408, "the request took too long to arrive") : close();
+  }
+  if (error == boost::system::errc::not_enough_memory) {
+    return refuse(503, no_memory_text(*shared_->memory));
   }
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     return refuse(431, fmt::format("the request's head is larger than {} bytes", shared_->limits.head_bytes));
@@ -247,9 +308,18 @@ std::string HttpConnection::head_text(const HttpResponse& response, bool streame
 }
 
 void HttpConnection::send(std::uint64_t serial, HttpResponse response) {
-  std::string text = head_text(response, false);
+  const bool streamed = response.more != nullptr;
+  std::string text = head_text(response, streamed);
+  closes_after_ = closes_after_ || (streamed && old_version_);
   if (!head_only_) {
-    text += response.body;
+    text += streamed && !old_version_ && !response.body.empty() ? chunk(response.body) : response.body;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!dropped_ && !ended_ && serial == serial_ && !head_only_) {
+      std::swap(holds_, response.holds);
+      std::swap(later_, response.more);
+    }
   }
   append(serial, text, true, false);
 }
@@ -277,7 +347,10 @@ bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool l
   if (dropped_ || ended_ || serial != serial_) {
     return false;
   }
-  if (limited && outbox_.size() + bytes.size() > shared_->limits.unread_bytes) {
+  const std::size_t unread = outbox_.size() + bytes.size();
+  // What is being written counts as well: so it stays as large as it once was.
+  const std::int64_t counted = std::max(unread_.amount(), static_cast<std::int64_t>(unread));
+  if (limited && (unread > shared_->limits.unread_bytes || !unread_.set(counted))) {
     dropped_ = true;
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
     return false;
@@ -308,13 +381,39 @@ void HttpConnection::flush() {
     flush_scheduled_ = false;
     written_.clear();
     std::swap(written_, outbox_);
-    answered = written_.empty() && ended_;
+    if (later_) {
+      std::swap(more_, later_);
+      later_ = nullptr;
+    }
+    answered = written_.empty() && ended_ && !more_;
   }
   offset_ = 0;
+  if (written_.empty() && more_) {
+    make_piece();  // may close the connection
+    answered = state_ == State::answering && written_.empty();
+  }
   if (answered) {
     on_answered();
   } else if (!written_.empty()) {
     write_some();
+  }
+}
+
+void HttpConnection::make_piece() {
+  constexpr std::size_t enough = buffer_bytes;
+  try {
+    std::string text;
+    bool goes_on = true;
+    while (goes_on && text.size() < enough) {
+      goes_on = more_(text);
+    }
+    if (!goes_on) {
+      more_ = nullptr;
+    }
+    written_ = old_version_ || text.empty() ? text : chunk(text);
+    written_ += goes_on || old_version_ ? "" : "0\r\n\r\n";
+  } catch (const std::exception&) {  // half an answer has been sent: the connection's end says so
+    close();
   }
 }
 
@@ -341,6 +440,12 @@ void HttpConnection::on_written(Error error, std::size_t size) {
 
 void HttpConnection::on_answered() {
   written_ = {};
+  std::shared_ptr<void> held;  // destroyed after the lock
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(held, holds_);
+    unread_.reset();
+  }
   if (closes_after_) {
     return linger();
   }
@@ -348,6 +453,7 @@ void HttpConnection::on_answered() {
     return read_head();
   }
   state_ = State::reading;
+  idle_since_ = ++shared_->last_idle;
   next_is_due_ = true;
   arm(shared_->limits.idle_time);
 }
@@ -366,7 +472,14 @@ void HttpConnection::on_drop(std::uint64_t serial, std::function<void()> dropped
   dropped();
 }
 
-void HttpConnection::abandon(std::uint64_t serial) {
+void HttpConnection::abandon(std::uint64_t serial) noexcept {
+  try {
+    give_up(serial);
+  } catch (const std::exception&) {  // no memory to say anything: the client's own patience ends it
+  }
+}
+
+void HttpConnection::give_up(std::uint64_t serial) {
   bool begun = false;
   {
     const std::lock_guard lock(mutex_);
@@ -389,6 +502,7 @@ void HttpConnection::abandon(std::uint64_t serial) {
 // request is read and thrown away for a while.
 void HttpConnection::linger() {
   state_ = State::lingering;
+  idle_since_ = ++shared_->last_idle;
   Error ignored;
   socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   arm(linger_time);
@@ -406,8 +520,7 @@ void HttpConnection::read_and_forget() {
 
 void HttpConnection::drain() {
   closes_after_ = true;
-  const bool nothing_came = buffer_.size() == 0 && (!parser_.has_value() || !parser_->got_some());
-  if (state_ == State::reading && nothing_came) {
+  if (state_ == State::reading && nothing_came()) {
     close();
   }
 }
@@ -418,15 +531,23 @@ void HttpConnection::close() {
   }
   state_ = State::closed;
   --shared_->connections;
+  shared_->reserved -= std::exchange(is_reserved_, false) ? 1 : 0;
+  place_.reset();
   disarm();
   Error ignored;
   socket_.close(ignored);
+  more_ = nullptr;
   std::function<void()> dropped;
+  std::function<bool(std::string&)> unmade;  // both destroyed after the lock
+  std::shared_ptr<void> held;
   {
     const std::lock_guard lock(mutex_);
     dropped_ = true;
     outbox_ = {};
+    unread_.reset();
     std::swap(dropped, on_drop_);
+    std::swap(unmade, later_);
+    std::swap(held, holds_);
   }
   if (dropped) {
     dropped();

@@ -5,7 +5,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +15,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/fair_shares.h"
+#include "server/http/counted_body.h"
 #include "server/http/http.h"
 #include "server/http/http_head.h"
 #include "server/http/http_server.h"
@@ -26,8 +27,12 @@ namespace rocmforge {
 struct HttpShared {
   HttpLimits limits;
   HttpHandler handler;
+  std::shared_ptr<FairShares> places;  ///< connections, by address
+  std::shared_ptr<FairShares> memory;
   boost::asio::io_context context{1};
   std::atomic<std::int32_t> connections{0};
+  std::int32_t reserved = 0;    ///< of these beyond the limit; the server's thread alone
+  std::uint64_t last_idle = 0;  ///< counts the times that a connection becomes idle
 };
 
 /// Bytes that have come. Notices header fields that go on behind a line's end: the parser joins their lines, a proxy in
@@ -67,8 +72,18 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   void start() { read_head(); }
-  /// Answers with an error instead of reading anything.
-  void refuse(int status, std::string_view message);
+  /// One of the places for connections, if one is free for this client.
+  bool take_place();
+  /// Beyond the limit: only a vital request is answered, and it is the last.
+  void reserve();
+  [[nodiscard]] bool is_reserved() const { return is_reserved_; }
+  /// Grows from one idle connection to the next that becomes so; 0 while a request is read or answered.
+  [[nodiscard]] std::uint64_t idle_since() const;
+  [[nodiscard]] std::uint64_t last_idle() const { return idle_since_; }
+  /// Nothing would be lost that has been answered: it is idle, or its request's head has not come.
+  [[nodiscard]] bool may_make_way() const { return state_ == State::reading || state_ == State::lingering; }
+  /// "127.0.0.1", "2001:db8:1:2::/64"
+  [[nodiscard]] const std::string& address() const { return address_; }
   /// No further request after the running one; closes at once when there is none.
   void drain();
   /// Gives the client up; a running request's on_drop is called.
@@ -81,17 +96,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void end(std::uint64_t serial);
   void on_drop(std::uint64_t serial, std::function<void()> dropped);
   /// Nobody will answer any more: a 500, or the end of the connection when an answer had begun.
-  void abandon(std::uint64_t serial);
+  void abandon(std::uint64_t serial) noexcept;
 
  private:
   enum class State { reading, answering, lingering, closed };
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Parser = boost::beast::http::request_parser<CountedBody>;
 
   void read_head();
-  void on_head(Error error);
+  void on_head(Error error, std::size_t bytes);
   void read_body();
   void on_body(Error error);
   void on_read_error(Error error);
+  /// Answers with an error instead of reading on.
+  void refuse(int status, std::string_view message);
+  [[nodiscard]] bool nothing_came() const { return buffer_.size() == 0 && (!parser_ || !parser_->got_some()); }
   HttpRequest take_head();
   void hand_over(HttpRequest request);
 
@@ -102,9 +120,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool append(std::uint64_t serial, std::string_view bytes, bool last, bool limited);
   void schedule_flush();
   void flush();
+  /// Adds the next piece of a body that is made as it is taken.
+  void make_piece();
   void write_some();
   void on_written(Error error, std::size_t size);
   void on_answered();
+  void give_up(std::uint64_t serial);
   void linger();
   void read_and_forget();
 
@@ -116,6 +137,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;
   std::string client_;
+  std::string address_;
+  Claim place_;
+  bool is_reserved_ = false;
+  std::uint64_t idle_since_ = 0;
 
   State state_ = State::reading;
   bool any_request_ = false;  ///< has been read
@@ -124,6 +149,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpRequest request_;  ///< its head, while the body is read
   std::string written_;  ///< being written, from offset_ on
   std::size_t offset_ = 0;
+  TextPieces more_;  ///< makes the rest of the body
   std::uint64_t timer_serial_ = 0;
   bool timed_out_ = false;
   bool watching_ = false;     ///< a read for the client's leaving is under way
@@ -134,6 +160,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::mutex mutex_;  // guards all below
   std::uint64_t serial_ = 0;
   std::string outbox_;
+  Claim unread_;                 ///< what a stream has in the outbox
+  TextPieces later_;             ///< becomes more_
+  std::shared_ptr<void> holds_;  ///< until the answer has been taken
   bool flush_scheduled_ = false;
   bool head_only_ = false;    ///< a HEAD request: no body
   bool old_version_ = false;  ///< HTTP/1.0: no chunks

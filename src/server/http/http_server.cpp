@@ -5,11 +5,13 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 
+#include <new>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "server/http/http_connection.h"
 
 namespace rocmforge {
@@ -19,19 +21,22 @@ using asio::ip::tcp;
 
 class HttpServer::Implementation {
  public:
-  Implementation(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler)
+  Implementation(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
+                 std::shared_ptr<FairShares> memory)
       : shared_(std::make_shared<HttpShared>()), acceptor_(shared_->context), retry_(shared_->context) {
     shared_->limits = limits;
     shared_->handler = std::move(handler);
+    shared_->memory = std::move(memory);
+    shared_->places = std::make_shared<FairShares>(limits.connections, limits.client_share);
     listen(host, port);
     accept();
-    thread_ = std::jthread([shared = shared_, work = asio::make_work_guard(shared_->context)] { shared->context.run(); });
+    thread_ = std::jthread([shared = shared_, work = asio::make_work_guard(shared_->context)] { run(*shared); });
   }
 
   ~Implementation() {
     asio::post(shared_->context, [this] {
       stop_accepting();
-      for_each([](HttpConnection& connection) { connection.close(); });
+      for_each([](const auto& connection) { connection->close(); });
       // What closing has cancelled is handled first.
       asio::post(shared_->context, [this] { shared_->context.stop(); });
     });
@@ -45,7 +50,7 @@ class HttpServer::Implementation {
     const auto end = std::chrono::steady_clock::now() + limit;
     asio::post(shared_->context, [this] {
       stop_accepting();
-      for_each([](HttpConnection& connection) { connection.drain(); });
+      for_each([](const auto& connection) { connection->drain(); });
     });
     while (shared_->connections > 0) {
       if (std::chrono::steady_clock::now() >= end || (hurry && hurry())) {
@@ -86,19 +91,66 @@ class HttpServer::Implementation {
         retry_.async_wait([this](boost::system::error_code stopped) { stopped ? void() : accept(); });
         return;
       }
-      add(std::move(socket));
       accept();
+      add(std::move(socket));
     });
+  }
+
+  /// A handler that finds no memory leaves its connection, which ends then; the others go on.
+  static void run(HttpShared& shared) {
+    for (;;) {
+      try {
+        shared.context.run();
+        return;
+      } catch (const std::bad_alloc&) {
+        log_warning("there was no memory for a connection, which was closed");
+      }
+    }
   }
 
   void add(tcp::socket socket) {
     auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_);
     std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
+    if (!connection->take_place()) {
+      const FairShares& places = *shared_->places;
+      const bool all_taken = places.used() >= places.capacity();
+      close_first([&](const HttpConnection& other) {
+        return !other.is_reserved() && (all_taken || other.address() == connection->address()) ? other.idle_since() : 0;
+      });
+      if (!connection->take_place()) {
+        connection->reserve();
+        make_reserved_room();
+      }
+    }
+    if (connection->is_reserved() && shared_->reserved > shared_->limits.reserved_connections) {
+      return connection->close();
+    }
     open_[connection.get()] = connection;
-    if (shared_->connections > shared_->limits.connections) {
-      connection->refuse(503, "too many connections");
-    } else {
-      connection->start();
+    connection->start();
+  }
+
+  /// Those beyond the limit must not be kept from the others by one that says nothing.
+  void make_reserved_room() {
+    if (shared_->reserved > shared_->limits.reserved_connections) {
+      close_first(
+          [](const HttpConnection& other) { return other.is_reserved() && other.may_make_way() ? other.last_idle() : 0; });
+    }
+  }
+
+  /// Closes the connection with the lowest number that is not 0.
+  template <class Number>
+  void close_first(const Number& number) {
+    std::shared_ptr<HttpConnection> first;
+    std::uint64_t lowest = 0;
+    for_each([&](const std::shared_ptr<HttpConnection>& connection) {
+      const std::uint64_t own = number(*connection);
+      if (own != 0 && (first == nullptr || own < lowest)) {
+        first = connection;
+        lowest = own;
+      }
+    });
+    if (first != nullptr) {
+      first->close();
     }
   }
 
@@ -112,7 +164,7 @@ class HttpServer::Implementation {
   void for_each(Function&& function) {
     for (const auto& [key, weak] : open_) {
       if (const auto connection = weak.lock()) {
-        function(*connection);
+        function(connection);
       }
     }
   }
@@ -125,8 +177,9 @@ class HttpServer::Implementation {
   std::jthread thread_;
 };
 
-HttpServer::HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler)
-    : implementation_(std::make_unique<Implementation>(host, port, limits, std::move(handler))) {}
+HttpServer::HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
+                       std::shared_ptr<FairShares> memory)
+    : implementation_(std::make_unique<Implementation>(host, port, limits, std::move(handler), std::move(memory))) {}
 
 HttpServer::~HttpServer() = default;
 

@@ -15,19 +15,24 @@ struct HttpLimits {
   std::size_t body_bytes = std::size_t{8} << 20;   ///< more is answered with 413
   std::size_t unread_bytes = std::size_t{1}
                              << 20;             ///< of a streamed answer that a client may leave unread before it is dropped
-  std::int32_t connections = 1024;              ///< more are answered with 503 and closed
+  std::int32_t connections = 1024;              ///< of more, idle ones are closed, the oldest first
+  std::int32_t reserved_connections = 64;       ///< beyond that: for vital requests alone, others are answered with 503
+  std::int32_t client_share = 50;               ///< percent of the connections that an address has beside others
   std::chrono::milliseconds head_time{10'000};  ///< from the connection, or the first byte, to the end of the headers
-  std::chrono::milliseconds body_time{60'000};  ///< from there to the end of the body
-  std::chrono::milliseconds idle_time{60'000};  ///< between two requests of a connection
-  std::chrono::milliseconds write_time{20'000};  ///< without a byte taken by the client
+  std::chrono::milliseconds reserved_head_time{2'000};  ///< the same of reserved connections
+  std::chrono::milliseconds body_time{60'000};          ///< from there to the end of the body
+  std::chrono::milliseconds idle_time{60'000};          ///< between two requests of a connection
+  std::chrono::milliseconds write_time{20'000};         ///< without a byte taken by the client
 };
 
 /// HTTP/1.1 on one thread: any number of connections, none of which can hold up another. Parsing is Boost.Beast's, which
 /// refuses bare line feeds, contradicting lengths and malformed chunks; what it lets through is checked in `http_head.h`.
 class HttpServer {
  public:
-  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one.
-  HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler);
+  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one. `memory`: bytes of bodies
+  /// and of streams that wait to be read are taken from it; null: they are not counted.
+  HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
+             std::shared_ptr<FairShares> memory = nullptr);
   ~HttpServer();  ///< closes what is still open
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

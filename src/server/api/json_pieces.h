@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api/json.h"
+#include "server/http/http.h"
+
+namespace rocmforge {
+
+// JSON whose text is made piece by piece, as a client takes it: a whole answer may be far larger than what it is made from.
+
+/// Each after the one before it.
+TextPieces pieces_of(std::vector<TextPieces> parts);
+TextPieces pieces_of(std::string text);
+
+/// An array of `count` values. `value` gives the text of one; it is asked for them in order.
+TextPieces list_in_pieces(std::size_t count, std::function<std::string(std::size_t)> value);
+/// The same where a value is large itself.
+TextPieces list_of_pieces(std::size_t count, std::function<TextPieces(std::size_t)> value);
+
+/// `object` with another value of its member `name`, if it has that.
+TextPieces with_member(const Json& object, std::string_view name, TextPieces value);
+
+/// A JSON string. Invalid UTF-8 becomes U+FFFD.
+TextPieces string_in_pieces(std::string text);
+
+/// The inside of a JSON string.
+std::string escaped(std::string_view text);
+
+}  // namespace rocmforge

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rocmforge {
+
+/// Why the reading of a request is given up.
+enum class Interruption { none, client_left, time, shutdown };
+
+/// The reading of one request.
+struct ReadingTask {
+  std::string client{};  ///< whom it counts for
+  bool is_long = false;  ///< its body is
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
+  std::function<void()> run;                    ///< throws nothing
+  std::function<void(Interruption)> interrupt;  ///< makes run() end soon, or at once when it begins later; from any thread
+};
+
+/// The threads that read requests and encode prompts. Half of them are for tasks that are not long, half for others than any
+/// one client: neither four long requests nor one client's many can hold up the rest. Clients take turns.
+class Workers {
+ public:
+  static constexpr std::size_t num_threads = 8;
+  static constexpr std::size_t most_long = num_threads / 2;
+  static constexpr std::size_t most_of_client = num_threads / 2;
+
+  Workers();
+  /// Interrupts what there is and waits until all of it has run.
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  void post(ReadingTask task);
+  /// Interrupts all tasks, also those that have not begun.
+  void interrupt_all(Interruption reason);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// What one client has; kept while it has something.
+  struct Queue {
+    std::deque<std::shared_ptr<ReadingTask>> short_ones, long_ones;
+    std::size_t running = 0;
+  };
+
+  void work();
+  void keep_time();
+  /// The next one that may begin, by turns; null when none may. Holds the mutex.
+  std::shared_ptr<ReadingTask> next();
+  std::shared_ptr<ReadingTask> next_of(std::deque<std::shared_ptr<ReadingTask>> Queue::*kind);
+  void finished(const std::shared_ptr<ReadingTask>& task);
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<std::string, Queue> queues_;
+  std::string last_client_;  ///< whose turn it was
+  std::size_t long_running_ = 0;
+  std::set<std::shared_ptr<ReadingTask>> unfinished_;
+  std::set<std::pair<Clock::time_point, std::shared_ptr<ReadingTask>>> deadlines_;
+  bool stopping_ = false;
+
+  std::vector<std::jthread> threads_;
+  std::jthread timekeeper_;
+};
+
+}  // namespace rocmforge
