@@ -103,7 +103,8 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
       }
       const int boxes = (span.end_record - span.first_record) * C::boxes_per_record;
       if (lane < boxes) {
-        const std::int64_t box = std::int64_t{span.token_tile} * args.x_boxes + span.first_record * C::boxes_per_record + lane;
+        const std::int64_t box =
+            std::int64_t{span.token_tile} * args.x_boxes + span.first_record * C::boxes_per_record + lane;
         barrier_expect(&shared.x_full[lane], C::shape.box_bytes());
         copy_bytes(shared.x[lane], args.x + box * C::shape.box_bytes(), C::shape.box_bytes(), &shared.x_full[lane]);
       } else if (lane < C::rings.boxes) {

@@ -10,8 +10,8 @@
 // k, each with everything of 16 rows x `elems` columns; the last one is filled up with zeros. Tiles and records follow each
 // other without gaps and records are multiples of 16 bytes long, so any run of records of a tile is one bulk copy.
 //
-// Elements are stored where a lane of the tensor core instructions reads them: lane 4 g + c (g < 8, c < 4) owns rows g and g + 8
-// and, of each 32 columns s, columns 32 s + 8 c + 0..7. "Chunk [row][c]" below means: for each of 16 rows, for each c.
+// Elements are stored where a lane of the tensor core instructions reads them: lane 4 g + c (g < 8, c < 4) owns rows g and g
+// + 8 and, of each 32 columns s, columns 32 s + 8 c + 0..7. "Chunk [row][c]" below means: for each of 16 rows, for each c.
 // Groups are 128 columns, blocks 32: block s of group q starts at column 128 q + 32 s of the record.
 //
 //   codes   4-bit formats: for each group 1,024 bytes, chunk [row][c] of 16 bytes. Its 32-bit word s (little-endian) holds
