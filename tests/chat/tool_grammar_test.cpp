@@ -25,6 +25,8 @@ ordered_json tools() {
       "required": ["x"], "additionalProperties": false}}])");
 }
 
+std::string to_gbnf(const nlohmann::ordered_json& schema) { return json_schema_to_gbnf(schema); }
+
 bool accepts(const ToolGrammar& grammar, const std::string& text) {
   WorkBudget budget(grammar_compile_units, "compiling the grammar");
   AutomatonStates states(std::make_shared<const ByteAutomaton>(parse_gbnf(grammar.gbnf, budget), budget));
@@ -36,9 +38,7 @@ bool accepts(const ToolGrammar& grammar, const std::string& text) {
   return states.accepts(state);
 }
 
-ToolGrammar grammar_of(Style style, const ToolChoice& choice) {
-  return make_tool_grammar(style, tools(), choice, json_schema_to_gbnf);
-}
+ToolGrammar grammar_of(Style style, const ToolChoice& choice) { return make_tool_grammar(style, tools(), choice, to_gbnf); }
 
 std::string with_key(std::string text, Style style) {
   const std::string from = "\"arguments\"";
@@ -188,7 +188,7 @@ TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
     EXPECT_FALSE(only_named.repeats);
   }
   EXPECT_THROW(static_cast<void>(grammar_of(Style::hermes, {.is_required = true, .name = "nope"})), Error);
-  EXPECT_THROW(static_cast<void>(make_tool_grammar(Style::hermes, ordered_json::array(), {}, json_schema_to_gbnf)), Error);
+  EXPECT_THROW(static_cast<void>(make_tool_grammar(Style::hermes, ordered_json::array(), {}, to_gbnf)), Error);
 }
 
 TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {

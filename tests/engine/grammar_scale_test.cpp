@@ -184,7 +184,7 @@ TEST(GrammarScale, ACompileStopsWhenItsResultIsNoLongerWanted) {
   budget.stop();
   EXPECT_THROW(parse_gbnf("root ::= \"a\"", budget), Interrupted);
   EXPECT_THROW((void)json_schema_to_gbnf(Json{{"type", "integer"}}, budget), Interrupted);
-  const Grammar grammar = test::read_gbnf("root ::= [a-z]{2,40}");
+  const Grammar grammar = parse_gbnf("root ::= [a-z]{2,40}");
   EXPECT_THROW(ByteAutomaton(grammar, budget), Interrupted);
   WorkBudget small(30, "compiling");
   try {

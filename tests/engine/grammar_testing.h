@@ -54,11 +54,6 @@ inline std::shared_ptr<const TokenTrie> small_trie(const std::vector<std::string
   return std::make_shared<const TokenTrie>(*small_tokenizer(pieces));
 }
 
-inline Grammar read_gbnf(std::string_view text) {
-  WorkBudget budget(grammar_compile_units, "reading the grammar");
-  return parse_gbnf(text, budget);
-}
-
 /// Whether a whole text belongs to a grammar.
 inline bool matches(const std::shared_ptr<GrammarMatcher>& matcher, std::string_view text) {
   GrammarMatcher::Cursor cursor(matcher);

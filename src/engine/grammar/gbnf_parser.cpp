@@ -481,4 +481,9 @@ class GbnfParser {
 
 Grammar parse_gbnf(std::string_view text, WorkBudget& budget) { return GbnfParser(text, budget).parse(); }
 
+Grammar parse_gbnf(std::string_view text) {
+  WorkBudget budget(grammar_compile_units, "grammar: reading it");
+  return parse_gbnf(text, budget);
+}
+
 }  // namespace rocmforge

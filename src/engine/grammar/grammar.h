@@ -75,6 +75,8 @@ struct Grammar {
 /// named is defined, and every rule that `root` needs can derive a text of finite length. Throws Error with line and column,
 /// or when the budget is spent.
 Grammar parse_gbnf(std::string_view text, WorkBudget& budget);
+/// With a budget of grammar_compile_units.
+Grammar parse_gbnf(std::string_view text);
 
 /// Sorts and joins ranges and leaves out surrogates and what lies beyond Unicode.
 std::vector<CodeRange> normalize(std::vector<CodeRange> ranges);
