@@ -31,7 +31,8 @@ struct SchedulerLimits {
 ///
 /// Lower priorities run first, of equal ones the clients' by turns and each one's in order of arrival. When blocks run out
 /// the sequence that comes last in this order gives its pages back and is computed again later; for a request of a better
-/// priority it also makes way when there is no room to start it. Prompts run in the same order, but those that fit into half
+/// priority it also makes way when there is no room to start it, and a client of which nothing runs takes the place of the
+/// last sequence of one that has several of the same priority. Prompts run in the same order, but those that fit into half
 /// of a step's prompt tokens need not wait for longer ones: they have that half to themselves. A request that can never fit
 /// is refused at once.
 ///
