@@ -34,8 +34,8 @@ Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, R
 
 Exchange::~Exchange() { finish(0); }
 
-Json Exchange::take_json() {
-  Json json = parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }});
+Document Exchange::take_json() {
+  Document json(parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }}));
   request.body = {};
   request.memory.reset();
   return json;

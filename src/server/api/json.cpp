@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -18,7 +19,11 @@ namespace {
 class DocumentBuilder final : public nlohmann::json_sax<Json> {
  public:
   explicit DocumentBuilder(const ReadingCost& cost) : cost_(cost) {}
+  ~DocumentBuilder() override { clear(root_); }
+  DocumentBuilder(const DocumentBuilder&) = delete;
+  DocumentBuilder& operator=(const DocumentBuilder&) = delete;
 
+  [[nodiscard]] const Json& root() const { return root_; }
   [[nodiscard]] Json take() { return std::move(root_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -148,6 +153,31 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+void clear(Json& json) noexcept {
+  // Below the body's object, and an array that is refused for its depth.
+  std::array<Json*, max_json_depth + 2> open{&json};
+  std::size_t depth = 1;
+  const auto take_last = [&](Json& last, auto& container) {
+    if (last.is_structured() && !last.empty() && depth < open.size()) {
+      open[depth++] = &last;
+    } else {
+      container.pop_back();
+    }
+  };
+  while (depth > 0) {
+    Json& inner = *open[depth - 1];
+    if (!inner.is_structured() || inner.empty()) {
+      --depth;
+    } else if (inner.is_array()) {
+      auto& items = inner.get_ref<Json::array_t&>();
+      take_last(items.back(), items);
+    } else {
+      auto& members = inner.get_ref<Json::object_t&>();
+      take_last(members.back().second, members);
+    }
+  }
+}
+
 Json parse_body(std::string_view body, const ReadingCost& cost) {
   if (body.empty()) {
     throw ApiError(400, "the request has no body: a JSON object is expected");
@@ -156,11 +186,10 @@ Json parse_body(std::string_view body, const ReadingCost& cost) {
   if (!Json::sax_parse(body.begin(), body.end(), &builder)) {
     throw ApiError(400, fmt::format("the body is not valid JSON: {}", builder.problem()));
   }
-  Json json = builder.take();
-  if (!json.is_object()) {
-    throw ApiError(400, fmt::format("the body is a JSON {}, an object is expected", json.type_name()));
+  if (!builder.root().is_object()) {
+    throw ApiError(400, fmt::format("the body is a JSON {}, an object is expected", builder.root().type_name()));
   }
-  return json;
+  return builder.take();
 }
 
 std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }

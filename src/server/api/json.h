@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/work_budget.h"
 
@@ -13,6 +14,20 @@ namespace rocmforge {
 using Json = nlohmann::ordered_json;
 
 constexpr int max_json_depth = 96;
+
+/// Frees all that is in `json`, of max_json_depth at most, and takes no memory for it: the library's own way takes some, and
+/// ends the program where there is none.
+void clear(Json& json) noexcept;
+
+/// A document that is freed so.
+struct Document {
+  Json root;
+
+  explicit Document(Json json) : root(std::move(json)) {}
+  ~Document() { clear(root); }
+  Document(Document&&) = default;
+  Document& operator=(Document&&) = delete;
+};
 
 /// What pays for reading a text.
 struct ReadingCost {
