@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -40,6 +43,25 @@ std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
   std::unique_ptr<Sequence> taken = std::move(*found);
   list.erase(found);
   return taken;
+}
+
+/// Who makes way for a sequence whose client has nothing running: the last of the same priority whose client has several.
+/// Null where there is none.
+const Sequence* greedy(std::span<const std::unique_ptr<Sequence>> running, const Sequence& sequence) {
+  std::map<std::uint64_t, int> counts;
+  for (const auto& other : running) {
+    if (other->request.client == sequence.request.client) {
+      return nullptr;
+    }
+    ++counts[other->request.client];
+  }
+  for (std::size_t i = running.size(); i-- > 0;) {
+    const Request& request = running[i]->request;
+    if (request.priority == sequence.request.priority && counts[request.client] > 1) {
+      return running[i].get();
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -255,11 +277,12 @@ bool Scheduler::admit() {
   if (sequence == nullptr) {
     return false;
   }
-  const auto may_preempt = [&] {
+  const auto worse_runs = [&] {
     return !running_.empty() && running_.back()->request.priority > sequence->request.priority;
   };
+  const auto may_preempt = [&] { return worse_runs() || greedy(running_, *sequence) != nullptr; };
   // Looking for its prefix takes the longer the longer its prompt is: not where that can change nothing.
-  if (!may_preempt() && (num_running() >= limits_.max_sequences || still_no_room(*sequence))) {
+  if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && !may_preempt()) {
     return false;
   }
   adopt_computed(*sequence);
@@ -270,6 +293,13 @@ bool Scheduler::admit() {
       no_room_ = {sequence->id, blocks_available(), num_running(),
                   prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
+    }
+    if (!worse_runs()) {  // goes to the end of the list, and out of it
+      const auto found = place_of(running_, *greedy(running_, *sequence));
+      std::rotate(found, found + 1, running_.end());
+      Sequence& last = *running_.back();  // and behind those that wait: else it would keep other clients from doing the same
+      order_.leave(last.request.priority, last.request.client);
+      last.turn = order_.enter(last.request.priority, last.request.client);
     }
     preempt_last();
   }

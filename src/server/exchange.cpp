@@ -1,8 +1,13 @@
 #include "server/exchange.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <random>
 #include <utility>
 
@@ -32,7 +37,12 @@ Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, R
       headers_(std::move(headers)),
       came_(std::chrono::steady_clock::now()) {}
 
-Exchange::~Exchange() { finish(0); }
+Exchange::~Exchange() {
+  try {
+    finish(0);
+  } catch (const std::exception&) {  // no memory for the log's line
+  }
+}
 
 Document Exchange::take_json() {
   Document json(parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }}));
@@ -42,15 +52,30 @@ Document Exchange::take_json() {
 }
 
 void Exchange::hold(std::int64_t bytes) {
+  const std::lock_guard lock(memory_mutex_);
   if (!memory_->grow(bytes)) {
     throw no_memory_error(*allowance_.memory);
   }
 }
 
 void Exchange::keep(std::int64_t bytes) {
-  if (!memory_->set(bytes)) {
+  const std::lock_guard lock(memory_mutex_);
+  const std::int64_t before = memory_->amount();
+  if (bytes > before && !memory_->set(bytes)) {
     throw no_memory_error(*allowance_.memory);
   }
+  surplus_ = std::max<std::int64_t>(before - bytes, 0);
+}
+
+void Exchange::settle() {
+  constexpr std::int64_t large = std::int64_t{4} << 20;
+  const std::lock_guard lock(memory_mutex_);
+#ifdef __GLIBC__
+  if (surplus_ >= large) {
+    malloc_trim(0);  // what is given back to others must not stay with this thread's allocator
+  }
+#endif
+  memory_->set(memory_->amount() - std::exchange(surplus_, 0));
 }
 
 void Exchange::interrupt(Interruption reason) {

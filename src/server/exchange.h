@@ -48,9 +48,11 @@ class Exchange {
   Document take_json();
   /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there are not so many.
   void hold(std::int64_t bytes);
-  /// Counts so many in all from now on.
+  /// Of what is counted so many are to stay; the rest is given back by settle().
   void keep(std::int64_t bytes);
-  [[nodiscard]] std::int64_t held() const { return memory_->amount(); }
+  /// What reading has taken is free now.
+  void settle();
+  [[nodiscard]] std::int64_t held() const { return memory_->amount() - surplus_; }
   /// The reading is of no use any more: work on it ends with Interrupted. The first reason counts.
   void interrupt(Interruption reason);
   [[nodiscard]] Interruption interruption() const { return interruption_; }
@@ -82,6 +84,8 @@ class Exchange {
 
   std::shared_ptr<HttpReply> reply_;
   Allowance allowance_;
+  std::mutex memory_mutex_;        // guards the next two: the reader and who delivers the answer both count
+  std::int64_t surplus_ = 0;       ///< of memory_, that settle() gives back
   std::shared_ptr<Claim> memory_;  ///< also the reply's, until the client has taken the answer
   std::atomic<Interruption> interruption_{Interruption::none};
   RequestLog& log_;

@@ -272,6 +272,33 @@ TEST(Scheduler, ClientsOfOnePriorityComeByTurns) {
   EXPECT_THAT(order_of_running(bench), ElementsAre(1, 8, 2, 9, 3, 4, 5, 6, 7));
 }
 
+TEST(Scheduler, AClientThatHasNothingRunningTakesAPlaceFromOneThatHasSeveral) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 3, .context_length = 200}, 200);
+  for (RequestId id = 1; id <= 4; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 2), 50, 0, 0, 100);
+  }
+  while (bench.scheduler->num_running() < 3) {
+    bench.step();
+  }
+  bench.submit(5, counting(50, 2), 50, 0, 0, 200);
+  bench.submit(6, counting(60, 2), 50, 0, 0, 300);
+  bench.submit(7, counting(70, 2), 50, 0, 0, 200);
+  bench.submit(8, counting(80, 2), 50, 0, 0, 400);
+  for (int i = 0; i < 4; ++i) {
+    bench.step();
+  }
+  std::vector<RequestId> running;
+  for (const auto& sequence : bench.scheduler->running()) {
+    running.push_back(sequence->id);
+  }
+  EXPECT_THAT(running, ElementsAre(1, 5, 6)) << "one each, and the fourth client waits for its turn";
+  bench.run();
+  EXPECT_EQ(bench.scheduler->num_preemptions(), 2);
+  for (RequestId id = 1; id <= 8; ++id) {
+    EXPECT_EQ(bench.finished.at(id).tokens, alone(counting(static_cast<std::int32_t>(id) * 10, 2), 50));
+  }
+}
+
 TEST(Scheduler, AClientThatComesLateDoesNotCatchUp) {
   Bench bench({.max_batch_tokens = 16, .max_sequences = 1, .context_length = 100}, 64);
   for (RequestId id = 1; id <= 4; ++id) {

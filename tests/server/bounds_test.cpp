@@ -121,7 +121,12 @@ TEST(Memory, OfAnAnswerThatGrowsTooLargeEndsThatOneAlone) {
       post(server.port(), "/generate", {{"prompt", "x>"}, {"n", 60}, {"n_probs", 20}, {"n_predict", 200}});
   EXPECT_EQ(large.status, 503);
   EXPECT_TRUE(message(large).starts_with("there is no memory for this request beside the others: ")) << message(large);
-  EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}}).status, 200);
+  int status = 503;  // until the answer that was given up has given its memory back
+  for (int i = 0; i < 1000 && status == 503; ++i) {
+    status = post(server.port(), "/v1/completions", {{"prompt", "x>"}}).status;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_EQ(status, 200);
 }
 
 TEST(LargeAnswers, AreWholeAndTheSameInPieces) {
@@ -202,7 +207,6 @@ TEST(Watching, IsPossibleHoweverManyConnectionsThereAre) {
   for (const char* path : {"/health", "/v1/health", "/ready", "/metrics"}) {
     EXPECT_EQ(get(server.port(), path).status, 200) << path;
   }
-  EXPECT_EQ(get(server.port(), "/props").status, 503);
 }
 
 }  // namespace

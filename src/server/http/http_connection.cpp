@@ -118,8 +118,10 @@ void HttpConnection::read_head() {
   arm(is_reserved_                          ? shared_->limits.reserved_head_time
       : !any_request_ || buffer_.size() > 0 ? shared_->limits.head_time
                                             : shared_->limits.idle_time);
-  http::async_read_header(socket_, buffer_, *parser_,
-                          [self = shared_from_this()](Error error, std::size_t bytes) { self->on_head(error, bytes); });
+  http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](Error error, std::size_t size) {
+    const bool too_large = !error && size > self->shared_->limits.head_bytes;
+    too_large ? self->on_read_error(http::error::header_limit) : self->on_head(error);
+  });
 }
 
 HttpRequest HttpConnection::take_head() {
@@ -134,10 +136,7 @@ HttpRequest HttpConnection::take_head() {
   return request;
 }
 
-void HttpConnection::on_head(Error error, std::size_t bytes) {
-  if (!error && bytes > shared_->limits.head_bytes) {  // the parser's own limit leaves the request line out
-    error = http::error::header_limit;
-  }
+void HttpConnection::on_head(Error error) {
   if (error) {
     return on_read_error(error);
   }

@@ -103,7 +103,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   using Parser = boost::beast::http::request_parser<CountedBody>;
 
   void read_head();
-  void on_head(Error error, std::size_t bytes);
+  void on_head(Error error);
   void read_body();
   void on_body(Error error);
   void on_read_error(Error error);
