@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <numeric>
 #include <utility>
@@ -17,6 +18,10 @@ using nlohmann::ordered_json;
 class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
  public:
   explicit DocumentBuilder(const ReadingCost& cost) : cost_(cost) {}
+
+  ~DocumentBuilder() override { clear(root_); }
+  DocumentBuilder(const DocumentBuilder&) = delete;
+  DocumentBuilder& operator=(const DocumentBuilder&) = delete;
 
   [[nodiscard]] ordered_json take() { return std::move(root_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
@@ -182,6 +187,31 @@ JsonDocument read_json(std::string_view text, const ReadingCost& cost) {
     return {nullptr, builder.problem()};
   }
   return {builder.take(), ""};
+}
+
+void clear(ordered_json& document) noexcept {
+  // Below the body's object, and an array that is refused for its depth.
+  std::array<ordered_json*, max_json_depth + 2> open{&document};
+  std::size_t depth = 1;
+  const auto take_last = [&](ordered_json& last, auto& container) {
+    if (last.is_structured() && !last.empty() && depth < open.size()) {
+      open[depth++] = &last;
+    } else {
+      container.pop_back();
+    }
+  };
+  while (depth > 0) {
+    ordered_json& inner = *open[depth - 1];
+    if (!inner.is_structured() || inner.empty()) {
+      --depth;
+    } else if (inner.is_array()) {
+      auto& items = inner.get_ref<ordered_json::array_t&>();
+      take_last(items.back(), items);
+    } else {
+      auto& members = inner.get_ref<ordered_json::object_t&>();
+      take_last(members.back().second, members);
+    }
+  }
 }
 
 std::optional<std::string_view> long_integer(const ordered_json& value) {

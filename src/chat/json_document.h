@@ -29,8 +29,13 @@ struct JsonDocument {
 };
 
 /// Reads a text in a time that grows as the text does. Invalid: what is no JSON, is nested deeper than max_json_depth, holds
-/// invalid UTF-8 or a number beyond the range of doubles. Of members with one name the last value counts. Throws what `cost` throws.
+/// invalid UTF-8 or a number beyond the range of doubles. Of members with one name the last value counts. Throws what `cost`
+/// throws.
 JsonDocument read_json(std::string_view text, const ReadingCost& cost = {});
+
+/// Frees all that is in `document`, of max_json_depth at most, and takes no memory for it: the library's own way takes some,
+/// and ends the program where there is none.
+void clear(nlohmann::ordered_json& document) noexcept;
 
 /// The digits, with a sign where it is negative, of an integer that 64 bits do not hold; empty for every other value.
 std::optional<std::string_view> long_integer(const nlohmann::ordered_json& value);

@@ -44,8 +44,8 @@ Exchange::~Exchange() {
   }
 }
 
-Json Exchange::take_json() {
-  Json json = parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }});
+Document Exchange::take_json() {
+  Document json(parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }}));
   request.body = {};
   request.memory.reset();
   return json;

@@ -45,7 +45,7 @@ class Exchange {
   WorkBudget budget;
 
   /// The body as JSON; its text is freed. Throws ApiError.
-  Json take_json();
+  Document take_json();
   /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there are not so many.
   void hold(std::int64_t bytes);
   /// Of what is counted so many are to stay; the rest is given back by settle().

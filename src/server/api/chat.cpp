@@ -234,7 +234,8 @@ std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const T
 }  // namespace
 
 void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   const ToolSelection selection = read_tool_choice(fields);
   ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);

@@ -182,7 +182,8 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange,
 }
 
 void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   const ChatCall call = read_chat(fields, backend.model, *exchange);
   finish_fields(fields, *exchange, backend);

@@ -133,7 +133,8 @@ class CompletionGeneration final : public Generation {
 }  // namespace
 
 void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   std::vector<Ids> prompts = read_prompts(fields, "prompt", backend.model, *exchange);
   Request request;

@@ -97,7 +97,8 @@ std::vector<float> normalised(std::vector<float> values, std::size_t size) {
 
 void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const ServedModel& model = backend.model;
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   const auto format = fields.choice("encoding_format", {"float", "base64"});
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);

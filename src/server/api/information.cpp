@@ -165,7 +165,8 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
 }
 
 void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   const Tokenizer& tokenizer = backend.model.text();
   const auto content = fields.text("content");
@@ -187,7 +188,8 @@ void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& ba
 }
 
 void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   const Json* tokens = fields.array("tokens");
   if (tokens == nullptr) {

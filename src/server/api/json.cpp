@@ -24,20 +24,23 @@ Json parse_body(std::string_view body, const ReadingCost& cost) {
   if (body.empty()) {
     throw ApiError(400, "the request has no body: a JSON object is expected");
   }
-  JsonDocument document = read_json(body, cost);
-  if (!document.problem.empty()) {
-    throw ApiError(400, fmt::format("the body is not valid JSON: {}", document.problem));
+  JsonDocument read = read_json(body, cost);
+  Document document(std::move(read.value));
+  if (!read.problem.empty()) {
+    throw ApiError(400, fmt::format("the body is not valid JSON: {}", read.problem));
   }
-  Json json = std::move(document.value);
+  Json& json = document.root;
   if (!json.is_object()) {
-    throw ApiError(400, fmt::format("the body is a JSON {}, an object is expected", rounded(std::move(json)).type_name()));
+    const bool is_number = long_integer(json).has_value();
+    throw ApiError(400,
+                   fmt::format("the body is a JSON {}, an object is expected", is_number ? "number" : json.type_name()));
   }
   for (auto member = json.begin(); member != json.end(); ++member) {
     if (!is_for_template(member.key())) {
       *member = rounded(std::move(*member));
     }
   }
-  return json;
+  return std::move(json);
 }
 
 std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }

@@ -5,12 +5,23 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "chat/json_document.h"
 
 namespace rocmforge {
 
 using Json = nlohmann::ordered_json;
+
+/// A document that takes no memory to be freed: clear().
+struct Document {
+  Json root;
+
+  explicit Document(Json json) : root(std::move(json)) {}
+  ~Document() { clear(root); }
+  Document(Document&&) = default;
+  Document& operator=(Document&&) = delete;
+};
 
 /// Parses a request's body. Throws ApiError(400) for what is no JSON, is nested deeper than max_json_depth, holds invalid
 /// UTF-8 or a number that no double can hold, or is no object. Integers of more than 64 bits stay exact (long_integer) in

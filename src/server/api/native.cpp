@@ -167,7 +167,8 @@ Json settings_of(const Request& request, const ServedModel& model) {
 }  // namespace
 
 void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Json body = exchange->take_json();
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
   Fields fields(body);
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) {
