@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/printable.h"
+
 namespace rocmforge {
 
 std::string_view error_type(int status) {
@@ -36,9 +38,9 @@ ApiError took_too_long(std::chrono::milliseconds limit) {
   return ApiError(504, fmt::format("the request took longer than {:.3g} s", std::chrono::duration<double>(limit).count()));
 }
 
-ApiError::ApiError(int http_status, std::string message_text, std::string parameter, std::string error_code)
+ApiError::ApiError(int http_status, std::string_view message_text, std::string parameter, std::string error_code)
     : status(http_status),
-      message(std::move(message_text)),
+      message(printable(message_text, longest_line)),
       type(error_type(http_status)),
       param(std::move(parameter)),
       code(std::move(error_code)) {}

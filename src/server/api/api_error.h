@@ -15,7 +15,8 @@ namespace rocmforge {
 /// {"error": {"message", "type", "param", "code"}}.
 class ApiError : public std::exception {
  public:
-  ApiError(int http_status, std::string message_text, std::string parameter = {}, std::string error_code = {});
+  /// Of `message_text`, which may quote the caller, one line: printable().
+  ApiError(int http_status, std::string_view message_text, std::string parameter = {}, std::string error_code = {});
 
   [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
   /// All four keys, those without a value as null.
