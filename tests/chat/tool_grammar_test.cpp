@@ -159,7 +159,7 @@ TEST(ToolGrammar, RequiredCalls) {
 TEST(ToolGrammar, TextInTagsIsAnythingButTheEndOfTheTag) {
   const auto text_tool = ordered_json::parse(R"([{"name": "say", "parameters": {"type": "object", "required": ["text"],
       "properties": {"text": {"type": "string"}, "loud": {"type": "boolean"}}}}, {"name": "any", "parameters": {"type": "object"}}])");
-  const ToolGrammar grammar = make_tool_grammar(Style::seed, text_tool, {.is_required = true}, json_schema_to_gbnf);
+  const ToolGrammar grammar = make_tool_grammar(Style::seed, text_tool, {.is_required = true}, to_gbnf);
   const auto fits = [&](const std::string& text) {
     return accepts(grammar, "\n<function=say>\n<parameter=text>" + text + "</parameter>\n</function>\n</seed:tool_call>");
   };
@@ -168,7 +168,7 @@ TEST(ToolGrammar, TextInTagsIsAnythingButTheEndOfTheTag) {
   EXPECT_TRUE(fits("x</parameter>\n<parameter=loud>true"));
   EXPECT_FALSE(fits("x</parameter>y"));
   EXPECT_TRUE(accepts(grammar, "\n<function=any>\n<parameter=x>1</parameter>\n</function>\n</seed:tool_call>"));
-  const ToolGrammar python = make_tool_grammar(Style::lfm2, text_tool, {.is_required = true}, json_schema_to_gbnf);
+  const ToolGrammar python = make_tool_grammar(Style::lfm2, text_tool, {.is_required = true}, to_gbnf);
   EXPECT_TRUE(accepts(python, "[say(text=\"a\", loud=True), any(x=[1], y=2)]<|tool_call_end|>"));
   EXPECT_FALSE(accepts(python, "[say(loud=True)]<|tool_call_end|>"));
 }
