@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -181,7 +183,13 @@ class Recognizer {
     return grammar_.at(grammar_.rules[static_cast<std::size_t>(rule)].body);
   }
 
-  Ends ends(const GrammarExpression& expression, std::size_t start) {
+  const Ends& ends(const GrammarExpression& expression, std::size_t start) {
+    const std::pair key{&expression, start};
+    const auto known = known_.find(key);
+    return known != known_.end() ? known->second : known_.emplace(key, find_ends(expression, start)).first->second;
+  }
+
+  Ends find_ends(const GrammarExpression& expression, std::size_t start) {
     using Kind = GrammarExpression::Kind;
     switch (expression.kind) {
       case Kind::literal:
@@ -213,7 +221,8 @@ class Recognizer {
       case Kind::choice: {
         Ends all;
         for (const std::int32_t part : grammar_.parts_of(expression)) {
-          all.merge(ends(grammar_.at(part), start));
+          const Ends& some = ends(grammar_.at(part), start);
+          all.insert(some.begin(), some.end());
         }
         return all;
       }
@@ -238,19 +247,26 @@ class Recognizer {
   Ends after(const GrammarExpression& expression, const Ends& starts) {
     Ends all;
     for (const std::size_t start : starts) {
-      all.merge(ends(expression, start));
+      const Ends& some = ends(expression, start);
+      all.insert(some.begin(), some.end());
     }
     return all;
   }
 
   const Grammar& grammar_;
   std::string text_;
+  std::map<std::pair<const GrammarExpression*, std::size_t>, Ends> known_;
 };
 
 /// A piece of a rule that may name rules of higher numbers, or, behind a byte of its own, any.
 std::string random_piece(std::mt19937& random, int rule, int rules, int depth) {
   const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
   const auto inner = [&] { return random_piece(random, rule, rules, depth + 1); };
+  const auto pair =
+      [&](std::string_view joint) {  // one after the other: compilers evaluate arguments in orders of their own
+        const std::string first = inner();
+        return fmt::format("({}{}{})", first, joint, inner());
+      };
   switch (below(depth > 3 ? 3 : 9)) {
     case 0:
       return std::vector<std::string>{"\"a\"", "\"b\"", "\"ab\"", "\"\u00e9\"", "\"\""}[static_cast<std::size_t>(below(5))];
@@ -261,11 +277,13 @@ std::string random_piece(std::mt19937& random, int rule, int rules, int depth) {
     case 3:
       return fmt::format("(\"a\" r{})?", below(rules));
     case 4:
-      return fmt::format("({} | {})", inner(), inner());
-    case 5:
-      return inner() + std::vector<std::string>{"?", "*", "+", "{2}", "{1,3}", "{2,}"}[static_cast<std::size_t>(below(6))];
+      return pair(" | ");
+    case 5: {
+      const std::string what = inner();
+      return what + std::vector<std::string>{"?", "*", "+", "{2}", "{1,3}", "{2,}"}[static_cast<std::size_t>(below(6))];
+    }
     default:
-      return fmt::format("({} {})", inner(), inner());
+      return pair(" ");
   }
 }
 
