@@ -161,6 +161,7 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, St
     output.text = std::move(reason);
   };
   if (!answer.failure().empty()) {
+    output.error = RequestError::invalid;  // what it may say was the request's choice
     return fail(answer.failure());
   }
   if (result.token < 0) {

@@ -46,7 +46,7 @@ struct StepOutput {
   FinishReason finish = FinishReason::none;
   std::string stop{};                       ///< the stop string that ended it, "" for another end
   bool shifted = false;                     ///< the context was full and older tokens were dropped
-  RequestError error = RequestError::none;  ///< why the request was not taken
+  RequestError error = RequestError::none;  ///< why the request was not taken, or could not go on
   std::vector<TokenLogprobs> logprobs{};    ///< of the drawn token, when asked for
   /// Of all prompt tokens but the first, when asked for; once, when the prompt is done.
   std::vector<TokenLogprobs> prompt_logprobs{};
