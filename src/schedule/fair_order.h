@@ -22,7 +22,7 @@ class FairOrder {
     return own.last_turn;
   }
 
-  /// A sequence of that turn has started.
+  /// A sequence starts. All of this turn and of those before it have begun, or come beside it.
   void started(std::int32_t priority, std::int64_t turn) {
     Lane& lane = lanes_[priority];
     lane.turn = std::max(lane.turn, turn);
@@ -48,7 +48,7 @@ class FairOrder {
   };
   /// Of one priority.
   struct Lane {
-    std::int64_t turn = 0;  ///< of the last sequence that started
+    std::int64_t turn = 0;  ///< has begun
     std::map<std::uint64_t, Own> clients;
   };
   std::map<std::int32_t, Lane> lanes_;  ///< where something is unfinished

@@ -305,7 +305,11 @@ bool Scheduler::admit() {
   }
   check(reserve(*sequence), "an admitted sequence gets its blocks");
   if (!std::exchange(sequence->admitted, true)) {
-    order_.started(sequence->request.priority, sequence->turn);
+    // An answer whose prompt is still being computed may wait before it: then that one's turn has not begun.
+    const std::int32_t priority = sequence->request.priority;
+    const auto first =
+        std::ranges::find_if(waiting_, [&](const auto& other) { return other->request.priority == priority; });
+    order_.started(priority, first->get() == sequence ? sequence->turn : (*first)->turn - 1);
     sequence->prefix_hits = sequence->cached_tokens;
     if (prefix_cache_ != nullptr) {
       prefix_queries_ += sequence->prompt_tokens;

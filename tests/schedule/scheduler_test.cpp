@@ -299,6 +299,26 @@ TEST(Scheduler, AClientThatHasNothingRunningTakesAPlaceFromOneThatHasSeveral) {
   }
 }
 
+TEST(Scheduler, AnAnswerThatWaitsForItsPromptLetsNobodyBehindItGoFirst) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 100}, 64);
+  bench.submit(1, counting(0, 20), 20, 0, 0, 100);
+  for (RequestId id = 2; id <= 4; ++id) {
+    bench.submit(id, counting(0, 20), 20, 0, 1, 100);
+  }
+  bench.submit(5, counting(50, 4), 20, 0, 0, 100);
+  for (int i = 0; i < 4; ++i) {
+    bench.step();  // the fifth begins before the second, whose prompt is the first's
+  }
+  ASSERT_EQ(bench.scheduler->running().back()->id, 5);
+  bench.submit(6, counting(60, 4), 20, 0, 0, 200);
+  bench.step();
+  std::vector<RequestId> running;
+  for (const auto& sequence : bench.scheduler->running()) {
+    running.push_back(sequence->id);
+  }
+  EXPECT_THAT(running, ElementsAre(1, 6)) << "another client's first comes before the second of all that one has sent";
+}
+
 TEST(Scheduler, AClientThatComesLateDoesNotCatchUp) {
   Bench bench({.max_batch_tokens = 16, .max_sequences = 1, .context_length = 100}, 64);
   for (RequestId id = 1; id <= 4; ++id) {
