@@ -6,7 +6,7 @@
 namespace rocmforge {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 bool names_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
 
@@ -54,7 +54,7 @@ void ToolCallObject::step(char c) {
     default:
       break;
   }
-  if (is_blank(c)) {
+  if (is_json_space(c)) {
     return;
   }
   switch (place_) {
@@ -120,7 +120,7 @@ bool ToolCallObject::ends_before(char c) {
     escaped_ = !escaped_ && c == '\\';
     return false;
   }
-  if (depth_ == 0 && (!is_scalar_ || c == ',' || c == '}' || c == ']' || is_blank(c))) {
+  if (depth_ == 0 && (!is_scalar_ || c == ',' || c == '}' || c == ']' || is_json_space(c))) {
     return true;
   }
   in_string_ = c == '"';
