@@ -20,10 +20,6 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
   return static_cast<std::int32_t>(id);
 }
 
-}  // namespace
-
-namespace {
-
 /// Bytes that encoding takes for each of a text's at most, while it is under way: pieces, symbols and their candidates where
 /// all of it is one word.
 constexpr std::int64_t encoding_bytes = 48;
