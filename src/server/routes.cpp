@@ -9,6 +9,7 @@
 #include "server/api/embeddings.h"
 #include "server/api/information.h"
 #include "server/api/native.h"
+#include "server/api/responses.h"
 #include "server/page_files.h"
 
 namespace rocmforge {
@@ -78,6 +79,9 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   };
   post({"/v1/chat/completions", "/chat/completions"}, with_backend(serve_chat));
   post({"/v1/completions"}, with_backend(serve_completion));
+  post({"/v1/responses"}, with_backend(serve_response));
+  get({"/v1/responses/"}, with_backend(serve_stored_response), false, true);
+  routes.push_back({"DELETE", "/v1/responses/", with_backend(serve_response_removal), false, true, true});
   post({"/v1/messages"}, with_backend(serve_anthropic_messages));
   post({"/v1/messages/count_tokens"}, with_backend(serve_anthropic_count_tokens));
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));

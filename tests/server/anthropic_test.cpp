@@ -167,7 +167,7 @@ TEST(AnthropicRequest, WhatIsWrongIsNamed) {
 
 TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
   const FakeServer server(options_of_test(), say("<think>so so</think>well then"));
-  const Json answer = ask(server, {});
+  const Json answer = ask(server, Json::object());
   EXPECT_TRUE(answer["id"].get<std::string>().starts_with("msg_"));
   EXPECT_EQ(answer["type"], "message");
   EXPECT_EQ(answer["role"], "assistant");
@@ -175,7 +175,7 @@ TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
                                      {{"type", "text"}, {"text", "well then"}}}));
   EXPECT_EQ(answer["stop_reason"], "end_turn");
   EXPECT_TRUE(answer["stop_sequence"].is_null());
-  const std::vector<Json> events = events_of(server, {});
+  const std::vector<Json> events = events_of(server, Json::object());
   EXPECT_EQ(events.front()["type"], "message_start");
   EXPECT_EQ(events.front()["message"]["content"], Json::array());
   EXPECT_EQ(events.back()["type"], "message_stop");

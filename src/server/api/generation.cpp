@@ -262,7 +262,7 @@ void Generation::fail(const ApiError& error) {
   backend_.active.remove(id_);
   exchange_->note("error", error.message);
   if (begun_) {
-    write(error.json(error_form()));
+    write(error_event(error));
     exchange_->write(std::exchange(events_, {}));
     exchange_->end();
   } else {
