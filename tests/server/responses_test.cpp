@@ -13,12 +13,12 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A template that shows all it gets and ends a message with '>'.
+/// A template that shows all it gets and ends a message with '|'.
 TestServerOptions options_of_test() {
   TestServerOptions options;
   options.server.chat_template =
       "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
-      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}>{% endfor %}";
+      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}|{% endfor %}";
   return options;
 }
 
@@ -131,7 +131,7 @@ TEST(ResponsesRequest, WhatIsWrongIsNamed) {
 }
 
 TEST(Responses, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_of_test(), say("<think>so so</think>well then"));
+  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
   const Json answer = ask(server, {{"input", "q"}, {"metadata", {{"a", "b"}}}});
   EXPECT_TRUE(answer["id"].get<std::string>().starts_with("resp_"));
   EXPECT_EQ(answer["object"], "response");
@@ -177,7 +177,7 @@ TEST(Responses, AnswersAndStreamsSayTheSame) {
 }
 
 TEST(Responses, ACutAnswerIsIncomplete) {
-  const FakeServer server(options_of_test(), say("one two three"));
+  const FakeServer server(options_of_test(), say("one two three", {}, '|'));
   const Json answer = ask(server, {{"input", "q"}, {"max_output_tokens", 3}});
   EXPECT_EQ(answer["status"], "incomplete");
   EXPECT_EQ(answer["incomplete_details"]["reason"], "max_output_tokens");
@@ -208,7 +208,7 @@ TEST(Responses, CallFunctionsByItems) {
 }
 
 TEST(Responses, GoOnFromOneThatWasKept) {
-  const FakeServer server(options_of_test(), say("well"));
+  const FakeServer server(options_of_test(), say("well", {}, '|'));
   const Json first = ask(server, {{"input", "q"}, {"instructions", "of the first alone"}});
   const std::string id = first["id"];
   const Json second = ask(server, {{"input", "r"}, {"previous_response_id", id}});
