@@ -49,6 +49,13 @@ struct Backend {
   bool strict_fields = false;                               ///< fields that are not known are refused
 };
 
+/// What an event of a stream looks like.
+enum class StreamForm {
+  events,        ///< data: JSON
+  named_events,  ///< the same behind event: and the JSON's member "type"
+  lines,         ///< JSON on a line
+};
+
 /// One request's answers, from the engine's outputs to the client: as one JSON document or as a stream of events. What both
 /// look like is the business of the class for each API. All of it but start() and cancel() runs on the delivery thread.
 class Generation : public OutputListener, public std::enable_shared_from_this<Generation> {
@@ -93,8 +100,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
-  /// Whether each event of the stream is named by its member "type".
-  [[nodiscard]] virtual bool names_events() const { return false; }
+  [[nodiscard]] virtual StreamForm stream_form() const { return StreamForm::events; }
   [[nodiscard]] virtual ErrorForm error_form() const { return ErrorForm::openai; }
   /// What ends a stream that fails.
   [[nodiscard]] virtual Json error_event(const ApiError& error) { return error.json(error_form()); }

@@ -104,7 +104,7 @@ class ResponseGeneration final : public MessageGeneration {
            static_cast<std::int64_t>(to_text(place_.repeated).size() + place_.messages.size());
   }
   [[nodiscard]] bool says_done() const override { return false; }
-  [[nodiscard]] bool names_events() const override { return true; }
+  [[nodiscard]] StreamForm stream_form() const override { return StreamForm::named_events; }
 
  private:
   static std::string_view type_of(AnswerDelta::Kind kind) {
