@@ -80,9 +80,10 @@ std::vector<const ExpertMatrix*> ExecutionPlan::experts(std::string_view operati
     if (found.empty()) {
       planned.kernel = choice.kernel->name();
       planned.refusals = std::move(choice.refusals);
-    } else if (choice.kernel != found[0]->kernel) {
-      throw Error(fmt::format("{}: tensor {} is {}, which is for another kernel than {}", file_->path().string(),
-                              quote(matrix.tensors[0]->name), rocmforge::name(matrix.spec.weight),
+    } else if (choice.kernel != found[0]->kernel ||
+               (matrix.spec.weight != found[0]->spec.weight && !choice.kernel->mixes_formats())) {
+      throw Error(fmt::format("{}: tensor {} is {}, which does not run together with the format of {} here",
+                              file_->path().string(), quote(matrix.tensors[0]->name), rocmforge::name(matrix.spec.weight),
                               quote(found[0]->tensors[0]->name)));
     }
     needs_scratch(matrix.kernel->workspace_bytes(matrix.spec, options_.max_batch_tokens));

@@ -106,6 +106,9 @@ class ExpertMatmulKernel {
   [[nodiscard]] virtual KernelPriority priority() const = 0;
   [[nodiscard]] virtual Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const = 0;
 
+  /// Whether gate and up may be of different formats.
+  [[nodiscard]] virtual bool mixes_formats() const { return true; }
+
   /// Bytes of one expert's repacked matrix, a multiple of 64; 0 when the kernel reads the file's rows.
   [[nodiscard]] virtual std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const = 0;
   /// Repacks one expert's `rows` [n, k] into `packed` (64-byte aligned, packed_bytes long). Runs once for each, at load.
