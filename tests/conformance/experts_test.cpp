@@ -8,7 +8,10 @@
 #include <numeric>
 #include <set>
 
+#include <gmock/gmock.h>
+
 #include "conformance/harness.h"
+#include "kernels/arguments.h"
 #include "kernels/reference/activation.h"
 #include "tensor/quant/dequantize.h"
 
@@ -374,6 +377,43 @@ TEST(ExpertMatmulInvariance, ATokenGivesTheSameBitsInAnyCompany) {
       });
     }
   }
+}
+
+std::string complaint(const auto& call) {
+  try {
+    call();
+  } catch (const LogicError& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
+  const std::vector<float> floats(64);
+  std::vector<float> out(64);
+  std::vector<std::int32_t> ids = {0, 1, 2, 1};
+  std::vector<ExpertWeight> weights = {{DType::f32, floats.data(), 4, 64}};
+  ExpertMatmul::Args args{.x = floats.data(), .tokens = 2, .k = 4, .used = 2, .experts = 3, .ids = ids.data()};
+  args.weights = weights;
+  args.shares = floats.data();
+  args.out = out.data();
+  const auto check_it = [&] { check_arguments(args); };
+  EXPECT_EQ(complaint(check_it), "no complaint");
+  ids[2] = 3;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("id 3 of slot 2 is not one of 3 experts"));
+  EXPECT_EQ(complaint([&] { check_arguments(args, DeviceKind::cuda); }), "no complaint");
+  ids[2] = 0;
+  args.shares = nullptr;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("shares is null"));
+  weights.push_back({DType::f32, floats.data(), 5, 80});
+  args.weights = weights;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("a gate of n 4 for n 5"));
+  EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 5}).reason, "5 of 4 experts are used");
+  EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 1, .groups = 3}).reason, "4 experts are not 3 equal groups");
+  EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 8, .used = 3, .groups = 4, .groups_used = 1}).reason,
+            "1 of 4 groups of 2 experts can't give 3");
+  EXPECT_EQ(check_spec(ExpertMatmul::Spec{DType::q4_k, 4, 8, 300, 2}).reason,
+            "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
 }
 
 }  // namespace
