@@ -64,7 +64,7 @@ __device__ inline void expert_down(const ExpertVectorArgs& args) {
   begin_dependent();
   const int first_row = (static_cast<int>(blockIdx.x) * waves + wave_index()) * rows;
   for (int token = static_cast<int>(blockIdx.y); token < args.count; token += static_cast<int>(gridDim.y)) {
-    float totals[rows] = {};
+    float total = 0.0f;  // of the row with this lane's number
     for (int slot = token * args.used; slot < (token + 1) * args.used; ++slot) {
       const std::uint8_t* weights[rows];
       expert_rows<rows>(args, 0, args.ids[slot], first_row, weights);
@@ -72,15 +72,13 @@ __device__ inline void expert_down(const ExpertVectorArgs& args) {
       wave_products<Block, 1, rows>(one_token(args, slot), weights, staged_chunk(), sums);
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
-        totals[r] = fmaf(args.shares[slot], wave_reduce<Sum>(sums[r][0]), totals[r]);
+        const float product = wave_reduce<Sum>(sums[r][0]);
+        total = lane_index() == r ? fmaf(args.shares[slot], product, total) : total;
       }
       __syncthreads();
     }
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      if (lane_index() == r && first_row + r < args.n) {
-        args.out[static_cast<std::int64_t>(token) * args.n + first_row + r] += totals[r];
-      }
+    if (const int row = first_row + lane_index(); lane_index() < rows && row < args.n) {
+      args.out[static_cast<std::int64_t>(token) * args.n + row] += total;
     }
   }
 }
