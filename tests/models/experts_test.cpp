@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/register_all.h"
 #include "models/error_text.h"
 #include "models/model_file.h"
 #include "models/runner.h"
@@ -244,6 +245,33 @@ TEST(Experts, AStepReadsThoseThatATokenUses) {
   EXPECT_THAT(operations, ::testing::IsSupersetOf({"route_tokens softmax 3 of 8 normalised",
                                                    "blk.1.ffn_up_exps F32 [8, 24, 32] 3 used + F32 [8, 24, 32] 3 used",
                                                    "blk.1.ffn_down_exps F32 [8, 32, 24] 3 used"}));
+}
+
+/// Needs no GPU: a plan touches no device.
+TEST(Experts, OnAGpuGateAndUpHaveOneFormat) {
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  DeviceInfo gpu;
+  gpu.kind = DeviceKind::hip;
+  gpu.architecture = "gfx1100";
+  gpu.wave_size = 32;
+  gpu.shared_memory_bytes = 65536;
+  gpu.compute_units = 48;
+  const auto plan = [&](const ModelFile& model) {
+    const OpenModel open(model);
+    return Model::plan(open.file, registry, gpu, 1, f32_options())->plan();
+  };
+  ModelFile model = ModelFile::golden("qwen2moe");
+  model.convert("blk.0.ffn_gate_exps.weight", DType::q8_0);
+  EXPECT_EQ(error_text([&] { plan(model); }),
+            "tiny.gguf: tensor 'blk.0.ffn_up_exps.weight' is F32, which does not run together with the format of "
+            "'blk.0.ffn_gate_exps.weight' here");
+  model.convert("blk.0.ffn_up_exps.weight", DType::q8_0);
+  int on_gpu = 0;
+  for (const PlannedOperation& line : plan(model)) {
+    on_gpu += line.kernel == "gpu" && (line.operation == "route_tokens" || line.operation.ends_with("exps")) ? 1 : 0;
+  }
+  EXPECT_EQ(on_gpu, 6) << "gate and up, and down, of two layers; the choice, and the gate of what every token takes";
 }
 
 }  // namespace
