@@ -336,7 +336,7 @@ class ExpertMatmulRows : public testing::TestWithParam<DType> {};
 /// One expert has a row of every token, others may have none; tiles of rows are full and not.
 TEST_P(ExpertMatmulRows, OfOneExpertOrOfAll) {
   for (const std::int64_t tokens : {1, 2, 33, 70}) {
-    expect_products({.format = GetParam(), .experts = 16, .used = 4, .n = 144, .k = 512, .tokens = tokens});
+    expect_products({.format = GetParam(), .experts = 9, .used = 4, .n = 136, .k = 256, .tokens = tokens});
     expect_products({.format = GetParam(), .experts = 6, .used = 1, .n = 48, .k = 256, .tokens = tokens, .only = 4});
     expect_products({.format = GetParam(),
                      .experts = 3,
@@ -349,7 +349,7 @@ TEST_P(ExpertMatmulRows, OfOneExpertOrOfAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, ExpertMatmulRows, testing::Values(DType::f32, DType::bf16, DType::q8_0, DType::q4_k),
+INSTANTIATE_TEST_SUITE_P(Formats, ExpertMatmulRows, testing::Values(DType::f32, DType::q8_0, DType::q4_k),
                          [](const auto& test) { return std::string(name(test.param)); });
 
 TEST(ExpertMatmulOddK, PlainRowsMayHaveAnyLength) {
