@@ -21,7 +21,10 @@ TOKENS = 44
 SIZES = {
     "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 112, "max_position_embeddings": 128}
 SMALL = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
-U32, F32, STRING = 4, 6, 8
+EXPERTS = {
+    **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
+    "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+U32, F32, BOOL, STRING = 4, 6, 7, 8
 
 
 def rope(theta, **scaling):
@@ -116,10 +119,70 @@ MODELS = {
     "hunyuan-dense": ("hunyuan-dense", "HunYuanDenseV1", {
         **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
         "rope_parameters": rope(1000.0)}),
+    "qwen3moe": ("qwen3moe", "Qwen3Moe", {
+        **EXPERTS, "head_dim": 16, "num_local_experts": 8, "norm_topk_prob": True, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(1000.0)}),
+    "qwen2moe": ("qwen2moe", "Qwen2Moe", {
+        **EXPERTS, "num_experts": 6, "shared_expert_intermediate_size": 40, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(1000.0)}),
+    "mixtral": ("llama", "Mixtral", {
+        **EXPERTS, "num_local_experts": 4, "num_experts_per_tok": 2, "rms_norm_eps": 1e-5, "sliding_window": None,
+        "rope_parameters": rope(1000.0)}),
+    "olmoe": ("olmoe", "Olmoe", {
+        **EXPERTS, "num_experts": 6, "rms_norm_eps": 1e-5, "rope_parameters": rope(1000.0)}),
+    "granitemoe": ("granitemoe", "GraniteMoeShared", {
+        **EXPERTS, "num_local_experts": 6, "shared_intermediate_size": 24, "rms_norm_eps": 1e-5, "embedding_multiplier": 6.0,
+        "attention_multiplier": 0.6, "residual_multiplier": 0.7, "logits_scaling": 3.0, "rope_parameters": rope(1000.0)}),
+    "ernie4_5-moe": ("ernie4_5-moe", "Ernie4_5_Moe", {
+        **EXPERTS, "num_hidden_layers": 4, "head_dim": 16, "moe_num_experts": 6, "moe_k": 2, "moe_num_shared_experts": 2,
+        "moe_layer_start_index": 1, "moe_layer_end_index": 3, "moe_layer_interval": 2, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0)}),
+    "hunyuan-moe": ("hunyuan-moe", "HunYuanMoEV1", {
+        **EXPERTS, "head_dim": 16, "num_experts": 6, "moe_topk": 2, "rms_norm_eps": 1e-5, "rope_parameters": rope(1000.0)}),
+    "dots1": ("dots1", "Dots1", {
+        **EXPERTS, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 2, "n_group": 4, "topk_group": 2,
+        "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.7, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0)}),
+    "glm4moe": ("glm4moe", "Glm4Moe", {
+        **EXPERTS, "head_dim": 16, "n_routed_experts": 6, "n_shared_experts": 1, "first_k_dense_replace": 1,
+        "routed_scaling_factor": 1.3, "attention_bias": True, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "glm4moe-norms": ("glm4moe", "Glm4Moe", {
+        **EXPERTS, "head_dim": 16, "n_routed_experts": 6, "n_shared_experts": 1, "first_k_dense_replace": 1,
+        "attention_bias": True, "use_qk_norm": True, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "minimax-m2": ("minimax-m2", "MiniMaxM2", {
+        **EXPERTS, "head_dim": 16, "intermediate_size": 24, "num_local_experts": 6, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
 }
 
+# Keys of experts: attribute of the configuration, or the value itself.
+EXPERT_KEYS = {
+    "qwen3moe": {"count": "num_local_experts"},
+    "qwen2moe": {"count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size"},
+    "llama": {"count": "num_local_experts", "feed_forward_length": None},
+    "olmoe": {"count": "num_experts", "feed_forward_length": None},
+    "granitemoe": {
+        "count": "num_local_experts", "feed_forward_length": None, "shared_feed_forward_length": "shared_intermediate_size"},
+    "ernie4_5-moe": {"count": "moe_num_experts", "used_count": "moe_k", "shared_count": "moe_num_shared_experts"},
+    "hunyuan-moe": {
+        "count": "num_experts", "used_count": "moe_topk", "feed_forward_length": "intermediate_size",
+        "shared_feed_forward_length": "intermediate_size"},
+    "dots1": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
+        "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
+        "gating_func": 2},
+    "glm4moe": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "weights_scale": "routed_scaling_factor",
+        "weights_norm": "norm_topk_prob", "gating_func": 2},
+    "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
+}
+LAYER_KEYS = {
+    "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
+    "moe_layer_interval": "interleave_moe_layer_step"}
+
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
-PERMUTED = ("llama", "smollm3", "granite")
+PERMUTED = ("llama", "smollm3", "granite", "granitemoe")
 NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3")
 
 NAMES = {
@@ -134,15 +197,27 @@ NAMES = {
     "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
     "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
     "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
+    "mlp.gate": "ffn_gate_inp", "mlp.gate.wg": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "shared_mlp.output_linear": "ffn_down_shexp",
 }
+for shared in ("shared_expert", "shared_experts", "shared_mlp"):
+    NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
+CHOICE_BIAS = "e_score_correction_bias"
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
-POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3")
+POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe")
+
+
+def named_weights(model):
+    yield from model.named_parameters()
+    yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith(CHOICE_BIAS))
 
 
 def spread(model, generator, norm_offset):
     """Random weights with which every part of the model matters."""
-    for name, weight in model.named_parameters():
-        if weight.dim() == 1 and name.endswith("norm.weight"):
+    for name, weight in named_weights(model):
+        if name.endswith(CHOICE_BIAS):
+            values = 0.3 * torch.randn(weight.shape, generator=generator)
+        elif weight.dim() == 1 and name.endswith("norm.weight"):
             values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
@@ -150,7 +225,7 @@ def spread(model, generator, norm_offset):
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         else:
             gain = 2.5 if "lm_head" in name else 1.5
-            values = gain / math.sqrt(weight.shape[1]) * torch.randn(weight.shape, generator=generator)
+            values = gain / math.sqrt(weight.shape[-1]) * torch.randn(weight.shape, generator=generator)
         weight.data.copy_(values)
 
 
@@ -164,6 +239,24 @@ def gguf_name(architecture, name):
     return f"{NAMES[stem]}.{suffix}"
 
 
+def expert_parts(name, values):
+    """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
+    stem, suffix = name.rsplit(".", 1)
+    layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
+    if suffix == CHOICE_BIAS:
+        return [(f"{layer}.exp_probs_b.bias", values.reshape(-1))]
+    rows = values.shape[-2] // 2 if values.ndim > 1 else 0
+    if suffix == "gate_up_proj":
+        return [(f"{layer}.ffn_gate_exps.weight", values[:, :rows]), (f"{layer}.ffn_up_exps.weight", values[:, rows:])]
+    if suffix == "down_proj":
+        return [(f"{layer}.ffn_down_exps.weight", values)]
+    if stem.endswith("shared_mlp.input_linear"):
+        return [(f"{layer}.ffn_gate_shexp.weight", values[:rows]), (f"{layer}.ffn_up_shexp.weight", values[rows:])]
+    if stem.endswith("shared_expert_gate"):
+        return [(f"{layer}.ffn_gate_inp_shexp.weight", values.reshape(-1))]
+    return []
+
+
 def neighbours(weight, heads):
     """Rows of Q or K so that elements p and p + n/2 of a head, which turn together, become neighbours."""
     rows = weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1)
@@ -171,8 +264,12 @@ def neighbours(weight, heads):
 
 
 def tensors(architecture, config, model):
-    for name, parameter in model.named_parameters():
-        values, target = parameter.detach().numpy(), gguf_name(architecture, name)
+    for name, parameter in named_weights(model):
+        values = parameter.detach().numpy()
+        if parts := expert_parts(name, values):
+            yield from parts
+            continue
+        target = gguf_name(architecture, name)
         if architecture in PERMUTED and ".attn_q." in target:
             values = neighbours(values, config.num_attention_heads)
         if architecture in PERMUTED and ".attn_k." in target:
@@ -228,6 +325,7 @@ def metadata(architecture, name, config):
         own.append(("attention.sliding_window", U32, config.sliding_window))
     for attribute, key in FACTORS.get(architecture, {}).items():
         own.append((key, F32, getattr(config, attribute)))
+    own += expert_keys(architecture, config)
     kind = parameters["rope_type"]
     if kind in ("linear", "yarn"):
         own += [("rope.scaling.type", STRING, kind), ("rope.scaling.factor", F32, parameters["factor"])]
@@ -245,6 +343,19 @@ def metadata(architecture, name, config):
         yield f"{architecture}.{key}", kind, value
 
 
+def expert_keys(architecture, config):
+    if architecture not in EXPERT_KEYS or architecture == "llama" and not hasattr(config, "num_local_experts"):
+        return
+    keys = {"used_count": "num_experts_per_tok", "feed_forward_length": "moe_intermediate_size", **EXPERT_KEYS[architecture]}
+    for key, source in keys.items():
+        value = getattr(config, source) if isinstance(source, str) else source
+        if value is not None:
+            yield f"expert_{key}", {bool: BOOL, float: F32, int: U32}[type(value)], value
+    for attribute, key in LAYER_KEYS.items():
+        if hasattr(config, attribute):
+            yield key, U32, getattr(config, attribute)
+
+
 def norm_epsilon(config):
     if hasattr(config, "rms_norm_eps"):
         return "attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps
@@ -255,6 +366,9 @@ FACTORS = {
     "command-r": {"logit_scale": "logit_scale"},
     "cohere2": {"logit_scale": "logit_scale"},
     "granite": {
+        "embedding_multiplier": "embedding_scale", "attention_multiplier": "attention.scale",
+        "residual_multiplier": "residual_scale", "logits_scaling": "logit_scale"},
+    "granitemoe": {
         "embedding_multiplier": "embedding_scale", "attention_multiplier": "attention.scale",
         "residual_multiplier": "residual_scale", "logits_scaling": "logit_scale"},
     "gemma2": {
@@ -271,7 +385,7 @@ def write_gguf(path, pairs, weights):
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
     for key, kind, value in pairs:
         head += string(key) + struct.pack("<I", kind)
-        head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f"}[kind], value)
+        head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
     data = b""
     for name, values in weights:
         head += string(name) + struct.pack("<I", values.ndim) + struct.pack(f"<{values.ndim}Q", *reversed(values.shape))

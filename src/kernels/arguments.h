@@ -29,6 +29,8 @@ void check_arguments(const ReplicateKv::Spec& spec, const ReplicateKv::Args& arg
 void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args);
 void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
+void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
 
 /// What every kernel asks of a spec; kernels add limits of their own.
 [[nodiscard]] Support check_spec(const EmbeddingRows::Spec& spec);
@@ -49,6 +51,8 @@ void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args,
 [[nodiscard]] Support check_spec(const Dequantize::Spec& spec);
 [[nodiscard]] Support check_spec(const DequantizeRmsNorm::Spec& spec);
 [[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
+[[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
+[[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);
 
 /// The token of row `t`, -1 for none: its id, or what was drawn. For host memory.
 [[nodiscard]] inline std::int32_t embedded_token(const EmbeddingRows::Args& args, std::int64_t t) {

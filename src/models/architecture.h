@@ -24,7 +24,7 @@ std::span<const Architecture> architectures();
 /// Throws Error with the list of names when there is none called `name`.
 const Architecture& find_architecture(std::string_view name);
 
-// One function for each, in a source file of its own.
+// One function for each, in the source file of its family.
 Architecture llama_architecture();
 Architecture qwen2_architecture();
 Architecture qwen3_architecture();
@@ -43,5 +43,14 @@ Architecture command_r_architecture();
 Architecture cohere2_architecture();
 Architecture starcoder2_architecture();
 Architecture hunyuan_dense_architecture();
+Architecture qwen2moe_architecture();
+Architecture qwen3moe_architecture();
+Architecture olmoe_architecture();
+Architecture granitemoe_architecture();
+Architecture ernie4_5_moe_architecture();
+Architecture hunyuan_moe_architecture();
+Architecture dots1_architecture();
+Architecture glm4moe_architecture();
+Architecture minimax_m2_architecture();
 
 }  // namespace rocmforge

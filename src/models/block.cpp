@@ -4,6 +4,7 @@
 
 #include "models/attention_mixer.h"
 #include "models/dense_feed_forward.h"
+#include "models/experts_feed_forward.h"
 
 namespace rocmforge {
 
@@ -26,7 +27,11 @@ Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index)
     parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
     input = {std::nullopt, &Buffers::normed};
   }
-  feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input);
+  if (const FeedForwardConfig& ffn = config.layer(index).feed_forward; ffn.experts.count > 0) {
+    feed_forward_ = std::make_unique<ExpertsFeedForward>(plan, config, index, input);
+  } else {
+    feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input, DenseFeedForward::Part{ffn.width});
+  }
   for (const Operations* part : {&mixer_->project(), &feed_forward_->operations()}) {
     finish_.insert(finish_.end(), part->begin(), part->end());
   }

@@ -2,18 +2,19 @@
 
 namespace rocmforge {
 
-DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index,
-                                   const FeedForwardInput& input) {
+DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input,
+                                   const Part& part) {
   const FeedForwardConfig& own = config.layer(index).feed_forward;
-  const auto name = [index](std::string_view part) { return block_tensor(index, part); };
-  const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{own.width};
+  const auto name = [&](std::string_view tensor) { return block_tensor(index, std::string(tensor).append(part.suffix)); };
+  const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{part.width};
   const bool one_tensor =
-      !own.gated || (!plan.has_tensor(name("ffn_gate.weight")) && plan.rows_of(name("ffn_up.weight")) == up_rows);
+      !own.gated || (!plan.has_tensor(name("ffn_gate") + ".weight") && plan.rows_of(name("ffn_up") + ".weight") == up_rows);
   const std::vector<LinearName> one{{name("ffn_up"), up_rows}};
-  const std::vector<LinearName> two{{name("ffn_gate"), own.width}, {name("ffn_up"), own.width}};
+  const std::vector<LinearName> two{{name("ffn_gate"), part.width}, {name("ffn_up"), part.width}};
   up_ = plan.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
-                          GatedActivation::Spec{own.activation, own.width, own.gated});
-  down_ = ResidualOutput(plan, config, index, {"ffn_down", own.width, config.layer(index).graph.ffn_post_norm});
+                          GatedActivation::Spec{own.activation, part.width, own.gated});
+  const std::string down = std::string("ffn_down").append(part.suffix);
+  down_ = ResidualOutput(plan, config, index, {down, part.width, config.layer(index).graph.ffn_post_norm});
 
   up_.append(operations_, input.from, &Buffers::gathered);
   down_.append(operations_);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "models/block.h"
 #include "models/residual_output.h"
@@ -17,7 +19,14 @@ struct FeedForwardInput {
 /// or one with the gate's rows first.
 class DenseFeedForward final : public FeedForward {
  public:
-  DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
+  /// A width, and what the names of the tensors end with.
+  struct Part {
+    std::int32_t width = 0;
+    std::string_view suffix{};
+  };
+
+  DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input,
+                   const Part& part);
 
  private:
   FusedLinear up_;  ///< with the norm before it and the activation after it

@@ -167,7 +167,9 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
 
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
   const std::string name = layer.name + ".weight";
-  const GgufTensor& found = tensor(name, {layer.n, k});
+  const GgufTensor* given = file_->find_tensor(name);
+  const bool one_row = layer.n == 1 && given != nullptr && given->tensor.shape.rank() == 1;  // files have both forms
+  const GgufTensor& found = tensor(name, one_row ? Shape{k} : Shape{layer.n, k});
   const Matmul::Spec spec{found.tensor.dtype, layer.n, k};
   Choice<Matmul> choice = with_context(file_->path().string() + ": tensor " + quote(name),
                                        [&] { return registry_->choose<Matmul>(spec, device_, options_.matmul); });
@@ -201,6 +203,13 @@ std::size_t ExecutionPlan::packed_bytes() const {
       add_raw(weight.tensor);
     }
   }
+  for (const ExpertMatrix& experts : expert_matrices_) {
+    if (experts.in_place()) {
+      add_raw(experts.tensors[0]);
+    } else {
+      total += WeightStore::copy_bytes(experts.bytes());
+    }
+  }
   for (const WeightTable& table : tables_) {
     add_raw(table.tensor);
   }
@@ -230,6 +239,12 @@ void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
 void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes) {
   ExecutionContext context{&pool};
   std::size_t shown = 0;
+  const auto show = [&] {
+    if (options_.progress && store.owned_bytes() > shown) {
+      shown = store.owned_bytes();
+      options_.progress(static_cast<double>(shown) / static_cast<double>(total_bytes));
+    }
+  };
   for (MatmulWeight& weight : matrices_) {
     const std::size_t packed_bytes = weight.kernel->packed_bytes(weight.spec);
     if (packed_bytes == 0) {
@@ -239,10 +254,11 @@ void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::siz
         weight.kernel->pack(weight.spec, rows, packed, context);
       });
     }
-    if (options_.progress && store.owned_bytes() > shown) {
-      shown = store.owned_bytes();
-      options_.progress(static_cast<double>(shown) / static_cast<double>(total_bytes));
-    }
+    show();
+  }
+  for (ExpertMatrix& experts : expert_matrices_) {
+    experts.data = load_experts(experts, store, context);
+    show();
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/expert_matrix.h"
 #include "models/fused_linear.h"
 #include "models/model.h"
 #include "models/operation_bytes.h"
@@ -71,6 +72,10 @@ class ExecutionPlan {
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
+  /// The matrices of all experts in the places `names`, gate and up or down, with one kernel; each is `wanted` in a format
+  /// of its own.
+  std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
+                                           const ExpertMatmul::Spec& wanted);
   /// A norm of rows [dim] that no product takes in.
   Norm norm(const NormName& name, std::int64_t dim);
 
@@ -135,7 +140,10 @@ class ExecutionPlan {
                                                     std::int64_t k);
   void line(PlannedOperation operation);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
+  ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted);
+  void refuse_tensor(const std::string& name) const;
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
+  const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
   void warn_of_unused() const;
   void needs_scratch(std::size_t size_bytes);
 
@@ -147,6 +155,7 @@ class ExecutionPlan {
   std::optional<WeightStore> store_;  ///< once weights are loaded
   // Addresses of the elements stay.
   std::deque<MatmulWeight> matrices_;
+  std::deque<ExpertMatrix> expert_matrices_;
   std::deque<WeightVector> vectors_;
   std::deque<WeightTable> tables_;
   std::set<std::string, std::less<>> used_;

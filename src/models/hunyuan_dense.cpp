@@ -1,9 +1,10 @@
 #include "models/architecture.h"
+#include "models/expert_config.h"
 
 namespace rocmforge {
 namespace {
 
-/// Hunyuan V1 (dense): every head of Q and K is normalised after it has turned. Converters scale the rotation's base.
+/// Hunyuan V1: every head of Q and K is normalised after it has turned. Converters scale the rotation's base.
 void configure_hunyuan_dense(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;
@@ -12,8 +13,15 @@ void configure_hunyuan_dense(ModelConfig& config, MetadataReader& /*metadata*/) 
   }
 }
 
+/// The same with experts, beside a part that every token takes.
+void configure_hunyuan_moe(ModelConfig& config, MetadataReader& metadata) {
+  configure_hunyuan_dense(config, metadata);
+  read_experts(config, metadata, {.normalise = true});
+}
+
 }  // namespace
 
+Architecture hunyuan_moe_architecture() { return {"hunyuan-moe", configure_hunyuan_moe}; }
 Architecture hunyuan_dense_architecture() { return {"hunyuan-dense", configure_hunyuan_dense}; }
 
 }  // namespace rocmforge

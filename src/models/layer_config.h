@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
 #include "models/rope_frequencies.h"
 #include "ops/elementwise.h"
+#include "ops/experts.h"
 #include "ops/rope.h"
 
 namespace rocmforge {
@@ -43,10 +45,35 @@ struct AttentionConfig {
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
 };
 
+/// The experts of a feed-forward part, each a gated one, of which every token takes a few.
+struct ExpertConfig {
+  std::int32_t count = 0;  ///< 0: the part is dense
+  std::int32_t used = 0;   ///< by each token
+  std::int32_t width = 0;  ///< of one
+  RouteScore score = RouteScore::softmax;
+  bool normalise = false;  ///< weights of the chosen are divided by their sum
+  float scale = 1.0f;      ///< of the weights
+  std::int32_t groups = 1;
+  std::int32_t groups_used = 1;
+  std::int32_t shared_width = 0;  ///< of what every token takes beside its experts, all of it together; 0: nothing
+  bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
+};
+
 struct FeedForwardConfig {
-  std::int32_t width = 0;
+  std::int32_t width = 0;  ///< without experts
   Activation activation = Activation::silu;
   bool gated = true;
+  ExpertConfig experts{};
+
+  /// Elements of a row that the part keeps in Buffers::projected and in Buffers::gathered.
+  [[nodiscard]] std::int64_t projected_width() const {
+    const std::int64_t shared = 2 * std::int64_t{experts.shared_width};
+    return experts.count == 0 ? 2 * std::int64_t{width} : std::max<std::int64_t>(shared, experts.count);
+  }
+  [[nodiscard]] std::int64_t gathered_width() const {
+    return experts.count == 0 ? width
+                              : std::max<std::int64_t>(experts.shared_width, std::int64_t{experts.used} * experts.width);
+  }
 };
 
 /// The graph of a block as data: which norms stand where, by the names of their tensors, "" for none. With m the mixer and f

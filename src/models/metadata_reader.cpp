@@ -77,6 +77,8 @@ double MetadataReader::number(std::string_view key) {
 
 double MetadataReader::number(std::string_view key, double fallback) { return contains(key) ? number(key) : fallback; }
 
+bool MetadataReader::flag(std::string_view key, bool fallback) { return file_->boolean(ask(key), fallback); }
+
 std::string MetadataReader::string(std::string_view key, std::string_view fallback) {
   return file_->string(ask(key), fallback);
 }

@@ -34,6 +34,7 @@ class MetadataReader {
   /// A finite number; `count`'s rule for arrays does not apply.
   double number(std::string_view key);
   double number(std::string_view key, double fallback);
+  bool flag(std::string_view key, bool fallback);
   std::string string(std::string_view key, std::string_view fallback);
 
   /// An Error about a key: "model.gguf: key 'llama.block_count' is 0, ...".

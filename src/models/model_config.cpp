@@ -18,13 +18,16 @@
 namespace rocmforge {
 namespace {
 
-/// Mixtures of experts share their architecture's name with dense models; computing one as the other would give nonsense.
+/// Experts that the architecture did not ask for: computing the model without them would give nonsense.
 void refuse_experts(MetadataReader& metadata) {
+  if (metadata.asked("expert_count")) {
+    return;
+  }
   metadata.contains("expert_used_count");
   const std::string key = metadata.architecture() + ".expert_count";
   if (metadata.contains("expert_count") && metadata.file().integer(key) > 0) {
     throw metadata.error("expert_count",
-                         fmt::format("is {}, mixtures of experts are not supported", metadata.file().integer(key)));
+                         fmt::format("is {}, experts are not supported in this architecture", metadata.file().integer(key)));
   }
 }
 
@@ -148,11 +151,11 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   const Architecture& architecture =
       with_context(file.path().string(), [&]() -> const Architecture& { return find_architecture(config.architecture); });
   MetadataReader metadata(file, config.architecture);
-  refuse_experts(metadata);
   config.norm_kind = architecture.norm;
   read_sizes(config, metadata);
   read_layers(config, metadata, context > 0 ? context : config.context_length);
   architecture.configure(config, metadata);
+  refuse_experts(metadata);
   refuse_factors(metadata);
   config.vocab = vocabulary_size(metadata);
   if (const auto unread = metadata.unread(); !unread.empty()) {

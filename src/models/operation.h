@@ -16,8 +16,10 @@ namespace rocmforge {
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
   float* normed = nullptr;          ///< [tokens, hidden]
-  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim], [tokens, 2 ffn] or [tokens, hidden]
-  float* gathered = nullptr;        ///< [tokens, q_dim] or [tokens, ffn]
+  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
+  float* gathered = nullptr;        ///< [tokens, q_dim], [tokens, ffn] or [tokens, experts used, ffn]
+  std::int32_t* experts = nullptr;  ///< [tokens, experts used]: which
+  float* expert_weights = nullptr;  ///< [tokens, experts used]
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
   std::int32_t* sampled = nullptr;  ///< [logit rows]

@@ -29,6 +29,8 @@ std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.
 
 std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }
 
+std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.experts + 2 * spec.used); }
+
 std::size_t decode_bytes(const ResidualAdd::Spec&) { return 0; }
 
 std::size_t decode_bytes(const Scale::Spec&) { return 0; }

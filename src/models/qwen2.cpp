@@ -1,4 +1,5 @@
 #include "models/architecture.h"
+#include "models/expert_config.h"
 
 namespace rocmforge {
 namespace {
@@ -11,8 +12,15 @@ void configure_qwen2(ModelConfig& config, MetadataReader& /*metadata*/) {
   }
 }
 
+/// The same with experts, whose weights stay as they are, and one expert that every token takes through a gate.
+void configure_qwen2moe(ModelConfig& config, MetadataReader& metadata) {
+  configure_qwen2(config, metadata);
+  read_experts(config, metadata, {.shared_gate = true});
+}
+
 }  // namespace
 
 Architecture qwen2_architecture() { return {"qwen2", configure_qwen2}; }
+Architecture qwen2moe_architecture() { return {"qwen2moe", configure_qwen2moe}; }
 
 }  // namespace rocmforge

@@ -1,4 +1,5 @@
 #include "models/architecture.h"
+#include "models/expert_config.h"
 
 namespace rocmforge {
 namespace {
@@ -11,8 +12,23 @@ void configure_qwen3(ModelConfig& config, MetadataReader& /*metadata*/) {
   }
 }
 
+/// The same attention with experts in every layer.
+void configure_qwen3moe(ModelConfig& config, MetadataReader& metadata) {
+  configure_qwen3(config, metadata);
+  read_experts(config, metadata, {.normalise = true});
+}
+
+/// dots.llm1: Qwen3's attention; experts chosen by sigmoids with a bias, beside some that every token takes, behind dense
+/// layers.
+void configure_dots1(ModelConfig& config, MetadataReader& metadata) {
+  configure_qwen3(config, metadata);
+  read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
+}
+
 }  // namespace
 
 Architecture qwen3_architecture() { return {"qwen3", configure_qwen3}; }
+Architecture qwen3moe_architecture() { return {"qwen3moe", configure_qwen3moe}; }
+Architecture dots1_architecture() { return {"dots1", configure_dots1}; }
 
 }  // namespace rocmforge

@@ -103,6 +103,8 @@ void Transformer::load(Device& device, ThreadPool& pool) {
               .normed = floats(layout.normed),
               .projected = floats(layout.projected),
               .gathered = floats(layout.gathered),
+              .experts = reinterpret_cast<std::int32_t*>(at(layout.experts)),
+              .expert_weights = floats(layout.expert_weights),
               .logits = floats(layout.logits),
               .scratch = at(layout.scratch),
               .sampled = reinterpret_cast<std::int32_t*>(at(layout.sampled)),
@@ -134,14 +136,20 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   layout.hidden = take_floats(tokens * config_.hidden);
   layout.normed = take_floats(std::max(tokens, rows) * config_.hidden);
   std::int64_t projected = config_.hidden;
-  std::int64_t gathered = (std::int64_t{config_.hidden} + 1) / 2;  // see wanted_rows
+  std::int64_t gathered = (std::int64_t{config_.hidden} + 1) / 2;
+  std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
-    const std::int64_t ffn = layer.feed_forward.width;
-    projected = std::max({projected, layer.attention.q_dim() + 2 * layer.attention.kv_dim(), 2 * ffn});
-    gathered = std::max({gathered, layer.attention.q_dim(), ffn});
+    const FeedForwardConfig& ffn = layer.feed_forward;
+    projected = std::max({projected, layer.attention.q_dim() + 2 * layer.attention.kv_dim(), ffn.projected_width()});
+    gathered = std::max({gathered, layer.attention.q_dim(), ffn.gathered_width()});
+    gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
+    experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }
+  projected = std::max(projected, (gathered + 1) / 2);  // each has room for half of the other, see wanted_rows
   layout.projected = take_floats(tokens * projected);
   layout.gathered = take_floats(tokens * gathered);
+  layout.experts = take(static_cast<std::size_t>(tokens * experts_used) * sizeof(std::int32_t));
+  layout.expert_weights = take_floats(tokens * experts_used);
   layout.logits = take_floats(rows * config_.vocab);
   layout.scratch = take(scratch);
   layout.sampled = take(static_cast<std::size_t>(rows) * sizeof(std::int32_t));

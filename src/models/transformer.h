@@ -46,7 +46,8 @@ class Transformer final : public Model {
  private:
   /// Where the buffers of a step begin, in bytes from the start of the workspace.
   struct WorkspaceLayout {
-    std::size_t hidden, normed, projected, gathered, logits, scratch, sampled, attention_states[2], end;
+    std::size_t hidden, normed, projected, gathered, experts, expert_weights, logits, scratch, sampled, attention_states[2],
+        end;
   };
   [[nodiscard]] WorkspaceLayout lay_out_workspace() const;
   [[nodiscard]] StepInputs::Limits input_limits() const;

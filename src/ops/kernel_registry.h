@@ -5,6 +5,7 @@
 #include "ops/building_blocks.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/experts.h"
 #include "ops/layer_norm.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
@@ -16,6 +17,6 @@ namespace rocmforge {
 
 using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
                                         SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
-                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows>;
+                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul>;
 
 }  // namespace rocmforge

@@ -16,6 +16,18 @@ std::string_view name(RopeKind kind) {
   }
   return "?";
 }
+
+std::string_view name(RouteScore score) {
+  switch (score) {
+    case RouteScore::softmax:
+      return "softmax";
+    case RouteScore::sigmoid:
+      return "sigmoid";
+    case RouteScore::chosen_softmax:
+      return "chosen_softmax";
+  }
+  return "?";
+}
 }  // namespace
 
 std::string to_string(const EmbeddingRows::Spec& spec) {
@@ -60,6 +72,20 @@ std::string to_string(const Attention::Spec& spec) {
   text += spec.mask ? " mask" : "";
   text += spec.sinks ? " sinks" : "";
   return text + (spec.decode ? " decode" : "");
+}
+
+std::string to_string(const RouteTokens::Spec& spec) {
+  std::string text = fmt::format("{} {} of {}", name(spec.score), spec.used, spec.experts);
+  if (spec.groups > 1) {
+    text += fmt::format(" in {} of {} groups", spec.groups_used, spec.groups);
+  }
+  text += spec.bias ? " bias" : "";
+  text += spec.normalise ? " normalised" : "";
+  return spec.scale != 1.0f ? text + fmt::format(" scale {:g}", spec.scale) : text;
+}
+
+std::string to_string(const ExpertMatmul::Spec& spec) {
+  return fmt::format("{} [{}, {}, {}] {} used", name(spec.weight), spec.experts, spec.n, spec.k, spec.used);
 }
 
 std::string to_string(const SampleTokens::Spec& spec) { return fmt::format("vocab {}", spec.vocab); }

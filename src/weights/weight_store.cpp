@@ -60,17 +60,28 @@ const void* WeightStore::view(const GgufTensor& tensor) {
 }
 
 const void* WeightStore::repack(const GgufTensor& tensor, std::size_t packed_bytes, const Pack& pack) {
-  std::byte* packed = allocate(packed_bytes);
-  if (device_->is_gpu()) {
-    std::byte* staged = staging(packed_bytes);
-    std::memset(staged, 0, packed_bytes);
-    pack(in_file(tensor), staged);
-    device_->upload(packed, staged, packed_bytes);
-  } else {
-    pack(in_file(tensor), packed);
+  const GgufTensor* const tensors[] = {&tensor};
+  return assemble(tensors, packed_bytes, [&](std::byte* packed) { pack(tensor.tensor.data, packed); });
+}
+
+const void* WeightStore::assemble(std::span<const GgufTensor* const> tensors, std::size_t size_bytes,
+                                  const std::function<void(std::byte*)>& write) {
+  for (const GgufTensor* tensor : tensors) {
+    static_cast<void>(in_file(*tensor));
   }
-  file_->release(tensor);
-  return packed;
+  std::byte* copy = allocate(size_bytes);
+  if (device_->is_gpu()) {
+    std::byte* staged = staging(size_bytes);
+    std::memset(staged, 0, size_bytes);
+    write(staged);
+    device_->upload(copy, staged, size_bytes);
+  } else {
+    write(copy);
+  }
+  for (const GgufTensor* tensor : tensors) {
+    file_->release(*tensor);
+  }
+  return copy;
 }
 
 const float* WeightStore::floats(const GgufTensor& tensor) {

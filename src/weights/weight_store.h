@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +32,10 @@ class WeightStore {
   const void* view(const GgufTensor& tensor);
   /// A copy of `packed_bytes` that `pack` writes.
   const void* repack(const GgufTensor& tensor, std::size_t packed_bytes, const Pack& pack);
+  /// A copy of `size_bytes` made of several tensors, or of parts of one. `write` is called once with where it goes in host
+  /// memory, 64-byte aligned.
+  const void* assemble(std::span<const GgufTensor* const> tensors, std::size_t size_bytes,
+                       const std::function<void(std::byte*)>& write);
   /// A vector (norm, bias) as f32.
   const float* floats(const GgufTensor& tensor);
   /// Numbers that come from no tensor; on the CPU the caller's own, which must outlive the store.

@@ -16,6 +16,9 @@ void register_cpu_kernels(KernelRegistry& registry) {
   for (auto& matmul : make_cpu_matmuls()) {
     registry.add<Matmul>(std::move(matmul));
   }
+  for (auto& matmul : make_cpu_expert_matmuls()) {
+    registry.add<ExpertMatmul>(std::move(matmul));
+  }
 }
 
 }  // namespace rocmforge

@@ -6,58 +6,12 @@
 
 #include "base/math.h"
 #include "kernels/arguments.h"
-#include "kernels/cpu/matmul_body.h"
+#include "kernels/cpu/matmul_inputs.h"
 #include "kernels/cpu/matmul_pack.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
 namespace {
-
-/// Lays arrays out in memory from a base on, each at a multiple of 64 bytes; with a null base it only counts.
-class Layout {
- public:
-  explicit Layout(std::byte* base) : base_(base) {}
-
-  template <class Element>
-  void place(Element*& pointer, std::int64_t elems) {
-    pointer = base_ == nullptr ? nullptr : reinterpret_cast<Element*>(base_ + used_);
-    used_ += (static_cast<std::size_t>(elems) * sizeof(Element) + 63) / 64 * 64;
-  }
-  [[nodiscard]] std::size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
-
-/// What a call keeps in its workspace.
-struct Inputs {
-  QuantisedActivations quantised{};
-  PlainActivations plain{};
-  std::size_t bytes = 0;
-
-  Inputs(std::int64_t tokens, std::int64_t k, const QuantisedBody& quantised_body, const PlainBody& plain_body,
-         std::byte* base) {
-    Layout layout(base);
-    const std::int64_t rows = divide_up(k, packed::panel_columns) * tokens;
-    layout.place(quantised.quants, rows * packed::panel_columns);
-    layout.place(quantised.scales, rows * packed::panel_blocks);
-    layout.place(quantised.sums, rows * packed::panel_blocks);
-    layout.place(quantised.negative_sums, rows * packed::panel_blocks);
-    layout.place(quantised.half_sums, rows * 2 * packed::panel_blocks);
-    layout.place(quantised.negative_half_sums, rows * 2 * packed::panel_blocks);
-    if (quantised_body.wide) {
-      layout.place(quantised.wide_quants, rows * packed::panel_columns);
-      layout.place(quantised.half_pairs, rows * 2 * packed::panel_blocks);
-    }
-    const std::int64_t elems = round_up(k, packed::plain_panel_columns) * tokens;
-    layout.place(plain.values, elems);
-    if (plain_body.bfloats) {
-      layout.place(plain.bfloats, elems);
-    }
-    bytes = layout.used();
-  }
-};
 
 /// Calls prepare(InputPanel) for all panels of `columns` columns and all tokens.
 template <class Prepare>
@@ -103,26 +57,17 @@ Partition cut(const Matmul::Args& args, int tile_rows, int tile_tokens, int thre
   return partition;
 }
 
-bool is_quantised(DType type) { return info(type).block_elems > 1; }
-
-/// Whether bodies of instruction set `isa` run on the device.
-bool runs(CpuIsa isa, const DeviceInfo& device) {
-  return device.cpu_isa >= isa && (isa != CpuIsa::avxvnni || device.avx_vnni);
-}
-
 class CpuMatmul final : public MatmulKernel {
  public:
-  CpuMatmul(std::string_view kernel_name, CpuIsa isa, KernelPriority priority, const QuantisedBody& quantised,
-            const PlainBody& plain)
-      : name_(kernel_name), isa_(isa), priority_(priority), quantised_(quantised), plain_(plain) {}
+  explicit CpuMatmul(const CpuMatmulBodies& bodies) : bodies_(bodies), quantised_(bodies.quantised), plain_(bodies.plain) {}
 
-  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::string_view name() const override { return bodies_.kernel_name; }
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] KernelPriority priority() const override { return priority_; }
+  [[nodiscard]] KernelPriority priority() const override { return bodies_.priority; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
-    if (!runs(isa_, device)) {
-      return Support::no(fmt::format("the processor's instruction set is {}", rocmforge::name(device.cpu_isa)));
+    if (Support spec_support = check_matmul_device(bodies_, device); !spec_support.ok) {
+      return spec_support;
     }
     if (Support spec_support = check_spec(spec); !spec_support.ok) {
       return spec_support;
@@ -133,33 +78,22 @@ class CpuMatmul final : public MatmulKernel {
     if (plain_.bfloats && spec.weight != DType::bf16) {
       return Support::no("for BF16 weights only");
     }
-    if (is_quantised(spec.weight) && find_packed_format(spec.weight) == nullptr) {
-      return Support::no(fmt::format("format {} has no packed layout", info(spec.weight).name));
-    }
-    return Support::yes();
+    return check_packed_format(spec.weight);
   }
 
   [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {
-    return static_cast<std::size_t>(divide_up(spec.n, packed::group_rows) * group_bytes(spec));
+    return packed_matmul_bytes(spec.weight, spec.n, spec.k);
   }
 
   void pack(const Matmul::Spec& spec, const void* rows, void* packed_weight, ExecutionContext& context) const override {
-    const PackedFormat* format = find_packed_format(spec.weight);
     const auto* from = static_cast<const std::uint8_t*>(rows);
     for_each_range(context, divide_up(spec.n, packed::group_rows), 4, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t group = begin; group < end; ++group) {
-        std::uint8_t* to = static_cast<std::uint8_t*>(packed_weight) + group * group_bytes(spec);
-        if (format != nullptr) {
-          pack_matmul_group(*format, from, spec.n, spec.k, group, to);
-        } else {
-          pack_plain_group(spec.weight, from, spec.n, spec.k, group, to);
-        }
-      }
+      pack_matmul_groups(spec.weight, from, spec.n, spec.k, begin, end, static_cast<std::uint8_t*>(packed_weight));
     });
   }
 
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
-    return Inputs(tokens, k, quantised_, plain_, nullptr).bytes;
+    return MatmulInputs(tokens, k, quantised_, plain_, nullptr).bytes;
   }
 
   void run(const Matmul::Args& args, ExecutionContext& context) const override {
@@ -168,7 +102,7 @@ class CpuMatmul final : public MatmulKernel {
       return;
     }
     check(args.workspace != nullptr, "matmul: no workspace for the activations");
-    const Inputs inputs(args.tokens, args.k, quantised_, plain_, static_cast<std::byte*>(args.workspace));
+    const MatmulInputs inputs(args.tokens, args.k, quantised_, plain_, static_cast<std::byte*>(args.workspace));
     const auto quantised = [](const MatmulOutput& output) { return is_quantised(output.dtype); };
     const bool any_quantised = std::ranges::any_of(args.outputs, quantised);
     if (any_quantised) {
@@ -191,13 +125,8 @@ class CpuMatmul final : public MatmulKernel {
   }
 
  private:
-  static std::int64_t group_bytes(const Matmul::Spec& spec) {
-    const PackedFormat* format = find_packed_format(spec.weight);
-    return format != nullptr ? packed::group_bytes(*format, spec.k) : packed::plain_group_bytes(spec.weight, spec.k);
-  }
-
   /// Computes parts [begin, end) of all outputs' parts, counted one output after another.
-  void multiply_parts(const Matmul::Args& args, const Inputs& inputs, const Partition& partition, std::int64_t begin,
+  void multiply_parts(const Matmul::Args& args, const MatmulInputs& inputs, const Partition& partition, std::int64_t begin,
                       std::int64_t end) const {
     std::int64_t first_part = 0;  // of the current output
     for (const MatmulOutput& output : args.outputs) {
@@ -219,38 +148,51 @@ class CpuMatmul final : public MatmulKernel {
     }
   }
 
-  std::string_view name_;
-  CpuIsa isa_;
-  KernelPriority priority_;
+  CpuMatmulBodies bodies_;
   const QuantisedBody& quantised_;
   const PlainBody& plain_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls() {
-  std::vector<std::unique_ptr<MatmulKernel>> kernels;
-  const auto add = [&](std::string_view kernel_name, CpuIsa isa, KernelPriority priority, const QuantisedBody& quantised,
-                       const PlainBody& plain) {
-    kernels.push_back(std::make_unique<CpuMatmul>(kernel_name, isa, priority, quantised, plain));
-  };
-#ifdef ROCMFORGE_HAS_avx512
+std::span<const CpuMatmulBodies> cpu_matmul_bodies() {
   // Of kernels of one priority the first is chosen.
-  add("cpu_avx512_bf16", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::bfloat_body);
-  add("cpu_avx512", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::plain_body);
+  static const CpuMatmulBodies bodies[] = {
+#ifdef ROCMFORGE_HAS_avx512
+      {"cpu_avx512_bf16", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::bfloat_body,
+       avx512::body_table},
+      {"cpu_avx512", CpuIsa::avx512, KernelPriority::specialised, avx512::quantised_body, avx512::plain_body,
+       avx512::body_table},
 #endif
 #ifdef ROCMFORGE_HAS_avxvnni
-  add("cpu_avxvnni", CpuIsa::avxvnni, KernelPriority::family, avxvnni::quantised_body, avx2::plain_body);
+      {"cpu_avxvnni", CpuIsa::avxvnni, KernelPriority::family, avxvnni::quantised_body, avx2::plain_body, avx2::body_table},
 #endif
 #ifdef ROCMFORGE_HAS_avx2
-  add("cpu_avx2", CpuIsa::avx2, KernelPriority::family, avx2::quantised_body, avx2::plain_body);
+      {"cpu_avx2", CpuIsa::avx2, KernelPriority::family, avx2::quantised_body, avx2::plain_body, avx2::body_table},
 #endif
 #ifdef ROCMFORGE_HAS_neon
-  add("cpu_neon", CpuIsa::neon, KernelPriority::family, neon::quantised_body, neon::plain_body);
+      {"cpu_neon", CpuIsa::neon, KernelPriority::family, neon::quantised_body, neon::plain_body, neon::body_table},
 #endif
 #ifdef ROCMFORGE_HAS_generic
-  add("cpu_generic", CpuIsa::generic, KernelPriority::portable, generic::quantised_body, generic::plain_body);
+      {"cpu_generic", CpuIsa::generic, KernelPriority::portable, generic::quantised_body, generic::plain_body,
+       generic::body_table},
 #endif
+  };
+  return bodies;
+}
+
+Support check_matmul_device(const CpuMatmulBodies& bodies, const DeviceInfo& device) {
+  if (device.cpu_isa >= bodies.isa && (bodies.isa != CpuIsa::avxvnni || device.avx_vnni)) {
+    return Support::yes();
+  }
+  return Support::no(fmt::format("the processor's instruction set is {}", name(device.cpu_isa)));
+}
+
+std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls() {
+  std::vector<std::unique_ptr<MatmulKernel>> kernels;
+  for (const CpuMatmulBodies& bodies : cpu_matmul_bodies()) {
+    kernels.push_back(std::make_unique<CpuMatmul>(bodies));
+  }
   return kernels;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/experts.h"
 #include "ops/matmul.h"
 
 namespace rocmforge {
@@ -14,5 +15,9 @@ namespace rocmforge {
 /// integers, and blocks are added in f32 in rising order of k. Plain weights (F32, F16, BF16) are
 /// multiplied in f32; "cpu_avx512_bf16" multiplies BF16 weights with activations rounded to BF16, where that is faster.
 std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls();
+
+/// Products with the matrices of chosen experts, by the same bodies: "cpu_avx512" and so on. Rows are sorted by expert, so
+/// that each matrix is read once for up to 64 of them. Experts of BF16 are multiplied in f32 everywhere.
+std::vector<std::unique_ptr<ExpertMatmulKernel>> make_cpu_expert_matmuls();
 
 }  // namespace rocmforge

@@ -1,8 +1,11 @@
 #include "kernels/cpu/matmul_pack.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "base/math.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge {
@@ -194,6 +197,35 @@ void pack_plain_group(DType type, const std::uint8_t* rows, std::int64_t n, std:
   for (int r = 0; k % 2 != 0 && r < count; ++r) {
     std::memcpy(destination + (k / 2 * packed::group_rows + r) * 4, rows + r * row_stride + (k - 1) * 2, 2);
   }
+}
+
+void pack_matmul_groups(DType type, const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t begin,
+                        std::int64_t end, std::uint8_t* packed) {
+  const PackedFormat* format = find_packed_format(type);
+  for (std::int64_t group = begin; group < end; ++group) {
+    std::uint8_t* to = packed + group * packed_group_bytes(type, k);
+    if (format != nullptr) {
+      pack_matmul_group(*format, rows, n, k, group, to);
+    } else {
+      pack_plain_group(type, rows, n, k, group, to);
+    }
+  }
+}
+
+std::int64_t packed_group_bytes(DType type, std::int64_t k) {
+  const PackedFormat* format = find_packed_format(type);
+  return format != nullptr ? packed::group_bytes(*format, k) : packed::plain_group_bytes(type, k);
+}
+
+std::size_t packed_matmul_bytes(DType type, std::int64_t n, std::int64_t k) {
+  return static_cast<std::size_t>(divide_up(n, packed::group_rows) * packed_group_bytes(type, k));
+}
+
+Support check_packed_format(DType type) {
+  if (info(type).block_elems > 1 && find_packed_format(type) == nullptr) {
+    return Support::no(fmt::format("format {} has no packed layout", info(type).name));
+  }
+  return Support::yes();
 }
 
 }  // namespace rocmforge

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/matmul_layout.h"
+#include "ops/registry.h"
 
 namespace rocmforge {
 
@@ -17,5 +19,16 @@ void pack_matmul_group(const PackedFormat& format, const std::uint8_t* rows, std
 /// Likewise for F32, F16 and BF16, plain_group_bytes long.
 void pack_plain_group(DType type, const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t group,
                       std::uint8_t* destination);
+
+/// Groups [begin, end) of a weight of any format to their places in `packed`.
+void pack_matmul_groups(DType type, const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t begin,
+                        std::int64_t end, std::uint8_t* packed);
+
+/// Bytes of a group and of a whole packed weight [n, k].
+std::int64_t packed_group_bytes(DType type, std::int64_t k);
+std::size_t packed_matmul_bytes(DType type, std::int64_t n, std::int64_t k);
+
+/// Refuses a block format without a packed layout.
+Support check_packed_format(DType type);
 
 }  // namespace rocmforge

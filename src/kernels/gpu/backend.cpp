@@ -28,6 +28,8 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
   registry.add<SampleTokens>(make_gpu_sample(kind));
+  registry.add<RouteTokens>(make_gpu_route_tokens(kind));
+  registry.add<ExpertMatmul>(make_gpu_expert_matmul(kind));
 }
 
 }  // namespace rocmforge

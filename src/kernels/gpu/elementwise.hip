@@ -2,6 +2,7 @@
 
 #include "kernels/gpu/elementwise.h"
 
+#include "kernels/gpu/activation.h"
 #include "kernels/gpu/elementwise_args.h"
 
 namespace rocmforge::gpu {
@@ -85,18 +86,6 @@ __device__ void layer_norm_rows(const LayerNormArgs& args, float* scratch) {
     }
   }
 }
-
-struct Silu {
-  __device__ static float value(float x) { return x / (1.0f + expf(-x)); }
-};
-
-struct GeluTanh {
-  /// (1 + tanh z) / 2 = 1 / (1 + e^(-2 z)), z = sqrt(2 / pi) * (x + 0.044715 x^3)
-  __device__ static float value(float x) {
-    const float inner = x * (0.044715f * x * x + 1.0f);
-    return x / (1.0f + expf(-1.5957691216f * inner));
-  }
-};
 
 template <class Activation, int width>
 __device__ void gated_rows(const GatedActivationArgs& args) {

@@ -18,6 +18,10 @@ std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(Device
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<SampleTokens>> make_gpu_sample(DeviceKind kind);
 
+/// Up to 8 tokens every slot is computed by itself; with more, slots are sorted by expert and go through matrix tiles.
+std::unique_ptr<OpKernel<RouteTokens>> make_gpu_route_tokens(DeviceKind kind);
+std::unique_ptr<ExpertMatmulKernel> make_gpu_expert_matmul(DeviceKind kind);
+
 // The steps of attention.
 std::unique_ptr<OpKernel<ReplicateKv>> make_gpu_replicate_kv(DeviceKind kind);
 std::unique_ptr<OpKernel<QueryKey>> make_gpu_query_key(DeviceKind kind);

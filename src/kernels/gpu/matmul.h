@@ -130,7 +130,9 @@ struct MatmulTile {
     }
   }
 
-  __device__ void run(Shared& shared) const {
+  /// Calls write(token, row, sum) for every output of the tile, those outside of the call included.
+  template <class Write>
+  __device__ void run(Shared& shared, const Write& write) const {
     const int token_of_wave = wave_index() / waves_along_rows * wave_tokens;
     const int row_of_wave = wave_index() % waves_along_rows * wave_rows;
     typename Tile::C sums[token_tiles][row_tiles];
@@ -203,7 +205,7 @@ __device__ inline void matmul_tile(const MatmulTileArgs& args) {
   const MatmulPart part = part_of_tile(args, static_cast<int>(blockIdx.y));
   const Body body{args, part, static_cast<int>(blockIdx.x) * shape.tokens,
                   (static_cast<int>(blockIdx.y) - part.first_tile) * shape.rows};
-  body.run(shared);
+  body.run(shared, [&](int token, int row, float sum) { body.write(token, row, sum); });
 }
 
 /// One token's row as 16-bit numbers. Binary16 ends at 65504: a row with larger numbers is divided by a power of two.

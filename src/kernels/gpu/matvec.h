@@ -104,29 +104,24 @@ __device__ inline void add_unit(const typename Strips::Raw (&raw)[rows], int fir
   }
 }
 
-template <class Block, int tokens, int rows>
-__device__ inline void matvec(const MatvecArgs& args) {
-  using Strips = WeightStrips<Block>;
-  constexpr int waves = matvec_threads / wave_size;
+/// What a work-group keeps of x: dynamic shared memory.
+__device__ inline float4* staged_chunk() {
 #if ROCMFORGE_DEVICE_AMD
   HIP_DYNAMIC_SHARED(float4, staged)
 #else
   extern __shared__ float4 staged[];
 #endif
-  release_successor();
-  const int tile = static_cast<int>(blockIdx.x);
-  const MatmulPart part = part_of_tile(args, tile);
-  const int first_row = ((tile - part.first_tile) * waves + wave_index()) * rows;
-  const std::uint8_t* weights[rows];
-#pragma unroll
-  for (int r = 0; r < rows; ++r) {
-    const int row = first_row + r < part.n ? first_row + r : part.n - 1;
-    weights[r] = part.weight + row * part.row_bytes;
-  }
+  return staged;
+}
 
+/// Each lane's part of the products of a wave's rows, which begin at `weights`, with x. All waves of the work-group take
+/// part.
+template <class Block, int tokens, int rows>
+__device__ inline void wave_products(const MatvecArgs& args, const std::uint8_t* const (&weights)[rows], float4* staged,
+                                     float (&sums)[rows][tokens]) {
+  using Strips = WeightStrips<Block>;
   const int units = (args.k + strip_elems * Strips::parts - 1) / (strip_elems * Strips::parts);
   const int chunk_units = args.chunk / (strip_elems * Strips::parts);
-  float sums[rows][tokens] = {};
   typename Strips::Raw next[rows];
   if (lane_index() < units) {
 #pragma unroll
@@ -158,6 +153,23 @@ __device__ inline void matvec(const MatvecArgs& args) {
       add_unit<Strips, tokens, rows>(raw, first / strip_elems, unit, args.chunk, staged, sums);
     }
   }
+}
+
+template <class Block, int tokens, int rows>
+__device__ inline void matvec(const MatvecArgs& args) {
+  constexpr int waves = matvec_threads / wave_size;
+  release_successor();
+  const int tile = static_cast<int>(blockIdx.x);
+  const MatmulPart part = part_of_tile(args, tile);
+  const int first_row = ((tile - part.first_tile) * waves + wave_index()) * rows;
+  const std::uint8_t* weights[rows];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    const int row = first_row + r < part.n ? first_row + r : part.n - 1;
+    weights[r] = part.weight + row * part.row_bytes;
+  }
+  float sums[rows][tokens] = {};
+  wave_products<Block, tokens, rows>(args, weights, staged_chunk(), sums);
 
 #pragma unroll
   for (int r = 0; r < rows; ++r) {

@@ -23,6 +23,8 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<Dequantize>(make_reference_dequantize());
   registry.add<DequantizeRmsNorm>(make_reference_dequantize_rms_norm());
   registry.add<GatherRows>(make_reference_gather_rows());
+  registry.add<RouteTokens>(make_reference_route_tokens());
+  registry.add<ExpertMatmul>(make_reference_expert_matmul());
 }
 
 }  // namespace rocmforge

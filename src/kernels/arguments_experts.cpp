@@ -1,0 +1,69 @@
+#include "kernels/argument_checks.h"
+#include "kernels/arguments.h"
+
+namespace rocmforge {
+
+void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args) {
+  constexpr std::string_view operation = RouteTokens::name;
+  require_pointer(args.logits, operation, "logits");
+  require_pointer(args.ids, operation, "ids");
+  require_pointer(args.weights, operation, "weights");
+  require_least(args.tokens, 0, operation, "tokens");
+  if (spec.bias) {
+    require_pointer(args.bias, operation, "bias");
+  }
+}
+
+void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = ExpertMatmul::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.ids, operation, "ids");
+  require_pointer(args.out, operation, "out");
+  require_least(args.tokens, 0, operation, "tokens");
+  require_least(args.k, 1, operation, "k");
+  require_least(args.used, 1, operation, "used");
+  require_least(args.experts, args.used, operation, "experts");
+  require(args.weights.size() == 1 || args.weights.size() == 2, "{}: {} weights, neither gate and up nor down", operation,
+          args.weights.size());
+  for (const ExpertWeight& weight : args.weights) {
+    require_pointer(weight.data, operation, "the data of a weight");
+    require_least(weight.n, 1, operation, "n");
+    require_least(weight.expert_bytes, 1, operation, "expert_bytes");
+    require(args.k % info(weight.dtype).block_elems == 0, "{}: k {} is not a multiple of the {} block", operation, args.k,
+            info(weight.dtype).name);
+  }
+  if (args.weights.size() == 1) {
+    require_pointer(args.shares, operation, "shares");
+  } else {
+    require(args.weights[0].n == args.weights[1].n, "{}: a gate of n {} for n {}", operation, args.weights[0].n,
+            args.weights[1].n);
+  }
+  for (std::int64_t slot = 0; device == DeviceKind::cpu && slot < args.tokens * args.used; ++slot) {
+    require(args.ids[slot] >= 0 && args.ids[slot] < args.experts, "{}: id {} of slot {} is not one of {} experts", operation,
+            args.ids[slot], slot, args.experts);
+  }
+}
+
+Support check_spec(const RouteTokens::Spec& spec) {
+  if (spec.experts <= 0 || spec.used <= 0 || spec.used > spec.experts) {
+    return Support::no(fmt::format("{} of {} experts are used", spec.used, spec.experts));
+  }
+  if (spec.groups <= 0 || spec.experts % spec.groups != 0) {
+    return Support::no(fmt::format("{} experts are not {} equal groups", spec.experts, spec.groups));
+  }
+  const std::int32_t group = spec.experts / spec.groups;
+  if (spec.groups_used <= 0 || spec.groups_used > spec.groups || spec.used > group * spec.groups_used) {
+    return Support::no(
+        fmt::format("{} of {} groups of {} experts can't give {}", spec.groups_used, spec.groups, group, spec.used));
+  }
+  return Support::yes();
+}
+
+Support check_spec(const ExpertMatmul::Spec& spec) {
+  if (spec.experts <= 0 || spec.used <= 0 || spec.used > spec.experts) {
+    return Support::no(fmt::format("{} of {} experts are used", spec.used, spec.experts));
+  }
+  return check_weight(spec.weight, spec.n, spec.k);
+}
+
+}  // namespace rocmforge

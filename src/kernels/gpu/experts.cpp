@@ -1,0 +1,270 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/gpu/experts_args.h"
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/kernels.h"
+#include "kernels/gpu/matmul_convert.h"
+#include "kernels/gpu/matmul_kernels.h"
+#include "tensor/quant/formats.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr Kernel<gpu::RouteArgs> route_kernel{"experts", "route_tokens", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::SortSlotsArgs> sort_kernel{"experts", "sort_slots", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ConvertSlotsArgs> slots_to_half{"experts", "convert_slots_f16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ConvertSlotsArgs> slots_to_bfloat16{"experts", "convert_slots_bf16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::SumSlotsArgs> sum_kernel{"experts", "sum_slots", LaunchOrder::by_kernel};
+
+struct VectorFormat {
+  DType dtype;
+  int few_rows;
+  Kernel<gpu::ExpertVectorArgs> gate_up;
+  Kernel<gpu::ExpertVectorArgs> down;
+};
+
+struct ExpertTileFormat {
+  DType dtype;
+  bool bfloat;
+  Kernel<gpu::ExpertTileArgs> kernel;
+};
+
+#define ROCMFORGE_VECTOR_FORMAT(format, Block, Element, rows)                  \
+  VectorFormat{DType::format,                                                  \
+               rows,                                                           \
+               {"experts", "expert_gate_up_" #format, LaunchOrder::by_kernel}, \
+               {"experts", "expert_down_" #format, LaunchOrder::by_kernel}},
+constexpr VectorFormat vector_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_VECTOR_FORMAT)};
+#undef ROCMFORGE_VECTOR_FORMAT
+
+#define ROCMFORGE_TILE_FORMAT(format, Block, Element, rows) \
+  ExpertTileFormat{                                         \
+      DType::format, std::is_same_v<Element, bfloat16>, {"experts", "expert_tiles_" #format, LaunchOrder::by_kernel}},
+constexpr ExpertTileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
+#undef ROCMFORGE_TILE_FORMAT
+
+/// Null for F32, of which every slot is computed by itself.
+const ExpertTileFormat* find_tiles(DType dtype) {
+  const auto* found = std::ranges::find(tile_formats, dtype, &ExpertTileFormat::dtype);
+  return found == std::end(tile_formats) ? nullptr : found;
+}
+
+bool takes_vectors(DType dtype, std::int64_t tokens) {
+  return tokens <= gpu::most_matvec_tokens || find_tiles(dtype) == nullptr;
+}
+
+/// Tiles that `slots` may need, however they fall to the experts.
+std::int64_t most_tiles(std::int64_t slots, std::int64_t experts) {
+  return slots / gpu::expert_tile.tokens + std::min(slots, experts);
+}
+
+/// What a call with many tokens keeps in its workspace.
+struct TileWorkspace {
+  std::uint16_t* x = nullptr;     ///< [slots, padded k] by place
+  float* scales = nullptr;        ///< [slots] by place
+  std::int32_t* order = nullptr;  ///< [slots]
+  gpu::ExpertTile* tiles = nullptr;
+  std::int32_t* tile_count = nullptr;
+  float* products = nullptr;  ///< [slots, n] of down
+  std::size_t bytes = 0;
+
+  TileWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base) {
+    const auto place = [&](auto*& pointer, std::int64_t count) {
+      using Element = std::remove_reference_t<decltype(*pointer)>;
+      pointer = base == nullptr ? nullptr : reinterpret_cast<Element*>(static_cast<std::byte*>(base) + bytes);
+      bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
+    };
+    place(x, slots * converted_stride(k));
+    place(scales, slots);
+    place(order, slots);
+    place(tiles, most_tiles(slots, experts));
+    place(tile_count, 1);
+    place(products, slots * n);
+  }
+};
+
+LaunchShape grid_of(std::int64_t columns, std::int64_t rows, int threads) {
+  constexpr std::int64_t most_rows = 65535;  // kernels that may be asked for more walk over the rest
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(std::min(rows, most_rows)), 1};
+  shape.block[0] = static_cast<std::uint32_t>(threads);
+  return shape;
+}
+
+class GpuRouteTokens final : public PortableGpuKernel<RouteTokens> {
+ public:
+  using PortableGpuKernel::PortableGpuKernel;
+
+  [[nodiscard]] Support supports(const RouteTokens::Spec& spec, const DeviceInfo&) const override {
+    if (spec.experts > gpu::most_experts || spec.used > gpu::most_experts_used) {
+      return Support::no(fmt::format("{} of {} experts, at most {} of {} are possible", spec.used, spec.experts,
+                                     gpu::most_experts_used, gpu::most_experts));
+    }
+    return check_spec(spec);
+  }
+
+  void run(const RouteTokens::Spec& spec, const RouteTokens::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    if (args.tokens == 0) {
+      return;
+    }
+    route_kernel.launch(*context.stream, grid_of(args.tokens, 1, gpu::route_threads),
+                        {.logits = args.logits,
+                         .bias = spec.bias ? args.bias : nullptr,
+                         .ids = args.ids,
+                         .weights = args.weights,
+                         .experts = spec.experts,
+                         .used = spec.used,
+                         .score = static_cast<std::int32_t>(spec.score),
+                         .normalise = spec.normalise ? 1 : 0,
+                         .scale = spec.scale,
+                         .groups = spec.groups,
+                         .groups_used = spec.groups_used,
+                         .unused = 0});
+  }
+};
+
+class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
+ public:
+  using GpuKernel::GpuKernel;
+
+  [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo&) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (std::ranges::find(vector_formats, spec.weight, &VectorFormat::dtype) == std::end(vector_formats)) {
+      return Support::no(fmt::format("format {} has no GPU kernel", info(spec.weight).name));
+    }
+    constexpr std::int64_t most = std::int64_t{1} << 22;
+    if (spec.n > most || spec.k > most || spec.experts > gpu::most_experts) {
+      return Support::no(
+          fmt::format("a side is longer than {}, or there are more than {} experts", most, gpu::most_experts));
+    }
+    return Support::yes();
+  }
+
+  [[nodiscard]] bool mixes_formats() const override { return false; }
+  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec&) const override { return 0; }
+  void pack(const ExpertMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
+
+  [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
+    if (takes_vectors(spec.weight, tokens)) {
+      return 0;
+    }
+    return TileWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+  }
+
+  void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
+    check_arguments(args, device());
+    check(context.stream != nullptr, "expert_matmul: a GPU kernel without a stream");
+    check(args.weights.size() == 1 || args.weights[0].dtype == args.weights[1].dtype,
+          "expert_matmul: gate and up are of different formats");
+    if (args.tokens == 0) {
+      return;
+    }
+    if (takes_vectors(args.weights[0].dtype, args.tokens)) {
+      run_vectors(args, *context.stream);
+    } else {
+      run_tiles(args, *context.stream);
+    }
+  }
+
+ private:
+  static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
+    const ExpertWeight& weight = args.weights[0];
+    const VectorFormat& format = *std::ranges::find(vector_formats, weight.dtype, &VectorFormat::dtype);
+    const bool gated = args.weights.size() == 2;
+    const ExpertWeight& other = args.weights[gated ? 1 : 0];
+    const int wave_size = stream.device().info().wave_size;
+    const int rows = gpu::matvec_threads / wave_size * (gated ? gpu::expert_pairs(format.few_rows) : format.few_rows);
+    const std::int64_t count = gated ? args.tokens * args.used : args.tokens;
+    const gpu::ExpertVectorArgs launch{
+        .weights = {static_cast<const std::uint8_t*>(weight.data), static_cast<const std::uint8_t*>(other.data)},
+        .expert_bytes = {weight.expert_bytes, other.expert_bytes},
+        .row_bytes = static_cast<std::int64_t>(row_bytes(weight.dtype, args.k)),
+        .ids = args.ids,
+        .shares = args.shares,
+        .x = args.x,
+        .out = args.out,
+        .n = static_cast<std::int32_t>(weight.n),
+        .k = static_cast<std::int32_t>(args.k),
+        .used = static_cast<std::int32_t>(args.used),
+        .count = static_cast<std::int32_t>(count),
+        .chunk = static_cast<std::int32_t>(std::min<std::int64_t>(round_up(args.k, 256), 256 * wave_size)),
+        .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
+        .gelu = args.activation == Activation::gelu_tanh ? 1 : 0,
+        .unused = 0};
+    LaunchShape shape = grid_of(divide_up(weight.n, rows), count, gpu::matvec_threads);
+    shape.shared_bytes = static_cast<std::uint32_t>(launch.chunk) * 4;
+    (gated ? format.gate_up : format.down).launch(stream, shape, launch);
+  }
+
+  static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
+    check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
+    const std::int64_t slots = args.tokens * args.used;
+    const bool gated = args.weights.size() == 2;
+    const auto n = static_cast<std::int32_t>(args.weights[0].n);
+    const TileWorkspace space(slots, args.experts, n, args.k, args.workspace);
+    const ExpertTileFormat& format = *find_tiles(args.weights[0].dtype);
+    sort_kernel.launch(stream, grid_of(1, 1, gpu::sort_threads),
+                       {.ids = args.ids,
+                        .order = space.order,
+                        .tiles = space.tiles,
+                        .tile_count = space.tile_count,
+                        .slots = static_cast<std::int32_t>(slots),
+                        .experts = static_cast<std::int32_t>(args.experts)});
+    const auto padded_k = static_cast<std::int32_t>(converted_stride(args.k));
+    const gpu::ConvertRowsArgs rows{args.x, args.k, space.x, space.scales, static_cast<std::int32_t>(args.k), padded_k};
+    (format.bfloat ? slots_to_bfloat16 : slots_to_half)
+        .launch(stream, grid_of(slots, 1, gpu::convert_threads),
+                {.rows = rows,
+                 .order = space.order,
+                 .slots_of_row = static_cast<std::int32_t>(gated ? args.used : 1),
+                 .unused = 0});
+    for (std::size_t i = 0; i < args.weights.size(); ++i) {
+      const ExpertWeight& weight = args.weights[i];
+      const LaunchShape shape =
+          grid_of(most_tiles(slots, args.experts), divide_up(weight.n, gpu::expert_tile.rows), gpu::expert_tile.threads);
+      format.kernel.launch(stream, shape,
+                           {.weight = static_cast<const std::uint8_t*>(weight.data),
+                            .expert_bytes = weight.expert_bytes,
+                            .row_bytes = static_cast<std::int64_t>(row_bytes(weight.dtype, args.k)),
+                            .x = space.x,
+                            .x_scales = space.scales,
+                            .order = space.order,
+                            .tiles = space.tiles,
+                            .tile_count = space.tile_count,
+                            .out = gated ? args.out : space.products,
+                            .n = n,
+                            .k = static_cast<std::int32_t>(args.k),
+                            .padded_k = padded_k,
+                            .gated = i == 1 ? 1 : 0,
+                            .gelu = args.activation == Activation::gelu_tanh ? 1 : 0,
+                            .unused = 0});
+    }
+    if (!gated) {
+      sum_kernel.launch(stream, grid_of(divide_up(n, gpu::sum_threads), args.tokens, gpu::sum_threads),
+                        {.products = space.products,
+                         .shares = args.shares,
+                         .out = args.out,
+                         .tokens = args.tokens,
+                         .n = n,
+                         .used = static_cast<std::int32_t>(args.used)});
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<RouteTokens>> make_gpu_route_tokens(DeviceKind kind) {
+  return std::make_unique<GpuRouteTokens>(kind);
+}
+
+std::unique_ptr<ExpertMatmulKernel> make_gpu_expert_matmul(DeviceKind kind) {
+  return std::make_unique<GpuExpertMatmul>(kind);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,115 @@
+#pragma once
+
+// Products with the matrices of chosen experts, from the parts of the dense products. Few tokens: matvec.h, a slot after
+// another, so that a token's sums have the same order in every call. Many: the slots are sorted by expert on the device, and
+// matmul.h computes tiles of slots of one expert.
+
+#include "kernels/gpu/activation.h"
+#include "kernels/gpu/experts_args.h"
+#include "kernels/gpu/matmul.h"
+
+namespace rocmforge::gpu {
+
+__device__ inline float activate(std::int32_t gelu, float x) { return gelu != 0 ? GeluTanh::value(x) : Silu::value(x); }
+
+/// The arguments of a product of one token.
+__device__ inline MatvecArgs one_token(const ExpertVectorArgs& args, std::int64_t row) {
+  MatvecArgs own;
+  own.x = args.x + row * args.k;
+  own.x_stride = args.k;
+  own.k = args.k;
+  own.tokens = 1;
+  own.chunk = args.chunk;
+  own.x_aligned = args.x_aligned;
+  return own;
+}
+
+/// The first rows of this wave of weight `which` of an expert.
+template <int rows>
+__device__ inline void expert_rows(const ExpertVectorArgs& args, int which, int expert, int first_row,
+                                   const std::uint8_t** pointers) {
+  const std::uint8_t* matrix = args.weights[which] + expert * args.expert_bytes[which];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    pointers[r] = matrix + min(first_row + r, args.n - 1) * args.row_bytes;
+  }
+}
+
+template <class Block, int pairs>
+__device__ inline void expert_gate_up(const ExpertVectorArgs& args) {
+  constexpr int waves = matvec_threads / wave_size;
+  begin_dependent();
+  const int first_row = (static_cast<int>(blockIdx.x) * waves + wave_index()) * pairs;
+  for (int slot = static_cast<int>(blockIdx.y); slot < args.count; slot += static_cast<int>(gridDim.y)) {
+    const std::uint8_t* weights[2 * pairs];
+    expert_rows<pairs>(args, 0, args.ids[slot], first_row, weights);
+    expert_rows<pairs>(args, 1, args.ids[slot], first_row, weights + pairs);
+    float sums[2 * pairs][1] = {};
+    wave_products<Block, 1, 2 * pairs>(one_token(args, slot / args.used), weights, staged_chunk(), sums);
+#pragma unroll
+    for (int r = 0; r < pairs; ++r) {
+      const float gate = wave_reduce<Sum>(sums[r][0]);
+      const float up = wave_reduce<Sum>(sums[pairs + r][0]);
+      if (lane_index() == r && first_row + r < args.n) {
+        args.out[static_cast<std::int64_t>(slot) * args.n + first_row + r] = activate(args.gelu, gate) * up;
+      }
+    }
+    __syncthreads();  // before x of the next slot comes
+  }
+}
+
+template <class Block, int rows>
+__device__ inline void expert_down(const ExpertVectorArgs& args) {
+  constexpr int waves = matvec_threads / wave_size;
+  begin_dependent();
+  const int first_row = (static_cast<int>(blockIdx.x) * waves + wave_index()) * rows;
+  for (int token = static_cast<int>(blockIdx.y); token < args.count; token += static_cast<int>(gridDim.y)) {
+    float total = 0.0f;  // of the row with this lane's number
+    for (int slot = token * args.used; slot < (token + 1) * args.used; ++slot) {
+      const std::uint8_t* weights[rows];
+      expert_rows<rows>(args, 0, args.ids[slot], first_row, weights);
+      float sums[rows][1] = {};
+      wave_products<Block, 1, rows>(one_token(args, slot), weights, staged_chunk(), sums);
+#pragma unroll
+      for (int r = 0; r < rows; ++r) {
+        const float product = wave_reduce<Sum>(sums[r][0]);
+        total = lane_index() == r ? fmaf(args.shares[slot], product, total) : total;
+      }
+      __syncthreads();
+    }
+    if (const int row = first_row + lane_index(); lane_index() < rows && row < args.n) {
+      args.out[static_cast<std::int64_t>(token) * args.n + row] += total;
+    }
+  }
+}
+
+template <class Block, class Element>
+__device__ inline void expert_tiles(const ExpertTileArgs& args) {
+  using Body = MatmulTile<Block, Element, expert_tile>;
+  __shared__ typename Body::Shared shared;
+  if (static_cast<int>(blockIdx.x) >= *args.tile_count) {
+    return;
+  }
+  const ExpertTile tile = args.tiles[blockIdx.x];
+  const int last = tile.first + tile.count;
+  MatmulTileArgs own;
+  own.x = args.x;
+  own.x_scales = args.x_scales;
+  own.k = args.k;
+  own.padded_k = args.padded_k;
+  own.tokens = last;
+  MatmulPart part{};
+  part.weight = args.weight + tile.expert * args.expert_bytes;
+  part.row_bytes = args.row_bytes;
+  part.n = args.n;
+  const Body body{own, part, tile.first, static_cast<int>(blockIdx.y) * expert_tile.rows};
+  body.run(shared, [&](int place, int row, float sum) {
+    if (place < last && row < args.n) {
+      float* out = args.out + static_cast<std::int64_t>(args.order[place]) * args.n + row;
+      const float y = sum * args.x_scales[place];
+      *out = args.gated != 0 ? activate(args.gelu, *out) * y : y;
+    }
+  });
+}
+
+}  // namespace rocmforge::gpu

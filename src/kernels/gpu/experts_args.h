@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gpu/matmul_args.h"
+
+namespace rocmforge::gpu {
+
+/// Choice of experts; see ops/experts.h. Grid: tokens.
+struct RouteArgs {
+  const float* logits;  ///< [tokens, experts]
+  const float* bias;    ///< [experts] or null
+  std::int32_t* ids;    ///< [tokens, used]
+  float* weights;       ///< [tokens, used]
+  std::int32_t experts;
+  std::int32_t used;
+  std::int32_t score;  ///< RouteScore
+  std::int32_t normalise;
+  float scale;
+  std::int32_t groups;
+  std::int32_t groups_used;
+  std::int32_t unused;
+};
+inline constexpr int route_threads = 64;
+inline constexpr int most_experts = 1024;
+inline constexpr int most_experts_used = 64;
+
+/// Few tokens: every slot by itself, a matrix of its expert read once for each. Grid: tiles of rows, slots (gate and up) or
+/// tokens (down).
+struct ExpertVectorArgs {
+  const std::uint8_t* weights[2];  ///< gate and up, or down: [experts] of [n] rows
+  std::int64_t expert_bytes[2];
+  std::int64_t row_bytes;
+  const std::int32_t* ids;  ///< [slots]
+  const float* shares;      ///< [slots], for down
+  const float* x;           ///< [tokens, k], for down [slots, k]
+  float* out;               ///< [slots, n], for down [tokens, n]
+  std::int32_t n;
+  std::int32_t k;
+  std::int32_t used;
+  std::int32_t count;  ///< slots, for down tokens
+  std::int32_t chunk;  ///< as in MatvecArgs
+  std::int32_t x_aligned;
+  std::int32_t gelu;  ///< the activation, else silu
+  std::int32_t unused;
+};
+/// Rows that a wave takes of gate, and as many of up; of down it takes `few_rows`.
+constexpr int expert_pairs(int few_rows) { return few_rows / 2; }
+
+/// Slots of one expert that share a tile: places [first, first + count) of the order.
+struct ExpertTile {
+  std::int32_t expert;
+  std::int32_t first;
+  std::int32_t count;
+  std::int32_t unused;
+};
+inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
+
+/// Sorts slots by expert, those of one expert in their own order. Grid: 1.
+struct SortSlotsArgs {
+  const std::int32_t* ids;   ///< [slots]
+  std::int32_t* order;       ///< [slots]: slots by place
+  ExpertTile* tiles;         ///< room for as many as the slots may need
+  std::int32_t* tile_count;  ///< [1]
+  std::int32_t slots;
+  std::int32_t experts;
+};
+inline constexpr int sort_threads = 256;
+
+/// The inputs of slots in their order as 16-bit rows. Grid: slots.
+struct ConvertSlotsArgs {
+  ConvertRowsArgs rows;       ///< x as the call has it
+  const std::int32_t* order;  ///< [slots]
+  std::int32_t slots_of_row;  ///< neighbouring slots that share a row of x
+  std::int32_t unused;
+};
+
+/// One weight with the slots of every tile. Grid: tiles, tiles of rows.
+struct ExpertTileArgs {
+  const std::uint8_t* weight;
+  std::int64_t expert_bytes;
+  std::int64_t row_bytes;
+  const std::uint16_t* x;  ///< [slots, padded_k] by place
+  const float* x_scales;   ///< [slots] by place
+  const std::int32_t* order;
+  const ExpertTile* tiles;
+  const std::int32_t* tile_count;
+  float* out;  ///< [slots, n] by slot
+  std::int32_t n;
+  std::int32_t k;
+  std::int32_t padded_k;
+  std::int32_t gated;  ///< out = activation(out) * product in place of out = product
+  std::int32_t gelu;
+  std::int32_t unused;
+};
+
+/// out[token] += sum of shares * products over the token's slots. Grid: columns, tokens.
+struct SumSlotsArgs {
+  const float* products;  ///< [slots, n]
+  const float* shares;    ///< [slots]
+  float* out;             ///< [tokens, n]
+  std::int64_t tokens;
+  std::int32_t n;
+  std::int32_t used;
+};
+inline constexpr int sum_threads = 256;
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,120 @@
+#include "models/expert_matrix.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "models/execution_plan.h"
+#include "weights/gguf_value.h"
+
+namespace rocmforge {
+
+std::int64_t ExpertMatrix::expert_bytes() const {
+  if (const std::size_t packed = kernel->packed_bytes(spec); packed > 0) {
+    return static_cast<std::int64_t>(packed);
+  }
+  return (stacked() ? tensor_rows : spec.n) * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
+}
+
+std::size_t ExpertMatrix::slot_bytes() const {
+  const std::size_t packed = kernel->packed_bytes(spec);
+  return packed > 0 ? packed : static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k);
+}
+
+const std::byte* ExpertMatrix::rows(std::int64_t expert) const {
+  const auto bytes = static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
+  if (stacked()) {
+    return static_cast<const std::byte*>(tensors[0]->tensor.data) + (expert * tensor_rows + first_row) * bytes;
+  }
+  return static_cast<const std::byte*>(tensors[static_cast<std::size_t>(expert)]->tensor.data);
+}
+
+void ExecutionPlan::refuse_tensor(const std::string& name) const {
+  if (has_tensor(name)) {
+    throw Error(
+        fmt::format("{}: tensor {} changes the computation and is not supported", file_->path().string(), quote(name)));
+  }
+}
+
+ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted) {
+  for (const char* suffix : {".bias", ".scale"}) {
+    refuse_tensor(name.stacked + suffix);
+    refuse_tensor(name.joined + suffix);
+  }
+  ExpertMatrix matrix{.tensors = {}, .tensor_rows = wanted.n, .spec = wanted};
+  const std::string joined = name.joined + ".weight";
+  if (!name.joined.empty() && has_tensor(joined)) {
+    matrix.tensors = {&tensor(joined, {wanted.experts, 2 * wanted.n, wanted.k})};
+    matrix.tensor_rows = 2 * wanted.n;
+    matrix.first_row = name.second_half ? wanted.n : 0;
+  } else if (name.single.empty() || !has_tensor(name.single + ".0.weight")) {
+    // A single expert may be a matrix like any other.
+    const std::string stacked = name.stacked + ".weight";
+    const bool plain = wanted.experts == 1 && rows_of(stacked) > 0;
+    matrix.tensors = {&tensor(stacked, plain ? Shape{wanted.n, wanted.k} : Shape{wanted.experts, wanted.n, wanted.k})};
+  } else {
+    for (std::int64_t e = 0; e < wanted.experts; ++e) {
+      const GgufTensor& own = tensor(fmt::format("{}.{}.weight", name.single, e), {wanted.n, wanted.k});
+      if (e > 0 && own.tensor.dtype != matrix.tensors[0]->tensor.dtype) {
+        throw Error(fmt::format("{}: tensor {} is {}, that of expert 0 is {}", file_->path().string(), quote(own.name),
+                                rocmforge::name(own.tensor.dtype), rocmforge::name(matrix.tensors[0]->tensor.dtype)));
+      }
+      matrix.tensors.push_back(&own);
+    }
+  }
+  matrix.spec.weight = matrix.tensors[0]->tensor.dtype;
+  return matrix;
+}
+
+std::vector<const ExpertMatrix*> ExecutionPlan::experts(std::string_view operation,
+                                                        const std::vector<ExpertTensorName>& names,
+                                                        const ExpertMatmul::Spec& wanted) {
+  std::vector<const ExpertMatrix*> found;
+  PlannedOperation planned;
+  planned.operation = operation;
+  for (const ExpertTensorName& name : names) {
+    ExpertMatrix matrix = find_experts(name, wanted);
+    Choice<ExpertMatmul> choice = with_context(file_->path().string() + ": tensor " + quote(matrix.tensors[0]->name),
+                                               [&] { return registry_->choose<ExpertMatmul>(matrix.spec, device_); });
+    matrix.kernel = choice.kernel;
+    if (found.empty()) {
+      planned.kernel = choice.kernel->name();
+      planned.refusals = std::move(choice.refusals);
+    } else if (choice.kernel != found[0]->kernel ||
+               (matrix.spec.weight != found[0]->spec.weight && !choice.kernel->mixes_formats())) {
+      throw Error(fmt::format("{}: tensor {} is {}, which does not run together with the format of {} here",
+                              file_->path().string(), quote(matrix.tensors[0]->name), rocmforge::name(matrix.spec.weight),
+                              quote(found[0]->tensors[0]->name)));
+    }
+    needs_scratch(matrix.kernel->workspace_bytes(matrix.spec, options_.max_batch_tokens));
+    planned.spec += (found.empty() ? "" : " + ") + to_string(matrix.spec);
+    planned.weight_bytes += matrix.slot_bytes() * static_cast<std::size_t>(wanted.used);
+    found.push_back(&expert_matrices_.emplace_back(std::move(matrix)));
+  }
+  // Each token reads its slots' inputs once and writes their outputs.
+  const std::int64_t per_slot = names.size() == 2 ? wanted.n : wanted.k;
+  const std::int64_t per_token = names.size() == 2 ? wanted.k : 2 * wanted.n;
+  planned.activation_bytes = static_cast<std::size_t>(per_slot * wanted.used + per_token) * sizeof(float);
+  bytes_per_token_ += planned.weight_bytes;
+  line(std::move(planned));
+  return found;
+}
+
+const void* ExecutionPlan::load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) const {
+  const std::size_t packed_bytes = matrix.kernel->packed_bytes(matrix.spec);
+  if (matrix.in_place()) {
+    const auto skipped = static_cast<std::size_t>(matrix.first_row) * row_bytes(matrix.spec.weight, matrix.spec.k);
+    return static_cast<const std::byte*>(store.view(*matrix.tensors[0])) + skipped;
+  }
+  return store.assemble(matrix.tensors, matrix.bytes(), [&](std::byte* to) {
+    for (std::int64_t e = 0; e < matrix.spec.experts; ++e, to += matrix.expert_bytes()) {
+      if (packed_bytes > 0) {
+        matrix.kernel->pack(matrix.spec, matrix.rows(e), to, context);
+      } else {
+        std::memcpy(to, matrix.rows(e), static_cast<std::size_t>(matrix.expert_bytes()));
+      }
+    }
+  });
+}
+
+}  // namespace rocmforge

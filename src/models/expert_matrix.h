@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/experts.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// One place of the feed-forward part (gate, up or down) in all experts, and the kernel chosen for it.
+struct ExpertMatrix {
+  /// Where the file keeps it: one tensor with the experts one after another, or one tensor for each.
+  std::vector<const GgufTensor*> tensors;
+  std::int64_t first_row = 0;    ///< of an expert's rows in the stacked tensor: those of up may lie behind those of gate
+  std::int64_t tensor_rows = 0;  ///< that the stacked tensor has for each expert
+  ExpertMatmul::Spec spec;
+  const ExpertMatmulKernel* kernel = nullptr;
+  const void* data = nullptr;  ///< expert 0 in the kernel's layout, once weights are loaded
+
+  [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
+  /// Whether the kernel reads the rows of the stacked tensor where they are.
+  [[nodiscard]] bool in_place() const { return stacked() && kernel->packed_bytes(spec) == 0; }
+  /// From one expert to the next, in the memory of the kernel.
+  [[nodiscard]] std::int64_t expert_bytes() const;
+  /// What a slot reads.
+  [[nodiscard]] std::size_t slot_bytes() const;
+  /// Of a copy of all experts.
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
+  /// The rows of one expert in the file.
+  [[nodiscard]] const std::byte* rows(std::int64_t expert) const;
+  [[nodiscard]] ExpertWeight weight() const { return {spec.weight, data, spec.n, expert_bytes()}; }
+};
+
+/// How the file names a place: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor each, or as the first or second
+/// half of the rows of "blk.0.ffn_gate_up_exps".
+struct ExpertTensorName {
+  std::string stacked;
+  std::string single{};  ///< of which expert 3 is "single.3"; "" where there is no such form
+  std::string joined{};  ///< likewise
+  bool second_half = false;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,64 @@
+#include "models/routed_experts.h"
+
+#include <array>
+
+namespace rocmforge {
+
+RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names) : config_(config) {
+  const RouteTokens::Spec& route = config.route;
+  router_ = plan.linear(names.router, {{names.router, route.experts}}, config.hidden);
+  if (route.bias) {
+    bias_ = plan.vector(names.bias, route.experts);
+  }
+  route_ = plan.resolve<RouteTokens>(route);
+  const auto wanted = [&](std::int64_t n, std::int64_t k) {
+    return ExpertMatmul::Spec{.experts = route.experts, .n = n, .k = k, .used = route.used};
+  };
+  up_kind_ = operation_kind(names.up.stacked);
+  down_kind_ = operation_kind(names.down.stacked);
+  gate_up_ = plan.experts(names.up.stacked, {names.gate, names.up}, wanted(config.width, config.hidden));
+  down_ = plan.experts(names.down.stacked, {names.down}, wanted(config.hidden, config.width));
+}
+
+void RoutedExperts::append(Operations& operations) const {
+  operations.push_back(
+      {router_.kind(), [this](const Step& step) { router_.run(step, step.buffers.normed, step.buffers.projected); }});
+  operations.push_back({std::string(RouteTokens::name), [this](const Step& step) { route(step); }});
+  operations.push_back({up_kind_, [this](const Step& step) {
+                          multiply(step, gate_up_, config_.hidden, step.buffers.normed, step.buffers.gathered);
+                        }});
+  operations.push_back({down_kind_, [this](const Step& step) {
+                          multiply(step, down_, config_.width, step.buffers.gathered, step.buffers.hidden);
+                        }});
+}
+
+void RoutedExperts::route(const Step& step) const {
+  route_.run({.logits = step.buffers.projected,
+              .tokens = step.tokens,
+              .bias = bias_ != nullptr ? bias_->data : nullptr,
+              .ids = step.buffers.experts,
+              .weights = step.buffers.expert_weights},
+             step);
+}
+
+void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
+                             const float* x, float* out) const {
+  std::array<ExpertWeight, 2> weights;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    weights[i] = matrices[i]->weight();
+  }
+  matrices[0]->kernel->run({.x = x,
+                            .tokens = step.tokens,
+                            .k = k,
+                            .used = config_.route.used,
+                            .experts = config_.route.experts,
+                            .ids = step.buffers.experts,
+                            .weights = std::span(weights.data(), matrices.size()),
+                            .shares = step.buffers.expert_weights,
+                            .out = out,
+                            .activation = config_.activation,
+                            .workspace = step.buffers.scratch},
+                           *step.context);
+}
+
+}  // namespace rocmforge

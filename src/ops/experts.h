@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ops/elementwise.h"
+#include "ops/registry.h"
+#include "tensor/dtype.h"
+
+namespace rocmforge {
+
+/// What a router's logits become before experts are chosen by them.
+enum class RouteScore {
+  softmax,         ///< over all experts
+  sigmoid,         ///< of each logit by itself
+  chosen_softmax,  ///< the logits choose, and the weights are the softmax over those chosen
+};
+
+/// Chooses the experts of each token and says how much each counts:
+///   p = score(logits);  s = p + bias
+///   of `groups` equal runs of neighbouring experts those `groups_used` with the largest sum of their two largest s remain
+///   ids = the `used` experts with the largest s, best first; of equal ones the lower index, also among groups
+///   weights = p[ids], divided by their sum when `normalise`, times `scale`
+/// The bias counts for the choice alone. A NaN is chosen last; ids are valid whatever the logits are.
+struct RouteTokens {
+  static constexpr std::string_view name = "route_tokens";
+
+  struct Spec {
+    std::int32_t experts = 0;
+    std::int32_t used = 0;
+    RouteScore score = RouteScore::softmax;
+    bool bias = false;
+    bool normalise = false;
+    float scale = 1.0f;
+    std::int32_t groups = 1;
+    std::int32_t groups_used = 1;
+  };
+
+  struct Args {
+    const float* logits = nullptr;  ///< [tokens, experts]
+    std::int64_t tokens = 0;
+    const float* bias = nullptr;  ///< [experts], read when Spec::bias
+    std::int32_t* ids = nullptr;  ///< [tokens, used]
+    float* weights = nullptr;     ///< [tokens, used]
+  };
+};
+
+/// The least by which weights are divided when they are normalised.
+inline constexpr float least_route_sum = 1e-20f;
+
+std::string to_string(const RouteTokens::Spec& spec);
+
+/// The matrices of all experts that stand in one place of the feed-forward part.
+struct ExpertWeight {
+  DType dtype = DType::f32;
+  const void* data = nullptr;  ///< what ExpertMatmulKernel::pack wrote, or rows [n, k] of the file where packed_bytes is 0
+  std::int64_t n = 0;          ///< rows of one expert
+  std::int64_t expert_bytes = 0;  ///< from one expert to the next
+};
+
+class ExpertMatmulKernel;
+
+/// Products with the matrices of the experts that each token chose. A slot is one expert of one token, slot t * used + j the
+/// j-th of token t. The weights are one of
+///   {gate, up}  out[slot] = activation(gate_e x[token]) * (up_e x[token])
+///   {down}      out[token] += sum over j, rising, of shares[token, j] * (down_e x[slot])
+/// with e = ids[slot].
+struct ExpertMatmul {
+  static constexpr std::string_view name = "expert_matmul";
+  using KernelInterface = ExpertMatmulKernel;
+
+  /// The kernel is chosen for each weight; gate and up must have the same.
+  struct Spec {
+    DType weight = DType::f32;
+    std::int64_t experts = 0;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    std::int64_t used = 0;
+  };
+
+  struct Args {
+    const float* x = nullptr;  ///< [tokens, k] for {gate, up}, [tokens * used, k] for {down}; dense
+    std::int64_t tokens = 0;
+    std::int64_t k = 0;
+    std::int64_t used = 0;
+    std::int64_t experts = 0;
+    const std::int32_t* ids = nullptr;  ///< [tokens, used]
+    std::span<const ExpertWeight> weights;
+    const float* shares = nullptr;  ///< [tokens, used], for {down}
+    float* out = nullptr;           ///< [tokens * used, n] for {gate, up}, [tokens, n] for {down}; dense, not x
+    Activation activation = Activation::silu;
+    void* workspace = nullptr;  ///< at least workspace_bytes(spec, tokens) of each weight, 256-byte aligned
+  };
+};
+
+std::string to_string(const ExpertMatmul::Spec& spec);
+
+/// Sums depend on k alone, as those of MatmulKernel do: a token's result has the same bits whatever else is in the call.
+class ExpertMatmulKernel {
+ public:
+  virtual ~ExpertMatmulKernel() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual DeviceKind device() const = 0;
+  [[nodiscard]] virtual KernelPriority priority() const = 0;
+  [[nodiscard]] virtual Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const = 0;
+
+  /// Whether gate and up may be of different formats.
+  [[nodiscard]] virtual bool mixes_formats() const { return true; }
+
+  /// Bytes of one expert's repacked matrix, a multiple of 64; 0 when the kernel reads the file's rows.
+  [[nodiscard]] virtual std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const = 0;
+  /// Repacks one expert's `rows` [n, k] into `packed` (64-byte aligned, packed_bytes long). Runs once for each, at load.
+  virtual void pack(const ExpertMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
+
+  /// Scratch memory that a call with this weight and that many tokens needs.
+  [[nodiscard]] virtual std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const = 0;
+
+  virtual void run(const ExpertMatmul::Args& args, ExecutionContext& context) const = 0;
+};
+
+}  // namespace rocmforge

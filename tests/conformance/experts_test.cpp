@@ -1,0 +1,420 @@
+// Expected values come from the definitions, written out here in double: the reference is tested along with the kernels of
+// the device.
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "conformance/harness.h"
+#include "kernels/arguments.h"
+#include "kernels/reference/activation.h"
+#include "tensor/quant/dequantize.h"
+
+namespace rocmforge::test {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+struct Routes {
+  std::vector<std::int32_t> ids;
+  std::vector<float> weights;
+};
+
+std::vector<double> softmax(std::vector<double> values) {
+  double sum = 0.0;
+  for (double& value : values) {
+    sum += value = std::exp(value);
+  }
+  std::ranges::transform(values, values.begin(), [sum](double value) { return value / sum; });
+  return values;
+}
+
+/// Indices of `values`, largest first, the lower first of equal ones.
+std::vector<std::size_t> ranked(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  return order;
+}
+
+/// The experts of the groups that remain.
+std::set<std::size_t> in_groups(const RouteTokens::Spec& spec, const std::vector<double>& choice) {
+  const std::size_t size = choice.size() / at(spec.groups);
+  std::vector<double> sums;
+  for (std::size_t first = 0; first < choice.size(); first += size) {
+    std::vector<double> own(choice.begin() + std::ptrdiff_t(first), choice.begin() + std::ptrdiff_t(first + size));
+    std::ranges::sort(own, std::greater());
+    sums.push_back(size > 1 ? own[0] + own[1] : own[0]);
+  }
+  std::set<std::size_t> experts;
+  const std::vector<std::size_t> order = ranked(sums);
+  for (std::int32_t i = 0; i < spec.groups_used; ++i) {
+    for (std::size_t e = 0; e < size; ++e) {
+      experts.insert(order[at(i)] * size + e);
+    }
+  }
+  return experts;
+}
+
+Routes expected_routes(const RouteTokens::Spec& spec, const std::vector<float>& logits, const std::vector<float>& bias) {
+  Routes routes;
+  for (auto row = logits.begin(); row != logits.end(); row += spec.experts) {
+    const std::vector<double> x(row, row + spec.experts);
+    std::vector<double> scores = spec.score == RouteScore::softmax ? softmax(x) : x;
+    if (spec.score == RouteScore::sigmoid) {
+      std::ranges::transform(x, scores.begin(), [](double value) { return 1.0 / (1.0 + std::exp(-value)); });
+    }
+    std::vector<double> choice = scores;
+    for (std::size_t e = 0; spec.bias && e < choice.size(); ++e) {
+      choice[e] += double{bias[e]};
+    }
+    const std::set<std::size_t> allowed = in_groups(spec, choice);
+    std::vector<double> chosen;
+    for (const std::size_t e : ranked(choice)) {
+      if (allowed.contains(e) && chosen.size() < at(spec.used)) {
+        routes.ids.push_back(static_cast<std::int32_t>(e));
+        chosen.push_back(scores[e]);
+      }
+    }
+    if (spec.score == RouteScore::chosen_softmax) {
+      chosen = softmax(chosen);
+    }
+    const double sum = spec.normalise ? std::accumulate(chosen.begin(), chosen.end(), 0.0) : 1.0;
+    for (const double weight : chosen) {
+      routes.weights.push_back(static_cast<float>(weight / sum * double{spec.scale}));
+    }
+  }
+  return routes;
+}
+
+Routes run_route(const OpKernel<RouteTokens>& kernel, const RouteTokens::Spec& spec, const std::vector<float>& logits,
+                 const std::vector<float>& bias) {
+  Arena arena(harness().place_of(kernel));
+  const auto tokens = static_cast<std::int64_t>(logits.size()) / spec.experts;
+  RouteTokens::Args args{.logits = arena.in(logits), .tokens = tokens, .bias = spec.bias ? arena.in(bias) : nullptr};
+  args.ids = arena.out<std::int32_t>(tokens * spec.used);
+  args.weights = arena.out<float>(tokens * spec.used);
+  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+  return {arena.read(args.ids, tokens * spec.used), arena.read(args.weights, tokens * spec.used)};
+}
+
+void expect_routes(const RouteTokens::Spec& spec, std::int64_t tokens) {
+  Random random(at(tokens * 31 + spec.experts));
+  const std::vector<float> logits = random.normals(tokens * spec.experts, 2.0f);
+  const std::vector<float> bias = random.normals(spec.experts, 0.2f);
+  const Routes expected = expected_routes(spec, logits, bias);
+  harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
+    const Routes actual = run_route(kernel, spec, logits, bias);
+    EXPECT_EQ(actual.ids, expected.ids) << tokens << " tokens";
+    EXPECT_LE(relative_error(actual.weights, expected.weights), 1e-5) << tokens << " tokens";
+  });
+}
+
+TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
+  for (const RouteScore score : {RouteScore::softmax, RouteScore::sigmoid, RouteScore::chosen_softmax}) {
+    const std::vector<RouteTokens::Spec> specs = {
+        {.experts = 8, .used = 2, .score = score},
+        {.experts = 60, .used = 4, .score = score, .bias = true, .normalise = true},
+        {.experts = 64, .used = 8, .score = score, .bias = true, .scale = 2.5f, .groups = 8, .groups_used = 3},
+        {.experts = 130, .used = 6, .score = score, .normalise = true, .scale = 0.5f},
+        {.experts = 3, .used = 3, .score = score},
+        {.experts = 1, .used = 1, .score = score},
+    };
+    for (const RouteTokens::Spec& spec : specs) {
+      for (const std::int64_t tokens : {1, 5}) {
+        expect_routes(spec, tokens);
+      }
+    }
+  }
+}
+
+TEST(RouteTokens, ManyTokens) {
+  expect_routes({.experts = 128, .used = 8, .normalise = true}, 513);
+  expect_routes({.experts = 512, .used = 10, .score = RouteScore::sigmoid, .bias = true, .groups = 8, .groups_used = 4},
+                300);
+}
+
+TEST(RouteTokens, TinyOfEqualScoresTheLowerIndexIsChosen) {
+  const RouteTokens::Spec spec{.experts = 8, .used = 3, .score = RouteScore::sigmoid, .groups = 4, .groups_used = 2};
+  const std::vector<float> logits = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3};
+  harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
+    EXPECT_EQ(run_route(kernel, spec, logits, {}).ids, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 2, 6, 7, 0}));
+  });
+}
+
+TEST(RouteTokens, TinyIdsAreDistinctAndValidWhateverTheLogitsAre) {
+  const RouteTokens::Spec spec{.experts = 8, .used = 4, .score = RouteScore::softmax, .groups = 4, .groups_used = 3};
+  const float nan = std::nanf("");
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {nan, nan, nan,  nan,  nan,  nan,  nan,  nan,  1,      2,     nan, nan, 3, 4, 5, 6,
+                                     inf, inf, -inf, -inf, -inf, -inf, -inf, -inf, -3e38f, 3e38f, 0,   0,   0, 0, 0, 0};
+  harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
+    const std::vector<std::int32_t> ids = run_route(kernel, spec, logits, {}).ids;
+    for (auto row = ids.begin(); row != ids.end(); row += spec.used) {
+      const std::set<std::int32_t> distinct(row, row + spec.used);
+      EXPECT_EQ(distinct.size(), at(spec.used));
+      EXPECT_GE(*distinct.begin(), 0);
+      EXPECT_LT(*distinct.rbegin(), spec.experts);
+    }
+  });
+}
+
+/// A call with gate and up, or with down.
+struct Problem {
+  DType format = DType::f32;
+  std::int64_t experts = 0;
+  std::int64_t used = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t tokens = 0;
+  bool gated = false;
+  std::int64_t only = -1;  ///< the first expert of every token; -1: whichever
+  Activation activation = Activation::silu;
+  std::int64_t first = 0;  ///< of the tokens, in what all calls of this kind share
+
+  [[nodiscard]] ExpertMatmul::Spec spec() const { return {format, experts, n, k, used}; }
+  [[nodiscard]] std::int64_t slots() const { return tokens * used; }
+  [[nodiscard]] std::int64_t outputs() const { return gated ? slots() : tokens; }
+
+  /// The call's part of values that each token draws `width` of.
+  template <class T, class Draw>
+  [[nodiscard]] std::vector<T> drawn(std::uint64_t seed, std::int64_t width, const Draw& draw) const {
+    std::vector<T> all;
+    for (std::int64_t t = first; t < first + tokens; ++t) {
+      Random random(seed + 100 * at(t));
+      const std::vector<T> own = draw(random, width);
+      all.insert(all.end(), own.begin(), own.begin() + width);
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<std::int32_t> ids() const {
+    return drawn<std::int32_t>(11, used, [&](Random& random, std::int64_t) {
+      std::vector<std::int32_t> order = random.permutation(static_cast<std::int32_t>(experts));
+      if (only >= 0) {
+        std::swap(*std::ranges::find(order, static_cast<std::int32_t>(only)), order[0]);
+      }
+      return order;
+    });
+  }
+  [[nodiscard]] std::vector<float> x() const {
+    return drawn<float>(12, (gated ? 1 : used) * k,
+                        [](Random& random, std::int64_t width) { return random.uniforms(width, -1.0f, 1.0f); });
+  }
+  [[nodiscard]] std::vector<float> shares() const {
+    return drawn<float>(13, used, [](Random& random, std::int64_t width) { return random.uniforms(width, 0.1f, 1.0f); });
+  }
+  [[nodiscard]] std::vector<float> before() const {
+    if (gated) {
+      return poisoned(outputs() * n);
+    }
+    return drawn<float>(14, n, [](Random& random, std::int64_t width) { return random.normals(width); });
+  }
+  /// Rows [experts, n, k] of weight `i`.
+  [[nodiscard]] std::vector<std::byte> rows(std::size_t i) const {
+    Random random(15 + i);
+    return random_rows(format, experts * n, k, random);
+  }
+};
+
+/// [slots, n]
+std::vector<double> products_of(const Problem& problem, std::size_t i) {
+  const std::vector<std::byte> rows = problem.rows(i);
+  const std::vector<std::int32_t> ids = problem.ids();
+  const std::vector<float> x = problem.x();
+  const std::size_t bytes = row_bytes(problem.format, problem.k);
+  std::vector<float> weight(at(problem.k));
+  std::vector<double> out(at(problem.slots() * problem.n));
+  for (std::int64_t row = 0; row < problem.experts * problem.n; ++row) {
+    dequantize_row(problem.format, rows.data() + at(row) * bytes, weight.data(), problem.k);
+    for (std::int64_t slot = 0; slot < problem.slots(); ++slot) {
+      if (ids[at(slot)] != row / problem.n) {
+        continue;
+      }
+      const float* from = x.data() + (problem.gated ? slot / problem.used : slot) * problem.k;
+      double sum = 0.0;
+      for (std::size_t j = 0; j < weight.size(); ++j) {
+        sum += double{from[j]} * double{weight[j]};
+      }
+      out[at(slot * problem.n + row % problem.n)] = sum;
+    }
+  }
+  return out;
+}
+
+std::vector<float> expected_of(const Problem& problem) {
+  const std::vector<double> first = products_of(problem, 0);
+  std::vector<float> out = problem.before();
+  if (problem.gated) {
+    const std::vector<double> up = products_of(problem, 1);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      out[i] = static_cast<float>(activate(problem.activation, first[i]) * up[i]);
+    }
+    return out;
+  }
+  const std::vector<float> shares = problem.shares();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto t = static_cast<std::int64_t>(i) / problem.n;
+    double sum = double{out[i]};
+    for (std::int64_t slot = t * problem.used; slot < (t + 1) * problem.used; ++slot) {
+      sum += double{shares[at(slot)]} * first[at(slot * problem.n + static_cast<std::int64_t>(i) % problem.n)];
+    }
+    out[i] = static_cast<float>(sum);
+  }
+  return out;
+}
+
+std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& problem) {
+  Arena arena(harness().place_of(kernel));
+  const ExpertMatmul::Spec spec = problem.spec();
+  std::vector<ExpertWeight> weights;
+  for (std::size_t i = 0; i < (problem.gated ? 2 : 1); ++i) {
+    std::vector<std::byte> rows = problem.rows(i);
+    std::size_t bytes = rows.size() / at(problem.experts);
+    if (const std::size_t packed_bytes = kernel.packed_bytes(spec); packed_bytes > 0) {
+      PoisonedBytes packed(packed_bytes * at(problem.experts));
+      for (std::int64_t e = 0; e < problem.experts; ++e) {
+        kernel.pack(spec, rows.data() + at(e) * bytes, packed.data() + at(e) * packed_bytes, harness().host.context);
+      }
+      EXPECT_TRUE(packed.intact());
+      rows.assign(packed.bytes().begin(), packed.bytes().end());
+      bytes = packed_bytes;
+    }
+    weights.push_back({problem.format, arena.in(rows), problem.n, static_cast<std::int64_t>(bytes)});
+  }
+  ExpertMatmul::Args args{.x = arena.in(problem.x()),
+                          .tokens = problem.tokens,
+                          .k = problem.k,
+                          .used = problem.used,
+                          .experts = problem.experts,
+                          .ids = arena.in(problem.ids()),
+                          .weights = weights};
+  args.shares = problem.gated ? nullptr : arena.in(problem.shares());
+  args.out = arena.in_out(problem.before());
+  args.activation = problem.activation;
+  args.workspace = arena.workspace(kernel.workspace_bytes(spec, problem.tokens));
+  arena.run([&](ExecutionContext& context) { kernel.run(args, context); });
+  return arena.read(args.out, problem.outputs() * problem.n);
+}
+
+void expect_products(Problem problem) {
+  for (const bool gated : {true, false}) {
+    problem.gated = gated;
+    const std::vector<float> expected = expected_of(problem);
+    const auto expect = [&](const ExpertMatmulKernel& kernel) {
+      // Few outputs may be worse than the average that tolerance() is for, and an activation's product has two errors.
+      EXPECT_LE(relative_error(run_experts(kernel, problem), expected), (gated ? 4 : 2) * tolerance(problem.format))
+          << kernel.name() << (gated ? " gate and up, " : " down, ") << problem.tokens << " tokens, only " << problem.only;
+    };
+    harness().for_each_kernel<ExpertMatmul>(problem.spec(), expect);
+    if (!harness().is_gpu()) {
+      expect(harness().reference<ExpertMatmul>(problem.spec()));
+    }
+  }
+}
+
+class ExpertMatmulTiny : public testing::TestWithParam<DType> {};
+
+TEST_P(ExpertMatmulTiny, FewTokens) {
+  expect_products({.format = GetParam(), .experts = 4, .used = 2, .n = 40, .k = 256, .tokens = 1});
+  expect_products({.format = GetParam(), .experts = 3, .used = 2, .n = 24, .k = 512, .tokens = 3});
+}
+
+TEST_P(ExpertMatmulTiny, ManyTokens) {
+  expect_products({.format = GetParam(), .experts = 5, .used = 2, .n = 40, .k = 256, .tokens = 11});
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ExpertMatmulTiny, testing::ValuesIn(computing_types()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+class ExpertMatmulRows : public testing::TestWithParam<DType> {};
+
+/// One expert has a row of every token, others may have none; tiles of rows are full and not.
+TEST_P(ExpertMatmulRows, OfOneExpertOrOfAll) {
+  for (const std::int64_t tokens : {1, 2, 33, 70}) {
+    expect_products({.format = GetParam(), .experts = 9, .used = 4, .n = 136, .k = 256, .tokens = tokens});
+    expect_products({.format = GetParam(), .experts = 6, .used = 1, .n = 48, .k = 256, .tokens = tokens, .only = 4});
+    expect_products({.format = GetParam(),
+                     .experts = 3,
+                     .used = 3,
+                     .n = 130,
+                     .k = 256,
+                     .tokens = tokens,
+                     .only = 1,
+                     .activation = Activation::gelu_tanh});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ExpertMatmulRows, testing::Values(DType::f32, DType::q8_0, DType::q4_k),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST(ExpertMatmulOddK, PlainRowsMayHaveAnyLength) {
+  for (const DType format : {DType::f32, DType::f16, DType::bf16}) {
+    expect_products({.format = format, .experts = 4, .used = 2, .n = 19, .k = 77, .tokens = 1});
+    expect_products({.format = format, .experts = 4, .used = 2, .n = 19, .k = 77, .tokens = 20});
+  }
+}
+
+TEST(ExpertMatmulInvariance, ATokenGivesTheSameBitsInAnyCompany) {
+  ROCMFORGE_CPU_ONLY("GPU kernels have one way for few tokens and one for many");
+  for (const DType format : {DType::f32, DType::f16, DType::q4_0, DType::q6_k}) {
+    for (const bool gated : {true, false}) {
+      const Problem whole{.format = format, .experts = 6, .used = 3, .n = 100, .k = 256, .tokens = 80, .gated = gated};
+      harness().for_each_kernel<ExpertMatmul>(whole.spec(), [&](const ExpertMatmulKernel& kernel) {
+        const std::vector<float> all = run_experts(kernel, whole);
+        const std::size_t row = all.size() / at(whole.tokens);
+        for (const auto& [first, count] : {std::pair{0, 1}, {7, 1}, {79, 1}, {3, 2}, {8, 70}}) {
+          Problem part = whole;
+          part.first = first;
+          part.tokens = count;
+          EXPECT_TRUE(same_bits(run_experts(kernel, part), std::span(all).subspan(at(first) * row, at(count) * row)))
+              << count << " tokens from " << first;
+        }
+      });
+    }
+  }
+}
+
+std::string complaint(const auto& call) {
+  try {
+    call();
+  } catch (const LogicError& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
+  const std::vector<float> floats(64);
+  std::vector<float> out(64);
+  std::vector<std::int32_t> ids = {0, 1, 2, 1};
+  std::vector<ExpertWeight> weights = {{DType::f32, floats.data(), 4, 64}};
+  ExpertMatmul::Args args{
+      .x = floats.data(), .tokens = 2, .k = 4, .used = 2, .experts = 3, .ids = ids.data(), .weights = weights};
+  args.shares = floats.data();
+  args.out = out.data();
+  const auto check_it = [&] { check_arguments(args); };
+  EXPECT_EQ(complaint(check_it), "no complaint");
+  ids[2] = 3;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("id 3 of slot 2 is not one of 3 experts"));
+  EXPECT_EQ(complaint([&] { check_arguments(args, DeviceKind::cuda); }), "no complaint");
+  ids[2] = 0;
+  args.shares = nullptr;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("shares is null"));
+  weights.push_back({DType::f32, floats.data(), 5, 80});
+  args.weights = weights;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("a gate of n 4 for n 5"));
+  EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 5}).reason, "5 of 4 experts are used");
+  EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 1, .groups = 3}).reason, "4 experts are not 3 equal groups");
+  EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 8, .used = 3, .groups = 4, .groups_used = 1}).reason,
+            "1 of 4 groups of 2 experts can't give 3");
+  EXPECT_EQ(check_spec(ExpertMatmul::Spec{DType::q4_k, 4, 8, 300, 2}).reason,
+            "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
+}
+
+}  // namespace
+}  // namespace rocmforge::test
