@@ -220,9 +220,11 @@ void read_tokens_and_logprobs(Fields& fields, Request& request) {
 }
 
 /// The answer's constraint, from its tools or its format.
-std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, GrammarCache& grammars) {
+std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, const Backend& backend,
+                                                         Exchange& exchange) {
   const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
-  auto wanted = read_constraint(fields, grammars, use.format.reasoning_is_open ? &after_thoughts : nullptr);
+  auto wanted =
+      read_constraint(fields, backend.grammars, exchange, use.format.reasoning_is_open ? &after_thoughts : nullptr);
   if (wanted != nullptr && use.constraint != nullptr) {
     throw ApiError(
         400, "tools can't be combined with response_format, json_schema or grammar; tool_choice none leaves them aside",
@@ -240,11 +242,11 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   const ToolSelection selection = read_tool_choice(fields);
   ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);
   const bool splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
-  const ToolUse use = prepare_tools(call, selection, splits_reasoning, backend.model, backend.grammars);
+  const ToolUse use = prepare_tools(call, selection, splits_reasoning, backend, *exchange);
   Request request;
   request.prompt = encode_prompt(*exchange, backend.model.text(), call.prompt.segments);
   read_sampling(fields, backend.model, request);
-  request.constraint = choose_constraint(fields, use, backend.grammars);
+  request.constraint = choose_constraint(fields, use, backend, *exchange);
   const int count = read_count(fields, 128);
   const StreamOptions options = read_stream(fields);
   read_tokens_and_logprobs(fields, request);
