@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <new>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -27,10 +28,11 @@ auto place_of(List& list, const Sequence& sequence) {
   return std::ranges::lower_bound(list, rank(sequence), {}, [](const auto& other) { return rank(*other); });
 }
 
+/// Where there is no memory for it the list and the sequence stay as they are.
 template <class List>
-void insert_by_rank(List& list, std::unique_ptr<Sequence> sequence) {
+void insert_by_rank(List& list, std::unique_ptr<Sequence>&& sequence) {
   const auto place = place_of(list, *sequence);
-  list.insert(place, std::move(sequence));
+  *list.insert(place, nullptr) = std::move(sequence);
 }
 
 /// The sequence if it is in the list, else null.
@@ -77,6 +79,8 @@ Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, P
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
   // Every running sequence can then decode in every step, and one that does not still has a token and a row of logits.
   limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
+  running_.reserve(
+      static_cast<std::size_t>(limits_.max_sequences));  // what is admitted must not get lost for want of memory
 }
 
 RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) const {
@@ -123,8 +127,13 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   sequence->arrival = ++num_submitted_;
   sequence->turn = order_.enter(sequence->request.priority, sequence->request.client);
   sequence->leader = leader;
-  unfinished_.emplace(id, sequence.get());
-  insert_by_rank(waiting_, std::move(sequence));
+  const auto known = unfinished_.emplace(id, sequence.get()).first;
+  try {
+    insert_by_rank(waiting_, std::move(sequence));
+  } catch (const std::bad_alloc&) {
+    unfinished_.erase(known);
+    throw;
+  }
   return {};
 }
 
@@ -194,16 +203,17 @@ bool Scheduler::reserve(Sequence& sequence) {
   if (!allocator_->can_allocate(wanted)) {
     return false;
   }
+  copies_.reserve(copies_.size() + static_cast<std::size_t>(wanted));  // a block that is taken has its copy
   return sequence.pages.make_writable(sequence.cached_tokens, copies_) && sequence.pages.reserve(sequence.length());
 }
 
 void Scheduler::preempt_last() {
-  std::unique_ptr<Sequence> victim = std::move(running_.back());
+  Sequence& victim = *running_.back();
+  remember(victim);  // as long as nobody needs the blocks, it finds them again
+  insert_by_rank(waiting_, std::move(running_.back()));
   running_.pop_back();
-  remember(*victim);  // as long as nobody needs the blocks, it finds them again
-  victim->pages.clear();
-  victim->cached_tokens = 0;
-  insert_by_rank(waiting_, std::move(victim));
+  victim.pages.clear();
+  victim.cached_tokens = 0;
   ++num_preemptions_;
 }
 
@@ -239,6 +249,8 @@ Sequence* Scheduler::first_ready() const {
 
 // The last token of a prompt is computed by each sequence itself: from its logits the first token is drawn.
 void Scheduler::adopt_computed(Sequence& sequence) {
+  sequence.pages.clear();  // it may have been here before, and have found no memory to go on
+  sequence.cached_tokens = 0;
   if (sequence.wants_prompt_rows()) {
     return;
   }
