@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <new>
@@ -47,24 +48,37 @@ std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
   return taken;
 }
 
-/// Who makes way for a sequence whose client has nothing running: the last of the same priority whose client has several.
-/// Null where there is none.
-const Sequence* greedy(std::span<const std::unique_ptr<Sequence>> running, const Sequence& sequence) {
-  std::map<std::uint64_t, int> counts;
-  for (const auto& other : running) {
-    if (other->request.client == sequence.request.client) {
+/// Who makes way for others among those that run.
+class MakingWay {
+ public:
+  explicit MakingWay(std::span<const std::unique_ptr<Sequence>> running) : running_(running) {
+    for (const auto& sequence : running) {
+      ++counts_[sequence->request.client];
+    }
+  }
+
+  /// The last one where its priority is worse; else, for a client of which nothing runs, the last of the same priority whose
+  /// client has several. Null where nobody does.
+  [[nodiscard]] const Sequence* to(const Sequence& sequence) const {
+    if (!running_.empty() && running_.back()->request.priority > sequence.request.priority) {
+      return running_.back().get();
+    }
+    if (counts_.contains(sequence.request.client)) {
       return nullptr;
     }
-    ++counts[other->request.client];
-  }
-  for (std::size_t i = running.size(); i-- > 0;) {
-    const Request& request = running[i]->request;
-    if (request.priority == sequence.request.priority && counts[request.client] > 1) {
-      return running[i].get();
+    for (std::size_t i = running_.size(); i-- > 0;) {
+      const Request& request = running_[i]->request;
+      if (request.priority == sequence.request.priority && counts_.at(request.client) > 1) {
+        return running_[i].get();
+      }
     }
+    return nullptr;
   }
-  return nullptr;
-}
+
+ private:
+  std::span<const std::unique_ptr<Sequence>> running_;
+  std::map<std::uint64_t, int> counts_;  ///< by client
+};
 
 }  // namespace
 
@@ -289,25 +303,34 @@ bool Scheduler::admit() {
   if (sequence == nullptr) {
     return false;
   }
-  const auto worse_runs = [&] {
-    return !running_.empty() && running_.back()->request.priority > sequence->request.priority;
-  };
-  const auto may_preempt = [&] { return worse_runs() || greedy(running_, *sequence) != nullptr; };
+  const MakingWay making_way(running_);
   // Looking for its prefix takes the longer the longer its prompt is: not where that can change nothing.
-  if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && !may_preempt()) {
-    return false;
+  if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && making_way.to(*sequence) == nullptr) {
+    // Behind it may stand a client of which nothing runs, since it has asked for much until now. It is not looked for beyond
+    // as many as may run.
+    const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
+    const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto found = std::find_if(waiting_.begin(), end, [&](const auto& other) {
+      const Sequence* leader = leader_of(*other);
+      return (leader == nullptr || leader->seen_tokens >= leader->prompt_tokens) && making_way.to(*other) != nullptr;
+    });
+    if (found == end) {
+      return false;
+    }
+    sequence = found->get();
   }
   adopt_computed(*sequence);
   while (!has_room_for(*sequence)) {
-    if (!may_preempt()) {
+    const Sequence* maker = MakingWay(running_).to(*sequence);
+    if (maker == nullptr) {
       sequence->pages.clear();
       sequence->cached_tokens = 0;
       no_room_ = {sequence->id, blocks_available(), num_running(),
                   prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
-    if (!worse_runs()) {  // goes to the end of the list, and out of it
-      const auto found = place_of(running_, *greedy(running_, *sequence));
+    if (maker->request.priority == sequence->request.priority) {  // goes to the end of the list, and out of it
+      const auto found = place_of(running_, *maker);
       std::rotate(found, found + 1, running_.end());
       Sequence& last = *running_.back();  // and behind those that wait: else it would keep other clients from doing the same
       order_.leave(last.request.priority, last.request.client);

@@ -172,6 +172,7 @@ ATTACKS = [
     Attack("one request of 2,048 answers", holds([ONE], wire.post(COMPLETIONS, {"prompt": ["a"] * 16, "n": 128, "max_tokens": 512, "ignore_eos": True}),
                                                  {400, 429}, "answers|queue")),
     Attack("16 requests of 128 answers from one client", holds([ONE] * 16, long_answers(128), FREE, "queue")),
+    Attack("32 requests of 80 answers from 4 clients", holds([f"127.0.0.{2 + i % 4}" for i in range(32)], long_answers(80), FREE, "queue")),
     Attack("priority -1000 from one client", holds([ONE] * 16, long_answers(32, priority=-1000), {400}, "priority")),
     Attack("1,100 idle connections from one client", holds([ONE] * 1_100, b"", {408} | BUSY, "connections|arrive")),
     Attack("1,100 idle connections from 100 clients", holds(MANY, b"", {408} | BUSY, "connections|arrive")),
