@@ -32,12 +32,13 @@ def connect(arena, sources):
 
 
 def holds(sources, data, statuses, says):
-    """A connection from each source sends its request and waits while the innocents are served, then all go."""
+    """A connection from each source sends its request and waits while the innocents are served, then all go. `data`: bytes, or
+    a list with those of each."""
     def run(arena, _):
         clients = connect(arena, sources)
         try:
-            for client in clients:
-                client.send(data)
+            for client, own in zip(clients, [data] * len(clients) if isinstance(data, bytes) else data):
+                client.send(own)
             yield from arena.innocents_served()
             for client in clients:
                 yield from first_answer_problems(arena, client, statuses, says)
@@ -172,7 +173,8 @@ ATTACKS = [
     Attack("one request of 2,048 answers", holds([ONE], wire.post(COMPLETIONS, {"prompt": ["a"] * 16, "n": 128, "max_tokens": 512, "ignore_eos": True}),
                                                  {400, 429}, "answers|queue")),
     Attack("16 requests of 128 answers from one client", holds([ONE] * 16, long_answers(128), FREE, "queue")),
-    Attack("32 requests of 80 answers from 4 clients", holds([f"127.0.0.{2 + i % 4}" for i in range(32)], long_answers(80), FREE, "queue")),
+    Attack("all places for answers are taken by 4 clients", holds([f"127.0.0.{2 + i % 4}" for i in range(132)],
+                                                                   [long_answers(80)] * 32 + [long_answers(1)] * 100, FREE, "queue")),
     Attack("priority -1000 from one client", holds([ONE] * 16, long_answers(32, priority=-1000), {400}, "priority")),
     Attack("1,100 idle connections from one client", holds([ONE] * 1_100, b"", {408} | BUSY, "connections|arrive")),
     Attack("1,100 idle connections from 100 clients", holds(MANY, b"", {408} | BUSY, "connections|arrive")),
