@@ -77,8 +77,8 @@ class Server::Implementation {
     loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting,
                                          options.client_share);
     grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
-    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, options.request_time, options.pooling,
-                               options.strict_fields});
+    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, responses_, options.request_time,
+                               options.pooling, options.strict_fields});
     state_.backend = backend_.get();
     log_.event(fmt::format("serving {}", options.model_id));
   }
@@ -125,9 +125,9 @@ class Server::Implementation {
   }
 
   /// The answer to a request that gets no further, counted and logged.
-  HttpResponse refusal(const ApiError& problem, const Json& request) {
+  HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = ErrorForm::openai) {
     const std::string id = random_id();
-    HttpResponse response = problem.response();
+    HttpResponse response = problem.response(form);
     response.headers.emplace_back("X-Request-Id", id);
     state_.metrics.answered(problem.status);
     Json line = {{"id", id}};
@@ -154,6 +154,12 @@ class Server::Implementation {
       }
     }
     return found;
+  }
+
+  [[nodiscard]] ErrorForm error_form(const HttpRequest& request) const {
+    bool path_known = false;
+    const Route* route = find(request, path_known);
+    return route != nullptr ? route->error_form : ErrorForm::openai;
   }
 
   /// Throws ApiError for what needs no look at the body to be refused.
@@ -196,8 +202,8 @@ class Server::Implementation {
         request.account = fmt::format("key {}", *key);
       }
     } catch (const ApiError& problem) {
-      auto response = std::make_unique<HttpResponse>(
-          refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}));
+      auto response = std::make_unique<HttpResponse>(refusal(
+          problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}, error_form(request)));
       const HttpHeaders cors = access_.cors_headers(request);
       response->headers.insert(response->headers.end(), cors.begin(), cors.end());
       return response;
@@ -259,7 +265,7 @@ class Server::Implementation {
         exchange->begin_again();
         read(route, exchange, true);
       } else if (problem) {
-        refuse(*exchange, *problem);
+        refuse(*exchange, *problem, route.error_form);
       }
     } catch (const std::exception&) {  // no memory to say why either
     }
@@ -285,14 +291,14 @@ class Server::Implementation {
   }
 
   /// What stopped the reading is the reason, whatever it looked like to who was stopped.
-  void refuse(Exchange& exchange, const ApiError& found) {
+  void refuse(Exchange& exchange, const ApiError& found, ErrorForm form) {
     const std::optional<ApiError> stopped = why_stopped(exchange);
     const ApiError& problem = stopped ? *stopped : found;
     if (problem.status == 429) {
       state_.metrics.rejected("queue_full");
     }
     exchange.note("error", problem.message);
-    exchange.send(problem.response());
+    exchange.send(problem.response(form));
   }
 
   [[nodiscard]] std::optional<ApiError> why_stopped(Exchange& exchange) const {
@@ -324,6 +330,7 @@ class Server::Implementation {
   std::vector<Route> routes_;
   std::unique_ptr<EngineLoop> loop_;
   std::unique_ptr<GrammarCache> grammars_;
+  ResponseStore responses_;
   std::unique_ptr<const Backend> backend_;
   std::shared_ptr<RequestMemory> memory_;
   std::unique_ptr<Workers> workers_;
