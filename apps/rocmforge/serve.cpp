@@ -164,10 +164,11 @@ bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100))
 }
 
 /// What requests have given back goes back to the system. The allocator's own way is to keep freed blocks of up to 32 MiB in
-/// as many heaps as there are threads: then resident memory passes what requests may hold.
+/// many heaps: then resident memory passes what requests may hold. A heap is for one thread at a time: were there fewer than
+/// threads that serve requests, the one that moves bytes would wait for those that read them.
 void return_freed_memory() {
 #ifdef __GLIBC__
-  constexpr int mapped_bytes = 128 << 10, most_heaps = 2;
+  constexpr int mapped_bytes = 128 << 10, most_heaps = 24;
   mallopt(M_MMAP_THRESHOLD, mapped_bytes);
   mallopt(M_ARENA_MAX, most_heaps);
 #endif

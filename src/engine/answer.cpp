@@ -1,6 +1,7 @@
 #include "engine/answer.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -34,11 +35,13 @@ bool Answer::prepare_mask(std::uint64_t units, std::int32_t vocab) {
   if (mask_is_settled()) {
     return true;
   }
-  mask_.resize(static_cast<std::size_t>(sample_mask_words(vocab)));
   try {
+    mask_.resize(static_cast<std::size_t>(sample_mask_words(vocab)));
     mask_is_ready_ = constraint_->allowed_within(units, mask_);
   } catch (const Error& error) {
     failure_ = error.what();
+  } catch (const std::bad_alloc&) {
+    failure_ = no_memory;
   }
   return mask_is_settled();
 }
@@ -49,7 +52,14 @@ std::uint64_t Answer::take_work() {
 }
 
 SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step) {
-  SampleTokens::Row row = sampler_.next(sequence.tokens, step.adjustments);
+  if (!std::exchange(draws_again_, false)) {
+    has_drawn_ = false;
+    adjustments_.clear();
+    row_ = sampler_.next(sequence.tokens, adjustments_);
+    has_drawn_ = true;
+  }
+  step.adjustments.insert(step.adjustments.end(), adjustments_.begin(), adjustments_.end());
+  SampleTokens::Row row = row_;
   if (constraint_ != nullptr && failure_.empty()) {
     check(mask_is_ready_, "a constrained draw has its mask");
     row.mask = step.num_masks();
@@ -78,6 +88,8 @@ std::string Answer::add(std::int32_t token) {
       constraint_->accept(token);
     } catch (const Error& error) {
       failure_ = error.what();
+    } catch (const std::bad_alloc&) {
+      failure_ = no_memory;
     }
   }
   return decoder_ ? stop_.add(decoder_->add(token)) : std::string();

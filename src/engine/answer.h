@@ -36,6 +36,8 @@ class Answer {
   /// The next draw, for the model's kernel; see Sampler::next. Appends its adjustments and its mask, which is ready, to the
   /// step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
+  /// The last draw came to nothing: the next one is the same, its random number included.
+  void draw_again() { draws_again_ = has_drawn_; }
   /// The sequence is part of a step that is about to be computed.
   void started();
   /// A token came of it, or the end of a prompt that was all there is to compute.
@@ -57,6 +59,10 @@ class Answer {
   [[nodiscard]] const std::string& stop_string() const { return stop_.seen(); }
   /// Why the constraint can't go on, else "".
   [[nodiscard]] const std::string& failure() const { return failure_; }
+  /// The reason is that there was no memory.
+  [[nodiscard]] bool lacks_memory() const { return failure_ == no_memory; }
+
+  static constexpr const char* no_memory = "no memory left";  ///< short: it must take none itself
   [[nodiscard]] double queue_seconds() const;
   [[nodiscard]] double prompt_seconds() const;
   [[nodiscard]] double decode_seconds() const;
@@ -67,6 +73,10 @@ class Answer {
   std::unique_ptr<TokenConstraint> constraint_;
   std::vector<std::uint32_t> mask_;  ///< of the next draw, when `mask_is_ready_`
   bool mask_is_ready_ = false;
+  SampleTokens::Row row_;  ///< of the last draw, with its adjustments
+  std::vector<SampleTokens::Adjustment> adjustments_;
+  bool has_drawn_ = false;  ///< row_ is complete
+  bool draws_again_ = false;
   std::uint64_t taken_work_ = 0;
   std::string failure_;
   std::optional<StreamDecoder> decoder_;

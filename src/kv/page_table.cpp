@@ -34,6 +34,10 @@ bool PageTable::reserve(std::int32_t tokens) {
   if (!allocator_->can_allocate(needed)) {
     return false;
   }
+  const std::size_t count = blocks_.size() + static_cast<std::size_t>(needed);
+  if (count > blocks_.capacity()) {  // before a block is taken, which would get lost where there is no memory
+    blocks_.reserve(std::max(count, 2 * blocks_.capacity()));
+  }
   for (std::int32_t i = 0; i < needed; ++i) {
     blocks_.push_back(allocator_->allocate());
   }
@@ -42,6 +46,7 @@ bool PageTable::reserve(std::int32_t tokens) {
 
 void PageTable::adopt(std::span<const BlockId> blocks) {
   check(blocks_.empty(), "only an empty table can adopt a prefix");
+  blocks_.reserve(blocks.size());
   for (const BlockId block : blocks) {
     allocator_->retain(block);
     blocks_.push_back(block);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <new>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -27,10 +29,11 @@ auto place_of(List& list, const Sequence& sequence) {
   return std::ranges::lower_bound(list, rank(sequence), {}, [](const auto& other) { return rank(*other); });
 }
 
+/// Where there is no memory for it the list and the sequence stay as they are.
 template <class List>
-void insert_by_rank(List& list, std::unique_ptr<Sequence> sequence) {
+void insert_by_rank(List& list, std::unique_ptr<Sequence>&& sequence) {
   const auto place = place_of(list, *sequence);
-  list.insert(place, std::move(sequence));
+  *list.insert(place, nullptr) = std::move(sequence);
 }
 
 /// The sequence if it is in the list, else null.
@@ -45,24 +48,37 @@ std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
   return taken;
 }
 
-/// Who makes way for a sequence whose client has nothing running: the last of the same priority whose client has several.
-/// Null where there is none.
-const Sequence* greedy(std::span<const std::unique_ptr<Sequence>> running, const Sequence& sequence) {
-  std::map<std::uint64_t, int> counts;
-  for (const auto& other : running) {
-    if (other->request.client == sequence.request.client) {
+/// Who makes way for others among those that run.
+class MakingWay {
+ public:
+  explicit MakingWay(std::span<const std::unique_ptr<Sequence>> running) : running_(running) {
+    for (const auto& sequence : running) {
+      ++counts_[sequence->request.client];
+    }
+  }
+
+  /// The last one where its priority is worse; else, for a client of which nothing runs, the last of the same priority whose
+  /// client has several. Null where nobody does.
+  [[nodiscard]] const Sequence* to(const Sequence& sequence) const {
+    if (!running_.empty() && running_.back()->request.priority > sequence.request.priority) {
+      return running_.back().get();
+    }
+    if (counts_.contains(sequence.request.client)) {
       return nullptr;
     }
-    ++counts[other->request.client];
-  }
-  for (std::size_t i = running.size(); i-- > 0;) {
-    const Request& request = running[i]->request;
-    if (request.priority == sequence.request.priority && counts[request.client] > 1) {
-      return running[i].get();
+    for (std::size_t i = running_.size(); i-- > 0;) {
+      const Request& request = running_[i]->request;
+      if (request.priority == sequence.request.priority && counts_.at(request.client) > 1) {
+        return running_[i].get();
+      }
     }
+    return nullptr;
   }
-  return nullptr;
-}
+
+ private:
+  std::span<const std::unique_ptr<Sequence>> running_;
+  std::map<std::uint64_t, int> counts_;  ///< by client
+};
 
 }  // namespace
 
@@ -77,6 +93,8 @@ Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, P
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
   // Every running sequence can then decode in every step, and one that does not still has a token and a row of logits.
   limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
+  running_.reserve(
+      static_cast<std::size_t>(limits_.max_sequences));  // what is admitted must not get lost for want of memory
 }
 
 RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) const {
@@ -123,8 +141,13 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   sequence->arrival = ++num_submitted_;
   sequence->turn = order_.enter(sequence->request.priority, sequence->request.client);
   sequence->leader = leader;
-  unfinished_.emplace(id, sequence.get());
-  insert_by_rank(waiting_, std::move(sequence));
+  const auto known = unfinished_.emplace(id, sequence.get()).first;
+  try {
+    insert_by_rank(waiting_, std::move(sequence));
+  } catch (const std::bad_alloc&) {
+    unfinished_.erase(known);
+    throw;
+  }
   return {};
 }
 
@@ -194,16 +217,17 @@ bool Scheduler::reserve(Sequence& sequence) {
   if (!allocator_->can_allocate(wanted)) {
     return false;
   }
+  copies_.reserve(copies_.size() + static_cast<std::size_t>(wanted));  // a block that is taken has its copy
   return sequence.pages.make_writable(sequence.cached_tokens, copies_) && sequence.pages.reserve(sequence.length());
 }
 
 void Scheduler::preempt_last() {
-  std::unique_ptr<Sequence> victim = std::move(running_.back());
+  Sequence& victim = *running_.back();
+  remember(victim);  // as long as nobody needs the blocks, it finds them again
+  insert_by_rank(waiting_, std::move(running_.back()));
   running_.pop_back();
-  remember(*victim);  // as long as nobody needs the blocks, it finds them again
-  victim->pages.clear();
-  victim->cached_tokens = 0;
-  insert_by_rank(waiting_, std::move(victim));
+  victim.pages.clear();
+  victim.cached_tokens = 0;
   ++num_preemptions_;
 }
 
@@ -239,6 +263,8 @@ Sequence* Scheduler::first_ready() const {
 
 // The last token of a prompt is computed by each sequence itself: from its logits the first token is drawn.
 void Scheduler::adopt_computed(Sequence& sequence) {
+  sequence.pages.clear();  // it may have been here before, and have found no memory to go on
+  sequence.cached_tokens = 0;
   if (sequence.wants_prompt_rows()) {
     return;
   }
@@ -277,25 +303,34 @@ bool Scheduler::admit() {
   if (sequence == nullptr) {
     return false;
   }
-  const auto worse_runs = [&] {
-    return !running_.empty() && running_.back()->request.priority > sequence->request.priority;
-  };
-  const auto may_preempt = [&] { return worse_runs() || greedy(running_, *sequence) != nullptr; };
+  const MakingWay making_way(running_);
   // Looking for its prefix takes the longer the longer its prompt is: not where that can change nothing.
-  if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && !may_preempt()) {
-    return false;
+  if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && making_way.to(*sequence) == nullptr) {
+    // Behind it may stand a client of which nothing runs, since it has asked for much until now. It is not looked for beyond
+    // as many as may run.
+    const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
+    const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto found = std::find_if(waiting_.begin(), end, [&](const auto& other) {
+      const Sequence* leader = leader_of(*other);
+      return (leader == nullptr || leader->seen_tokens >= leader->prompt_tokens) && making_way.to(*other) != nullptr;
+    });
+    if (found == end) {
+      return false;
+    }
+    sequence = found->get();
   }
   adopt_computed(*sequence);
   while (!has_room_for(*sequence)) {
-    if (!may_preempt()) {
+    const Sequence* maker = MakingWay(running_).to(*sequence);
+    if (maker == nullptr) {
       sequence->pages.clear();
       sequence->cached_tokens = 0;
       no_room_ = {sequence->id, blocks_available(), num_running(),
                   prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
-    if (!worse_runs()) {  // goes to the end of the list, and out of it
-      const auto found = place_of(running_, *greedy(running_, *sequence));
+    if (maker->request.priority == sequence->request.priority) {  // goes to the end of the list, and out of it
+      const auto found = place_of(running_, *maker);
       std::rotate(found, found + 1, running_.end());
       Sequence& last = *running_.back();  // and behind those that wait: else it would keep other clients from doing the same
       order_.leave(last.request.priority, last.request.client);

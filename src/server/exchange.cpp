@@ -30,11 +30,12 @@ Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, R
       budget(allowance.work, "reading the request"),
       reply_(std::move(reply)),
       allowance_(allowance),
-      memory_(std::make_shared<Claim>(allowance.memory, request.account)),
+      memory_(std::make_shared<MemoryClaim>(allowance.memory, request.account)),
       log_(log),
       metrics_(metrics),
       id_(random_id()),
       headers_(std::move(headers)),
+      own_headers_(headers_.size()),
       came_(std::chrono::steady_clock::now()) {}
 
 Exchange::~Exchange() {
@@ -44,11 +45,25 @@ Exchange::~Exchange() {
   }
 }
 
+void Exchange::begin_again() {
+  budget.begin(budget.units());
+  headers_.resize(own_headers_);
+  to_end_ = 0;
+  keep(0);
+  release();
+}
+
 Document Exchange::take_json() {
   Document json(parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }}));
+  if (!budget.is_attempt()) {
+    forget_body();
+  }
+  return json;
+}
+
+void Exchange::forget_body() {
   request.body = {};
   request.memory.reset();
-  return json;
 }
 
 void Exchange::hold(std::int64_t bytes) {
@@ -56,6 +71,11 @@ void Exchange::hold(std::int64_t bytes) {
   if (!memory_->grow(bytes)) {
     throw no_memory_error(*allowance_.memory);
   }
+}
+
+void Exchange::hold_to_end(std::int64_t bytes) {
+  hold(bytes);
+  to_end_ += bytes;
 }
 
 void Exchange::keep(std::int64_t bytes) {
@@ -68,6 +88,11 @@ void Exchange::keep(std::int64_t bytes) {
 }
 
 void Exchange::settle() {
+  forget_body();
+  release();
+}
+
+void Exchange::release() {
   constexpr std::int64_t large = std::int64_t{4} << 20;
   const std::lock_guard lock(memory_mutex_);
 #ifdef __GLIBC__

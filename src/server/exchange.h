@@ -13,18 +13,18 @@
 
 #include "base/work_budget.h"
 #include "server/api/json.h"
-#include "server/fair_shares.h"
 #include "server/http/http.h"
 #include "server/metrics/server_metrics.h"
 #include "server/request_log.h"
+#include "server/request_memory.h"
 #include "server/workers.h"
 
 namespace rocmforge {
 
 /// What one request may take.
 struct Allowance {
-  std::uint64_t work = 200'000'000;      ///< units of a WorkBudget, for reading it
-  std::shared_ptr<FairShares> memory{};  ///< bytes of all requests; null: not counted
+  std::uint64_t work = 200'000'000;         ///< units of a WorkBudget, for reading it
+  std::shared_ptr<RequestMemory> memory{};  ///< bytes of all requests; null: not counted
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::int32_t max_priority = 1000;  ///< how far below 0 its priority may be
 };
@@ -44,13 +44,22 @@ class Exchange {
   /// Of reading the request: spent by the thread that does.
   WorkBudget budget;
 
-  /// The body as JSON; its text is freed. Throws ApiError.
+  /// Reading begins with a first attempt of so many units of work, after which it may begin again.
+  void attempt(std::uint64_t units) { budget.begin(units); }
+  /// As if nothing had been read.
+  void begin_again();
+  /// The body as JSON; its text is freed, unless an attempt may have to read it again. Throws ApiError.
   Document take_json();
   /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there are not so many.
   void hold(std::int64_t bytes);
-  /// Of what is counted so many are to stay; the rest is given back by settle().
+  /// Of what is counted so many are to stay; the rest is given back by release().
   void keep(std::int64_t bytes);
-  /// What reading has taken is free now.
+  /// What keep() has left over is free now.
+  void release();
+  /// The same for bytes that the answer needs to its end, whatever keep() says: a grammar's.
+  void hold_to_end(std::int64_t bytes);
+  [[nodiscard]] std::int64_t held_to_end() const { return to_end_; }
+  /// The request has been read, for good: what that has taken is free now.
   void settle();
   [[nodiscard]] std::int64_t held() const { return memory_->amount() - surplus_; }
   /// The reading is of no use any more: work on it ends with Interrupted. The first reason counts.
@@ -79,19 +88,22 @@ class Exchange {
   void note(const std::string& key, Json value);
 
  private:
+  void forget_body();
   void finish(int status);
   void add_headers(HttpResponse& response) const;
 
   std::shared_ptr<HttpReply> reply_;
   Allowance allowance_;
-  std::mutex memory_mutex_;        // guards the next two: the reader and who delivers the answer both count
-  std::int64_t surplus_ = 0;       ///< of memory_, that settle() gives back
-  std::shared_ptr<Claim> memory_;  ///< also the reply's, until the client has taken the answer
+  std::mutex memory_mutex_;              // guards the next two: the reader and who delivers the answer both count
+  std::int64_t surplus_ = 0;             ///< of memory_, that release() gives back
+  std::int64_t to_end_ = 0;              ///< the reader's alone
+  std::shared_ptr<MemoryClaim> memory_;  ///< also the reply's, until the client has taken the answer
   std::atomic<Interruption> interruption_{Interruption::none};
   RequestLog& log_;
   ServerMetrics& metrics_;
   std::string id_;
   HttpHeaders headers_;
+  std::size_t own_headers_;  ///< the first of them, that no reading has added
   std::chrono::steady_clock::time_point came_;
   std::mutex mutex_;  // guards what follows
   Json notes_ = Json::object();

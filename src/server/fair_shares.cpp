@@ -1,7 +1,5 @@
 #include "server/fair_shares.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -20,6 +18,9 @@ bool FairShares::take(const std::string& client, std::int64_t amount) {
   const auto found = parts_.find(client);
   const std::int64_t own = found != parts_.end() ? found->second.amount : 0;
   if (amount > capacity_ - used_ || amount > most_beside(used_ - own) - own) {
+    return false;
+  }
+  if (amount > open() - used_ && !is_little(own + amount)) {
     return false;
   }
   if (amount > 0) {
@@ -65,12 +66,6 @@ std::uint64_t FairShares::number_of(const std::string& client) const {
   const std::lock_guard lock(mutex_);
   const auto found = parts_.find(client);
   return found != parts_.end() ? found->second.number : 0;
-}
-
-std::string no_memory_text(const FairShares& memory) {
-  constexpr int mib = 20;
-  return fmt::format("there is no memory for this request beside the others: {} of {} MiB are taken", memory.used() >> mib,
-                     memory.capacity() >> mib);
 }
 
 bool Claim::grow(std::int64_t amount) {

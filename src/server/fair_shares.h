@@ -10,8 +10,9 @@
 namespace rocmforge {
 
 /// Something of which there is only so much (places in a queue, connections, bytes), shared by clients. While others have
-/// some of it a client may have its share; alone it may have all but a quarter of the rest, so that somebody else can always
-/// begin. Thread-safe.
+/// some of it a client may have its share; alone it may have all but a quarter of the rest. Half of that quarter is only for
+/// clients who have little, an eighth of it at most: so two or more who take their whole shares do not keep a newcomer from
+/// it. Thread-safe.
 class FairShares {
  public:
   /// `share_percent`: 1 to 100 of the capacity; 100 leaves everything to everybody.
@@ -27,6 +28,8 @@ class FairShares {
   [[nodiscard]] std::int64_t used_by(const std::string& client) const;
   /// What a client may have now, whatever is free.
   [[nodiscard]] std::int64_t most_of(const std::string& client) const;
+  /// All but what is only for clients who have little.
+  [[nodiscard]] std::int64_t open() const { return capacity_ - for_little(); }
   /// What a client may have alone.
   [[nodiscard]] std::int64_t most_alone() const { return capacity_ - reserve_; }
   /// A number for a client that has some of it, the same for as long as it has; 0 for others.
@@ -37,6 +40,8 @@ class FairShares {
     std::uint64_t number = 0;
     std::int64_t amount = 0;
   };
+  [[nodiscard]] std::int64_t for_little() const { return reserve_ / 2; }
+  [[nodiscard]] bool is_little(std::int64_t amount) const { return amount <= for_little() / 8; }
   [[nodiscard]] std::int64_t most_beside(std::int64_t others) const { return others > 0 ? share_ : capacity_ - reserve_; }
 
   std::int64_t capacity_;
@@ -48,7 +53,7 @@ class FairShares {
   std::map<std::string, Part> parts_;  ///< of those who have some
 };
 
-/// What one client has of it, given back at the end of this object's life. Any thread may use it, one at a time.
+/// What somebody has of it for a client, given back at the end of this object's life. Any thread may use it, one at a time.
 class Claim {
  public:
   Claim() = default;
@@ -69,8 +74,5 @@ class Claim {
   std::string client_;
   std::int64_t amount_ = 0;
 };
-
-/// Why no more bytes are given, for the client.
-std::string no_memory_text(const FairShares& memory);
 
 }  // namespace rocmforge

@@ -18,6 +18,8 @@ namespace {
 
 /// A request whose body is larger may take long to read.
 constexpr std::size_t long_body_bytes = std::size_t{64} << 10;
+/// One that takes more units of work to read does take long, whatever its body is: about 5 ms.
+constexpr std::uint64_t short_work = 250'000;
 
 ApiError shutting_down() {
   ApiError error(503, "the server is shutting down");
@@ -40,7 +42,7 @@ class Server::Implementation {
         log_(options.log),
         access_(options.keys, options.cors_origins, options.local),
         routes_(server_routes(options)),
-        memory_(std::make_shared<FairShares>(options.request_memory, options.client_share)),
+        memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
         workers_(std::make_unique<Workers>()),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
     log_.event(fmt::format("listening at {}", url()));
@@ -240,31 +242,51 @@ class Server::Implementation {
         self->interrupt(Interruption::client_left);
       }
     });
+    const bool is_long = exchange->request.body.size() > long_body_bytes;
+    if (!is_long) {
+      exchange->attempt(short_work);
+    }
+    read(*route, exchange, is_long);
+  }
+
+  void read(const Route& route, const std::shared_ptr<Exchange>& exchange, bool is_long) {
     workers_->post({.client = exchange->request.account,
-                    .is_long = exchange->request.body.size() > long_body_bytes,
-                    .deadline = allowed.deadline,
-                    .run = [this, route, exchange] { run(*route, exchange); },
+                    .is_long = is_long,
+                    .deadline = exchange->allowance().deadline,
+                    .run = [this, &route, exchange] { run(route, exchange); },
                     .interrupt = [exchange](Interruption reason) { exchange->interrupt(reason); }});
   }
 
   /// Never throws: of a request that fails even in being refused, dropping its reply is the end.
   void run(const Route& route, const std::shared_ptr<Exchange>& exchange) noexcept {
     try {
-      try {
-        if (log_.shows_texts() && !exchange->request.body.empty()) {
-          exchange->note("body", exchange->request.body);
-        }
-        exchange->budget.spend(0);
-        route.serve(exchange, state_);
-        exchange->settle();
-      } catch (const ApiError& problem) {
-        refuse(*exchange, problem, route.error_form);
-      } catch (const std::bad_alloc&) {
-        refuse(*exchange, ApiError(503, "not enough memory for this request"), route.error_form);
-      } catch (const std::exception& problem) {
-        refuse(*exchange, ApiError(500, fmt::format("internal error: {}", problem.what())), route.error_form);
+      const std::optional<ApiError> problem = serve(route, exchange);
+      if (problem && exchange->budget.is_postponed()) {
+        exchange->begin_again();
+        read(route, exchange, true);
+      } else if (problem) {
+        refuse(*exchange, *problem, route.error_form);
       }
     } catch (const std::exception&) {  // no memory to say why either
+    }
+  }
+
+  /// What the request is to be refused with, if at all.
+  std::optional<ApiError> serve(const Route& route, const std::shared_ptr<Exchange>& exchange) {
+    try {
+      if (log_.shows_texts() && !exchange->request.body.empty()) {
+        exchange->note("body", exchange->request.body);
+      }
+      exchange->budget.spend(0);
+      route.serve(exchange, state_);
+      exchange->settle();
+      return std::nullopt;
+    } catch (const ApiError& problem) {
+      return problem;
+    } catch (const std::bad_alloc&) {
+      return ApiError(503, "not enough memory for this request");
+    } catch (const std::exception& problem) {
+      return ApiError(500, fmt::format("internal error: {}", problem.what()));
     }
   }
 
@@ -310,7 +332,7 @@ class Server::Implementation {
   std::unique_ptr<GrammarCache> grammars_;
   ResponseStore responses_;
   std::unique_ptr<const Backend> backend_;
-  std::shared_ptr<FairShares> memory_;
+  std::shared_ptr<RequestMemory> memory_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;  // last: it calls what stands above
 };

@@ -1,10 +1,33 @@
 #include "server/workers.h"
 
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
+
 namespace rocmforge {
 
+namespace {
+
+/// Of the calling thread. On a busy processor it then has about a third of what others have: less would make a long prompt
+/// wait for as long as anybody else is served.
+void make_way_for_others() {
+#ifdef __linux__
+  constexpr int nice = 5;
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, nice));  // of this thread alone; where it is refused all are equal
+#endif
+}
+
+}  // namespace
+
 Workers::Workers() {
-  for (std::size_t i = 0; i < num_threads; ++i) {
-    threads_.emplace_back([this] { work(); });
+  for (std::size_t i = 0; i < short_threads; ++i) {
+    threads_.emplace_back([this] { work(short_); });
+  }
+  for (std::size_t i = 0; i < long_threads; ++i) {
+    threads_.emplace_back([this] {
+      make_way_for_others();
+      work(long_);
+    });
   }
   timekeeper_ = std::jthread([this] { keep_time(); });
 }
@@ -28,8 +51,7 @@ void Workers::post(ReadingTask task) {
     if (shared->deadline) {
       deadlines_.emplace(*shared->deadline, shared);
     }
-    Queue& queue = queues_[shared->client];
-    (shared->is_long ? queue.long_ones : queue.short_ones).push_back(shared);
+    (shared->is_long ? long_ : short_).queues[shared->client].waiting.push_back(shared);
   }
   changed_.notify_all();
 }
@@ -45,60 +67,50 @@ void Workers::interrupt_all(Interruption reason) {
   }
 }
 
-std::shared_ptr<ReadingTask> Workers::next() {
-  std::shared_ptr<ReadingTask> task = next_of(&Queue::short_ones);
-  if (task == nullptr && long_running_ < most_long) {
-    task = next_of(&Queue::long_ones);
-    long_running_ += task != nullptr ? 1 : 0;
-  }
-  return task;
-}
-
-std::shared_ptr<ReadingTask> Workers::next_of(std::deque<std::shared_ptr<ReadingTask>> Queue::*kind) {
-  auto place = queues_.upper_bound(last_client_);
-  for (std::size_t i = 0; i < queues_.size(); ++i, ++place) {
-    place = place == queues_.end() ? queues_.begin() : place;
+std::shared_ptr<ReadingTask> Workers::next(Kind& kind) {
+  auto place = kind.queues.upper_bound(kind.last_client);
+  for (std::size_t i = 0; i < kind.queues.size(); ++i, ++place) {
+    place = place == kind.queues.end() ? kind.queues.begin() : place;
     auto& [client, queue] = *place;
-    if (!(queue.*kind).empty() && queue.running < most_of_client) {
-      std::shared_ptr<ReadingTask> task = std::move((queue.*kind).front());
-      (queue.*kind).pop_front();
+    if (!queue.waiting.empty() && queue.running < most_of_client) {
+      std::shared_ptr<ReadingTask> task = std::move(queue.waiting.front());
+      queue.waiting.pop_front();
       ++queue.running;
-      last_client_ = client;
+      kind.last_client = client;
       return task;
     }
   }
   return nullptr;
 }
 
-void Workers::finished(const std::shared_ptr<ReadingTask>& task) {
+void Workers::finished(Kind& kind, const std::shared_ptr<ReadingTask>& task) {
   {
     const std::lock_guard lock(mutex_);
     unfinished_.erase(task);
     if (task->deadline) {
       deadlines_.erase({*task->deadline, task});
     }
-    long_running_ -= task->is_long ? 1 : 0;
-    const auto queue = queues_.find(task->client);
+    const auto queue = kind.queues.find(task->client);
     --queue->second.running;
-    if (queue->second.running == 0 && queue->second.short_ones.empty() && queue->second.long_ones.empty()) {
-      queues_.erase(queue);
+    if (queue->second.running == 0 && queue->second.waiting.empty()) {
+      kind.queues.erase(queue);
     }
   }
   changed_.notify_all();
 }
 
-void Workers::work() {
+void Workers::work(Kind& kind) {
   for (;;) {
     std::shared_ptr<ReadingTask> task;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return (task = next()) != nullptr || (stopping_ && unfinished_.empty()); });
+      changed_.wait(lock, [&] { return (task = next(kind)) != nullptr || (stopping_ && unfinished_.empty()); });
     }
     if (task == nullptr) {
       return;
     }
     task->run();
-    finished(task);
+    finished(kind, task);
   }
 }
 

@@ -24,19 +24,20 @@ enum class Interruption { none, client_left, time, shutdown };
 /// The reading of one request.
 struct ReadingTask {
   std::string client{};  ///< whom it counts for
-  bool is_long = false;  ///< its body is
+  bool is_long = false;  ///< it takes long, or may
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::function<void()> run;                    ///< throws nothing
   std::function<void(Interruption)> interrupt;  ///< makes run() end soon, or at once when it begins later; from any thread
 };
 
-/// The threads that read requests and encode prompts. Half of them are for tasks that are not long, half for others than any
-/// one client: neither four long requests nor one client's many can hold up the rest. Clients take turns.
+/// The threads that read requests and encode prompts. Some are for short tasks, the others for long ones, and half of each
+/// for others than any one client: neither many long requests nor one client's many can hold up the rest. Clients take
+/// turns. Where processors are busy, long tasks make way for all other threads of the program.
 class Workers {
  public:
-  static constexpr std::size_t num_threads = 8;
-  static constexpr std::size_t most_long = num_threads / 2;
-  static constexpr std::size_t most_of_client = num_threads / 2;
+  static constexpr std::size_t short_threads = 4;
+  static constexpr std::size_t long_threads = 4;
+  static constexpr std::size_t most_of_client = 2;  ///< of either kind
 
   Workers();
   /// Interrupts what there is and waits until all of it has run.
@@ -50,24 +51,25 @@ class Workers {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// What one client has; kept while it has something.
+  /// What one client has of a kind; kept while it has something.
   struct Queue {
-    std::deque<std::shared_ptr<ReadingTask>> short_ones, long_ones;
+    std::deque<std::shared_ptr<ReadingTask>> waiting;
     std::size_t running = 0;
   };
+  struct Kind {
+    std::map<std::string, Queue> queues;
+    std::string last_client;  ///< whose turn it was
+  };
 
-  void work();
+  void work(Kind& kind);
   void keep_time();
   /// The next one that may begin, by turns; null when none may. Holds the mutex.
-  std::shared_ptr<ReadingTask> next();
-  std::shared_ptr<ReadingTask> next_of(std::deque<std::shared_ptr<ReadingTask>> Queue::*kind);
-  void finished(const std::shared_ptr<ReadingTask>& task);
+  static std::shared_ptr<ReadingTask> next(Kind& kind);
+  void finished(Kind& kind, const std::shared_ptr<ReadingTask>& task);
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::map<std::string, Queue> queues_;
-  std::string last_client_;  ///< whose turn it was
-  std::size_t long_running_ = 0;
+  Kind short_, long_;
   std::set<std::shared_ptr<ReadingTask>> unfinished_;
   std::set<std::pair<Clock::time_point, std::shared_ptr<ReadingTask>>> deadlines_;
   bool stopping_ = false;

@@ -1,5 +1,6 @@
 """Clients that want everything for themselves, and bytes that two readers may understand differently."""
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -45,6 +46,37 @@ def holds(sources, data, statuses, says):
             for client in clients:
                 client.close()
     return run
+
+
+def all_places(arena, _):
+    """4 clients take every place for an answer that they can get, and each that comes free."""
+    many = connect(arena, [f"127.0.0.{2 + i % 4}" for i in range(32)])
+    ending = threading.Event()
+
+    def press(worker):
+        kept = []
+        while not ending.is_set() and len(kept) < 100:
+            kept += connect(arena, [f"127.0.0.{2 + worker}"])
+            kept[-1].send(long_answers(1))
+            if select.select([kept[-1].socket], [], [], 0.02)[0]:
+                with kept.pop() as refused:
+                    yield from first_answer_problems(arena, refused, {200, 429}, "queue")
+        for client in kept:
+            client.close()
+
+    for client in many:
+        client.send(long_answers(80))
+    pressing = threading.Thread(target=lambda: problems.extend(arena.together(4, press)))
+    problems = []
+    pressing.start()
+    try:
+        yield from arena.innocents_served(5)
+    finally:
+        ending.set()
+        pressing.join()
+        for client in many:
+            client.close()
+    yield from problems
 
 
 def first_answer_problems(arena, client, statuses, says):
@@ -172,6 +204,7 @@ ATTACKS = [
     Attack("one request of 2,048 answers", holds([ONE], wire.post(COMPLETIONS, {"prompt": ["a"] * 16, "n": 128, "max_tokens": 512, "ignore_eos": True}),
                                                  {400, 429}, "answers|queue")),
     Attack("16 requests of 128 answers from one client", holds([ONE] * 16, long_answers(128), FREE, "queue")),
+    Attack("all places for answers are taken by 4 clients", all_places),
     Attack("priority -1000 from one client", holds([ONE] * 16, long_answers(32, priority=-1000), {400}, "priority")),
     Attack("1,100 idle connections from one client", holds([ONE] * 1_100, b"", {408} | BUSY, "connections|arrive")),
     Attack("1,100 idle connections from 100 clients", holds(MANY, b"", {408} | BUSY, "connections|arrive")),

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace rocmforge {
 namespace {
 
@@ -297,6 +299,23 @@ TEST(Scheduler, AClientThatHasNothingRunningTakesAPlaceFromOneThatHasSeveral) {
   for (RequestId id = 1; id <= 8; ++id) {
     EXPECT_EQ(bench.finished.at(id).tokens, alone(counting(static_cast<std::int32_t>(id) * 10, 2), 50));
   }
+}
+
+TEST(Scheduler, AClientThatAsksAgainAndAgainDoesNotWaitForTheLongAnswersOfOthers) {
+  Bench bench({.max_batch_tokens = 64, .max_sequences = 8, .context_length = 400}, 1000);
+  bench.submit(100, counting(500, 2), 3, 0, 0, 200);
+  for (RequestId id = 1; id <= 64; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 2), 300, 0, 0, 300 + id % 4);
+  }
+  for (RequestId id = 101; id <= 140; ++id) {  // the next one is always there before the last one ends
+    bench.submit(id, counting(500, 2), 3, 0, 0, 200);
+    for (int i = 0; i < 6; ++i) {
+      bench.step();
+    }
+    EXPECT_TRUE(bench.finished.contains(id - 1)) << id;
+  }
+  EXPECT_TRUE(std::ranges::none_of(bench.finished, [](const auto& one) { return one.first < 100; }))
+      << "the long ones go on";
 }
 
 TEST(Scheduler, AnAnswerThatWaitsForItsPromptLetsNobodyBehindItGoFirst) {

@@ -1,4 +1,5 @@
 // What one client's requests may take: work, memory, places, priority.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,6 +78,36 @@ TEST(Reading, EndsWhenTheClientLeaves) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   EXPECT_EQ(server.metric(left), 20.0) << "none was read to its end";
+}
+
+TEST(Reading, ThatTakesLongDoesNotHoldUpShortRequestsOfOthers) {
+  const FakeServer server(endless_reading(), say("hi"));
+  std::vector<std::unique_ptr<Connection>> endless;
+  for (int i = 0; i < 24; ++i) {  // each of another client, so that each gets its turn
+    endless.push_back(std::make_unique<Connection>(server.port(), fmt::format("127.0.0.{}", 2 + i)));
+    endless.back()->send(request_text("POST", "/v1/chat/completions", long_request.dump()));
+  }
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}}).status, 200);
+  }
+  EXPECT_EQ(server.metric("http_responses_total{status=\"200\""), 8.0) << "of the long ones none";
+}
+
+TEST(Reading, BeginsAgainWhereItTakesLongAndGivesTheSameAnswer) {
+  TestServerOptions options;
+  options.server.chat_template =
+      "{% for i in range(messages[0].content | length * 1000) %}{% endfor %}{% for m in messages %}{{ m.content }}>{% "
+      "endfor %}";
+  const FakeServer server(options, say("hi"));
+  const auto ask = [&](std::size_t length) {
+    return post(server.port(), "/v1/chat/completions",
+                {{"messages", {{{"role", "user"}, {"content", std::string(length, 'a')}}}}, {"unknown", 1}});
+  };
+  const HttpAnswer quick = ask(1);
+  const HttpAnswer slow = ask(60);
+  EXPECT_EQ(slow.status, 200) << slow.body;
+  EXPECT_EQ(slow.json()["choices"], quick.json()["choices"]);
+  EXPECT_EQ(slow.headers.at("x-ignored-fields"), "unknown");
 }
 
 TEST(Reading, EndsWithTheServersDrain) {

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 /// Answers with what was asked; "/hold" keeps the reply for the test.
 class HttpTest : public testing::Test {
  protected:
-  void start(HttpLimits limits = {}, std::shared_ptr<FairShares> memory = nullptr) {
+  void start(HttpLimits limits = {}, std::shared_ptr<RequestMemory> memory = nullptr) {
     HttpHandler handler;
     handler.check_head = [](const HttpRequest& request) -> std::unique_ptr<HttpResponse> {
       return request.path == "/refused" ? std::make_unique<HttpResponse>(HttpResponse{.status = 403, .body = "no"})
@@ -335,7 +335,7 @@ TEST_F(HttpTest, AClientHasItsShareOfTheConnections) {
 }
 
 TEST_F(HttpTest, BodiesCountAsTheyComeAndNotAsTheyPromise) {
-  const auto memory = std::make_shared<FairShares>(100'000, 100);
+  const auto memory = std::make_shared<RequestMemory>(100'000, 100);
   start({}, memory);
   Connection promising(port());
   promising.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\nabc");

@@ -94,6 +94,25 @@ TEST(ParseBody, GivesWhatTheLibraryGives) {
   }
 }
 
+TEST(ParseBody, GoesAsDeepAsItMayAndNoDeeper) {
+  const auto nested = [](std::int32_t levels, const std::string& begin, const std::string& end) {
+    std::string text = "0";
+    for (std::int32_t i = 0; i < levels; ++i) {
+      text.insert(0, begin);
+      text += end;
+    }
+    return "{\"a\": " + text + "}";
+  };
+  for (const auto& [begin, end] : {std::pair("[", "]"), std::pair("{\"b\":", "}")}) {
+    Document document(parse_body(nested(max_json_depth, begin, end)));
+    const Json copy = document.root;  // goes in the library's own way
+    EXPECT_EQ(copy, document.root);
+    clear(document.root);
+    EXPECT_TRUE(document.root.empty());
+    EXPECT_THROW(static_cast<void>(parse_body(nested(max_json_depth + 1, begin, end))), ApiError);
+  }
+}
+
 TEST(ParseBody, RefusesWithAReason) {
   EXPECT_NE(problem_of("{\"a\": 1} x").find("not valid JSON: parse error at line 1, column 10"), std::string::npos);
   EXPECT_EQ(problem_of("{\"a\": 1e999}"), "the body is not valid JSON: it holds a number that is too large");

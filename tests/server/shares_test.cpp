@@ -21,6 +21,7 @@
 #include "server/api/token_logprobs_json.h"
 #include "server/engine/engine_loop.h"
 #include "server/fair_shares.h"
+#include "server/request_memory.h"
 #include "server/workers.h"
 
 namespace rocmforge {
@@ -35,16 +36,33 @@ TEST(FairShares, AClientHasItsShareBesideOthersAndMoreAlone) {
   EXPECT_FALSE(places.take("a", 71));
   EXPECT_TRUE(places.take("a", 70));
   EXPECT_FALSE(places.take("a", 1));
-  EXPECT_TRUE(places.take("b", 10)) << "what nobody can have alone";
-  EXPECT_FALSE(places.take("b", 1)) << "nothing is left";
+  EXPECT_TRUE(places.take("b", 5)) << "of what nobody can have alone";
+  EXPECT_FALSE(places.take("b", 1)) << "the rest is for those who have less";
   places.give_back("a", 40);
   EXPECT_EQ(places.most_of("b"), 40);
-  EXPECT_TRUE(places.take("b", 30));
+  EXPECT_TRUE(places.take("b", 35));
   EXPECT_FALSE(places.take("b", 1)) << "its share, beside a's";
-  EXPECT_TRUE(places.take("a", 10));
+  EXPECT_FALSE(places.take("a", 6)) << "no more than is open";
+  EXPECT_TRUE(places.take("a", 5));
   places.give_back("b", 40);
-  EXPECT_TRUE(places.take("a", 30)) << "alone again";
+  EXPECT_TRUE(places.take("a", 35)) << "alone again";
   EXPECT_EQ(places.used(), 70);
+}
+
+TEST(FairShares, SeveralWhoTakeAllTheyMayLeaveSomeToWhoHasLittle) {
+  FairShares places(1600, 50);
+  EXPECT_EQ(places.open(), 1500);
+  for (const std::string client : {"a", "b", "c", "d"}) {
+    for (int i = 0; i < 1600; i += 4) {
+      places.take(client, 4);
+    }
+  }
+  EXPECT_LE(places.used(), 1500 + 4 * 12) << "each has taken of the last part what is little";
+  EXPECT_FALSE(places.take("e", 13));
+  EXPECT_TRUE(places.take("e", 12)) << "little is an eighth of the last hundred";
+  EXPECT_FALSE(places.take("e", 1));
+  places.give_back("e", 12);
+  EXPECT_TRUE(places.take("f", 12));
 }
 
 TEST(FairShares, AllOfItIsForEverybodyAtAShareOf100) {
@@ -83,6 +101,91 @@ TEST(Claim, GivesBackWhatItHas) {
     EXPECT_EQ(shares->used(), 10);
   }
   EXPECT_EQ(shares->used(), 0);
+}
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+
+TEST(RequestMemory, LargeRequestsOfAnyNumberOfClientsLeaveRoomForSmallOnes) {
+  const auto memory = std::make_shared<RequestMemory>(512 * mib, 50);
+  std::vector<std::unique_ptr<MemoryClaim>> large;
+  for (int i = 0; i < 64; ++i) {  // each takes as much as it gets, in steps as a document that is read
+    large.push_back(std::make_unique<MemoryClaim>(memory, "attacker " + std::to_string(i % 16)));
+    for (int step = 0; step < 8192 && large.back()->grow(64 << 10); ++step) {
+    }
+  }
+  MemoryClaim same(memory, "attacker 0");
+  MemoryClaim other(memory, "other");
+  for (MemoryClaim* small : {&same, &other}) {
+    EXPECT_TRUE(small->set(RequestMemory::small_bytes)) << "whoever asks";
+  }
+  EXPECT_FALSE(same.set(100 * mib)) << "large ones find nothing";
+  EXPECT_EQ(same.amount(), RequestMemory::small_bytes) << "and keep what they have";
+  large.clear();
+  same.reset();
+  other.reset();
+  EXPECT_EQ(memory->used(), 0);
+}
+
+TEST(RequestMemory, ALargeRequestThatBecomesSmallLeavesItsPlaceToOthers) {
+  const auto memory = std::make_shared<RequestMemory>(16 * mib, 100);
+  MemoryClaim claim(memory, "a");
+  EXPECT_TRUE(claim.set(15 * mib)) << "all but the part for small ones";
+  EXPECT_TRUE(claim.set(1000));
+  MemoryClaim other(memory, "b");
+  EXPECT_TRUE(other.set(15 * mib)) << "the first is among the small ones again";
+  EXPECT_FALSE(other.grow(1));
+  EXPECT_EQ(memory->used(), 15 * mib + 1000);
+  EXPECT_TRUE(claim.grow(1));
+  MemoryClaim third(memory, "c");
+  EXPECT_TRUE(third.set(RequestMemory::small_bytes));
+  EXPECT_FALSE(third.grow(1)) << "it would be large";
+}
+
+TEST(RequestMemory, SmallRequestsBeyondTheirPartTakeOfTheOther) {
+  const auto memory = std::make_shared<RequestMemory>(16 * mib, 100);
+  std::vector<std::unique_ptr<MemoryClaim>> claims;
+  for (int i = 0; i < 64; ++i) {
+    claims.push_back(std::make_unique<MemoryClaim>(memory, "a"));
+    EXPECT_TRUE(claims.back()->set(RequestMemory::small_bytes)) << i;
+  }
+  EXPECT_EQ(memory->used(), memory->capacity());
+  MemoryClaim more(memory, "a");
+  EXPECT_FALSE(more.set(1));
+}
+
+TEST(WorkBudget, APartSpendsTheWholesUnitsToo) {
+  WorkBudget whole(100, "reading");
+  WorkBudget part(80, "compiling", &whole);
+  part.spend(60);
+  EXPECT_EQ(whole.spent(), 60u);
+  EXPECT_THROW(part.spend(30), Error);
+  EXPECT_EQ(whole.spent(), 60u) << "the part's own limit came first";
+  WorkBudget other(80, "compiling", &whole);
+  EXPECT_THROW(other.spend(50), Error);
+  EXPECT_EQ(whole.spent(), 100u);
+}
+
+TEST(WorkBudget, AnAttemptIsPostponedAndBeginsAgain) {
+  WorkBudget budget(100, "reading");
+  budget.begin(10);
+  EXPECT_THROW(budget.spend(11), Postponed);
+  EXPECT_TRUE(budget.is_postponed());
+  EXPECT_THROW(budget.spend(1), Postponed) << "nothing of it goes on";
+  budget.begin(100);
+  EXPECT_FALSE(budget.is_postponed());
+  budget.spend(100);
+  try {
+    budget.spend(1);
+    ADD_FAILURE() << "all is spent";
+  } catch (const Postponed&) {
+    ADD_FAILURE() << "all of it was no attempt";
+  } catch (const Error&) {
+    EXPECT_FALSE(budget.is_postponed());
+  }
+  budget.begin(10);
+  budget.stop();
+  EXPECT_THROW(budget.spend(1), Interrupted);
+  EXPECT_FALSE(budget.is_postponed());
 }
 
 /// Tasks that wait until they are let go or interrupted.
@@ -126,24 +229,25 @@ class WorkersTest : public testing::Test {
 
 TEST_F(WorkersTest, OneClientsManyLeaveRoomForOthers) {
   Workers workers;
-  for (std::size_t i = 0; i < 4 * Workers::num_threads; ++i) {
+  for (std::size_t i = 0; i < 8 * Workers::short_threads; ++i) {
     workers.post(waiting("a", i % 2 == 0));
   }
-  wait_for(Workers::most_of_client);
+  wait_for(2 * Workers::most_of_client);
   EXPECT_TRUE(runs(workers, "b", false));
+  EXPECT_TRUE(runs(workers, "b", true));
   let_go();
 }
 
 TEST_F(WorkersTest, ShortOnesRunBesideAnyNumberOfLongOnes) {
   Workers workers;
-  for (std::size_t i = 0; i < 4 * Workers::num_threads; ++i) {
+  for (std::size_t i = 0; i < 8 * Workers::long_threads; ++i) {
     workers.post(waiting("client " + std::to_string(i), true));
   }
-  wait_for(Workers::most_long);
+  wait_for(Workers::long_threads);
   EXPECT_TRUE(runs(workers, "another", false));
   {
     const std::lock_guard lock(mutex_);
-    EXPECT_EQ(begun_, static_cast<int>(Workers::most_long));
+    EXPECT_EQ(begun_, static_cast<int>(Workers::long_threads));
   }
   let_go();
 }

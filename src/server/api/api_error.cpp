@@ -45,7 +45,7 @@ std::string_view anthropic_error_type(int status) {
 
 }  // namespace
 
-ApiError no_memory_error(const FairShares& memory) {
+ApiError no_memory_error(const RequestMemory& memory) {
   ApiError error(503, no_memory_text(memory));
   error.retry_after_seconds = 1;
   return error;

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "server/api/json.h"
-#include "server/fair_shares.h"
 #include "server/http/http.h"
+#include "server/request_memory.h"
 
 namespace rocmforge {
 
@@ -39,7 +39,7 @@ class ApiError : public std::exception {
 };
 
 /// What the clients' requests may hold together does not suffice for one more (503).
-ApiError no_memory_error(const FairShares& memory);
+ApiError no_memory_error(const RequestMemory& memory);
 
 /// The request's time has passed (504).
 ApiError took_too_long(std::chrono::milliseconds limit);

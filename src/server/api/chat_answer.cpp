@@ -11,9 +11,11 @@ namespace rocmforge {
 namespace {
 
 /// The answer's constraint, from its tools or its format.
-std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, GrammarCache& grammars) {
+std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, const Backend& backend,
+                                                         Exchange& exchange) {
   const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
-  auto wanted = read_constraint(fields, grammars, use.format.reasoning_is_open ? &after_thoughts : nullptr);
+  auto wanted =
+      read_constraint(fields, backend.grammars, exchange, use.format.reasoning_is_open ? &after_thoughts : nullptr);
   if (wanted != nullptr && use.constraint != nullptr) {
     throw ApiError(
         400, "tools can't be combined with response_format, json_schema or grammar; tool_choice none leaves them aside",
@@ -28,10 +30,10 @@ AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend&
   const ToolSelection selection = read_tool_choice(fields);
   AskedAnswer asked{.call = read_chat(fields, backend.model, exchange, selection.none), .use = {}, .request = {}};
   const bool splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
-  asked.use = prepare_tools(asked.call, selection, splits_reasoning, backend.model, backend.grammars);
+  asked.use = prepare_tools(asked.call, selection, splits_reasoning, backend, exchange);
   asked.request.prompt = encode_prompt(exchange, backend.model.text(), asked.call.prompt.segments);
   read_sampling(fields, backend.model, asked.request);
-  asked.request.constraint = choose_constraint(fields, asked.use, backend.grammars);
+  asked.request.constraint = choose_constraint(fields, asked.use, backend, exchange);
   return asked;
 }
 

@@ -57,8 +57,11 @@ bool relax(Json& tools) {
   return true;
 }
 
-ToolGrammar tool_grammar(ToolCallStyle style, Json tools, const ToolChoice& choice) {
-  const auto schema_to_gbnf = [](const Json& schema) { return json_schema_to_gbnf(schema); };
+ToolGrammar tool_grammar(ToolCallStyle style, Json tools, const ToolChoice& choice, WorkBudget& work) {
+  const auto schema_to_gbnf = [&work](const Json& schema) {
+    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &work);
+    return json_schema_to_gbnf(schema, budget);
+  };
   try {
     return make_tool_grammar(style, tools, choice, schema_to_gbnf);
   } catch (const Error& error) {
@@ -78,9 +81,9 @@ ToolGrammar tool_grammar(ToolCallStyle style, Json tools, const ToolChoice& choi
   }
 }
 
-std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars) {
+std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars, Exchange& exchange) {
   try {
-    return grammars.get(grammar.gbnf);
+    return held_grammar(grammar.gbnf, grammars, exchange);
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
   }
@@ -115,8 +118,8 @@ ToolSelection read_tool_choice(Fields& fields) {
   return selection;
 }
 
-ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const ServedModel& model,
-                      GrammarCache& grammars) {
+ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
+                      Exchange& exchange) {
   ToolUse use;
   use.format.splits_reasoning = splits_reasoning;
   use.format.reasoning_is_open = call.prompt.reasoning_is_open;
@@ -138,8 +141,8 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   use.format.single_call = selection.choice.is_single();
   use.format.tools = std::make_shared<const Json>(tools);
   use.format.style = detect_tool_call_style(*call.chat_template);
-  const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice);
-  const auto matcher = matcher_of(grammar, grammars);
+  const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice, exchange.budget);
+  const auto matcher = matcher_of(grammar, backend.grammars, exchange);
   if (selection.choice.is_required) {
     // A call that must come leaves no room for thoughts.
     const bool open = std::exchange(use.format.reasoning_is_open, false);
@@ -153,7 +156,7 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
                          .at_start_only = grammar.trigger_at_start_only,
                          .text_is_part_of_grammar = grammar.trigger_is_part_of_grammar,
                          .repeats = grammar.repeats};
-  if (const std::int32_t token = model.text().find(grammar.trigger); token >= 0) {
+  if (const std::int32_t token = backend.model.text().find(grammar.trigger); token >= 0) {
     trigger.tokens.push_back(token);
   }
   use.constraint = make_lazy_grammar_constraint(matcher, std::move(trigger));

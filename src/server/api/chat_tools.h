@@ -30,7 +30,7 @@ struct ToolUse {
 /// Reads what the answer's form will be and, where a call is required, ends the prompt with its beginning.
 /// `splits_reasoning`: text between <think> and </think> is not content. Throws ApiError(400) for a tool whose schema can't
 /// be kept to although it is `strict`; the arguments of others are then any JSON object.
-ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const ServedModel& model,
-                      GrammarCache& grammars);
+ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
+                      Exchange& exchange);
 
 }  // namespace rocmforge

@@ -139,7 +139,7 @@ void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& 
   std::vector<Ids> prompts = read_prompts(fields, "prompt", backend.model, *exchange);
   Request request;
   read_sampling(fields, backend.model, request);
-  request.constraint = read_constraint(fields, backend.grammars);
+  request.constraint = read_constraint(fields, backend.grammars, *exchange);
   const int count = read_count(fields, 128);
   CompletionOptions options;
   options.stream = read_stream(fields);

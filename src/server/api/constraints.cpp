@@ -10,6 +10,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/grammar/json_schema.h"
 #include "server/api/api_error.h"
+#include "server/exchange.h"
 
 namespace rocmforge {
 namespace {
@@ -20,12 +21,13 @@ struct Wanted {
   std::string field;
 };
 
-Wanted from_schema(const Json& schema, const std::string& field) {
+Wanted from_schema(const Json& schema, const std::string& field, Exchange& exchange) {
   if (!schema.is_object() && !schema.is_boolean()) {
     throw ApiError(400, fmt::format("{} must be an object", field), field);
   }
   try {
-    return {json_schema_to_gbnf(schema), field};
+    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &exchange.budget);
+    return {json_schema_to_gbnf(schema, budget), field};
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("{}: {}", field, error.what()), field);
   }
@@ -40,7 +42,7 @@ void check_name(const Fields& fields, const std::string& name) {
   }
 }
 
-std::optional<Wanted> read_response_format(const Fields& request, const Json& object) {
+std::optional<Wanted> read_response_format(const Fields& request, const Json& object, Exchange& exchange) {
   Fields fields = request.inner(object, "response_format.");
   const auto type = fields.choice("type", {"text", "json_object", "json_schema"});
   if (!type) {
@@ -50,7 +52,7 @@ std::optional<Wanted> read_response_format(const Fields& request, const Json& ob
   if (*type == "json_object") {
     const Json* schema = fields.find("schema");
     const std::string field = "response_format.schema";
-    wanted = schema == nullptr ? Wanted{json_object_gbnf(), "response_format"} : from_schema(*schema, field);
+    wanted = schema == nullptr ? Wanted{json_object_gbnf(), "response_format"} : from_schema(*schema, field, exchange);
   } else if (*type == "json_schema") {
     const Json* inner = fields.object("json_schema");
     if (inner == nullptr) {
@@ -66,7 +68,7 @@ std::optional<Wanted> read_response_format(const Fields& request, const Json& ob
     if (value == nullptr) {
       schema.fail("schema", "is missing");
     }
-    wanted = from_schema(*value, "response_format.json_schema.schema");
+    wanted = from_schema(*value, "response_format.json_schema.schema", exchange);
     schema.finish();
   }
   fields.finish();
@@ -107,7 +109,7 @@ std::size_t GrammarCache::memory_bytes() const {
   return bytes;
 }
 
-std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf) {
+std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf, WorkBudget& budget) {
   std::shared_ptr<const TokenTrie> trie;
   {
     const std::lock_guard lock(mutex_);
@@ -123,7 +125,8 @@ std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf) {
     }
     trie = trie_;
   }
-  std::shared_ptr<GrammarMatcher> matcher = GrammarMatcher::create(gbnf, std::move(trie));  // may take a while
+  WorkBudget compiling(grammar_compile_units, "grammar: compiling it", &budget);
+  std::shared_ptr<GrammarMatcher> matcher = GrammarMatcher::create(gbnf, std::move(trie), compiling);  // may take a while
   const std::lock_guard lock(mutex_);
   if (std::shared_ptr<GrammarMatcher> known = find(gbnf)) {
     matcher = std::move(known);  // somebody else was quicker
@@ -134,17 +137,23 @@ std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf) {
   return matcher;
 }
 
-std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars,
+std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Exchange& exchange) {
+  std::shared_ptr<GrammarMatcher> matcher = grammars.get(gbnf, exchange.budget);
+  exchange.hold_to_end(static_cast<std::int64_t>(matcher->memory_bytes() + gbnf.size()));
+  return matcher;
+}
+
+std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Exchange& exchange,
                                                        const GrammarTrigger* trigger) {
   std::vector<Wanted> wanted;
   if (const auto grammar = fields.text("grammar"); grammar && !grammar->empty()) {
     wanted.push_back({*grammar, fields.full_name("grammar")});
   }
   if (const Json* schema = fields.find("json_schema")) {
-    wanted.push_back(from_schema(*schema, fields.full_name("json_schema")));
+    wanted.push_back(from_schema(*schema, fields.full_name("json_schema"), exchange));
   }
   if (const Json* format = fields.object("response_format")) {
-    if (auto found = read_response_format(fields, *format)) {
+    if (auto found = read_response_format(fields, *format, exchange)) {
       wanted.push_back(std::move(*found));
     }
   }
@@ -156,7 +165,7 @@ std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCa
     return nullptr;
   }
   try {
-    auto matcher = grammars.get(wanted.front().gbnf);
+    auto matcher = held_grammar(wanted.front().gbnf, grammars, exchange);
     return trigger != nullptr ? make_lazy_grammar_constraint(std::move(matcher), *trigger)
                               : make_grammar_constraint(std::move(matcher));
   } catch (const Error& error) {

@@ -7,12 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "base/work_budget.h"
 #include "schedule/token_constraint.h"
 #include "server/api/fields.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
 
+class Exchange;
 class GrammarMatcher;
 class TokenTrie;
 struct GrammarTrigger;
@@ -23,8 +25,8 @@ class GrammarCache {
  public:
   /// `tokenizer` may be null: then every grammar is refused.
   explicit GrammarCache(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
-  /// Throws Error for a bad grammar.
-  std::shared_ptr<GrammarMatcher> get(const std::string& gbnf);
+  /// Throws Error for a bad grammar, and what the budget throws, of whose units compiling may take grammar_compile_units.
+  std::shared_ptr<GrammarMatcher> get(const std::string& gbnf, WorkBudget& budget);
   /// Of all that are kept or in use.
   [[nodiscard]] std::size_t memory_bytes() const;
 
@@ -46,10 +48,14 @@ class GrammarCache {
   std::list<std::shared_ptr<GrammarMatcher>> kept_;  ///< latest use first
 };
 
+/// The grammar from the cache, for a request that holds its memory to the end. Throws ApiError(503) where there is none, and
+/// what GrammarCache::get throws.
+std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Exchange& exchange);
+
 /// Reads `grammar` (GBNF), `json_schema` and `response_format`, of which one may be given. Null when the answer is free.
 /// Throws ApiError(400) with the reason for a grammar or schema that can't be kept to.
 /// With `trigger` it begins there.
-std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars,
+std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Exchange& exchange,
                                                        const GrammarTrigger* trigger = nullptr);
 
 }  // namespace rocmforge

@@ -76,7 +76,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     throw ApiError(400, fmt::format("the request asks for {} answers, the server takes at most {} at once", answers, most));
   }
   count_ = count;
-  std::int64_t bytes = own_bytes();
+  std::int64_t bytes = own_bytes() + exchange_->held_to_end();
   for (Request& request : requests) {
     check_priority(request.priority);
     prompt_sizes_.push_back(request.prompt.size());
@@ -91,7 +91,7 @@ void Generation::start(std::vector<Request> requests, int count) {
   const EngineLoop::Ticket ticket = backend_.loop.submit(std::move(requests), count, shared_from_this(), client);
   if (ticket == 0) {
     ApiError error(429,
-                   places.used() + static_cast<std::int64_t>(answers) > places.capacity()
+                   places.used() + static_cast<std::int64_t>(answers) > places.open()
                        ? fmt::format("the queue is full: {} answers are under way", places.used())
                        : fmt::format("the queue is full for this client: it has {} answers under way and may have {} now",
                                      places.used_by(client), places.most_of(client)));

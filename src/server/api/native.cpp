@@ -182,7 +182,7 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
   }
   Request request;
   read_sampling(fields, backend.model, request);
-  request.constraint = read_constraint(fields, backend.grammars);
+  request.constraint = read_constraint(fields, backend.grammars, *exchange);
   options.stream = read_stream(fields);
   options.count = read_count(fields, 128);
   if (const auto number = fields.integer("n_probs", 0, max_logprobs); number && *number > 0) {

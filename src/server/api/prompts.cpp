@@ -30,7 +30,7 @@ Ids encode_counted(Exchange& exchange, std::size_t text_bytes, const Encode& enc
   exchange.hold(encoding_bytes * static_cast<std::int64_t>(text_bytes));
   Ids ids = encode();
   exchange.keep(before + static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
-  exchange.settle();
+  exchange.release();
   return ids;
 }
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "server/fair_shares.h"
+#include "server/request_memory.h"
 
 namespace rocmforge {
 
@@ -20,7 +20,7 @@ namespace rocmforge {
 struct CountedBody {
   struct value_type {
     std::string text{};
-    std::shared_ptr<Claim> memory{};  ///< grows with the text; null: nothing is counted
+    std::shared_ptr<MemoryClaim> memory{};  ///< grows with the text; null: nothing is counted
   };
 
   static std::uint64_t size(const value_type& body) { return body.text.size(); }

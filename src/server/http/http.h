@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/fair_shares.h"
+#include "server/request_memory.h"
 
 namespace rocmforge {
 
@@ -20,9 +20,9 @@ struct HttpRequest {
   std::string query{};  ///< after '?', as sent
   HttpHeaders headers{};
   std::string body{};
-  std::string client{};             ///< "127.0.0.1:50000"
-  std::string account{};            ///< whom the request counts for: the client's address, unless check_head names somebody
-  std::shared_ptr<Claim> memory{};  ///< what the body counts for
+  std::string client{};   ///< "127.0.0.1:50000"
+  std::string account{};  ///< whom the request counts for: the client's address, unless check_head names somebody
+  std::shared_ptr<MemoryClaim> memory{};  ///< what the body counts for
 
   /// The first header of that name in any case; "" when there is none.
   [[nodiscard]] std::string_view header(std::string_view name) const;

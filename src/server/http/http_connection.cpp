@@ -70,8 +70,7 @@ HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_
       client_(client_of(socket_)),
       address_(account_of(socket_)),
       place_(shared_->places, address_),
-      buffer_(std::max(buffer_bytes, shared_->limits.head_bytes)),
-      unread_(shared_->memory, address_) {
+      buffer_(std::max(buffer_bytes, shared_->limits.head_bytes)) {
   ++shared_->connections;
   Error error;
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), error);
@@ -179,7 +178,7 @@ void HttpConnection::on_head(Error error) {
   if (parser_->is_done()) {
     return on_body({});
   }
-  parser_->get().body().memory = std::make_shared<Claim>(shared_->memory, request_.account);
+  parser_->get().body().memory = std::make_shared<MemoryClaim>(shared_->memory, request_.account);
   if (request_.has_header("Expect")) {
     static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     boost::asio::async_write(
@@ -212,6 +211,7 @@ void HttpConnection::hand_over(HttpRequest request) {
   {
     const std::lock_guard lock(mutex_);
     begun_ = ended_ = false;
+    unread_.emplace(shared_->memory, request.account);
   }
   watch();
   shared_->handler.handle(std::move(request), std::make_shared<ConnectionReply>(shared_from_this(), serial_));
@@ -346,10 +346,12 @@ bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool l
   if (dropped_ || ended_ || serial != serial_) {
     return false;
   }
-  const std::size_t unread = outbox_.size() + bytes.size();
   // What is being written counts as well: so it stays as large as it once was.
-  const std::int64_t counted = std::max(unread_.amount(), static_cast<std::int64_t>(unread));
-  if (limited && (unread > shared_->limits.unread_bytes || !unread_.set(counted))) {
+  const auto counts = [&](std::size_t unread) {
+    return unread_->set(std::max(unread_->amount(), static_cast<std::int64_t>(unread)));
+  };
+  const std::size_t unread = outbox_.size() + bytes.size();
+  if (limited && (unread > shared_->limits.unread_bytes || !counts(unread))) {
     dropped_ = true;
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
     return false;

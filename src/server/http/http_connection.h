@@ -20,6 +20,7 @@
 #include "server/http/http.h"
 #include "server/http/http_head.h"
 #include "server/http/http_server.h"
+#include "server/request_memory.h"
 
 namespace rocmforge {
 
@@ -28,7 +29,7 @@ struct HttpShared {
   HttpLimits limits;
   HttpHandler handler;
   std::shared_ptr<FairShares> places;  ///< connections, by address
-  std::shared_ptr<FairShares> memory;
+  std::shared_ptr<RequestMemory> memory;
   boost::asio::io_context context{1};
   std::atomic<std::int32_t> connections{0};
   std::int32_t reserved = 0;    ///< of these beyond the limit; the server's thread alone
@@ -160,9 +161,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::mutex mutex_;  // guards all below
   std::uint64_t serial_ = 0;
   std::string outbox_;
-  Claim unread_;                 ///< what a stream has in the outbox
-  TextPieces later_;             ///< becomes more_
-  std::shared_ptr<void> holds_;  ///< until the answer has been taken
+  std::optional<MemoryClaim> unread_;  ///< what a stream has in the outbox
+  TextPieces later_;                   ///< becomes more_
+  std::shared_ptr<void> holds_;        ///< until the answer has been taken
   bool flush_scheduled_ = false;
   bool head_only_ = false;    ///< a HEAD request: no body
   bool old_version_ = false;  ///< HTTP/1.0: no chunks

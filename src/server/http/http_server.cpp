@@ -21,7 +21,7 @@ using asio::ip::tcp;
 class HttpServer::Implementation {
  public:
   Implementation(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
-                 std::shared_ptr<FairShares> memory)
+                 std::shared_ptr<RequestMemory> memory)
       : shared_(std::make_shared<HttpShared>()), acceptor_(shared_->context), retry_(shared_->context) {
     shared_->limits = limits;
     shared_->handler = std::move(handler);
@@ -111,7 +111,7 @@ class HttpServer::Implementation {
     std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
     if (!connection->take_place()) {
       const FairShares& places = *shared_->places;
-      const bool all_taken = places.used() >= places.capacity();
+      const bool all_taken = places.used() >= places.open();
       close_first([&](const HttpConnection& other) {
         return !other.is_reserved() && (all_taken || other.address() == connection->address()) ? other.idle_since() : 0;
       });
@@ -176,7 +176,7 @@ class HttpServer::Implementation {
 };
 
 HttpServer::HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
-                       std::shared_ptr<FairShares> memory)
+                       std::shared_ptr<RequestMemory> memory)
     : implementation_(std::make_unique<Implementation>(host, port, limits, std::move(handler), std::move(memory))) {}
 
 HttpServer::~HttpServer() = default;

@@ -32,7 +32,7 @@ class HttpServer {
   /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one. `memory`: bytes of bodies
   /// and of streams that wait to be read are taken from it; null: they are not counted.
   HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
-             std::shared_ptr<FairShares> memory = nullptr);
+             std::shared_ptr<RequestMemory> memory = nullptr);
   ~HttpServer();  ///< closes what is still open
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

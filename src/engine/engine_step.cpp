@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/engine_state.h"
+
+namespace rocmforge {
+namespace {
+
+/// The time of a step with fewer of prompts says nothing about prompts; a step never takes fewer for its time's sake.
+constexpr std::int32_t least_timed_tokens = 16;
+
+/// However a step ends, nothing works on answers any more.
+class PausedAtEnd {
+ public:
+  explicit PausedAtEnd(MaskWork& masks) : masks_(masks) {}
+  PausedAtEnd(const PausedAtEnd&) = delete;
+  PausedAtEnd& operator=(const PausedAtEnd&) = delete;
+  ~PausedAtEnd() { masks_.pause(); }
+
+ private:
+  MaskWork& masks_;
+};
+
+}  // namespace
+
+std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, const ChunkResult& result) {
+  Sequence& sequence = *chunk.sequence;
+  Answer& answer = active.at(sequence.id);
+  answer.take_prompt(chunk, result, *parts.pool);
+  scheduler.commit(chunk, result.token);
+  if (!chunk.completes) {
+    return std::nullopt;
+  }
+  StepOutput output;
+  output.id = sequence.id;
+  output.prompt_logprobs = answer.prompt_logprobs();
+  if (chunk.wants_logits) {
+    take_token(sequence, result, output);
+  } else {
+    answer.computed();
+    output.embedding = answer.embedding();
+    output.finish = sequence.request.embedding ? FinishReason::stop : FinishReason::length;
+  }
+  if (output.finish != FinishReason::none) {
+    scheduler.finish(sequence, output.finish);
+  } else if (sequence.length() > scheduler.limits().context_length) {
+    scheduler.shift(sequence);
+    output.shifted = true;
+  }
+  return output;
+}
+
+void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output) {
+  Answer& answer = active.at(sequence.id);
+  answer.computed();
+  const auto fail = [&](std::string reason) {
+    output.finish = FinishReason::error;
+    output.text = std::move(reason);
+  };
+  if (answer.lacks_memory()) {
+    throw std::bad_alloc();
+  }
+  if (!answer.failure().empty()) {
+    output.error = RequestError::invalid;  // what it may say was the request's choice
+    return fail(answer.failure());
+  }
+  if (result.token < 0) {
+    return fail("no token can be drawn: all are forbidden or their logits are not numbers");
+  }
+  output.token = result.token;
+  if (!result.logits.empty()) {
+    output.logprobs.push_back(token_logprobs(result.logits, result.token, sequence.request.logprobs));
+  }
+  const bool may_end = !sequence.request.ignore_eos || sequence.request.constraint != nullptr;
+  const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(result.token);
+  if (!ends) {
+    output.text = answer.add(result.token);
+    if (answer.lacks_memory()) {
+      throw std::bad_alloc();
+    }
+    if (!answer.failure().empty()) {
+      return fail(answer.failure());
+    }
+  }
+  output.finish = finish_after(sequence, ends || answer.stopped());
+  if (output.finish != FinishReason::none) {
+    output.text += answer.finish();
+    output.stop = answer.stop_string();
+  }
+}
+
+FinishReason Engine::State::finish_after(const Sequence& sequence, bool stopped) const {
+  if (stopped) {
+    return FinishReason::stop;
+  }
+  if (sequence.generated() == sequence.request.max_tokens) {
+    return FinishReason::length;
+  }
+  // The newest token is in the cache only when something follows it: so a full context still gives one token.
+  if (sequence.length() > scheduler.limits().context_length && sequence.request.context_policy == ContextPolicy::stop) {
+    return FinishReason::context;
+  }
+  return FinishReason::none;
+}
+
+std::span<const ChunkResult> Engine::State::compute() {
+  for (;;) {
+    try {
+      take_step();
+      if (step.empty()) {
+        return {};
+      }
+      const std::span<const ChunkResult> results = runner.results(step, !ahead.empty());
+      ready.reserve(ready.size() + step.size());
+      recovery.succeeded();
+      drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(std::min(drawn.size(), ahead.size())));
+      return results;
+    } catch (const std::bad_alloc&) {
+      if (!ahead.empty()) {  // a device is at it: what it has drawn can't be drawn again
+        throw;
+      }
+      recover();
+    }
+  }
+}
+
+void Engine::State::recover() {
+  masks.pause();
+  for (const RequestId id : drawn) {
+    if (const auto found = active.find(id); found != active.end()) {
+      found->second.draw_again();
+    }
+  }
+  drawn.clear();
+  const std::optional<RequestId> blamed = recovery.failed(step);
+  if (!blamed) {
+    return;
+  }
+  RequestId id = *blamed;
+  if (id == 0) {  // it can't be told who asked for too much: the last one makes way
+    if (!scheduler.has_work()) {
+      throw std::bad_alloc();
+    }
+    id = scheduler.num_running() > 0 ? scheduler.running().back()->id : scheduler.waiting().back()->id;
+  }
+  ready.push_back(without_memory(id));
+  retire();
+}
+
+StepOutput Engine::State::without_memory(RequestId id) {
+  scheduler.cancel(id, FinishReason::error);
+  return {.id = id,
+          .text = "there was no memory for this answer",
+          .finish = FinishReason::error,
+          .error = RequestError::queue_full};  // it may be sent again later
+}
+
+std::optional<StepOutput> Engine::State::advance_alone(const ScheduledChunk& chunk, const ChunkResult& result) {
+  try {
+    return advance(chunk, result);
+  } catch (const std::bad_alloc&) {
+    return without_memory(chunk.sequence->id);
+  }
+}
+
+void Engine::State::choose_step() {
+  const auto keep_copies = [this] {
+    copies.insert(copies.end(), scheduler.block_copies().begin(), scheduler.block_copies().end());
+  };
+  try {
+    const std::span<const ScheduledChunk> batch = scheduler.next_batch();
+    step.assign(batch.begin(), batch.end());
+  } catch (const std::bad_alloc&) {
+    step.clear();
+    keep_copies();
+    throw;
+  }
+  keep_copies();
+}
+
+void Engine::State::take_step() {
+  const std::int32_t vocab = parts.model->config().vocab;
+  const auto next_draw = [&](const ScheduledChunk& chunk, BatchPlan& plan) {
+    const RequestId id = chunk.sequence->id;
+    drawn.push_back(id);
+    return active.at(id).next(*chunk.sequence, vocab, plan);
+  };
+  step = std::exchange(ahead, {});
+  if (std::ranges::all_of(step, [](const ScheduledChunk& chunk) { return chunk.sequence == nullptr; })) {
+    choose_step();
+    recovery.narrow(step);
+    if (step.empty()) {
+      return;
+    }
+    for (const ScheduledChunk& chunk : step) {
+      active.at(chunk.sequence->id).started();
+    }
+    leave_out_late();
+    drawn.clear();
+    runner.start(step, copies, next_draw);
+    copies.clear();
+  }
+  if (parts.model->runs_ahead()) {
+    ahead = scheduler.next_ahead(step);
+  }
+  if (!ahead.empty()) {
+    runner.start_ahead(ahead, next_draw);
+  }
+}
+
+void Engine::State::leave_out_late() {
+  constrained.clear();
+  for (const ScheduledChunk& chunk : step) {
+    if (chunk.wants_logits && chunk.sequence->request.constraint != nullptr) {
+      constrained.push_back(&active.at(chunk.sequence->id));
+    }
+  }
+  if (constrained.empty()) {
+    return;
+  }
+  const std::int32_t vocab = parts.model->config().vocab;
+  masks.prepare(constrained, vocab);
+  std::erase_if(step, [&](const ScheduledChunk& chunk) {
+    return chunk.wants_logits && !active.at(chunk.sequence->id).mask_is_settled();
+  });
+  if (!step.empty()) {
+    masks.resume();  // beside what the device computes
+  }
+}
+
+void Engine::State::take_time(double seconds) {
+  if (max_prefill_seconds <= 0.0 || step_tokens - step_sequences < least_timed_tokens) {
+    return;
+  }
+  const double now = seconds / step_tokens;
+  seconds_per_prompt_token = seconds_per_prompt_token > 0.0 ? 0.5 * (seconds_per_prompt_token + now) : now;
+  const double fitting = std::min(max_prefill_seconds / seconds_per_prompt_token, 1e6);
+  const auto count = std::max(least_timed_tokens, static_cast<std::int32_t>(fitting));
+  scheduler.set_max_prefill_tokens(max_prefill_tokens > 0 ? std::min(max_prefill_tokens, count) : count);
+}
+
+std::vector<StepOutput> Engine::step() {
+  State& state = *state_;
+  const PausedAtEnd paused(state.masks);
+  state.expire();
+  state.forget_stats();
+  const auto started = std::chrono::steady_clock::now();
+  const std::span<const ChunkResult> results = state.compute();
+  const std::vector<ScheduledChunk>& step = state.step;
+  if (!step.empty()) {
+    ++state.steps;
+    state.step_tokens = std::accumulate(step.begin(), step.end(), 0, [](int sum, const auto& c) { return sum + c.count; });
+    state.step_sequences = static_cast<std::int32_t>(step.size());
+    state.masks.pause();
+    state.take_time(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
+  }
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    if (step[i].sequence == nullptr) {
+      continue;
+    }
+    if (std::optional<StepOutput> output = state.advance_alone(step[i], results[i])) {
+      state.ready.push_back(*std::move(output));
+    }
+  }
+  state.retire();
+  return std::exchange(state.ready, {});
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,114 @@
+// What becomes of requests when there is no memory for a step.
+#include "engine/step_recovery.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/fake_model.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::int32_t letter_x = 3 + 'x';
+
+/// All outputs of a request.
+struct Outcome {
+  std::string text{};
+  FinishReason finish = FinishReason::none;
+  RequestError error = RequestError::none;
+};
+
+std::map<RequestId, Outcome> run(Engine& engine) {
+  std::map<RequestId, Outcome> outcomes;
+  for (int steps = 0; engine.has_work() && steps < 1000; ++steps) {
+    for (const StepOutput& output : engine.step()) {
+      Outcome& outcome = outcomes[output.id];
+      EXPECT_EQ(outcome.finish, FinishReason::none) << "nothing comes behind the end";
+      outcome.text += output.text;
+      outcome.finish = output.finish;
+      outcome.error = output.error;
+    }
+  }
+  EXPECT_FALSE(engine.has_work());
+  EXPECT_EQ(engine.status().free_blocks + engine.status().evictable_blocks, engine.status().kv_blocks);
+  return outcomes;
+}
+
+class NoMemoryForAStep : public testing::Test {
+ protected:
+  RequestId ask(const std::string& prompt) { return fake_.engine->submit(make_request(byte_ids(prompt), 4)); }
+
+  FakeEngine fake_ = make_fake_engine({.max_sequences = 4, .kv_tokens = 256});
+};
+
+TEST_F(NoMemoryForAStep, OnceChangesNoAnswer) {
+  int calls = 0;
+  fake_.model->follow([&](const FakeModel::Tokens&) {
+    if (++calls == 4) {
+      throw std::bad_alloc();
+    }
+    return letter_x;
+  });
+  const std::vector<RequestId> ids = {ask("a"), ask("b"), ask("c")};
+  const auto outcomes = run(*fake_.engine);
+  for (const RequestId id : ids) {
+    EXPECT_EQ(outcomes.at(id).text, "xxxx");
+    EXPECT_EQ(outcomes.at(id).finish, FinishReason::length);
+  }
+}
+
+TEST_F(NoMemoryForAStep, EndsTheSequenceThatTakesItAndNoOther) {
+  const std::int32_t greedy = byte_ids("b").front();
+  fake_.model->follow([&](const FakeModel::Tokens& visible) {
+    if (std::ranges::count(visible, greedy) > 0) {
+      throw std::bad_alloc();
+    }
+    return letter_x;
+  });
+  const std::vector<RequestId> ids = {ask("a"), ask("b"), ask("c")};
+  const auto outcomes = run(*fake_.engine);
+  for (const RequestId id : {ids[0], ids[2]}) {
+    EXPECT_EQ(outcomes.at(id).text, "xxxx");
+  }
+  EXPECT_EQ(outcomes.at(ids[1]).finish, FinishReason::error);
+  EXPECT_EQ(outcomes.at(ids[1]).error, RequestError::queue_full) << "it may be sent again";
+}
+
+TEST_F(NoMemoryForAStep, AtAllEndsWhatThereIsAndNothingThatComesLater) {
+  bool has_memory = false;
+  int calls = 0;
+  fake_.model->follow([&](const FakeModel::Tokens&) {
+    ++calls;
+    return has_memory ? letter_x : throw std::bad_alloc();
+  });
+  const std::vector<RequestId> ids = {ask("a"), ask("b"), ask("c")};
+  for (const auto& [id, outcome] : run(*fake_.engine)) {
+    EXPECT_EQ(outcome.finish, FinishReason::error);
+  }
+  EXPECT_LE(calls, StepRecovery::most_attempts + 3) << "each is tried alone, once";
+  has_memory = true;
+  const RequestId later = ask("d");
+  EXPECT_EQ(run(*fake_.engine).at(later).text, "xxxx");
+}
+
+TEST(StepRecovery, TellsNobodyToEndWhereNothingCouldBeChosen) {
+  StepRecovery recovery;
+  for (int i = 1; i < StepRecovery::most_attempts; ++i) {
+    EXPECT_EQ(recovery.failed({}), std::nullopt);
+  }
+  EXPECT_EQ(recovery.failed({}), RequestId{0}) << "who is to blame can't be told";
+  EXPECT_EQ(recovery.failed({}), std::nullopt) << "it begins anew";
+  recovery.succeeded();
+  std::vector<ScheduledChunk> step;
+  recovery.narrow(step);
+  EXPECT_TRUE(step.empty());
+}
+
+}  // namespace
+}  // namespace rocmforge
