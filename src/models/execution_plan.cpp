@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "base/log.h"
 #include "models/attention_pair.h"
@@ -165,6 +167,26 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
            .activation_bytes = activation_bytes}};
 }
 
+/// The number beside an NVFP4 weight that its whole product is multiplied by: tensor LAYER.scale.
+float ExecutionPlan::weight_scale(std::string_view layer, DType type) {
+  const std::string name = std::string(layer) + ".scale";
+  if (type != DType::nvfp4 || !has_tensor(name)) {
+    return 1.0f;
+  }
+  const GgufTensor& found = tensor(name, {1});
+  if (found.tensor.dtype != DType::f32) {
+    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be F32", file_->path().string(), quote(name),
+                            rocmforge::name(found.tensor.dtype)));
+  }
+  float scale = 0.0f;
+  std::memcpy(&scale, found.tensor.data, sizeof scale);
+  if (!std::isfinite(scale)) {
+    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be a finite number", file_->path().string(),
+                            quote(name), scale));
+  }
+  return scale;
+}
+
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
   const std::string name = layer.name + ".weight";
   const GgufTensor& found = tensor(name, {layer.n, k});
@@ -179,7 +201,7 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
     }
   }
   needs_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
-  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr});
+  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr, weight_scale(layer.name, spec.weight)});
 }
 
 std::size_t ExecutionPlan::packed_bytes() const {
@@ -212,6 +234,7 @@ std::size_t ExecutionPlan::packed_bytes() const {
 }
 
 void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
+  refuse_unused_scales();
   const std::size_t total = packed_bytes();
   store_.emplace(*file_, device);
   store_->reserve(total);
@@ -242,6 +265,20 @@ void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::siz
     if (options_.progress && store.owned_bytes() > shown) {
       shown = store.owned_bytes();
       options_.progress(static_cast<double>(shown) / static_cast<double>(total_bytes));
+    }
+  }
+}
+
+/// Without its scale a weight is another weight.
+void ExecutionPlan::refuse_unused_scales() const {
+  constexpr std::string_view suffix = ".scale";
+  for (const GgufTensor& tensor : file_->tensors()) {
+    if (tensor.name.ends_with(suffix) && !used_.contains(tensor.name)) {
+      const std::string weight = tensor.name.substr(0, tensor.name.size() - suffix.size()) + ".weight";
+      if (used_.contains(weight)) {
+        throw Error(fmt::format("{}: tensor {} scales {}, which only matrix products with NVFP4 weights do",
+                                file_->path().string(), quote(tensor.name), quote(weight)));
+      }
     }
   }
 }

@@ -36,24 +36,36 @@ static constexpr std::uint32_t with_signs(std::uint32_t bytes, std::uint32_t sig
   return (bytes ^ ones * 0xffu) + ones;
 }
 
-/// The eight elements of an entry of an IQ2 table: 8, 25 or 43 with a sign.
+// Words are computed one by one: device code keeps arrays that are indexed by a loop in memory.
+
+/// Four elements of an entry of an IQ2 table, from its lowest bits: 8, 25 or 43 with a sign.
+static constexpr std::uint32_t iq2_word(std::uint32_t entry, std::uint32_t signs) {
+  const std::uint32_t codes = spread_pairs(entry & 0xffu);
+  return with_signs(0x08080808u + 17u * codes + (codes >> 1 & 0x01010101u), signs);
+}
 static constexpr EightBytes iq2_integers(std::uint32_t entry, std::uint32_t signs) {
-  EightBytes result{};
-  for (unsigned i = 0; i < 2; ++i) {
-    const std::uint32_t codes = spread_pairs(entry >> 8 * i & 0xffu);
-    result.words[i] = with_signs(0x08080808u + 17u * codes + (codes >> 1 & 0x01010101u), signs >> 4 * i);
-  }
-  return result;
+  return {{iq2_word(entry, signs), iq2_word(entry >> 8, signs >> 4)}};
 }
 
-/// The eight elements of an entry of the IQ1 table, times 8: eight times -1, 0 or 1, and a shift of 1 or -1 for all.
-static constexpr EightBytes iq1_integers(std::uint32_t entry, bool shift_down) {
+/// Four elements of an entry of the IQ1 table, times 8: eight times -1, 0 or 1, and a shift of 1 or -1 for all.
+static constexpr std::uint32_t iq1_word(std::uint32_t entry, bool shift_down) {
   const std::uint32_t centre = shift_down ? 0x77777777u : 0x79797979u;  // 128 - 8 and the shift
-  EightBytes result{};
-  for (unsigned i = 0; i < 2; ++i) {
-    result.words[i] = (8u * spread_pairs(entry >> 8 * i & 0xffu) + centre) ^ 0x80808080u;
-  }
-  return result;
+  return (8u * spread_pairs(entry & 0xffu) + centre) ^ 0x80808080u;
+}
+static constexpr EightBytes iq1_integers(std::uint32_t entry, bool shift_down) {
+  return {{iq1_word(entry, shift_down), iq1_word(entry >> 8, shift_down)}};
+}
+
+/// An entry of IQ3_XXS's table: 4, 12, and so on to 52, and 62, with a sign.
+static constexpr std::uint32_t iq3_xxs_word(std::uint32_t entry, std::uint32_t signs) {
+  const std::uint32_t codes = spread_nibbles(entry);
+  const std::uint32_t sevens = codes & codes >> 1 & codes >> 2 & 0x01010101u;
+  return with_signs(0x04040404u + 8u * codes + 2u * sevens, signs);
+}
+
+/// An entry of IQ3_S's table: odd numbers below 16 with a sign.
+static constexpr std::uint32_t iq3_s_word(std::uint32_t entry, std::uint32_t signs) {
+  return with_signs(0x01010101u + 2u * spread_nibbles(entry), signs);
 }
 
 }  // namespace rocmforge

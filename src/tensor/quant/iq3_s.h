@@ -24,15 +24,13 @@ struct BlockIQ3_S {
   std::uint8_t scales[4];  ///< nibbles
 
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const { return 2u * (scales[g / 2] >> 4 * (g % 2) & 15u) + 1u; }
+  [[nodiscard]] constexpr unsigned index(unsigned vector) const {
+    return indices[vector] | (high_bits[vector / 8] >> vector % 8 & 1u) << 8;
+  }
   [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
-    EightBytes result{};
-    for (unsigned i = 0; i < 2; ++i) {
-      const unsigned vector = first / 4 + i;
-      const unsigned high = high_bits[vector / 8] >> vector % 8 & 1u;
-      const std::uint32_t codes = spread_nibbles(iq3_s_grid[indices[vector] | high << 8]);
-      result.words[i] = with_signs(0x01010101u + 2u * codes, static_cast<std::uint32_t>(signs[first / 8]) >> 4 * i);
-    }
-    return result;
+    const unsigned vector = first / 4;
+    const std::uint32_t of_eight = signs[first / 8];
+    return {{iq3_s_word(iq3_s_grid[index(vector)], of_eight), iq3_s_word(iq3_s_grid[index(vector + 1)], of_eight >> 4)}};
   }
 };
 static_assert(sizeof(BlockIQ3_S) == 110);

@@ -26,13 +26,9 @@ struct BlockIQ3_XXS {
     const unsigned at = first / 32 * 2;
     const std::uint32_t packed = words[at] | static_cast<std::uint32_t>(words[at + 1]) << 16;
     const std::uint32_t signs = even_signs(packed >> 7 * (first / 8 % 4) & 127u);
-    EightBytes result{};
-    for (unsigned i = 0; i < 2; ++i) {
-      const std::uint32_t codes = spread_nibbles(iq3_xxs_grid[indices[first / 4 + i]]);
-      const std::uint32_t sevens = codes & codes >> 1 & codes >> 2 & 0x01010101u;
-      result.words[i] = with_signs(0x04040404u + 8u * codes + 2u * sevens, signs >> 4 * i);
-    }
-    return result;
+    const unsigned vector = first / 4;
+    return {
+        {iq3_xxs_word(iq3_xxs_grid[indices[vector]], signs), iq3_xxs_word(iq3_xxs_grid[indices[vector + 1]], signs >> 4)}};
   }
 };
 static_assert(sizeof(BlockIQ3_XXS) == 98);

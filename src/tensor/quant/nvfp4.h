@@ -22,7 +22,7 @@ static constexpr float nvfp4_half_scale(std::uint8_t code) {
 
 /// 64 values of 4 bits (E2M1 floats) in 4 groups of 16 under scales of 8 bits: mxfp4_values[quant] * nvfp4_half_scale(s).
 /// Layout: ggml's block_nvfp4; byte j of a group's 8 holds elements j and j + 8. A tensor may have a factor of its own
-/// beside it in the file (models/execution_plan.h).
+/// beside it in the file (MatmulOutput::scale).
 struct BlockNVFP4 : QuantBlock {
   static constexpr DType dtype = DType::nvfp4;
   static constexpr int elems = 64;

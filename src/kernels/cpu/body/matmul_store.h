@@ -16,7 +16,8 @@ inline void store_rows(const MatmulProduct& product, std::int64_t row, std::int6
   const std::int64_t rows = product.n - row < packed::group_rows ? product.n - row : packed::group_rows;
   float* out = product.out + token * product.out_stride + row;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float y = product.bias == nullptr ? sums[r] : sums[r] + product.bias[row + r];
+    const float scaled = sums[r] * product.scale;
+    const float y = product.bias == nullptr ? scaled : scaled + product.bias[row + r];
     out[r] = product.accumulate ? out[r] + y : y;
   }
 }
