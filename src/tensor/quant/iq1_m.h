@@ -36,7 +36,7 @@ struct BlockIQ1_M {
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const {
     return 2u * (static_cast<unsigned>(scales[g / 4]) >> 3 * (g % 4) & 7u) + 1u;
   }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned vector = first / 8;
     const unsigned nibble = high_bits[vector / 2] >> 4 * (vector % 2) & 15u;
     return iq1_integers(iq1_grid[indices[vector] | (nibble & 7u) << 8], (nibble & 8u) != 0);

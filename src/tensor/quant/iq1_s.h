@@ -23,7 +23,7 @@ struct BlockIQ1_S {
 
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const { return 2u * (high_bits[g] >> 12 & 7u) + 1u; }
   [[nodiscard]] constexpr bool shifts_down(unsigned g) const { return (high_bits[g] & 0x8000u) != 0; }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned vector = first / 8;
     const unsigned high = static_cast<unsigned>(high_bits[vector / 4]) >> 3 * (vector % 4) & 7u;
     return iq1_integers(iq1_grid[indices[vector] | high << 8], shifts_down(vector / 4));

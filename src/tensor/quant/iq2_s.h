@@ -24,7 +24,7 @@ struct BlockIQ2_S {
   std::uint8_t scales[8];     ///< nibbles
 
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const { return 2u * (scales[g / 2] >> 4 * (g % 2) & 15u) + 1u; }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned vector = first / 8;
     const unsigned high = high_bits[vector / 4] >> 2 * (vector % 4) & 3u;
     return iq2_integers(iq2_s_grid[indices[vector] | high << 8], signs[vector]);

@@ -22,7 +22,7 @@ struct BlockIQ2_XS {
   std::uint8_t scales[8];  ///< nibbles
 
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const { return 2u * (scales[g / 2] >> 4 * (g % 2) & 15u) + 1u; }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned vector = vectors[first / 8];
     return iq2_integers(iq2_xs_grid[vector & 511u], even_signs(vector >> 9));
   }

@@ -22,7 +22,7 @@ struct BlockIQ2_XXS {
   std::uint16_t words[32];
 
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const { return 2u * (words[4 * g + 3] >> 12) + 1u; }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned at = first / 32 * 4;
     const unsigned vector = first / 8 % 4;
     const unsigned index = words[at + vector / 2] >> 8 * (vector % 2) & 0xffu;

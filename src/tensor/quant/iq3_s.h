@@ -27,7 +27,7 @@ struct BlockIQ3_S {
   [[nodiscard]] constexpr unsigned index(unsigned vector) const {
     return indices[vector] | (high_bits[vector / 8] >> vector % 8 & 1u) << 8;
   }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned vector = first / 4;
     const std::uint32_t of_eight = signs[first / 8];
     return {{iq3_s_word(iq3_s_grid[index(vector)], of_eight), iq3_s_word(iq3_s_grid[index(vector + 1)], of_eight >> 4)}};

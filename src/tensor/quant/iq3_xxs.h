@@ -22,7 +22,7 @@ struct BlockIQ3_XXS {
   std::uint16_t words[16];
 
   [[nodiscard]] constexpr unsigned scale_code(unsigned g) const { return 2u * (words[2 * g + 1] >> 12) + 1u; }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const {
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
     const unsigned at = first / 32 * 2;
     const std::uint32_t packed = words[at] | static_cast<std::uint32_t>(words[at + 1]) << 16;
     const std::uint32_t signs = even_signs(packed >> 7 * (first / 8 % 4) & 127u);

@@ -35,7 +35,9 @@ struct BlockTQ1_0 {
     }
     return bytes;
   }
-  [[nodiscard]] constexpr EightBytes integers(unsigned first) const { return {{word(first), word(first + 4)}}; }
+  [[nodiscard, gnu::always_inline]] constexpr EightBytes integers(unsigned first) const {
+    return {{word(first), word(first + 4)}};
+  }
 };
 static_assert(sizeof(BlockTQ1_0) == 54);
 
