@@ -1,5 +1,6 @@
-# Headers that most files include, parsed once for all targets of the same flags. Preset `cpu` compiles without them, so that every
-# file is known to include what it uses.
+# Headers that most files include, parsed once for all targets of the same flags. Preset `cpu` compiles the libraries without them, so
+# that each of their files is known to include what it uses.
+option(ROCMFORGE_PRECOMPILE_LIBRARIES "Precompile the headers that the libraries share" ON)
 set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view>
                              <unordered_map> <utility> <vector> <fmt/format.h>)
 
@@ -11,4 +12,11 @@ function(rocmforge_precompile owner)
   foreach(target IN LISTS PRECOMPILE_REUSED_BY)
     target_precompile_headers(${target} REUSE_FROM ${owner})
   endforeach()
+endfunction()
+
+# The same for libraries of src/.
+function(rocmforge_precompile_library)
+  if(ROCMFORGE_PRECOMPILE_LIBRARIES)
+    rocmforge_precompile(${ARGN})
+  endif()
 endfunction()

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "server/api/anthropic.h"
 #include "server/api/chat.h"
 #include "server/api/chat_prompt.h"
 #include "server/api/completions.h"
@@ -77,6 +78,8 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   };
   post({"/v1/chat/completions", "/chat/completions"}, with_backend(serve_chat));
   post({"/v1/completions"}, with_backend(serve_completion));
+  post({"/v1/messages"}, with_backend(serve_anthropic_messages));
+  post({"/v1/messages/count_tokens"}, with_backend(serve_anthropic_count_tokens));
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
   post({"/generate", "/completion", "/completions"}, with_backend(serve_native));
   post({"/tokenize"}, with_backend(serve_tokenize));
@@ -97,6 +100,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   for (Route& route : routes) {  // who watches the server must see it when it is full
     route.is_vital = route.method == "GET" && (route.path == "/health" || route.path == "/v1/health" ||
                                                route.path == "/ready" || route.path == "/metrics");
+    route.error_form = route.path.starts_with("/v1/messages") ? ErrorForm::anthropic : ErrorForm::openai;
   }
   return routes;
 }

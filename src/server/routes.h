@@ -32,6 +32,7 @@ struct Route {
   bool needs_model = true;  ///< is answered with 503 while there is none
   bool is_quick = false;    ///< runs at once instead of on a worker
   bool is_vital = false;    ///< is answered however many connections there are
+  ErrorForm error_form = ErrorForm::openai;
 };
 
 /// Every route; `docs/server.md` lists them.

@@ -123,9 +123,9 @@ class Server::Implementation {
   }
 
   /// The answer to a request that gets no further, counted and logged.
-  HttpResponse refusal(const ApiError& problem, const Json& request) {
+  HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = ErrorForm::openai) {
     const std::string id = random_id();
-    HttpResponse response = problem.response();
+    HttpResponse response = problem.response(form);
     response.headers.emplace_back("X-Request-Id", id);
     state_.metrics.answered(problem.status);
     Json line = {{"id", id}};
@@ -152,6 +152,12 @@ class Server::Implementation {
       }
     }
     return found;
+  }
+
+  [[nodiscard]] ErrorForm error_form(const HttpRequest& request) const {
+    bool path_known = false;
+    const Route* route = find(request, path_known);
+    return route != nullptr ? route->error_form : ErrorForm::openai;
   }
 
   /// Throws ApiError for what needs no look at the body to be refused.
@@ -194,8 +200,8 @@ class Server::Implementation {
         request.account = fmt::format("key {}", *key);
       }
     } catch (const ApiError& problem) {
-      auto response = std::make_unique<HttpResponse>(
-          refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}));
+      auto response = std::make_unique<HttpResponse>(refusal(
+          problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}, error_form(request)));
       const HttpHeaders cors = access_.cors_headers(request);
       response->headers.insert(response->headers.end(), cors.begin(), cors.end());
       return response;
@@ -252,25 +258,25 @@ class Server::Implementation {
         route.serve(exchange, state_);
         exchange->settle();
       } catch (const ApiError& problem) {
-        refuse(*exchange, problem);
+        refuse(*exchange, problem, route.error_form);
       } catch (const std::bad_alloc&) {
-        refuse(*exchange, ApiError(503, "not enough memory for this request"));
+        refuse(*exchange, ApiError(503, "not enough memory for this request"), route.error_form);
       } catch (const std::exception& problem) {
-        refuse(*exchange, ApiError(500, fmt::format("internal error: {}", problem.what())));
+        refuse(*exchange, ApiError(500, fmt::format("internal error: {}", problem.what())), route.error_form);
       }
     } catch (const std::exception&) {  // no memory to say why either
     }
   }
 
   /// What stopped the reading is the reason, whatever it looked like to who was stopped.
-  void refuse(Exchange& exchange, const ApiError& found) {
+  void refuse(Exchange& exchange, const ApiError& found, ErrorForm form) {
     const std::optional<ApiError> stopped = why_stopped(exchange);
     const ApiError& problem = stopped ? *stopped : found;
     if (problem.status == 429) {
       state_.metrics.rejected("queue_full");
     }
     exchange.note("error", problem.message);
-    exchange.send(problem.response());
+    exchange.send(problem.response(form));
   }
 
   [[nodiscard]] std::optional<ApiError> why_stopped(Exchange& exchange) const {

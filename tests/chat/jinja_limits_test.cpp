@@ -114,7 +114,7 @@ TEST(JinjaLimits, CyclesAreHarmless) {
 }
 
 /// Objects that hold one another are taken apart one by one: a chain of any length needs no stack.
-TEST(JinjaLimits, LongChainsOfObjectsNeedNoStack) {
+TEST(JinjaScale, LongChainsOfObjectsNeedNoStack) {
   const auto chain = [](const std::string& link, int length) {
     return fmt::format("{{% set n = namespace(x=1) %}}{{% for a in range({}) %}}{}{{% endfor %}}end", length, link);
   };

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 
 #include "server/client.h"
@@ -65,20 +66,24 @@ TEST(Load, ManyStreamsSomeOfWhichAreLeft) {
 TEST(Load, ShuttingDownUnderLoadEndsEverything) {
   auto server = std::make_unique<FakeServer>(TestServerOptions{}, say(std::string(200, 'a'), milliseconds(1)));
   std::vector<std::jthread> threads;
+  constexpr int clients = 24;
+  std::latch sent(clients);
   std::atomic<int> ended = 0;
-  for (int client = 0; client < 24; ++client) {
+  for (int client = 0; client < clients; ++client) {
     threads.emplace_back([&, client, port = server->port()] {
       Connection connection(port);
       const Json request = {{"prompt", "x>"}, {"max_tokens", 200}, {"stream", client % 2 == 0}};
       connection.send(request_text("POST", "/v1/completions", request.dump()));
+      sent.count_down();
       connection.read_answer();
       ++ended;
     });
   }
-  std::this_thread::sleep_for(milliseconds(50));
+  sent.wait();
+  std::this_thread::sleep_for(milliseconds(50));  // some answers are under way, some requests wait
   server.reset();
   threads.clear();
-  EXPECT_EQ(ended, 24);
+  EXPECT_EQ(ended, clients);
 }
 
 }  // namespace

@@ -1,59 +1,16 @@
 #!/usr/bin/env python3
 """The official openai client, and instructor on top of it, against a server of the demo model.
 
-usage: openai_client_test.py PROGRAM MODEL VENV
-
-The clients and jsonschema are installed from PyPI into the folder VENV; where that can't be done the test is skipped (exit
-code 77).
+usage: openai_client_test.py PROGRAM MODEL VENV (client_testing.py)
 """
 import json
 import math
-import os
-import pathlib
 import random
 import re
-import subprocess
 import sys
 import unittest
 
-PACKAGES = ["openai>=1.60,<3", "instructor>=1.7,<2", "jsonschema>=4,<5"]
-SKIPPED = 77
-
-
-def enter_venv(folder):
-    """Runs this script again inside the virtual environment, which is made first."""
-    python = folder / "bin" / "python"
-    if pathlib.Path(sys.prefix).resolve() == folder.resolve():
-        return
-    ready = folder / "ready"
-    if not ready.exists() or ready.read_text() != "\n".join(PACKAGES):
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", *PACKAGES]
-        for command in ([sys.executable, "-m", "venv", str(folder)], install):
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode != 0:
-                reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
-                print(f"skipped: the openai client cannot be installed: {' '.join(reason)}")
-                sys.exit(SKIPPED)
-        ready.write_text("\n".join(PACKAGES))
-    os.execv(python, [str(python), *sys.argv])
-
-
-class Server:
-    def __init__(self, program, model):
-        command = [program, "serve", model, "--port", "0", "--device", "cpu", "--threads", "2", "--api-key", "test-key"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.url = self.process.stdout.readline().strip()
-        for line in self.process.stderr:
-            if "info serving" in line:
-                break
-        # Nobody reads the log any more: it must not fill the pipe.
-        self.drain = subprocess.Popen(["cat"], stdin=self.process.stderr, stdout=subprocess.DEVNULL)
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=60)
-        self.drain.wait(timeout=60)
-        return code
+import client_testing
 
 
 def random_schema(source, depth=0):
@@ -274,20 +231,11 @@ class OpenAiClient(unittest.TestCase):
         self.assertTrue(re.search(r"\d+ tokens", str(caught.exception)))
 
 
-def main():
-    program, model, venv = sys.argv[1:4]
-    enter_venv(pathlib.Path(venv))
+def prepare(server):
     import openai
-    server = Server(program, model)
-    try:
-        OpenAiClient.url = server.url
-        OpenAiClient.client = openai.OpenAI(base_url=server.url + "/v1", api_key="test-key", max_retries=0, timeout=120)
-        result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromTestCase(OpenAiClient))
-    finally:
-        code = server.stop()
-    print(f"the server ended with {code}")
-    return 0 if result.wasSuccessful() and code == 0 else 1
+    OpenAiClient.url = server.url
+    OpenAiClient.client = openai.OpenAI(base_url=server.url + "/v1", api_key=client_testing.KEY, max_retries=0, timeout=120)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(client_testing.run(OpenAiClient, prepare))

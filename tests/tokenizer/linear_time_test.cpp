@@ -35,7 +35,7 @@ constexpr std::string_view units[] = {"a",          "A",      "1",    " ",     "
                                       "\U0001F600", "a ",     " \n",  "the",   "Aa",     "\r",          "<|", "\u0301",
                                       "\u4E2DA",    "\u00A0", "\xFF", "a\xFF", "\u02B0", "\u0967\u3000"};
 
-TEST(LinearTime, NoTextTakesMoreThanItsLength) {
+TEST(PreTokenizerScale, NoTextTakesMoreThanItsLength) {
   constexpr std::size_t large = 256 * kib;
   constexpr std::size_t small = large / growth_of_input;
   for (const char* name : {"gpt-2", "deepseek-coder", "llama-spm", "phi-3"}) {
@@ -48,7 +48,7 @@ TEST(LinearTime, NoTextTakesMoreThanItsLength) {
   }
 }
 
-TEST(LinearTime, NoInputStopsAPreTokenizer) {
+TEST(PreTokenizerScale, NoInputStopsAPreTokenizer) {
   constexpr std::size_t large = 128 * kib;
   constexpr std::size_t small = large / growth_of_input;
   for (const char* pre : {"llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "deepseek-llm", "deepseek-v3", "starcoder",

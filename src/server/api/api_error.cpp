@@ -28,6 +28,23 @@ std::string_view error_type(int status) {
   }
 }
 
+namespace {
+
+std::string_view anthropic_error_type(int status) {
+  switch (status) {
+    case 403:
+      return "permission_error";
+    case 413:
+      return "request_too_large";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : error_type(status);
+  }
+}
+
+}  // namespace
+
 ApiError no_memory_error(const FairShares& memory) {
   ApiError error(503, no_memory_text(memory));
   error.retry_after_seconds = 1;
@@ -45,15 +62,18 @@ ApiError::ApiError(int http_status, std::string_view message_text, std::string p
       param(std::move(parameter)),
       code(std::move(error_code)) {}
 
-Json ApiError::json() const {
+Json ApiError::json(ErrorForm form) const {
+  if (form == ErrorForm::anthropic) {
+    return {{"type", "error"}, {"error", {{"type", anthropic_error_type(status)}, {"message", message}}}};
+  }
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json error = {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}};
   error.update(details);
   return {{"error", std::move(error)}};
 }
 
-HttpResponse ApiError::response() const {
-  HttpResponse response{.status = status, .body = to_text(json())};
+HttpResponse ApiError::response(ErrorForm form) const {
+  HttpResponse response{.status = status, .body = to_text(json(form))};
   if (retry_after_seconds > 0) {
     response.headers.emplace_back("Retry-After", fmt::format("{}", retry_after_seconds));
   }

@@ -11,17 +11,22 @@
 
 namespace rocmforge {
 
-/// A request that can't be served: what the client is told, in OpenAI's form
-/// {"error": {"message", "type", "param", "code"}}.
+/// How a client is told of an error.
+enum class ErrorForm {
+  openai,     ///< {"error": {"message", "type", "param", "code"}}
+  anthropic,  ///< {"type": "error", "error": {"type", "message"}}
+};
+
+/// A request that can't be served: what the client is told.
 class ApiError : public std::exception {
  public:
   /// Of `message_text`, which may quote the caller, one line: printable().
   ApiError(int http_status, std::string_view message_text, std::string parameter = {}, std::string error_code = {});
 
   [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
-  /// All four keys, those without a value as null.
-  [[nodiscard]] Json json() const;
-  [[nodiscard]] HttpResponse response() const;
+  /// All keys of the form, those without a value as null.
+  [[nodiscard]] Json json(ErrorForm form = ErrorForm::openai) const;
+  [[nodiscard]] HttpResponse response(ErrorForm form = ErrorForm::openai) const;
 
   int status;
   std::string message;

@@ -199,7 +199,12 @@ void Generation::handle(Delivery delivery) {
   }
 }
 
-void Generation::write(const Json& event) { events_ += fmt::format("data: {}\n\n", to_text(event)); }
+void Generation::write(const Json& event) {
+  if (names_events()) {
+    events_ += fmt::format("event: {}\n", event.at("type").get_ref<const std::string&>());
+  }
+  events_ += fmt::format("data: {}\n\n", to_text(event));
+}
 
 void Generation::stream(int index, const StepOutput& output) {
   for (Json& event : events(index, output)) {
@@ -257,11 +262,11 @@ void Generation::fail(const ApiError& error) {
   backend_.active.remove(id_);
   exchange_->note("error", error.message);
   if (begun_) {
-    write(error.json());
+    write(error.json(error_form()));
     exchange_->write(std::exchange(events_, {}));
     exchange_->end();
   } else {
-    exchange_->send(error.response());
+    exchange_->send(error.response(error_form()));
   }
   cancel();
 }

@@ -91,6 +91,9 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
+  /// Whether each event of the stream is named by its member "type".
+  [[nodiscard]] virtual bool names_events() const { return false; }
+  [[nodiscard]] virtual ErrorForm error_form() const { return ErrorForm::openai; }
 
   [[nodiscard]] const ServedModel& model() const { return backend_.model; }
   [[nodiscard]] const StreamOptions& options() const { return options_; }

@@ -66,7 +66,7 @@ Json chain(const char* keyword, int count) {
   return {{"$ref", "#/$defs/d0"}, {"$defs", std::move(definitions)}};
 }
 
-TEST(JsonSchemaLimits, ChainsOfReferences) {
+TEST(SchemaLimitsScale, ChainsOfReferences) {
   for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
     EXPECT_EQ(problem_of(chain(keyword, 90)), "") << keyword;
     EXPECT_THAT(problem_of(chain(keyword, 5'000)), HasSubstr("more than 200 schemas lie in one another")) << keyword;

@@ -1,0 +1,205 @@
+#include "server/api/anthropic.h"
+
+#include <optional>
+#include <utility>
+
+#include "server/api/anthropic_request.h"
+#include "server/api/chat_answer.h"
+#include "server/api/prompts.h"
+#include "server/api/unserved_fields.h"
+
+namespace rocmforge {
+namespace {
+
+/// A call's arguments, which stand in an object where they are none themselves, as Anthropic's documentation proposes.
+Json input_of(const ToolCall& call) {
+  JsonDocument document = read_json(call.arguments.empty() ? "{}" : call.arguments);
+  if (!document.problem.empty() || !document.value.is_object()) {
+    return {{"INVALID_JSON", call.arguments}};
+  }
+  return std::move(document.value);
+}
+
+/// One message of blocks: thoughts, text and calls in the order in which they come.
+class AnthropicGeneration final : public MessageGeneration {
+ public:
+  AnthropicGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
+                      std::int64_t prompt_tokens)
+      : MessageGeneration(std::move(exchange), backend, options, "msg_", use, "", 1), prompt_tokens_(prompt_tokens) {}
+
+ protected:
+  void take(int index, StepOutput& output) override {
+    MessageGeneration::take(index, output);
+    if (output.finish != FinishReason::none) {
+      stop_ = output.stop;
+    }
+  }
+
+  std::vector<Json> events(int index, const StepOutput& output) override {
+    std::vector<Json> list;
+    if (!std::exchange(choice(index).begun, true)) {
+      Json message = answer(Json::array());
+      message["usage"] = {{"input_tokens", prompt_tokens_}, {"output_tokens", 0}};
+      list.push_back({{"type", "message_start"}, {"message", std::move(message)}});
+    }
+    for (const AnswerDelta& delta : message(index).news) {
+      if (delta.kind == AnswerDelta::Kind::call || open_ != block_of(delta.kind)) {
+        close_block(list);
+        open_block(delta, list);
+      }
+      if (delta.kind != AnswerDelta::Kind::call) {
+        list.push_back({{"type", "content_block_delta"}, {"index", blocks_}, {"delta", delta_json(delta)}});
+      }
+    }
+    if (output.finish != FinishReason::none) {
+      close_block(list);
+      list.push_back({{"type", "message_delta"},
+                      {"delta", {{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}}},
+                      {"usage", counts()}});
+    }
+    return list;
+  }
+
+  std::vector<Json> last_events() override { return {{{"type", "message_stop"}}}; }
+
+  Json envelope() override { return nullptr; }
+  [[nodiscard]] bool is_single() const override { return true; }
+
+  Json entry(int index) override {
+    const Message& whole = message(index);
+    Json content = Json::array();
+    if (!whole.reasoning.empty()) {
+      content.push_back({{"type", "thinking"}, {"thinking", whole.reasoning}, {"signature", ""}});
+    }
+    if (!whole.content.empty()) {
+      content.push_back({{"type", "text"}, {"text", whole.content}});
+    }
+    const std::size_t calls = whole.calls.size() - (whole.parser.is_inside_call() ? 1 : 0);
+    for (std::size_t i = 0; i < calls; ++i) {
+      const ToolCall& call = whole.calls[i];
+      content.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", input_of(call)}});
+    }
+    Json json = answer(std::move(content));
+    json["stop_reason"] = stop_reason();
+    json["stop_sequence"] = stop_sequence();
+    json["usage"] = counts();
+    return json;
+  }
+
+  [[nodiscard]] bool says_done() const override { return false; }
+  [[nodiscard]] bool names_events() const override { return true; }
+  [[nodiscard]] ErrorForm error_form() const override { return ErrorForm::anthropic; }
+
+ private:
+  enum class Block { none, thinking, text, call };
+
+  static Block block_of(AnswerDelta::Kind kind) {
+    switch (kind) {
+      case AnswerDelta::Kind::content:
+        return Block::text;
+      case AnswerDelta::Kind::reasoning:
+        return Block::thinking;
+      case AnswerDelta::Kind::call:
+      case AnswerDelta::Kind::arguments:
+        break;
+    }
+    return Block::call;
+  }
+
+  static Json delta_json(const AnswerDelta& delta) {
+    switch (block_of(delta.kind)) {
+      case Block::text:
+        return {{"type", "text_delta"}, {"text", delta.text}};
+      case Block::thinking:
+        return {{"type", "thinking_delta"}, {"thinking", delta.text}};
+      case Block::call:
+      case Block::none:
+        break;
+    }
+    return {{"type", "input_json_delta"}, {"partial_json", delta.text}};
+  }
+
+  void open_block(const AnswerDelta& delta, std::vector<Json>& list) {
+    open_ = block_of(delta.kind);
+    Json block = {{"type", "text"}, {"text", ""}};
+    if (open_ == Block::thinking) {
+      block = {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
+    } else if (open_ == Block::call) {
+      block = {{"type", "tool_use"}, {"id", delta.id}, {"name", delta.text}, {"input", Json::object()}};
+    }
+    list.push_back({{"type", "content_block_start"}, {"index", blocks_}, {"content_block", std::move(block)}});
+  }
+
+  void close_block(std::vector<Json>& list) {
+    if (std::exchange(open_, Block::none) != Block::none) {
+      list.push_back({{"type", "content_block_stop"}, {"index", blocks_++}});
+    }
+  }
+
+  [[nodiscard]] Json answer(Json content) const {
+    return {{"id", id()},
+            {"type", "message"},
+            {"role", "assistant"},
+            {"model", model().id},
+            {"content", std::move(content)},
+            {"stop_reason", nullptr},
+            {"stop_sequence", nullptr}};
+  }
+
+  [[nodiscard]] std::string_view stop_reason() {
+    if (ends_with_calls(0)) {
+      return "tool_use";
+    }
+    return choice(0).finish != FinishReason::stop ? "max_tokens" : stop_.empty() ? "end_turn" : "stop_sequence";
+  }
+  [[nodiscard]] Json stop_sequence() { return stop_reason() == "stop_sequence" ? Json(stop_) : Json(nullptr); }
+
+  /// Tokens that were taken from the cache are no input.
+  [[nodiscard]] Json counts() {
+    const RequestStats& stats = choice(0).stats;
+    return {{"input_tokens", stats.prompt_tokens - stats.cached_tokens},
+            {"cache_creation_input_tokens", 0},
+            {"cache_read_input_tokens", stats.cached_tokens},
+            {"output_tokens", stats.generated_tokens}};
+  }
+
+  std::int64_t prompt_tokens_;
+  std::string stop_;  ///< the text that ended the answer
+  Block open_ = Block::none;
+  int blocks_ = 0;  ///< that have ended
+};
+
+/// The request in OpenAI's terms, which is as large again.
+Document take_chat_body(Exchange& exchange) {
+  const Document document = exchange.take_json();
+  exchange.hold(exchange.held());
+  return Document(chat_body_of_anthropic(document.root));
+}
+
+}  // namespace
+
+void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = take_chat_body(*exchange);
+  Fields fields(document.root);
+  AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
+  const StreamOptions options = read_stream(fields);
+  asked.request.max_tokens = read_max_tokens(fields, -1);
+  finish_fields(fields, *exchange, backend);
+  exchange->hold(AnthropicGeneration::bytes_of(asked.use, ""));
+  auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, asked.use,
+                                                          static_cast<std::int64_t>(asked.request.prompt.size()));
+  std::vector<Request> requests;
+  requests.push_back(std::move(asked.request));
+  generation->start(std::move(requests), 1);
+}
+
+void serve_anthropic_count_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = take_chat_body(*exchange);
+  Fields fields(document.root);
+  const ToolSelection selection = read_tool_choice(fields);
+  const ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);
+  const Ids prompt = encode_prompt(*exchange, backend.model.text(), call.prompt.segments);
+  exchange->send_json({{"input_tokens", prompt.size()}});
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,259 @@
+#include "server/api/anthropic_request.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "server/api/fields.h"
+
+namespace rocmforge {
+namespace {
+
+Json text_part(std::string text) { return {{"type", "text"}, {"text", std::move(text)}}; }
+
+/// One text as such, several as parts.
+Json content_of(Json parts) {
+  if (parts.empty()) {
+    return "";
+  }
+  return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
+}
+
+std::string needed_text(Fields& fields, std::string_view name) {
+  auto text = fields.text(name);
+  if (!text) {
+    fields.fail(name, "is missing");
+  }
+  return *std::move(text);
+}
+
+[[noreturn]] void refuse_block(const Fields& block, const std::string& type) {
+  block.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
+}
+
+/// A text, or an array of blocks of which `take` takes each.
+template <class Take>
+void read_blocks(Fields& fields, std::string_view name, const Take& take) {
+  const Json* content = fields.find(name);
+  if (content == nullptr) {
+    fields.fail(name, "is missing");
+  }
+  if (content->is_string()) {
+    const Json block = text_part(content->get<std::string>());
+    Fields part(block);
+    return take(part, std::string("text"));
+  }
+  if (!content->is_array()) {
+    fields.fail(name, "must be a string or an array of blocks");
+  }
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    Fields block((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
+    const std::string type = needed_text(block, "type");
+    take(block, type);
+  }
+}
+
+Json texts_of(Fields& fields, std::string_view name) {
+  Json parts = Json::array();
+  read_blocks(fields, name, [&](Fields& block, const std::string& type) {
+    if (type != "text") {
+      refuse_block(block, type);
+    }
+    parts.push_back(text_part(needed_text(block, "text")));
+  });
+  return parts;
+}
+
+/// The results of calls become messages of their own, before the text.
+void add_user_message(Fields& message, Json& messages) {
+  const std::size_t before = messages.size();
+  Json parts = Json::array();
+  read_blocks(message, "content", [&](Fields& block, const std::string& type) {
+    if (type == "text") {
+      parts.push_back(text_part(needed_text(block, "text")));
+    } else if (type == "tool_result") {
+      Json result = {{"role", "tool"}, {"tool_call_id", needed_text(block, "tool_use_id")}, {"content", ""}};
+      if (block.has("content")) {
+        result["content"] = content_of(texts_of(block, "content"));
+      }
+      if (block.boolean("is_error").value_or(false)) {
+        result["is_error"] = true;
+      }
+      messages.push_back(std::move(result));
+    } else {
+      refuse_block(block, type);
+    }
+  });
+  if (!parts.empty() || messages.size() == before) {
+    messages.push_back({{"role", "user"}, {"content", content_of(std::move(parts))}});
+  }
+}
+
+void add_assistant_message(Fields& message, Json& messages) {
+  Json parts = Json::array();
+  Json calls = Json::array();
+  std::string reasoning;
+  read_blocks(message, "content", [&](Fields& block, const std::string& type) {
+    if (type == "text") {
+      parts.push_back(text_part(needed_text(block, "text")));
+    } else if (type == "thinking") {
+      reasoning += needed_text(block, "thinking");
+    } else if (type == "tool_use") {
+      const Json* input = block.object("input");
+      if (input == nullptr) {
+        block.fail("input", "is missing");
+      }
+      Json function = {{"name", needed_text(block, "name")}, {"arguments", to_text(*input)}};
+      calls.push_back({{"id", needed_text(block, "id")}, {"type", "function"}, {"function", std::move(function)}});
+    } else if (type != "redacted_thinking") {  // whose content only its author can read
+      refuse_block(block, type);
+    }
+  });
+  Json answer = {{"role", "assistant"}, {"content", content_of(std::move(parts))}};
+  if (!reasoning.empty()) {
+    answer["reasoning_content"] = std::move(reasoning);
+  }
+  if (!calls.empty()) {
+    answer["tool_calls"] = std::move(calls);
+  }
+  messages.push_back(std::move(answer));
+}
+
+Json messages_of(Fields& fields) {
+  Json messages = Json::array();
+  if (fields.has("system")) {
+    messages.push_back({{"role", "system"}, {"content", content_of(texts_of(fields, "system"))}});
+  }
+  const Json* given = fields.array("messages");
+  if (given == nullptr || given->empty()) {
+    fields.fail("messages", "must be an array of at least one message");
+  }
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    Fields message((*given)[i], fmt::format("messages[{}].", i));
+    const auto role = message.choice("role", {"user", "assistant"});
+    if (!role) {
+      message.fail("role", "is missing");
+    }
+    role == "user" ? add_user_message(message, messages) : add_assistant_message(message, messages);
+  }
+  return messages;
+}
+
+Json tools_of(Fields& fields) {
+  const Json* given = fields.array("tools");
+  Json tools = Json::array();
+  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
+    Fields tool((*given)[i], fmt::format("tools[{}].", i));
+    if (const auto type = tool.text("type"); type && type != "custom") {
+      tool.fail("type", fmt::format("is '{}': this server runs no tools of its own", *type));
+    }
+    Json function = {{"name", needed_text(tool, "name")}};
+    if (const auto description = tool.text("description")) {
+      function["description"] = *description;
+    }
+    const Json* schema = tool.object("input_schema");
+    if (schema == nullptr) {
+      tool.fail("input_schema", "is missing");
+    }
+    function["parameters"] = *schema;
+    if (tool.boolean("strict").value_or(false)) {
+      function["strict"] = true;
+    }
+    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  return tools;
+}
+
+void read_choice_of_tools(Fields& fields, Json& chat) {
+  const Json* given = fields.object("tool_choice");
+  if (given == nullptr) {
+    return;
+  }
+  Fields choice(*given, "tool_choice.");
+  const std::string type = choice.choice("type", {"auto", "any", "tool", "none"}).value_or("auto");
+  if (type == "tool") {
+    chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", needed_text(choice, "name")}}}};
+  } else {
+    chat["tool_choice"] = type == "any" ? "required" : type;
+  }
+  if (choice.boolean("disable_parallel_tool_use").value_or(false)) {
+    chat["parallel_tool_calls"] = false;
+  }
+}
+
+/// What is asked of the thoughts goes to the template. Their number of tokens has no limit of its own: it becomes a field
+/// that nobody knows.
+void read_thinking(Fields& fields, Json& chat) {
+  const Json* given = fields.object("thinking");
+  if (given == nullptr) {
+    return;
+  }
+  Fields thinking(*given, "thinking.");
+  const auto type = thinking.choice("type", {"enabled", "disabled", "adaptive"});
+  if (!type) {
+    thinking.fail("type", "is missing");
+  }
+  const Json* own = fields.object("chat_template_kwargs");
+  Json arguments = own != nullptr ? *own : Json::object();
+  if (!arguments.contains("enable_thinking")) {
+    arguments["enable_thinking"] = type != "disabled";
+  }
+  chat["chat_template_kwargs"] = std::move(arguments);
+  if (const Json* budget = thinking.find("budget_tokens")) {
+    chat["thinking.budget_tokens"] = *budget;
+  }
+}
+
+void read_format(const Json& given, const std::string& path, Json& chat) {
+  Fields format(given, path + ".");
+  if (!format.choice("type", {"json_schema"})) {
+    format.fail("type", "is missing");
+  }
+  const Json* schema = format.object("schema");
+  if (schema == nullptr) {
+    format.fail("schema", "is missing");
+  }
+  chat["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"name", "answer"}, {"schema", *schema}}}};
+}
+
+void read_output(Fields& fields, Json& chat) {
+  if (const Json* format = fields.object("output_format")) {
+    read_format(*format, "output_format", chat);
+  }
+  const Json* given = fields.object("output_config");
+  if (given == nullptr) {
+    return;
+  }
+  Fields config(*given, "output_config.");
+  if (const auto effort = config.text("effort")) {
+    chat["reasoning_effort"] = *effort;
+  }
+  if (const Json* format = config.object("format")) {
+    read_format(*format, "output_config.format", chat);
+  }
+}
+
+}  // namespace
+
+Json chat_body_of_anthropic(const Json& body) {
+  Fields fields(body);
+  Json chat = body;
+  for (const std::string_view name :
+       {"system", "tools", "tool_choice", "thinking", "output_config", "output_format", "stop_sequences", "cache_control"}) {
+    chat.erase(std::string(name));
+  }
+  chat["messages"] = messages_of(fields);
+  if (Json tools = tools_of(fields); !tools.empty()) {
+    chat["tools"] = std::move(tools);
+  }
+  read_choice_of_tools(fields, chat);
+  read_thinking(fields, chat);
+  read_output(fields, chat);
+  if (const Json* stop = fields.find("stop_sequences")) {
+    chat["stop"] = *stop;
+  }
+  return chat;
+}
+
+}  // namespace rocmforge
