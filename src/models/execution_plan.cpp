@@ -15,6 +15,8 @@
 namespace rocmforge {
 namespace {
 
+constexpr std::string_view scale_suffix = ".scale";
+
 std::size_t stored_bytes(const MatmulWeight& weight) {
   const std::size_t packed = weight.kernel->packed_bytes(weight.spec);
   return packed > 0 ? packed : weight.tensor->tensor.bytes();
@@ -62,6 +64,10 @@ const WeightVector* ExecutionPlan::constants(std::span<const float> values) {
 
 WeightTable* ExecutionPlan::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
   const GgufTensor& table = tensor(name, {vocab, hidden});
+  const std::string_view layer = name.substr(0, name.rfind('.'));
+  if (has_tensor(std::string(layer) + std::string(scale_suffix))) {
+    refuse_scale(layer);
+  }
   return with_context(file_->path().string() + ": tensor " + quote(name), [&] {
     return &tables_.emplace_back(WeightTable{resolve<EmbeddingRows>({table.tensor.dtype, vocab, hidden}), &table});
   });
@@ -167,9 +173,16 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
            .activation_bytes = activation_bytes}};
 }
 
+/// Without its scale a weight is another weight.
+void ExecutionPlan::refuse_scale(std::string_view layer) const {
+  throw Error(fmt::format("{}: tensor {} scales {}, which only matrix products with NVFP4 weights do",
+                          file_->path().string(), quote(std::string(layer) + std::string(scale_suffix)),
+                          quote(std::string(layer) + ".weight")));
+}
+
 /// The number beside an NVFP4 weight that its whole product is multiplied by: tensor LAYER.scale.
 float ExecutionPlan::weight_scale(std::string_view layer, DType type) {
-  const std::string name = std::string(layer) + ".scale";
+  const std::string name = std::string(layer) + std::string(scale_suffix);
   if (type != DType::nvfp4 || !has_tensor(name)) {
     return 1.0f;
   }
@@ -269,15 +282,12 @@ void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::siz
   }
 }
 
-/// Without its scale a weight is another weight.
 void ExecutionPlan::refuse_unused_scales() const {
-  constexpr std::string_view suffix = ".scale";
   for (const GgufTensor& tensor : file_->tensors()) {
-    if (tensor.name.ends_with(suffix) && !used_.contains(tensor.name)) {
-      const std::string weight = tensor.name.substr(0, tensor.name.size() - suffix.size()) + ".weight";
-      if (used_.contains(weight)) {
-        throw Error(fmt::format("{}: tensor {} scales {}, which only matrix products with NVFP4 weights do",
-                                file_->path().string(), quote(tensor.name), quote(weight)));
+    if (tensor.name.ends_with(scale_suffix) && !used_.contains(tensor.name)) {
+      const std::string layer = tensor.name.substr(0, tensor.name.size() - scale_suffix.size());
+      if (used_.contains(layer + ".weight")) {
+        refuse_scale(layer);
       }
     }
   }

@@ -137,6 +137,7 @@ class ExecutionPlan {
   float weight_scale(std::string_view layer, DType type);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
+  [[noreturn]] void refuse_scale(std::string_view layer) const;
   void refuse_unused_scales() const;
   void warn_of_unused() const;
   void needs_scratch(std::size_t size_bytes);

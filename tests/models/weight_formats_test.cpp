@@ -174,6 +174,13 @@ TEST(WeightFormats, ScalesThatCantBeAppliedAreRefused) {
   scale_of(wrong_type).dtype = DType::f16;
   scale_of(wrong_type).data.resize(2);
   EXPECT_THAT(refusal(wrong_type), ::testing::HasSubstr("is F16, the scale of a weight must be F32"));
+  ModelFile of_two = random_model({DType::q6_k});  // an embedding that is the head as well, where a scale would do
+  of_two.remove_weight("output.weight");
+  of_two.weight("token_embd.weight").dtype = DType::nvfp4;
+  of_two.weight("token_embd.weight").data.resize(row_bytes(DType::nvfp4, vocab * hidden));
+  ASSERT_EQ(refusal(of_two), "");
+  of_two.add_vector("token_embd.scale", {2.0f});
+  EXPECT_THAT(refusal(of_two), ::testing::HasSubstr("'token_embd.scale' scales 'token_embd.weight'"));
   ModelFile of_embedding = model;
   of_embedding.add_vector("token_embd.scale", {2.0f});
   EXPECT_THAT(refusal(of_embedding), ::testing::HasSubstr("'token_embd.scale' scales 'token_embd.weight'"));
