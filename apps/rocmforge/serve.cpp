@@ -296,7 +296,7 @@ Command serve_command() {
   auto flags = std::make_shared<ServeFlags>();
   Command command = {
       .name = "serve",
-      .summary = "Serve a model over HTTP, as OpenAI's API",
+      .summary = "Serve a model over HTTP, by the APIs of OpenAI, Anthropic and Ollama",
       .notes =
           "The address is printed once the server listens; requests are answered with 503 until the model is loaded. "
           "What is said here of sampling and the chat template holds where a request says nothing.",

@@ -107,7 +107,7 @@ HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
     return {};
   }
   HttpHeaders headers = {{"Access-Control-Allow-Origin", is_named ? std::string(origin) : "*"},
-                         {"Access-Control-Allow-Methods", "GET, POST"},
+                         {"Access-Control-Allow-Methods", "GET, POST, DELETE"},
                          // The asterisk stands for no Authorization, and for nothing in requests with credentials.
                          {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
                          {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Request-Id"},

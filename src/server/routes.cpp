@@ -9,6 +9,8 @@
 #include "server/api/embeddings.h"
 #include "server/api/information.h"
 #include "server/api/native.h"
+#include "server/api/ollama.h"
+#include "server/api/responses.h"
 #include "server/page_files.h"
 
 namespace rocmforge {
@@ -78,8 +80,19 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   };
   post({"/v1/chat/completions", "/chat/completions"}, with_backend(serve_chat));
   post({"/v1/completions"}, with_backend(serve_completion));
+  post({"/v1/responses"}, with_backend(serve_response));
+  get({"/v1/responses/"}, with_backend(serve_stored_response), false, true);
+  routes.push_back({"DELETE", "/v1/responses/", with_backend(serve_response_removal), false, true, true});
   post({"/v1/messages"}, with_backend(serve_anthropic_messages));
   post({"/v1/messages/count_tokens"}, with_backend(serve_anthropic_count_tokens));
+  post({"/api/chat"}, with_backend(serve_ollama_chat));
+  post({"/api/generate"}, with_backend(serve_ollama_generate));
+  post({"/api/embed"}, with_backend(serve_ollama_embed));
+  post({"/api/embeddings"}, with_backend(serve_ollama_embeddings));
+  post({"/api/show"}, with_backend(serve_ollama_show));
+  get({"/api/tags"}, with_backend(serve_ollama_tags), false, true);
+  get({"/api/ps"}, with_backend(serve_ollama_ps), false, true);
+  get({"/api/version"}, serve_version, true, false);
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
   post({"/generate", "/completion", "/completions"}, with_backend(serve_native));
   post({"/tokenize"}, with_backend(serve_tokenize));
@@ -100,7 +113,9 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   for (Route& route : routes) {  // who watches the server must see it when it is full
     route.is_vital = route.method == "GET" && (route.path == "/health" || route.path == "/v1/health" ||
                                                route.path == "/ready" || route.path == "/metrics");
-    route.error_form = route.path.starts_with("/v1/messages") ? ErrorForm::anthropic : ErrorForm::openai;
+    route.error_form = route.path.starts_with("/v1/messages") ? ErrorForm::anthropic
+                       : route.path.starts_with("/api/")      ? ErrorForm::ollama
+                                                              : ErrorForm::openai;
   }
   return routes;
 }

@@ -75,8 +75,8 @@ class Server::Implementation {
     loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting,
                                          options.client_share);
     grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
-    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, options.request_time, options.pooling,
-                               options.strict_fields});
+    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, responses_, options.request_time,
+                               options.pooling, options.strict_fields});
     state_.backend = backend_.get();
     log_.event(fmt::format("serving {}", options.model_id));
   }
@@ -308,6 +308,7 @@ class Server::Implementation {
   std::vector<Route> routes_;
   std::unique_ptr<EngineLoop> loop_;
   std::unique_ptr<GrammarCache> grammars_;
+  ResponseStore responses_;
   std::unique_ptr<const Backend> backend_;
   std::shared_ptr<FairShares> memory_;
   std::unique_ptr<Workers> workers_;

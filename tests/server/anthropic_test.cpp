@@ -12,13 +12,13 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A template that shows all it gets and ends a message with '>'.
+/// A template that shows all it gets and ends a message with '|'.
 TestServerOptions options_of_test() {
   TestServerOptions options;
   options.server.chat_template =
       "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
       "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}"
-      "{{ '<think>' if enable_thinking is defined and enable_thinking }}>{% endfor %}";
+      "{{ '<think>' if enable_thinking is defined and enable_thinking }}|{% endfor %}";
   return options;
 }
 
@@ -166,8 +166,8 @@ TEST(AnthropicRequest, WhatIsWrongIsNamed) {
 }
 
 TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_of_test(), say("<think>so so</think>well then"));
-  const Json answer = ask(server, {});
+  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
+  const Json answer = ask(server, Json::object());
   EXPECT_TRUE(answer["id"].get<std::string>().starts_with("msg_"));
   EXPECT_EQ(answer["type"], "message");
   EXPECT_EQ(answer["role"], "assistant");
@@ -175,7 +175,7 @@ TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
                                      {{"type", "text"}, {"text", "well then"}}}));
   EXPECT_EQ(answer["stop_reason"], "end_turn");
   EXPECT_TRUE(answer["stop_sequence"].is_null());
-  const std::vector<Json> events = events_of(server, {});
+  const std::vector<Json> events = events_of(server, Json::object());
   EXPECT_EQ(events.front()["type"], "message_start");
   EXPECT_EQ(events.front()["message"]["content"], Json::array());
   EXPECT_EQ(events.back()["type"], "message_stop");
@@ -193,7 +193,7 @@ TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
 }
 
 TEST(AnthropicMessages, EndForOneOfFourReasons) {
-  const FakeServer server(options_of_test(), say("one two three"));
+  const FakeServer server(options_of_test(), say("one two three", {}, '|'));
   const Json cut = ask(server, {{"max_tokens", 3}});
   EXPECT_EQ(cut["stop_reason"], "max_tokens");
   EXPECT_EQ(cut["content"][0]["text"], "one");
@@ -224,7 +224,7 @@ TEST(AnthropicMessages, CallsToolsByBlocks) {
 TEST(AnthropicMessages, RefuseInTheirOwnForm) {
   TestServerOptions options = options_of_test();
   options.server.keys = {"secret"};
-  const FakeServer server(options, say("hi"));
+  const FakeServer server(options, say("hi", {}, '|'));
   const HttpAnswer stranger = post(server.port(), "/v1/messages", {{"messages", {user("q")}}});
   EXPECT_EQ(stranger.status, 401);
   EXPECT_EQ(stranger.json()["type"], "error");

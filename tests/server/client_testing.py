@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-PACKAGES = ["openai>=1.60,<3", "instructor>=1.7,<2", "jsonschema>=4,<5", "anthropic>=0.40,<1"]
+PACKAGES = ["openai>=1.60,<3", "instructor>=1.7,<2", "jsonschema>=4,<5", "anthropic>=0.40,<1", "ollama>=0.4,<1"]
 SKIPPED = 77
 KEY = "test-key"
 

@@ -231,6 +231,60 @@ class OpenAiClient(unittest.TestCase):
         self.assertTrue(re.search(r"\d+ tokens", str(caught.exception)))
 
 
+class Responses:
+    """Tests of the Responses API, which belong to OpenAiClient too."""
+
+    def respond(self, **more):
+        return self.client.responses.create(**{"model": "forge-demo", "input": QUESTION, "temperature": 0, **more})
+
+    def test_response(self):
+        answer = self.respond(instructions=None, metadata={"a": "b"})
+        self.assertEqual((answer.output_text, answer.status, answer.object), ("585", "completed", "response"))
+        self.assertEqual(answer.usage.total_tokens, answer.usage.input_tokens + answer.usage.output_tokens)
+        self.assertEqual(self.respond(input="What is 127 + 458?").output_text, "585")
+        cut = self.respond(max_output_tokens=1)
+        self.assertEqual((cut.status, cut.incomplete_details.reason), ("incomplete", "max_output_tokens"))
+
+    def test_response_stream(self):
+        with self.client.responses.stream(model="forge-demo", input=QUESTION, temperature=0) as stream:
+            kinds = [event.type for event in stream]
+            answer = stream.get_final_response()
+        self.assertEqual(answer.output_text, "585")
+        self.assertEqual(kinds[0], "response.created")
+        self.assertEqual(kinds[-1], "response.completed")
+        self.assertIn("response.output_text.delta", kinds)
+
+    def test_response_goes_on(self):
+        import openai
+        first = self.respond()
+        second = self.respond(input="What is 2 + 3?", previous_response_id=first.id)
+        self.assertEqual(second.previous_response_id, first.id)
+        self.assertGreater(second.usage.input_tokens, first.usage.input_tokens)
+        self.assertEqual(self.client.responses.retrieve(first.id).output_text, "585")
+        self.client.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.retrieve(first.id)
+
+    def test_response_calls_functions(self):
+        tool = {"type": "function", "strict": True, **WEATHER["function"]}
+        answer = self.respond(tools=[tool], tool_choice={"type": "function", "name": "get_weather"})
+        call = answer.output[-1]
+        self.assertEqual((call.type, call.name), ("function_call", "get_weather"))
+        self.assertIsInstance(json.loads(call.arguments)["city"], str)
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": "12 degrees"}
+        self.assertEqual(self.respond(input=QUESTION + [call.model_dump(), result], tools=[tool]).object, "response")
+        self.assertEqual(self.respond(input=[result], previous_response_id=answer.id, tools=[tool]).object, "response")
+
+    def test_response_keeps_to_a_schema(self):
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+        answer = self.respond(text={"format": {"type": "json_schema", "name": "n", "schema": schema, "strict": True}})
+        self.validate(json.loads(answer.output_text), schema)
+
+
+class Client(Responses, OpenAiClient):
+    pass
+
+
 def prepare(server):
     import openai
     OpenAiClient.url = server.url
@@ -238,4 +292,4 @@ def prepare(server):
 
 
 if __name__ == "__main__":
-    sys.exit(client_testing.run(OpenAiClient, prepare))
+    sys.exit(client_testing.run(Client, prepare))

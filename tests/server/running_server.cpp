@@ -49,11 +49,11 @@ bool FakeServer::becomes_idle() const {
   return false;
 }
 
-FakeModel::Script say(std::string text, std::chrono::milliseconds pause) {
-  return [text = std::move(text), pause](const FakeModel::Tokens& visible) {
+FakeModel::Script say(std::string text, std::chrono::milliseconds pause, char mark) {
+  return [text = std::move(text), pause, mark](const FakeModel::Tokens& visible) {
     std::this_thread::sleep_for(pause);
-    const auto mark = std::find(visible.rbegin(), visible.rend(), byte_ids(">").front());
-    const auto said = static_cast<std::size_t>(mark - visible.rbegin());
+    const auto found = std::find(visible.rbegin(), visible.rend(), byte_ids(std::string(1, mark)).front());
+    const auto said = static_cast<std::size_t>(found - visible.rbegin());
     return said < text.size() ? byte_ids(text.substr(said, 1)).front() : end_token;
   };
 }

@@ -40,9 +40,9 @@ class FakeServer {
   std::unique_ptr<Server> server_;
 };
 
-/// A script that says `text`, byte by byte, after a prompt that ends with '>', then ends. `text` holds no '>'.
+/// A script that says `text`, byte by byte, after a prompt that ends with `mark`, then ends. `text` holds no `mark`.
 /// `pause` is waited before each token.
-FakeModel::Script say(std::string text, std::chrono::milliseconds pause = {});
+FakeModel::Script say(std::string text, std::chrono::milliseconds pause = {}, char mark = '>');
 
 /// A server of the demo model; one for all tests that ask nothing special of it.
 class DemoServer {

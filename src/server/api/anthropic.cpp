@@ -87,7 +87,7 @@ class AnthropicGeneration final : public MessageGeneration {
   }
 
   [[nodiscard]] bool says_done() const override { return false; }
-  [[nodiscard]] bool names_events() const override { return true; }
+  [[nodiscard]] StreamForm stream_form() const override { return StreamForm::named_events; }
   [[nodiscard]] ErrorForm error_form() const override { return ErrorForm::anthropic; }
 
  private:

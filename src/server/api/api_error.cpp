@@ -66,6 +66,9 @@ Json ApiError::json(ErrorForm form) const {
   if (form == ErrorForm::anthropic) {
     return {{"type", "error"}, {"error", {{"type", anthropic_error_type(status)}, {"message", message}}}};
   }
+  if (form == ErrorForm::ollama) {
+    return {{"error", message}};
+  }
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json error = {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}};
   error.update(details);

@@ -15,6 +15,7 @@ namespace rocmforge {
 enum class ErrorForm {
   openai,     ///< {"error": {"message", "type", "param", "code"}}
   anthropic,  ///< {"type": "error", "error": {"type", "message"}}
+  ollama,     ///< {"error": message}
 };
 
 /// A request that can't be served: what the client is told.

@@ -12,7 +12,6 @@ namespace rocmforge {
 namespace {
 
 constexpr std::size_t most_messages = 10'000;
-constexpr std::size_t most_tools = 512;
 
 /// A string, parts of type text, or nothing.
 void check_content(Fields& message) {

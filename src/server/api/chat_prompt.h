@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "server/api/served_model.h"
 
 namespace rocmforge {
+
+constexpr std::size_t most_tools = 512;
 
 /// A conversation that was read.
 struct ChatCall {

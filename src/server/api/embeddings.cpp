@@ -14,10 +14,18 @@
 namespace rocmforge {
 namespace {
 
+/// What an answer looks like.
+enum class VectorForm {
+  openai,         ///< {"data": [{"embedding"}, ...]}
+  openai_base64,  ///< the same with text in place of numbers
+  ollama,         ///< {"embeddings": [numbers, ...]}
+  ollama_single,  ///< {"embedding": numbers}
+};
+
 class EmbeddingGeneration final : public Generation {
  public:
-  EmbeddingGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, bool base64, std::size_t dimensions)
-      : Generation(std::move(exchange), backend, {}, "embd-"), base64_(base64), dimensions_(dimensions) {}
+  EmbeddingGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, VectorForm form, std::size_t dimensions)
+      : Generation(std::move(exchange), backend, {}, "embd-"), form_(form), dimensions_(dimensions) {}
 
  protected:
   void take(int index, StepOutput& output) override {
@@ -32,21 +40,36 @@ class EmbeddingGeneration final : public Generation {
   Json envelope() override {
     vectors_.resize(choices().size());
     const Json counts = usage();
+    if (form_ == VectorForm::ollama) {
+      return {{"model", model().id}, {"embeddings", nullptr}, {"prompt_eval_count", counts["prompt_tokens"]}};
+    }
     return {{"object", "list"},
             {"data", nullptr},
             {"model", model().id},
             {"usage", {{"prompt_tokens", counts["prompt_tokens"]}, {"total_tokens", counts["prompt_tokens"]}}}};
   }
 
-  [[nodiscard]] std::string_view entries_name() const override { return "data"; }
+  [[nodiscard]] std::string_view entries_name() const override {
+    return form_ == VectorForm::ollama ? "embeddings" : "data";
+  }
+  [[nodiscard]] bool is_single() const override { return form_ == VectorForm::ollama_single; }
+  [[nodiscard]] ErrorForm error_form() const override {
+    return form_ == VectorForm::ollama || form_ == VectorForm::ollama_single ? ErrorForm::ollama : ErrorForm::openai;
+  }
   Json entry(int index) override {
     const std::vector<float>& values = vectors_[static_cast<std::size_t>(index)];
-    Json vector = base64_ ? Json(base64_floats(values)) : Json(values);
+    if (form_ == VectorForm::ollama) {
+      return values;
+    }
+    if (form_ == VectorForm::ollama_single) {
+      return {{"embedding", values}};
+    }
+    Json vector = form_ == VectorForm::openai_base64 ? Json(base64_floats(values)) : Json(values);
     return {{"object", "embedding"}, {"index", index}, {"embedding", std::move(vector)}};
   }
 
  private:
-  bool base64_;
+  VectorForm form_;
   std::size_t dimensions_;
   std::vector<std::vector<float>> vectors_;
 };
@@ -95,14 +118,17 @@ std::vector<float> normalised(std::vector<float> values, std::size_t size) {
   return values;
 }
 
-void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+namespace {
+
+/// Starts one answer to the inputs that the field `name` holds.
+void start_embeddings(Fields& fields, std::string_view name, VectorForm form, const std::shared_ptr<Exchange>& exchange,
+                      const Backend& backend) {
   const ServedModel& model = backend.model;
-  const Document document = exchange->take_json();
-  const Json& body = document.root;
-  Fields fields(body);
-  const auto format = fields.choice("encoding_format", {"float", "base64"});
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);
-  std::vector<Ids> inputs = read_prompts(fields, "input", model, *exchange);
+  std::vector<Ids> inputs = read_prompts(fields, name, model, *exchange);
+  if (form == VectorForm::ollama_single && inputs.size() != 1) {
+    fields.fail(name, "must be one text");
+  }
   const auto pooling = fields.choice("pooling", {"mean", "last", "cls"});  // an extension
   finish_fields(fields, *exchange, backend);
   if (!backend.pooling && !pooling) {
@@ -115,9 +141,9 @@ void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& 
     }
     if (ids.size() > static_cast<std::size_t>(model.context_length)) {
       throw ApiError(400,
-                     fmt::format("input {} is too large: {} tokens, the context holds {}", requests.size(), ids.size(),
+                     fmt::format("{} {} is too large: {} tokens, the context holds {}", name, requests.size(), ids.size(),
                                  model.context_length),
-                     "input", "context_length_exceeded");
+                     std::string(name), "context_length_exceeded");
     }
     Request& request = requests.emplace_back();
     request.prompt = std::move(ids);
@@ -126,10 +152,32 @@ void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& 
                         : *pooling == "last" ? Pooling::last
                                              : Pooling::cls;
   }
-  const bool base64 = format == "base64";
-  auto generation = std::make_shared<EmbeddingGeneration>(exchange, backend, base64,
+  auto generation = std::make_shared<EmbeddingGeneration>(exchange, backend, form,
                                                           static_cast<std::size_t>(dimensions.value_or(model.hidden)));
   generation->start(std::move(requests), 1);
+}
+
+}  // namespace
+
+void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  const bool base64 = fields.choice("encoding_format", {"float", "base64"}) == "base64";
+  start_embeddings(fields, "input", base64 ? VectorForm::openai_base64 : VectorForm::openai, exchange, backend);
+}
+
+void serve_ollama_embed(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  fields.ignore({"keep_alive", "options", "truncate"});  // none changes what fits the context
+  start_embeddings(fields, "input", VectorForm::ollama, exchange, backend);
+}
+
+void serve_ollama_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  fields.ignore({"keep_alive", "options"});
+  start_embeddings(fields, "prompt", VectorForm::ollama_single, exchange, backend);
 }
 
 }  // namespace rocmforge

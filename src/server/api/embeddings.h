@@ -9,6 +9,10 @@
 
 namespace rocmforge {
 
+/// POST /api/embed and /api/embeddings, Ollama's. Throw ApiError.
+void serve_ollama_embed(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+void serve_ollama_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
 /// POST /v1/embeddings. Throws ApiError.
 void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 

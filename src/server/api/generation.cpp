@@ -200,7 +200,11 @@ void Generation::handle(Delivery delivery) {
 }
 
 void Generation::write(const Json& event) {
-  if (names_events()) {
+  if (stream_form() == StreamForm::lines) {
+    events_ += to_text(event) + "\n";
+    return;
+  }
+  if (stream_form() == StreamForm::named_events) {
     events_ += fmt::format("event: {}\n", event.at("type").get_ref<const std::string&>());
   }
   events_ += fmt::format("data: {}\n\n", to_text(event));
@@ -218,8 +222,8 @@ void Generation::stream(int index, const StepOutput& output) {
     return;
   }
   if (!std::exchange(begun_, true)) {
-    exchange_->begin(
-        {.content_type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+    exchange_->begin({.content_type = stream_form() == StreamForm::lines ? "application/x-ndjson" : "text/event-stream",
+                      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
   }
   if (!exchange_->write(std::exchange(events_, {}))) {
     cancel();
@@ -262,7 +266,7 @@ void Generation::fail(const ApiError& error) {
   backend_.active.remove(id_);
   exchange_->note("error", error.message);
   if (begun_) {
-    write(error.json(error_form()));
+    write(error_event(error));
     exchange_->write(std::exchange(events_, {}));
     exchange_->end();
   } else {

@@ -13,6 +13,7 @@
 #include "server/api/constraints.h"
 #include "server/api/json.h"
 #include "server/api/json_pieces.h"
+#include "server/api/response_store.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/served_model.h"
 #include "server/api/token_logprobs_json.h"
@@ -42,9 +43,17 @@ struct Backend {
   EngineLoop& loop;
   ActiveGenerations& active;
   GrammarCache& grammars;
+  ResponseStore& responses;
   std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings that ask for none; empty: refused
   bool strict_fields = false;                               ///< fields that are not known are refused
+};
+
+/// What an event of a stream looks like.
+enum class StreamForm {
+  events,        ///< data: JSON
+  named_events,  ///< the same behind event: and the JSON's member "type"
+  lines,         ///< JSON on a line
 };
 
 /// One request's answers, from the engine's outputs to the client: as one JSON document or as a stream of events. What both
@@ -91,11 +100,14 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
-  /// Whether each event of the stream is named by its member "type".
-  [[nodiscard]] virtual bool names_events() const { return false; }
+  [[nodiscard]] virtual StreamForm stream_form() const { return StreamForm::events; }
   [[nodiscard]] virtual ErrorForm error_form() const { return ErrorForm::openai; }
+  /// What ends a stream that fails.
+  [[nodiscard]] virtual Json error_event(const ApiError& error) { return error.json(error_form()); }
 
   [[nodiscard]] const ServedModel& model() const { return backend_.model; }
+  [[nodiscard]] ResponseStore& responses() { return backend_.responses; }
+  [[nodiscard]] const std::string& client() const { return exchange_->request.account; }
   [[nodiscard]] const StreamOptions& options() const { return options_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] std::int64_t created() const { return created_; }

@@ -1,0 +1,217 @@
+#include "server/api/ollama.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include "server/api/chat_answer.h"
+#include "server/api/constraints.h"
+#include "server/api/ollama_request.h"
+#include "server/api/prompts.h"
+#include "server/api/unserved_fields.h"
+
+namespace rocmforge {
+namespace {
+
+std::string time_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
+std::string now_text() { return time_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())); }
+
+std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
+
+/// Lines of JSON: pieces of text and thoughts, the calls, the counts.
+class OllamaGeneration final : public MessageGeneration {
+ public:
+  /// `is_chat`: answers are messages, else texts.
+  OllamaGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
+                   bool is_chat)
+      : MessageGeneration(std::move(exchange), backend, options, "ollama-", use, "", 1), is_chat_(is_chat) {}
+
+ protected:
+  std::vector<Json> events(int index, const StepOutput& output) override {
+    std::vector<Json> list;
+    for (const AnswerDelta& delta : message(index).news) {
+      if (delta.kind == AnswerDelta::Kind::content) {
+        list.push_back(line(delta.text, "", Json()));
+      } else if (delta.kind == AnswerDelta::Kind::reasoning) {
+        list.push_back(line("", delta.text, Json()));
+      }
+    }
+    if (output.finish != FinishReason::none) {
+      if (Json calls = calls_json(); !calls.empty()) {
+        list.push_back(line("", "", std::move(calls)));
+      }
+      Json last = line("", "", Json());
+      end(last);
+      list.push_back(std::move(last));
+    }
+    return list;
+  }
+
+  Json envelope() override { return nullptr; }
+  [[nodiscard]] bool is_single() const override { return true; }
+  Json entry(int index) override {
+    Json whole = line(message(index).content, message(index).reasoning, calls_json());
+    end(whole);
+    return whole;
+  }
+
+  [[nodiscard]] bool says_done() const override { return false; }
+  [[nodiscard]] StreamForm stream_form() const override { return StreamForm::lines; }
+  [[nodiscard]] ErrorForm error_form() const override { return ErrorForm::ollama; }
+
+ private:
+  [[nodiscard]] Json line(const std::string& text, const std::string& thinking, Json calls) const {
+    Json json = {{"model", model().id}, {"created_at", now_text()}};
+    Json& answer = is_chat_ ? json["message"] : json;
+    if (is_chat_) {
+      answer["role"] = "assistant";
+    }
+    answer[is_chat_ ? "content" : "response"] = text;
+    if (!thinking.empty()) {
+      answer["thinking"] = thinking;
+    }
+    if (!calls.empty()) {
+      answer["tool_calls"] = std::move(calls);
+    }
+    json["done"] = false;
+    return json;
+  }
+
+  [[nodiscard]] Json calls_json() const {
+    Json list = Json::array();
+    const Message& whole = message(0);
+    const std::size_t calls = whole.calls.size() - (whole.parser.is_inside_call() ? 1 : 0);
+    for (std::size_t i = 0; i < calls; ++i) {
+      const ToolCall& call = whole.calls[i];
+      JsonDocument arguments = read_json(call.arguments.empty() ? "{}" : call.arguments);
+      const bool valid = arguments.problem.empty() && arguments.value.is_object();
+      Json object = valid ? std::move(arguments.value) : Json{{"INVALID_JSON", call.arguments}};
+      list.push_back({{"function", {{"name", call.name}, {"arguments", std::move(object)}}}});
+    }
+    return list;
+  }
+
+  void end(Json& json) {
+    const RequestStats& stats = choice(0).stats;
+    json["done"] = true;
+    json["done_reason"] = finish_text(choice(0).finish);
+    json["total_duration"] = nanoseconds(stats.prompt_seconds + stats.decode_seconds);
+    json["load_duration"] = 0;
+    json["prompt_eval_count"] = stats.prompt_tokens;
+    json["prompt_eval_duration"] = nanoseconds(std::max(0.0, stats.prompt_seconds - stats.queue_seconds));
+    json["eval_count"] = stats.generated_tokens;
+    json["eval_duration"] = nanoseconds(stats.decode_seconds);
+  }
+
+  bool is_chat_;
+};
+
+/// Who asks nothing wants the model to be loaded, which it is.
+void send_loaded(Exchange& exchange, const Backend& backend, bool is_chat) {
+  Json json = {{"model", backend.model.id}, {"created_at", now_text()}};
+  if (is_chat) {
+    json["message"] = {{"role", "assistant"}, {"content", ""}};
+  } else {
+    json["response"] = "";
+  }
+  json["done"] = true;
+  json["done_reason"] = "load";
+  exchange.send_json(json);
+}
+
+/// Answers a request in OpenAI's terms.
+void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, const Json& chat, bool is_chat) {
+  Fields fields(chat);
+  AskedAnswer asked;
+  if (fields.has("prompt")) {
+    asked.use.format.splits_reasoning = false;
+    asked.request.prompt = read_prompts(fields, "prompt", backend.model, *exchange).front();
+    read_sampling(fields, backend.model, asked.request);
+    asked.request.constraint = read_constraint(fields, backend.grammars);
+  } else if (chat["messages"].empty()) {
+    return send_loaded(*exchange, backend, is_chat);
+  } else {
+    asked = read_asked_answer(fields, *exchange, backend);
+  }
+  const StreamOptions options = read_stream(fields);
+  asked.request.max_tokens = read_max_tokens(fields, -1);
+  finish_fields(fields, *exchange, backend);
+  exchange->hold(OllamaGeneration::bytes_of(asked.use, ""));
+  auto generation = std::make_shared<OllamaGeneration>(exchange, backend, options, asked.use, is_chat);
+  std::vector<Request> requests;
+  requests.push_back(std::move(asked.request));
+  generation->start(std::move(requests), 1);
+}
+
+Json details_of(const ServedModel& model) {
+  const Json& family = model.details["architecture"];
+  const double parameters = model.details["n_params"].get<double>();
+  return {{"parent_model", ""},
+          {"format", "gguf"},
+          {"family", family},
+          {"families", Json::array({family})},
+          {"parameter_size",
+           parameters >= 1e9 ? fmt::format("{:.1f}B", parameters / 1e9) : fmt::format("{:.1f}M", parameters / 1e6)}};
+}
+
+Json description_of(const ServedModel& model) {
+  return {{"name", model.id}, {"model", model.id}, {"size", model.details["size"]}, {"details", details_of(model)}};
+}
+
+}  // namespace
+
+void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  exchange->hold(exchange->held());  // in OpenAI's terms it is as large again
+  const Document chat(chat_body_of_ollama(document.root));
+  answer(exchange, backend, chat.root, true);
+}
+
+void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  exchange->hold(exchange->held());
+  const Document chat(generate_body_of_ollama(document.root));
+  answer(exchange, backend, chat.root, false);
+}
+
+void serve_ollama_tags(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  Json model = description_of(backend.model);
+  model["modified_at"] = time_text(static_cast<std::time_t>(backend.model.created));
+  exchange->send_json({{"models", Json::array({std::move(model)})}});
+}
+
+void serve_ollama_ps(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  Json model = description_of(backend.model);
+  model["context_length"] = backend.model.context_length;
+  exchange->send_json({{"models", Json::array({std::move(model)})}});
+}
+
+void serve_ollama_show(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const ServedModel& model = backend.model;
+  const std::string family = model.details["architecture"];
+  Json capabilities = Json::array({"completion"});
+  if (model.templates != nullptr) {
+    const ChatAbilities& abilities = model.templates->choose({}).abilities();
+    capabilities.push_back("tools");
+    if (abilities.thinking_switch) {
+      capabilities.push_back("thinking");
+    }
+  }
+  exchange->send_json({{"modelfile", ""},
+                       {"parameters", ""},
+                       {"template", model.templates == nullptr ? "" : model.templates->choose({}).source()},
+                       {"details", details_of(model)},
+                       {"model_info",
+                        {{"general.architecture", family},
+                         {"general.parameter_count", model.details["n_params"]},
+                         {family + ".context_length", model.details["n_ctx_train"]},
+                         {family + ".embedding_length", model.hidden}}},
+                       {"capabilities", std::move(capabilities)},
+                       {"modified_at", time_text(static_cast<std::time_t>(model.created))}});
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "server/api/generation.h"
+
+namespace rocmforge {
+
+// Ollama's API, for programs that know no other.
+
+/// POST /api/chat, /api/generate. Throw ApiError.
+void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
+/// GET /api/tags, /api/ps; POST /api/show: the model.
+void serve_ollama_tags(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+void serve_ollama_ps(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+void serve_ollama_show(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
+}  // namespace rocmforge

@@ -1,0 +1,193 @@
+#include "server/api/ollama_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/api/fields.h"
+
+namespace rocmforge {
+namespace {
+
+std::string needed_text(Fields& fields, std::string_view name) {
+  auto text = fields.text(name);
+  if (!text) {
+    fields.fail(name, "is missing");
+  }
+  return *std::move(text);
+}
+
+void refuse_images(Fields& fields) {
+  if (const Json* images = fields.array("images"); images != nullptr && !images->empty()) {
+    fields.fail("images", "have no place here: the model takes text");
+  }
+}
+
+/// Options of how tokens are drawn, which have OpenAI's names, and what else they are called here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> options_known = {{
+    {"num_predict", "max_tokens"},
+    {"temperature", "temperature"},
+    {"top_k", "top_k"},
+    {"top_p", "top_p"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"seed", "seed"},
+    {"stop", "stop"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"repeat_last_n", "repeat_last_n"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+}};
+
+/// Other options become fields that nobody knows.
+void read_options(Fields& fields, Json& chat) {
+  const Json* options = fields.object("options");
+  if (options == nullptr) {
+    return;
+  }
+  for (const auto& [name, value] : options->items()) {
+    const auto known = std::ranges::find(options_known, name, [](const auto& option) { return option.first; });
+    // Appended: to look for each name among the others would take a time that grows as their square.
+    chat.get_ref<Json::object_t&>().push_back(
+        {known == options_known.end() ? "options." + name : std::string(known->second), value});
+  }
+}
+
+void read_format(Fields& fields, Json& chat) {
+  const Json* format = fields.find("format");
+  if (format == nullptr || *format == "") {
+    return;
+  }
+  if (*format == "json") {
+    chat["response_format"] = {{"type", "json_object"}};
+  } else if (format->is_object()) {
+    chat["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"name", "answer"}, {"schema", *format}}}};
+  } else {
+    fields.fail("format", "must be \"json\" or a schema");
+  }
+}
+
+void read_thinking(Fields& fields, Json& chat) {
+  const Json* think = fields.find("think");
+  if (think == nullptr) {
+    return;
+  }
+  if (!think->is_boolean() && !think->is_string()) {
+    fields.fail("think", "must be true, false or an effort");
+  }
+  chat["chat_template_kwargs"] = {{"enable_thinking", *think != false}};
+  if (think->is_string()) {
+    chat["reasoning_effort"] = *think;
+  }
+}
+
+Json begin_body(Fields& fields, const Json& body, std::initializer_list<std::string_view> replaced) {
+  Json chat = body;
+  for (const std::string_view name : {"options", "format", "think", "keep_alive", "images"}) {
+    chat.erase(std::string(name));
+  }
+  for (const std::string_view name : replaced) {
+    chat.erase(std::string(name));
+  }
+  refuse_images(fields);
+  if (!fields.has("stream")) {
+    chat["stream"] = true;
+  }
+  read_format(fields, chat);
+  read_thinking(fields, chat);
+  read_options(fields, chat);
+  return chat;
+}
+
+/// Calls have no ids here: they are numbered, and results are of the calls in their order.
+class Conversation {
+ public:
+  void add(Fields& message) {
+    const auto role = message.choice("role", {"system", "user", "assistant", "tool"});
+    if (!role) {
+      message.fail("role", "is missing");
+    }
+    refuse_images(message);
+    Json json = {{"role", *role}, {"content", message.text("content").value_or("")}};
+    if (const auto thinking = message.text("thinking"); thinking && !thinking->empty()) {
+      json["reasoning_content"] = *thinking;
+    }
+    if (*role == "tool") {
+      json["tool_call_id"] = id_of(std::min(answered_++, calls_ - std::min(calls_, 1)));
+      if (const auto name = message.text("tool_name")) {
+        json["name"] = *name;
+      }
+    }
+    const Json* calls = message.array("tool_calls");
+    for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
+      add_call(message, (*calls)[i], i, json);
+    }
+    messages_.push_back(std::move(json));
+  }
+
+  Json take() { return std::move(messages_); }
+
+ private:
+  static std::string id_of(int number) { return fmt::format("call{:05}", number); }
+
+  void add_call(Fields& message, const Json& given, std::size_t index, Json& json) {
+    Fields call(given, fmt::format("{}[{}].", message.full_name("tool_calls"), index));
+    const Json* function = call.object("function");
+    if (function == nullptr) {
+      call.fail("function", "is missing");
+    }
+    Fields inner(*function, call.full_name("function") + ".");
+    const Json* arguments = inner.object("arguments");
+    Json made = {{"name", needed_text(inner, "name")}, {"arguments", arguments == nullptr ? "{}" : to_text(*arguments)}};
+    json["tool_calls"].push_back({{"id", id_of(calls_++)}, {"type", "function"}, {"function", std::move(made)}});
+  }
+
+  Json messages_ = Json::array();
+  int calls_ = 0;
+  int answered_ = 0;
+};
+
+}  // namespace
+
+Json chat_body_of_ollama(const Json& body) {
+  Fields fields(body);
+  Json chat = begin_body(fields, body, {});
+  const Json* given = fields.array("messages");
+  Conversation conversation;
+  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
+    Fields message((*given)[i], fmt::format("messages[{}].", i));
+    conversation.add(message);
+  }
+  chat["messages"] = conversation.take();
+  return chat;
+}
+
+Json generate_body_of_ollama(const Json& body) {
+  Fields fields(body);
+  Json chat = begin_body(fields, body, {"prompt", "system", "raw", "template", "suffix"});
+  for (const char* name : {"template", "suffix"}) {
+    if (const auto text = fields.text(name); text && !text->empty()) {
+      fields.fail(name, "is not served; with raw the prompt is taken as it is");
+    }
+  }
+  const std::string prompt = fields.text("prompt").value_or("");
+  if (fields.boolean("raw").value_or(false)) {
+    chat["prompt"] = prompt;
+    return chat;
+  }
+  Json messages = Json::array();
+  if (const auto system = fields.text("system"); system && !system->empty()) {
+    messages.push_back({{"role", "system"}, {"content", *system}});
+  }
+  if (!prompt.empty()) {
+    messages.push_back({{"role", "user"}, {"content", prompt}});
+  }
+  chat["messages"] = std::move(messages);
+  return chat;
+}
+
+}  // namespace rocmforge

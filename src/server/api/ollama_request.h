@@ -1,0 +1,15 @@
+#pragma once
+
+#include "server/api/json.h"
+
+namespace rocmforge {
+
+/// A request of Ollama's /api/chat as one of OpenAI's chat completions: `messages`, `options`, `format` and `think` are put
+/// in the other's terms, all other members stay as they are. Throws ApiError(400) that names the member that is wrong.
+/// https://github.com/ollama/ollama/blob/main/docs/api.md
+Json chat_body_of_ollama(const Json& body);
+
+/// The same for /api/generate: `prompt` becomes a user's message behind `system`, or, when `raw`, stays a prompt.
+Json generate_body_of_ollama(const Json& body);
+
+}  // namespace rocmforge

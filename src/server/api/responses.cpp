@@ -1,0 +1,335 @@
+#include "server/api/responses.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "server/api/chat_answer.h"
+#include "server/api/responses_request.h"
+#include "server/api/unserved_fields.h"
+
+namespace rocmforge {
+namespace {
+
+/// What the response repeats of the request.
+Json repeated(const Json& body) {
+  Json json = {{"background", false},
+               {"instructions", nullptr},
+               {"max_output_tokens", nullptr},
+               {"metadata", Json::object()},
+               {"parallel_tool_calls", true},
+               {"previous_response_id", nullptr},
+               {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+               {"service_tier", "default"},
+               {"store", true},
+               {"temperature", nullptr},
+               {"text", {{"format", {{"type", "text"}}}}},
+               {"tool_choice", "auto"},
+               {"tools", Json::array()},
+               {"top_p", nullptr},
+               {"truncation", "disabled"},
+               {"user", nullptr}};
+  for (auto& [name, value] : json.items()) {
+    if (const auto given = body.find(name); given != body.end() && !given->is_null()) {
+      value = *given;
+    }
+  }
+  return json;
+}
+
+/// What a response goes on from and what becomes of it.
+struct Place {
+  Json repeated;
+  std::string messages;  ///< of the conversation, a JSON array
+  bool is_stored = true;
+};
+
+/// A response of items: thoughts, text and calls in the order in which they come.
+class ResponseGeneration final : public MessageGeneration {
+ public:
+  ResponseGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
+                     Place place)
+      : MessageGeneration(std::move(exchange), backend, options, "resp_", use, "", 1), place_(std::move(place)) {}
+
+ protected:
+  void take(int index, StepOutput& output) override {
+    MessageGeneration::take(index, output);
+    for (const AnswerDelta& delta : message(index).news) {
+      if (delta.kind == AnswerDelta::Kind::call || !is_open_ || type_of(delta.kind) != item_["type"]) {
+        close_item("completed");
+        open_item(delta);
+      }
+      if (delta.kind != AnswerDelta::Kind::call) {
+        add_to_item(delta.text);
+      }
+    }
+    if (output.finish != FinishReason::none) {
+      close_item(output.finish == FinishReason::stop && !message(index).parser.is_inside_call() ? "completed"
+                                                                                                : "incomplete");
+    }
+  }
+
+  std::vector<Json> events(int index, const StepOutput&) override {
+    std::vector<Json> list;
+    if (!std::exchange(choice(index).begun, true)) {
+      for (const char* type : {"response.created", "response.in_progress"}) {
+        list.push_back(event(type, {{"response", response("in_progress", Json::array())}}));
+      }
+    }
+    for (auto& [type, more] : std::exchange(news_, {})) {
+      list.push_back(event(type, std::move(more)));
+    }
+    return list;
+  }
+
+  std::vector<Json> last_events() override {
+    Json whole = complete();
+    const std::string type = fmt::format("response.{}", whole["status"].get_ref<const std::string&>());
+    return {event(type, {{"response", std::move(whole)}})};
+  }
+
+  [[nodiscard]] Json error_event(const ApiError& error) override {
+    Json failed = response("failed", items_);
+    failed["error"] = {{"code", error.status >= 500 ? "server_error" : "invalid_prompt"}, {"message", error.message}};
+    return event("response.failed", {{"response", std::move(failed)}});
+  }
+
+  Json envelope() override { return nullptr; }
+  [[nodiscard]] bool is_single() const override { return true; }
+  Json entry(int) override { return complete(); }
+
+  [[nodiscard]] std::int64_t own_bytes() const override {
+    return MessageGeneration::own_bytes() +
+           static_cast<std::int64_t>(to_text(place_.repeated).size() + place_.messages.size());
+  }
+  [[nodiscard]] bool says_done() const override { return false; }
+  [[nodiscard]] StreamForm stream_form() const override { return StreamForm::named_events; }
+
+ private:
+  static std::string_view type_of(AnswerDelta::Kind kind) {
+    switch (kind) {
+      case AnswerDelta::Kind::content:
+        return "message";
+      case AnswerDelta::Kind::reasoning:
+        return "reasoning";
+      case AnswerDelta::Kind::call:
+      case AnswerDelta::Kind::arguments:
+        break;
+    }
+    return "function_call";
+  }
+
+  [[nodiscard]] Json event(std::string_view type, Json more) {
+    Json json = {{"type", type}, {"sequence_number", sequence_number_++}};
+    json.update(more);
+    return json;
+  }
+  /// One more event about the item that is open.
+  void tell(std::string_view type, Json more) {
+    if (options().stream) {
+      Json json = {{"item_id", item_["id"]}, {"output_index", items_.size()}};
+      json.update(more);
+      news_.emplace_back(type, std::move(json));
+    }
+  }
+  void tell_of_item(std::string_view type) {
+    if (options().stream) {
+      news_.emplace_back(type, Json{{"output_index", items_.size()}, {"item", item_}});
+    }
+  }
+
+  [[nodiscard]] bool is_call() const { return item_["type"] == "function_call"; }
+  [[nodiscard]] Json part() const {
+    if (item_["type"] == "reasoning") {
+      return {{"type", "reasoning_text"}, {"text", text_}};
+    }
+    return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+  }
+  /// "response.output_text.delta"
+  [[nodiscard]] std::string text_event(std::string_view what) const {
+    return fmt::format("response.{}.{}", item_["type"] == "reasoning" ? "reasoning_text" : "output_text", what);
+  }
+
+  void open_item(const AnswerDelta& delta) {
+    const std::string_view type = type_of(delta.kind);
+    const std::string_view prefix = type == "message" ? "msg" : type == "reasoning" ? "rs" : "fc";
+    is_open_ = true;
+    text_.clear();
+    item_ = {{"type", type},
+             {"id", fmt::format("{}_{}{:02}", prefix, id().substr(id().find('_') + 1), items_.size())},
+             {"status", "in_progress"}};
+    if (type == "function_call") {
+      item_.update({{"call_id", delta.id}, {"name", delta.text}, {"arguments", ""}});
+    } else if (type == "message") {
+      item_.update({{"role", "assistant"}, {"content", Json::array()}});
+    } else {
+      item_.update({{"summary", Json::array()}, {"content", Json::array()}});
+    }
+    tell_of_item("response.output_item.added");
+    if (!is_call()) {
+      tell("response.content_part.added", {{"content_index", 0}, {"part", part()}});
+    }
+  }
+
+  void add_to_item(const std::string& text) {
+    text_ += text;
+    if (is_call()) {
+      tell("response.function_call_arguments.delta", {{"delta", text}});
+      return;
+    }
+    Json more = {{"content_index", 0}, {"delta", text}};
+    if (item_["type"] == "message") {
+      more["logprobs"] = Json::array();
+    }
+    tell(text_event("delta"), std::move(more));
+  }
+
+  void close_item(std::string_view status) {
+    if (!std::exchange(is_open_, false)) {
+      return;
+    }
+    if (is_call()) {
+      item_["arguments"] = text_;
+      tell("response.function_call_arguments.done", {{"name", item_["name"]}, {"arguments", text_}});
+    } else {
+      item_["content"] = Json::array({part()});
+      Json more = {{"content_index", 0}, {"text", text_}};
+      if (item_["type"] == "message") {
+        more["logprobs"] = Json::array();
+      }
+      tell(text_event("done"), std::move(more));
+      tell("response.content_part.done", {{"content_index", 0}, {"part", part()}});
+    }
+    item_["status"] = status;
+    tell_of_item("response.output_item.done");
+    items_.push_back(item_);
+  }
+
+  [[nodiscard]] Json response(std::string_view status, Json output) {
+    Json json = {{"id", id()},          {"object", "response"},       {"created_at", created()},
+                 {"status", status},    {"error", nullptr},           {"incomplete_details", nullptr},
+                 {"model", model().id}, {"output", std::move(output)}};
+    json.update(place_.repeated);
+    return json;
+  }
+
+  /// The response at its end, which is kept from now on.
+  [[nodiscard]] Json complete() {
+    const bool whole = choice(0).finish == FinishReason::stop && !message(0).parser.is_inside_call();
+    Json json = response(whole ? "completed" : "incomplete", items_);
+    if (!whole) {
+      json["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    }
+    const RequestStats& stats = choice(0).stats;
+    json["usage"] = {{"input_tokens", stats.prompt_tokens},
+                     {"input_tokens_details", {{"cached_tokens", stats.cached_tokens}}},
+                     {"output_tokens", stats.generated_tokens},
+                     {"output_tokens_details", {{"reasoning_tokens", message(0).reasoning_tokens}}},
+                     {"total_tokens", stats.prompt_tokens + stats.generated_tokens}};
+    if (std::exchange(place_.is_stored, false)) {
+      responses().add(id(), {.client = client(), .messages = messages_with_answer(), .response = to_text(json)});
+    }
+    return json;
+  }
+
+  [[nodiscard]] std::string messages_with_answer() {
+    const Message& answer = message(0);
+    Json json = {{"role", "assistant"}, {"content", answer.content}};
+    if (!answer.reasoning.empty()) {
+      json["reasoning_content"] = answer.reasoning;
+    }
+    const std::size_t calls = answer.calls.size() - (answer.parser.is_inside_call() ? 1 : 0);
+    for (std::size_t i = 0; i < calls; ++i) {
+      const ToolCall& call = answer.calls[i];
+      json["tool_calls"].push_back(
+          {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    }
+    std::string messages = std::move(place_.messages);
+    messages.pop_back();
+    return fmt::format("{}{}{}]", messages, messages.size() > 1 ? "," : "", to_text(json));
+  }
+
+  Place place_;
+  std::vector<std::pair<std::string, Json>> news_;  ///< events of the last output, without their numbers
+  std::int64_t sequence_number_ = 0;
+  Json items_ = Json::array();  ///< that have ended
+  Json item_;                   ///< the last one
+  std::string text_;            ///< its text or arguments
+  bool is_open_ = false;
+};
+
+ResponseStore::Entry stored(ResponseStore& responses, const std::string& id, const std::string& param) {
+  auto entry = responses.find(id);
+  if (!entry) {
+    throw ApiError(
+        404,
+        fmt::format("there is no response '{}': it was not stored, or has been dropped for later ones", id.substr(0, 64)),
+        param);
+  }
+  return *std::move(entry);
+}
+
+std::string last_part(const Exchange& exchange) {
+  return exchange.request.path.substr(exchange.request.path.rfind('/') + 1);
+}
+
+/// The messages of the response that this one follows.
+Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backend) {
+  const auto previous = body.find("previous_response_id");
+  if (previous == body.end() || previous->is_null()) {
+    return Json::array();
+  }
+  if (!previous->is_string()) {
+    throw ApiError(400, "previous_response_id must be a string", "previous_response_id");
+  }
+  const auto entry = stored(backend.responses, previous->get<std::string>(), "previous_response_id");
+  JsonDocument document =
+      read_json(entry.messages, {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
+  return std::move(document.value);
+}
+
+/// The conversation without its instructions, which are those of one response.
+std::string kept_messages(const Json& chat, bool has_instructions) {
+  std::string text = "[";
+  const Json& messages = chat.at("messages");
+  for (std::size_t i = has_instructions ? 1 : 0; i < messages.size(); ++i) {
+    text += (text.size() > 1 ? "," : "") + to_text(messages[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  const Json& body = document.root;
+  exchange->hold(2 * exchange->held());  // in the terms of chat completions, and to be kept
+  const Document chat(chat_body_of_responses(body, earlier_messages(body, *exchange, backend)));
+  Fields fields(chat.root);
+  Place place{.repeated = repeated(body), .messages = "", .is_stored = fields.boolean("store").value_or(true)};
+  const auto instructions = body.find("instructions");
+  place.messages = kept_messages(chat.root, instructions != body.end() && !instructions->is_null());
+  AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
+  const StreamOptions options = read_stream(fields);
+  asked.request.max_tokens = read_max_tokens(fields, -1);
+  finish_fields(fields, *exchange, backend);
+  exchange->hold(ResponseGeneration::bytes_of(asked.use, ""));
+  auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, asked.use, std::move(place));
+  std::vector<Request> requests;
+  requests.push_back(std::move(asked.request));
+  generation->start(std::move(requests), 1);
+}
+
+void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  exchange->send(HttpResponse{.body = stored(backend.responses, last_part(*exchange), "").response});
+}
+
+void serve_response_removal(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const std::string id = last_part(*exchange);
+  static_cast<void>(stored(backend.responses, id, ""));
+  backend.responses.remove(id);
+  exchange->send_json({{"id", id}, {"object", "response"}, {"deleted", true}});
+}
+
+}  // namespace rocmforge

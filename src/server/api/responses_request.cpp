@@ -1,0 +1,260 @@
+#include "server/api/responses_request.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/api/chat_prompt.h"
+
+namespace rocmforge {
+namespace {
+
+std::string needed_text(Fields& fields, std::string_view name) {
+  auto text = fields.text(name);
+  if (!text) {
+    fields.fail(name, "is missing");
+  }
+  return *std::move(text);
+}
+
+/// A text, or parts that are texts: one as such, several as parts.
+Json content_of(Fields& fields, std::string_view name) {
+  const Json* content = fields.find(name);
+  if (content == nullptr) {
+    fields.fail(name, "is missing");
+  }
+  if (content->is_string()) {
+    return *content;
+  }
+  if (!content->is_array()) {
+    fields.fail(name, "must be a string or an array of parts");
+  }
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    Fields part((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
+    const std::string type = needed_text(part, "type");
+    if (type != "input_text" && type != "output_text" && type != "text" && type != "refusal" && type != "reasoning_text" &&
+        type != "summary_text") {
+      part.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
+    }
+    parts.push_back({{"type", "text"}, {"text", needed_text(part, type == "refusal" ? "refusal" : "text")}});
+  }
+  if (parts.empty()) {
+    return "";
+  }
+  return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
+}
+
+/// The messages that items make: thoughts, text and calls of one turn are one message.
+class Conversation {
+ public:
+  explicit Conversation(Json messages) : messages_(std::move(messages)) {}
+
+  void add(Fields& item) {
+    const std::string type = item.text("type").value_or("message");
+    if (type == "message") {
+      add_message(item);
+    } else if (type == "reasoning") {
+      add_reasoning(item);
+    } else if (type == "function_call") {
+      add_call(item);
+    } else if (type == "function_call_output") {
+      messages_.push_back(
+          {{"role", "tool"}, {"tool_call_id", needed_text(item, "call_id")}, {"content", content_of(item, "output")}});
+    } else {
+      item.fail("type", fmt::format("is '{}', which this server does not know", type));
+    }
+  }
+
+  void add_text(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
+  Json take() { return std::move(messages_); }
+
+ private:
+  void add_message(Fields& item) {
+    const auto role = item.choice("role", {"system", "developer", "user", "assistant"});
+    if (!role) {
+      item.fail("role", "is missing");
+    }
+    Json content = content_of(item, "content");
+    if (role == "assistant" && answer_goes_on() && messages_.back()["content"] == "" &&
+        !messages_.back().contains("tool_calls")) {
+      messages_.back()["content"] = std::move(content);
+    } else {
+      messages_.push_back({{"role", *role}, {"content", std::move(content)}});
+    }
+  }
+
+  /// The thoughts themselves where the client has them, else their summary.
+  void add_reasoning(Fields& item) {
+    for (const char* name : {"content", "summary"}) {
+      const Json* parts = item.array(name);
+      if (parts == nullptr || parts->empty()) {
+        continue;
+      }
+      const Json content = content_of(item, name);
+      std::string text = content.is_string() ? content.get<std::string>() : "";
+      for (std::size_t i = 0; content.is_array() && i < content.size(); ++i) {
+        text += content[i]["text"].get_ref<const std::string&>();
+      }
+      messages_.push_back({{"role", "assistant"}, {"content", ""}, {"reasoning_content", std::move(text)}});
+      return;
+    }
+  }
+
+  void add_call(Fields& item) {
+    if (!answer_goes_on()) {
+      messages_.push_back({{"role", "assistant"}, {"content", ""}});
+    }
+    Json function = {{"name", needed_text(item, "name")}, {"arguments", needed_text(item, "arguments")}};
+    messages_.back()["tool_calls"].push_back(
+        {{"id", needed_text(item, "call_id")}, {"type", "function"}, {"function", std::move(function)}});
+  }
+
+  [[nodiscard]] bool answer_goes_on() const { return !messages_.empty() && messages_.back()["role"] == "assistant"; }
+
+  Json messages_;
+};
+
+Json messages_of(Fields& fields, Json earlier) {
+  Json messages = Json::array();
+  if (const auto instructions = fields.text("instructions")) {
+    messages.push_back({{"role", "system"}, {"content", *instructions}});
+  }
+  for (Json& message : earlier) {
+    messages.push_back(std::move(message));
+  }
+  Conversation conversation(std::move(messages));
+  const Json* input = fields.find("input");
+  if (input == nullptr || (!input->is_string() && !input->is_array()) || input->empty()) {
+    fields.fail("input", "must be a string or an array of at least one item");
+  }
+  if (input->is_string()) {
+    conversation.add_text(input->get<std::string>());
+  } else {
+    for (std::size_t i = 0; i < input->size(); ++i) {
+      Fields item((*input)[i], fmt::format("input[{}].", i));
+      conversation.add(item);
+    }
+  }
+  return conversation.take();
+}
+
+void read_tools(Fields& fields, Json& chat) {
+  const Json* given = fields.array("tools");
+  if (given != nullptr && given->size() > most_tools) {
+    fields.fail("tools", fmt::format("holds {} tools, at most {}", given->size(), most_tools));
+  }
+  Json tools = Json::array();
+  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
+    Fields tool((*given)[i], fmt::format("tools[{}].", i));
+    const std::string type = needed_text(tool, "type");
+    if (type != "function") {
+      chat[tool.full_name("type")] = type;
+      continue;
+    }
+    Json function = {{"name", needed_text(tool, "name")}};
+    for (const char* name : {"description", "parameters", "strict"}) {
+      if (const Json* value = tool.find(name)) {
+        function[name] = *value;
+      }
+    }
+    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  if (!tools.empty()) {
+    chat["tools"] = std::move(tools);
+  }
+}
+
+Json function_named(Fields& fields) { return {{"type", "function"}, {"function", {{"name", needed_text(fields, "name")}}}}; }
+
+void read_choice_of_tools(Fields& fields, Json& chat) {
+  const Json* given = fields.find("tool_choice");
+  if (given == nullptr || given->is_string()) {
+    return;
+  }
+  Fields choice(*given, "tool_choice.");
+  const std::string type = needed_text(choice, "type");
+  if (type == "function") {
+    chat["tool_choice"] = function_named(choice);
+  } else if (type == "allowed_tools") {
+    Json allowed = Json::array();
+    const Json* tools = choice.array("tools");
+    for (std::size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
+      Fields tool((*tools)[i], fmt::format("tool_choice.tools[{}].", i));
+      allowed.push_back(function_named(tool));
+    }
+    const std::string mode = choice.choice("mode", {"auto", "required"}).value_or("auto");
+    chat["tool_choice"] = {{"type", "allowed_tools"}, {"allowed_tools", {{"mode", mode}, {"tools", std::move(allowed)}}}};
+  } else {
+    choice.fail("type", fmt::format("is '{}': this server runs no tools of its own", type));
+  }
+}
+
+void read_text(Fields& fields, Json& chat) {
+  const Json* given = fields.object("text");
+  if (given == nullptr) {
+    return;
+  }
+  Fields text(*given, "text.");
+  const Json* object = text.object("format");
+  if (object == nullptr) {
+    return;
+  }
+  Fields format(*object, "text.format.");
+  const auto type = format.choice("type", {"text", "json_object", "json_schema"});
+  if (type == "json_object") {
+    chat["response_format"] = {{"type", "json_object"}};
+  } else if (type == "json_schema") {
+    const Json* schema = format.object("schema");
+    if (schema == nullptr) {
+      format.fail("schema", "is missing");
+    }
+    chat["response_format"] = {{"type", "json_schema"},
+                               {"json_schema", {{"name", format.text("name").value_or("answer")}, {"schema", *schema}}}};
+  }
+}
+
+void refuse_what_is_not_served(Fields& fields) {
+  if (fields.boolean("background").value_or(false)) {
+    fields.fail("background", "is true: this server answers while the client waits");
+  }
+  if (fields.integer("top_logprobs", 0, 20).value_or(0) > 0) {
+    fields.fail("top_logprobs", "are given by /v1/chat/completions alone");
+  }
+  for (const char* name : {"conversation", "prompt"}) {
+    if (fields.has(name)) {
+      fields.fail(name, "names what OpenAI keeps; previous_response_id and input are served");
+    }
+  }
+}
+
+}  // namespace
+
+Json chat_body_of_responses(const Json& body, Json earlier) {
+  Fields fields(body);
+  refuse_what_is_not_served(fields);
+  Json chat = body;
+  for (const std::string_view name :
+       {"input", "instructions", "tools", "text", "reasoning", "previous_response_id", "max_output_tokens", "max_tool_calls",
+        "include", "truncation", "background", "top_logprobs", "stream_options"}) {
+    chat.erase(std::string(name));
+  }
+  chat["messages"] = messages_of(fields, std::move(earlier));
+  read_tools(fields, chat);
+  read_choice_of_tools(fields, chat);
+  read_text(fields, chat);
+  if (const Json* given = fields.object("reasoning")) {
+    Fields reasoning(*given, "reasoning.");
+    if (const auto effort = reasoning.text("effort")) {
+      chat["reasoning_effort"] = *effort;
+    }
+  }
+  if (const Json* most = fields.find("max_output_tokens")) {
+    chat["max_tokens"] = *most;
+  }
+  return chat;
+}
+
+}  // namespace rocmforge

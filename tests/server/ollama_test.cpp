@@ -1,0 +1,159 @@
+// Ollama's API: what a request becomes for the template, and what answers and their streams look like.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/api/api_error.h"
+#include "server/api/ollama_request.h"
+#include "server/client.h"
+#include "server/running_server.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::HasSubstr;
+
+/// A template that shows all it gets and ends a message with '|'.
+TestServerOptions options_of_test() {
+  TestServerOptions options;
+  options.server.chat_template =
+      "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
+      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}|{% endfor %}";
+  return options;
+}
+
+Json user(const char* content) { return {{"role", "user"}, {"content", content}}; }
+
+std::vector<Json> lines_of(const FakeServer& server, const char* path, const Json& request) {
+  const HttpAnswer answer = post(server.port(), path, request);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.headers.at("content-type"), "application/x-ndjson");
+  std::vector<Json> lines;
+  for (std::size_t at = 0; at < answer.body.size();) {
+    const std::size_t end = answer.body.find('\n', at);
+    lines.push_back(Json::parse(answer.body.substr(at, end - at)));
+    at = end + 1;
+  }
+  return lines;
+}
+
+TEST(OllamaRequest, BecomesAConversation) {
+  const Json call = {{"function", {{"name", "add"}, {"arguments", {{"a", 1}}}}}};
+  const Json body = {{"model", "m"},
+                     {"messages",
+                      {user("hello"),
+                       {{"role", "assistant"}, {"content", ""}, {"thinking", "hm"}, {"tool_calls", {call, call}}},
+                       {{"role", "tool"}, {"tool_name", "add"}, {"content", "2"}},
+                       {{"role", "tool"}, {"tool_name", "add"}, {"content", "3"}}}},
+                     {"options", {{"num_predict", 5}, {"temperature", 0.5}, {"num_ctx", 4096}, {"stop", {"x"}}}},
+                     {"format", {{"type", "object"}}},
+                     {"think", "low"},
+                     {"keep_alive", "5m"}};
+  const Json chat = chat_body_of_ollama(body);
+  const Json& messages = chat["messages"];
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[1]["reasoning_content"], "hm");
+  EXPECT_EQ(messages[1]["tool_calls"][0]["function"]["arguments"], R"({"a":1})");
+  EXPECT_EQ(messages[2]["tool_call_id"], messages[1]["tool_calls"][0]["id"]);
+  EXPECT_EQ(messages[3]["tool_call_id"], messages[1]["tool_calls"][1]["id"]);
+  EXPECT_EQ(chat["max_tokens"], 5);
+  EXPECT_EQ(chat["temperature"], 0.5);
+  EXPECT_EQ(chat["stop"], Json::array({"x"}));
+  EXPECT_EQ(chat["options.num_ctx"], 4096) << "is named among what is ignored";
+  EXPECT_EQ(chat["response_format"]["json_schema"]["schema"], Json({{"type", "object"}}));
+  EXPECT_EQ(chat["chat_template_kwargs"], Json({{"enable_thinking", true}}));
+  EXPECT_EQ(chat["reasoning_effort"], "low");
+  EXPECT_EQ(chat["stream"], true) << "unless it says otherwise";
+  EXPECT_FALSE(chat.contains("keep_alive"));
+  EXPECT_EQ(chat_body_of_ollama({{"messages", {user("q")}}, {"format", "json"}})["response_format"]["type"], "json_object");
+}
+
+TEST(OllamaRequest, APromptBecomesAQuestionOrStaysOne) {
+  const Json chat = generate_body_of_ollama({{"prompt", "q"}, {"system", "S"}, {"stream", false}});
+  EXPECT_EQ(chat["messages"], Json({{{"role", "system"}, {"content", "S"}}, {{"role", "user"}, {"content", "q"}}}));
+  EXPECT_EQ(chat["stream"], false);
+  EXPECT_FALSE(chat.contains("prompt"));
+  const Json raw = generate_body_of_ollama({{"prompt", "q"}, {"raw", true}});
+  EXPECT_EQ(raw["prompt"], "q");
+  EXPECT_FALSE(raw.contains("messages"));
+}
+
+TEST(OllamaRequest, WhatIsWrongIsNamed) {
+  const std::vector<std::pair<Json, std::string>> cases = {
+      {{{"messages", {{{"role", "x"}}}}}, "messages[0].role"},
+      {{{"messages", {{{"role", "user"}, {"images", {"aGk="}}}}}}, "messages[0].images"},
+      {{{"messages", {{{"role", "assistant"}, {"tool_calls", {{{"x", 1}}}}}}}},
+       "messages[0].tool_calls[0].function is missing"},
+      {{{"messages", {user("q")}}, {"format", "xml"}}, "format must be"},
+      {{{"messages", {user("q")}}, {"think", 3}}, "think must be"},
+      {{{"messages", {user("q")}}, {"options", 3}}, "options"}};
+  for (const auto& [body, problem] : cases) {
+    try {
+      chat_body_of_ollama(body);
+      ADD_FAILURE() << body.dump();
+    } catch (const ApiError& error) {
+      EXPECT_THAT(error.message, HasSubstr(problem)) << body.dump();
+    }
+  }
+  EXPECT_THROW(generate_body_of_ollama({{"prompt", "q"}, {"suffix", "x"}}), ApiError);
+}
+
+TEST(Ollama, AnswersAndStreamsSayTheSame) {
+  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
+  const Json request = {{"model", "m"}, {"messages", {user("q")}}};
+  Json whole = request;
+  whole["stream"] = false;
+  const Json answer = post(server.port(), "/api/chat", whole).json();
+  EXPECT_EQ(answer["message"], Json({{"role", "assistant"}, {"content", "well then"}, {"thinking", "so so"}}));
+  EXPECT_EQ(answer["done"], true);
+  EXPECT_EQ(answer["done_reason"], "stop");
+  EXPECT_GT(answer["eval_count"], 0);
+  std::string content;
+  std::string thinking;
+  const std::vector<Json> lines = lines_of(server, "/api/chat", request);
+  for (const Json& line : lines) {
+    content += line["message"]["content"].get<std::string>();
+    thinking += line["message"].value("thinking", "");
+    EXPECT_EQ(line["done"], &line == &lines.back());
+  }
+  EXPECT_EQ(content, "well then");
+  EXPECT_EQ(thinking, "so so");
+  EXPECT_EQ(lines.back()["eval_count"], answer["eval_count"]);
+  const Json generated = post(server.port(), "/api/generate", {{"prompt", "q"}, {"stream", false}}).json();
+  EXPECT_EQ(generated["response"], "well then");
+  EXPECT_EQ(generated["prompt_eval_count"], answer["prompt_eval_count"]) << "the same prompt";
+  const Json raw = post(server.port(), "/api/generate", {{"prompt", "q|"}, {"raw", true}, {"stream", false}}).json();
+  EXPECT_EQ(raw["response"], "<think>so so</think>well then");
+  EXPECT_EQ(post(server.port(), "/api/chat", {{"model", "m"}}).json()["done_reason"], "load");
+}
+
+TEST(Ollama, CallsToolsAndTellsOfTheModel) {
+  const FakeServer server(options_of_test());
+  const Json function = {
+      {"name", "add"},
+      {"parameters", {{"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}}}};
+  const Json request = {{"messages", {user("q")}},
+                        {"tools", {{{"type", "function"}, {"function", function}}}},
+                        {"tool_choice", {{"type", "function"}, {"function", {{"name", "add"}}}}}};
+  bool called = false;
+  for (const Json& line : lines_of(server, "/api/chat", request)) {
+    for (const Json& call : line["message"].value("tool_calls", Json::array())) {
+      called = true;
+      EXPECT_EQ(call["function"]["name"], "add");
+      EXPECT_TRUE(call["function"]["arguments"].contains("a"));
+    }
+  }
+  EXPECT_TRUE(called);
+  EXPECT_EQ(get(server.port(), "/api/tags").json()["models"][0]["name"], "model");
+  EXPECT_EQ(get(server.port(), "/api/ps").json()["models"][0]["details"]["format"], "gguf");
+  EXPECT_TRUE(post(server.port(), "/api/show", {{"model", "model"}}).json()["model_info"].contains("general.architecture"));
+  EXPECT_EQ(get(server.port(), "/api/version").json()["version"], "test");
+  const Json vectors = post(server.port(), "/api/embed", {{"input", {"a", "b"}}}).json();
+  EXPECT_EQ(vectors["embeddings"].size(), 2u);
+  EXPECT_EQ(post(server.port(), "/api/embeddings", {{"prompt", "a"}}).json()["embedding"], vectors["embeddings"][0]);
+  const HttpAnswer wrong = post(server.port(), "/api/chat", {{"messages", {{{"role", "x"}}}}});
+  EXPECT_EQ(wrong.status, 400);
+  EXPECT_TRUE(wrong.json()["error"].is_string());
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,266 @@
+// OpenAI's Responses API: what a request becomes for the template, what answers and their streams look like, what is kept.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/api/api_error.h"
+#include "server/api/response_store.h"
+#include "server/api/responses_request.h"
+#include "server/client.h"
+#include "server/running_server.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::HasSubstr;
+
+/// A template that shows all it gets and ends a message with '|'.
+TestServerOptions options_of_test() {
+  TestServerOptions options;
+  options.server.chat_template =
+      "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
+      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}|{% endfor %}";
+  return options;
+}
+
+Json ask(const FakeServer& server, Json request) {
+  const HttpAnswer answer = post(server.port(), "/v1/responses", request);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return answer.json();
+}
+
+/// The events of a stream, each named as its type says, numbered from 0.
+std::vector<Json> events_of(const FakeServer& server, Json request) {
+  request["stream"] = true;
+  const HttpAnswer answer = post(server.port(), "/v1/responses", request);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  std::vector<Json> events;
+  for (std::size_t at = 0; at < answer.body.size();) {
+    const std::size_t end = answer.body.find("\n\n", at);
+    const std::string event = answer.body.substr(at, end - at);
+    const std::size_t data = event.find("\ndata: ");
+    if (end == std::string::npos || !event.starts_with("event: ") || data == std::string::npos) {
+      ADD_FAILURE() << "no event: " << event;
+      break;
+    }
+    EXPECT_EQ(Json::parse(event.substr(data + 7))["sequence_number"], events.size());
+    events.push_back(Json::parse(event.substr(data + 7)));
+    EXPECT_EQ(event.substr(7, data - 7), events.back()["type"].get<std::string>());
+    at = end + 2;
+  }
+  return events;
+}
+
+const Json tool = {{"type", "function"},
+                   {"name", "add"},
+                   {"parameters", {{"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}}}};
+
+TEST(ResponsesRequest, BecomesAConversation) {
+  const Json earlier = {{{"role", "user"}, {"content", "before"}}};
+  const Json body = {
+      {"instructions", "S"},
+      {"input",
+       {{{"role", "user"}, {"content", "hello"}},
+        {{"type", "reasoning"},
+         {"id", "rs_1"},
+         {"summary", Json::array()},
+         {"content", {{{"type", "reasoning_text"}, {"text", "hm"}}}}},
+        {{"type", "message"}, {"role", "assistant"}, {"content", {{{"type", "output_text"}, {"text", "let me see"}}}}},
+        {{"type", "function_call"}, {"call_id", "c1"}, {"name", "add"}, {"arguments", "{}"}},
+        {{"type", "function_call"}, {"call_id", "c2"}, {"name", "add"}, {"arguments", "{}"}},
+        {{"type", "function_call_output"}, {"call_id", "c1"}, {"output", "2"}},
+        {{"role", "user"},
+         {"content", {{{"type", "input_text"}, {"text", "a"}}, {{"type", "input_text"}, {"text", "b"}}}}}}},
+      {"tools", {tool, {{"type", "web_search"}}}},
+      {"tool_choice", {{"type", "function"}, {"name", "add"}}},
+      {"text", {{"format", {{"type", "json_schema"}, {"name", "n"}, {"schema", {{"type", "object"}}}}}}},
+      {"reasoning", {{"effort", "low"}}},
+      {"max_output_tokens", 9},
+      {"top_p", 0.5}};
+  const Json chat = chat_body_of_responses(body, earlier);
+  const auto call = [](const char* id) {
+    return Json{{"id", id}, {"type", "function"}, {"function", {{"name", "add"}, {"arguments", "{}"}}}};
+  };
+  const Json parts = {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}};
+  const Json answer = {{"role", "assistant"},
+                       {"content", "let me see"},
+                       {"reasoning_content", "hm"},
+                       {"tool_calls", {call("c1"), call("c2")}}};
+  const Json expected = {{{"role", "system"}, {"content", "S"}},
+                         {{"role", "user"}, {"content", "before"}},
+                         {{"role", "user"}, {"content", "hello"}},
+                         answer,
+                         {{"role", "tool"}, {"tool_call_id", "c1"}, {"content", "2"}},
+                         {{"role", "user"}, {"content", parts}}};
+  EXPECT_EQ(chat["messages"], expected) << chat["messages"].dump(1);
+  EXPECT_EQ(chat["tools"].size(), 1u);
+  EXPECT_EQ(chat["tools"][0]["function"]["name"], "add");
+  EXPECT_EQ(chat["tools[1].type"], "web_search") << "is named among what is ignored";
+  EXPECT_EQ(chat["tool_choice"]["function"]["name"], "add");
+  EXPECT_EQ(chat["response_format"]["json_schema"]["schema"], Json({{"type", "object"}}));
+  EXPECT_EQ(chat["reasoning_effort"], "low");
+  EXPECT_EQ(chat["max_tokens"], 9);
+  EXPECT_EQ(chat["top_p"], 0.5);
+}
+
+TEST(ResponsesRequest, WhatIsWrongIsNamed) {
+  const std::vector<std::pair<Json, std::string>> cases = {
+      {{{"x", 1}}, "input must be"},
+      {{{"input", Json::array()}}, "input must be"},
+      {{{"input", {{{"type", "computer_call"}}}}}, "input[0].type is 'computer_call'"},
+      {{{"input", {{{"content", "a"}}}}}, "input[0].role is missing"},
+      {{{"input", {{{"role", "user"}, {"content", {{{"type", "input_image"}}}}}}}},
+       "input[0].content[0].type is 'input_image'"},
+      {{{"input", {{{"type", "function_call"}, {"call_id", "a"}, {"name", "b"}}}}}, "input[0].arguments is missing"},
+      {{{"input", {{{"type", "function_call_output"}, {"output", "a"}}}}}, "input[0].call_id is missing"},
+      {{{"input", "a"}, {"tools", {{{"type", "function"}}}}}, "tools[0].name is missing"},
+      {{{"input", "a"}, {"tools", std::vector<Json>(513, tool)}}, "tools holds 513 tools, at most 512"},
+      {{{"input", "a"}, {"tool_choice", {{"type", "web_search"}}}}, "tool_choice.type"},
+      {{{"input", "a"}, {"text", {{"format", {{"type", "json_schema"}}}}}}, "text.format.schema is missing"},
+      {{{"input", "a"}, {"background", true}}, "background is true"},
+      {{{"input", "a"}, {"top_logprobs", 2}}, "top_logprobs"},
+      {{{"input", "a"}, {"prompt", {{"id", "p"}}}}, "prompt names what OpenAI keeps"}};
+  for (const auto& [body, problem] : cases) {
+    try {
+      chat_body_of_responses(body, Json::array());
+      ADD_FAILURE() << body.dump();
+    } catch (const ApiError& error) {
+      EXPECT_EQ(error.status, 400);
+      EXPECT_THAT(error.message, HasSubstr(problem)) << body.dump();
+    }
+  }
+}
+
+TEST(Responses, AnswersAndStreamsSayTheSame) {
+  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
+  const Json answer = ask(server, {{"input", "q"}, {"metadata", {{"a", "b"}}}});
+  EXPECT_TRUE(answer["id"].get<std::string>().starts_with("resp_"));
+  EXPECT_EQ(answer["object"], "response");
+  EXPECT_EQ(answer["status"], "completed");
+  EXPECT_EQ(answer["metadata"], Json({{"a", "b"}}));
+  ASSERT_EQ(answer["output"].size(), 2u) << answer.dump();
+  EXPECT_EQ(answer["output"][0]["type"], "reasoning");
+  EXPECT_EQ(answer["output"][0]["content"][0]["text"], "so so");
+  EXPECT_EQ(answer["output"][1]["content"][0]["text"], "well then");
+  EXPECT_EQ(answer["usage"]["total_tokens"],
+            answer["usage"]["input_tokens"].get<int>() + answer["usage"]["output_tokens"].get<int>());
+
+  const std::vector<Json> events = events_of(server, {{"input", "q"}});
+  std::map<std::string, std::string> texts;
+  std::vector<std::string> kinds;
+  for (const Json& event : events) {
+    const std::string type = event["type"];
+    if (type.ends_with(".delta")) {
+      texts[type] += event["delta"].get<std::string>();
+    }
+    if (kinds.empty() || kinds.back() != type) {
+      kinds.push_back(type);
+    }
+  }
+  EXPECT_EQ(texts["response.reasoning_text.delta"], "so so");
+  EXPECT_EQ(texts["response.output_text.delta"], "well then");
+  const auto item = [](const std::string& kind) {
+    return std::vector<std::string>{"response.output_item.added",  "response.content_part.added",
+                                    "response." + kind + ".delta", "response." + kind + ".done",
+                                    "response.content_part.done",  "response.output_item.done"};
+  };
+  std::vector<std::string> expected = {"response.created", "response.in_progress"};
+  for (const char* kind : {"reasoning_text", "output_text"}) {
+    const auto of_item = item(kind);
+    expected.insert(expected.end(), of_item.begin(), of_item.end());
+  }
+  expected.emplace_back("response.completed");
+  EXPECT_EQ(kinds, expected);
+  const Json& streamed = events.back()["response"];
+  ASSERT_EQ(streamed["output"].size(), 2u);
+  EXPECT_EQ(streamed["output"][1]["content"], answer["output"][1]["content"]);
+  EXPECT_EQ(streamed["usage"]["output_tokens"], answer["usage"]["output_tokens"]);
+}
+
+TEST(Responses, ACutAnswerIsIncomplete) {
+  const FakeServer server(options_of_test(), say("one two three", {}, '|'));
+  const Json answer = ask(server, {{"input", "q"}, {"max_output_tokens", 3}});
+  EXPECT_EQ(answer["status"], "incomplete");
+  EXPECT_EQ(answer["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(answer["output"][0]["status"], "incomplete");
+  EXPECT_EQ(answer["output"][0]["content"][0]["text"], "one");
+  EXPECT_EQ(events_of(server, {{"input", "q"}, {"max_output_tokens", 3}}).back()["type"], "response.incomplete");
+}
+
+TEST(Responses, CallFunctionsByItems) {
+  const FakeServer server(options_of_test());
+  const Json request = {
+      {"input", "q"}, {"tools", {tool}}, {"tool_choice", {{"type", "function"}, {"name", "add"}}}, {"seed", 1}};
+  const Json answer = ask(server, request);
+  ASSERT_EQ(answer["output"].size(), 1u) << answer.dump();
+  const Json& call = answer["output"][0];
+  EXPECT_EQ(call["type"], "function_call");
+  EXPECT_EQ(call["name"], "add");
+  EXPECT_EQ(call["status"], "completed");
+  EXPECT_TRUE(Json::parse(call["arguments"].get<std::string>()).contains("a"));
+  EXPECT_FALSE(call["call_id"].get<std::string>().empty());
+  std::string arguments;
+  for (const Json& event : events_of(server, request)) {
+    if (event["type"] == "response.function_call_arguments.delta") {
+      arguments += event["delta"].get<std::string>();
+    }
+  }
+  EXPECT_EQ(arguments, call["arguments"]);
+}
+
+TEST(Responses, GoOnFromOneThatWasKept) {
+  const FakeServer server(options_of_test(), say("well", {}, '|'));
+  const Json first = ask(server, {{"input", "q"}, {"instructions", "of the first alone"}});
+  const std::string id = first["id"];
+  const Json second = ask(server, {{"input", "r"}, {"previous_response_id", id}});
+  EXPECT_EQ(second["previous_response_id"], id);
+  const Json whole = ask(server, {{"input",
+                                   {{{"role", "user"}, {"content", "q"}},
+                                    {{"role", "assistant"}, {"content", "well"}},
+                                    {{"role", "user"}, {"content", "r"}}}}});
+  EXPECT_EQ(second["usage"]["input_tokens"], whole["usage"]["input_tokens"]) << "the same prompt";
+  EXPECT_EQ(get(server.port(), "/v1/responses/" + id).json(), first);
+
+  const Json unkept = ask(server, {{"input", "q"}, {"store", false}});
+  EXPECT_EQ(get(server.port(), "/v1/responses/" + unkept["id"].get<std::string>()).status, 404);
+  const HttpAnswer lost = post(server.port(), "/v1/responses", {{"input", "q"}, {"previous_response_id", "resp_x"}});
+  EXPECT_EQ(lost.status, 404);
+  EXPECT_THAT(lost.json()["error"]["message"].get<std::string>(), HasSubstr("'resp_x'"));
+
+  Connection connection(server.port());
+  connection.send(request_text("DELETE", "/v1/responses/" + id));
+  const HttpAnswer removed = connection.read_answer();
+  EXPECT_EQ(removed.status, 200);
+  EXPECT_EQ(removed.json()["deleted"], true);
+  EXPECT_EQ(get(server.port(), "/v1/responses/" + id).status, 404);
+}
+
+TEST(ResponseStore, HoldsSoManyAndSoMuch) {
+  ResponseStore store;
+  for (std::size_t i = 0; i <= ResponseStore::most_responses; ++i) {
+    store.add(std::to_string(i), {.client = "a", .messages = "[]", .response = "{}"});
+  }
+  EXPECT_FALSE(store.find("0")) << "the oldest made room";
+  EXPECT_TRUE(store.find("1"));
+  store.add("next", {.client = "a"});
+  EXPECT_TRUE(store.find("1")) << "was used after the next older one";
+  EXPECT_FALSE(store.find("2"));
+  store.add("too large", {.client = "a", .messages = std::string(ResponseStore::most_bytes, ' ')});
+  EXPECT_FALSE(store.find("too large"));
+  EXPECT_TRUE(store.remove("1"));
+  EXPECT_FALSE(store.remove("1"));
+}
+
+TEST(ResponseStore, WhoHoldsMostMakesRoom) {
+  ResponseStore store;
+  store.add("small", {.client = "b", .messages = "[]"});
+  const std::string quarter(ResponseStore::most_bytes / 4, ' ');
+  for (int i = 0; i < 8; ++i) {
+    store.add("large " + std::to_string(i), {.client = "a", .messages = quarter});
+  }
+  EXPECT_TRUE(store.find("small")) << "another client's";
+  EXPECT_TRUE(store.find("large 7"));
+  EXPECT_FALSE(store.find("large 0"));
+}
+
+}  // namespace
+}  // namespace rocmforge
