@@ -31,8 +31,9 @@ FUNCTIONS_VERSION = b"3"  # to be raised when what is compiled changes
 ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
                     "gfx1201": "rdna4", "gfx942": "cdna"}
-KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL")
-UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL = range(len(KINDS))
+KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL",
+         "READ_PC")
+UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC = range(len(KINDS))
 MEMORY_STORE, MEMORY_SHARED, MEMORY_SIGNED, MEMORY_LOW_HALF, MEMORY_HIGH_HALF, MEMORY_TWO_ADDRESSES = (1 << i for i in range(6))
 FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6)
 MAX_INSTRUCTIONS = 200_000_000  # of one wave
@@ -320,6 +321,9 @@ class Emulator:
                 entry.accumulators = int(instruction.acc or 0) & 3 | (4 if int(instruction.acc_cd or 0) else 0)
             entry.bfloat = "BF16" in name
             entry.kind = products[self.instruction_set, name]
+            return True
+        if name == "S_GETPC_B64":  # how kernels find the constants of their code object
+            entry.destination, entry.kind = operand(instruction.sdst), READ_PC
             return True
         access = memory_access(name)
         if access is None:

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
-enum Kind { UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL };
+enum Kind { UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC };
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
 enum Answer { FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC };
 enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64 };
@@ -26,7 +26,7 @@ typedef struct {
   uint8_t kind;
   uint8_t size;          /* bytes */
   int32_t offset[2];     /* memory: bytes; the second of two addresses */
-  uint16_t destination;  /* vector register; what memory is loaded to or stored from */
+  uint16_t destination;  /* vector register; what memory is loaded to or stored from; scalar register of READ_PC */
   uint16_t source[3];    /* operand codes: 256 and above are vector registers. Memory: address register, scalar base (124 and
                             above: none), register of the second store */
   uint8_t accumulators;  /* bit 0: source 0, bit 1: source 1, bit 2: source 2 and the destination live in accumulators */
@@ -303,6 +303,10 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
         break;
       case MEMORY:
         if (!access_memory(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
+        break;
+      case READ_PC:
+        w->sgpr[in->destination] = (uint32_t)(pc + in->size);
+        w->sgpr[in->destination + 1] = (uint32_t)((pc + in->size) >> 32);
         break;
       default:
         break;

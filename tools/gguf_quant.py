@@ -163,6 +163,81 @@ def dequantize_q6_k(b):
     return (step[:, :, None] * (q.astype(np.float32) - 32).reshape(-1, 16, 16)).reshape(-1, 256)
 
 
+def quantize_tq2_0(x):
+    d, q = ternary(x)
+    q = q.reshape(-1, 2, 4, 32)
+    quants = q[:, :, 0] | q[:, :, 1] << 2 | q[:, :, 2] << 4 | q[:, :, 3] << 6
+    return np.hstack([quants.reshape(-1, 64), half(d)])
+
+
+def dequantize_tq2_0(b):
+    q = (b[:, :64].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[None, None, :, None] & 3).reshape(-1, 256)
+    return b[:, 64:].copy().view(np.float16).astype(np.float32) * (q.astype(np.float32) - 1)
+
+
+def ternary(x):
+    """(scale, codes 0 to 2) of x ~ scale * (code - 1): numbers beyond half the mean magnitude count, the scale is their mean."""
+    magnitude = np.abs(x)
+    counts = magnitude > magnitude.mean(axis=1, keepdims=True) * np.float32(0.75)
+    d = rounded_to_half(divide((magnitude * counts).sum(axis=1), counts.sum(axis=1).astype(np.float32)))
+    return d, (np.sign(x) * counts + 1).astype(np.uint8)
+
+
+# Elements that share a byte of TQ1_0: bytes, and digits in each.
+TQ1_0_PARTS = ((32, 5), (16, 5), (4, 4))
+
+
+def quantize_tq1_0(x):
+    d, q = ternary(x)
+    parts, start = [], 0
+    for count, digits in TQ1_0_PARTS:
+        powers = np.array([81, 27, 9, 3, 1][:digits], np.uint16)[None, :, None]
+        number = (q[:, start : start + count * digits].reshape(-1, digits, count) * powers).sum(axis=1)
+        parts.append(((number * 256 + 242) // 243).astype(np.uint8))  # as a fraction of 256, rounded up
+        start += count * digits
+    return np.hstack([*parts, half(d)])
+
+
+def dequantize_tq1_0(b):
+    parts, start = [], 0
+    for count, digits in TQ1_0_PARTS:
+        powers = np.array([1, 3, 9, 27, 81][:digits], np.uint8)[None, :, None]
+        fraction = b[:, None, start : start + count] * powers  # modulo 256
+        parts.append((fraction.astype(np.uint16) * 3 >> 8).reshape(-1, digits * count))
+        start += count
+    return b[:, 52:].copy().view(np.float16).astype(np.float32) * (np.hstack(parts).astype(np.float32) - 1)
+
+
+E2M1_DOUBLED = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.float32)
+# The E4M3 scales of NVFP4, halved; code 127 counts as 0.
+E4M3_HALVED = np.array([(m if e == 0 else (8 + m) * 2.0 ** (e - 1)) * 2.0**-10 for e in range(16) for m in range(8)][:127], np.float32)
+
+
+def nvfp4_scale(x):
+    """The scale of a whole tensor: its largest number under the largest scale of a group."""
+    largest = np.float32(np.abs(x).max())
+    return largest / (E2M1_DOUBLED.max() * E4M3_HALVED.max()) if largest > 0 else np.float32(1)
+
+
+def quantize_nvfp4(x):
+    groups = x.reshape(-1, 16)
+    wanted = np.abs(groups).max(axis=1) / E2M1_DOUBLED.max()
+    middles = (E4M3_HALVED[1:] + E4M3_HALVED[:-1]) / 2
+    scales = np.searchsorted(middles, wanted).astype(np.uint8)
+    scaled = divide(groups, np.broadcast_to(E4M3_HALVED[scales][:, None], groups.shape))
+    magnitude = np.searchsorted((E2M1_DOUBLED[1:8] + E2M1_DOUBLED[:7]) / 2, np.abs(scaled)).astype(np.uint8)
+    q = magnitude | (scaled < 0).astype(np.uint8) << 3
+    return np.hstack([scales.reshape(-1, 4), (q[:, :8] | q[:, 8:] << 4).reshape(-1, 32)])
+
+
+def dequantize_nvfp4(b):
+    scales = np.append(E4M3_HALVED, np.float32(0))[b[:, :4] & 127]
+    scales[b[:, :4] == 255] = 240
+    quants = b[:, 4:].reshape(-1, 4, 8)
+    values = E2M1_DOUBLED[np.concatenate([quants & 15, quants >> 4], axis=2)]
+    return (scales[:, :, None] * values).reshape(-1, 64)
+
+
 def quantize_bf16(x):
     bits = x.view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(np.uint8)
@@ -170,12 +245,14 @@ def quantize_bf16(x):
 
 QUANTIZE = {
     "F32": lambda x: x.view(np.uint8), "F16": lambda x: half(x), "BF16": quantize_bf16, "Q8_0": quantize_q8_0,
-    "Q4_0": quantize_q4_0, "Q4_K": quantize_q4_k, "Q5_K": quantize_q5_k, "Q6_K": quantize_q6_k,
+    "Q4_0": quantize_q4_0, "Q4_K": quantize_q4_k, "Q5_K": quantize_q5_k, "Q6_K": quantize_q6_k, "NVFP4": quantize_nvfp4,
+    "TQ1_0": quantize_tq1_0, "TQ2_0": quantize_tq2_0,
 }
 DEQUANTIZE = {
     "F32": lambda b: b.copy().view(np.float32), "F16": lambda b: b.copy().view(np.float16).astype(np.float32),
     "BF16": lambda b: (b.copy().view(np.uint16).astype(np.uint32) << 16).view(np.float32), "Q8_0": dequantize_q8_0,
     "Q4_0": dequantize_q4_0, "Q4_K": dequantize_q4_k, "Q5_K": dequantize_q5_k, "Q6_K": dequantize_q6_k,
+    "NVFP4": dequantize_nvfp4, "TQ1_0": dequantize_tq1_0, "TQ2_0": dequantize_tq2_0,
 }
 
 

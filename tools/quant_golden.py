@@ -15,13 +15,17 @@ from gguf.quants import dequantize
 SEED = 20240
 SMALL_BLOCKS, LARGE_BLOCKS, PLAIN_VALUES = 64, 16, 512
 
-# Byte offsets of the f16 fields (scales, minima) of each format; MXFP4 has an exponent byte instead.
+# Byte offsets of the f16 fields (scales, minima) of each format; MXFP4 and NVFP4 have scales of one byte instead, and IQ1_M
+# keeps its scale in the top nibbles of the last four words.
 HALF_FIELDS = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
     "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
+    "NVFP4": [], "IQ1_S": [0], "IQ1_M": [], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0],
+    "TQ1_0": [52], "TQ2_0": [64],
 }
 # Zero of both signs, the least and greatest denormal, the least normal number, one, the greatest finite number.
 SPECIAL_HALVES = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF]
+SPECIAL_E4M3 = [0, 1, 7, 8, 0x7E, 0x7F, 0x80, 0xFF]
 SPECIAL_EXPONENTS = [0, 1, 2, 127, 128, 253, 254, 255]
 
 
@@ -41,6 +45,12 @@ def blocks_of(rng, name):
         blocks[:, offset : offset + 2] = halves(rng, count).view(np.uint8).reshape(count, 2)
     if name == "MXFP4":
         blocks[: len(SPECIAL_EXPONENTS), 0] = SPECIAL_EXPONENTS
+    if name == "NVFP4":
+        blocks[: len(SPECIAL_E4M3), 0] = SPECIAL_E4M3
+    if name == "IQ1_M":
+        words = blocks[:, 48:].copy().view("<u2")
+        scale = halves(rng, count)[:, None] >> np.array([0, 4, 8, 12], np.uint16)
+        blocks[:, 48:] = (words & 0x0FFF | (scale & 15) << 12).astype("<u2").view(np.uint8)
     return blocks
 
 

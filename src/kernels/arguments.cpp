@@ -191,6 +191,8 @@ void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions) {
             output.stride, i, output.n);
     require(args.k % info(output.dtype).block_elems == 0, "{}: k {} is not a multiple of the {} block of output {}",
             operation, args.k, info(output.dtype).name, i);
+    require(output.scale == 1.0f || output.dtype == DType::nvfp4, "{}: output {} has a scale with weights of {}", operation,
+            i, info(output.dtype).name);
   }
   check_fusions(args, fusions);
 }

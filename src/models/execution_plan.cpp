@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "base/log.h"
 #include "models/attention_pair.h"
@@ -12,6 +14,8 @@
 
 namespace rocmforge {
 namespace {
+
+constexpr std::string_view scale_suffix = ".scale";
 
 std::size_t stored_bytes(const MatmulWeight& weight) {
   const std::size_t packed = weight.kernel->packed_bytes(weight.spec);
@@ -60,6 +64,10 @@ const WeightVector* ExecutionPlan::constants(std::span<const float> values) {
 
 WeightTable* ExecutionPlan::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
   const GgufTensor& table = tensor(name, {vocab, hidden});
+  const std::string_view layer = name.substr(0, name.rfind('.'));
+  if (has_tensor(std::string(layer) + std::string(scale_suffix))) {
+    refuse_scale(layer);
+  }
   return with_context(file_->path().string() + ": tensor " + quote(name), [&] {
     return &tables_.emplace_back(WeightTable{resolve<EmbeddingRows>({table.tensor.dtype, vocab, hidden}), &table});
   });
@@ -165,6 +173,33 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
            .activation_bytes = activation_bytes}};
 }
 
+/// Without its scale a weight is another weight.
+void ExecutionPlan::refuse_scale(std::string_view layer) const {
+  throw Error(fmt::format("{}: tensor {} scales {}, which only matrix products with NVFP4 weights do",
+                          file_->path().string(), quote(std::string(layer) + std::string(scale_suffix)),
+                          quote(std::string(layer) + ".weight")));
+}
+
+/// The number beside an NVFP4 weight that its whole product is multiplied by: tensor LAYER.scale.
+float ExecutionPlan::weight_scale(std::string_view layer, DType type) {
+  const std::string name = std::string(layer) + std::string(scale_suffix);
+  if (type != DType::nvfp4 || !has_tensor(name)) {
+    return 1.0f;
+  }
+  const GgufTensor& found = tensor(name, {1});
+  if (found.tensor.dtype != DType::f32) {
+    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be F32", file_->path().string(), quote(name),
+                            rocmforge::name(found.tensor.dtype)));
+  }
+  float scale = 0.0f;
+  std::memcpy(&scale, found.tensor.data, sizeof scale);
+  if (!std::isfinite(scale)) {
+    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be a finite number", file_->path().string(),
+                            quote(name), scale));
+  }
+  return scale;
+}
+
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
   const std::string name = layer.name + ".weight";
   const GgufTensor* given = file_->find_tensor(name);
@@ -181,7 +216,7 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
     }
   }
   needs_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
-  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr});
+  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr, weight_scale(layer.name, spec.weight)});
 }
 
 std::size_t ExecutionPlan::packed_bytes() const {
@@ -221,6 +256,7 @@ std::size_t ExecutionPlan::packed_bytes() const {
 }
 
 void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
+  refuse_unused_scales();
   const std::size_t total = packed_bytes();
   store_.emplace(*file_, device);
   store_->reserve(total);
@@ -259,6 +295,17 @@ void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::siz
   for (ExpertMatrix& experts : expert_matrices_) {
     experts.data = load_experts(experts, store, context);
     show();
+  }
+}
+
+void ExecutionPlan::refuse_unused_scales() const {
+  for (const GgufTensor& tensor : file_->tensors()) {
+    if (tensor.name.ends_with(scale_suffix) && !used_.contains(tensor.name)) {
+      const std::string layer = tensor.name.substr(0, tensor.name.size() - scale_suffix.size());
+      if (used_.contains(layer + ".weight")) {
+        refuse_scale(layer);
+      }
+    }
   }
 }
 

@@ -139,11 +139,14 @@ class ExecutionPlan {
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
                                                     std::int64_t k);
   void line(PlannedOperation operation);
+  float weight_scale(std::string_view layer, DType type);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
   ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted);
   void refuse_tensor(const std::string& name) const;
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
   const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
+  [[noreturn]] void refuse_scale(std::string_view layer) const;
+  void refuse_unused_scales() const;
   void warn_of_unused() const;
   void needs_scratch(std::size_t size_bytes);
 

@@ -49,7 +49,7 @@ void Linear::run(const Step& step, const float* x, float* out, const LinearFusio
       const Matmul::Spec& spec = part.weight->spec;
       const float* bias = part.bias != nullptr ? part.bias->data : nullptr;
       float* to = fusion.gate && i > 0 ? nullptr : out + offset;
-      outputs[i] = {spec.weight, part.weight->data, spec.n, bias, to, stride, accumulate};
+      outputs[i] = {spec.weight, part.weight->data, spec.n, bias, to, stride, accumulate, part.weight->scale};
     }
     const MatmulWeight& first = *call[0].part.weight;
     first.kernel->run({.x = x,

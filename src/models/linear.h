@@ -18,6 +18,7 @@ struct MatmulWeight {
   Matmul::Spec spec;
   const MatmulKernel* kernel = nullptr;
   const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
+  float scale = 1.0f;          ///< MatmulOutput::scale
 };
 
 /// A vector that operations read beside their input: a tensor of the file or computed numbers.

@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// One linear layer of a group: y[t, n] = sum_k x[t, k] * weight[n, k] (+ bias[n]).
+/// One linear layer of a group: y[t, n] = scale * sum_k x[t, k] * weight[n, k] (+ bias[n]).
 struct MatmulOutput {
   DType dtype = DType::f32;      ///< format of the weight
   const void* weight = nullptr;  ///< what MatmulKernel::pack wrote, or the GGUF rows [n, k] when packed_bytes is 0
@@ -20,6 +20,7 @@ struct MatmulOutput {
   float* out = nullptr;          ///< [tokens, n], rows `stride` apart
   std::int64_t stride = 0;
   bool accumulate = false;  ///< out += y in place of out = y (the residual stream)
+  float scale = 1.0f;       ///< of the whole weight; only NVFP4 has one
 };
 
 class MatmulKernel;

@@ -30,14 +30,23 @@ void fill_plain(DType type, std::vector<std::byte>& data, Random& random) {
 }
 
 /// Scales, and minima that give weights around 0, of the size of real ones.
-template <DescribedBlock Block>
+template <class Block>
 void set_scales(Block& block, Random& random) {
   if constexpr (requires { block.exponent; }) {
     block.exponent = static_cast<std::uint8_t>(118 + random.below(6));
+  } else if constexpr (!has_block_scale<Block>) {
+    for (std::uint8_t& scale : block.scales) {  // NVFP4's: a mantissa of 3 bits under exponents in the middle
+      scale = static_cast<std::uint8_t>(0x08 + random.below(0x10));
+    }
   } else {
-    constexpr float middle = static_cast<float>((1u << (Block::Low::bits + Block::High::bits)) - 1) / 2.0f;
     const float scale = random.uniform(0.002f, 0.02f) * (random.below(2) == 0 ? -1.0f : 1.0f);
-    block.scale = half(scale);
+    set_block_scale(block, half(scale));
+    constexpr float middle = [] {
+      if constexpr (DescribedBlock<Block>) {
+        return static_cast<float>((1u << (Block::Low::bits + Block::High::bits)) - 1) / 2.0f;
+      }
+      return 0.0f;
+    }();
     if constexpr (requires { block.minimum; }) {
       block.minimum = half(-scale * middle);
     } else if constexpr (requires { block.minimum_scale; }) {
@@ -57,7 +66,7 @@ std::vector<std::byte> random_rows(DType type, std::int64_t rows, std::int64_t c
   std::generate(data.begin(), data.end(), [&random] { return static_cast<std::byte>(random.bits()); });
   bool made = false;
   Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (DescribedBlock<Block>) {
+    if constexpr (Block::elems > 1) {
       made = true;
       for (std::size_t at = 0; at < data.size(); at += sizeof(Block)) {
         Block block;

@@ -375,11 +375,11 @@ TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
             "a window of 9 needs causal attention");
   EXPECT_EQ(refusal(EmbeddingRows{}, EmbeddingRows::Spec{DType::q4_k, 100, 300}),
             "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
-  EXPECT_EQ(refusal(Matmul{}, Matmul::Spec{DType::iq1_s, 256, 256}), "format IQ1_S does not compute");
+  EXPECT_EQ(refusal(Matmul{}, Matmul::Spec{DType::q1_0, 256, 256}), "format Q1_0 does not compute");
   EXPECT_EQ(refusal(ReplicateKv{}, ReplicateKv::Spec{10, {.kv_heads = 4, .head_dim = 64}}),
             "q_heads 10 is not a multiple of kv_heads 4");
   EXPECT_EQ(refusal(QueryKey{}, QueryKey::Spec{64, DType::q8_0}), "q_dtype Q8_0 is not one of F32, F16, BF16");
-  EXPECT_EQ(refusal(Dequantize{}, Dequantize::Spec{DType::iq1_s}), "format IQ1_S does not compute");
+  EXPECT_EQ(refusal(Dequantize{}, Dequantize::Spec{DType::q1_0}), "format Q1_0 does not compute");
   EXPECT_EQ(refusal(GatherRows{}, GatherRows::Spec{0}), "dim is 0");
   EXPECT_EQ(refusal(LayerNorm{}, LayerNorm::Spec{0}), "dim is 0");
   RopeAppend::Spec rope{.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 66, .layout = {}};

@@ -20,6 +20,7 @@ struct Output {
   Matmul::Spec spec;
   bool bias = false;
   bool accumulate = false;
+  float scale = 1.0f;  ///< of the whole weight
 };
 
 /// Layers that share an input, with everything a call needs in host memory.
@@ -84,8 +85,8 @@ std::vector<std::vector<float>> run_matmul(const MatmulKernel& kernel, const Pro
     const float* bias = output.bias ? arena.in(random.normals(output.spec.n, problem.amplitude)) : nullptr;
     const void* weight = arena.in(weight_for(kernel, output.spec, problem.rows(i)));
     float* out = arena.in_out(before_call(problem, i));
-    outputs.push_back(
-        {output.spec.weight, weight, output.spec.n, bias, out, output.spec.n + extra_columns, output.accumulate});
+    outputs.push_back({output.spec.weight, weight, output.spec.n, bias, out, output.spec.n + extra_columns,
+                       output.accumulate, output.scale});
   }
   Matmul::Args args{arena.in(own), problem.tokens, problem.k, problem.k + problem.x_extra, outputs, nullptr};
   args.workspace = arena.workspace(kernel.workspace_bytes(problem.tokens, problem.k));
@@ -133,6 +134,16 @@ TEST_P(MatmulConformanceTiny, EqualsTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulConformanceTiny, testing::ValuesIn(computing_types()), format_name);
+
+/// NVFP4's tensors have a scale of their own: it multiplies the sum, and neither the bias nor what is added to.
+TEST(MatmulConformance, TinyScaleOfTheWholeWeight) {
+  const Matmul::Spec spec{DType::nvfp4, 33, 512};
+  std::vector<Problem> problems;
+  for (const std::int64_t tokens : {1, 2, 17}) {
+    problems.push_back({tokens, spec.k, {{spec, true, tokens == 2, 0.0078125f}, {spec, false, true, -3.0f}}});
+  }
+  expect_reference(spec, problems);
+}
 
 class MatmulConformance : public testing::TestWithParam<DType> {};
 

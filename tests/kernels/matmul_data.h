@@ -16,8 +16,10 @@
 namespace rocmforge::matmul_test {
 
 inline const std::vector<DType> all_formats = {
-    DType::f32,  DType::f16,  DType::bf16, DType::q4_0, DType::q4_1, DType::q5_0,   DType::q5_1,   DType::q8_0,
-    DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs, DType::mxfp4};
+    DType::f32,    DType::f16,     DType::bf16,  DType::q4_0,  DType::q4_1,  DType::q5_0,    DType::q5_1,
+    DType::q8_0,   DType::q2_k,    DType::q3_k,  DType::q4_k,  DType::q5_k,  DType::q6_k,    DType::iq4_nl,
+    DType::iq4_xs, DType::mxfp4,   DType::nvfp4, DType::iq1_s, DType::iq1_m, DType::iq2_xxs, DType::iq2_xs,
+    DType::iq2_s,  DType::iq3_xxs, DType::iq3_s, DType::tq1_0, DType::tq2_0};
 
 inline bool is_quantised(DType type) { return info(type).block_elems > 1; }
 
@@ -34,8 +36,8 @@ inline std::vector<std::byte> random_weight(DType type, std::int64_t n, std::int
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(Block)) {
       Block block;
       std::memcpy(&block, bytes.data() + at, sizeof block);
-      if constexpr (requires { block.scale; }) {
-        block.scale = half((random() % 2 == 0 ? 1.0f : -1.0f) * scale(random));
+      if constexpr (has_block_scale<Block>) {
+        set_block_scale(block, half((random() % 2 == 0 ? 1.0f : -1.0f) * scale(random)));
       }
       if constexpr (requires { block.minimum; }) {
         block.minimum = half(-8.0f * scale(random));

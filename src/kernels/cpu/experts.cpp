@@ -177,7 +177,7 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
         tile.count,   inputs.quantised,
         inputs.plain, nullptr,
         out,          stride,
-        false};
+        false,        1.0f};
     const auto multiply = is_quantised(weight.dtype) ? bodies_.quantised.multiply : bodies_.plain.multiply;
     multiply(product, {0, count, 0, tile.count});
   }

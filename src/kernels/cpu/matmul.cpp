@@ -130,12 +130,12 @@ class CpuMatmul final : public MatmulKernel {
                       std::int64_t end) const {
     std::int64_t first_part = 0;  // of the current output
     for (const MatmulOutput& output : args.outputs) {
-      const MatmulProduct product = {output.dtype,     static_cast<const std::uint8_t*>(output.weight),
-                                     output.n,         args.k,
-                                     args.tokens,      inputs.quantised,
-                                     inputs.plain,     output.bias,
-                                     output.out,       output.stride,
-                                     output.accumulate};
+      const MatmulProduct product = {output.dtype,      static_cast<const std::uint8_t*>(output.weight),
+                                     output.n,          args.k,
+                                     args.tokens,       inputs.quantised,
+                                     inputs.plain,      output.bias,
+                                     output.out,        output.stride,
+                                     output.accumulate, output.scale};
       const auto multiply = is_quantised(output.dtype) ? quantised_.multiply : plain_.multiply;
       const std::int64_t past = first_part + partition.parts_of(output);
       for (std::int64_t part = std::max(begin, first_part); part < std::min(end, past); ++part) {

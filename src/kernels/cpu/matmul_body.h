@@ -42,6 +42,7 @@ struct MatmulProduct {
   float* out;                      ///< [tokens, n], rows out_stride apart
   std::int64_t out_stride;
   bool accumulate;
+  float scale;  ///< of the whole product
 };
 
 /// The part of a product that one thread computes at a time: rows [row_begin, row_end) of the weight (row_begin is a

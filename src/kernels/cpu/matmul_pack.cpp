@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/math.h"
@@ -12,13 +13,15 @@ namespace rocmforge {
 
 namespace {
 
+constexpr std::size_t panel_halves = std::size_t{2} * packed::panel_blocks;
+
 /// Up to 256 columns of one row, codes and scales spread out to bytes.
 struct PanelRow {
   std::uint8_t codes[packed::panel_columns];
-  half scale[packed::panel_blocks];               ///< only the first entry where the format has one for 256 columns
-  half addend[packed::panel_blocks];              ///< minimum of each block, or the scale of the minima in the first entry
-  std::uint8_t scales[2 * packed::panel_blocks];  ///< integer scale of each block, or of each half block
-  std::uint8_t minima[2 * packed::panel_blocks];  ///< likewise
+  half scale[panel_halves];           ///< of each block or half block; the first entry alone where one is for 256 columns
+  half addend[packed::panel_blocks];  ///< minimum of each block, or the scale of the minima in the first entry
+  std::uint8_t scales[panel_halves];  ///< integer scale of each block, or of each half block
+  std::uint8_t minima[panel_halves];  ///< likewise
 };
 
 /// Puts the file's block `b` of a panel into `row`.
@@ -27,6 +30,11 @@ void read(const Block& block, int b, PanelRow& row) {
   unpack_codes(block, row.codes + Block::elems * b);
   if constexpr (requires { block.exponent; }) {
     row.scales[b] = block.exponent;
+  } else if constexpr (requires { block.group_scale(0); }) {
+    constexpr unsigned groups = Block::elems / Block::group;
+    for (unsigned group = 0; group < groups; ++group) {
+      row.scale[static_cast<unsigned>(b) * groups + group] = half(block.group_scale(group));
+    }
   } else {
     row.scale[b] = block.scale;
   }
@@ -47,9 +55,72 @@ void read(const Block& block, int b, PanelRow& row) {
   }
 }
 
+/// Scales of formats with three values, codes 0, 1 and 2: scale * s * ((code - 1) + shift / 8) is
+/// scale * s * code - scale / 8 * s * (8 - shift).
+template <class Block>
+void read_ternary_scales(const Block& block, PanelRow& row) {
+  row.scale[0] = row.addend[0] = block_scale(block);
+  for (unsigned b = 0; b < packed::panel_blocks; ++b) {
+    unsigned scale = 1;
+    unsigned shifted = 8;
+    if constexpr (requires { block.shifts_down(b); }) {
+      scale = block.scale_code(b);
+      shifted = block.shifts_down(b) ? 9 : 7;
+    }
+    row.scales[b] = static_cast<std::uint8_t>(scale);
+    row.minima[b] = static_cast<std::uint8_t>(scale * shifted);
+  }
+}
+
+template <class Block>
+constexpr PackedFormat format_of = *std::ranges::find(packed::formats, Block::dtype, &PackedFormat::type);
+
+/// By the low eight bits of an integer that an element may be: its code.
+template <IntegerBlock Block>
+constexpr std::array<std::uint8_t, 256> integer_codes = [] {
+  constexpr PackedFormat format = format_of<Block>;
+  std::array<std::uint8_t, 256> codes{};
+  for (int code = 0; code < 1 << (format.low_bits + format.high_bits); ++code) {
+    if (format.codes != CodeForm::plain) {
+      codes[static_cast<std::uint8_t>(packed::values_of(format.codes)[code])] = static_cast<std::uint8_t>(code);
+      continue;
+    }
+    constexpr int one = static_cast<int>(1.0f / Block::unit);
+    for (const int shift : {0, -one / 8, one / 8}) {
+      codes[static_cast<std::uint8_t>(one * (code - 1) + shift)] = static_cast<std::uint8_t>(code);
+    }
+  }
+  return codes;
+}();
+
+/// A block of 256 elements, all that a panel has of a row.
+template <IntegerBlock Block>
+void read(const Block& block, int, PanelRow& row) {
+  static_assert(Block::elems == packed::panel_columns);
+  for (unsigned first = 0; first < Block::elems; first += 8) {
+    const EightBytes integers = block.integers(first);
+    for (unsigned i = 0; i < 8; ++i) {
+      row.codes[first + i] = integer_codes<Block>[static_cast<std::uint8_t>(signed_byte(integers, i))];
+    }
+  }
+  if constexpr (format_of<Block>.scales == ScaleForm::byte_and_minimum) {
+    read_ternary_scales(block, row);
+  } else {
+    row.scale[0] = block_scale(block);
+    for (unsigned half_block = 0; half_block < panel_halves; ++half_block) {
+      row.scales[half_block] = static_cast<std::uint8_t>(block.scale_code(half_block * 16 / Block::group));
+    }
+  }
+}
+
+void read(const BlockTQ2_0& block, int, PanelRow& row) {
+  unpack_codes(block, row.codes);
+  read_ternary_scales(block, row);
+}
+
 void read_panel_row(DType type, const std::uint8_t* from, int blocks, PanelRow& row) {
   Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (DescribedBlock<Block>) {
+    if constexpr (Block::elems > 1) {
       for (int b = 0; b < blocks * packed::block_columns / Block::elems; ++b) {
         Block block;
         std::memcpy(&block, from + b * sizeof block, sizeof block);
@@ -100,6 +171,10 @@ void put_scales(const PackedFormat& format, const PanelRow& row, int blocks, int
       case ScaleForm::half:
         std::memcpy(scales + 2 * r, &row.scale[b], 2);
         break;
+      case ScaleForm::half_pair:
+        std::memcpy(scales + 2 * r, &row.scale[2 * b], 2);
+        std::memcpy(scales + 32 + 2 * r, &row.scale[2 * b + 1], 2);
+        break;
       case ScaleForm::byte_and_minimum:
         scales[16 + r] = row.minima[b];
         [[fallthrough]];
@@ -139,12 +214,15 @@ void interleave(const std::uint8_t* rows, std::int64_t row_stride, int count, st
 
 }  // namespace
 
-// The planes of a packed panel hold the bits of the file's codes.
+// The planes of a packed panel hold the bits of the file's codes, where these lie in planes.
 static_assert(std::ranges::all_of(packed::formats, [](const PackedFormat& format) {
   bool same = false;
   Formats::visit(format.type, [&]<class Block>(Block*) {
     if constexpr (DescribedBlock<Block>) {
       same = format.low_bits == Block::Low::bits && format.high_bits == Block::High::bits;
+    }
+    if constexpr (IntegerBlock<Block>) {
+      same = true;
     }
   });
   return same;

@@ -57,15 +57,22 @@ __device__ __forceinline__ void embed(const EmbeddingRowsArgs& args) {
   }
 }
 
-template <class Block>
+/// The format is chosen at each read: rows are read twice, and a loop for each format would be twice as much code.
+__device__ __forceinline__ void read_row(const DequantizeRmsNormArgs& args, std::int64_t row, std::int64_t first,
+                                         float (&values)[read_elems]) {
+  visit_format(
+      Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
+        read_elements(row_at<Block>(args.rows, row, args.row_bytes), first, args.dim, values);
+      });
+}
+
 __device__ __forceinline__ void norm_rows(const DequantizeRmsNormArgs& args, float* scratch) {
   const std::int64_t stride = std::int64_t{blockDim.x} * read_elems;
   for (std::int64_t r = blockIdx.x; r < args.num_rows; r += gridDim.x) {
-    const Block* row = row_at<Block>(args.rows, r, args.row_bytes);
     float sum = 0.0f;
     for (std::int64_t first = std::int64_t{threadIdx.x} * read_elems; first < args.dim; first += stride) {
-      float values[read_elems];
-      read_elements(row, first, args.dim, values);
+      float values[read_elems] = {};
+      read_row(args, r, first, values);
 #pragma unroll
       for (int i = 0; i < read_elems; ++i) {
         sum += values[i] * values[i];
@@ -74,8 +81,8 @@ __device__ __forceinline__ void norm_rows(const DequantizeRmsNormArgs& args, flo
     const float mean = block_reduce<Sum>(sum, scratch, 0.0f) / static_cast<float>(args.dim);
     const float scale = 1.0f / sqrtf(mean + args.eps);
     for (std::int64_t first = std::int64_t{threadIdx.x} * read_elems; first < args.dim; first += stride) {
-      float values[read_elems];
-      read_elements(row, first, args.dim, values);
+      float values[read_elems] = {};
+      read_row(args, r, first, values);
 #pragma unroll
       for (int i = 0; i < read_elems; ++i) {
         if (first + i < args.dim) {
@@ -108,8 +115,7 @@ ROCMFORGE_KERNEL dequantize_rows(DequantizeArgs args) {
 
 ROCMFORGE_KERNEL __launch_bounds__(1024, 1) dequantize_rms_norm(DequantizeRmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
-  visit_format(
-      Formats(), args.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) { norm_rows<Block>(args, scratch); });
+  norm_rows(args, scratch);
 }
 
 }  // namespace rocmforge::gpu

@@ -102,6 +102,7 @@ __device__ inline void expert_tiles(const ExpertTileArgs& args) {
   part.weight = args.weight + tile.expert * args.expert_bytes;
   part.row_bytes = args.row_bytes;
   part.n = args.n;
+  part.scale = 1.0f;
   const Body body{own, part, tile.first, static_cast<int>(blockIdx.y) * expert_tile.rows};
   body.run(shared, [&](int place, int row, float sum) {
     if (place < last && row < args.n) {

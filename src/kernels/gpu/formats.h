@@ -34,11 +34,6 @@ __device__ inline float rounded_product_minus(float a, float b, float c) {
 #endif
 }
 
-/// Eight bytes; byte i % 4 of words[i / 4] is number i.
-struct EightBytes {
-  std::uint32_t words[2];
-};
-
 /// Eight bytes at an address aligned to `alignment`.
 template <int alignment>
 __device__ inline EightBytes load_eight(const void* from) {
@@ -178,14 +173,50 @@ __device__ inline EightBytes read_codes(const Block& block, unsigned first) {
 }
 
 /// scale_of() with the hardware's conversions.
-template <DescribedBlock Block>
+template <class Block>
 __device__ inline float device_scale(const Block& block, unsigned group) {
   if constexpr (requires { block.exponent; }) {
     return exponent_scale(block);
+  } else if constexpr (requires { block.group_scale(group); }) {
+    return block.group_scale(group);
   } else if constexpr (requires { block.scale_code(group); }) {
-    return rounded_product(to_float(block.scale), static_cast<float>(block.scale_code(group)));
+    return rounded_product(to_float(block_scale(block)), static_cast<float>(block.scale_code(group)));
   } else {
-    return to_float(block.scale);
+    return to_float(block_scale(block));
+  }
+}
+
+/// What is added to the values of codes to make them bytes.
+template <DescribedBlock Block>
+constexpr int code_offset() {
+  if constexpr (has_table<Block>) {
+    return table_offset(Block::values);
+  } else {
+    return Block::offset;
+  }
+}
+
+/// Elements `first` to `first + 7` of a block as signed bytes, without their scale.
+template <DescribedBlock Block>
+__device__ inline EightBytes read_integers(const Block& block, unsigned first) {
+  static_assert(!has_minimum<Block> && code_offset<Block>() < 128);
+  constexpr std::uint32_t to_middle = (128u - static_cast<unsigned>(code_offset<Block>())) * 0x01010101u;
+  const EightBytes codes = read_codes(block, first);
+  return {{(codes.words[0] + to_middle) ^ 0x80808080u, (codes.words[1] + to_middle) ^ 0x80808080u}};
+}
+template <IntegerBlock Block>
+__device__ inline EightBytes read_integers(const Block& block, unsigned first) {
+  return block.integers(first);
+}
+
+/// What read_integers() are multiplied by.
+template <class Block>
+__device__ inline float integer_scale(const Block& block, unsigned first) {
+  const float scale = device_scale(block, Block::elems == Block::group ? 0 : first / Block::group);
+  if constexpr (IntegerBlock<Block>) {
+    return scale * Block::unit;
+  } else {
+    return scale;
   }
 }
 
@@ -202,13 +233,7 @@ __device__ inline float device_minimum(const Block& block, unsigned group) {
 /// out[i] = element first + i of the block, i < read_elems; first is a multiple of read_elems.
 template <DescribedBlock Block>
 __device__ inline void read_eight(const Block& block, unsigned first, float (&out)[read_elems]) {
-  constexpr int offset = [] {
-    if constexpr (has_table<Block>) {
-      return table_offset(Block::values);
-    } else {
-      return Block::offset;
-    }
-  }();
+  constexpr int offset = code_offset<Block>();
   const EightBytes codes = read_codes(block, first);
   const unsigned group = Block::elems == Block::group ? 0 : first / Block::group;
   const float scale = device_scale(block, group);
@@ -224,16 +249,13 @@ __device__ inline void read_eight(const Block& block, unsigned first, float (&ou
   }
 }
 
-/// The same for a format that the description of tensor/quant/block.h does not fit: the whole block, of which eight are
-/// kept.
-template <class Block>
+template <IntegerBlock Block>
 __device__ inline void read_eight(const Block& block, unsigned first, float (&out)[read_elems]) {
-  static_assert(Block::elems % read_elems == 0);
-  float values[Block::elems];
-  dequantize(block, values);
+  const EightBytes integers = block.integers(first);
+  const float scale = integer_scale(block, first);
 #pragma unroll
-  for (int i = 0; i < read_elems; ++i) {
-    out[i] = values[first + i];
+  for (unsigned i = 0; i < read_elems; ++i) {
+    out[i] = rounded_product(scale, static_cast<float>(signed_byte(integers, i)));
   }
 }
 

@@ -44,13 +44,27 @@ constexpr MatvecFormat matvec_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MA
 constexpr TileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
 #undef ROCMFORGE_TILE_FORMAT
 
+/// Of all of gpu::CodedFormats.
+constexpr MatvecFormat coded_matvec = {DType::nvfp4,
+                                       1,
+                                       {Kernel<gpu::MatvecArgs>{"matvec", "matvec_coded_1", LaunchOrder::by_kernel},
+                                        {"matvec", "matvec_coded_2", LaunchOrder::by_kernel},
+                                        {"matvec", "matvec_coded_4", LaunchOrder::by_kernel},
+                                        {"matvec", "matvec_coded_8", LaunchOrder::by_kernel}}};
+constexpr TileFormat coded_tiles = {DType::nvfp4, false, {"matmul", "matmul_coded_large"}, {"matmul", "matmul_coded_small"}};
+
 constexpr Kernel<gpu::MatmulFloatArgs> float_kernel{"matmul", "matmul_float"};
 
 template <class Format, std::size_t count>
-const Format* find(const Format (&formats)[count], DType dtype) {
+const Format* find(const Format (&formats)[count], const Format& coded, DType dtype) {
+  if (gpu::CodedFormats::contains(dtype)) {
+    return &coded;
+  }
   const auto* found = std::ranges::find(formats, dtype, &Format::dtype);
   return found == std::end(formats) ? nullptr : found;
 }
+const MatvecFormat* find_matvec(DType dtype) { return find(matvec_formats, coded_matvec, dtype); }
+const TileFormat* find_tiles(DType dtype) { return find(tile_formats, coded_tiles, dtype); }
 
 /// Sets the parts of a launch to the outputs of one format and returns its tiles.
 template <class Args>
@@ -69,7 +83,7 @@ std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t tile_
                                     static_cast<std::int32_t>(output.n),
                                     static_cast<std::int32_t>(tiles),
                                     output.accumulate ? 1 : 0,
-                                    0};
+                                    output.scale};
     tiles += divide_up(output.n, tile_rows);
   }
   return tiles;
@@ -82,7 +96,7 @@ LaunchShape shape_of(std::int64_t columns, std::int64_t rows, int threads) {
   return shape;
 }
 
-void run_matvec(const MatvecFormat& format, const Matmul::Args& call, Stream& stream) {
+void run_matvec(const MatvecFormat& format, DType dtype, const Matmul::Args& call, Stream& stream) {
   int size = 0;
   while (1 << size < call.tokens) {
     ++size;
@@ -91,7 +105,8 @@ void run_matvec(const MatvecFormat& format, const Matmul::Args& call, Stream& st
   const int wave_size = stream.device().info().wave_size;
   gpu::MatvecArgs args{};
   const std::int64_t rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(tokens, format.few_rows);
-  const std::int64_t tiles = set_parts(call, format.dtype, rows, args);
+  const std::int64_t tiles = set_parts(call, dtype, rows, args);
+  args.dtype = dtype;
   args.x = call.x;
   args.x_stride = call.x_stride;
   args.k = static_cast<std::int32_t>(call.k);
@@ -115,11 +130,12 @@ void run_float(const Matmul::Args& call, Stream& stream) {
   float_kernel.launch(stream, shape_of(divide_up(call.tokens, gpu::float_tile), tiles, gpu::float_threads), args);
 }
 
-void run_tiles(const TileFormat& format, const Matmul::Args& call, const ConvertedRows& converted, Stream& stream) {
+void run_tiles(const TileFormat& format, DType dtype, const Matmul::Args& call, const ConvertedRows& converted,
+               Stream& stream) {
   const auto count = [&](const gpu::MatmulTileShape& tile) {
     std::int64_t rows = 0;
     for (const MatmulOutput& output : call.outputs) {
-      rows += output.dtype == format.dtype ? divide_up(output.n, tile.rows) : 0;
+      rows += output.dtype == dtype ? divide_up(output.n, tile.rows) : 0;
     }
     return divide_up(call.tokens, tile.tokens) * rows;
   };
@@ -127,7 +143,8 @@ void run_tiles(const TileFormat& format, const Matmul::Args& call, const Convert
       call.tokens > gpu::small_matmul_tile.tokens && count(gpu::large_matmul_tile) >= stream.device().info().compute_units;
   const gpu::MatmulTileShape& tile = large ? gpu::large_matmul_tile : gpu::small_matmul_tile;
   gpu::MatmulTileArgs args{};
-  const std::int64_t tiles = set_parts(call, format.dtype, tile.rows, args);
+  const std::int64_t tiles = set_parts(call, dtype, tile.rows, args);
+  args.dtype = dtype;
   args.x = converted.rows;
   args.x_scales = converted.scales;
   args.k = static_cast<std::int32_t>(call.k);
@@ -145,7 +162,7 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
     if (Support support = check_spec(spec); !support.ok) {
       return support;
     }
-    if (find(matvec_formats, spec.weight) == nullptr) {
+    if (find_matvec(spec.weight) == nullptr) {
       return Support::no(fmt::format("format {} has no GPU kernel", info(spec.weight).name));
     }
     constexpr std::int64_t most = std::int64_t{1} << 22;
@@ -180,19 +197,19 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
         continue;  // ran with the first output of its format
       }
       if (few) {
-        const MatvecFormat* format = find(matvec_formats, dtype);
+        const MatvecFormat* format = find_matvec(dtype);
         check(format != nullptr, "matmul: a format without a kernel");
-        run_matvec(*format, args, *context.stream);
+        run_matvec(*format, dtype, args, *context.stream);
       } else if (dtype == DType::f32) {
         run_float(args, *context.stream);
       } else {
-        const TileFormat* format = find(tile_formats, dtype);
+        const TileFormat* format = find_tiles(dtype);
         check(format != nullptr, "matmul: a format without a kernel");
         if (const Content wanted = format->bfloat ? Content::bfloat : Content::half; content != wanted) {
           convert_rows(args, format->bfloat, converted, *context.stream);
           content = wanted;
         }
-        run_tiles(*format, args, converted, *context.stream);
+        run_tiles(*format, dtype, args, converted, *context.stream);
       }
     }
   }

@@ -101,7 +101,10 @@ struct MatmulTile {
       const int row = min(first_row + strip_row(i), part.n - 1);
       const int strip_index = step * step_strips + strip_of_step(i);
       if (strip_index * strip_elems < args.k) {
-        loads.weights[i] = Strips::load(part.weight + row * part.row_bytes, Strips::unit_of(strip_index), args.k);
+        const std::uint8_t* const from[] = {part.weight + row * part.row_bytes};
+        typename Strips::Raw raw[1];
+        load_units<Strips>(args, from, Strips::unit_of(strip_index), raw);
+        loads.weights[i] = raw[0];
       }
     }
 #pragma unroll
@@ -192,7 +195,7 @@ struct MatmulTile {
     if (token < args.tokens && row < part.n) {
       float* out = part.out + token * part.stride + row;
       const float bias = part.bias != nullptr ? part.bias[row] : 0.0f;
-      const float y = fmaf(sum, args.x_scales[token], bias);
+      const float y = fmaf(sum, args.x_scales[token] * part.scale, bias);
       *out = part.accumulate != 0 ? *out + y : y;
     }
   }

@@ -4,6 +4,7 @@
 #include "kernels/gpu/matmul.h"
 
 using namespace rocmforge;
+using rocmforge::gpu::BlockCoded;
 using rocmforge::gpu::ConvertRowsArgs;
 using rocmforge::gpu::FinishRowsArgs;
 using rocmforge::gpu::MatmulFloatArgs;
@@ -27,3 +28,4 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::float_threads) matmul_float(MatmulFloatA
   ROCMFORGE_MATMUL_TILE(format, Block, Element, small)
 
 ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_MATMUL_TILES)
+ROCMFORGE_MATMUL_CODED(ROCMFORGE_MATMUL_TILES)

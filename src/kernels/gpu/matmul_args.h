@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "tensor/quant/formats.h"
+
 /// Formats with matrix product kernels: APPLY(name in kernel names, block type, element type of the matrix tiles, rows that
 /// a wave takes with one or two tokens: as many as its registers hold two units of).
 #define ROCMFORGE_MATMUL_TILE_FORMATS(APPLY) \
@@ -23,7 +25,14 @@
 /// F32 has no matrix tiles: 16 bits are not enough for it.
 #define ROCMFORGE_MATMUL_FORMATS(APPLY) APPLY(f32, BlockF32, float, 2) ROCMFORGE_MATMUL_TILE_FORMATS(APPLY)
 
+/// One set of kernels for all of CodedFormats: APPLY as above, BlockCoded from matmul_decode.h.
+#define ROCMFORGE_MATMUL_CODED(APPLY) APPLY(coded, BlockCoded, half, 1)
+
 namespace rocmforge::gpu {
+
+/// Formats whose launches say which of them it is. All their blocks can be told as signed bytes with a scale for 16 or more.
+using CodedFormats = FormatList<BlockNVFP4, BlockIQ1_S, BlockIQ1_M, BlockIQ2_XXS, BlockIQ2_XS, BlockIQ2_S, BlockIQ3_XXS,
+                                BlockIQ3_S, BlockTQ1_0, BlockTQ2_0>;
 
 inline constexpr int most_matmul_parts = 4;
 
@@ -37,7 +46,7 @@ struct MatmulPart {
   std::int32_t n;
   std::int32_t first_tile;  ///< of the launch's tiles of rows: this part's are those up to the next part's first
   std::int32_t accumulate;  ///< out += in place of out =
-  std::int32_t unused;
+  float scale;              ///< of the whole product
 };
 
 /// Few tokens; see matvec.h. Grid: tiles of rows.
@@ -50,7 +59,7 @@ struct MatvecArgs {
   std::int32_t tokens;     ///< at most the kernel's number
   std::int32_t chunk;      ///< elements of x in shared memory at a time for each token: a multiple of 256
   std::int32_t x_aligned;  ///< rows of x start at 16-byte boundaries and k is a multiple of 4
-  std::int32_t unused;
+  DType dtype;             ///< of the weights
 };
 
 inline constexpr int matvec_threads = 256;
@@ -91,6 +100,8 @@ struct MatmulTileArgs {
   std::int32_t k;
   std::int32_t padded_k;
   std::int32_t tokens;
+  DType dtype;  ///< of the weights
+  std::int32_t unused;
 };
 
 /// What a work-group computes: `tokens` x `rows` outputs, over `k_step` elements at a time.

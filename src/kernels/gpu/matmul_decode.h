@@ -15,8 +15,9 @@
 
 #include <cstddef>
 
+#include "kernels/gpu/formats.h"
+#include "kernels/gpu/matmul_args.h"
 #include "kernels/gpu/matmul_bytes.h"
-#include "tensor/quant/formats.h"
 
 namespace rocmforge::gpu {
 
@@ -29,6 +30,23 @@ struct Affine {
 
 template <class Block>
 struct WeightStrips;
+
+/// In place of a block: one of CodedFormats (matmul_args.h), which the launch names.
+struct BlockCoded {};
+
+/// WeightStrips<Block>::load of one unit of each of `rows` rows.
+template <class Strips, int rows, class Args>
+__device__ __forceinline__ void load_units(const Args& args, const std::uint8_t* const (&from)[rows], int unit,
+                                           typename Strips::Raw (&raw)[rows]) {
+  if constexpr (requires { Strips::load_as(args.dtype, from, unit, raw); }) {
+    Strips::load_as(args.dtype, from, unit, raw);
+  } else {
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      raw[r] = Strips::load(from[r], unit, args.k);
+    }
+  }
+}
 
 // ---- plain types ----
 
@@ -265,6 +283,44 @@ struct WeightStrips<BlockMXFP4> : PairedStrips<BlockMXFP4> {
     constexpr SignedTable table = make_signed_table(mxfp4_values);
     four_signed(look_up(table, nibbles(raw.quants[w], part)), out);
   }
+};
+
+/// Formats that share kernels. Their elements become signed bytes as they are loaded: what is kept of a unit is that of
+/// Q8_0.
+template <>
+struct WeightStrips<BlockCoded> : SingleStrips {
+  struct Raw {
+    std::uint32_t quants[4];
+    float scale;
+  };
+  template <class Block>
+  __device__ __forceinline__ static void read(const std::uint8_t* row, int unit, Raw& raw) {
+    static_assert(Block::group % strip_elems == 0);
+    constexpr int units = Block::elems / strip_elems;
+    const Block& block = reinterpret_cast<const Block*>(row)[unit / units];
+    const auto first = static_cast<unsigned>(unit % units * strip_elems);
+#pragma unroll
+    for (unsigned eight = 0; eight < 2; ++eight) {
+      const EightBytes integers = read_integers(block, first + 8 * eight);
+      raw.quants[2 * eight] = integers.words[0];
+      raw.quants[2 * eight + 1] = integers.words[1];
+    }
+    raw.scale = integer_scale(block, first);
+  }
+  /// The format is asked for once for all rows, so that their loads go out together.
+  template <int rows>
+  __device__ __forceinline__ static void load_as(DType dtype, const std::uint8_t* const (&from)[rows], int unit,
+                                                 Raw (&raw)[rows]) {
+    visit_format(
+        CodedFormats(), dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
+#pragma unroll
+          for (int r = 0; r < rows; ++r) {
+            read<Block>(from[r], unit, raw[r]);
+          }
+        });
+  }
+  __device__ static Affine affine(const Raw& raw, int) { return {raw.scale, 0.0f}; }
+  __device__ static void values(const Raw& raw, int, int w, float* out) { four_signed(raw.quants[w], out); }
 };
 
 }  // namespace rocmforge::gpu

@@ -124,10 +124,7 @@ __device__ inline void wave_products(const MatvecArgs& args, const std::uint8_t*
   const int chunk_units = args.chunk / (strip_elems * Strips::parts);
   typename Strips::Raw next[rows];
   if (lane_index() < units) {
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      next[r] = Strips::load(weights[r], lane_index(), args.k);
-    }
+    load_units<Strips>(args, weights, lane_index(), next);
   }
   wait_for_predecessor();  // weights are all that was read before
   int unit = lane_index();
@@ -145,10 +142,7 @@ __device__ inline void wave_products(const MatvecArgs& args, const std::uint8_t*
         raw[r] = next[r];
       }
       if (unit + wave_size < units) {
-#pragma unroll
-        for (int r = 0; r < rows; ++r) {
-          next[r] = Strips::load(weights[r], unit + wave_size, args.k);
-        }
+        load_units<Strips>(args, weights, unit + wave_size, next);
       }
       add_unit<Strips, tokens, rows>(raw, first / strip_elems, unit, args.chunk, staged, sums);
     }
@@ -175,7 +169,7 @@ __device__ inline void matvec(const MatvecArgs& args) {
   for (int r = 0; r < rows; ++r) {
 #pragma unroll
     for (int t = 0; t < tokens; ++t) {
-      const float sum = wave_reduce<Sum>(sums[r][t]);
+      const float sum = wave_reduce<Sum>(sums[r][t]) * part.scale;
       const int row = first_row + r;
       if (lane_index() == (r * tokens + t) % wave_size && row < part.n && t < args.tokens) {
         float* out = part.out + t * part.stride + row;

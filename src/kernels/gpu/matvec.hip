@@ -3,6 +3,7 @@
 #include "kernels/gpu/matvec.h"
 
 using namespace rocmforge;
+using rocmforge::gpu::BlockCoded;
 using rocmforge::gpu::MatvecArgs;
 
 #define ROCMFORGE_MATVEC(format, Block, tokens, rows)                                 \
@@ -17,3 +18,4 @@ using rocmforge::gpu::MatvecArgs;
   ROCMFORGE_MATVEC(format, Block, 8, rows)
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MATVECS)
+ROCMFORGE_MATMUL_CODED(ROCMFORGE_MATVECS)

@@ -39,7 +39,8 @@ class RowProducts {
     const std::size_t offset = static_cast<std::size_t>(n) * row_bytes(output_.dtype, args_.k);
     dequantize_row(output_.dtype, static_cast<const std::byte*>(output_.weight) + offset, row_.data(), args_.k);
     for (std::size_t i = 0; i < row_.size(); ++i) {
-      weight_[i] = double{row_[i]} * (args_.norm_weight != nullptr ? double{args_.norm_weight[i]} : 1.0);
+      weight_[i] =
+          double{row_[i]} * double{output_.scale} * (args_.norm_weight != nullptr ? double{args_.norm_weight[i]} : 1.0);
     }
     bias_ = output_.bias != nullptr ? double{output_.bias[n]} : 0.0;
   }

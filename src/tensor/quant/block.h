@@ -2,6 +2,15 @@
 
 #include <cstdint>
 
+#include "base/half.h"
+
+/// What a table of numbers at namespace scope begins with. nvcc lets device code read no other variables.
+#if defined(__NVCC__)
+#define ROCMFORGE_TABLE __device__
+#else
+#define ROCMFORGE_TABLE inline
+#endif
+
 namespace rocmforge {
 
 // The one description of a quantised format. A block struct holds the fields of the file in their order, and says:
@@ -12,12 +21,21 @@ namespace rocmforge {
 //   offset         the code of zero
 //   values         in place of an offset: the table that codes index
 //   scale, minimum, minimum_scale (binary16), exponent: fields of these names
+//   group_scale(g)  in place of them the scale of group g, a number that binary16 holds
 //   scale_code(g), minimum_code(g)   the integers of group g that the fields `scale` and `minimum_scale` multiply
 // Element e of group g is, with what the format has,
 //   (scale * scale_code(g)) * (code - offset) - (minimum_scale * minimum_code(g))     or
 //   scale * (code - offset) + minimum                                                 or
 //   scale * values[code]
-// in this order, each step rounded. From this follow `dequantize`, the packers (kernels/cpu, kernels/hopper) and the readers
+// in this order, each step rounded.
+//
+// A format whose codes no planes describe (indices into a table of vectors, digits of base three) says in their place:
+//   integers(first)  elements first to first + 7 as signed bytes; first is a multiple of 8
+//   unit             a power of two
+//   joined_scale()   the scale where it is not a field, with set_scale(value)
+// Its element e of group g is (scale * scale_code(g)) * integer * unit, which floats hold without rounding.
+//
+// From this follow `dequantize`, the packers (kernels/cpu, kernels/hopper) and the readers
 // of device code (kernels/gpu/formats.h, matmul_decode.h). Functions are static because kernel bodies are compiled once per
 // instruction set: the linker must not share one copy among them. They are constexpr so that GPU code may call them.
 
@@ -48,9 +66,21 @@ struct QuantBlock {
   static constexpr int offset = 0;
 };
 
+/// Eight bytes; byte i % 4 of words[i / 4] is number i.
+struct EightBytes {
+  std::uint32_t words[2];
+};
+
+/// Its codes lie in planes.
 template <class Block>
 concept DescribedBlock = requires {
   Block::Low::bits;
+};
+
+/// It gives its elements as integers, eight at a time.
+template <class Block>
+concept IntegerBlock = requires {
+  Block::unit;
 };
 
 template <class Block>
@@ -59,20 +89,22 @@ inline constexpr bool has_table = requires {
 };
 
 /// Elements whose codes lie in neighbouring bytes, in `quants` and, but for planes of span 1, in `high_bits`.
-inline constexpr unsigned code_run = 16;
+template <class Block>
+inline constexpr unsigned code_run = Block::Low::span < 16 ? Block::Low::span : 16;
 
 /// The codes of a block, one a byte; with `flip` 0 as the file stores them.
 template <DescribedBlock Block>
 static constexpr void unpack_codes(const Block& block, std::uint8_t* codes, std::uint8_t flip = Block::flip) {
   using Low = typename Block::Low;
   using High = typename Block::High;
-  for (unsigned first = 0; first < Block::elems; first += code_run) {
+  constexpr unsigned run = code_run<Block>;
+  for (unsigned first = 0; first < Block::elems; first += run) {
     const unsigned from = Low::byte(first);
     const unsigned shift = Low::shift(first);
-    for (unsigned i = 0; i < code_run; ++i) {
+    for (unsigned i = 0; i < run; ++i) {
       const unsigned byte = static_cast<std::uint8_t>(block.quants[from + i]);
       unsigned code = (byte >> shift & Low::mask) ^ flip;
-      if constexpr (High::bits > 0 && High::span >= code_run) {
+      if constexpr (High::bits > 0 && High::span >= run) {
         code |= (block.high_bits[High::byte(first) + i] >> High::shift(first) & High::mask) << Low::bits;
       } else if constexpr (High::bits > 0) {
         code |= (block.high_bits[High::byte(first + i)] >> High::shift(first + i) & High::mask) << Low::bits;
@@ -82,15 +114,44 @@ static constexpr void unpack_codes(const Block& block, std::uint8_t* codes, std:
   }
 }
 
+/// The scale of the whole block, which its groups' integers multiply.
+template <class Block>
+static constexpr half block_scale(const Block& block) {
+  if constexpr (requires { block.joined_scale(); }) {
+    return block.joined_scale();
+  } else {
+    return block.scale;
+  }
+}
+
+/// Sets what block_scale() returns.
+template <class Block>
+static constexpr void set_block_scale(Block& block, half value) {
+  if constexpr (requires { block.joined_scale(); }) {
+    block.set_scale(value);
+  } else {
+    block.scale = value;
+  }
+}
+
+/// It has what block_scale() returns.
+template <class Block>
+inline constexpr bool has_block_scale = requires(Block block) {
+  block.scale;
+}
+|| requires(Block block) { block.joined_scale(); };
+
 /// What a group's values are multiplied by.
-template <DescribedBlock Block>
+template <class Block>
 static constexpr float scale_of(const Block& block, unsigned group) {
   if constexpr (requires { block.exponent; }) {
     return exponent_scale(block);
+  } else if constexpr (requires { block.group_scale(group); }) {
+    return block.group_scale(group);
   } else if constexpr (requires { block.scale_code(group); }) {
-    return static_cast<float>(block.scale) * static_cast<float>(block.scale_code(group));
+    return static_cast<float>(block_scale(block)) * static_cast<float>(block.scale_code(group));
   } else {
-    return static_cast<float>(block.scale);
+    return static_cast<float>(block_scale(block));
   }
 }
 
@@ -130,6 +191,22 @@ static constexpr void dequantize(const Block& block, float* out) {
       for (unsigned i = 0; i < Block::group; ++i) {
         values[i] -= minimum;
       }
+    }
+  }
+}
+
+/// Byte `i` of eight, signed.
+static constexpr int signed_byte(const EightBytes& bytes, unsigned i) {
+  return static_cast<std::int8_t>(bytes.words[i / 4] >> 8 * (i % 4) & 0xffu);
+}
+
+template <IntegerBlock Block>
+static constexpr void dequantize(const Block& block, float* out) {
+  for (unsigned first = 0; first < Block::elems; first += 8) {
+    const EightBytes integers = block.integers(first);
+    const float scale = scale_of(block, first / Block::group) * Block::unit;
+    for (unsigned i = 0; i < 8; ++i) {
+      out[first + i] = scale * static_cast<float>(signed_byte(integers, i));
     }
   }
 }

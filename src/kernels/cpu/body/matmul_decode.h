@@ -10,15 +10,31 @@
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
-constexpr std::uint8_t iq4_table_plus_128[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
-constexpr std::uint8_t e2m1_table_plus_16[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+/// The table that codes index, its offset added.
+struct CodeTable {
+  std::uint8_t entries[16];
+};
+constexpr CodeTable code_table(const PackedFormat& format) {
+  CodeTable table{};
+  for (int i = 0; i < 16; ++i) {
+    table.entries[i] = static_cast<std::uint8_t>(packed::values_of(format.codes)[i] + (1 << format.offset_shift));
+  }
+  return table;
+}
+template <PackedFormat format>
+constexpr CodeTable code_table_of = code_table(format);
 
 /// Codes of this format need all 8 bits.
 constexpr bool is_wide(const PackedFormat& format) { return format.offset_shift == 7; }
 /// Codes leave decode_codes() as signed bytes, their offset of 128 taken off.
 constexpr bool is_signed(const PackedFormat& format) { return is_wide(format) && !wide_codes_unsigned; }
 constexpr bool has_half_scales(const PackedFormat& format) {
-  return format.scales == ScaleForm::signed_bytes || format.scales == ScaleForm::nibbles;
+  return format.scales == ScaleForm::signed_bytes || format.scales == ScaleForm::nibbles ||
+         format.scales == ScaleForm::half_pair;
+}
+/// The halves' scales are integers, which the instruction set multiplies as such.
+constexpr bool joins_half_scales(const PackedFormat& format) {
+  return integer_scales && has_half_scales(format) && format.scales != ScaleForm::half_pair;
 }
 constexpr bool has_addends(const PackedFormat& format) { return format.offset_shift < 0; }
 
@@ -40,9 +56,15 @@ inline PanelHead decode_head(const std::uint8_t* panel) {
   PanelHead head{};
   if constexpr (packed::head_bytes(format) > 0) {
     head.d = load_halves(panel);
+    if constexpr (format.scale_shift > 0) {
+      head.d = multiply(head.d, broadcast(1.0f / static_cast<float>(1 << format.scale_shift)));
+    }
   }
   if constexpr (packed::head_bytes(format) > 32) {
     head.minus_dmin = negate(load_halves(panel + 32));
+    if constexpr (format.minimum_shift > 0) {
+      head.minus_dmin = multiply(head.minus_dmin, broadcast(1.0f / static_cast<float>(1 << format.minimum_shift)));
+    }
   }
   return head;
 }
@@ -56,6 +78,9 @@ inline BlockScales decode_scales(const PanelHead& head, const std::uint8_t* pane
   } else if constexpr (format.scales == ScaleForm::half_and_addend) {
     result.scale[0] = load_halves(at);
     result.addend[0] = load_halves(at + 32);
+  } else if constexpr (format.scales == ScaleForm::half_pair) {
+    result.scale[0] = load_halves(at);
+    result.scale[1] = load_halves(at + 32);
   } else if constexpr (format.scales == ScaleForm::byte_and_minimum) {
     result.scale[0] = multiply(head.d, load_unsigned_bytes(at));
     result.addend[0] = multiply(head.minus_dmin, load_unsigned_bytes(at + 16));
@@ -99,10 +124,8 @@ inline Bytes decode_codes(const std::uint8_t* block) {
     const Bytes high = load_bytes(block + packed::low_bytes(format) + 64 * (i % high_bits));
     codes = insert<i / high_bits * high_bits, low_bits, ((1 << high_bits) - 1) << low_bits>(codes, high);
   }
-  if constexpr (format.codes == CodeForm::iq4_table) {
-    codes = look_up(iq4_table_plus_128, codes);
-  } else if constexpr (format.codes == CodeForm::e2m1_table) {
-    codes = look_up(e2m1_table_plus_16, codes);
+  if constexpr (format.codes != CodeForm::plain) {
+    codes = look_up(code_table_of<format>.entries, codes);
   }
   if constexpr (is_signed(format)) {
     codes = flip_top_bits(codes);

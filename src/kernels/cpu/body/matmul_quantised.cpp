@@ -7,8 +7,10 @@
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
-/// Where a block has four chains, half the tokens leave registers for the integers that the chains end in.
-constexpr int tokens_of_tile(Kind kind) { return narrow_chains && kind.code_bits == 6 ? tile_tokens / 2 : tile_tokens; }
+/// Where a block has four chains or more, half the tokens leave registers for the integers that the chains end in.
+constexpr int tokens_of_tile(Kind kind) {
+  return narrow_chains && (kind.code_bits == 6 || kind.code_bits == 7) ? tile_tokens / 2 : tile_tokens;
+}
 
 /// Multiplies as many of `count` tokens as one tile takes, and returns how many those were.
 template <Kind kind, int groups>
@@ -88,7 +90,7 @@ template <int index = 0>
 void multiply_quantised(const MatmulProduct& product, const MatmulPart& part) {
   if constexpr (index < static_cast<int>(sizeof packed::formats / sizeof packed::formats[0])) {
     if (packed::formats[index].type == product.dtype) {
-      return multiply_format<packed::formats[index]>(product, part);
+      return multiply_format<packed::layout_of(packed::formats[index])>(product, part);
     }
     multiply_quantised<index + 1>(product, part);
   }

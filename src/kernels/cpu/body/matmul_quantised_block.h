@@ -16,6 +16,7 @@ namespace {
 /// What the arithmetic needs to know of a format.
 struct Kind {
   bool halves;
+  bool joins;  ///< the halves' integers are scaled and added as integers
   bool addends;
   bool signed_codes;
   int offset_shift;
@@ -26,31 +27,30 @@ struct Kind {
 constexpr int chain_bits(int bits) { return !narrow_chains ? 8 : bits < 4 ? 4 : bits; }
 
 constexpr int unsigned_bits(const PackedFormat& format) {
-  return format.codes == CodeForm::iq4_table    ? 8
-         : format.codes == CodeForm::e2m1_table ? 5
-                                                : format.low_bits + format.high_bits;
+  return format.codes == CodeForm::plain ? format.low_bits + format.high_bits : format.offset_shift + 1;
 }
 
 constexpr Kind kind_of(const PackedFormat& format) {
-  return {has_half_scales(format), has_addends(format), is_signed(format), format.offset_shift,
-          chain_bits(unsigned_bits(format))};
+  return {has_half_scales(format), joins_half_scales(format), has_addends(format),
+          is_signed(format),       format.offset_shift,       chain_bits(unsigned_bits(format))};
 }
 
 /// Offsets are made equal while unpacking, so that formats share tile functions. Where the length of a chain depends on the
-/// codes, only those of formats with half scales are.
+/// codes, only those of formats with integer scales of halves and codes of up to 6 bits are.
 constexpr int unpacked_offset_shift(const PackedFormat& format) {
-  if (narrow_chains && !has_half_scales(format)) {
-    return format.offset_shift;
+  if (narrow_chains) {
+    return joins_half_scales(format) && format.offset_shift < 5 ? 5 : format.offset_shift;
   }
-  return wide_codes_unsigned ? 7 : 5;
+  return wide_codes_unsigned ? 7 : 6;
 }
 
 constexpr Kind unpacked_kind(const PackedFormat& format) {
   if (has_addends(format) || is_signed(format)) {
-    return {has_half_scales(format), has_addends(format), is_signed(format), 0, chain_bits(unsigned_bits(format))};
+    return {has_half_scales(format),          joins_half_scales(format), has_addends(format), is_signed(format), 0,
+            chain_bits(unsigned_bits(format))};
   }
   const int shift = unpacked_offset_shift(format);
-  return {has_half_scales(format), false, false, shift, chain_bits(shift + 1)};
+  return {has_half_scales(format), joins_half_scales(format), false, false, shift, chain_bits(shift + 1)};
 }
 
 /// One token's activations in one panel.
@@ -78,8 +78,7 @@ inline PanelActivations activations_at(const QuantisedActivations& all, std::int
           wide_activations ? all.half_pairs + row * 2 * packed::panel_blocks : nullptr};
 }
 
-/// The halves' integers are scaled and added as integers.
-constexpr bool joins_halves(Kind kind) { return kind.halves && integer_scales; }
+constexpr bool joins_halves(Kind kind) { return kind.joins; }
 
 /// The integer that the codes' offset adds to the sum of block `b` (or of half block `b`) of the token `t` of a tile.
 template <Kind kind>

@@ -18,24 +18,25 @@ inline void block_integers(const std::uint8_t* codes_at, const BlockScales& scal
   const std::int8_t* quants = x.quants + b * packed::block_columns;
   constexpr bool by_halves = kind.halves && !joins_halves(kind);
   integers[0] = offset_term<kind>(x, 0, by_halves ? 2 * b : b, scales.multiplier);
+  integers[1] = by_halves ? offset_term<kind>(x, 0, 2 * b + 1, scales.multiplier) : zero_ints();
   if constexpr (narrow_chains && !kind.signed_codes) {
     constexpr int part_steps = kind.halves ? 4 : 8;
     constexpr int steps = chain_steps<kind.code_bits> < part_steps ? chain_steps<kind.code_bits> : part_steps;
     unrolled<0, 8 / steps>([&]<int chain>() {
-      Chain sum = start_chain<kind.code_bits>(integers[0], decode_codes<format, chain * steps>(codes_at),
+      Ints& part = integers[by_halves ? chain * steps / part_steps : 0];
+      Chain sum = start_chain<kind.code_bits>(part, decode_codes<format, chain * steps>(codes_at),
                                               load_quad(quants + 4 * chain * steps));
       unrolled<chain * steps + 1, (chain + 1) * steps>([&]<int i>() {
         sum = continue_chain<kind.code_bits>(sum, decode_codes<format, i>(codes_at), load_quad(quants + 4 * i));
       });
       if constexpr (joins_halves(kind)) {
-        integers[0] = end_scaled_chain<kind.code_bits>(integers[0], sum, scales.multiplier[chain * steps / part_steps]);
+        part = end_scaled_chain<kind.code_bits>(part, sum, scales.multiplier[chain * steps / part_steps]);
       } else {
-        integers[0] = end_chain<kind.code_bits>(integers[0], sum);
+        part = end_chain<kind.code_bits>(part, sum);
       }
     });
   } else {
     // Two chains of integer sums, for the halves of the block; exact, so it does not matter how they are joined.
-    integers[1] = by_halves ? offset_term<kind>(x, 0, 2 * b + 1, scales.multiplier) : zero_ints();
     unrolled<0, 4>([&]<int i>() {
       integers[0] = dot<kind.signed_codes>(integers[0], decode_codes<format, i>(codes_at), load_quad(quants + 4 * i));
       integers[1] =

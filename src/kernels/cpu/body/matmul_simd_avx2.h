@@ -106,8 +106,8 @@ inline Ints dot(Ints sum, Bytes codes, Quad x) {
 }
 
 // Chains, see matmul_chains.h: products of codes below 2^bits add up in 16 bits for chain_steps steps (2 * 15 * 127 * 8 <
-// 2^15, 2 * 31 * 127 * 4, 2 * 63 * 127 * 2). Longer codes are signed and take 16 bits, so that a step covers two columns in
-// place of four, and are summed in 32.
+// 2^15, 2 * 31 * 127 * 4, 2 * 63 * 127 * 2, 2 * 127 * 127 * 1). Longer codes are signed and take 16 bits, so that a step
+// covers two columns in place of four, and are summed in 32.
 constexpr bool narrow_chains = true;
 constexpr bool wide_activations = true;
 constexpr bool integer_scales = true;
@@ -115,6 +115,7 @@ template <int bits>
 constexpr int chain_steps = bits == 4   ? 8
                             : bits == 5 ? 4
                             : bits == 6 ? 2
+                            : bits == 7 ? 1
                                         : 16;
 
 struct Chain {
