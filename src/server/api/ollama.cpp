@@ -131,7 +131,7 @@ void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, c
     asked.use.format.splits_reasoning = false;
     asked.request.prompt = read_prompts(fields, "prompt", backend.model, *exchange).front();
     read_sampling(fields, backend.model, asked.request);
-    asked.request.constraint = read_constraint(fields, backend.grammars);
+    asked.request.constraint = read_constraint(fields, backend.grammars, *exchange);
   } else if (chat["messages"].empty()) {
     return send_loaded(*exchange, backend, is_chat);
   } else {
