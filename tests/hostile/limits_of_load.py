@@ -178,6 +178,19 @@ def template(text, within):
     return small(run, model=write_model(lambda: text))
 
 
+def stored_responses(arena, limit):
+    """One more than are kept: the first has made room."""
+    ids = []
+    for number in range(limit.value + 1):
+        answer = arena.exchange(wire.post("/v1/responses", {"input": "a", "max_output_tokens": 1}))
+        ids.append((answer.json() or {}).get("id"))
+        if answer.status != 200 or not ids[-1]:
+            yield f"response {number}: {answer.status}: {answer.message() or answer.trouble}"
+            return
+    yield from answer_problems(arena.exchange(wire.get(f"/v1/responses/{ids[1]}")), {200})
+    yield from answer_problems(arena.exchange(wire.get(f"/v1/responses/{ids[0]}")), {int(limit.status)}, limit.pattern())
+
+
 PLACES = ("--parallel", "2", "--max-waiting", "6")
 CONNECTIONS = ("--max-connections", "16", "--parallel", "64")
 
@@ -192,6 +205,7 @@ LOAD = {
     "request work": small(request_work, "--request-work", "1"),
     "request memory": small(request_memory, "--request-memory", "32"),
     "memory of a client": small(memory_of_a_client, "--request-memory", "32"),
+    "stored responses": small(stored_responses),
     "drain time": small(drain_time, "--drain-seconds", "1", ends_server=True),
     "template steps": template(STEPS, lambda value: value // 100),
     "template memory": template(TEXTS, lambda value: value // 10),

@@ -6,6 +6,7 @@ from arena import Attack
 from expect import CLIENTS, FREE, REFUSED, answer_problems, raw, requests
 
 CHAT, COMPLETIONS, GENERATE, TOKENIZE = "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"
+RESPONSES, MESSAGES, OLLAMA = "/v1/responses", "/v1/messages", "/api/chat"
 MILLION = 1_000_000
 BODY = 8 << 20
 BUSY_TOO = REFUSED | {429, 503}
@@ -101,6 +102,24 @@ JSON_TEXTS = [
     requests("a field's name of a million bytes", COMPLETIONS, lambda: field("x" * MILLION, b"0"), FREE),
 ]
 
+# What other APIs ask is put in the terms of chat completions.
+OTHER_APIS = [
+    requests("400,000 empty objects as input", RESPONSES, lambda: b'{"input": %s}' % array(b"{}", 400_000), BUSY_TOO, "input"),
+    requests("400,000 thoughts", RESPONSES, lambda: b'{"input": %s}' % array(b'{"type":"reasoning"}', 400_000), BUSY_TOO, "."),
+    requests("10,001 calls in one turn", RESPONSES, lambda: {"input": [
+        {"type": "function_call", "call_id": "a", "name": "b", "arguments": "{}"}] * 10_001, "max_output_tokens": 4}, FREE),
+    requests("100,000 fields of a response that nobody knows", RESPONSES,
+             lambda: b'{"input": "a", "max_output_tokens": 4, ' + mapping(100_000)[1:], FREE),
+    requests("a response that follows a name of a million bytes", RESPONSES,
+             lambda: {"input": "a", "previous_response_id": "a" * MILLION}, BUSY_TOO, "previous|response"),
+    requests("400,000 empty blocks", MESSAGES,
+             lambda: b'{"max_tokens": 4, "messages": [{"role": "user", "content": %s}]}' % array(b"{}", 400_000), BUSY_TOO, "."),
+    requests("300,000 short blocks", MESSAGES, lambda: b'{"max_tokens": 4, "messages": [{"role": "user", "content": %s}]}' %
+             array(b'{"type":"text","text":"a"}', 300_000), BUSY_TOO, "."),
+    requests("100,000 options", OLLAMA, lambda: b'{"messages": [{"role": "user", "content": "a"}], "stream": false, "options": '
+             + mapping(100_000) + b"}", FREE),
+]
+
 SCHEMAS = [
     requests("enum of 99,000", COMPLETIONS, lambda: schema({"enum": list(range(99_000))}), FREE, "json_schema"),
     requests("enum of 99,000 texts", COMPLETIONS, lambda: schema({"enum": [f"text {i}" for i in range(99_000)]}), FREE, "json_schema"),
@@ -167,6 +186,6 @@ def steer(arena, _):
         yield from answer_problems(answer, {400, 404, 411})
 
 
-ATTACKS = [*JSON_TEXTS, *SCHEMAS, *TOOLS,
+ATTACKS = [*JSON_TEXTS, *OTHER_APIS, *SCHEMAS, *TOOLS,
            Attack("characters that steer a terminal", steer, flags=("--log-requests",)),
            Attack("characters that steer a terminal, in a log of JSON", steer, flags=("--log-requests", "--log-format", "json"))]

@@ -159,6 +159,7 @@ TEST(Documentation, StatesTheLimitsThatHold) {
                                                     {"request work", static_cast<std::int64_t>(server.request_work)},
                                                     {"request memory", server.request_memory >> 20},
                                                     {"priority", server.max_priority},
+                                                    {"stored responses", ResponseStore::most_responses},
                                                     {"json depth", max_json_depth},
                                                     {"prompts", static_cast<std::int64_t>(most_prompts)},
                                                     {"top_logprobs", max_logprobs},
