@@ -8,6 +8,7 @@
 #include "server/api/fields.h"
 
 namespace rocmforge {
+namespace anthropic {
 namespace {
 
 Json text_part(std::string text) { return {{"type", "text"}, {"text", std::move(text)}}; }
@@ -18,14 +19,6 @@ Json content_of(Json parts) {
     return "";
   }
   return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
-}
-
-std::string needed_text(Fields& fields, std::string_view name) {
-  auto text = fields.text(name);
-  if (!text) {
-    fields.fail(name, "is missing");
-  }
-  return *std::move(text);
 }
 
 [[noreturn]] void refuse_block(const Fields& block, const std::string& type) {
@@ -49,7 +42,7 @@ void read_blocks(Fields& fields, std::string_view name, const Take& take) {
   }
   for (std::size_t i = 0; i < content->size(); ++i) {
     Fields block((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
-    const std::string type = needed_text(block, "type");
+    const std::string type = block.needed_text("type");
     take(block, type);
   }
 }
@@ -60,7 +53,7 @@ Json texts_of(Fields& fields, std::string_view name) {
     if (type != "text") {
       refuse_block(block, type);
     }
-    parts.push_back(text_part(needed_text(block, "text")));
+    parts.push_back(text_part(block.needed_text("text")));
   });
   return parts;
 }
@@ -71,9 +64,9 @@ void add_user_message(Fields& message, Json& messages) {
   Json parts = Json::array();
   read_blocks(message, "content", [&](Fields& block, const std::string& type) {
     if (type == "text") {
-      parts.push_back(text_part(needed_text(block, "text")));
+      parts.push_back(text_part(block.needed_text("text")));
     } else if (type == "tool_result") {
-      Json result = {{"role", "tool"}, {"tool_call_id", needed_text(block, "tool_use_id")}, {"content", ""}};
+      Json result = {{"role", "tool"}, {"tool_call_id", block.needed_text("tool_use_id")}, {"content", ""}};
       if (block.has("content")) {
         result["content"] = content_of(texts_of(block, "content"));
       }
@@ -96,16 +89,16 @@ void add_assistant_message(Fields& message, Json& messages) {
   std::string reasoning;
   read_blocks(message, "content", [&](Fields& block, const std::string& type) {
     if (type == "text") {
-      parts.push_back(text_part(needed_text(block, "text")));
+      parts.push_back(text_part(block.needed_text("text")));
     } else if (type == "thinking") {
-      reasoning += needed_text(block, "thinking");
+      reasoning += block.needed_text("thinking");
     } else if (type == "tool_use") {
       const Json* input = block.object("input");
       if (input == nullptr) {
         block.fail("input", "is missing");
       }
-      Json function = {{"name", needed_text(block, "name")}, {"arguments", to_text(*input)}};
-      calls.push_back({{"id", needed_text(block, "id")}, {"type", "function"}, {"function", std::move(function)}});
+      Json function = {{"name", block.needed_text("name")}, {"arguments", to_text(*input)}};
+      calls.push_back({{"id", block.needed_text("id")}, {"type", "function"}, {"function", std::move(function)}});
     } else if (type != "redacted_thinking") {  // whose content only its author can read
       refuse_block(block, type);
     }
@@ -148,7 +141,7 @@ Json tools_of(Fields& fields) {
     if (const auto type = tool.text("type"); type && type != "custom") {
       tool.fail("type", fmt::format("is '{}': this server runs no tools of its own", *type));
     }
-    Json function = {{"name", needed_text(tool, "name")}};
+    Json function = {{"name", tool.needed_text("name")}};
     if (const auto description = tool.text("description")) {
       function["description"] = *description;
     }
@@ -173,7 +166,7 @@ void read_choice_of_tools(Fields& fields, Json& chat) {
   Fields choice(*given, "tool_choice.");
   const std::string type = choice.choice("type", {"auto", "any", "tool", "none"}).value_or("auto");
   if (type == "tool") {
-    chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", needed_text(choice, "name")}}}};
+    chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", choice.needed_text("name")}}}};
   } else {
     chat["tool_choice"] = type == "any" ? "required" : type;
   }
@@ -235,6 +228,7 @@ void read_output(Fields& fields, Json& chat) {
 }
 
 }  // namespace
+}  // namespace anthropic
 
 Json chat_body_of_anthropic(const Json& body) {
   Fields fields(body);
@@ -243,13 +237,13 @@ Json chat_body_of_anthropic(const Json& body) {
        {"system", "tools", "tool_choice", "thinking", "output_config", "output_format", "stop_sequences", "cache_control"}) {
     chat.erase(std::string(name));
   }
-  chat["messages"] = messages_of(fields);
-  if (Json tools = tools_of(fields); !tools.empty()) {
+  chat["messages"] = anthropic::messages_of(fields);
+  if (Json tools = anthropic::tools_of(fields); !tools.empty()) {
     chat["tools"] = std::move(tools);
   }
-  read_choice_of_tools(fields, chat);
-  read_thinking(fields, chat);
-  read_output(fields, chat);
+  anthropic::read_choice_of_tools(fields, chat);
+  anthropic::read_thinking(fields, chat);
+  anthropic::read_output(fields, chat);
   if (const Json* stop = fields.find("stop_sequences")) {
     chat["stop"] = *stop;
   }

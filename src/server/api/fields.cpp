@@ -110,6 +110,14 @@ std::optional<std::string> Fields::text(std::string_view name) {
   return value->get<std::string>();
 }
 
+std::string Fields::needed_text(std::string_view name) {
+  auto value = text(name);
+  if (!value) {
+    fail(name, "is missing");
+  }
+  return *std::move(value);
+}
+
 std::optional<std::string> Fields::choice(std::string_view name, std::initializer_list<std::string_view> values) {
   std::optional<std::string> value = text(name);
   if (value && std::ranges::find(values, *value) == values.end()) {

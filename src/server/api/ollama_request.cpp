@@ -11,15 +11,8 @@
 #include "server/api/fields.h"
 
 namespace rocmforge {
+namespace ollama {
 namespace {
-
-std::string needed_text(Fields& fields, std::string_view name) {
-  auto text = fields.text(name);
-  if (!text) {
-    fields.fail(name, "is missing");
-  }
-  return *std::move(text);
-}
 
 void refuse_images(Fields& fields) {
   if (const Json* images = fields.array("images"); images != nullptr && !images->empty()) {
@@ -142,7 +135,7 @@ class Conversation {
     }
     Fields inner(*function, call.full_name("function") + ".");
     const Json* arguments = inner.object("arguments");
-    Json made = {{"name", needed_text(inner, "name")}, {"arguments", arguments == nullptr ? "{}" : to_text(*arguments)}};
+    Json made = {{"name", inner.needed_text("name")}, {"arguments", arguments == nullptr ? "{}" : to_text(*arguments)}};
     json["tool_calls"].push_back({{"id", id_of(calls_++)}, {"type", "function"}, {"function", std::move(made)}});
   }
 
@@ -152,12 +145,13 @@ class Conversation {
 };
 
 }  // namespace
+}  // namespace ollama
 
 Json chat_body_of_ollama(const Json& body) {
   Fields fields(body);
-  Json chat = begin_body(fields, body, {});
+  Json chat = ollama::begin_body(fields, body, {});
   const Json* given = fields.array("messages");
-  Conversation conversation;
+  ollama::Conversation conversation;
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
     Fields message((*given)[i], fmt::format("messages[{}].", i));
     conversation.add(message);
@@ -168,7 +162,7 @@ Json chat_body_of_ollama(const Json& body) {
 
 Json generate_body_of_ollama(const Json& body) {
   Fields fields(body);
-  Json chat = begin_body(fields, body, {"prompt", "system", "raw", "template", "suffix"});
+  Json chat = ollama::begin_body(fields, body, {"prompt", "system", "raw", "template", "suffix"});
   for (const char* name : {"template", "suffix"}) {
     if (const auto text = fields.text(name); text && !text->empty()) {
       fields.fail(name, "is not served; with raw the prompt is taken as it is");

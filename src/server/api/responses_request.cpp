@@ -9,15 +9,8 @@
 #include "server/api/chat_prompt.h"
 
 namespace rocmforge {
+namespace responses {
 namespace {
-
-std::string needed_text(Fields& fields, std::string_view name) {
-  auto text = fields.text(name);
-  if (!text) {
-    fields.fail(name, "is missing");
-  }
-  return *std::move(text);
-}
 
 /// A text, or parts that are texts: one as such, several as parts.
 Json content_of(Fields& fields, std::string_view name) {
@@ -34,12 +27,12 @@ Json content_of(Fields& fields, std::string_view name) {
   Json parts = Json::array();
   for (std::size_t i = 0; i < content->size(); ++i) {
     Fields part((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
-    const std::string type = needed_text(part, "type");
+    const std::string type = part.needed_text("type");
     if (type != "input_text" && type != "output_text" && type != "text" && type != "refusal" && type != "reasoning_text" &&
         type != "summary_text") {
       part.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
     }
-    parts.push_back({{"type", "text"}, {"text", needed_text(part, type == "refusal" ? "refusal" : "text")}});
+    parts.push_back({{"type", "text"}, {"text", part.needed_text(type == "refusal" ? "refusal" : "text")}});
   }
   if (parts.empty()) {
     return "";
@@ -62,7 +55,7 @@ class Conversation {
       add_call(item);
     } else if (type == "function_call_output") {
       messages_.push_back(
-          {{"role", "tool"}, {"tool_call_id", needed_text(item, "call_id")}, {"content", content_of(item, "output")}});
+          {{"role", "tool"}, {"tool_call_id", item.needed_text("call_id")}, {"content", content_of(item, "output")}});
     } else {
       item.fail("type", fmt::format("is '{}', which this server does not know", type));
     }
@@ -107,9 +100,9 @@ class Conversation {
     if (!answer_goes_on()) {
       messages_.push_back({{"role", "assistant"}, {"content", ""}});
     }
-    Json function = {{"name", needed_text(item, "name")}, {"arguments", needed_text(item, "arguments")}};
+    Json function = {{"name", item.needed_text("name")}, {"arguments", item.needed_text("arguments")}};
     messages_.back()["tool_calls"].push_back(
-        {{"id", needed_text(item, "call_id")}, {"type", "function"}, {"function", std::move(function)}});
+        {{"id", item.needed_text("call_id")}, {"type", "function"}, {"function", std::move(function)}});
   }
 
   [[nodiscard]] bool answer_goes_on() const { return !messages_.empty() && messages_.back()["role"] == "assistant"; }
@@ -149,12 +142,12 @@ void read_tools(Fields& fields, Json& chat) {
   Json tools = Json::array();
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
     Fields tool((*given)[i], fmt::format("tools[{}].", i));
-    const std::string type = needed_text(tool, "type");
+    const std::string type = tool.needed_text("type");
     if (type != "function") {
       chat[tool.full_name("type")] = type;
       continue;
     }
-    Json function = {{"name", needed_text(tool, "name")}};
+    Json function = {{"name", tool.needed_text("name")}};
     for (const char* name : {"description", "parameters", "strict"}) {
       if (const Json* value = tool.find(name)) {
         function[name] = *value;
@@ -167,7 +160,7 @@ void read_tools(Fields& fields, Json& chat) {
   }
 }
 
-Json function_named(Fields& fields) { return {{"type", "function"}, {"function", {{"name", needed_text(fields, "name")}}}}; }
+Json function_named(Fields& fields) { return {{"type", "function"}, {"function", {{"name", fields.needed_text("name")}}}}; }
 
 void read_choice_of_tools(Fields& fields, Json& chat) {
   const Json* given = fields.find("tool_choice");
@@ -175,7 +168,7 @@ void read_choice_of_tools(Fields& fields, Json& chat) {
     return;
   }
   Fields choice(*given, "tool_choice.");
-  const std::string type = needed_text(choice, "type");
+  const std::string type = choice.needed_text("type");
   if (type == "function") {
     chat["tool_choice"] = function_named(choice);
   } else if (type == "allowed_tools") {
@@ -231,20 +224,21 @@ void refuse_what_is_not_served(Fields& fields) {
 }
 
 }  // namespace
+}  // namespace responses
 
 Json chat_body_of_responses(const Json& body, Json earlier) {
   Fields fields(body);
-  refuse_what_is_not_served(fields);
+  responses::refuse_what_is_not_served(fields);
   Json chat = body;
   for (const std::string_view name :
        {"input", "instructions", "tools", "text", "reasoning", "previous_response_id", "max_output_tokens", "max_tool_calls",
         "include", "truncation", "background", "top_logprobs", "stream_options"}) {
     chat.erase(std::string(name));
   }
-  chat["messages"] = messages_of(fields, std::move(earlier));
-  read_tools(fields, chat);
-  read_choice_of_tools(fields, chat);
-  read_text(fields, chat);
+  chat["messages"] = responses::messages_of(fields, std::move(earlier));
+  responses::read_tools(fields, chat);
+  responses::read_choice_of_tools(fields, chat);
+  responses::read_text(fields, chat);
   if (const Json* given = fields.object("reasoning")) {
     Fields reasoning(*given, "reasoning.");
     if (const auto effort = reasoning.text("effort")) {

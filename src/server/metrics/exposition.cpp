@@ -13,7 +13,7 @@
 namespace rocmforge {
 namespace {
 
-std::string escaped(std::string_view text) {
+std::string escaped_label(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\n') {
@@ -58,7 +58,7 @@ void Exposition::sample(std::string_view name, const Labels& labels, double valu
   std::string_view comma;
   for (const Labels* list : std::initializer_list<const Labels*>{&labels_, &labels}) {
     for (const auto& [key, text] : *list) {
-      text_ += fmt::format("{}{}=\"{}\"", comma, key, escaped(text));
+      text_ += fmt::format("{}{}=\"{}\"", comma, key, escaped_label(text));
       comma = ",";
     }
   }
