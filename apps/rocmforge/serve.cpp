@@ -159,23 +159,31 @@ sigset_t end_signals() {
 /// Waits for a signal that ends the program, for at most so long.
 bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100)) {
   const sigset_t signals = end_signals();
-  const timespec wait = {.tv_sec = 0, .tv_nsec = time.count()};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const timespec wait = {.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
 /// What requests have given back goes back to the system. The allocator's own way is to keep freed blocks of up to 32 MiB in
-/// many heaps: then resident memory passes what requests may hold. A heap is for one thread at a time: were there fewer than
-/// threads that serve requests, the one that moves bytes would wait for those that read them.
-void return_freed_memory() {
+/// many heaps: then resident memory passes what requests may hold. A heap is for one thread at a time: were there two, the
+/// thread that moves bytes would wait for those that read them.
+void limit_heaps() {
 #ifdef __GLIBC__
-  constexpr int mapped_bytes = 128 << 10, most_heaps = 24;
+  constexpr int mapped_bytes = 128 << 10, most_heaps = 8;
   mallopt(M_MMAP_THRESHOLD, mapped_bytes);
   mallopt(M_ARENA_MAX, most_heaps);
 #endif
 }
 
+/// Gives back the free pages between those in use.
+void return_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 int serve(const ServeFlags& flags) {
-  return_freed_memory();  // before any thread begins
+  limit_heaps();  // before any thread begins
   // Before any thread begins, so that all of them leave these signals to signal_came().
   const sigset_t signals = end_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -198,7 +206,8 @@ int serve(const ServeFlags& flags) {
     static_cast<void>(choose_templates(*engine, flags.chat_template));  // refuses what the template does not know
   }
   server.serve(std::move(engine));
-  while (!signal_came()) {
+  while (!signal_came(std::chrono::seconds(1))) {
+    return_freed_memory();
   }
   server.log().event(fmt::format("shutting down: running requests have {} s to end; another signal ends them at once",
                                  flags.drain_seconds));

@@ -111,7 +111,7 @@ OTHER_APIS = [
     requests("100,000 fields of a response that nobody knows", RESPONSES,
              lambda: b'{"input": "a", "max_output_tokens": 4, ' + mapping(100_000)[1:], FREE),
     requests("a response that follows a name of a million bytes", RESPONSES,
-             lambda: {"input": "a", "previous_response_id": "a" * MILLION}, BUSY_TOO, "previous|response"),
+             lambda: {"input": "a", "previous_response_id": "a" * MILLION}, BUSY_TOO | {404}, "response"),
     requests("400,000 empty blocks", MESSAGES,
              lambda: b'{"max_tokens": 4, "messages": [{"role": "user", "content": %s}]}' % array(b"{}", 400_000), BUSY_TOO, "."),
     requests("300,000 short blocks", MESSAGES, lambda: b'{"max_tokens": 4, "messages": [{"role": "user", "content": %s}]}' %
