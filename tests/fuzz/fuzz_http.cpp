@@ -51,7 +51,7 @@ struct Target {
     model.vocab = byte_vocab;
     model.hidden = 8;
     model.context_length = 256;
-    backend = std::make_unique<Backend>(Backend{model, loop, state.active, grammars});
+    backend = std::make_unique<Backend>(Backend{model, loop, state.active, grammars, responses});
     state.backend = backend.get();
     for (const Route& route : server_routes({})) {
       if (route.method == "POST") {
@@ -64,6 +64,7 @@ struct Target {
   GrammarCache grammars;
   RequestLog log;
   ServedModel model;
+  ResponseStore responses;
   std::unique_ptr<Backend> backend;
   std::vector<Route> routes;
 };
