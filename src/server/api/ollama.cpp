@@ -148,8 +148,8 @@ void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, c
 }
 
 Json details_of(const ServedModel& model) {
-  const Json& family = model.details["architecture"];
-  const double parameters = model.details["n_params"].get<double>();
+  const std::string family = model.details.value("architecture", "");
+  const double parameters = model.details.value("n_params", 0.0);
   return {{"parent_model", ""},
           {"format", "gguf"},
           {"family", family},
@@ -159,7 +159,10 @@ Json details_of(const ServedModel& model) {
 }
 
 Json description_of(const ServedModel& model) {
-  return {{"name", model.id}, {"model", model.id}, {"size", model.details["size"]}, {"details", details_of(model)}};
+  return {{"name", model.id},
+          {"model", model.id},
+          {"size", model.details.value("size", std::int64_t{0})},
+          {"details", details_of(model)}};
 }
 
 }  // namespace
@@ -192,7 +195,7 @@ void serve_ollama_ps(const std::shared_ptr<Exchange>& exchange, const Backend& b
 
 void serve_ollama_show(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const ServedModel& model = backend.model;
-  const std::string family = model.details["architecture"];
+  const std::string family = model.details.value("architecture", "");
   Json capabilities = Json::array({"completion"});
   if (model.templates != nullptr) {
     const ChatAbilities& abilities = model.templates->choose({}).abilities();
@@ -207,8 +210,8 @@ void serve_ollama_show(const std::shared_ptr<Exchange>& exchange, const Backend&
                        {"details", details_of(model)},
                        {"model_info",
                         {{"general.architecture", family},
-                         {"general.parameter_count", model.details["n_params"]},
-                         {family + ".context_length", model.details["n_ctx_train"]},
+                         {"general.parameter_count", model.details.value("n_params", std::int64_t{0})},
+                         {family + ".context_length", model.details.value("n_ctx_train", 0)},
                          {family + ".embedding_length", model.hidden}}},
                        {"capabilities", std::move(capabilities)},
                        {"modified_at", time_text(static_cast<std::time_t>(model.created))}});
