@@ -52,11 +52,12 @@ class Server::Implementation {
     }
   }
 
-  // In this order: no request comes any more, none is being read, none is under way.
+  // In this order: no request comes any more, none is being read, none is under way, nothing of their answers is left.
   ~Implementation() {
-    http_.reset();
+    http_->stop();
     workers_.reset();
     loop_.reset();
+    http_.reset();
   }
 
   [[nodiscard]] std::uint16_t port() const { return http_->port(); }

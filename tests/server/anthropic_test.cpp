@@ -137,7 +137,7 @@ TEST(AnthropicRequest, BecomesAConversation) {
 }
 
 TEST(AnthropicRequest, WhatIsWrongIsNamed) {
-  const Json question = {user("q")};
+  const Json question = Json::array({user("q")});
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"x", 1}}, "messages must be"},
       {{{"messages", Json::array()}}, "messages must be"},

@@ -195,6 +195,9 @@ TEST_F(HttpTest, DropsAClientThatDoesNotRead) {
   }
   EXPECT_LT(parts, 10'000);
   EXPECT_TRUE(all_closed());
+  for (int i = 0; i < 500 && !dropped; ++i) {  // it is told after the connection has been counted
+    std::this_thread::sleep_for(milliseconds(10));
+  }
   EXPECT_TRUE(dropped);
 }
 

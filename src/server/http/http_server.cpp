@@ -29,10 +29,22 @@ class HttpServer::Implementation {
     shared_->places = std::make_shared<FairShares>(limits.connections, limits.client_share);
     listen(host, port);
     accept();
-    thread_ = std::jthread([shared = shared_, work = asio::make_work_guard(shared_->context)] { run(*shared); });
+    thread_ = std::jthread([shared = shared_, work = asio::make_work_guard(shared_->context)] {
+      run(*shared, [](asio::io_context& context) { context.run(); });
+    });
   }
 
+  // What others have posted since the end of the thread holds its connection, which holds the context with the post.
   ~Implementation() {
+    stop();
+    shared_->context.restart();
+    run(*shared_, [](asio::io_context& context) { context.poll(); });
+  }
+
+  void stop() {
+    if (!thread_.joinable()) {
+      return;
+    }
     asio::post(shared_->context, [this] {
       stop_accepting();
       for_each([](const auto& connection) { connection->close(); });
@@ -96,10 +108,11 @@ class HttpServer::Implementation {
   }
 
   /// A handler that finds no memory leaves its connection, which ends then; the others go on.
-  static void run(HttpShared& shared) {
+  template <class Run>
+  static void run(HttpShared& shared, const Run& run_context) {
     for (;;) {
       try {
-        shared.context.run();
+        run_context(shared.context);
         return;
       } catch (const std::bad_alloc&) {  // nor for a line that says so
       }
@@ -180,6 +193,8 @@ HttpServer::HttpServer(const std::string& host, std::uint16_t port, HttpLimits l
     : implementation_(std::make_unique<Implementation>(host, port, limits, std::move(handler), std::move(memory))) {}
 
 HttpServer::~HttpServer() = default;
+
+void HttpServer::stop() { implementation_->stop(); }
 
 std::uint16_t HttpServer::port() const { return implementation_->port(); }
 std::int32_t HttpServer::connections() const { return implementation_->connections(); }

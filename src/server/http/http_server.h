@@ -33,9 +33,13 @@ class HttpServer {
   /// and of streams that wait to be read are taken from it; null: they are not counted.
   HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
              std::shared_ptr<RequestMemory> memory = nullptr);
-  ~HttpServer();  ///< closes what is still open
+  /// Stops. Who still holds replies gives them up first.
+  ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  /// Closes what is still open: no request comes any more, and writing to replies does nothing.
+  void stop();
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::int32_t connections() const;
