@@ -136,6 +136,9 @@ HttpRequest HttpConnection::take_head() {
 }
 
 void HttpConnection::on_head(Error error) {
+  if (state_ == State::closed) {
+    return;
+  }
   if (error) {
     return on_read_error(error);
   }
@@ -181,9 +184,10 @@ void HttpConnection::on_head(Error error) {
   parser_->get().body().memory = std::make_shared<MemoryClaim>(shared_->memory, request_.account);
   if (request_.has_header("Expect")) {
     static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
-    boost::asio::async_write(
-        socket_, boost::asio::buffer(go_on.data(), go_on.size()),
-        [self = shared_from_this()](Error failed, std::size_t) { failed ? self->close() : self->read_body(); });
+    boost::asio::async_write(socket_, boost::asio::buffer(go_on.data(), go_on.size()),
+                             [self = shared_from_this()](Error failed, std::size_t) {
+                               failed || self->state_ == State::closed ? self->close() : self->read_body();
+                             });
     return arm(shared_->limits.body_time);
   }
   read_body();
@@ -196,6 +200,9 @@ void HttpConnection::read_body() {
 }
 
 void HttpConnection::on_body(Error error) {
+  if (state_ == State::closed) {  // since the last part came
+    return;
+  }
   if (error) {
     return on_read_error(error);
   }
