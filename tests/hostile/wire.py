@@ -27,7 +27,7 @@ class Answer:
         """The error's message; None when the answer has none."""
         parsed = self.json()
         error = parsed.get("error") if isinstance(parsed, dict) else None
-        return error.get("message") if isinstance(error, dict) else None
+        return error.get("message") if isinstance(error, dict) else error if isinstance(error, str) else None  # Ollama's form
 
 
 def raw_characters(text, allowed=""):
