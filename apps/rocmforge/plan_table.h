@@ -17,8 +17,8 @@ nlohmann::ordered_json plan_json(const Model& model, std::optional<double> bytes
 /// The names of the attention kernels: "flash + paged".
 std::string attention_kernels(const Model& model);
 
-/// Bytes a second that the device was measured to read: a processor with that many threads now, which takes a second; a GPU by
-/// an earlier `bench matmul`, empty when it never was.
+/// Bytes a second that the device was measured to read: a processor with that many threads now, which takes a second; a GPU
+/// by an earlier `bench matmul`, empty when it never was.
 std::optional<double> read_ceiling(const DeviceInfo& device, int threads);
 
 }  // namespace rocmforge::app

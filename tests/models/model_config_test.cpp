@@ -136,8 +136,7 @@ TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
   EXPECT_THAT(
       refusal_of_key("general.architecture", std::string("nosuch")),
       ::testing::StartsWith("tiny.gguf: architecture 'nosuch' is not supported, those supported are llama, qwen2, "));
-  EXPECT_EQ(refusal_of_key("llama.expert_count", std::uint64_t{8}),
-            "tiny.gguf: key 'llama.expert_used_count' is missing");
+  EXPECT_EQ(refusal_of_key("llama.expert_count", std::uint64_t{8}), "tiny.gguf: key 'llama.expert_used_count' is missing");
   EXPECT_EQ(refusal_of_key("llama.block_count", std::uint64_t{0}),
             "tiny.gguf: key 'llama.block_count' is 0, it must be in [1, 2^31)");
   EXPECT_EQ(refusal_of_key("llama.block_count", std::uint64_t{2000000000}),
