@@ -29,4 +29,27 @@ inline nlohmann::ordered_json text_part(nlohmann::ordered_json text) {
   return {{"type", "text"}, {"text", std::move(text)}};
 }
 
+/// Of texts: one as such, several as parts.
+inline nlohmann::ordered_json content_of_parts(nlohmann::ordered_json parts) {
+  if (parts.empty()) {
+    return "";
+  }
+  return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
+}
+
+/// A tool, or the choice of one by name.
+inline nlohmann::ordered_json wrapped_function(nlohmann::ordered_json function) {
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+/// `arguments`: JSON text.
+inline nlohmann::ordered_json call_message(std::string_view id, std::string_view name, std::string_view arguments) {
+  return {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
+}
+
+/// The `response_format` of answers that keep to a schema.
+inline nlohmann::ordered_json schema_format(const nlohmann::ordered_json& schema, std::string_view name = "answer") {
+  return {{"type", "json_schema"}, {"json_schema", {{"name", name}, {"schema", schema}}}};
+}
+
 }  // namespace rocmforge

@@ -4,25 +4,12 @@
 
 #include "server/api/anthropic_request.h"
 #include "server/api/api_error.h"
-#include "server/client.h"
-#include "server/running_server.h"
+#include "server/other_api.h"
 
 namespace rocmforge {
 namespace {
 
 using testing::HasSubstr;
-
-/// A template that shows all it gets and ends a message with '|'.
-TestServerOptions options_of_test() {
-  TestServerOptions options;
-  options.server.chat_template =
-      "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
-      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}"
-      "{{ '<think>' if enable_thinking is defined and enable_thinking }}|{% endfor %}";
-  return options;
-}
-
-Json user(Json content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 
 Json ask(const FakeServer& server, const Json& more) {
   Json request = {{"model", "any"}, {"max_tokens", 100}, {"messages", {user("q")}}};
@@ -32,26 +19,10 @@ Json ask(const FakeServer& server, const Json& more) {
   return answer.json();
 }
 
-/// The events of a stream, each named as its type says.
 std::vector<Json> events_of(const FakeServer& server, const Json& more) {
-  Json request = {{"model", "any"}, {"max_tokens", 100}, {"messages", {user("q")}}, {"stream", true}};
+  Json request = {{"model", "any"}, {"max_tokens", 100}, {"messages", {user("q")}}};
   request.update(more);
-  const HttpAnswer answer = post(server.port(), "/v1/messages", request);
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  std::vector<Json> events;
-  for (std::size_t at = 0; at < answer.body.size();) {
-    const std::size_t end = answer.body.find("\n\n", at);
-    const std::string event = answer.body.substr(at, end - at);
-    const std::size_t data = event.find("\ndata: ");
-    if (end == std::string::npos || !event.starts_with("event: ") || data == std::string::npos) {
-      ADD_FAILURE() << "no event: " << event;
-      break;
-    }
-    events.push_back(Json::parse(event.substr(data + 7)));
-    EXPECT_EQ(event.substr(7, data - 7), events.back()["type"].get<std::string>());
-    at = end + 2;
-  }
-  return events;
+  return named_events(server, "/v1/messages", request);
 }
 
 /// A message put together from its stream.
@@ -166,7 +137,7 @@ TEST(AnthropicRequest, WhatIsWrongIsNamed) {
 }
 
 TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
+  const FakeServer server(options_that_show_all(), say("<think>so so</think>well then", {}, '|'));
   const Json answer = ask(server, Json::object());
   EXPECT_TRUE(answer["id"].get<std::string>().starts_with("msg_"));
   EXPECT_EQ(answer["type"], "message");
@@ -193,7 +164,7 @@ TEST(AnthropicMessages, AnswersAndStreamsSayTheSame) {
 }
 
 TEST(AnthropicMessages, EndForOneOfFourReasons) {
-  const FakeServer server(options_of_test(), say("one two three", {}, '|'));
+  const FakeServer server(options_that_show_all(), say("one two three", {}, '|'));
   const Json cut = ask(server, {{"max_tokens", 3}});
   EXPECT_EQ(cut["stop_reason"], "max_tokens");
   EXPECT_EQ(cut["content"][0]["text"], "one");
@@ -204,7 +175,7 @@ TEST(AnthropicMessages, EndForOneOfFourReasons) {
 }
 
 TEST(AnthropicMessages, CallsToolsByBlocks) {
-  const FakeServer server(options_of_test());
+  const FakeServer server(options_that_show_all());
   for (int seed = 0; seed < 3; ++seed) {
     const Json more = {{"tools", {tool}}, {"tool_choice", {{"type", "tool"}, {"name", "add"}}}, {"seed", seed}};
     const Json answer = ask(server, more);
@@ -222,7 +193,7 @@ TEST(AnthropicMessages, CallsToolsByBlocks) {
 }
 
 TEST(AnthropicMessages, RefuseInTheirOwnForm) {
-  TestServerOptions options = options_of_test();
+  TestServerOptions options = options_that_show_all();
   options.server.keys = {"secret"};
   const FakeServer server(options, say("hi", {}, '|'));
   const HttpAnswer stranger = post(server.port(), "/v1/messages", {{"messages", {user("q")}}});

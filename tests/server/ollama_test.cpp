@@ -4,24 +4,12 @@
 
 #include "server/api/api_error.h"
 #include "server/api/ollama_request.h"
-#include "server/client.h"
-#include "server/running_server.h"
+#include "server/other_api.h"
 
 namespace rocmforge {
 namespace {
 
 using testing::HasSubstr;
-
-/// A template that shows all it gets and ends a message with '|'.
-TestServerOptions options_of_test() {
-  TestServerOptions options;
-  options.server.chat_template =
-      "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
-      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}|{% endfor %}";
-  return options;
-}
-
-Json user(const char* content) { return {{"role", "user"}, {"content", content}}; }
 
 std::vector<Json> lines_of(const FakeServer& server, const char* path, const Json& request) {
   const HttpAnswer answer = post(server.port(), path, request);
@@ -98,7 +86,7 @@ TEST(OllamaRequest, WhatIsWrongIsNamed) {
 }
 
 TEST(Ollama, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
+  const FakeServer server(options_that_show_all(), say("<think>so so</think>well then", {}, '|'));
   const Json request = {{"model", "m"}, {"messages", {user("q")}}};
   Json whole = request;
   whole["stream"] = false;
@@ -127,7 +115,7 @@ TEST(Ollama, AnswersAndStreamsSayTheSame) {
 }
 
 TEST(Ollama, CallsToolsAndTellsOfTheModel) {
-  const FakeServer server(options_of_test());
+  const FakeServer server(options_that_show_all());
   const Json function = {
       {"name", "add"},
       {"parameters", {{"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}}}};

@@ -5,22 +5,12 @@
 #include "server/api/api_error.h"
 #include "server/api/response_store.h"
 #include "server/api/responses_request.h"
-#include "server/client.h"
-#include "server/running_server.h"
+#include "server/other_api.h"
 
 namespace rocmforge {
 namespace {
 
 using testing::HasSubstr;
-
-/// A template that shows all it gets and ends a message with '|'.
-TestServerOptions options_of_test() {
-  TestServerOptions options;
-  options.server.chat_template =
-      "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m.content }}"
-      "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}|{% endfor %}";
-  return options;
-}
 
 Json ask(const FakeServer& server, Json request) {
   const HttpAnswer answer = post(server.port(), "/v1/responses", request);
@@ -28,24 +18,11 @@ Json ask(const FakeServer& server, Json request) {
   return answer.json();
 }
 
-/// The events of a stream, each named as its type says, numbered from 0.
-std::vector<Json> events_of(const FakeServer& server, Json request) {
-  request["stream"] = true;
-  const HttpAnswer answer = post(server.port(), "/v1/responses", request);
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  std::vector<Json> events;
-  for (std::size_t at = 0; at < answer.body.size();) {
-    const std::size_t end = answer.body.find("\n\n", at);
-    const std::string event = answer.body.substr(at, end - at);
-    const std::size_t data = event.find("\ndata: ");
-    if (end == std::string::npos || !event.starts_with("event: ") || data == std::string::npos) {
-      ADD_FAILURE() << "no event: " << event;
-      break;
-    }
-    EXPECT_EQ(Json::parse(event.substr(data + 7))["sequence_number"], events.size());
-    events.push_back(Json::parse(event.substr(data + 7)));
-    EXPECT_EQ(event.substr(7, data - 7), events.back()["type"].get<std::string>());
-    at = end + 2;
+/// The events of a stream, numbered from 0.
+std::vector<Json> events_of(const FakeServer& server, const Json& request) {
+  const std::vector<Json> events = named_events(server, "/v1/responses", request);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i]["sequence_number"], i);
   }
   return events;
 }
@@ -131,7 +108,7 @@ TEST(ResponsesRequest, WhatIsWrongIsNamed) {
 }
 
 TEST(Responses, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_of_test(), say("<think>so so</think>well then", {}, '|'));
+  const FakeServer server(options_that_show_all(), say("<think>so so</think>well then", {}, '|'));
   const Json answer = ask(server, {{"input", "q"}, {"metadata", {{"a", "b"}}}});
   EXPECT_TRUE(answer["id"].get<std::string>().starts_with("resp_"));
   EXPECT_EQ(answer["object"], "response");
@@ -177,7 +154,7 @@ TEST(Responses, AnswersAndStreamsSayTheSame) {
 }
 
 TEST(Responses, ACutAnswerIsIncomplete) {
-  const FakeServer server(options_of_test(), say("one two three", {}, '|'));
+  const FakeServer server(options_that_show_all(), say("one two three", {}, '|'));
   const Json answer = ask(server, {{"input", "q"}, {"max_output_tokens", 3}});
   EXPECT_EQ(answer["status"], "incomplete");
   EXPECT_EQ(answer["incomplete_details"]["reason"], "max_output_tokens");
@@ -187,7 +164,7 @@ TEST(Responses, ACutAnswerIsIncomplete) {
 }
 
 TEST(Responses, CallFunctionsByItems) {
-  const FakeServer server(options_of_test());
+  const FakeServer server(options_that_show_all());
   const Json request = {
       {"input", "q"}, {"tools", {tool}}, {"tool_choice", {{"type", "function"}, {"name", "add"}}}, {"seed", 1}};
   const Json answer = ask(server, request);
@@ -208,7 +185,7 @@ TEST(Responses, CallFunctionsByItems) {
 }
 
 TEST(Responses, GoOnFromOneThatWasKept) {
-  const FakeServer server(options_of_test(), say("well", {}, '|'));
+  const FakeServer server(options_that_show_all(), say("well", {}, '|'));
   const Json first = ask(server, {{"input", "q"}, {"instructions", "of the first alone"}});
   const std::string id = first["id"];
   const Json second = ask(server, {{"input", "r"}, {"previous_response_id", id}});

@@ -1,24 +1,13 @@
 #include "server/api/anthropic.h"
 
-#include <optional>
 #include <utility>
 
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_answer.h"
 #include "server/api/prompts.h"
-#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
-
-/// A call's arguments, which stand in an object where they are none themselves, as Anthropic's documentation proposes.
-Json input_of(const ToolCall& call) {
-  JsonDocument document = read_json(call.arguments.empty() ? "{}" : call.arguments);
-  if (!document.problem.empty() || !document.value.is_object()) {
-    return {{"INVALID_JSON", call.arguments}};
-  }
-  return std::move(document.value);
-}
 
 /// One message of blocks: thoughts, text and calls in the order in which they come.
 class AnthropicGeneration final : public MessageGeneration {
@@ -74,10 +63,8 @@ class AnthropicGeneration final : public MessageGeneration {
     if (!whole.content.empty()) {
       content.push_back({{"type", "text"}, {"text", whole.content}});
     }
-    const std::size_t calls = whole.calls.size() - (whole.parser.is_inside_call() ? 1 : 0);
-    for (std::size_t i = 0; i < calls; ++i) {
-      const ToolCall& call = whole.calls[i];
-      content.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", input_of(call)}});
+    for (const ToolCall& call : whole_calls(index)) {
+      content.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", arguments_json(call)}});
     }
     Json json = answer(std::move(content));
     json["stop_reason"] = stop_reason();
@@ -169,32 +156,20 @@ class AnthropicGeneration final : public MessageGeneration {
   int blocks_ = 0;  ///< that have ended
 };
 
-/// The request in OpenAI's terms, which is as large again.
-Document take_chat_body(Exchange& exchange) {
-  const Document document = exchange.take_json();
-  exchange.hold(exchange.held());
-  return Document(chat_body_of_anthropic(document.root));
-}
-
 }  // namespace
 
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = take_chat_body(*exchange);
+  const Document document = take_chat_body(*exchange, chat_body_of_anthropic);
   Fields fields(document.root);
   AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
-  const StreamOptions options = read_stream(fields);
-  asked.request.max_tokens = read_max_tokens(fields, -1);
-  finish_fields(fields, *exchange, backend);
-  exchange->hold(AnthropicGeneration::bytes_of(asked.use, ""));
+  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
   auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, asked.use,
                                                           static_cast<std::int64_t>(asked.request.prompt.size()));
-  std::vector<Request> requests;
-  requests.push_back(std::move(asked.request));
-  generation->start(std::move(requests), 1);
+  generation->start(std::move(asked.request), 1);
 }
 
 void serve_anthropic_count_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = take_chat_body(*exchange);
+  const Document document = take_chat_body(*exchange, chat_body_of_anthropic);
   Fields fields(document.root);
   const ToolSelection selection = read_tool_choice(fields);
   const ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);

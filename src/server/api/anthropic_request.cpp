@@ -5,21 +5,12 @@
 #include <string>
 #include <utility>
 
+#include "chat/message_json.h"
 #include "server/api/fields.h"
 
 namespace rocmforge {
 namespace anthropic {
 namespace {
-
-Json text_part(std::string text) { return {{"type", "text"}, {"text", std::move(text)}}; }
-
-/// One text as such, several as parts.
-Json content_of(Json parts) {
-  if (parts.empty()) {
-    return "";
-  }
-  return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
-}
 
 [[noreturn]] void refuse_block(const Fields& block, const std::string& type) {
   block.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
@@ -68,7 +59,7 @@ void add_user_message(Fields& message, Json& messages) {
     } else if (type == "tool_result") {
       Json result = {{"role", "tool"}, {"tool_call_id", block.needed_text("tool_use_id")}, {"content", ""}};
       if (block.has("content")) {
-        result["content"] = content_of(texts_of(block, "content"));
+        result["content"] = content_of_parts(texts_of(block, "content"));
       }
       if (block.boolean("is_error").value_or(false)) {
         result["is_error"] = true;
@@ -79,7 +70,7 @@ void add_user_message(Fields& message, Json& messages) {
     }
   });
   if (!parts.empty() || messages.size() == before) {
-    messages.push_back({{"role", "user"}, {"content", content_of(std::move(parts))}});
+    messages.push_back({{"role", "user"}, {"content", content_of_parts(std::move(parts))}});
   }
 }
 
@@ -93,17 +84,14 @@ void add_assistant_message(Fields& message, Json& messages) {
     } else if (type == "thinking") {
       reasoning += block.needed_text("thinking");
     } else if (type == "tool_use") {
-      const Json* input = block.object("input");
-      if (input == nullptr) {
-        block.fail("input", "is missing");
-      }
-      Json function = {{"name", block.needed_text("name")}, {"arguments", to_text(*input)}};
-      calls.push_back({{"id", block.needed_text("id")}, {"type", "function"}, {"function", std::move(function)}});
+      const std::string input = to_text(block.needed_object("input"));
+      const std::string name = block.needed_text("name");
+      calls.push_back(call_message(block.needed_text("id"), name, input));
     } else if (type != "redacted_thinking") {  // whose content only its author can read
       refuse_block(block, type);
     }
   });
-  Json answer = {{"role", "assistant"}, {"content", content_of(std::move(parts))}};
+  Json answer = {{"role", "assistant"}, {"content", content_of_parts(std::move(parts))}};
   if (!reasoning.empty()) {
     answer["reasoning_content"] = std::move(reasoning);
   }
@@ -116,7 +104,7 @@ void add_assistant_message(Fields& message, Json& messages) {
 Json messages_of(Fields& fields) {
   Json messages = Json::array();
   if (fields.has("system")) {
-    messages.push_back({{"role", "system"}, {"content", content_of(texts_of(fields, "system"))}});
+    messages.push_back({{"role", "system"}, {"content", content_of_parts(texts_of(fields, "system"))}});
   }
   const Json* given = fields.array("messages");
   if (given == nullptr || given->empty()) {
@@ -124,10 +112,7 @@ Json messages_of(Fields& fields) {
   }
   for (std::size_t i = 0; i < given->size(); ++i) {
     Fields message((*given)[i], fmt::format("messages[{}].", i));
-    const auto role = message.choice("role", {"user", "assistant"});
-    if (!role) {
-      message.fail("role", "is missing");
-    }
+    const std::string role = message.needed_choice("role", {"user", "assistant"});
     role == "user" ? add_user_message(message, messages) : add_assistant_message(message, messages);
   }
   return messages;
@@ -145,15 +130,11 @@ Json tools_of(Fields& fields) {
     if (const auto description = tool.text("description")) {
       function["description"] = *description;
     }
-    const Json* schema = tool.object("input_schema");
-    if (schema == nullptr) {
-      tool.fail("input_schema", "is missing");
-    }
-    function["parameters"] = *schema;
+    function["parameters"] = tool.needed_object("input_schema");
     if (tool.boolean("strict").value_or(false)) {
       function["strict"] = true;
     }
-    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+    tools.push_back(wrapped_function(std::move(function)));
   }
   return tools;
 }
@@ -166,7 +147,7 @@ void read_choice_of_tools(Fields& fields, Json& chat) {
   Fields choice(*given, "tool_choice.");
   const std::string type = choice.choice("type", {"auto", "any", "tool", "none"}).value_or("auto");
   if (type == "tool") {
-    chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", choice.needed_text("name")}}}};
+    chat["tool_choice"] = wrapped_function({{"name", choice.needed_text("name")}});
   } else {
     chat["tool_choice"] = type == "any" ? "required" : type;
   }
@@ -183,10 +164,7 @@ void read_thinking(Fields& fields, Json& chat) {
     return;
   }
   Fields thinking(*given, "thinking.");
-  const auto type = thinking.choice("type", {"enabled", "disabled", "adaptive"});
-  if (!type) {
-    thinking.fail("type", "is missing");
-  }
+  const std::string type = thinking.needed_choice("type", {"enabled", "disabled", "adaptive"});
   const Json* own = fields.object("chat_template_kwargs");
   Json arguments = own != nullptr ? *own : Json::object();
   if (!arguments.contains("enable_thinking")) {
@@ -200,14 +178,8 @@ void read_thinking(Fields& fields, Json& chat) {
 
 void read_format(const Json& given, const std::string& path, Json& chat) {
   Fields format(given, path + ".");
-  if (!format.choice("type", {"json_schema"})) {
-    format.fail("type", "is missing");
-  }
-  const Json* schema = format.object("schema");
-  if (schema == nullptr) {
-    format.fail("schema", "is missing");
-  }
-  chat["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"name", "answer"}, {"schema", *schema}}}};
+  static_cast<void>(format.needed_choice("type", {"json_schema"}));
+  chat["response_format"] = schema_format(format.needed_object("schema"));
 }
 
 void read_output(Fields& fields, Json& chat) {

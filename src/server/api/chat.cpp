@@ -102,8 +102,7 @@ class ChatGeneration final : public MessageGeneration {
         json["content"] = nullptr;
       }
       for (const ToolCall& call : message.calls) {
-        json["tool_calls"].push_back(
-            {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+        json["tool_calls"].push_back(call_json(call));
       }
     }
     return json;
@@ -169,9 +168,7 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   exchange->hold(count * ChatGeneration::bytes_of(asked.use, continued));
   auto generation =
       std::make_shared<ChatGeneration>(exchange, backend, options, asked.request.logprobs >= 0, asked.use, continued, count);
-  std::vector<Request> requests;
-  requests.push_back(std::move(asked.request));
-  generation->start(std::move(requests), count);
+  generation->start(std::move(asked.request), count);
 }
 
 }  // namespace rocmforge

@@ -3,9 +3,11 @@
 #include <functional>
 #include <utility>
 
+#include "chat/message_json.h"
 #include "engine/grammar/grammar_constraint.h"
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -35,6 +37,30 @@ AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend&
   read_sampling(fields, backend.model, asked.request);
   asked.request.constraint = choose_constraint(fields, asked.use, backend, exchange);
   return asked;
+}
+
+StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend) {
+  const StreamOptions options = read_stream(fields);
+  asked.request.max_tokens = read_max_tokens(fields, -1);
+  finish_fields(fields, exchange, backend);
+  exchange.hold(MessageGeneration::bytes_of(asked.use, ""));
+  return options;
+}
+
+Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body)) {
+  const Document document = exchange.take_json();
+  exchange.hold(exchange.held());
+  return Document(in_terms_of_chat(document.root));
+}
+
+Json call_json(const ToolCall& call) { return call_message(call.id, call.name, call.arguments); }
+
+Json arguments_json(const ToolCall& call) {
+  JsonDocument document = read_json(call.arguments.empty() ? "{}" : call.arguments);
+  if (!document.problem.empty() || !document.value.is_object()) {
+    return {{"INVALID_JSON", call.arguments}};
+  }
+  return std::move(document.value);
 }
 
 MessageGeneration::MessageGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options,
@@ -82,6 +108,11 @@ void MessageGeneration::take(int index, StepOutput& output) {
         break;
     }
   }
+}
+
+std::span<const ToolCall> MessageGeneration::whole_calls(int index) const {
+  const Message& one = message(index);
+  return std::span(one.calls).first(one.calls.size() - (one.parser.is_inside_call() ? 1 : 0));
 }
 
 bool MessageGeneration::ends_with_calls(int index) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,17 @@ struct AskedAnswer {
 
 /// Reads the conversation, its tools, how tokens are drawn and what constrains them, by OpenAI's names. Throws ApiError.
 AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend& backend);
+
+/// Reads what is left of it where there is one answer: `stream` and the number of tokens. No field follows.
+StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend);
+
+/// The body of another API's request, in the terms of chat completions, which is as large again.
+Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body));
+
+/// A call as messages of chat completions have it.
+Json call_json(const ToolCall& call);
+/// A call's arguments, which stand in an object where they are none themselves, as Anthropic's documentation proposes.
+Json arguments_json(const ToolCall& call);
 
 /// Answers as messages: reasoning, content and calls of tools. Their form is the business of the class for each API.
 class MessageGeneration : public Generation {
@@ -49,6 +61,8 @@ class MessageGeneration : public Generation {
 
   [[nodiscard]] const Message& message(int index) const { return messages_[static_cast<std::size_t>(index)]; }
   [[nodiscard]] const std::vector<Message>& messages() const { return messages_; }
+  /// All calls but one that the answer's end has cut.
+  [[nodiscard]] std::span<const ToolCall> whole_calls(int index) const;
   /// The answer ended with calls, all of which are whole.
   [[nodiscard]] bool ends_with_calls(int index);
 

@@ -24,12 +24,8 @@ void check_content(Fields& message) {
   }
   for (std::size_t i = 0; i < content->size(); ++i) {
     Fields part((*content)[i], fmt::format("{}[{}].", message.full_name("content"), i));
-    if (!part.choice("type", {"text"})) {
-      part.fail("type", "is missing");
-    }
-    if (!part.text("text")) {
-      part.fail("text", "is missing");
-    }
+    static_cast<void>(part.needed_choice("type", {"text"}));
+    static_cast<void>(part.needed_text("text"));
   }
 }
 
@@ -38,14 +34,8 @@ void check_tool_calls(Fields& message) {
   for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
     Fields call((*calls)[i], fmt::format("{}[{}].", message.full_name("tool_calls"), i));
     static_cast<void>(call.choice("type", {"function"}));
-    const Json* function = call.object("function");
-    if (function == nullptr) {
-      call.fail("function", "is missing");
-    }
-    Fields inner(*function, call.full_name("function") + ".");
-    if (!inner.text("name")) {
-      inner.fail("name", "is missing");
-    }
+    Fields inner(call.needed_object("function"), call.full_name("function") + ".");
+    static_cast<void>(inner.needed_text("name"));
   }
 }
 
@@ -56,9 +46,7 @@ Json read_messages(Fields& fields) {
   }
   for (std::size_t i = 0; i < messages->size(); ++i) {
     Fields message((*messages)[i], fmt::format("messages[{}].", i));
-    if (!message.choice("role", {"system", "developer", "user", "assistant", "tool"})) {
-      message.fail("role", "is missing");
-    }
+    static_cast<void>(message.needed_choice("role", {"system", "developer", "user", "assistant", "tool"}));
     check_content(message);
     check_tool_calls(message);
     static_cast<void>(message.text("reasoning_content"));
@@ -77,12 +65,8 @@ Json read_tools(Fields& fields) {
   for (std::size_t i = 0; i < tools->size(); ++i) {
     Fields tool((*tools)[i], fmt::format("tools[{}].", i));
     static_cast<void>(tool.choice("type", {"function"}));
-    const Json* function = tool.object("function");
-    if (function == nullptr) {
-      tool.fail("function", "is missing");
-    }
-    Fields inner(*function, tool.full_name("function") + ".");
-    if (const auto name = inner.text("name"); !name || name->empty()) {
+    Fields inner(tool.needed_object("function"), tool.full_name("function") + ".");
+    if (inner.needed_text("name").empty()) {
       inner.fail("name", "is missing");
     }
     static_cast<void>(inner.object("parameters"));

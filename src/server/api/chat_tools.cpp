@@ -14,24 +14,12 @@ namespace rocmforge {
 namespace {
 
 std::string function_name(Fields& fields) {
-  const Json* function = fields.object("function");
-  if (function == nullptr) {
-    fields.fail("function", "is missing");
-  }
-  Fields inner(*function, fields.full_name("function") + ".");
-  auto name = inner.text("name");
-  if (!name) {
-    inner.fail("name", "is missing");
-  }
-  return *std::move(name);
+  Fields inner(fields.needed_object("function"), fields.full_name("function") + ".");
+  return inner.needed_text("name");
 }
 
 void read_allowed_tools(Fields& fields, ToolSelection& selection) {
-  const Json* object = fields.object("allowed_tools");
-  if (object == nullptr) {
-    fields.fail("allowed_tools", "is missing");
-  }
-  Fields inner(*object, "tool_choice.allowed_tools.");
+  Fields inner(fields.needed_object("allowed_tools"), "tool_choice.allowed_tools.");
   selection.choice.is_required = inner.choice("mode", {"auto", "required"}) == "required";
   const Json* tools = inner.array("tools");
   if (tools == nullptr || tools->empty()) {

@@ -44,21 +44,14 @@ void check_name(const Fields& fields, const std::string& name) {
 
 std::optional<Wanted> read_response_format(const Fields& request, const Json& object, Exchange& exchange) {
   Fields fields = request.inner(object, "response_format.");
-  const auto type = fields.choice("type", {"text", "json_object", "json_schema"});
-  if (!type) {
-    fields.fail("type", "is missing");
-  }
+  const std::string type = fields.needed_choice("type", {"text", "json_object", "json_schema"});
   std::optional<Wanted> wanted;
-  if (*type == "json_object") {
+  if (type == "json_object") {
     const Json* schema = fields.find("schema");
     const std::string field = "response_format.schema";
     wanted = schema == nullptr ? Wanted{json_object_gbnf(), "response_format"} : from_schema(*schema, field, exchange);
-  } else if (*type == "json_schema") {
-    const Json* inner = fields.object("json_schema");
-    if (inner == nullptr) {
-      fields.fail("json_schema", "is missing");
-    }
-    Fields schema = request.inner(*inner, "response_format.json_schema.");
+  } else if (type == "json_schema") {
+    Fields schema = request.inner(fields.needed_object("json_schema"), "response_format.json_schema.");
     if (const auto name = schema.text("name")) {
       check_name(schema, *name);
     }

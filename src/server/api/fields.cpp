@@ -110,14 +110,6 @@ std::optional<std::string> Fields::text(std::string_view name) {
   return value->get<std::string>();
 }
 
-std::string Fields::needed_text(std::string_view name) {
-  auto value = text(name);
-  if (!value) {
-    fail(name, "is missing");
-  }
-  return *std::move(value);
-}
-
 std::optional<std::string> Fields::choice(std::string_view name, std::initializer_list<std::string_view> values) {
   std::optional<std::string> value = text(name);
   if (value && std::ranges::find(values, *value) == values.end()) {
@@ -140,6 +132,30 @@ const Json* Fields::object(std::string_view name) {
     fail(name, fmt::format("is {}, must be an object", shown(*value)));
   }
   return value;
+}
+
+std::string Fields::needed_text(std::string_view name) {
+  auto value = text(name);
+  if (!value) {
+    fail(name, "is missing");
+  }
+  return *std::move(value);
+}
+
+std::string Fields::needed_choice(std::string_view name, std::initializer_list<std::string_view> values) {
+  auto value = choice(name, values);
+  if (!value) {
+    fail(name, "is missing");
+  }
+  return *std::move(value);
+}
+
+const Json& Fields::needed_object(std::string_view name) {
+  const Json* value = object(name);
+  if (value == nullptr) {
+    fail(name, "is missing");
+  }
+  return *value;
 }
 
 void Fields::ignore(std::initializer_list<std::string_view> names) {

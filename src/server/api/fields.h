@@ -40,12 +40,14 @@ class Fields {
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t least, std::int64_t most);
   std::optional<double> number(std::string_view name, double least, double most);
   std::optional<std::string> text(std::string_view name);
-  /// One that must be there.
-  std::string needed_text(std::string_view name);
   /// One of `values`.
   std::optional<std::string> choice(std::string_view name, std::initializer_list<std::string_view> values);
   const Json* array(std::string_view name);
   const Json* object(std::string_view name);
+  // What must be there.
+  std::string needed_text(std::string_view name);
+  std::string needed_choice(std::string_view name, std::initializer_list<std::string_view> values);
+  const Json& needed_object(std::string_view name);
 
   /// Fields that change no result; any value is fine.
   void ignore(std::initializer_list<std::string_view> names);

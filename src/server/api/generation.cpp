@@ -115,6 +115,12 @@ void Generation::start(std::vector<Request> requests, int count) {
   });
 }
 
+void Generation::start(Request request, int count) {
+  std::vector<Request> requests;
+  requests.push_back(std::move(request));
+  start(std::move(requests), count);
+}
+
 void Generation::check_priority(std::int32_t priority) const {
   const std::int32_t most = exchange_->allowance().max_priority;
   if (priority < -most) {

@@ -169,15 +169,12 @@ void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   const Json& body = document.root;
   Fields fields(body);
   const Tokenizer& tokenizer = backend.model.text();
-  const auto content = fields.text("content");
-  if (!content) {
-    fields.fail("content", "is missing");
-  }
+  const std::string content = fields.needed_text("content");
   const bool add_special = fields.boolean("add_special").value_or(false);
   const bool parse_special = fields.boolean("parse_special").value_or(true);
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
   finish_fields(fields, *exchange, backend);
-  Ids ids = encode_text(*exchange, tokenizer, *content, {.add_special = add_special, .parse_special = parse_special});
+  Ids ids = encode_text(*exchange, tokenizer, content, {.add_special = add_special, .parse_special = parse_special});
   exchange->keep(static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
   const auto held = std::make_shared<const Ids>(std::move(ids));
   TextPieces list = list_in_pieces(held->size(), [held, with_pieces, of = backend.model.tokenizer](std::size_t i) {

@@ -12,7 +12,6 @@
 #include "server/api/constraints.h"
 #include "server/api/ollama_request.h"
 #include "server/api/prompts.h"
-#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -83,14 +82,8 @@ class OllamaGeneration final : public MessageGeneration {
 
   [[nodiscard]] Json calls_json() const {
     Json list = Json::array();
-    const Message& whole = message(0);
-    const std::size_t calls = whole.calls.size() - (whole.parser.is_inside_call() ? 1 : 0);
-    for (std::size_t i = 0; i < calls; ++i) {
-      const ToolCall& call = whole.calls[i];
-      JsonDocument arguments = read_json(call.arguments.empty() ? "{}" : call.arguments);
-      const bool valid = arguments.problem.empty() && arguments.value.is_object();
-      Json object = valid ? std::move(arguments.value) : Json{{"INVALID_JSON", call.arguments}};
-      list.push_back({{"function", {{"name", call.name}, {"arguments", std::move(object)}}}});
+    for (const ToolCall& call : whole_calls(0)) {
+      list.push_back({{"function", {{"name", call.name}, {"arguments", arguments_json(call)}}}});
     }
     return list;
   }
@@ -137,14 +130,9 @@ void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, c
   } else {
     asked = read_asked_answer(fields, *exchange, backend);
   }
-  const StreamOptions options = read_stream(fields);
-  asked.request.max_tokens = read_max_tokens(fields, -1);
-  finish_fields(fields, *exchange, backend);
-  exchange->hold(OllamaGeneration::bytes_of(asked.use, ""));
+  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
   auto generation = std::make_shared<OllamaGeneration>(exchange, backend, options, asked.use, is_chat);
-  std::vector<Request> requests;
-  requests.push_back(std::move(asked.request));
-  generation->start(std::move(requests), 1);
+  generation->start(std::move(asked.request), 1);
 }
 
 Json details_of(const ServedModel& model) {
@@ -168,16 +156,12 @@ Json description_of(const ServedModel& model) {
 }  // namespace
 
 void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = exchange->take_json();
-  exchange->hold(exchange->held());  // in OpenAI's terms it is as large again
-  const Document chat(chat_body_of_ollama(document.root));
+  const Document chat = take_chat_body(*exchange, chat_body_of_ollama);
   answer(exchange, backend, chat.root, true);
 }
 
 void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = exchange->take_json();
-  exchange->hold(exchange->held());
-  const Document chat(generate_body_of_ollama(document.root));
+  const Document chat = take_chat_body(*exchange, generate_body_of_ollama);
   answer(exchange, backend, chat.root, false);
 }
 

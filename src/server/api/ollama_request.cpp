@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "chat/message_json.h"
 #include "server/api/fields.h"
 
 namespace rocmforge {
@@ -20,21 +21,18 @@ void refuse_images(Fields& fields) {
   }
 }
 
-/// Options of how tokens are drawn, which have OpenAI's names, and what else they are called here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> options_known = {{
-    {"num_predict", "max_tokens"},
-    {"temperature", "temperature"},
-    {"top_k", "top_k"},
-    {"top_p", "top_p"},
-    {"min_p", "min_p"},
-    {"typical_p", "typical_p"},
-    {"seed", "seed"},
-    {"stop", "stop"},
-    {"repeat_penalty", "repeat_penalty"},
-    {"repeat_last_n", "repeat_last_n"},
-    {"presence_penalty", "presence_penalty"},
-    {"frequency_penalty", "frequency_penalty"},
-}};
+/// Options that are fields by the same name here.
+constexpr std::array<std::string_view, 11> known_options = {"temperature",
+                                                            "top_k",
+                                                            "top_p",
+                                                            "min_p",
+                                                            "typical_p",
+                                                            "seed",
+                                                            "stop",
+                                                            "repeat_penalty",
+                                                            "repeat_last_n",
+                                                            "presence_penalty",
+                                                            "frequency_penalty"};
 
 /// Other options become fields that nobody knows.
 void read_options(Fields& fields, Json& chat) {
@@ -43,10 +41,12 @@ void read_options(Fields& fields, Json& chat) {
     return;
   }
   for (const auto& [name, value] : options->items()) {
-    const auto known = std::ranges::find(options_known, name, [](const auto& option) { return option.first; });
+    const bool is_known = std::ranges::find(known_options, name) != known_options.end();
     // Appended: to look for each name among the others would take a time that grows as their square.
-    chat.get_ref<Json::object_t&>().push_back(
-        {known == options_known.end() ? "options." + name : std::string(known->second), value});
+    chat.get_ref<Json::object_t&>().push_back({name == "num_predict" ? "max_tokens"
+                                               : is_known            ? name
+                                                                     : "options." + name,
+                                               value});
   }
 }
 
@@ -58,7 +58,7 @@ void read_format(Fields& fields, Json& chat) {
   if (*format == "json") {
     chat["response_format"] = {{"type", "json_object"}};
   } else if (format->is_object()) {
-    chat["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"name", "answer"}, {"schema", *format}}}};
+    chat["response_format"] = schema_format(*format);
   } else {
     fields.fail("format", "must be \"json\" or a schema");
   }
@@ -100,17 +100,14 @@ Json begin_body(Fields& fields, const Json& body, std::initializer_list<std::str
 class Conversation {
  public:
   void add(Fields& message) {
-    const auto role = message.choice("role", {"system", "user", "assistant", "tool"});
-    if (!role) {
-      message.fail("role", "is missing");
-    }
+    const std::string role = message.needed_choice("role", {"system", "user", "assistant", "tool"});
     refuse_images(message);
-    Json json = {{"role", *role}, {"content", message.text("content").value_or("")}};
+    Json json = plain_message(role, message.text("content").value_or(""));
     if (const auto thinking = message.text("thinking"); thinking && !thinking->empty()) {
       json["reasoning_content"] = *thinking;
     }
-    if (*role == "tool") {
-      json["tool_call_id"] = id_of(std::min(answered_++, calls_ - std::min(calls_, 1)));
+    if (role == "tool") {
+      json["tool_call_id"] = id_of(std::min(answered_++, std::max(calls_ - 1, 0)));
       if (const auto name = message.text("tool_name")) {
         json["name"] = *name;
       }
@@ -129,14 +126,10 @@ class Conversation {
 
   void add_call(Fields& message, const Json& given, std::size_t index, Json& json) {
     Fields call(given, fmt::format("{}[{}].", message.full_name("tool_calls"), index));
-    const Json* function = call.object("function");
-    if (function == nullptr) {
-      call.fail("function", "is missing");
-    }
-    Fields inner(*function, call.full_name("function") + ".");
+    Fields inner(call.needed_object("function"), call.full_name("function") + ".");
     const Json* arguments = inner.object("arguments");
-    Json made = {{"name", inner.needed_text("name")}, {"arguments", arguments == nullptr ? "{}" : to_text(*arguments)}};
-    json["tool_calls"].push_back({{"id", id_of(calls_++)}, {"type", "function"}, {"function", std::move(made)}});
+    const std::string name = inner.needed_text("name");
+    json["tool_calls"].push_back(call_message(id_of(calls_++), name, arguments == nullptr ? "{}" : to_text(*arguments)));
   }
 
   Json messages_ = Json::array();

@@ -7,7 +7,6 @@
 
 #include "server/api/chat_answer.h"
 #include "server/api/responses_request.h"
-#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -41,7 +40,7 @@ Json repeated(const Json& body) {
 /// What a response goes on from and what becomes of it.
 struct Place {
   Json repeated;
-  std::string messages;  ///< of the conversation, a JSON array
+  std::string messages;  ///< of the conversation, a JSON array, if it is to be stored
   bool is_stored = true;
 };
 
@@ -239,11 +238,8 @@ class ResponseGeneration final : public MessageGeneration {
     if (!answer.reasoning.empty()) {
       json["reasoning_content"] = answer.reasoning;
     }
-    const std::size_t calls = answer.calls.size() - (answer.parser.is_inside_call() ? 1 : 0);
-    for (std::size_t i = 0; i < calls; ++i) {
-      const ToolCall& call = answer.calls[i];
-      json["tool_calls"].push_back(
-          {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    for (const ToolCall& call : whole_calls(0)) {
+      json["tool_calls"].push_back(call_json(call));
     }
     std::string messages = std::move(place_.messages);
     messages.pop_back();
@@ -308,17 +304,14 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   const Document chat(chat_body_of_responses(body, earlier_messages(body, *exchange, backend)));
   Fields fields(chat.root);
   Place place{.repeated = repeated(body), .messages = "", .is_stored = fields.boolean("store").value_or(true)};
-  const auto instructions = body.find("instructions");
-  place.messages = kept_messages(chat.root, instructions != body.end() && !instructions->is_null());
+  if (place.is_stored) {
+    const auto instructions = body.find("instructions");
+    place.messages = kept_messages(chat.root, instructions != body.end() && !instructions->is_null());
+  }
   AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
-  const StreamOptions options = read_stream(fields);
-  asked.request.max_tokens = read_max_tokens(fields, -1);
-  finish_fields(fields, *exchange, backend);
-  exchange->hold(ResponseGeneration::bytes_of(asked.use, ""));
+  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
   auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, asked.use, std::move(place));
-  std::vector<Request> requests;
-  requests.push_back(std::move(asked.request));
-  generation->start(std::move(requests), 1);
+  generation->start(std::move(asked.request), 1);
 }
 
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

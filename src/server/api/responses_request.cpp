@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "chat/message_json.h"
 #include "server/api/chat_prompt.h"
 
 namespace rocmforge {
@@ -32,12 +33,9 @@ Json content_of(Fields& fields, std::string_view name) {
         type != "summary_text") {
       part.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
     }
-    parts.push_back({{"type", "text"}, {"text", part.needed_text(type == "refusal" ? "refusal" : "text")}});
+    parts.push_back(text_part(part.needed_text(type == "refusal" ? "refusal" : "text")));
   }
-  if (parts.empty()) {
-    return "";
-  }
-  return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
+  return content_of_parts(std::move(parts));
 }
 
 /// The messages that items make: thoughts, text and calls of one turn are one message.
@@ -66,16 +64,13 @@ class Conversation {
 
  private:
   void add_message(Fields& item) {
-    const auto role = item.choice("role", {"system", "developer", "user", "assistant"});
-    if (!role) {
-      item.fail("role", "is missing");
-    }
+    const std::string role = item.needed_choice("role", {"system", "developer", "user", "assistant"});
     Json content = content_of(item, "content");
     if (role == "assistant" && answer_goes_on() && messages_.back()["content"] == "" &&
         !messages_.back().contains("tool_calls")) {
       messages_.back()["content"] = std::move(content);
     } else {
-      messages_.push_back({{"role", *role}, {"content", std::move(content)}});
+      messages_.push_back(plain_message(role, std::move(content)));
     }
   }
 
@@ -100,9 +95,9 @@ class Conversation {
     if (!answer_goes_on()) {
       messages_.push_back({{"role", "assistant"}, {"content", ""}});
     }
-    Json function = {{"name", item.needed_text("name")}, {"arguments", item.needed_text("arguments")}};
-    messages_.back()["tool_calls"].push_back(
-        {{"id", item.needed_text("call_id")}, {"type", "function"}, {"function", std::move(function)}});
+    const std::string name = item.needed_text("name");
+    const std::string arguments = item.needed_text("arguments");
+    messages_.back()["tool_calls"].push_back(call_message(item.needed_text("call_id"), name, arguments));
   }
 
   [[nodiscard]] bool answer_goes_on() const { return !messages_.empty() && messages_.back()["role"] == "assistant"; }
@@ -153,14 +148,14 @@ void read_tools(Fields& fields, Json& chat) {
         function[name] = *value;
       }
     }
-    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+    tools.push_back(wrapped_function(std::move(function)));
   }
   if (!tools.empty()) {
     chat["tools"] = std::move(tools);
   }
 }
 
-Json function_named(Fields& fields) { return {{"type", "function"}, {"function", {{"name", fields.needed_text("name")}}}}; }
+Json function_named(Fields& fields) { return wrapped_function({{"name", fields.needed_text("name")}}); }
 
 void read_choice_of_tools(Fields& fields, Json& chat) {
   const Json* given = fields.find("tool_choice");
@@ -200,12 +195,7 @@ void read_text(Fields& fields, Json& chat) {
   if (type == "json_object") {
     chat["response_format"] = {{"type", "json_object"}};
   } else if (type == "json_schema") {
-    const Json* schema = format.object("schema");
-    if (schema == nullptr) {
-      format.fail("schema", "is missing");
-    }
-    chat["response_format"] = {{"type", "json_schema"},
-                               {"json_schema", {{"name", format.text("name").value_or("answer")}, {"schema", *schema}}}};
+    chat["response_format"] = schema_format(format.needed_object("schema"), format.text("name").value_or("answer"));
   }
 }
 
