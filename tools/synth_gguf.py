@@ -3,7 +3,8 @@
 
 With VOCAB.gguf its tokenizer is copied in and the model's vocabulary gets its size; with the word `words` a tokenizer of the
 model's size is made up (a server needs one); without, there is none.
-usage: synth_gguf.py SHAPE MIX OUT.gguf [VOCAB.gguf | words]
+usage: synth_gguf.py SHAPE[/LAYERS] MIX OUT.gguf [VOCAB.gguf | words]
+With LAYERS the model has that many, to fit a smaller machine.
 MIX: f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 for matrices of one type, or q4_k_m for the usual mix of Q4_K and Q6_K.
 """
 import dataclasses
@@ -29,6 +30,18 @@ class Model:
     rope_base: float
     qkv_bias: bool = False
     qk_norm: bool = False
+    experts: int = 0
+    experts_used: int = 0
+    expert_ffn: int = 0
+    window: int = 0  # of the layers that have one
+    post_norms: bool = False
+    tied: bool = False  # no output matrix: the embedding serves
+
+    def metadata(self):
+        """Keys beyond those of every model, without the architecture's name before them."""
+        entries = {"attention.sliding_window": self.window, "expert_count": self.experts, "expert_used_count": self.experts_used,
+                   "expert_feed_forward_length": self.expert_ffn}
+        return {key: value for key, value in entries.items() if value}
 
 
 SHAPES = {
@@ -40,6 +53,10 @@ SHAPES = {
     "qwen2.5-1.5b": Model("qwen2", 28, 1536, 8960, 12, 2, 128, 151936, 1e6, qkv_bias=True),
     "qwen2.5-7b": Model("qwen2", 28, 3584, 18944, 28, 4, 128, 152064, 1e6, qkv_bias=True),
     "qwen3-8b": Model("qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 1e6, qk_norm=True),
+    "qwen3-30b-a3b": Model("qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 1e6, qk_norm=True, experts=128, experts_used=8,
+                           expert_ffn=768),
+    "gemma3-12b": Model("gemma3", 48, 3840, 15360, 16, 8, 256, 262208, 1e6, qk_norm=True, window=1024, post_norms=True,
+                        tied=True),
 }
 Q4_K_M_FILE_TYPE = 15
 DEVIATION = 0.02  # of the weights
@@ -59,6 +76,10 @@ class RandomWeights:
             self._chunks[kind] = b"".join(gguf_quant.quantize(kind, values))
         return self._chunks[kind]
 
+    def normal(self, count):
+        """Fresh f32 values as bytes: what small matrices hold never repeats from layer to layer."""
+        return (self._random.standard_normal(count, dtype=np.float32) * np.float32(DEVIATION)).tobytes()
+
     def pieces(self, kind, nbytes):
         while nbytes > 0:
             piece = self.chunk(kind)[:nbytes]
@@ -70,22 +91,22 @@ def matrix_type(model, mix, name, layer):
     """In the q4_k_m mix the head, and attn_v and ffn_down of the first and last eighth and every third layer, get Q6_K."""
     if mix != "Q4_K_M":
         return mix
-    if name in ("attn_v", "ffn_down"):
+    if name in ("attn_v", "ffn_down", "ffn_down_exps"):
         eighth = model.layers // 8
         finer = layer < eighth or layer >= 7 * model.layers // 8 or (layer - eighth) % 3 == 2
         return "Q6_K" if finer else "Q4_K"
-    return "Q6_K" if name == "output" else "Q4_K"
+    return "Q6_K" if name == ("token_embd" if model.tied else "output") else "Q4_K"
 
 
 def tensors_of(model, mix):
     weights = RandomWeights()
 
-    def matrix(name, inputs, outputs, layer=None):
+    def matrix(name, inputs, outputs, layer=None, experts=0):
         kind = matrix_type(model, mix, name, layer)
         if inputs % gguf_io.TYPES[kind][1]:
             kind = "Q8_0"
         full = f"{name}.weight" if layer is None else f"blk.{layer}.{name}.weight"
-        tensor = gguf_io.Tensor(full, (inputs, outputs), kind, None)
+        tensor = gguf_io.Tensor(full, (inputs, outputs, experts) if experts else (inputs, outputs), kind, None)
         tensor.data = weights.pieces(kind, tensor.nbytes())
         return tensor
 
@@ -95,7 +116,8 @@ def tensors_of(model, mix):
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
     yield matrix("token_embd", model.hidden, model.vocab)
     yield vector("output_norm.weight", model.hidden, 1)
-    yield matrix("output", model.hidden, model.vocab)
+    if not model.tied:
+        yield matrix("output", model.hidden, model.vocab)
     for i in range(model.layers):
         yield vector(f"blk.{i}.attn_norm.weight", model.hidden, 1)
         for name, size in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys)):
@@ -107,9 +129,19 @@ def tensors_of(model, mix):
                 yield vector(f"blk.{i}.{name}.weight", model.head_dim, 1)
         yield matrix("attn_output", queries, model.hidden, i)
         yield vector(f"blk.{i}.ffn_norm.weight", model.hidden, 1)
-        yield matrix("ffn_gate", model.hidden, model.ffn, i)
-        yield matrix("ffn_up", model.hidden, model.ffn, i)
-        yield matrix("ffn_down", model.ffn, model.hidden, i)
+        if model.post_norms:
+            for name in ("post_attention_norm", "post_ffw_norm"):
+                yield vector(f"blk.{i}.{name}.weight", model.hidden, 1)
+        if model.experts:
+            router = weights.normal(model.experts * model.hidden)
+            yield gguf_io.Tensor(f"blk.{i}.ffn_gate_inp.weight", (model.hidden, model.experts), "F32", router)
+            yield matrix("ffn_gate_exps", model.hidden, model.expert_ffn, i, model.experts)
+            yield matrix("ffn_up_exps", model.hidden, model.expert_ffn, i, model.experts)
+            yield matrix("ffn_down_exps", model.expert_ffn, model.hidden, i, model.experts)
+        else:
+            yield matrix("ffn_gate", model.hidden, model.ffn, i)
+            yield matrix("ffn_up", model.hidden, model.ffn, i)
+            yield matrix("ffn_down", model.ffn, model.hidden, i)
 
 
 def metadata_of(model, shape, mix):
@@ -131,17 +163,21 @@ def metadata_of(model, shape, mix):
         f"{a}.rope.dimension_count": (u32, model.head_dim),
         f"{a}.rope.freq_base": (f32, model.rope_base),
         f"{a}.vocab_size": (u32, model.vocab),
-    }
+    } | {f"{a}.{key}": (u32, value) for key, value in model.metadata().items()}
     return {key: gguf_io.value(*entry) for key, entry in entries.items()}
 
 
 def synthesise(shape, mix, target, vocab=None):
     mix = mix.upper()
+    shape, _, layers = shape.partition("/")
     if shape not in SHAPES:
         raise ValueError(f"shape {shape} is unknown; known: {', '.join(SHAPES)}")
     if mix != "Q4_K_M" and mix not in gguf_quant.QUANTIZE:
         raise ValueError(f"mix {mix} is unknown; known: q4_k_m, {', '.join(gguf_quant.QUANTIZE).lower()}")
-    model, tokenizer = SHAPES[shape], {"tokenizer.ggml.model": gguf_io.value(gguf_io.STRING, "no_vocab")}
+    if layers and not 0 < int(layers) <= SHAPES[shape].layers:
+        raise ValueError(f"{shape} has {SHAPES[shape].layers} layers, not {layers}")
+    model = dataclasses.replace(SHAPES[shape], layers=int(layers or SHAPES[shape].layers))
+    tokenizer = {"tokenizer.ggml.model": gguf_io.value(gguf_io.STRING, "no_vocab")}
     if vocab == "words":
         tokenizer = synth_vocab.metadata(model.vocab, "llama-bpe" if model.arch == "llama" else "qwen2")
     elif vocab:
