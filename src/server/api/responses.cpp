@@ -55,7 +55,8 @@ class ResponseGeneration final : public MessageGeneration {
   void take(int index, StepOutput& output) override {
     MessageGeneration::take(index, output);
     for (const AnswerDelta& delta : message(index).news) {
-      if (delta.kind == AnswerDelta::Kind::call || !is_open_ || type_of(delta.kind) != item_["type"]) {
+      if (delta.kind == AnswerDelta::Kind::call || !is_open_ ||
+          type_of(delta.kind) != item_["type"].get_ref<const std::string&>()) {
         close_item("completed");
         open_item(delta);
       }
