@@ -181,7 +181,7 @@ TEST(Responses, CallFunctionsByItems) {
       arguments += event["delta"].get<std::string>();
     }
   }
-  EXPECT_EQ(arguments, call["arguments"]);
+  EXPECT_EQ(arguments, call["arguments"].get<std::string>());
 }
 
 TEST(Responses, GoOnFromOneThatWasKept) {
