@@ -154,6 +154,10 @@ MODELS = {
     "minimax-m2": ("minimax-m2", "MiniMaxM2", {
         **EXPERTS, "head_dim": 16, "intermediate_size": 24, "num_local_experts": 6, "rms_norm_eps": 1e-6,
         "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "gpt-oss": ("gpt-oss", "GptOss", {
+        **EXPERTS, "num_hidden_layers": 3, "head_dim": 16, "intermediate_size": 24, "num_local_experts": 6,
+        "rms_norm_eps": 1e-5, "sliding_window": 11,
+        "rope_parameters": rope(1000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=32, truncate=False)}),
 }
 
 # Keys of experts: attribute of the configuration, or the value itself.
@@ -176,6 +180,7 @@ EXPERT_KEYS = {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "weights_scale": "routed_scaling_factor",
         "weights_norm": "norm_topk_prob", "gating_func": 2},
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
+    "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
 }
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
@@ -198,13 +203,14 @@ NAMES = {
     "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
     "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
     "mlp.gate": "ffn_gate_inp", "mlp.gate.wg": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
+    "mlp.router": "ffn_gate_inp",
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "shared_mlp.output_linear": "ffn_down_shexp",
 }
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 CHOICE_BIAS = "e_score_correction_bias"
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
-POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe")
+POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss")
 
 
 def named_weights(model):
@@ -223,6 +229,10 @@ def spread(model, generator, norm_offset):
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif "embed_tokens" in name:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
+        elif name.endswith("down_proj_bias"):
+            values = 1.2 * torch.randn(weight.shape, generator=generator)
+        elif hasattr(model.config, "swiglu_limit") and name.endswith("experts.gate_up_proj"):  # so that the limit is passed
+            values = 5.0 / math.sqrt(weight.shape[1]) * torch.randn(weight.shape, generator=generator)
         else:
             gain = 2.5 if "lm_head" in name else 1.5
             values = gain / math.sqrt(weight.shape[-1]) * torch.randn(weight.shape, generator=generator)
@@ -239,12 +249,25 @@ def gguf_name(architecture, name):
     return f"{NAMES[stem]}.{suffix}"
 
 
-def expert_parts(name, values):
+def gpt_oss_experts(layer, suffix, values):
+    """Weights are transposed; gate and up are every other column."""
+    kind = "bias" if suffix.endswith("bias") else "weight"
+    values = values if kind == "bias" else values.swapaxes(1, 2)
+    if suffix.startswith("down"):
+        return [(f"{layer}.ffn_down_exps.{kind}", values)]
+    return [(f"{layer}.ffn_gate_exps.{kind}", values[:, 0::2]), (f"{layer}.ffn_up_exps.{kind}", values[:, 1::2])]
+
+
+def expert_parts(architecture, name, values):
     """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
     stem, suffix = name.rsplit(".", 1)
     layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
     if suffix == CHOICE_BIAS:
         return [(f"{layer}.exp_probs_b.bias", values.reshape(-1))]
+    if suffix == "sinks":
+        return [(f"{layer}.attn_sinks.weight", values)]
+    if architecture == "gpt-oss" and ".experts" in stem:
+        return gpt_oss_experts(layer, suffix, values)
     rows = values.shape[-2] // 2 if values.ndim > 1 else 0
     if suffix == "gate_up_proj":
         return [(f"{layer}.ffn_gate_exps.weight", values[:, :rows]), (f"{layer}.ffn_up_exps.weight", values[:, rows:])]
@@ -266,7 +289,7 @@ def neighbours(weight, heads):
 def tensors(architecture, config, model):
     for name, parameter in named_weights(model):
         values = parameter.detach().numpy()
-        if parts := expert_parts(name, values):
+        if parts := expert_parts(architecture, name, values):
             yield from parts
             continue
         target = gguf_name(architecture, name)

@@ -179,14 +179,17 @@ void Chat::answer() {
   last_ = generate(engine_, std::move(request), batch_tokens_,
                    json_ ? std::function<void(std::string_view)>([](std::string_view) {}) : answer_printer());
   if (json_) {
-    print_reply({.reasoning_is_open = prompt.reasoning_is_open, .reasoning = prompt.reasoning});
+    print_reply(prompt.format);
   } else {
     show_end();
   }
   if (last_->finish == FinishReason::error) {
     messages_.erase(messages_.size() - 1);
   } else {
-    messages_.push_back(chat_message("assistant", last_->text));
+    // Templates of the harmony format take messages without their headers.
+    const bool in_channels = prompt.format.in_channels;
+    messages_.push_back(
+        chat_message("assistant", in_channels ? parse_answer(last_->text, prompt.format).content : last_->text));
   }
 }
 

@@ -136,7 +136,11 @@ EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, co
   request.messages = messages;
   request.arguments = variables;
   const ChatPrompt prompt = templates.choose(request).prompt(std::move(request));
-  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments), prompt.reasoning_is_open, prompt.reasoning};
+  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments),
+          {.reasoning_is_open = prompt.reasoning_is_open,
+           .reasoning = prompt.reasoning,
+           .in_channels = prompt.in_channels,
+           .header_is_open = prompt.header_is_open}};
 }
 
 namespace {

@@ -55,8 +55,7 @@ nlohmann::ordered_json chat_message(std::string_view role, std::string_view cont
 /// A conversation up to where the answer begins.
 struct EncodedChat {
   std::vector<std::int32_t> ids;
-  bool reasoning_is_open = false;  ///< the answer begins with reasoning
-  ReasoningMarks reasoning{};
+  AnswerFormat format;  ///< of the answer, which may have no calls
 };
 EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, const nlohmann::ordered_json& messages,
                         const nlohmann::ordered_json& variables);

@@ -192,8 +192,10 @@ std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatc
   if (grammar == nullptr) {
     return nullptr;
   }
-  return prompt.reasoning_is_open ? make_lazy_grammar_constraint(grammar, {.text = std::string(prompt.reasoning.end)})
-                                  : make_grammar_constraint(grammar);
+  const AnswerFormat& format = prompt.format;
+  return format.reasoning_is_open || format.header_is_open
+             ? make_lazy_grammar_constraint(grammar, {.text = std::string(format.reasoning.end)})
+             : make_grammar_constraint(grammar);
 }
 
 }  // namespace rocmforge::app

@@ -162,17 +162,26 @@ ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
   adapt(request, abilities_);
   const ReasoningMarks marks = reasoning_marks();
   if (continues_answer(request)) {
-    return continue_answer(std::move(request), source_, marks, [this](const ChatRequest& each) { return render(each); });
+    ChatPrompt continued =
+        continue_answer(std::move(request), source_, marks, [this](const ChatRequest& each) { return render(each); });
+    continued.in_channels = has_channels();
+    return continued;
   }
   ChatPrompt prompt{.segments = render(request), .reasoning = marks};
+  prompt.in_channels = prompt.header_is_open = has_channels();
   prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text_of(prompt.segments), marks);
   return prompt;
 }
 
 ReasoningMarks ChatTemplate::reasoning_marks() const {
   constexpr ReasoningMarks seed = {"<seed:think>", "</seed:think>"};
+  if (has_channels()) {
+    return {"<|channel|>analysis<|message|>", "<|channel|>final<|message|>"};
+  }
   return source_.find(seed.begin) != std::string::npos ? seed : ReasoningMarks{};
 }
+
+bool ChatTemplate::has_channels() const { return source_.find("<|channel|>analysis<|message|>") != std::string::npos; }
 
 ChatAbilities ChatTemplate::find_abilities() const {
   return probe_abilities(source_, [this](const ChatRequest& request) -> std::optional<std::string> {

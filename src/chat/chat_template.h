@@ -78,7 +78,8 @@ struct ChatAbilities {
   [[nodiscard]] bool takes_parts(std::string_view role) const;
 };
 
-/// What a model writes around its reasoning.
+/// What a model writes around its reasoning. In the harmony format (gpt-oss) the marks are those of the channels for
+/// reasoning and for the final answer.
 struct ReasoningMarks {
   std::string_view begin = "<think>", end = "</think>";
 };
@@ -89,6 +90,8 @@ struct ChatPrompt {
   /// The prompt ends inside a block of reasoning, so that the answer begins with reasoning.
   bool reasoning_is_open = false;
   ReasoningMarks reasoning{};
+  bool in_channels = false;     ///< the answer is messages of the harmony format: "<|channel|>final<|message|>Hello"
+  bool header_is_open = false;  ///< and begins with a header, not with a message's text
 };
 
 /// The chat template of a model. Immutable; safe to use from several threads.
@@ -121,6 +124,8 @@ class ChatTemplate {
   [[nodiscard]] const std::string& source() const { return source_; }
   [[nodiscard]] const ChatAbilities& abilities() const { return abilities_; }
   [[nodiscard]] ReasoningMarks reasoning_marks() const;
+  /// Answers are messages of the harmony format.
+  [[nodiscard]] bool has_channels() const;
 
  private:
   [[nodiscard]] ChatAbilities find_abilities() const;

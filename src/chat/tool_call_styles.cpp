@@ -16,7 +16,7 @@ constexpr TaggedCallMarks function_tags = {"<function=", ">", "<parameter=", ">"
 constexpr TaggedCallMarks invoke_tags = {"<invoke name=\"", "\">", "<parameter name=\"", "\">", "</parameter>", "</invoke>"};
 
 // In the order of ToolCallStyle.
-constexpr std::array<ToolCallFormat, 12> formats = {{
+constexpr std::array<ToolCallFormat, 13> formats = {{
     {.name = "generic", .opening = "", .is_marked = false, .before = "{\"tool_calls\": [", .between = ", ", .after = "]}"},
     {.name = "hermes",
      .opening = "<tool_call>",
@@ -92,6 +92,11 @@ constexpr std::array<ToolCallFormat, 12> formats = {{
      .before = "[",
      .between = ", ",
      .after = "]<|tool_call_end|>"},
+    {.name = "harmony",
+     .opening = "<|channel|>commentary to=functions.",
+     .form = Form::named,
+     .is_single = true,
+     .named = {.arguments = " <|constrain|>json<|message|>"}},
 }};
 
 /// A template whose source holds `text`, and `also`, and not `never`, is of that style.
@@ -102,7 +107,8 @@ struct Sign {
 };
 
 // The first that fits counts.
-constexpr std::array<Sign, 14> signs = {{
+constexpr std::array<Sign, 15> signs = {{
+    {"<|channel|>commentary", ToolCallStyle::harmony},
     {"[TOOL_CALLS]", ToolCallStyle::mistral_named, "[ARGS]"},
     {"[TOOL_CALLS]", ToolCallStyle::mistral},
     {"<seed:tool_call>", ToolCallStyle::seed},

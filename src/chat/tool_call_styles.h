@@ -24,6 +24,8 @@ namespace rocmforge {
 /// - minimax_m2: `<minimax:tool_call>`, `<invoke name="f"><parameter name="a">1</parameter></invoke>` for each call,
 ///   `</minimax:tool_call>`;
 /// - lfm2: `<|tool_call_start|>[f(a=1, b="x"), ...]<|tool_call_end|>`, calls as Python writes them;
+/// - harmony (gpt-oss): a message `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}`, which ends the
+///   answer;
 /// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
 ///   ChatTemplate::prompt asks for where the template has no place for tools.
 enum class ToolCallStyle : std::uint8_t {
@@ -39,6 +41,7 @@ enum class ToolCallStyle : std::uint8_t {
   minimax_m1,
   minimax_m2,
   lfm2,
+  harmony,
 };
 
 /// What stands around a function's name and before its arguments, a JSON object. The name may be left of an id's mark.
@@ -65,6 +68,7 @@ struct ToolCallFormat {
 
   // What the model writes, blanks included, between the opening and the first call, between calls and behind the last.
   std::string_view before{}, between{}, after{};
+  bool is_single = false;   ///< a call ends the answer
   bool opens_each = false;  ///< each call has an opening of its own, which is part of `between`
 
   NamedCallMarks named{};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "chat/answer_reader.h"
 #include "chat/blanks.h"
 #include "chat/tool_call_reader.h"
 
@@ -32,24 +33,25 @@ std::string tool_call_id(std::uint64_t random) {
   return id;
 }
 
-class AnswerParser::State {
+namespace {
+
+/// Text with reasoning at its beginning and calls between marks.
+class MarkedAnswerReader final : public AnswerReader {
  public:
-  explicit State(AnswerFormat format)
+  explicit MarkedAnswerReader(AnswerFormat format)
       : format_(std::move(format)), marks_(tool_call_format(format_.style)), place_(Place::start) {
     if (format_.reasoning_is_open && format_.splits_reasoning) {
       place_ = Place::reasoning;
     }
   }
 
-  void add(std::string_view text) {
+  void add(std::string_view text) override {
     pending_ += text;
     while (step()) {
     }
   }
-  void finish(bool is_cut);
-  std::vector<AnswerDelta> take() { return std::exchange(out_, {}); }
-  [[nodiscard]] std::int32_t calls() const { return calls_; }
-  [[nodiscard]] bool is_inside_call() const { return place_ == Place::call && named_; }
+  void finish(bool is_cut) override;
+  [[nodiscard]] bool is_inside_call() const override { return place_ == Place::call && named_; }
 
  private:
   enum class Place {
@@ -72,11 +74,10 @@ class AnswerParser::State {
   bool step_call();
   bool step_between();
 
-  void emit(AnswerDelta::Kind kind, std::string_view text);
   /// Gives out `size` bytes of pending_, all but blanks at their end, which wait for what follows them.
   void emit_trimmed(AnswerDelta::Kind kind, std::size_t size);
   void begin_call();
-  void emit_call();
+  void emit_read_call();
   /// It was no call: what was read of it is content.
   void give_up();
   void finish_text(bool is_cut);
@@ -85,7 +86,7 @@ class AnswerParser::State {
   }
   [[nodiscard]] bool may_be_half_a_call() const;
   void skip_blanks() { pending_.erase(0, std::min(pending_.find_first_not_of(blanks), pending_.size())); }
-  [[nodiscard]] bool may_begin_unmarked() const { return format_.has_tools && !marks_.is_marked && calls_ == 0; }
+  [[nodiscard]] bool may_begin_unmarked() const { return format_.has_tools && !marks_.is_marked && calls() == 0; }
 
   AnswerFormat format_;
   const ToolCallFormat& marks_;
@@ -99,26 +100,12 @@ class AnswerParser::State {
   bool in_section_ = false;                 // calls may follow each other
   bool in_wrapper_ = false;
   bool had_text_ = false;  // of the kind that is given out now
-  std::int32_t calls_ = 0;
-  std::vector<AnswerDelta> out_;
 };
 
-void AnswerParser::State::emit(AnswerDelta::Kind kind, std::string_view text) {
-  if (text.empty()) {
-    return;
-  }
-  const std::int32_t index = kind == AnswerDelta::Kind::arguments ? calls_ - 1 : 0;
-  if (!out_.empty() && out_.back().kind == kind && out_.back().index == index) {
-    out_.back().text += text;
-  } else {
-    out_.push_back({kind, std::string(text), index, ""});
-  }
-}
-
-void AnswerParser::State::emit_trimmed(AnswerDelta::Kind kind, std::size_t size) {
+void MarkedAnswerReader::emit_trimmed(AnswerDelta::Kind kind, std::size_t size) {
   std::string text = std::exchange(held_, "") + pending_.substr(0, size);
   pending_.erase(0, size);
-  if (!had_text_ && (kind == AnswerDelta::Kind::reasoning || calls_ > 0)) {
+  if (!had_text_ && (kind == AnswerDelta::Kind::reasoning || calls() > 0)) {
     text.erase(0, std::min(text.find_first_not_of(blanks), text.size()));
   }
   const std::size_t end = text.find_last_not_of(blanks) + 1;
@@ -127,7 +114,7 @@ void AnswerParser::State::emit_trimmed(AnswerDelta::Kind kind, std::size_t size)
   held_ = text.substr(end);
 }
 
-bool AnswerParser::State::step() {
+bool MarkedAnswerReader::step() {
   switch (place_) {
     case Place::start:
       return step_start();
@@ -147,7 +134,7 @@ bool AnswerParser::State::step() {
   throw LogicError("a place of an answer without a meaning");
 }
 
-bool AnswerParser::State::step_start() {
+bool MarkedAnswerReader::step_start() {
   const std::size_t first = pending_.find_first_not_of(blanks);
   if (first == std::string::npos) {
     return false;
@@ -175,7 +162,7 @@ bool AnswerParser::State::step_start() {
   return true;
 }
 
-bool AnswerParser::State::step_reasoning() {
+bool MarkedAnswerReader::step_reasoning() {
   const std::string_view mark = format_.reasoning.end;
   const std::size_t end = pending_.find(mark);
   if (end == std::string::npos) {
@@ -192,7 +179,7 @@ bool AnswerParser::State::step_reasoning() {
   return true;
 }
 
-bool AnswerParser::State::step_content() {
+bool MarkedAnswerReader::step_content() {
   if (!format_.has_tools || marks_.opening.empty()) {
     emit(AnswerDelta::Kind::content, std::exchange(held_, "") + std::exchange(pending_, ""));
     return false;
@@ -209,7 +196,7 @@ bool AnswerParser::State::step_content() {
   return true;
 }
 
-bool AnswerParser::State::step_opened() {
+bool MarkedAnswerReader::step_opened() {
   const std::size_t first = pending_.find_first_not_of(blanks);
   if (first == std::string::npos) {
     return false;
@@ -225,7 +212,7 @@ bool AnswerParser::State::step_opened() {
 }
 
 /// `{"tool_calls": [` or the call itself.
-bool AnswerParser::State::step_wrapper() {
+bool MarkedAnswerReader::step_wrapper() {
   static constexpr std::string_view expected = "{\"tool_calls\":[";
   const auto may_skip = [](std::size_t place) { return place == 1 || place >= expected.size() - 2; };
   std::size_t matched = 0;
@@ -246,23 +233,23 @@ bool AnswerParser::State::step_wrapper() {
   return false;
 }
 
-void AnswerParser::State::begin_call() {
+void MarkedAnswerReader::begin_call() {
   reader_ = nullptr;
   named_ = false;
   place_ = Place::call;
 }
 
-void AnswerParser::State::emit_call() {
+void MarkedAnswerReader::emit_read_call() {
   if (!named_ && reader_->has_name()) {
     named_ = true;
-    out_.push_back({AnswerDelta::Kind::call, reader_->name(), calls_++, reader_->id()});
+    emit_call(reader_->name(), reader_->id());
   }
   if (named_) {
     emit(AnswerDelta::Kind::arguments, reader_->take_arguments());
   }
 }
 
-bool AnswerParser::State::step_call() {
+bool MarkedAnswerReader::step_call() {
   if (reader_ == nullptr) {
     const std::size_t first = pending_.find_first_not_of(blanks);
     lead_ += pending_.substr(0, first);
@@ -279,14 +266,14 @@ bool AnswerParser::State::step_call() {
     if (status == ToolCallReader::Status::failed || !is_known) {
       pending_.erase(0, i + 1);
       if (is_known) {
-        emit_call();  // what comes of a call must not depend on where the text was cut
+        emit_read_call();  // what comes of a call must not depend on where the text was cut
       }
       give_up();
       return true;
     }
     if (status == ToolCallReader::Status::done) {
       pending_.erase(0, i + 1);
-      emit_call();
+      emit_read_call();
       lead_.clear();
       had_text_ = false;
       place_ = Place::between;
@@ -294,15 +281,15 @@ bool AnswerParser::State::step_call() {
     }
   }
   pending_.clear();
-  emit_call();
+  emit_read_call();
   return false;
 }
 
-void AnswerParser::State::give_up() {
+void MarkedAnswerReader::give_up() {
   place_ = Place::content;
   in_list_ = in_wrapper_ = in_section_ = false;
   if (named_) {  // a call that breaks off: what is left can't be told from its arguments
-    emit_call();
+    emit_read_call();
     return;
   }
   const std::string text = std::exchange(lead_, "") + (reader_ == nullptr ? "" : reader_->raw());
@@ -310,16 +297,16 @@ void AnswerParser::State::give_up() {
   emit(AnswerDelta::Kind::content, std::exchange(held_, "") + text);
 }
 
-bool AnswerParser::State::step_between() {
+bool MarkedAnswerReader::step_between() {
   skip_blanks();
   if (pending_.empty()) {
     return false;
   }
-  if (calls_ > 0 && format_.single_call) {
+  if (calls() > 0 && format_.single_call) {
     pending_.clear();
     return false;
   }
-  if (calls_ == 0) {  // behind reasoning
+  if (calls() == 0) {  // behind reasoning
     place_ = Place::start;
     return true;
   }
@@ -362,11 +349,11 @@ bool AnswerParser::State::step_between() {
   return true;
 }
 
-void AnswerParser::State::finish_text(bool is_cut) {
+void MarkedAnswerReader::finish_text(bool is_cut) {
   if (is_cut && format_.has_tools) {
     pending_.resize(pending_.size() - partial_mark(pending_, marks_.opening));
   }
-  if (calls_ == 0) {
+  if (calls() == 0) {
     emit(AnswerDelta::Kind::content, std::exchange(held_, "") + std::exchange(pending_, ""));
   } else {
     emit_trimmed(AnswerDelta::Kind::content, pending_.size());
@@ -374,11 +361,11 @@ void AnswerParser::State::finish_text(bool is_cut) {
 }
 
 /// Of the call that is being read. JSON that no mark makes a call, and whose keys are not a call's, is an answer in JSON.
-bool AnswerParser::State::may_be_half_a_call() const {
-  return marks_.is_marked || in_wrapper_ || calls_ > 0 || reader_ == nullptr || reader_->may_be_call();
+bool MarkedAnswerReader::may_be_half_a_call() const {
+  return marks_.is_marked || in_wrapper_ || calls() > 0 || reader_ == nullptr || reader_->may_be_call();
 }
 
-void AnswerParser::State::finish(bool is_cut) {
+void MarkedAnswerReader::finish(bool is_cut) {
   switch (place_) {
     case Place::reasoning:
       emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size());
@@ -394,7 +381,7 @@ void AnswerParser::State::finish(bool is_cut) {
       }
       break;
     case Place::call:
-      if (!named_ && !(calls_ > 0 && reader_ == nullptr) && !(is_cut && may_be_half_a_call())) {
+      if (!named_ && !(calls() > 0 && reader_ == nullptr) && !(is_cut && may_be_half_a_call())) {
         give_up();
       }
       break;
@@ -403,23 +390,31 @@ void AnswerParser::State::finish(bool is_cut) {
   }
 }
 
-AnswerParser::AnswerParser(AnswerFormat format) : state_(std::make_unique<State>(std::move(format))) {}
+}  // namespace
+
+AnswerParser::AnswerParser(AnswerFormat format) {
+  if (format.in_channels) {
+    reader_ = make_harmony_reader(std::move(format));
+  } else {
+    reader_ = std::make_unique<MarkedAnswerReader>(std::move(format));
+  }
+}
 AnswerParser::~AnswerParser() = default;
 AnswerParser::AnswerParser(AnswerParser&&) noexcept = default;
 AnswerParser& AnswerParser::operator=(AnswerParser&&) noexcept = default;
 
 std::vector<AnswerDelta> AnswerParser::add(std::string_view text) {
-  state_->add(text);
-  return state_->take();
+  reader_->add(text);
+  return reader_->take();
 }
 
 std::vector<AnswerDelta> AnswerParser::finish(bool is_cut) {
-  state_->finish(is_cut);
-  return state_->take();
+  reader_->finish(is_cut);
+  return reader_->take();
 }
 
-std::int32_t AnswerParser::calls() const { return state_->calls(); }
-bool AnswerParser::is_inside_call() const { return state_->is_inside_call(); }
+std::int32_t AnswerParser::calls() const { return reader_->calls(); }
+bool AnswerParser::is_inside_call() const { return reader_->is_inside_call(); }
 
 ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format, bool is_cut) {
   AnswerParser parser(format);

@@ -20,6 +20,8 @@ struct AnswerFormat {
   bool splits_reasoning = true;    ///< <think>...</think> at the beginning is reasoning, not content
   bool reasoning_is_open = false;  ///< ChatPrompt::reasoning_is_open
   ReasoningMarks reasoning{};      ///< ChatPrompt::reasoning
+  bool in_channels = false;        ///< ChatPrompt::in_channels
+  bool header_is_open = false;     ///< ChatPrompt::header_is_open
   bool has_tools = false;          ///< calls may come
   bool single_call = false;        ///< at most one: what follows the first is dropped
   ToolCallStyle style = ToolCallStyle::generic;
@@ -44,6 +46,8 @@ struct AnswerDelta {
   bool operator==(const AnswerDelta&) const = default;
 };
 
+class AnswerReader;
+
 /// Takes an answer apart while it comes. Text that may turn out to be a mark, or white space that a call would end, is held
 /// back. Reasoning and the text before a call lose the white space at their ends. What looks like a call but is none stays
 /// content. The pieces joined do not depend on where the text was cut.
@@ -65,8 +69,7 @@ class AnswerParser {
   [[nodiscard]] bool is_inside_call() const;
 
  private:
-  class State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<AnswerReader> reader_;
 };
 
 struct ToolCall {

@@ -104,7 +104,7 @@ ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, co
   grammar.repeats = format.opens_each && !choice.is_single();
   grammar.opening = choice.is_required && format.is_marked ? grammar.trigger : "";
   const auto literal = [](std::string_view text) { return text.empty() ? "" : ordered_json(text).dump() + " "; };
-  const bool several = !choice.is_single() && (choice.is_required || !format.opens_each);
+  const bool several = !choice.is_single() && !format.is_single && (choice.is_required || !format.opens_each);
   const std::string more = several ? fmt::format("({}tool-call)* ", literal(format.between)) : "";
   grammar.gbnf = fmt::format("root ::= {}tool-call {}{}\n{}", literal(format.before), more, literal(format.after), call);
   return grammar;

@@ -152,6 +152,7 @@ void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::A
   require_pointer(args.out, operation, "out");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
   require(args.stride >= spec.width, "{}: stride {} is less than the width {}", operation, args.stride, spec.width);
+  require(spec.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
 }
 
 namespace {
@@ -171,6 +172,7 @@ void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
   require(args.outputs[0].n == args.outputs[1].n, "{}: a gate of n {} for n {}", operation, args.outputs[0].n,
           args.outputs[1].n);
   require(!args.outputs[0].accumulate && !args.outputs[1].accumulate, "{}: a gated output accumulates", operation);
+  require(args.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
 }
 
 }  // namespace
@@ -346,6 +348,9 @@ Support check_spec(const RmsNorm::Spec& spec) {
 }
 
 Support check_spec(const GatedActivation::Spec& spec) {
+  if (spec.activation == Activation::clamped_swiglu) {
+    return Support::no("clamped_swiglu is for experts");
+  }
   return spec.width > 0 ? Support::yes() : Support::no(fmt::format("width is {}", spec.width));
 }
 

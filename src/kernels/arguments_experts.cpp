@@ -29,6 +29,8 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
     require_pointer(weight.data, operation, "the data of a weight");
     require_least(weight.n, 1, operation, "n");
     require_least(weight.expert_bytes, 1, operation, "expert_bytes");
+    require(weight.bias == nullptr || weight.bias_stride >= weight.n, "{}: bias_stride {} is less than n {}", operation,
+            weight.bias_stride, weight.n);
     require(args.k % info(weight.dtype).block_elems == 0, "{}: k {} is not a multiple of the {} block", operation, args.k,
             info(weight.dtype).name);
   }

@@ -52,5 +52,6 @@ Architecture hunyuan_moe_architecture();
 Architecture dots1_architecture();
 Architecture glm4moe_architecture();
 Architecture minimax_m2_architecture();
+Architecture gpt_oss_architecture();
 
 }  // namespace rocmforge

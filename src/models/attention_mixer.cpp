@@ -6,7 +6,7 @@ AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, i
     : config_(config.layer(index).attention) {
   width_ = config_.q_dim();
   plan_projections(plan, config, index);
-  plan_attention(plan, config);
+  plan_attention(plan, config, index);
   output_ = ResidualOutput(plan, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
@@ -38,10 +38,13 @@ void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& co
   }
 }
 
-void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config) {
+void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index) {
   const RopeConfig& rope = config_.rope;
   if (rope.kind != RopeKind::none) {
     inverse_frequency_ = plan.constants(rope.frequencies->inverse_frequency);
+  }
+  if (config_.sinks) {
+    sinks_ = plan.vector(block_tensor(index, "attn_sinks.weight"), config_.q_heads);
   }
   attention_ = plan.attention({.q_heads = config_.q_heads,
                                .kv_heads = config_.kv_heads,
@@ -49,7 +52,8 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                .kv_dtype = plan.kv_dtype(),
                                .scale = config_.scale,
                                .window = config_.window,
-                               .soft_cap = config_.soft_cap});
+                               .soft_cap = config_.soft_cap,
+                               .sinks = config_.sinks});
   rope_append_ = plan.resolve<RopeAppend>({.kind = rope.kind,
                                            .q_heads = config_.q_heads,
                                            .head_dim = config_.head_dim,
@@ -82,7 +86,11 @@ void AttentionMixer::append_keys(const Step& step) const {
 
 void AttentionMixer::attend(const Step& step) const {
   if (step.results) {
-    attention_.run({.q = step.buffers.projected, .q_stride = qkv_.linear.width(), .out = step.buffers.gathered}, step);
+    attention_.run({.q = step.buffers.projected,
+                    .q_stride = qkv_.linear.width(),
+                    .sinks = sinks_ != nullptr ? sinks_->data : nullptr,
+                    .out = step.buffers.gathered},
+                   step);
   }
 }
 

@@ -16,7 +16,7 @@ class AttentionMixer final : public Mixer {
 
  private:
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_attention(ExecutionPlan& plan, const ModelConfig& config);
+  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);
   /// Normalises all heads of Q together, and all of K.
   void normalise_vectors(const Step& step) const;
   /// Rotates Q and K and appends K and V to the cache.
@@ -30,6 +30,7 @@ class AttentionMixer final : public Mixer {
   Resolved<RopeAppend> rope_append_;
   const WeightVector* q_norm_ = nullptr;             ///< [head_dim] or null
   const WeightVector* k_norm_ = nullptr;             ///< [head_dim] or null
+  const WeightVector* sinks_ = nullptr;              ///< [q_heads] or null
   const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2]; null without rotation
   StepAttention attention_;
   ResidualOutput output_;

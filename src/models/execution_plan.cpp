@@ -45,12 +45,16 @@ const GgufTensor& ExecutionPlan::tensor(std::string_view name, const Shape& shap
 }
 
 const WeightVector* ExecutionPlan::vector(std::string_view name, std::int64_t dim) {
-  const GgufTensor& found = tensor(name, {dim});
+  bytes_per_token_ += static_cast<std::size_t>(dim) * sizeof(float);
+  return find_vector(name, {dim});
+}
+
+const WeightVector* ExecutionPlan::find_vector(std::string_view name, const Shape& shape) {
+  const GgufTensor& found = tensor(name, shape);
   if (const DType type = found.tensor.dtype; type != DType::f32 && type != DType::f16 && type != DType::bf16) {
     throw Error(fmt::format("{}: tensor {} is {}, a vector must be F32, F16 or BF16", file_->path().string(), quote(name),
                             rocmforge::name(found.tensor.dtype)));
   }
-  bytes_per_token_ += static_cast<std::size_t>(dim) * sizeof(float);
   const auto known = std::ranges::find(vectors_, &found, &WeightVector::tensor);
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
 }
@@ -187,17 +191,25 @@ float ExecutionPlan::weight_scale(std::string_view layer, DType type) {
     return 1.0f;
   }
   const GgufTensor& found = tensor(name, {1});
-  if (found.tensor.dtype != DType::f32) {
-    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be F32", file_->path().string(), quote(name),
-                            rocmforge::name(found.tensor.dtype)));
-  }
+  check_scales(found);
   float scale = 0.0f;
   std::memcpy(&scale, found.tensor.data, sizeof scale);
-  if (!std::isfinite(scale)) {
-    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be a finite number", file_->path().string(),
-                            quote(name), scale));
-  }
   return scale;
+}
+
+void ExecutionPlan::check_scales(const GgufTensor& scales) const {
+  if (scales.tensor.dtype != DType::f32) {
+    throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be F32", file_->path().string(),
+                            quote(scales.name), rocmforge::name(scales.tensor.dtype)));
+  }
+  for (std::int64_t i = 0; i < scales.tensor.shape.elems(); ++i) {
+    float scale = 0.0f;
+    std::memcpy(&scale, static_cast<const std::byte*>(scales.tensor.data) + i * std::int64_t{sizeof scale}, sizeof scale);
+    if (!std::isfinite(scale)) {
+      throw Error(fmt::format("{}: tensor {} is {}, the scale of a weight must be a finite number", file_->path().string(),
+                              quote(scales.name), scale));
+    }
+  }
 }
 
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {

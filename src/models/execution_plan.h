@@ -142,7 +142,10 @@ class ExecutionPlan {
   float weight_scale(std::string_view layer, DType type);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
   ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted);
+  const WeightVector* find_vector(std::string_view name, const Shape& shape);
+  void find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix);
   void refuse_tensor(const std::string& name) const;
+  void check_scales(const GgufTensor& scales) const;
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
   const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
   [[noreturn]] void refuse_scale(std::string_view layer) const;

@@ -82,6 +82,7 @@ void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDef
   read_groups(experts, metadata);
   experts.shared_width = read_shared_width(experts, metadata);
   experts.shared_gate = defaults.shared_gate && experts.shared_width > 0;
+  experts.needs_bias = defaults.needs_bias;
   const std::int32_t dense = count_or_none(metadata, "leading_dense_block_count");
   const std::int32_t step = metadata.count("interleave_moe_layer_step", 1);
   for (std::int32_t index = dense; index < config.layers; ++index) {

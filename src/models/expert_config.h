@@ -10,6 +10,7 @@ struct ExpertDefaults {
   RouteScore score = RouteScore::softmax;
   bool normalise = false;
   bool shared_gate = false;   ///< what every token takes has a gate of its own
+  bool needs_bias = false;    ///< the router and the experts have biases
   bool may_be_dense = false;  ///< a file without experts is one of the architecture too
 };
 

@@ -29,6 +29,16 @@ const std::byte* ExpertMatrix::rows(std::int64_t expert) const {
   return static_cast<const std::byte*>(tensors[static_cast<std::size_t>(expert)]->tensor.data);
 }
 
+ExpertWeight ExpertMatrix::weight() const {
+  return {.dtype = spec.weight,
+          .data = data,
+          .n = spec.n,
+          .expert_bytes = expert_bytes(),
+          .bias = bias != nullptr ? bias->data + first_row : nullptr,
+          .bias_stride = tensor_rows,
+          .scale = scale != nullptr ? scale->data : nullptr};
+}
+
 void ExecutionPlan::refuse_tensor(const std::string& name) const {
   if (has_tensor(name)) {
     throw Error(
@@ -37,13 +47,10 @@ void ExecutionPlan::refuse_tensor(const std::string& name) const {
 }
 
 ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted) {
-  for (const char* suffix : {".bias", ".scale"}) {
-    refuse_tensor(name.stacked + suffix);
-    refuse_tensor(name.joined + suffix);
-  }
   ExpertMatrix matrix{.tensors = {}, .tensor_rows = wanted.n, .spec = wanted};
   const std::string joined = name.joined + ".weight";
-  if (!name.joined.empty() && has_tensor(joined)) {
+  const bool is_joined = !name.joined.empty() && has_tensor(joined);
+  if (is_joined) {
     matrix.tensors = {&tensor(joined, {wanted.experts, 2 * wanted.n, wanted.k})};
     matrix.tensor_rows = 2 * wanted.n;
     matrix.first_row = name.second_half ? wanted.n : 0;
@@ -63,7 +70,40 @@ ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const Exp
     }
   }
   matrix.spec.weight = matrix.tensors[0]->tensor.dtype;
+  find_expert_vectors(name, is_joined, matrix);
   return matrix;
+}
+
+/// The biases and scales that stand beside the weights' tensor. Those of another form of it are refused.
+void ExecutionPlan::find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix) {
+  const bool one_by_one = matrix.tensors.size() > 1;
+  for (const char* suffix : {".bias", ".scale"}) {
+    if (joined || one_by_one) {
+      refuse_tensor(name.stacked + suffix);
+    }
+    if (!joined) {
+      refuse_tensor(name.joined + suffix);
+    }
+    for (std::int64_t e = 0; one_by_one && e < matrix.spec.experts; ++e) {
+      refuse_tensor(fmt::format("{}.{}{}", name.single, e, suffix));
+    }
+  }
+  const std::string& tensor = joined ? name.joined : name.stacked;
+  const Shape shape{matrix.spec.experts, matrix.tensor_rows};
+  if (name.needs_bias || (!one_by_one && has_tensor(tensor + ".bias"))) {
+    const bool plain = matrix.spec.experts == 1 && rows_of(tensor + ".bias") == 0;
+    matrix.bias = find_vector(tensor + ".bias", plain ? Shape{matrix.tensor_rows} : shape);
+    bytes_per_token_ += static_cast<std::size_t>(matrix.spec.used * matrix.spec.n) * sizeof(float);
+  }
+  if (one_by_one || !has_tensor(tensor + ".scale")) {
+    return;
+  }
+  if (matrix.spec.weight != DType::nvfp4) {
+    refuse_scale(tensor);
+  }
+  matrix.scale = find_vector(tensor + ".scale", {matrix.spec.experts});
+  bytes_per_token_ += static_cast<std::size_t>(matrix.spec.used) * sizeof(float);
+  check_scales(*matrix.scale->tensor);
 }
 
 std::vector<const ExpertMatrix*> ExecutionPlan::experts(std::string_view operation,

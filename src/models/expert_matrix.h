@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/linear.h"
 #include "ops/experts.h"
 #include "weights/gguf_file.h"
 
@@ -17,7 +18,9 @@ struct ExpertMatrix {
   std::int64_t tensor_rows = 0;  ///< that the stacked tensor has for each expert
   ExpertMatmul::Spec spec;
   const ExpertMatmulKernel* kernel = nullptr;
-  const void* data = nullptr;  ///< expert 0 in the kernel's layout, once weights are loaded
+  const WeightVector* bias = nullptr;   ///< [experts, tensor_rows] or null
+  const WeightVector* scale = nullptr;  ///< [experts] or null
+  const void* data = nullptr;           ///< expert 0 in the kernel's layout, once weights are loaded
 
   [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
   /// Whether the kernel reads the rows of the stacked tensor where they are.
@@ -30,7 +33,7 @@ struct ExpertMatrix {
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
   /// The rows of one expert in the file.
   [[nodiscard]] const std::byte* rows(std::int64_t expert) const;
-  [[nodiscard]] ExpertWeight weight() const { return {spec.weight, data, spec.n, expert_bytes()}; }
+  [[nodiscard]] ExpertWeight weight() const;
 };
 
 /// How the file names a place: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor each, or as the first or second
@@ -40,6 +43,7 @@ struct ExpertTensorName {
   std::string single{};  ///< of which expert 3 is "single.3"; "" where there is no such form
   std::string joined{};  ///< likewise
   bool second_half = false;
+  bool needs_bias = false;
 };
 
 }  // namespace rocmforge

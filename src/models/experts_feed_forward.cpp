@@ -25,13 +25,16 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
                                          .groups_used = own.groups_used},
                                .width = own.width,
                                .hidden = config.hidden,
-                               .activation = layer.feed_forward.activation};
-  routed_.emplace(plan, routed,
-                  RoutedExperts::Names{.router = name("ffn_gate_inp"),
-                                       .bias = bias,
-                                       .gate = {name("ffn_gate_exps"), name("ffn_gate"), name("ffn_gate_up_exps"), false},
-                                       .up = {name("ffn_up_exps"), name("ffn_up"), name("ffn_gate_up_exps"), true},
-                                       .down = {name("ffn_down_exps"), name("ffn_down")}});
+                               .activation = layer.feed_forward.activation,
+                               .needs_bias = own.needs_bias};
+  const bool needs_bias = own.needs_bias;
+  routed_.emplace(
+      plan, routed,
+      RoutedExperts::Names{.router = name("ffn_gate_inp"),
+                           .bias = bias,
+                           .gate = {name("ffn_gate_exps"), name("ffn_gate"), name("ffn_gate_up_exps"), false, needs_bias},
+                           .up = {name("ffn_up_exps"), name("ffn_up"), name("ffn_gate_up_exps"), true, needs_bias},
+                           .down = {name("ffn_down_exps"), name("ffn_down"), {}, false, needs_bias}});
   routed_->append(operations_);
   if (own.shared_width == 0) {
     return;
@@ -39,6 +42,7 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
   if (own.shared_gate) {
     routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = residual_scale};
     routed.width = own.shared_width;
+    routed.needs_bias = false;
     gated_.emplace(plan, routed,
                    RoutedExperts::Names{.router = name("ffn_gate_inp_shexp"),
                                         .gate = {name("ffn_gate_shexp")},

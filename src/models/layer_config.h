@@ -36,6 +36,7 @@ struct AttentionConfig {
   std::int32_t window = 0;  ///< positions that a query sees, its own included; 0: all before it
   float scale = 0.0f;       ///< of the scores; 0: 1 / sqrt(head_dim)
   float soft_cap = 0.0f;    ///< of the scores; 0: none
+  bool sinks = false;       ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
   bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
   QkNorm qk_norm = QkNorm::none;
   bool norm_after_turn = false;  ///< QkNorm::heads only
@@ -57,6 +58,7 @@ struct ExpertConfig {
   std::int32_t groups_used = 1;
   std::int32_t shared_width = 0;  ///< of what every token takes beside its experts, all of it together; 0: nothing
   bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
+  bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used
 };
 
 struct FeedForwardConfig {

@@ -84,7 +84,8 @@ double read_rope_base(MetadataReader& metadata) {
   return base;
 }
 
-RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context) {
+RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,
+                     bool whole_pairs) {
   const std::int32_t n_rot = metadata.count("rope.dimension_count", head_dim);
   if (n_rot % 2 != 0 || n_rot > head_dim) {
     throw metadata.error("rope.dimension_count",
@@ -92,7 +93,8 @@ RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32
   }
   const double base = read_rope_base(metadata);
   const std::vector<float> factors = find_factors(metadata, n_rot / 2, trained_context, context);
-  const RopeScaling scaling = read_rope_scaling(metadata, trained_context);
+  RopeScaling scaling = read_rope_scaling(metadata, trained_context);
+  scaling.whole_pairs = whole_pairs;
   return {.n_rot = n_rot,
           .frequencies = std::make_shared<const RopeFrequencies>(rope_frequencies(n_rot, base, scaling, factors))};
 }

@@ -24,8 +24,10 @@ RopeFrequencies rope_frequencies(std::int32_t n_rot, double base, const RopeScal
   double low = 0.0;
   double high = 0.0;
   if (yarn) {
-    low = std::max(0.0, std::floor(pair_of(scaling.beta_fast, n_rot, base, scaling.original_context)));
-    high = std::min(n_rot - 1.0, std::ceil(pair_of(scaling.beta_slow, n_rot, base, scaling.original_context)));
+    low = pair_of(scaling.beta_fast, n_rot, base, scaling.original_context);
+    high = pair_of(scaling.beta_slow, n_rot, base, scaling.original_context);
+    low = std::max(0.0, scaling.whole_pairs ? std::floor(low) : low);
+    high = std::min(n_rot - 1.0, scaling.whole_pairs ? std::ceil(high) : high);
   }
 
   RopeFrequencies result;

@@ -16,6 +16,7 @@ struct RopeScaling {
   double attention_factor = 1.0;  ///< multiplies the magnitude
   double beta_fast = 32.0;        ///< yarn: pairs that turn more often than this within original_context stay unstretched
   double beta_slow = 1.0;         ///< yarn: pairs that turn less often than this are stretched in full
+  bool whole_pairs = true;        ///< yarn: the ramp between them begins and ends at pairs, not where the turns are exact
 };
 
 /// What RopeAppend needs: the angle of pair p at position `pos` is pos * inverse_frequency[p].

@@ -6,7 +6,7 @@ namespace rocmforge {
 
 RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names) : config_(config) {
   const RouteTokens::Spec& route = config.route;
-  router_ = plan.linear(names.router, {{names.router, route.experts}}, config.hidden);
+  router_ = plan.linear(names.router, {{names.router, route.experts, config.needs_bias}}, config.hidden);
   if (route.bias) {
     bias_ = plan.vector(names.bias, route.experts);
   }

@@ -18,6 +18,7 @@ class RoutedExperts {
     std::int64_t width = 0;  ///< of one expert
     std::int64_t hidden = 0;
     Activation activation = Activation::silu;
+    bool needs_bias = false;  ///< of the router; places have their own
   };
   /// The tensors of a block without ".weight"; `bias` with its suffix, "" for none.
   struct Names {

@@ -3,13 +3,12 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/activation.h"
 #include "ops/registry.h"
 
 namespace rocmforge {
 
-enum class Activation { silu, gelu_tanh };
-
-/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i])
+/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); silu or gelu_tanh
 struct GatedActivation {
   static constexpr std::string_view name = "gated_activation";
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "ops/elementwise.h"
+#include "ops/activation.h"
 #include "ops/registry.h"
 #include "tensor/dtype.h"
 
@@ -58,6 +58,9 @@ struct ExpertWeight {
   const void* data = nullptr;  ///< what ExpertMatmulKernel::pack wrote, or rows [n, k] of the file where packed_bytes is 0
   std::int64_t n = 0;          ///< rows of one expert
   std::int64_t expert_bytes = 0;  ///< from one expert to the next
+  const float* bias = nullptr;    ///< [n] of each expert, or null for none
+  std::int64_t bias_stride = 0;   ///< elements from one expert's to the next
+  const float* scale = nullptr;   ///< [experts], or null for 1
 };
 
 class ExpertMatmulKernel;
@@ -66,7 +69,8 @@ class ExpertMatmulKernel;
 /// j-th of token t. The weights are one of
 ///   {gate, up}  out[slot] = activation(gate_e x[token]) * (up_e x[token])
 ///   {down}      out[token] += sum over j, rising, of shares[token, j] * (down_e x[slot])
-/// with e = ids[slot].
+/// with e = ids[slot], where a product W_e x stands for scale_e * (W_e x) + bias_e. A clamped_swiglu is that of both
+/// products of {gate, up}.
 struct ExpertMatmul {
   static constexpr std::string_view name = "expert_matmul";
   using KernelInterface = ExpertMatmulKernel;

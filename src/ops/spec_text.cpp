@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "ops/kernel_registry.h"
 
 namespace rocmforge {
@@ -43,7 +45,8 @@ std::string to_string(const LayerNorm::Spec& spec) {
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
 
 std::string to_string(const GatedActivation::Spec& spec) {
-  return fmt::format("{} width {}{}", spec.activation == Activation::silu ? "silu" : "gelu_tanh", spec.width,
+  constexpr std::array names{"silu", "gelu_tanh", "clamped_swiglu"};
+  return fmt::format("{} width {}{}", names.at(static_cast<std::size_t>(spec.activation)), spec.width,
                      spec.gated ? "" : " without a gate");
 }
 

@@ -26,6 +26,10 @@ AnswerFormat format_of(Style style) {
   if (style == Style::seed) {
     format.reasoning = {"<seed:think>", "</seed:think>"};
   }
+  if (style == Style::harmony) {
+    format.in_channels = format.header_is_open = true;
+    format.reasoning = {"<|channel|>analysis<|message|>", "<|channel|>final<|message|>"};
+  }
   format.has_tools = true;
   format.style = style;
   format.tool_names = {"add", "look_up"};
@@ -75,6 +79,34 @@ const std::vector<Case> hermes_cases = {
     {"<think", {"", "<think", {}}},
     {"a <think>b</think>", {"", "a <think>b</think>", {}}},
     {"<think>a</think><think>b</think>", {"a", "<think>b</think>", {}}},
+};
+
+const std::vector<Case> harmony_cases = {
+    {"<|channel|>final<|message|>Hello", {"", "Hello", {}}},
+    // The marks that end a message are control tokens, which texts leave out, or not.
+    {"<|channel|>analysis<|message|> Think.\n<|start|>assistant<|channel|>final<|message|>Hi < <|x|> there\n",
+     {"Think.", "Hi < <|x|> there\n", {}}},
+    {"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b<|end|>\n"
+     "<|start|>assistant<|channel|>final<|message|>c<|return|>",
+     {"a\n\nb", "c", {}}},
+    {"<|channel|>analysis<|message|>Look.<|start|>assistant<|channel|>commentary to=functions.look_up "
+     "<|constrain|>json<|message|>{\"a\": \"it's}\"}",
+     {"Look.", "", {{"", "look_up", "{\"a\": \"it's}\"}"}}}},
+    {"<|channel|>commentary<|message|>I look.<|end|><|start|>assistant to=functions.add<|channel|>commentary json<|message|>"
+     "\n {\"a\": {\"b\": 1}} <|call|>",
+     {"", "I look.", {{"", "add", "{\"a\": {\"b\": 1}}"}}}},
+    {"<|channel|>commentary to=python code<|message|>print(1)", {"", "", {{"", "python", "print(1)"}}}},
+    {"<|channel|>commentary<|message|>First.<|end|><|start|>assistant<|channel|>final<|message|>Then.",
+     {"", "First.\n\nThen.", {}}},
+    // Without what belongs there.
+    {"Hello <|end|>", {"", "Hello ", {}}},
+    {" \n{\"a\": 1}", {"", " \n{\"a\": 1}", {}}},
+    {"<|message|>Hello", {"", "Hello", {}}},
+    {"<|channel|>final", {"", "<|channel|>final", {}}},
+    {"<|channel|>analysis<|message|>never ends <|en", {"never ends <|en", "", {}}},
+    {"<|channel|>final<|message|>a <|en", {"", "a <|en", {}}},
+    {"<|channel|>analysis<|message|>a<|channel|>final<|message|>b", {"a", "b", {}}},
+    {"", {"", "", {}}},
 };
 
 const std::vector<Case> llama3_cases = {
@@ -210,7 +242,8 @@ std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
           {Style::seed, seed_cases},
           {Style::minimax_m1, minimax_m1_cases},
           {Style::minimax_m2, minimax_m2_cases},
-          {Style::lfm2, lfm2_cases}};
+          {Style::lfm2, lfm2_cases},
+          {Style::harmony, harmony_cases}};
 }
 
 ParsedAnswer joined(const std::vector<AnswerDelta>& deltas) {
@@ -306,13 +339,17 @@ std::string two_calls(Style style) {
              "<invoke name=\"look_up\">\n<parameter name=\"b\">c</parameter>\n</invoke>\n</minimax:tool_call>";
     case Style::lfm2:
       return "Wait. <|tool_call_start|>[add(a=1), look_up(b=\"c\")]<|tool_call_end|>";
+    case Style::harmony:
+      return "<|channel|>commentary<|message|>Wait.<|start|>assistant<|channel|>commentary to=functions.add "
+             "<|constrain|>json<|message|>{\"a\": 1}<|call|><|start|>assistant<|channel|>commentary to=functions.look_up "
+             "<|constrain|>json<|message|>{\"b\": \"c\"}<|call|>";
   }
   return "";
 }
 
-constexpr Style every_style[] = {Style::generic,       Style::hermes,     Style::llama3,     Style::mistral,
-                                 Style::mistral_named, Style::granite,    Style::kimi,       Style::qwen_coder,
-                                 Style::seed,          Style::minimax_m1, Style::minimax_m2, Style::lfm2};
+constexpr Style every_style[] = {Style::generic,    Style::hermes, Style::llama3,     Style::mistral, Style::mistral_named,
+                                 Style::granite,    Style::kimi,   Style::qwen_coder, Style::seed,    Style::minimax_m1,
+                                 Style::minimax_m2, Style::lfm2,   Style::harmony};
 
 TEST(ToolCalls, ACutNeverShowsHalfACall) {
   for (const Style style : every_style) {
@@ -449,6 +486,70 @@ TEST(ToolCalls, SeedMarksItsReasoningInItsOwnWay) {
   format.reasoning_is_open = prompt.reasoning_is_open;
   format.reasoning = prompt.reasoning;
   EXPECT_EQ(parse_answer("Hm.</seed:think>\nYes", format), (ParsedAnswer{"Hm.", "Yes", {}}));
+}
+
+TEST(Harmony, WhatTheFormatSays) {
+  const std::string call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": 1}";
+  AnswerFormat format = format_of(Style::harmony);
+  format.single_call = true;
+  EXPECT_EQ(parse_answer(call + "<|call|><|start|>assistant" + call, format),
+            (ParsedAnswer{"", "", {{"", "add", "{\"a\": 1}"}}}));
+  format.has_tools = false;
+  EXPECT_EQ(parse_answer(call, format), (ParsedAnswer{"", call, {}}));
+  format.splits_reasoning = false;
+  const std::string thought = "<|channel|>analysis<|message|>a";
+  EXPECT_EQ(parse_answer(thought + "<|start|>assistant<|channel|>final<|message|>b", format),
+            (ParsedAnswer{"", thought + "\n\nb", {}}));
+  AnswerFormat continued = format_of(Style::harmony);
+  continued.header_is_open = false;
+  EXPECT_EQ(parse_answer("to=x <|end|>", continued), (ParsedAnswer{"", "to=x ", {}}));
+  continued.reasoning_is_open = true;
+  EXPECT_EQ(parse_answer("on<|start|>assistant<|channel|>final<|message|>b", continued), (ParsedAnswer{"on", "b", {}}));
+}
+
+TEST(Harmony, KnowsWhetherACallIsWhole) {
+  const std::string begin = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": ";
+  for (const bool is_cut : {false, true}) {
+    AnswerParser parser(format_of(Style::harmony));
+    parser.add(begin + "1");
+    EXPECT_TRUE(parser.is_inside_call());
+    parser.finish(is_cut);
+    EXPECT_TRUE(parser.is_inside_call());
+    AnswerParser whole(format_of(Style::harmony));
+    whole.add(begin + "1}");
+    EXPECT_FALSE(whole.is_inside_call());
+    EXPECT_EQ(whole.finish(is_cut), std::vector<AnswerDelta>());
+  }
+  // Half a mark, and half a header, are no text for the reader.
+  EXPECT_EQ(parse_answer("<|channel|>final<|message|>a <|en", format_of(Style::harmony), true),
+            (ParsedAnswer{"", "a ", {}}));
+  EXPECT_EQ(parse_answer("<|channel|>comm", format_of(Style::harmony), true), (ParsedAnswer{"", "", {}}));
+}
+
+/// Each mark is looked at once: a text of nothing else takes no longer than another.
+TEST(Harmony, AHeaderThatNeverEndsIsText) {
+  const std::string long_header = "<|channel|>" + std::string(2000, 'x');
+  EXPECT_EQ(parse_answer(long_header, format_of(Style::harmony)), (ParsedAnswer{"", long_header, {}}));
+  std::string marks;
+  for (int i = 0; i < 20000; ++i) {
+    marks += "<|start|>";
+  }
+  EXPECT_FALSE(parse_answer(marks, format_of(Style::harmony)).content.empty());
+}
+
+TEST(Harmony, OfTheTemplateOfGptOss) {
+  const ChatTemplate gpt_oss = chat_template_of("openai-gpt-oss-120b");
+  EXPECT_EQ(detect_tool_call_style(gpt_oss), Style::harmony);
+  ChatRequest request;
+  request.messages = {{{"role", "user"}, {"content", "Hi"}}};
+  ChatPrompt prompt = gpt_oss.prompt(request);
+  EXPECT_TRUE(prompt.in_channels && prompt.header_is_open && !prompt.reasoning_is_open);
+  EXPECT_EQ(prompt.reasoning.end, "<|channel|>final<|message|>");
+  request.messages.push_back({{"role", "assistant"}, {"content", "Hello, "}});
+  prompt = gpt_oss.prompt(request);
+  EXPECT_TRUE(prompt.in_channels && !prompt.header_is_open && !prompt.reasoning_is_open);
+  EXPECT_THAT(text_of(prompt.segments), testing::EndsWith("<|start|>assistant<|channel|>final<|message|>Hello, "));
+  EXPECT_FALSE(chat_template_of("Qwen-Qwen3-0.6B").prompt(request).in_channels);
 }
 
 TEST(ToolCalls, Ids) {

@@ -205,6 +205,25 @@ TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
   }
 }
 
+TEST(ToolGrammar, ACallOfTheHarmonyFormatEndsTheAnswer) {
+  const ToolGrammar grammar = grammar_of(Style::harmony, {.is_required = true});
+  EXPECT_EQ(grammar.opening, "<|channel|>commentary to=functions.");
+  const std::string add = R"(add <|constrain|>json<|message|>{"a": 5, "b": [true]})";
+  EXPECT_TRUE(accepts(grammar, add));
+  EXPECT_TRUE(accepts(grammar, "now <|constrain|>json<|message|>{}"));
+  EXPECT_FALSE(accepts(grammar, add + grammar.opening + add));
+  EXPECT_FALSE(accepts(grammar, add + add));
+  EXPECT_FALSE(accepts(grammar, R"(add <|constrain|>json<|message|>{"a": "five"})"));
+  EXPECT_FALSE(accepts(grammar, "other <|constrain|>json<|message|>{}"));
+  const ToolGrammar free = grammar_of(Style::harmony, {});
+  EXPECT_EQ(free.trigger, grammar.opening);
+  EXPECT_FALSE(free.repeats || free.trigger_is_part_of_grammar);
+  EXPECT_TRUE(accepts(free, add));
+  AnswerFormat format{.has_tools = true, .style = Style::harmony};
+  format.in_channels = format.header_is_open = true;
+  EXPECT_EQ(parse_answer(grammar.opening + add, format), (ParsedAnswer{"", "", {{"", "add", R"({"a": 5, "b": [true]})"}}}));
+}
+
 TEST(ToolGrammar, WhatFitsIsParsedBack) {
   for (const Style style : styles) {
     AnswerFormat format;

@@ -131,6 +131,45 @@ TEST(AttentionConformance, TinyAnInfinitelyLargeSinkLeavesNothing) {
   });
 }
 
+/// A sink that weighs as much as all keys together: counted twice, or once too little, it would halve the result. A sink far
+/// below all scores is none.
+void expect_heavy_sinks_right(Attention::Spec spec, std::vector<SequenceShape> shapes) {
+  spec.sinks = true;
+  const auto longest = std::ranges::max(shapes, {}, &SequenceShape::kv_len).kv_len;
+  AttentionProblem problem(spec, std::move(shapes), 17);
+  Random random(18);
+  for (float& sink : problem.sinks) {
+    sink = std::log(static_cast<float>(longest)) + random.normals(1)[0];
+  }
+  const std::vector<float> expected = problem.run_reference();
+  AttentionProblem without = problem;
+  without.sinks.assign(problem.sinks.size(), -1e30f);
+  without.spec.sinks = false;
+  const std::vector<float> plain = without.run_reference();
+  EXPECT_GT(relative_error(expected, plain), 0.2);
+  without.spec.sinks = true;
+  harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+    const double allowed = attention_tolerance(spec, kernel.device());
+    EXPECT_LE(relative_error(problem.run(kernel), expected), allowed) << kernel.name();
+    EXPECT_LE(relative_error(without.run(kernel), plain), allowed) << kernel.name() << ", sinks below all scores";
+  });
+}
+
+TEST(AttentionConformance, TinySinksCountOnceHoweverKeysAreCut) {
+  expect_heavy_sinks_right(heads(4, 2, 64), {{35, 20}, {20, 20}});
+  expect_heavy_sinks_right(options(heads(4, 2, 64), 12, 0.0f, true), {{35, 20}, {3, 1}});
+  expect_heavy_sinks_right(decode(heads(8, 1, 64)), {{600, 1}, {3, 1}});
+}
+
+TEST(AttentionConformance, SinksCountOnceHoweverKeysAreCut) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::q8_0}) {
+    expect_heavy_sinks_right(heads(8, 1, 64, dtype), {{700, 300}, {129, 129}});
+    expect_heavy_sinks_right(options(heads(8, 2, 128, dtype), 100, 0.0f, true), {{700, 300}, {129, 129}});
+    expect_heavy_sinks_right(decode(heads(64, 8, 64, dtype)), {{3000, 1}, {700, 1}, {1, 1}});
+    expect_heavy_sinks_right(decode(options(heads(8, 2, 128, dtype), 700, 0.0f, true)), {{3000, 1}, {100, 1}});
+  }
+}
+
 TEST(AttentionConformance, TinyFullyMaskedRowsAreZeros) {
   const Attention::Spec spec = masked(heads(4, 2, 64));
   SKIP_WHERE_ONLY_THE_REFERENCE_SERVES(spec, false);

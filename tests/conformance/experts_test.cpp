@@ -175,6 +175,8 @@ struct Problem {
   bool gated = false;
   std::int64_t only = -1;  ///< the first expert of every token; -1: whichever
   Activation activation = Activation::silu;
+  bool finished = false;   ///< products have biases and scales
+  float factor = 1.0f;     ///< of the scales
   std::int64_t first = 0;  ///< of the tokens, in what all calls of this kind share
 
   [[nodiscard]] ExpertMatmul::Spec spec() const { return {format, experts, n, k, used}; }
@@ -219,6 +221,16 @@ struct Problem {
     Random random(15 + i);
     return random_rows(format, experts * n, k, random);
   }
+  /// Of weight `i`; those of an expert lie further apart than they are long.
+  [[nodiscard]] std::int64_t bias_stride() const { return n + 3; }
+  [[nodiscard]] std::vector<float> biases(std::size_t i) const {
+    Random random(25 + i);
+    return random.normals(experts * bias_stride(), 5.0f);
+  }
+  [[nodiscard]] std::vector<float> scales(std::size_t i) const {
+    Random random(35 + i);
+    return random.uniforms(experts, 0.3f * factor, 1.5f * factor);
+  }
 };
 
 /// [slots, n]
@@ -227,6 +239,8 @@ std::vector<double> products_of(const Problem& problem, std::size_t i) {
   const std::vector<std::int32_t> ids = problem.ids();
   const std::vector<float> x = problem.x();
   const std::size_t bytes = row_bytes(problem.format, problem.k);
+  const std::vector<float> biases = problem.biases(i);
+  const std::vector<float> scales = problem.scales(i);
   std::vector<float> weight(at(problem.k));
   std::vector<double> out(at(problem.slots() * problem.n));
   for (std::int64_t row = 0; row < problem.experts * problem.n; ++row) {
@@ -240,10 +254,31 @@ std::vector<double> products_of(const Problem& problem, std::size_t i) {
       for (std::size_t j = 0; j < weight.size(); ++j) {
         sum += double{from[j]} * double{weight[j]};
       }
+      if (const std::int64_t e = row / problem.n; problem.finished) {
+        sum = sum * double{scales[at(e)]} + double{biases[at(e * problem.bias_stride() + row % problem.n)]};
+      }
       out[at(slot * problem.n + row % problem.n)] = sum;
     }
   }
   return out;
+}
+
+float deviation_of_products(const Problem& problem) {
+  double squares = 0.0;
+  const std::vector<double> products = products_of(problem, 0);
+  for (const double product : products) {
+    squares += product * product;
+  }
+  return static_cast<float>(std::sqrt(squares / static_cast<double>(products.size())));
+}
+
+double activated(Activation activation, double gate, double up) {
+  if (activation != Activation::clamped_swiglu) {
+    return activate(activation, gate) * up;
+  }
+  gate = gate > 7.0 ? 7.0 : gate;
+  up = up > 7.0 ? 7.0 : up < -7.0 ? -7.0 : up;
+  return gate * (1.0 / (1.0 + std::exp(-1.702f * gate))) * (up + 1.0);
 }
 
 std::vector<float> expected_of(const Problem& problem) {
@@ -252,7 +287,7 @@ std::vector<float> expected_of(const Problem& problem) {
   if (problem.gated) {
     const std::vector<double> up = products_of(problem, 1);
     for (std::size_t i = 0; i < first.size(); ++i) {
-      out[i] = static_cast<float>(activate(problem.activation, first[i]) * up[i]);
+      out[i] = static_cast<float>(activated(problem.activation, first[i], up[i]));
     }
     return out;
   }
@@ -285,6 +320,11 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
       bytes = packed_bytes;
     }
     weights.push_back({problem.format, arena.in(rows), problem.n, static_cast<std::int64_t>(bytes)});
+    if (problem.finished) {
+      weights.back().bias = arena.in(problem.biases(i));
+      weights.back().bias_stride = problem.bias_stride();
+      weights.back().scale = arena.in(problem.scales(i));
+    }
   }
   ExpertMatmul::Args args{.x = arena.in(problem.x()),
                           .tokens = problem.tokens,
@@ -328,6 +368,27 @@ TEST_P(ExpertMatmulTiny, ManyTokens) {
   expect_products({.format = GetParam(), .experts = 5, .used = 2, .n = 40, .k = 256, .tokens = 11});
 }
 
+/// gpt-oss: biases, and gate and up cut off. Of the products some pass the limits and some do not.
+TEST_P(ExpertMatmulTiny, BiasesScalesAndLimits) {
+  for (const std::int64_t tokens : {2, 11}) {
+    Problem problem{.format = GetParam(),
+                    .experts = 4,
+                    .used = 2,
+                    .n = 40,
+                    .k = 256,
+                    .tokens = tokens,
+                    .activation = Activation::clamped_swiglu};
+    problem.factor = 4.0f / deviation_of_products(problem);
+    problem.finished = true;
+    Problem up = problem;
+    up.gated = true;
+    const std::vector<double> products = products_of(up, 1);
+    const auto inside = std::ranges::count_if(products, [](double product) { return std::abs(product) < 7.0; });
+    EXPECT_TRUE(inside > 0 && inside < std::ssize(products)) << inside << " of " << products.size();
+    expect_products(problem);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, ExpertMatmulTiny, testing::ValuesIn(computing_types()),
                          [](const auto& test) { return std::string(name(test.param)); });
 
@@ -346,6 +407,16 @@ TEST_P(ExpertMatmulRows, OfOneExpertOrOfAll) {
                      .tokens = tokens,
                      .only = 1,
                      .activation = Activation::gelu_tanh});
+    Problem limited{.format = GetParam(),
+                    .experts = 5,
+                    .used = 2,
+                    .n = 100,
+                    .k = 256,
+                    .tokens = tokens,
+                    .activation = Activation::clamped_swiglu};
+    limited.factor = 4.0f / deviation_of_products(limited);
+    limited.finished = true;
+    expect_products(limited);
   }
 }
 
@@ -363,7 +434,8 @@ TEST(ExpertMatmulInvariance, ATokenGivesTheSameBitsInAnyCompany) {
   ROCMFORGE_CPU_ONLY("GPU kernels have one way for few tokens and one for many");
   for (const DType format : {DType::f32, DType::f16, DType::q4_0, DType::q6_k}) {
     for (const bool gated : {true, false}) {
-      const Problem whole{.format = format, .experts = 6, .used = 3, .n = 100, .k = 256, .tokens = 80, .gated = gated};
+      const Problem whole{
+          .format = format, .experts = 6, .used = 3, .n = 100, .k = 256, .tokens = 80, .gated = gated, .finished = true};
       harness().for_each_kernel<ExpertMatmul>(whole.spec(), [&](const ExpertMatmulKernel& kernel) {
         const std::vector<float> all = run_experts(kernel, whole);
         const std::size_t row = all.size() / at(whole.tokens);
@@ -405,6 +477,11 @@ TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
   ids[2] = 0;
   args.shares = nullptr;
   EXPECT_THAT(complaint(check_it), testing::HasSubstr("shares is null"));
+  args.shares = floats.data();
+  weights[0].bias = floats.data();
+  weights[0].bias_stride = 3;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("bias_stride 3 is less than n 4"));
+  weights[0].bias = nullptr;
   weights.push_back({DType::f32, floats.data(), 5, 80});
   args.weights = weights;
   EXPECT_THAT(complaint(check_it), testing::HasSubstr("a gate of n 4 for n 5"));
@@ -412,6 +489,7 @@ TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
   EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 1, .groups = 3}).reason, "4 experts are not 3 equal groups");
   EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 8, .used = 3, .groups = 4, .groups_used = 1}).reason,
             "1 of 4 groups of 2 experts can't give 3");
+  EXPECT_EQ(check_spec(GatedActivation::Spec{Activation::clamped_swiglu, 8}).reason, "clamped_swiglu is for experts");
   EXPECT_EQ(check_spec(ExpertMatmul::Spec{DType::q4_k, 4, 8, 300, 2}).reason,
             "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
 }

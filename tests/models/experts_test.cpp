@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/register_all.h"
 #include "models/error_text.h"
 #include "models/model_file.h"
 #include "models/runner.h"
+#include "tensor/quant/dequantize.h"
+#include "tensor/random_rows.h"
 
 namespace rocmforge::testing {
 namespace {
@@ -157,9 +160,10 @@ TEST(Experts, ImpossibleNumbersAreRefusedByKey) {
 }
 
 TEST(Experts, EveryMissingOrShortTensorIsNamed) {
-  for (const char* name : {"qwen2moe", "dots1"}) {
+  for (const char* name : {"qwen2moe", "dots1", "gpt-oss"}) {
     for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
-      if (weight.name == "output.weight" || weight.name.ends_with("exp_probs_b.bias")) {
+      if (weight.name == "output.weight" || weight.name.ends_with("exp_probs_b.bias") ||
+          weight.name.ends_with("attn_output.bias")) {
         continue;  // files do without
       }
       EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.remove_weight(weight.name); }),
@@ -192,13 +196,120 @@ TEST(Experts, OneByOneTheyAreAllThereAndOfOneFormat) {
             "tiny.gguf: tensor 'blk.1.ffn_up.3.weight' is Q8_0, that of expert 0 is F32");
 }
 
-TEST(Experts, WhatWouldChangeTheirProductsIsRefused) {
+/// Rows as the file keeps those of all experts.
+void add_rows(ModelFile& model, const std::string& name, std::int64_t experts, const std::vector<float>& values) {
+  model.add_vector(name, values);
+  model.weights.back().shape = {experts, std::ssize(values) / experts};
+}
+
+TEST(Experts, ABiasIsUsedWhereItIs) {
+  const auto with_bias = [](const char* name, std::int64_t width) {
+    return error_after("qwen3moe", [&](ModelFile& model) {
+      add_rows(model, name, 8, std::vector<float>(static_cast<std::size_t>(8 * width), 0.3f));
+    });
+  };
+  EXPECT_GT(with_bias("blk.0.ffn_gate_exps.bias", 24), 100 * allowed);
+  EXPECT_GT(with_bias("blk.0.ffn_up_exps.bias", 24), 100 * allowed);
+  EXPECT_GT(with_bias("blk.1.ffn_down_exps.bias", 32), 100 * allowed);
   EXPECT_EQ(refusal("qwen3moe",
                     [](ModelFile& model) { model.add_vector("blk.0.ffn_up_exps.bias", std::vector<float>(24, 1.0f)); }),
-            "tiny.gguf: tensor 'blk.0.ffn_up_exps.bias' changes the computation and is not supported");
+            "tiny.gguf: tensor 'blk.0.ffn_up_exps.bias' is [24], expected [8, 24]");
+}
+
+/// Of gate and up in one tensor the biases are too.
+TEST(Experts, BiasesAndJoinedRowsGiveTheSameLogits) {
+  const ModelFile stacked = ModelFile::golden("gpt-oss");
+  ModelFile joined = stacked;
+  for (const std::string block : {"blk.0.", "blk.1.", "blk.2."}) {
+    join(joined, block);
+    ModelFile::Weight gate = joined.weight(block + "ffn_gate_exps.bias");
+    ModelFile::Weight up = joined.weight(block + "ffn_up_exps.bias");
+    const std::int64_t experts = gate.shape[0];
+    const std::int64_t width = gate.shape[1];
+    std::vector<float> both;
+    for (std::int64_t e = 0; e < experts; ++e) {
+      both.insert(both.end(), gate.floats() + e * width, gate.floats() + (e + 1) * width);
+      both.insert(both.end(), up.floats() + e * width, up.floats() + (e + 1) * width);
+    }
+    joined.remove_weight(gate.name);
+    joined.remove_weight(up.name);
+    add_rows(joined, block + "ffn_gate_up_exps.bias", experts, both);
+  }
+  for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    EXPECT_EQ(logits_of(joined, "gpt-oss", set), logits_of(stacked, "gpt-oss", set)) << set;
+  }
+}
+
+TEST(Experts, WhatWouldChangeTheirProductsIsRefused) {
   EXPECT_EQ(refusal("qwen3moe",
                     [](ModelFile& model) { model.add_vector("blk.1.ffn_down_exps.scale", std::vector<float>(8, 1.0f)); }),
-            "tiny.gguf: tensor 'blk.1.ffn_down_exps.scale' changes the computation and is not supported");
+            "tiny.gguf: tensor 'blk.1.ffn_down_exps.scale' scales 'blk.1.ffn_down_exps.weight', which only matrix products "
+            "with NVFP4 weights do");
+  EXPECT_EQ(refusal("mixtral",
+                    [](ModelFile& model) {
+                      part(model, "blk.1.", "ffn_up");
+                      model.add_vector("blk.1.ffn_up.2.bias", std::vector<float>(24, 1.0f));
+                    }),
+            "tiny.gguf: tensor 'blk.1.ffn_up.2.bias' changes the computation and is not supported");
+  EXPECT_EQ(refusal("mixtral",
+                    [](ModelFile& model) {
+                      join(model, "blk.0.");
+                      add_rows(model, "blk.0.ffn_up_exps.bias", 4, std::vector<float>(96, 1.0f));
+                    }),
+            "tiny.gguf: tensor 'blk.0.ffn_up_exps.bias' changes the computation and is not supported");
+}
+
+/// Random NVFP4 blocks whose experts each have a scale, against the same numbers in F32.
+TEST(Experts, NvFp4HasAScaleForEachExpert) {
+  constexpr std::int64_t experts = 4;
+  constexpr std::int64_t width = 64;
+  constexpr std::int64_t hidden = 32;
+  ModelFile quantised = ModelFile::golden("mixtral");
+  quantised.set("llama.expert_feed_forward_length", std::uint64_t{width});
+  quantised.set("llama.feed_forward_length", std::uint64_t{width});
+  Random random(7);
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* place : {"ffn_gate_exps", "ffn_up_exps"}) {
+      ModelFile::Weight& weight = quantised.weight(block + place + ".weight");
+      const std::vector<float> values = random.normals(experts * width * hidden, 0.3f);
+      weight.shape = {experts, width, hidden};
+      weight.data.resize(values.size() * sizeof(float));
+      std::copy(values.begin(), values.end(), weight.floats());
+    }
+    ModelFile::Weight& down = quantised.weight(block + "ffn_down_exps.weight");
+    down.shape = {experts, hidden, width};
+    down.dtype = DType::nvfp4;
+    down.data = random_rows(DType::nvfp4, experts * hidden, width, random);
+  }
+  ModelFile plain = quantised;
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    const std::string name = block + "ffn_down_exps";
+    const std::vector<float> scales = random.uniforms(experts, 0.2f, 2.0f);
+    ModelFile::Weight& down = plain.weight(name + ".weight");
+    std::vector<float> values(static_cast<std::size_t>(experts * hidden * width));
+    dequantize_row(down.dtype, down.data.data(), values.data(), std::ssize(values));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] *= scales[i / static_cast<std::size_t>(hidden * width)];
+    }
+    down.dtype = DType::f32;
+    down.data.resize(values.size() * sizeof(float));
+    std::copy(values.begin(), values.end(), down.floats());
+    quantised.add_vector(name + ".scale", scales);
+  }
+  const std::vector<float> expected = logits_of(plain, "mixtral");
+  for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    EXPECT_LE(relative_error(logits_of(quantised, "mixtral", set), expected), set == "reference" ? 1e-5 : 3e-2) << set;
+  }
+  quantised.weight("blk.1.ffn_down_exps.scale").floats()[2] = std::numeric_limits<float>::infinity();
+  const OpenModel open(quantised);
+  EXPECT_EQ(error_text([&] { Runner(open.file, "reference"); }),
+            "tiny.gguf: tensor 'blk.1.ffn_down_exps.scale' is inf, the scale of a weight must be a finite number");
 }
 
 /// Formats may differ between the places; each product is that of the dequantised weight.

@@ -5,6 +5,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -323,6 +324,19 @@ TEST(RopeFrequencies, YarnStretchesSlowPairsOnly) {
   EXPECT_FLOAT_EQ(scaled.inverse_frequency[46], plain.inverse_frequency[46] / 8.0f);
   EXPECT_FLOAT_EQ(scaled.inverse_frequency[63], plain.inverse_frequency[63] / 8.0f);
   EXPECT_FLOAT_EQ(scaled.magnitude, 1.0f + 0.1f * std::log(8.0f));
+}
+
+/// gpt-oss: the ramp of the test above from pair 20.94 to 45.03.
+TEST(RopeFrequencies, YarnsRampMayBeginBetweenPairs) {
+  const RopeScaling yarn{.kind = RopeScaling::Kind::yarn, .factor = 8.0, .original_context = 4096.0, .whole_pairs = false};
+  const RopeFrequencies scaled = rope_frequencies(128, 10000.0, yarn, {});
+  const RopeFrequencies plain = rope_frequencies(128, 10000.0, {}, {});
+  const double low = 64.0 * std::log(4096.0 / (64.0 * 3.14159265358979)) / std::log(10000.0);
+  const double high = 64.0 * std::log(4096.0 / (2.0 * 3.14159265358979)) / std::log(10000.0);
+  for (const std::size_t pair : {20, 21, 33, 45, 46}) {
+    const double share = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
+    EXPECT_NEAR(scaled.inverse_frequency[pair] / plain.inverse_frequency[pair], 1.0 - share + share / 8.0, 1e-6) << pair;
+  }
 }
 
 }  // namespace

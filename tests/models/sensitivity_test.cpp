@@ -94,6 +94,12 @@ TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
     EXPECT_GT(error_after_key(name, key, std::uint64_t{12}), 100 * allowed) << name;
     EXPECT_GT(error_after_key(name, key + "_pattern", std::uint64_t{1}), 100 * allowed) << name;
   }
+  for (const std::uint64_t window : {0, 10, 12}) {
+    EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.attention.sliding_window", window), 100 * allowed) << window;
+  }
+  EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.attention.sliding_window_pattern", std::uint64_t{1}), 100 * allowed);
+  EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.rope.scaling.type", std::string("linear")), 100 * allowed);
+  EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.rope.scaling.factor", 8.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base_swa", 100.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base", 10000.0), 100 * allowed);
   EXPECT_GT(error_after_key("olmo3", "olmo2.rope.scaling.type", std::string("none")), 100 * allowed);

@@ -175,9 +175,9 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
         weight.dtype, matrix + row / packed::group_rows * packed_group_bytes(weight.dtype, args.k),
         count,        args.k,
         tile.count,   inputs.quantised,
-        inputs.plain, nullptr,
+        inputs.plain, weight.bias != nullptr ? weight.bias + tile.expert * weight.bias_stride + row : nullptr,
         out,          stride,
-        false,        1.0f};
+        false,        weight.scale != nullptr ? weight.scale[tile.expert] : 1.0f};
     const auto multiply = is_quantised(weight.dtype) ? bodies_.quantised.multiply : bodies_.plain.multiply;
     multiply(product, {0, count, 0, tile.count});
   }
@@ -188,7 +188,9 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
     float up[most_tile_slots * most_part_rows];
     multiply_rows(args, args.weights[0], tile, inputs, row, count, gate, count);
     multiply_rows(args, args.weights[1], tile, inputs, row, count, up, count);
-    const auto activate = args.activation == Activation::silu ? bodies_.table.silu_gate : bodies_.table.gelu_tanh_gate;
+    const auto activate = args.activation == Activation::silu        ? bodies_.table.silu_gate
+                          : args.activation == Activation::gelu_tanh ? bodies_.table.gelu_tanh_gate
+                                                                     : bodies_.table.clamped_swiglu_gate;
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const std::int64_t slot = sorted.slots[static_cast<std::size_t>(tile.first + i)];
       activate(gate + i * count, up + i * count, count, args.out + slot * args.weights[0].n + row);

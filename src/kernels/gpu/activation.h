@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/gpu/device_code.h"
+#include "ops/activation.h"
 
 namespace rocmforge::gpu {
 
@@ -15,5 +16,15 @@ struct GeluTanh {
     return x / (1.0f + expf(-1.5957691216f * inner));
   }
 };
+
+/// Of a gate and what it multiplies.
+__device__ inline float activate(Activation activation, float gate, float up) {
+  if (activation == Activation::clamped_swiglu) {
+    const float g = fminf(gate, clamped_swiglu_limit);
+    const float u = fminf(fmaxf(up, -clamped_swiglu_limit), clamped_swiglu_limit);
+    return g / (1.0f + expf(-clamped_swiglu_slope * g)) * (u + 1.0f);
+  }
+  return (activation == Activation::gelu_tanh ? GeluTanh::value(gate) : Silu::value(gate)) * up;
+}
 
 }  // namespace rocmforge::gpu

@@ -46,11 +46,24 @@ constexpr VectorFormat vector_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_VE
 constexpr ExpertTileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
 #undef ROCMFORGE_TILE_FORMAT
 
-/// Null for F32, of which every slot is computed by itself.
-const ExpertTileFormat* find_tiles(DType dtype) {
-  const auto* found = std::ranges::find(tile_formats, dtype, &ExpertTileFormat::dtype);
-  return found == std::end(tile_formats) ? nullptr : found;
+/// Of all of gpu::CodedFormats.
+constexpr VectorFormat coded_vectors = {DType::nvfp4,
+                                        1,
+                                        {"experts", "expert_gate_up_coded", LaunchOrder::by_kernel},
+                                        {"experts", "expert_down_coded", LaunchOrder::by_kernel}};
+constexpr ExpertTileFormat coded_tiles = {DType::nvfp4, false, {"experts", "expert_tiles_coded", LaunchOrder::by_kernel}};
+
+template <class Format, std::size_t count>
+const Format* find(const Format (&formats)[count], const Format& coded, DType dtype) {
+  if (gpu::CodedFormats::contains(dtype)) {
+    return &coded;
+  }
+  const auto* found = std::ranges::find(formats, dtype, &Format::dtype);
+  return found == std::end(formats) ? nullptr : found;
 }
+const VectorFormat* find_vectors(DType dtype) { return find(vector_formats, coded_vectors, dtype); }
+/// Null for F32, of which every slot is computed by itself.
+const ExpertTileFormat* find_tiles(DType dtype) { return find(tile_formats, coded_tiles, dtype); }
 
 bool takes_vectors(DType dtype, std::int64_t tokens) {
   return tokens <= gpu::most_matvec_tokens || find_tiles(dtype) == nullptr;
@@ -85,6 +98,8 @@ struct TileWorkspace {
     place(products, slots * n);
   }
 };
+
+gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, weight.scale, weight.bias_stride}; }
 
 LaunchShape grid_of(std::int64_t columns, std::int64_t rows, int threads) {
   constexpr std::int64_t most_rows = 65535;  // kernels that may be asked for more walk over the rest
@@ -135,7 +150,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     if (Support support = check_spec(spec); !support.ok) {
       return support;
     }
-    if (std::ranges::find(vector_formats, spec.weight, &VectorFormat::dtype) == std::end(vector_formats)) {
+    if (find_vectors(spec.weight) == nullptr) {
       return Support::no(fmt::format("format {} has no GPU kernel", info(spec.weight).name));
     }
     constexpr std::int64_t most = std::int64_t{1} << 22;
@@ -175,7 +190,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
  private:
   static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
     const ExpertWeight& weight = args.weights[0];
-    const VectorFormat& format = *std::ranges::find(vector_formats, weight.dtype, &VectorFormat::dtype);
+    const VectorFormat& format = *find_vectors(weight.dtype);
     const bool gated = args.weights.size() == 2;
     const ExpertWeight& other = args.weights[gated ? 1 : 0];
     const int wave_size = stream.device().info().wave_size;
@@ -184,6 +199,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     const gpu::ExpertVectorArgs launch{
         .weights = {static_cast<const std::uint8_t*>(weight.data), static_cast<const std::uint8_t*>(other.data)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
+        .finish = {finish_of(weight), finish_of(other)},
         .row_bytes = static_cast<std::int64_t>(row_bytes(weight.dtype, args.k)),
         .ids = args.ids,
         .shares = args.shares,
@@ -195,8 +211,8 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
         .count = static_cast<std::int32_t>(count),
         .chunk = static_cast<std::int32_t>(std::min<std::int64_t>(round_up(args.k, 256), 256 * wave_size)),
         .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
-        .gelu = args.activation == Activation::gelu_tanh ? 1 : 0,
-        .unused = 0};
+        .activation = args.activation,
+        .dtype = weight.dtype};
     LaunchShape shape = grid_of(divide_up(weight.n, rows), count, gpu::matvec_threads);
     shape.shared_bytes = static_cast<std::uint32_t>(launch.chunk) * 4;
     (gated ? format.gate_up : format.down).launch(stream, shape, launch);
@@ -231,6 +247,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
       format.kernel.launch(stream, shape,
                            {.weight = static_cast<const std::uint8_t*>(weight.data),
                             .expert_bytes = weight.expert_bytes,
+                            .finish = finish_of(weight),
                             .row_bytes = static_cast<std::int64_t>(row_bytes(weight.dtype, args.k)),
                             .x = space.x,
                             .x_scales = space.scales,
@@ -242,8 +259,8 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
                             .k = static_cast<std::int32_t>(args.k),
                             .padded_k = padded_k,
                             .gated = i == 1 ? 1 : 0,
-                            .gelu = args.activation == Activation::gelu_tanh ? 1 : 0,
-                            .unused = 0});
+                            .activation = args.activation,
+                            .dtype = weight.dtype});
     }
     if (!gated) {
       sum_kernel.launch(stream, grid_of(divide_up(n, gpu::sum_threads), args.tokens, gpu::sum_threads),

@@ -10,7 +10,10 @@
 
 namespace rocmforge::gpu {
 
-__device__ inline float activate(std::int32_t gelu, float x) { return gelu != 0 ? GeluTanh::value(x) : Silu::value(x); }
+__device__ inline float finished(const ExpertFinish& finish, int expert, int row, float product) {
+  const float scaled = finish.scale != nullptr ? product * finish.scale[expert] : product;
+  return finish.bias != nullptr ? scaled + finish.bias[expert * finish.bias_stride + row] : scaled;
+}
 
 /// The arguments of a product of one token.
 __device__ inline MatvecArgs one_token(const ExpertVectorArgs& args, std::int64_t row) {
@@ -21,6 +24,7 @@ __device__ inline MatvecArgs one_token(const ExpertVectorArgs& args, std::int64_
   own.tokens = 1;
   own.chunk = args.chunk;
   own.x_aligned = args.x_aligned;
+  own.dtype = args.dtype;
   return own;
 }
 
@@ -42,16 +46,18 @@ __device__ inline void expert_gate_up(const ExpertVectorArgs& args) {
   const int first_row = (static_cast<int>(blockIdx.x) * waves + wave_index()) * pairs;
   for (int slot = static_cast<int>(blockIdx.y); slot < args.count; slot += static_cast<int>(gridDim.y)) {
     const std::uint8_t* weights[2 * pairs];
-    expert_rows<pairs>(args, 0, args.ids[slot], first_row, weights);
-    expert_rows<pairs>(args, 1, args.ids[slot], first_row, weights + pairs);
+    const int expert = args.ids[slot];
+    expert_rows<pairs>(args, 0, expert, first_row, weights);
+    expert_rows<pairs>(args, 1, expert, first_row, weights + pairs);
     float sums[2 * pairs][1] = {};
     wave_products<Block, 1, 2 * pairs>(one_token(args, slot / args.used), weights, staged_chunk(), sums);
 #pragma unroll
     for (int r = 0; r < pairs; ++r) {
       const float gate = wave_reduce<Sum>(sums[r][0]);
       const float up = wave_reduce<Sum>(sums[pairs + r][0]);
-      if (lane_index() == r && first_row + r < args.n) {
-        args.out[static_cast<std::int64_t>(slot) * args.n + first_row + r] = activate(args.gelu, gate) * up;
+      if (const int row = first_row + r; lane_index() == r && row < args.n) {
+        args.out[static_cast<std::int64_t>(slot) * args.n + row] = activate(
+            args.activation, finished(args.finish[0], expert, row, gate), finished(args.finish[1], expert, row, up));
       }
     }
     __syncthreads();  // before x of the next slot comes
@@ -67,13 +73,16 @@ __device__ inline void expert_down(const ExpertVectorArgs& args) {
     float total = 0.0f;  // of the row with this lane's number
     for (int slot = token * args.used; slot < (token + 1) * args.used; ++slot) {
       const std::uint8_t* weights[rows];
-      expert_rows<rows>(args, 0, args.ids[slot], first_row, weights);
+      const int expert = args.ids[slot];
+      expert_rows<rows>(args, 0, expert, first_row, weights);
       float sums[rows][1] = {};
       wave_products<Block, 1, rows>(one_token(args, slot), weights, staged_chunk(), sums);
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
         const float product = wave_reduce<Sum>(sums[r][0]);
-        total = lane_index() == r ? fmaf(args.shares[slot], product, total) : total;
+        if (const int row = first_row + r; lane_index() == r && row < args.n) {
+          total = fmaf(args.shares[slot], finished(args.finish[0], expert, row, product), total);
+        }
       }
       __syncthreads();
     }
@@ -98,6 +107,7 @@ __device__ inline void expert_tiles(const ExpertTileArgs& args) {
   own.k = args.k;
   own.padded_k = args.padded_k;
   own.tokens = last;
+  own.dtype = args.dtype;
   MatmulPart part{};
   part.weight = args.weight + tile.expert * args.expert_bytes;
   part.row_bytes = args.row_bytes;
@@ -107,8 +117,8 @@ __device__ inline void expert_tiles(const ExpertTileArgs& args) {
   body.run(shared, [&](int place, int row, float sum) {
     if (place < last && row < args.n) {
       float* out = args.out + static_cast<std::int64_t>(args.order[place]) * args.n + row;
-      const float y = sum * args.x_scales[place];
-      *out = args.gated != 0 ? activate(args.gelu, *out) * y : y;
+      const float y = finished(args.finish, tile.expert, row, sum * args.x_scales[place]);
+      *out = args.gated != 0 ? activate(args.activation, *out, y) : y;
     }
   });
 }

@@ -4,6 +4,7 @@
 #include "kernels/gpu/experts.h"
 
 using namespace rocmforge;
+using rocmforge::gpu::BlockCoded;
 using rocmforge::gpu::ConvertSlotsArgs;
 using rocmforge::gpu::ExpertTileArgs;
 using rocmforge::gpu::ExpertVectorArgs;
@@ -253,4 +254,6 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::sum_threads) sum_slots(SumSlotsArgs args
   }
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_EXPERT_VECTORS)
+ROCMFORGE_MATMUL_CODED(ROCMFORGE_EXPERT_VECTORS)
 ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_EXPERT_TILES)
+ROCMFORGE_MATMUL_CODED(ROCMFORGE_EXPERT_TILES)

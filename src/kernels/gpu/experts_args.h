@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/matmul_args.h"
+#include "ops/activation.h"
 
 namespace rocmforge::gpu {
 
@@ -25,11 +26,19 @@ inline constexpr int route_threads = 64;
 inline constexpr int most_experts = 1024;
 inline constexpr int most_experts_used = 64;
 
+/// What is done to a product: of ExpertWeight.
+struct ExpertFinish {
+  const float* bias;   ///< [n] of each expert, or null
+  const float* scale;  ///< [experts] or null
+  std::int64_t bias_stride;
+};
+
 /// Few tokens: every slot by itself, a matrix of its expert read once for each. Grid: tiles of rows, slots (gate and up) or
 /// tokens (down).
 struct ExpertVectorArgs {
   const std::uint8_t* weights[2];  ///< gate and up, or down: [experts] of [n] rows
   std::int64_t expert_bytes[2];
+  ExpertFinish finish[2];
   std::int64_t row_bytes;
   const std::int32_t* ids;  ///< [slots]
   const float* shares;      ///< [slots], for down
@@ -41,11 +50,11 @@ struct ExpertVectorArgs {
   std::int32_t count;  ///< slots, for down tokens
   std::int32_t chunk;  ///< as in MatvecArgs
   std::int32_t x_aligned;
-  std::int32_t gelu;  ///< the activation, else silu
-  std::int32_t unused;
+  Activation activation;
+  DType dtype;  ///< of the weights
 };
 /// Rows that a wave takes of gate, and as many of up; of down it takes `few_rows`.
-constexpr int expert_pairs(int few_rows) { return few_rows / 2; }
+constexpr int expert_pairs(int few_rows) { return few_rows > 1 ? few_rows / 2 : 1; }
 
 /// Slots of one expert that share a tile: places [first, first + count) of the order.
 struct ExpertTile {
@@ -79,6 +88,7 @@ struct ConvertSlotsArgs {
 struct ExpertTileArgs {
   const std::uint8_t* weight;
   std::int64_t expert_bytes;
+  ExpertFinish finish;
   std::int64_t row_bytes;
   const std::uint16_t* x;  ///< [slots, padded_k] by place
   const float* x_scales;   ///< [slots] by place
@@ -89,9 +99,9 @@ struct ExpertTileArgs {
   std::int32_t n;
   std::int32_t k;
   std::int32_t padded_k;
-  std::int32_t gated;  ///< out = activation(out) * product in place of out = product
-  std::int32_t gelu;
-  std::int32_t unused;
+  std::int32_t gated;  ///< out = activation of out and the product in place of out = product
+  Activation activation;
+  DType dtype;  ///< of the weight
 };
 
 /// out[token] += sum of shares * products over the token's slots. Grid: columns, tokens.

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "ops/elementwise.h"
+#include "ops/activation.h"
 
 namespace rocmforge {
 
-/// In double, as the reference computes everything.
+/// silu or gelu_tanh. In double, as the reference computes everything.
 inline double activate(Activation activation, double x) {
   if (activation == Activation::silu) {
     return x / (1.0 + std::exp(-x));
@@ -15,6 +16,16 @@ inline double activate(Activation activation, double x) {
   // Hendrycks and Gimpel 2016, the tanh form.
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   return 0.5 * x * (1.0 + std::tanh(inner));
+}
+
+/// Of a gate and what it multiplies.
+inline double activate(Activation activation, double gate, double up) {
+  if (activation != Activation::clamped_swiglu) {
+    return activate(activation, gate) * up;
+  }
+  constexpr double limit = double{clamped_swiglu_limit};
+  const double g = std::min(gate, limit);
+  return g / (1.0 + std::exp(-double{clamped_swiglu_slope} * g)) * (std::clamp(up, -limit, limit) + 1.0);
 }
 
 }  // namespace rocmforge

@@ -129,7 +129,7 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
           const std::vector<double> up = products(args, args.weights[1], slots, row);
           for (std::size_t slot = 0; slot < first.size(); ++slot) {
             args.out[static_cast<std::int64_t>(slot) * n + row] =
-                static_cast<float>(activate(args.activation, first[slot]) * up[slot]);
+                static_cast<float>(activate(args.activation, first[slot], up[slot]));
           }
           continue;
         }
@@ -145,14 +145,18 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
   }
 
  private:
-  /// Of row `row` with every slot's input.
+  /// Of row `row` with every slot's input, with the scale and the bias of its expert.
   static std::vector<double> products(const ExpertMatmul::Args& args, const ExpertWeight& weight,
                                       const std::vector<std::vector<std::int64_t>>& slots, std::int64_t row) {
     std::vector<double> sums(static_cast<std::size_t>(args.tokens * args.used));
     std::vector<float> values(static_cast<std::size_t>(args.k));
     const auto* at =
         static_cast<const std::byte*>(weight.data) + row * static_cast<std::int64_t>(row_bytes(weight.dtype, args.k));
-    for (const std::vector<std::int64_t>& own : slots) {
+    for (std::size_t e = 0; e < slots.size(); ++e) {
+      const std::vector<std::int64_t>& own = slots[e];
+      const double scale = weight.scale != nullptr ? double{weight.scale[e]} : 1.0;
+      const double bias =
+          weight.bias != nullptr ? double{weight.bias[static_cast<std::int64_t>(e) * weight.bias_stride + row]} : 0.0;
       if (!own.empty()) {
         dequantize_row(weight.dtype, at, values.data(), args.k);
       }
@@ -162,7 +166,7 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
         for (std::size_t i = 0; i < values.size(); ++i) {
           sum += double{x[i]} * double{values[i]};
         }
-        sums[static_cast<std::size_t>(slot)] = sum;
+        sums[static_cast<std::size_t>(slot)] = scale * sum + bias;
       }
       at += weight.expert_bytes;
     }

@@ -16,8 +16,8 @@ namespace {
 std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, const Backend& backend,
                                                          Exchange& exchange) {
   const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
-  auto wanted =
-      read_constraint(fields, backend.grammars, exchange, use.format.reasoning_is_open ? &after_thoughts : nullptr);
+  const bool waits = use.format.reasoning_is_open || use.format.header_is_open;
+  auto wanted = read_constraint(fields, backend.grammars, exchange, waits ? &after_thoughts : nullptr);
   if (wanted != nullptr && use.constraint != nullptr) {
     throw ApiError(
         400, "tools can't be combined with response_format, json_schema or grammar; tool_choice none leaves them aside",

@@ -112,6 +112,8 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   use.format.splits_reasoning = splits_reasoning;
   use.format.reasoning_is_open = call.prompt.reasoning_is_open;
   use.format.reasoning = call.prompt.reasoning;
+  use.format.in_channels = call.prompt.in_channels;
+  use.format.header_is_open = call.prompt.header_is_open;
   if (call.request.tools.is_null()) {
     return use;
   }

@@ -1,5 +1,6 @@
 #include "kernels/cpu/body/operations.h"
 #include "kernels/cpu/body/simd.h"
+#include "ops/activation.h"
 
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
@@ -65,6 +66,16 @@ void gelu_tanh_gate(const float* gate, const float* up, int64_t width, float* ou
   activate(gate, up, width, out, [](Vec x) {
     const Vec inner = x * fma(x * x, broadcast(0.044715f), broadcast(1.0f));
     return x / (broadcast(1.0f) + exponential(inner * broadcast(-1.5957691216f)));
+  });
+}
+
+void clamped_swiglu_gate(const float* gate, const float* up, int64_t width, float* out) {
+  const Vec limit = broadcast(clamped_swiglu_limit);
+  const Vec one = broadcast(1.0f);
+  map(gate, up, width, out, [=](Vec g, Vec u) {
+    g = minimum(limit, g);
+    u = minimum(limit, maximum(zero_vec() - limit, u));
+    return g / (one + exponential(g * broadcast(-clamped_swiglu_slope))) * (u + one);
   });
 }
 

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "chat/answer_reader.h"
+#include "chat/blanks.h"
+#include "chat/tool_call_reader.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::string_view start_mark = "<|start|>";
+constexpr std::string_view channel_mark = "<|channel|>";
+constexpr std::string_view constrain_mark = "<|constrain|>";
+constexpr std::string_view message_mark = "<|message|>";
+/// What ends a message. The first two begin the header of the next one.
+constexpr std::array<std::string_view, 5> ends_of_message = {start_mark, channel_mark, "<|end|>", "<|call|>", "<|return|>"};
+constexpr std::array<std::string_view, 5> starts_of_header = {start_mark, channel_mark, constrain_mark, message_mark, "to="};
+constexpr std::size_t longest_header = 2 * longest_call_name;
+
+struct Header {
+  std::string_view channel;
+  std::string_view recipient;  ///< "" for the user
+};
+
+/// Of what stands before the mark of a message: "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json",
+/// or with the recipient before the channel.
+Header read_header(std::string_view text) {
+  const auto word = [](std::string_view from) { return from.substr(0, from.find_first_of(" \t\r\n<")); };
+  Header header;
+  if (const std::size_t at = text.find(channel_mark); at != std::string_view::npos) {
+    header.channel = word(text.substr(at + channel_mark.size()));
+  }
+  if (const std::size_t at = text.find("to="); at != std::string_view::npos) {
+    header.recipient = word(text.substr(at + 3));
+  }
+  return header;
+}
+
+/// The harmony format of gpt-oss: an answer is messages, each with a header that says its channel and who it is for.
+/// Analysis is reasoning, a message to a function is a call, everything else is content.
+class HarmonyReader final : public AnswerReader {
+ public:
+  explicit HarmonyReader(AnswerFormat format) : format_(std::move(format)) {
+    if (!format_.header_is_open) {
+      begin_message(format_.reasoning_is_open && format_.splits_reasoning ? Message::reasoning : Message::content);
+    }
+  }
+
+  void add(std::string_view text) override {
+    pending_ += text;
+    while (in_header_ ? step_header() : step_message()) {
+    }
+    pending_.erase(0, std::exchange(at_, 0));
+  }
+
+  void finish(bool is_cut) override {
+    const std::string_view left = rest();
+    if (!in_header_) {
+      give(is_cut ? "" : left);  // at most the beginning of a mark
+      call_is_open_ = call_is_open_ && (is_cut || has_object_);
+    } else if (!is_cut && !is_blank(left)) {
+      begin_message(Message::content);
+      give(left);
+    }
+    pending_.clear();
+  }
+
+  [[nodiscard]] bool is_inside_call() const override { return call_is_open_; }
+
+ private:
+  enum class Message { content, reasoning, call, dropped };
+
+  [[nodiscard]] std::string_view rest() const { return std::string_view(pending_).substr(at_); }
+
+  bool step_header() {
+    const std::size_t first = rest().find_first_not_of(blanks);
+    if (first == std::string_view::npos) {
+      return false;
+    }
+    const std::string_view text = rest().substr(first);
+    const bool may_be = std::ranges::any_of(
+        starts_of_header, [&](std::string_view start) { return text.starts_with(start) || start.starts_with(text); });
+    if (!may_be) {  // a model that leaves the header out
+      begin_message(Message::content);
+      return true;
+    }
+    const std::size_t end = text.substr(0, longest_header).find(message_mark);
+    if (end != std::string_view::npos) {
+      const std::string_view whole = text.substr(0, end + message_mark.size());
+      begin(read_header(text.substr(0, end)), whole);
+      at_ += first + whole.size();
+      return true;
+    }
+    if (text.size() < longest_header) {
+      return false;
+    }
+    begin_message(Message::content);  // no header: its first character is read as text, so that its mark is none
+    give(rest().substr(0, first + 1));
+    at_ += first + 1;
+    return true;
+  }
+
+  void begin(const Header& header, std::string_view whole) {
+    const bool is_call = !header.recipient.empty();
+    const bool is_reasoning = !is_call && header.channel == "analysis";
+    if (is_call && format_.has_tools) {
+      const bool is_dropped = format_.single_call && calls() > 0;
+      begin_message(is_dropped ? Message::dropped : Message::call);
+      if (!is_dropped) {
+        constexpr std::string_view prefix = "functions.";
+        emit_call(header.recipient.substr(header.recipient.starts_with(prefix) ? prefix.size() : 0), "");
+        call_is_open_ = true;
+      }
+      return;
+    }
+    begin_message(is_reasoning && format_.splits_reasoning ? Message::reasoning : Message::content);
+    if (is_call || (is_reasoning && !format_.splits_reasoning)) {
+      give(whole);
+    }
+  }
+
+  void begin_message(Message message) {
+    in_header_ = false;
+    message_ = message;
+    is_fresh_ = true;
+    has_object_ = false;
+    nesting_ = {};
+    held_.clear();
+  }
+
+  bool step_message() {
+    const std::string_view text = rest();
+    for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
+      const std::string_view from = text.substr(at);
+      for (const std::string_view mark : ends_of_message) {
+        if (from.starts_with(mark)) {
+          give(text.substr(0, at));
+          at_ += at + (mark == start_mark || mark == channel_mark ? 0 : mark.size());
+          in_header_ = true;
+          call_is_open_ = call_is_open_ && has_object_;
+          return true;
+        }
+      }
+      if (std::ranges::any_of(ends_of_message, [&](std::string_view mark) { return mark.starts_with(from); })) {
+        give(text.substr(0, at));
+        at_ += at;
+        return false;
+      }
+    }
+    give(text);
+    at_ = pending_.size();
+    return false;
+  }
+
+  /// A piece of the present message.
+  void give(std::string_view text) {
+    switch (message_) {
+      case Message::content:
+        give_content(text);
+        break;
+      case Message::reasoning:
+        give_reasoning(text);
+        break;
+      case Message::call:
+        give_arguments(text);
+        break;
+      case Message::dropped:
+        break;
+    }
+  }
+
+  void give_content(std::string_view text) {
+    if (is_fresh_ && had_content_ && !text.empty()) {
+      emit(AnswerDelta::Kind::content, "\n\n");
+    }
+    is_fresh_ = is_fresh_ && text.empty();
+    had_content_ = had_content_ || !text.empty();
+    emit(AnswerDelta::Kind::content, text);
+  }
+
+  /// Without the blanks at its ends.
+  void give_reasoning(std::string_view text) {
+    if (is_fresh_) {
+      text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+    }
+    if (text.empty()) {
+      return;
+    }
+    const std::size_t end = text.find_last_not_of(blanks) + 1;
+    if (is_fresh_ && had_reasoning_) {
+      emit(AnswerDelta::Kind::reasoning, "\n\n");
+    }
+    is_fresh_ = false;
+    had_reasoning_ = true;
+    if (end > 0) {
+      emit(AnswerDelta::Kind::reasoning, std::exchange(held_, "") + std::string(text.substr(0, end)));
+    }
+    held_ += text.substr(end);
+  }
+
+  /// An object, or where a model writes something else all of it.
+  void give_arguments(std::string_view text) {
+    if (is_fresh_) {
+      text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+      has_object_ = text.starts_with('{');
+      is_fresh_ = text.empty();
+    }
+    std::size_t size = has_object_ && call_is_open_ ? 0 : text.size();
+    if (has_object_ && !call_is_open_) {
+      return;  // behind its end
+    }
+    while (size < text.size() && call_is_open_) {
+      nesting_.feed(text[size++]);
+      call_is_open_ = nesting_.is_inside();
+    }
+    emit(AnswerDelta::Kind::arguments, text.substr(0, size));
+  }
+
+  AnswerFormat format_;
+  std::string pending_;  // from at_ on not looked at yet
+  std::size_t at_ = 0;
+  bool in_header_ = true;
+  Message message_ = Message::content;
+  std::string held_;      // blanks of reasoning, given out if more of it comes
+  bool is_fresh_ = true;  // nothing of the message has come
+  bool had_content_ = false;
+  bool had_reasoning_ = false;
+  bool has_object_ = false;    // the call's arguments begin with {
+  bool call_is_open_ = false;  // and have not ended
+  Nesting nesting_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerReader> make_harmony_reader(AnswerFormat format) {
+  return std::make_unique<HarmonyReader>(std::move(format));
+}
+
+}  // namespace rocmforge

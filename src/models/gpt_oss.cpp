@@ -1,0 +1,32 @@
+#include "models/architecture.h"
+#include "models/expert_config.h"
+#include "models/layer_windows.h"
+#include "models/rope_config.h"
+
+namespace rocmforge {
+namespace {
+
+/// gpt-oss: every other layer has a window, heads have sinks, all linear layers have biases, and the norm before the
+/// feed-forward part has the name that elsewhere stands for one behind attention. Of the experts' products gate and up are
+/// cut off; the logits of the chosen alone become weights. YaRN was trained with a ramp that begins between pairs.
+void configure_gpt_oss(ModelConfig& config, MetadataReader& metadata) {
+  const AttentionConfig& first = config.layer(0).attention;
+  const RopeConfig rope = read_rope(metadata, first.head_dim, config.context_length, config.context_length, false);
+  metadata.require("attention.sliding_window");
+  window_but_every(config, metadata, 2);
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.rope = rope;
+    layer.attention.rope.kind = RopeKind::half;
+    layer.attention.needs_bias = true;
+    layer.attention.sinks = true;
+    layer.feed_forward.activation = Activation::clamped_swiglu;
+    layer.graph.ffn_norm = "post_attention_norm";
+  }
+  read_experts(config, metadata, {.score = RouteScore::chosen_softmax, .needs_bias = true});
+}
+
+}  // namespace
+
+Architecture gpt_oss_architecture() { return {"gpt-oss", configure_gpt_oss}; }
+
+}  // namespace rocmforge
