@@ -292,6 +292,12 @@ TEST(SampleConformance, AVocabularyOf151936) {
   expect_as_defined(random_problem(151936, 4, {1.0f}, 6, 0.05f));  // nearly even: top-p keeps 100,000 tokens
 }
 
+/// As many as sums of probabilities have room for; Gemma 3 has 262,208.
+TEST(SampleConformance, AVocabularyOf524286) {
+  expect_as_defined(random_problem(524'286, 3, {0.7f}, 7, 2.5f));
+  expect_as_defined(random_problem(524'286, 4, {1e6f}, 8, 0.05f));
+}
+
 TEST(SampleConformance, TheLargestTokensInOneRunOfIds) {
   for (const bool ascending : {true, false}) {
     Problem problem;

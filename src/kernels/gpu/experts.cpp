@@ -231,7 +231,9 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
                         .tiles = space.tiles,
                         .tile_count = space.tile_count,
                         .slots = static_cast<std::int32_t>(slots),
-                        .experts = static_cast<std::int32_t>(args.experts)});
+                        .experts = static_cast<std::int32_t>(args.experts),
+                        .tile_tokens = gpu::expert_tile.tokens,
+                        .unused = 0});
     const auto padded_k = static_cast<std::int32_t>(converted_stride(args.k));
     const gpu::ConvertRowsArgs rows{args.x, args.k, space.x, space.scales, static_cast<std::int32_t>(args.k), padded_k};
     (format.bfloat ? slots_to_bfloat16 : slots_to_half)

@@ -151,54 +151,43 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::route_threads) route_tokens(RouteArgs ar
 }
 
 ROCMFORGE_KERNEL __launch_bounds__(gpu::sort_threads) sort_slots(SortSlotsArgs args) {
-  constexpr int chunk = 1024;
-  constexpr int own = gpu::most_experts / gpu::sort_threads;  // experts of a thread
-  __shared__ std::int32_t ids[chunk];
-  __shared__ std::int32_t counts[gpu::most_experts];
+  static_assert(gpu::sort_threads >= gpu::most_experts);
+  __shared__ std::int32_t next[gpu::most_experts];    // slots of each expert, then the place of the next of them
+  __shared__ std::int32_t counts[gpu::most_experts];  // slots of each expert
+  const int expert = gpu::thread_index();
+  if (expert < args.experts) {
+    next[expert] = 0;
+  }
   gpu::begin_dependent();
-  // visit(q, slot) for every slot of this thread's expert number q.
-  const auto for_own_slots = [&](const auto& visit) {
-    for (int base = 0; base < args.slots; base += chunk) {
-      const int count = min(chunk, args.slots - base);
-      __syncthreads();
-      for (int i = gpu::thread_index(); i < count; i += gpu::sort_threads) {
-        ids[i] = args.ids[base + i];
-      }
-      __syncthreads();
-      for (int i = 0; i < count; ++i) {
-#pragma unroll
-        for (int q = 0; q < own; ++q) {
-          if (ids[i] == gpu::thread_index() + q * gpu::sort_threads) {
-            visit(q, base + i);
-          }
-        }
-      }
-    }
-  };
-  std::int32_t found[own] = {};
-  for_own_slots([&](int q, int) { ++found[q]; });
-#pragma unroll
-  for (int q = 0; q < own; ++q) {
-    counts[gpu::thread_index() + q * gpu::sort_threads] = found[q];
+  __syncthreads();
+  for (int slot = gpu::thread_index(); slot < args.slots; slot += gpu::sort_threads) {
+    atomicAdd(&next[args.ids[slot]], 1);
   }
   __syncthreads();
-  std::int32_t place[own] = {};
-#pragma unroll
-  for (int q = 0; q < own; ++q) {
-    const int expert = gpu::thread_index() + q * gpu::sort_threads;
+  const int count = expert < args.experts ? next[expert] : 0;
+  if (expert < args.experts) {
+    counts[expert] = count;
+  }
+  __syncthreads();
+  if (expert < args.experts) {
+    int place = 0;
     int tile = 0;
-    for (int e = 0; e < min(expert, args.experts); ++e) {
-      place[q] += counts[e];
-      tile += (counts[e] + gpu::expert_tile.tokens - 1) / gpu::expert_tile.tokens;
+    for (int e = 0; e < expert; ++e) {
+      place += counts[e];
+      tile += (counts[e] + args.tile_tokens - 1) / args.tile_tokens;
     }
-    for (int first = 0; first < found[q]; first += gpu::expert_tile.tokens, ++tile) {
-      args.tiles[tile] = {expert, place[q] + first, min(found[q] - first, gpu::expert_tile.tokens), 0};
+    next[expert] = place;
+    for (int first = 0; first < count; first += args.tile_tokens, ++tile) {
+      args.tiles[tile] = {expert, place + first, min(count - first, args.tile_tokens), 0};
     }
     if (expert == args.experts - 1) {
       *args.tile_count = tile;
     }
   }
-  for_own_slots([&](int q, int slot) { args.order[place[q]++] = slot; });
+  __syncthreads();
+  for (int slot = gpu::thread_index(); slot < args.slots; slot += gpu::sort_threads) {
+    args.order[atomicAdd(&next[args.ids[slot]], 1)] = slot;
+  }
 }
 
 namespace rocmforge::gpu {

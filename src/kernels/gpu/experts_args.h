@@ -65,7 +65,7 @@ struct ExpertTile {
 };
 inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
 
-/// Sorts slots by expert, those of one expert in their own order. Grid: 1.
+/// Sorts slots by expert, those of one expert in any order: each is a row of its own in every product. Grid: 1.
 struct SortSlotsArgs {
   const std::int32_t* ids;   ///< [slots]
   std::int32_t* order;       ///< [slots]: slots by place
@@ -73,8 +73,10 @@ struct SortSlotsArgs {
   std::int32_t* tile_count;  ///< [1]
   std::int32_t slots;
   std::int32_t experts;
+  std::int32_t tile_tokens;  ///< slots of a tile at most
+  std::int32_t unused;
 };
-inline constexpr int sort_threads = 256;
+inline constexpr int sort_threads = 1024;
 
 /// The inputs of slots in their order as 16-bit rows. Grid: slots.
 struct ConvertSlotsArgs {

@@ -14,6 +14,7 @@ namespace rocmforge::hopper {
 
 template <WeightFormat format_, int tokens_, bool gated>
 struct FewConfig {
+  using Args = MatmulTilesArgs;
   static constexpr WeightFormat format = format_;
   static constexpr WeightLayout layout = weight_layout(format_);
   static constexpr TilesShape shape = few_shape(tokens_, gated);

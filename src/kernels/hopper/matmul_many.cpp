@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <span>
 #include <string>
@@ -189,8 +188,8 @@ class Launcher {
       shape.shared_bytes = static_cast<std::uint32_t>(tiles_rings(tile, format_).bytes);
     }
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
-    const std::string object = fmt::format("matmul_tiles_{}", format_name(format_));
-    const std::string kernel = fmt::format("matmul_{}_{}_{}{}", choice_.few ? "few" : "tiles", format_name(format_),
+    const std::string object = fmt::format("matmul_tiles_{}", weight_format_name(format_));
+    const std::string kernel = fmt::format("matmul_{}_{}_{}{}", choice_.few ? "few" : "tiles", weight_format_name(format_),
                                            choice_.tile_tokens, choice_.few && gated_ ? "_gated" : "");
     Kernel<MatmulTilesArgs>(object, kernel, LaunchOrder::by_kernel).launch(*stream_, shape, args_);
     args_.num_parts = 0;
@@ -198,11 +197,6 @@ class Launcher {
   }
 
  private:
-  static std::string_view format_name(WeightFormat format) {
-    constexpr std::array<std::string_view, weight_formats> names{"q4_0", "q5_0", "q8_0", "mxfp4", "q4_k", "q5_k", "q6_k"};
-    return names[static_cast<std::size_t>(format)];
-  }
-
   const Matmul::Args* call_;
   Choice choice_;
   WeightFormat format_;

@@ -5,15 +5,19 @@
 // of its own. Consumer warpgroups hold the sums of their rows; they dequantise weights in registers, as wgmma's operand A,
 // while the products of the block before run.
 
+#include <type_traits>
+
 #include "kernels/gpu/launch_order.h"
+#include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/matmul_dequantize.h"
 #include "kernels/hopper/matmul_tiles_parts.h"
 
 namespace rocmforge::hopper {
 
-/// A tile is 128 rows, 64 for each of two consumers, times `tokens`.
-template <WeightFormat format_, int tokens_, int blocks_ = 1>
+/// A tile is 128 rows, 64 for each of two consumers, times `tokens`. With `Args_` of experts, slots of one expert.
+template <WeightFormat format_, int tokens_, int blocks_ = 1, class Args_ = MatmulTilesArgs>
 struct TilesConfig {
+  using Args = Args_;
   static constexpr WeightFormat format = format_;
   static constexpr WeightLayout layout = weight_layout(format_);
   static constexpr int tokens = tokens_;
@@ -25,6 +29,7 @@ struct TilesConfig {
   static constexpr int boxes_per_record = layout.elems / tiles_box_columns;
   static constexpr int groups = layout.elems / weight_group_elems;
   static constexpr int sums = tokens / 2;
+  static constexpr bool slots = !std::is_same_v<Args, MatmulTilesArgs>;
 };
 
 template <class C>
@@ -56,6 +61,40 @@ __device__ inline TileWork find_tile(const MatmulTilesArgs& args, int index) {
   return work;
 }
 
+__device__ inline const MatmulTilesArgs& product_of(const MatmulTilesArgs& args) { return args; }
+__device__ inline int count_tiles(const MatmulTilesArgs& args) { return args.row_tiles * args.token_tiles; }
+__device__ inline const std::uint8_t* weight_of(const MatmulTilesArgs& args, const TileWork&, int part) {
+  return args.parts[part].weight;
+}
+__device__ inline TokensInOrder tokens_of(const MatmulTilesArgs&, const TileWork&) { return {}; }
+
+// The same of experts: all tiles of rows with one tile of slots, then with the next one.
+struct ExpertTileWork : TileWork {
+  int expert;
+  int first;  ///< of the order
+  int count;
+};
+__device__ inline ExpertTileWork find_tile(const ExpertTilesArgs& args, int index) {
+  const int tile = index / args.product.row_tiles;
+  const gpu::ExpertTile slots = args.work[tile];
+  return {{0, index % args.product.row_tiles, tile}, slots.expert, slots.first, slots.count};
+}
+__device__ inline const MatmulTilesArgs& product_of(const ExpertTilesArgs& args) { return args.product; }
+__device__ inline int count_tiles(const ExpertTilesArgs& args) { return args.product.row_tiles * *args.work_count; }
+__device__ inline const std::uint8_t* weight_of(const ExpertTilesArgs& args, const ExpertTileWork& work, int part) {
+  return args.product.parts[part].weight + work.expert * args.expert_bytes[part];
+}
+__device__ inline SlotsOfExpert tokens_of(const ExpertTilesArgs& args, const ExpertTileWork& work) {
+  SlotsOfExpert slots{args.order + work.first, work.count, {}, {}, args.activation};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const gpu::ExpertFinish& finish = args.finish[i];
+    slots.biases[i] = finish.bias != nullptr ? finish.bias + work.expert * finish.bias_stride : nullptr;
+    slots.scales[i] = finish.scale != nullptr ? finish.scale[work.expert] : 1.0f;
+  }
+  return slots;
+}
+
 /// Where a consumer's 64 rows begin: in which part, at which row. With a gate the second consumer has the same rows as the
 /// first, of up.
 struct ConsumerRows {
@@ -70,23 +109,27 @@ __device__ inline ConsumerRows consumer_rows(const MatmulTilesArgs& args, const 
 }
 
 template <class C>
-__device__ void produce_tiles(const MatmulTilesArgs& args, TilesShared<C>& shared) {
+__device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shared) {
+  const MatmulTilesArgs& args = product_of(call);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   RingPlace<C::rings.slots> slot;
   RingPlace<C::rings.boxes> box;
   RingPlace<C::rings.scales> scale;
   const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
   const std::int64_t boxes_bytes = std::int64_t{args.x_boxes} * C::shape.box_bytes();
-  bool waited = false;
-  const int total = args.row_tiles * args.token_tiles;
+  bool waited = C::slots;
+  if constexpr (C::slots) {
+    gpu::wait_for_predecessor();  // it says which experts' weights are needed
+  }
+  const int total = count_tiles(call);
   for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
-    const TileWork work = find_tile(args, index);
+    const auto work = find_tile(call, index);
     const std::uint8_t* weight = nullptr;  // of this lane's 16 rows
     if (lane < C::pieces) {
       const ConsumerRows rows = consumer_rows(args, work, lane / 4);
       const int tile = rows.first_row / weight_tile_rows + lane % 4;
       if (tile * weight_tile_rows < args.parts[rows.part].n) {
-        weight = args.parts[rows.part].weight + tile * tile_bytes;
+        weight = weight_of(call, work, rows.part) + tile * tile_bytes;
       }
     }
     const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
@@ -128,7 +171,8 @@ __device__ void produce_tiles(const MatmulTilesArgs& args, TilesShared<C>& share
 
 template <class C>
 struct TilesConsumer {
-  const MatmulTilesArgs& args;
+  const typename C::Args& call;
+  const MatmulTilesArgs& args;  ///< of the call
   TilesShared<C>& shared;
   int consumer;
   int warp;
@@ -199,7 +243,8 @@ struct TilesConsumer {
     }
   }
 
-  __device__ void run(const TileWork& work) {
+  template <class Work>
+  __device__ void run(const Work& work) {
 #pragma unroll
     for (int i = 0; i < C::sums; ++i) {
       sums[i] = 0.0f;
@@ -233,13 +278,13 @@ struct TilesConsumer {
     free_last_box();
     const TilesOutput output{args, args.parts[work.part], shared.scales[scale.index],
                              work.row_tile * (args.gate != TilesGate::none ? 64 : 128), work.token_tile * C::tokens};
-    store_tile(output, shared.stage, consumer, static_cast<int>(threadIdx.x) % warpgroup_size, sums);
+    store_tile(output, tokens_of(call, work), shared.stage, consumer, static_cast<int>(threadIdx.x) % warpgroup_size, sums);
     scale.advance();
   }
 };
 
 template <class C>
-__device__ void multiply_tiles(const MatmulTilesArgs& args) {
+__device__ void multiply_tiles(const typename C::Args& args) {
   extern __shared__ char memory[];
   auto& shared = *reinterpret_cast<TilesShared<C>*>((reinterpret_cast<std::uintptr_t>(memory) + 1023) / 1024 * 1024);
   static_assert(sizeof(TilesShared<C>) + 1024 <= C::rings.bytes);
@@ -268,8 +313,8 @@ __device__ void multiply_tiles(const MatmulTilesArgs& args) {
     take_registers<tiles_consumer_registers(C::consumers)>();
     gpu::wait_for_predecessor();
     const int thread = static_cast<int>(threadIdx.x) % warpgroup_size;
-    TilesConsumer<C> consumer{args, shared, group, thread / 32, thread % 32};
-    const int total = args.row_tiles * args.token_tiles;
+    TilesConsumer<C> consumer{args, product_of(args), shared, group, thread / 32, thread % 32};
+    const int total = count_tiles(args);
     for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
       consumer.run(find_tile(args, index));
     }

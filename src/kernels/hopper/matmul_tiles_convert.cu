@@ -3,6 +3,7 @@
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/gpu/launch_order.h"
+#include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/matmul_dequantize.h"
 #include "kernels/hopper/matmul_tiles_args.h"
 
@@ -95,22 +96,14 @@ __device__ inline void store_columns(const TilesConvertArgs& args, int token, in
   }
 }
 
-/// A work-group reads `threads` x 8 columns at a time. `kept` such steps stay in registers between the passes over a row;
-/// what is longer is read again.
+/// Writes row `token` of the boxes from `row`, or zeros from null. A work-group reads `threads` x 8 columns at a time. `kept`
+/// such steps stay in registers between the passes over a row; what is longer is read again.
 template <int threads, int kept>
-__device__ inline void convert(const TilesConvertArgs& args) {
+__device__ inline void convert_row(const TilesConvertArgs& args, int token, const float* row) {
   constexpr int step = threads * 8;
   __shared__ float scratch[threads / 32];
-  const int token = static_cast<int>(blockIdx.x);
   const int first = static_cast<int>(threadIdx.x) * 8;
-  const int end = token < args.tokens ? args.k : 0;
-  const float* row = args.x + token * args.x_stride;
-  gpu::begin_dependent();
-  for (int i = token * threads + static_cast<int>(threadIdx.x); i < args.num_arrivals;
-       i += static_cast<int>(gridDim.x) * threads) {
-    args.arrivals[i] = 0;
-  }
-
+  const int end = row != nullptr ? args.k : 0;
   Columns columns[kept];
 #pragma unroll
   for (int i = 0; i < kept; ++i) {
@@ -162,6 +155,35 @@ __device__ inline void convert(const TilesConvertArgs& args) {
   }
 }
 
+template <int threads, int kept>
+__device__ inline void convert(const TilesConvertArgs& args) {
+  const int token = static_cast<int>(blockIdx.x);
+  gpu::begin_dependent();
+  for (int i = token * threads + static_cast<int>(threadIdx.x); i < args.num_arrivals;
+       i += static_cast<int>(gridDim.x) * threads) {
+    args.arrivals[i] = 0;
+  }
+  convert_row<threads, kept>(args, token, token < args.tokens ? args.x + token * args.x_stride : nullptr);
+}
+
+/// Of a tile of slots the rows of their tokens, or their own.
+template <int threads, int kept>
+__device__ inline void convert_slots(const ExpertConvertArgs& args) {
+  gpu::begin_dependent();
+  const int row = static_cast<int>(blockIdx.x);
+  const int tile = row / args.rows.tile_tokens;
+  if (tile >= *args.work_count) {
+    return;
+  }
+  const gpu::ExpertTile work = args.work[tile];
+  const int local = row % args.rows.tile_tokens;
+  const float* from = nullptr;
+  if (local < work.count) {
+    from = args.rows.x + args.order[work.first + local] / args.slots_of_row * args.rows.x_stride;
+  }
+  convert_row<threads, kept>(args.rows, row, from);
+}
+
 }  // namespace
 
 /// For rows of up to tiles_convert_short columns, and for longer ones.
@@ -170,6 +192,13 @@ extern "C" __global__ void __launch_bounds__(tiles_convert_threads) matmul_tiles
 }
 extern "C" __global__ void __launch_bounds__(tiles_convert_long_threads) matmul_tiles_convert_long(TilesConvertArgs args) {
   convert<tiles_convert_long_threads, 2>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(expert_convert_threads) expert_tiles_convert(ExpertConvertArgs args) {
+  convert_slots<expert_convert_threads, 1>(args);
+}
+extern "C" __global__ void __launch_bounds__(tiles_convert_long_threads) expert_tiles_convert_long(ExpertConvertArgs args) {
+  convert_slots<tiles_convert_long_threads, 2>(args);
 }
 
 }  // namespace rocmforge::hopper

@@ -2,6 +2,7 @@
 
 // What the kernels of matmul_tiles.h and matmul_few.h share: places in rings, and the writing of outputs.
 
+#include "kernels/gpu/activation.h"
 #include "kernels/hopper/matmul_tile.h"
 #include "kernels/hopper/matmul_tiles_args.h"
 
@@ -152,10 +153,23 @@ __device__ inline float4 load_stage(std::uint32_t address) {
   return {__uint_as_float(words[0]), __uint_as_float(words[1]), __uint_as_float(words[2]), __uint_as_float(words[3])};
 }
 
+/// What of a tile's output differs where its tokens are slots of one expert. This one: they are not, and follow each other.
+struct TokensInOrder {
+  static constexpr bool are_slots = false;
+};
+struct SlotsOfExpert {
+  static constexpr bool are_slots = true;
+  const std::int32_t* slots;  ///< rows of the output, of which the tile has `count`
+  int count;
+  const float* biases[2];  ///< of the expert's gate and up, or down; or null
+  float scales[2];
+  Activation activation;  ///< of a gated pair
+};
+
 /// Two consumers write their sums to rows of outputs through shared memory, some tokens at a time, so that a token's rows
 /// are stored side by side. With a gate the two sums are combined there.
-template <int count>
-__device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], int consumer, int thread,
+template <class Tokens, int count>
+__device__ void store_tile(const TilesOutput& output, const Tokens& tokens, TilesStage (&stages)[2], int consumer, int thread,
                            const float (&sums)[count]) {
   constexpr int chunks = count * 2 / stage_tokens;
   constexpr int passes = stage_tokens / 8;  // a consumer's threads write 8 tokens of 64 rows at a time
@@ -170,12 +184,47 @@ __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], i
   const int row = output.first_row + thread % 16 * 4 + (gated ? 0 : consumer * 64);
   const int rows = part.n - row;
   const bool full = rows >= 4 && part.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(part.out) % 16 == 0;
+  const float* biases = part.bias;
   const float* up_biases = output.args.parts[1].bias;
+  if constexpr (Tokens::are_slots) {
+    biases = tokens.biases[0];
+    up_biases = tokens.biases[1];
+  }
   const float4 zero{0.0f, 0.0f, 0.0f, 0.0f};
-  const float4 bias = part.bias != nullptr ? load_rows(part.bias + row, rows, false) : zero;
+  const float4 bias = biases != nullptr ? load_rows(biases + row, rows, false) : zero;
   const float4 up_bias = gated && up_biases != nullptr ? load_rows(up_biases + row, rows, false) : zero;
   float* const out = part.out + (output.first_token + thread / 16) * part.stride + row;
-  const auto exists = [&](int local) { return rows > 0 && output.first_token + local < output.args.tokens; };
+  const auto exists = [&](int local) {
+    if constexpr (Tokens::are_slots) {
+      return rows > 0 && local < tokens.count;
+    } else {
+      return rows > 0 && output.first_token + local < output.args.tokens;
+    }
+  };
+  // Of this thread's token `first` tokens further on.
+  const auto out_of = [&](int first) {
+    if constexpr (Tokens::are_slots) {
+      return part.out + std::int64_t{tokens.slots[first + thread / 16]} * part.stride + row;
+    } else {
+      return out + first * part.stride;
+    }
+  };
+  // A scale of the tile's tokens, times the expert's.
+  const auto scale_of = [&](int token, int which) {
+    const float scale = __uint_as_float(load_shared(scales + static_cast<std::uint32_t>(token * 4)));
+    if constexpr (Tokens::are_slots) {
+      return scale * tokens.scales[which];
+    } else {
+      return scale;
+    }
+  };
+  const auto gated_value = [&](float gate, float up) {
+    if constexpr (Tokens::are_slots) {
+      return gpu::activate(tokens.activation, gate, up);
+    } else {
+      return activate_tile(output.args.gate, gate) * up;
+    }
+  };
   float4 before[2][passes];  // of two chunks: one is loaded while the other is used
   const auto load_before = [&](int chunk) {
     if (part.store != TilesStore::plain) {
@@ -183,7 +232,7 @@ __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], i
       for (int pass = 0; pass < passes; ++pass) {
         const int local = chunk * stage_tokens + pass * 8;
         if (exists(local + thread / 16)) {
-          before[chunk % 2][pass] = load_rows(out + local * part.stride, rows, full);
+          before[chunk % 2][pass] = load_rows(out_of(local), rows, full);
         }
       }
     }
@@ -206,13 +255,11 @@ __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], i
       const int token = chunk * stage_tokens + local;
       if (exists(token)) {
         const std::uint32_t at = read + static_cast<std::uint32_t>(consumer * 8 * stage_row_stride * 4);
-        const float scale = __uint_as_float(load_shared(scales + static_cast<std::uint32_t>(token * 4)));
-        const float4 gate = finished(load_stage(shared_address(stages[0].values) + at), scale, bias);
-        const float4 up = finished(load_stage(shared_address(stages[1].values) + at), scale, up_bias);
-        const TilesGate kind = output.args.gate;
-        const float4 y{activate_tile(kind, gate.x) * up.x, activate_tile(kind, gate.y) * up.y,
-                       activate_tile(kind, gate.z) * up.z, activate_tile(kind, gate.w) * up.w};
-        store_rows(out + (chunk * stage_tokens + consumer * 8) * part.stride, y, rows, full);
+        const float4 gate = finished(load_stage(shared_address(stages[0].values) + at), scale_of(token, 0), bias);
+        const float4 up = finished(load_stage(shared_address(stages[1].values) + at), scale_of(token, 1), up_bias);
+        const float4 y{gated_value(gate.x, up.x), gated_value(gate.y, up.y), gated_value(gate.z, up.z),
+                       gated_value(gate.w, up.w)};
+        store_rows(out_of(chunk * stage_tokens + consumer * 8), y, rows, full);
       }
       named_barrier_sync(3, 2 * warpgroup_size);
     } else {
@@ -221,13 +268,12 @@ __device__ void store_tile(const TilesOutput& output, TilesStage (&stages)[2], i
       for (int pass = 0; pass < passes; ++pass) {
         const int token = chunk * stage_tokens + pass * 8 + thread / 16;
         if (exists(token)) {
-          const float scale = __uint_as_float(load_shared(scales + static_cast<std::uint32_t>(token * 4)));
-          float4 y = finished(load_stage(own + read + pass * 8 * stage_row_stride * 4), scale, bias);
+          float4 y = finished(load_stage(own + read + pass * 8 * stage_row_stride * 4), scale_of(token, 0), bias);
           if (part.store != TilesStore::plain) {
             const float4& was = before[chunk % 2][pass];
             y = {joined(part, was.x, y.x), joined(part, was.y, y.y), joined(part, was.z, y.z), joined(part, was.w, y.w)};
           }
-          store_rows(out + (chunk * stage_tokens + pass * 8) * part.stride, y, rows, full);
+          store_rows(out_of(chunk * stage_tokens + pass * 8), y, rows, full);
         }
       }
       named_barrier_sync(1 + consumer, warpgroup_size);

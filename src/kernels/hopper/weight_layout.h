@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "tensor/dtype.h"
 
@@ -36,7 +37,11 @@ inline constexpr int weight_tile_rows = 16;
 inline constexpr int weight_group_elems = 128;
 
 enum class WeightFormat : std::int32_t { q4_0, q5_0, q8_0, mxfp4, q4_k, q5_k, q6_k };
-inline constexpr int weight_formats = 7;
+/// In the names of kernels.
+constexpr std::string_view weight_format_name(WeightFormat format) {
+  constexpr std::string_view names[] = {"q4_0", "q5_0", "q8_0", "mxfp4", "q4_k", "q5_k", "q6_k"};
+  return names[static_cast<int>(format)];
+}
 
 struct WeightLayout {
   int elems;        ///< columns of a record

@@ -1,0 +1,281 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "base/math.h"
+#include "kernels/arguments.h"
+#include "kernels/hopper/experts_args.h"
+#include "kernels/hopper/kernels.h"
+#include "kernels/hopper/pack.h"
+#include "kernels/hopper/weight_layout.h"
+#include "kernels/parallel.h"
+
+namespace rocmforge {
+namespace {
+
+using hopper::TilesShape;
+using hopper::WeightFormat;
+using hopper::WeightLayout;
+
+constexpr Kernel<gpu::SortSlotsArgs> sort_kernel{"experts", "sort_slots", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::SumSlotsArgs> sum_kernel{"experts", "sum_slots", LaunchOrder::by_kernel};
+constexpr Kernel<hopper::ExpertConvertArgs> convert_kernel{"matmul_tiles_convert", "expert_tiles_convert",
+                                                           LaunchOrder::by_kernel};
+constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_convert", "expert_tiles_convert_long",
+                                                                LaunchOrder::by_kernel};
+constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
+constexpr std::int64_t most_vector_tokens = 8;
+
+/// Slots of a tile: the larger tile dequantises less, the smaller one leaves less of itself empty.
+int tile_tokens(std::int64_t slots, std::int64_t experts) { return slots < 48 * experts ? 32 : 128; }
+
+std::int64_t most_tiles(std::int64_t slots, std::int64_t experts) {
+  return slots / tile_tokens(slots, experts) + std::min(slots, experts);
+}
+
+/// What a call with many tokens keeps in its workspace.
+struct ExpertWorkspace {
+  std::uint8_t* boxes = nullptr;  ///< of all tiles
+  float* scales = nullptr;        ///< of their slots
+  std::int32_t* order = nullptr;  ///< [slots]
+  gpu::ExpertTile* tiles = nullptr;
+  std::int32_t* tile_count = nullptr;
+  float* products = nullptr;  ///< [slots, n] of down
+  std::size_t bytes = 0;
+
+  ExpertWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base) {
+    const auto place = [&](auto*& pointer, std::int64_t count) {
+      using Element = std::remove_reference_t<decltype(*pointer)>;
+      pointer = base == nullptr ? nullptr : reinterpret_cast<Element*>(static_cast<std::byte*>(base) + bytes);
+      bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
+    };
+    const std::int64_t rows = most_tiles(slots, experts) * tile_tokens(slots, experts);
+    place(boxes, rows * round_up(k, record_columns) * 2);
+    place(scales, rows);
+    place(order, slots);
+    place(tiles, most_tiles(slots, experts));
+    place(tile_count, 1);
+    place(products, slots * n);
+  }
+};
+
+gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, weight.scale, weight.bias_stride}; }
+
+const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<const std::uint8_t*>(weight.data); }
+
+/// "hopper": quantised experts, repacked at load (weight_layout.h). Few tokens: every slot by itself (experts_vectors.h).
+/// More: slots sorted by expert, through the tiles of matmul_tiles.h.
+class HopperExpertMatmul final : public ExpertMatmulKernel {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "hopper"; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
+  [[nodiscard]] bool mixes_formats() const override { return false; }
+
+  [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (!device.architecture.starts_with("sm_90")) {
+      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    }
+    if (!hopper::has_weight_layout(spec.weight)) {
+      return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
+    }
+    constexpr std::int64_t most = std::int64_t{1} << 22;
+    if (spec.n > most || spec.k > most || spec.experts > gpu::most_experts || spec.used > hopper::most_expert_runs) {
+      return Support::no(fmt::format("a side is longer than {}, or more than {} of {} experts", most,
+                                     hopper::most_expert_runs, gpu::most_experts));
+    }
+    return Support::yes();
+  }
+
+  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {
+    const WeightLayout layout = hopper::weight_layout(hopper::weight_format(spec.weight));
+    return static_cast<std::size_t>(round_up(hopper::weight_tiles(spec.n) * hopper::weight_tile_bytes(layout, spec.k), 64));
+  }
+
+  void pack(const ExpertMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
+    for_each_range(context, hopper::weight_tiles(spec.n), 4, [&](std::int64_t begin, std::int64_t end) {
+      hopper::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
+    });
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
+    return tokens <= most_vector_tokens
+               ? 0
+               : ExpertWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+  }
+
+  void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
+    check_arguments(args, device());
+    check(context.stream != nullptr, "expert_matmul: a GPU kernel without a stream");
+    check(args.weights.size() == 1 || args.weights[0].dtype == args.weights[1].dtype,
+          "expert_matmul: gate and up are of different formats");
+    if (args.tokens == 0) {
+      return;
+    }
+    if (args.tokens <= most_vector_tokens) {
+      run_vectors(args, *context.stream);
+    } else {
+      run_tiles(args, *context.stream);
+    }
+  }
+
+ private:
+  static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
+    const ExpertWeight& weight = args.weights[0];
+    const bool gated = args.weights.size() == 2;
+    const ExpertWeight& other = args.weights[gated ? 1 : 0];
+    const WeightFormat format = hopper::weight_format(weight.dtype);
+    const WeightLayout layout = hopper::weight_layout(format);
+    const auto records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k));
+    const auto used = static_cast<std::int32_t>(args.used);
+    // As many runs as warps, where there are so many records.
+    const std::int32_t parts = std::min(std::max(hopper::expert_warps / (gated ? 2 : used), 1), records);
+    const hopper::ExpertVectorArgs launch{
+        .weights = {bytes_of(weight), bytes_of(other)},
+        .expert_bytes = {weight.expert_bytes, other.expert_bytes},
+        .finish = {finish_of(weight), finish_of(other)},
+        .ids = args.ids,
+        .shares = args.shares,
+        .x = args.x,
+        .out = args.out,
+        .n = static_cast<std::int32_t>(weight.n),
+        .k = static_cast<std::int32_t>(args.k),
+        .used = used,
+        .records = records,
+        .parts = parts,
+        .ring = static_cast<std::int32_t>(std::min<std::int64_t>(divide_up(records, parts), hopper::most_expert_ring)),
+        .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
+        .activation = args.activation};
+    const int runs = parts * (gated ? 2 : used);
+    LaunchShape shape;
+    shape.grid = {static_cast<std::uint32_t>(hopper::weight_tiles(weight.n)),
+                  static_cast<std::uint32_t>(gated ? args.tokens * args.used : args.tokens), 1};
+    shape.block[0] = hopper::expert_warps * 32;
+    shape.shared_bytes =
+        static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, launch.ring, layout.record_bytes).bytes);
+    const std::string kernel = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
+    Kernel<hopper::ExpertVectorArgs>("experts_vectors", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
+  }
+
+  static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
+    check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
+    const std::int64_t slots = args.tokens * args.used;
+    const ExpertWorkspace space(slots, args.experts, args.weights[0].n, args.k, args.workspace);
+    LaunchShape one;
+    one.block[0] = gpu::sort_threads;
+    sort_kernel.launch(stream, one,
+                       {.ids = args.ids,
+                        .order = space.order,
+                        .tiles = space.tiles,
+                        .tile_count = space.tile_count,
+                        .slots = static_cast<std::int32_t>(slots),
+                        .experts = static_cast<std::int32_t>(args.experts),
+                        .tile_tokens = tile_tokens(slots, args.experts),
+                        .unused = 0});
+    convert(args, space, stream);
+    multiply(args, space, stream);
+    if (args.weights.size() == 1) {
+      const std::int64_t n = args.weights[0].n;
+      constexpr std::int64_t most_rows = 65535;  // the kernel walks over the rest
+      LaunchShape shape;
+      shape.grid = {static_cast<std::uint32_t>(divide_up(n, gpu::sum_threads)),
+                    static_cast<std::uint32_t>(std::min(args.tokens, most_rows)), 1};
+      shape.block[0] = gpu::sum_threads;
+      sum_kernel.launch(stream, shape,
+                        {.products = space.products,
+                         .shares = args.shares,
+                         .out = args.out,
+                         .tokens = args.tokens,
+                         .n = static_cast<std::int32_t>(n),
+                         .used = static_cast<std::int32_t>(args.used)});
+    }
+  }
+
+  static void convert(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+    const std::int64_t slots = args.tokens * args.used;
+    const int tokens = tile_tokens(slots, args.experts);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
+    const bool is_short = args.k <= hopper::expert_convert_short;
+    LaunchShape shape;
+    shape.grid[0] = static_cast<std::uint32_t>(most_tiles(slots, args.experts) * tokens);
+    shape.block[0] = is_short ? hopper::expert_convert_threads : hopper::tiles_convert_long_threads;
+    (is_short ? convert_kernel : convert_long_kernel)
+        .launch(stream, shape,
+                {.rows = {.x = args.x,
+                          .x_stride = args.k,
+                          .norm_weight = nullptr,
+                          .boxes = space.boxes,
+                          .scales = space.scales,
+                          .norm_epsilon = 0.0f,
+                          .k = static_cast<std::int32_t>(args.k),
+                          .padded_k = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+                          .tokens = static_cast<std::int32_t>(slots),
+                          .tile_tokens = tokens,
+                          .x_aligned = aligned ? 1 : 0,
+                          .arrivals = nullptr,
+                          .num_arrivals = 0,
+                          .unused = 0},
+                 .work = space.tiles,
+                 .work_count = space.tile_count,
+                 .order = space.order,
+                 .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
+                 .unused = 0});
+  }
+
+  static void multiply(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+    const std::int64_t slots = args.tokens * args.used;
+    const int tokens = tile_tokens(slots, args.experts);
+    const bool gated = args.weights.size() == 2;
+    const WeightFormat format = hopper::weight_format(args.weights[0].dtype);
+    const std::int64_t n = args.weights[0].n;
+    const auto row_tiles = static_cast<std::int32_t>(divide_up(n, gated ? 64 : 128));
+    hopper::ExpertTilesArgs launch{};
+    hopper::MatmulTilesArgs& product = launch.product;
+    for (std::size_t i = 0; i < args.weights.size(); ++i) {
+      const ExpertWeight& weight = args.weights[i];
+      product.parts[i] = {.weight = bytes_of(weight),
+                          .bias = nullptr,
+                          .out = gated ? args.out : space.products,
+                          .stride = n,
+                          .n = static_cast<std::int32_t>(n),
+                          .first_tile = 0,
+                          .store = hopper::TilesStore::plain,
+                          .activation = hopper::TilesGate::none};
+      launch.expert_bytes[i] = weight.expert_bytes;
+      launch.finish[i] = finish_of(weight);
+    }
+    product.x = space.boxes;
+    product.x_scales = space.scales;
+    product.num_parts = static_cast<std::int32_t>(args.weights.size());
+    product.records = static_cast<std::int32_t>(hopper::weight_records(hopper::weight_layout(format), args.k));
+    product.x_boxes = static_cast<std::int32_t>(round_up(args.k, record_columns) / hopper::tiles_box_columns);
+    product.tokens = static_cast<std::int32_t>(slots);
+    product.row_tiles = row_tiles;
+    product.gate = gated ? hopper::TilesGate::silu : hopper::TilesGate::none;  // that there is one: `activation` says which
+    launch.work = space.tiles;
+    launch.work_count = space.tile_count;
+    launch.order = space.order;
+    launch.activation = args.activation;
+    const TilesShape tile{1, tokens, 2};
+    LaunchShape shape;
+    shape.grid[0] = static_cast<std::uint32_t>(
+        std::min<std::int64_t>(most_tiles(slots, args.experts) * row_tiles, stream.device().info().compute_units));
+    shape.block[0] = static_cast<std::uint32_t>(tile.threads());
+    shape.shared_bytes = static_cast<std::uint32_t>(hopper::tiles_rings(tile, format).bytes);
+    const std::string_view name = hopper::weight_format_name(format);
+    Kernel<hopper::ExpertTilesArgs>(fmt::format("matmul_tiles_{}", name), fmt::format("expert_tiles_{}_{}", name, tokens),
+                                    LaunchOrder::by_kernel)
+        .launch(stream, shape, launch);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ExpertMatmulKernel> make_hopper_expert_matmul() { return std::make_unique<HopperExpertMatmul>(); }
+
+}  // namespace rocmforge

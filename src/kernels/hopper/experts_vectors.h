@@ -1,0 +1,205 @@
+#pragma once
+
+// Products of few tokens with the matrices of their experts. A warp multiplies a run of records of 16 rows with one slot's
+// activations: records come by bulk copies into a ring of its own, become binary16 in registers and are multiplied by the
+// tensor core, whose eight columns all hold the slot's activations. Sums of the runs of a row are added up in their order,
+// so that they depend on k alone.
+
+#include "kernels/gpu/activation.h"
+#include "kernels/gpu/launch_order.h"
+#include "kernels/hopper/experts_args.h"
+#include "kernels/hopper/matmul_dequantize.h"
+
+namespace rocmforge::hopper {
+
+/// What a warp keeps between its runs: where it is in its ring.
+template <WeightFormat format>
+struct ExpertWarp {
+  static constexpr WeightLayout layout = weight_layout(format);
+  static constexpr int groups = layout.elems / weight_group_elems;
+  static constexpr int lanes = layout.elems / 8;  ///< that hold columns of a record
+
+  const ExpertVectorArgs& args;
+  std::uint32_t ring;   ///< addresses in shared memory
+  std::uint32_t x_row;  ///< [block of 32][4 chunks] of 8 activations in the order of activation_element
+  char* ring_bytes;
+  std::uint64_t* barriers;
+  int lane;
+  int place = 0;
+  std::uint32_t parity = 0;
+
+  __device__ void fetch(int at, const std::uint8_t* record) const {
+    if (lane == 0) {
+      barrier_expect(&barriers[at], layout.record_bytes);
+      copy_bytes(ring_bytes + at * layout.record_bytes, record, layout.record_bytes, &barriers[at]);
+    }
+  }
+
+  /// The 8 columns of this lane, zeros from k on.
+  __device__ void load(const float* x, int record, float (&values)[8]) const {
+    const int at = record * layout.elems + lane * 8;
+    if (lane < lanes && args.x_aligned != 0 && at + 8 <= args.k) {
+      const float4 low = *reinterpret_cast<const float4*>(x + at);
+      const float4 high = *reinterpret_cast<const float4*>(x + at + 4);
+      values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
+      values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      values[i] = lane < lanes && at + i < args.k ? x[at + i] : 0.0f;
+    }
+  }
+
+  /// Stores a record's activations as binary16; returns the power of two that they are to be multiplied with.
+  __device__ float store(const float (&values)[8]) const {
+    float most = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      most = fmaxf(most, fabsf(values[i]));
+    }
+    most = gpu::wave_reduce<gpu::Max>(most);
+    constexpr float most_half = 32768.0f;
+    const bool large = most > most_half && most < gpu::infinity;
+    const float scale = large ? __uint_as_float((__float_as_uint(most) & 0x7f800000u) - (14u << 23)) : 1.0f;
+    const float factor = 1.0f / scale;
+    std::uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int element = i / 2 * 4 + i % 2;
+      words[i] = pack<half>(values[element] * factor, values[element + 2] * factor);
+    }
+    __syncwarp();  // all lanes have read the record before
+    if (lane < lanes) {
+      rocmforge::hopper::store_shared(x_row + static_cast<std::uint32_t>(lane * 16), words);
+    }
+    __syncwarp();
+    return scale;
+  }
+
+  template <int s>
+  __device__ void multiply_block(const LaneWeights<format>& weights, int group, float (&sums)[4]) const {
+    std::uint32_t a[2][4];
+    weights.template dequantize<s>(a);
+    std::uint32_t b[4];
+    load_shared(b, x_row + static_cast<std::uint32_t>(((group * 4 + s) * 4 + lane % 4) * 16));
+    multiply<half>(sums, a[0], b[0], b[1]);
+    multiply<half>(sums, a[1], b[2], b[3]);
+  }
+
+  /// Records [first, last) of 16 rows times x: of rows lane / 4 and 8 further on.
+  __device__ float2 run(const std::uint8_t* tile, int first, int last, const float* x) {
+    const int ahead = min(args.ring, last - first);
+    for (int i = 0, at = place; i < ahead; ++i) {
+      fetch(at, tile + static_cast<std::int64_t>(first + i) * layout.record_bytes);
+      at = at + 1 == args.ring ? 0 : at + 1;
+    }
+    float2 total{0.0f, 0.0f};
+    float values[8];
+    if (first < last) {
+      load(x, first, values);
+    }
+#pragma unroll 1
+    for (int record = first; record < last; ++record) {
+      const float scale = store(values);
+      if (record + 1 < last) {
+        load(x, record + 1, values);
+      }
+      barrier_wait(&barriers[place], parity);
+      float sums[4] = {};
+#pragma unroll
+      for (int group = 0; group < groups; ++group) {
+        LaneWeights<format> weights;
+        weights.load(ring + static_cast<std::uint32_t>(place * layout.record_bytes), group, lane);
+        multiply_block<0>(weights, group, sums);
+        multiply_block<1>(weights, group, sums);
+        multiply_block<2>(weights, group, sums);
+        multiply_block<3>(weights, group, sums);
+      }
+      total.x = fmaf(sums[0], scale, total.x);
+      total.y = fmaf(sums[2], scale, total.y);
+      __syncwarp();
+      if (record + ahead < last) {
+        fetch(place, tile + static_cast<std::int64_t>(record + ahead) * layout.record_bytes);
+      }
+      if (++place == args.ring) {
+        place = 0;
+        parity ^= 1;
+      }
+    }
+    return total;
+  }
+};
+
+/// A product of row `row` of expert `expert` with what is done to it.
+__device__ inline float finish_product(const gpu::ExpertFinish& finish, int expert, int row, float sum) {
+  const float scale = finish.scale != nullptr ? finish.scale[expert] : 1.0f;
+  const float bias = finish.bias != nullptr ? finish.bias[expert * finish.bias_stride + row] : 0.0f;
+  return sum * scale + bias;
+}
+
+template <WeightFormat format, bool gated>
+__device__ inline void expert_vectors(const ExpertVectorArgs& args) {
+  constexpr WeightLayout layout = weight_layout(format);
+  extern __shared__ __align__(128) char memory[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int runs = gated ? 2 * args.parts : args.used * args.parts;
+  const ExpertVectorShared shared = expert_vector_shared(runs, args.ring, layout.record_bytes);
+  char* ring = memory + warp * args.ring * layout.record_bytes;
+  auto* sums = reinterpret_cast<float*>(memory + shared.sums);
+  auto* barriers = reinterpret_cast<std::uint64_t*>(memory + shared.barriers) + warp * args.ring;
+  if (lane == 0) {
+    for (int i = 0; i < args.ring; ++i) {
+      barrier_init(&barriers[i], 1);
+    }
+    barrier_init_fence();
+  }
+  __syncwarp();
+  gpu::begin_dependent();
+  ExpertWarp<format> own{
+      args, shared_address(ring), shared_address(memory + shared.x + warp * 512), ring, barriers, lane};
+  const std::int64_t tile_bytes = std::int64_t{args.records} * layout.record_bytes;
+  const auto tile = static_cast<std::int64_t>(blockIdx.x);
+  const int first_slot = static_cast<int>(blockIdx.y) * (gated ? 1 : args.used);
+  for (int run = warp; run < runs; run += expert_warps) {
+    const int part = run % args.parts;
+    const int which = gated ? run / args.parts : 0;
+    const int slot = first_slot + (gated ? 0 : run / args.parts);
+    const std::uint8_t* weight = args.weights[which] + args.ids[slot] * args.expert_bytes[which] + tile * tile_bytes;
+    const float* x = args.x + static_cast<std::int64_t>(gated ? slot / args.used : slot) * args.k;
+    const float2 found = own.run(weight, args.records * part / args.parts, args.records * (part + 1) / args.parts, x);
+    if (lane % 4 == 0) {
+      sums[run * weight_tile_rows + lane / 4] = found.x;
+      sums[run * weight_tile_rows + lane / 4 + 8] = found.y;
+    }
+  }
+  __syncthreads();
+  const int thread = static_cast<int>(threadIdx.x);
+  const int row = static_cast<int>(tile) * weight_tile_rows + thread;
+  if (thread >= weight_tile_rows || row >= args.n) {
+    return;
+  }
+  const auto sum_of = [&](int first) {
+    float sum = sums[first * weight_tile_rows + thread];
+    for (int part = 1; part < args.parts; ++part) {
+      sum += sums[(first + part) * weight_tile_rows + thread];
+    }
+    return sum;
+  };
+  if constexpr (gated) {
+    const int expert = args.ids[first_slot];
+    const float gate = finish_product(args.finish[0], expert, row, sum_of(0));
+    const float up = finish_product(args.finish[1], expert, row, sum_of(args.parts));
+    args.out[static_cast<std::int64_t>(first_slot) * args.n + row] = gpu::activate(args.activation, gate, up);
+  } else {
+    float total = 0.0f;
+    for (int j = 0; j < args.used; ++j) {
+      const float product = finish_product(args.finish[0], args.ids[first_slot + j], row, sum_of(j * args.parts));
+      total = fmaf(args.shares[first_slot + j], product, total);
+    }
+    args.out[static_cast<std::int64_t>(blockIdx.y) * args.n + row] += total;
+  }
+}
+
+}  // namespace rocmforge::hopper
