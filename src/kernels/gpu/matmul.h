@@ -256,48 +256,69 @@ __device__ inline void finish_row(const FinishRowsArgs& args) {
 
 /// Weights in float: each thread sums 4 x 4 outputs, 16 elements of k at a time before they join the total.
 __device__ inline void matmul_float(const MatmulFloatArgs& args) {
-  constexpr int k_step = 16;
-  __shared__ float x[k_step][float_tile + 4];
-  __shared__ float weights[k_step][float_tile + 4];
+  constexpr int k_step = 64;
+  constexpr int run = 16;  // of k, whose sum is added to the total at once
+  constexpr int side = float_tile / 16;
+  constexpr int loads = float_tile * k_step / float_threads;
+  constexpr int lines = float_threads / k_step;
+  __shared__ float x[k_step][float_tile + 1];
+  __shared__ float weights[k_step][float_tile + 1];
   const MatmulPart part = part_of_tile(args, static_cast<int>(blockIdx.y));
   const int first_token = static_cast<int>(blockIdx.x) * float_tile;
   const int first_row = (static_cast<int>(blockIdx.y) - part.first_tile) * float_tile;
   const int column = thread_index() % 16;
   const int line = thread_index() / 16;
-  float totals[4][4] = {};
+  const int own_k = thread_index() % k_step;
+  const int own_line = thread_index() / k_step;
+  float next_x[loads];  // of the step after the one that is multiplied
+  float next_weights[loads];
+  const auto load = [&](int first) {
+    const int k = first + own_k;
+#pragma unroll
+    for (int i = 0; i < loads; ++i) {
+      const std::int64_t token = min(first_token + own_line + lines * i, args.tokens - 1);
+      const std::int64_t row = min(first_row + own_line + lines * i, part.n - 1);
+      next_x[i] = k < args.k ? args.x[token * args.x_stride + k] : 0.0f;
+      next_weights[i] = k < args.k ? reinterpret_cast<const float*>(part.weight + row * part.row_bytes)[k] : 0.0f;
+    }
+  };
+  float totals[side][side] = {};
+  load(0);
   for (int first = 0; first < args.k; first += k_step) {
-    for (int i = line; i < float_tile; i += float_threads / 16) {
-      const std::int64_t token = min(first_token + i, args.tokens - 1);
-      const std::int64_t row = min(first_row + i, part.n - 1);
-      const int k = first + column;
-      x[column][i] = k < args.k ? args.x[token * args.x_stride + k] : 0.0f;
-      weights[column][i] = k < args.k ? reinterpret_cast<const float*>(part.weight + row * part.row_bytes)[k] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < loads; ++i) {
+      x[own_k][own_line + lines * i] = next_x[i];
+      weights[own_k][own_line + lines * i] = next_weights[i];
     }
     __syncthreads();
-    float sums[4][4] = {};
+    load(first + k_step);
 #pragma unroll
-    for (int k = 0; k < k_step; ++k) {
+    for (int begin = 0; begin < k_step; begin += run) {
+      float sums[side][side] = {};
 #pragma unroll
-      for (int t = 0; t < 4; ++t) {
+      for (int k = begin; k < begin + run; ++k) {
 #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          sums[t][r] = fmaf(x[k][line + 16 * t], weights[k][column + 16 * r], sums[t][r]);
+        for (int t = 0; t < side; ++t) {
+#pragma unroll
+          for (int r = 0; r < side; ++r) {
+            sums[t][r] = fmaf(x[k][line + 16 * t], weights[k][column + 16 * r], sums[t][r]);
+          }
         }
       }
-    }
 #pragma unroll
-    for (int t = 0; t < 4; ++t) {
+      for (int t = 0; t < side; ++t) {
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        totals[t][r] += sums[t][r];
+        for (int r = 0; r < side; ++r) {
+          totals[t][r] += sums[t][r];
+        }
       }
     }
     __syncthreads();
   }
 #pragma unroll
-  for (int t = 0; t < 4; ++t) {
+  for (int t = 0; t < side; ++t) {
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {
+    for (int r = 0; r < side; ++r) {
       const int token = first_token + line + 16 * t;
       const int row = first_row + column + 16 * r;
       if (token < args.tokens && row < part.n) {

@@ -127,7 +127,7 @@ struct MatmulFloatArgs {
   std::int32_t tokens;
   std::int32_t unused;
 };
-inline constexpr int float_tile = 64;  ///< tokens, and rows, of a work-group
+inline constexpr int float_tile = 32;  ///< tokens, and rows, of a work-group
 inline constexpr int float_threads = 256;
 
 }  // namespace rocmforge::gpu
