@@ -118,12 +118,11 @@ std::span<const ChunkResult> Engine::State::compute() {
         return {};
       }
       const std::span<const ChunkResult> results = runner.results(step, !ahead.empty());
-      ready.reserve(ready.size() + step.size());
       recovery.succeeded();
-      drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(std::min(drawn.size(), ahead.size())));
+      drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(ahead.size()));
       return results;
     } catch (const std::bad_alloc&) {
-      if (!ahead.empty()) {  // a device is at it: what it has drawn can't be drawn again
+      if (!ahead.empty()) {  // reading what a step before it has drawn takes none
         throw;
       }
       recover();
@@ -133,12 +132,8 @@ std::span<const ChunkResult> Engine::State::compute() {
 
 void Engine::State::recover() {
   masks.pause();
-  for (const RequestId id : drawn) {
-    if (const auto found = active.find(id); found != active.end()) {
-      found->second.draw_again();
-    }
-  }
-  drawn.clear();
+  parts.model->wait();  // part of the step may be under way
+  draw_again(0);
   const std::optional<RequestId> blamed = recovery.failed(step);
   if (!blamed) {
     return;
@@ -154,12 +149,18 @@ void Engine::State::recover() {
   retire();
 }
 
+void Engine::State::draw_again(std::size_t first) {
+  for (std::size_t i = first; i < drawn.size(); ++i) {
+    if (const auto found = active.find(drawn[i]); found != active.end()) {
+      found->second.draw_again();
+    }
+  }
+  drawn.resize(first);
+}
+
 StepOutput Engine::State::without_memory(RequestId id) {
   scheduler.cancel(id, FinishReason::error);
-  return {.id = id,
-          .text = "there was no memory for this answer",
-          .finish = FinishReason::error,
-          .error = RequestError::queue_full};  // it may be sent again later
+  return {.id = id, .text = Answer::no_memory, .finish = FinishReason::error, .error = RequestError::no_memory};
 }
 
 std::optional<StepOutput> Engine::State::advance_alone(const ScheduledChunk& chunk, const ChunkResult& result) {
@@ -171,28 +172,22 @@ std::optional<StepOutput> Engine::State::advance_alone(const ScheduledChunk& chu
 }
 
 void Engine::State::choose_step() {
-  const auto keep_copies = [this] {
-    copies.insert(copies.end(), scheduler.block_copies().begin(), scheduler.block_copies().end());
+  step.clear();
+  const std::span<const ScheduledChunk> batch = scheduler.next_batch();
+  step.assign(batch.begin(), batch.end());
+}
+
+ModelRunner::NextDraw Engine::State::next_draw() {
+  return [this](const ScheduledChunk& chunk, BatchPlan& plan) {
+    const RequestId id = chunk.sequence->id;
+    drawn.push_back(id);
+    return active.at(id).next(*chunk.sequence, parts.model->config().vocab, plan);
   };
-  try {
-    const std::span<const ScheduledChunk> batch = scheduler.next_batch();
-    step.assign(batch.begin(), batch.end());
-  } catch (const std::bad_alloc&) {
-    step.clear();
-    keep_copies();
-    throw;
-  }
-  keep_copies();
 }
 
 void Engine::State::take_step() {
-  const std::int32_t vocab = parts.model->config().vocab;
-  const auto next_draw = [&](const ScheduledChunk& chunk, BatchPlan& plan) {
-    const RequestId id = chunk.sequence->id;
-    drawn.push_back(id);
-    return active.at(id).next(*chunk.sequence, vocab, plan);
-  };
-  step = std::exchange(ahead, {});
+  step.swap(ahead);
+  ahead.clear();
   if (std::ranges::all_of(step, [](const ScheduledChunk& chunk) { return chunk.sequence == nullptr; })) {
     choose_step();
     recovery.narrow(step);
@@ -204,14 +199,25 @@ void Engine::State::take_step() {
     }
     leave_out_late();
     drawn.clear();
-    runner.start(step, copies, next_draw);
-    copies.clear();
+    runner.start(step, scheduler.block_copies(), next_draw());
+    scheduler.copies_made();
   }
   if (parts.model->runs_ahead()) {
-    ahead = scheduler.next_ahead(step);
+    start_ahead();
   }
-  if (!ahead.empty()) {
-    runner.start_ahead(ahead, next_draw);
+}
+
+void Engine::State::start_ahead() {
+  const std::size_t drawn_before = drawn.size();
+  try {
+    ahead = scheduler.next_ahead(step);
+    if (!ahead.empty()) {
+      runner.start_ahead(ahead, next_draw());
+    }
+  } catch (const std::bad_alloc&) {  // then it starts when the step under way has been read, as it would with more to know
+    parts.model->wait();
+    ahead.clear();
+    draw_again(drawn_before);
   }
 }
 
@@ -246,7 +252,7 @@ void Engine::State::take_time(double seconds) {
   scheduler.set_max_prefill_tokens(max_prefill_tokens > 0 ? std::min(max_prefill_tokens, count) : count);
 }
 
-std::vector<StepOutput> Engine::step() {
+std::vector<StepOutput>& Engine::step() {
   State& state = *state_;
   const PausedAtEnd paused(state.masks);
   state.expire();
@@ -270,7 +276,9 @@ std::vector<StepOutput> Engine::step() {
     }
   }
   state.retire();
-  return std::exchange(state.ready, {});
+  state.given.clear();
+  state.given.swap(state.ready);
+  return state.given;
 }
 
 }  // namespace rocmforge

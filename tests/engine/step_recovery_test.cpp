@@ -77,7 +77,7 @@ TEST_F(NoMemoryForAStep, EndsTheSequenceThatTakesItAndNoOther) {
     EXPECT_EQ(outcomes.at(id).text, "xxxx");
   }
   EXPECT_EQ(outcomes.at(ids[1]).finish, FinishReason::error);
-  EXPECT_EQ(outcomes.at(ids[1]).error, RequestError::queue_full) << "it may be sent again";
+  EXPECT_EQ(outcomes.at(ids[1]).error, RequestError::no_memory);
 }
 
 TEST_F(NoMemoryForAStep, AtAllEndsWhatThereIsAndNothingThatComesLater) {
@@ -98,7 +98,7 @@ TEST_F(NoMemoryForAStep, AtAllEndsWhatThereIsAndNothingThatComesLater) {
 }
 
 TEST(StepRecovery, TellsNobodyToEndWhereNothingCouldBeChosen) {
-  StepRecovery recovery;
+  StepRecovery recovery(4);
   for (int i = 1; i < StepRecovery::most_attempts; ++i) {
     EXPECT_EQ(recovery.failed({}), std::nullopt);
   }

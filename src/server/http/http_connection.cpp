@@ -31,6 +31,7 @@ class ConnectionReply final : public HttpReply {
   void begin(HttpResponse head) override { connection_->begin(serial_, std::move(head)); }
   bool write(std::string_view part) override { return connection_->write(serial_, part); }
   void end() override { connection_->end(serial_); }
+  void drop() noexcept override { connection_->drop(serial_); }
   void on_drop(std::function<void()> dropped) override { connection_->on_drop(serial_, std::move(dropped)); }
 
  private:
@@ -80,6 +81,20 @@ HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_
 HttpConnection::~HttpConnection() {
   if (state_ != State::closed) {
     --shared_->connections;
+    shared_->reserved -= is_reserved_ ? 1 : 0;
+  }
+}
+
+void HttpConnection::start() {
+  siblings().emplace(idle_since_ = ++shared_->last_idle, weak_from_this());
+  read_head();
+}
+
+void HttpConnection::note_idle() {
+  auto node = siblings().extract(std::exchange(idle_since_, ++shared_->last_idle));
+  if (!node.empty()) {
+    node.key() = idle_since_;
+    siblings().insert(siblings().end(), std::move(node));
   }
 }
 
@@ -87,7 +102,11 @@ bool HttpConnection::take_place() {
   if (!place_.grow(1)) {
     return false;
   }
-  shared_->reserved -= std::exchange(is_reserved_, false) ? 1 : 0;
+  if (is_reserved_) {
+    shared_->placed.insert(shared_->beyond.extract(idle_since_));
+    is_reserved_ = false;
+    --shared_->reserved;
+  }
   return true;
 }
 
@@ -106,7 +125,7 @@ std::uint64_t HttpConnection::idle_since() const {
 void HttpConnection::read_head() {
   state_ = State::reading;
   next_is_due_ = false;
-  idle_since_ = ++shared_->last_idle;
+  note_idle();
   if (buffer_.size() == 0) {
     buffer_.shrink_to_fit();
   }
@@ -117,10 +136,10 @@ void HttpConnection::read_head() {
   arm(is_reserved_                          ? shared_->limits.reserved_head_time
       : !any_request_ || buffer_.size() > 0 ? shared_->limits.head_time
                                             : shared_->limits.idle_time);
-  http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](Error error, std::size_t size) {
-    const bool too_large = !error && size > self->shared_->limits.head_bytes;
-    too_large ? self->on_read_error(http::error::header_limit) : self->on_head(error);
-  });
+  http::async_read_header(socket_, buffer_, *parser_, then([](HttpConnection& self, Error error, std::size_t size) {
+                            const bool too_large = !error && size > self.shared_->limits.head_bytes;
+                            too_large ? self.on_read_error(http::error::header_limit) : self.on_head(error);
+                          }));
 }
 
 HttpRequest HttpConnection::take_head() {
@@ -185,9 +204,9 @@ void HttpConnection::on_head(Error error) {
   if (request_.has_header("Expect")) {
     static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     boost::asio::async_write(socket_, boost::asio::buffer(go_on.data(), go_on.size()),
-                             [self = shared_from_this()](Error failed, std::size_t) {
-                               failed || self->state_ == State::closed ? self->close() : self->read_body();
-                             });
+                             then([](HttpConnection& self, Error failed, std::size_t) {
+                               failed || self.state_ == State::closed ? self.close() : self.read_body();
+                             }));
     return arm(shared_->limits.body_time);
   }
   read_body();
@@ -196,7 +215,7 @@ void HttpConnection::on_head(Error error) {
 void HttpConnection::read_body() {
   arm(shared_->limits.body_time);
   http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this()](Error error, std::size_t) { self->on_body(error); });
+                   then([](HttpConnection& self, Error error, std::size_t) { self.on_body(error); }));
 }
 
 void HttpConnection::on_body(Error error) {
@@ -221,7 +240,11 @@ void HttpConnection::hand_over(HttpRequest request) {
     unread_.emplace(shared_->memory, request.account);
   }
   watch();
-  shared_->handler.handle(std::move(request), std::make_shared<ConnectionReply>(shared_from_this(), serial_));
+  auto reply = std::make_shared<ConnectionReply>(shared_from_this(), serial_);
+  try {
+    shared_->handler.handle(std::move(request), std::move(reply));
+  } catch (const std::bad_alloc&) {  // the reply, destroyed, has answered
+  }
 }
 
 void HttpConnection::on_read_error(Error error) {
@@ -273,7 +296,7 @@ void HttpConnection::watch() {
   }
   watching_ = true;
   socket_.async_read_some(buffer_.prepare(watch_bytes),
-                          [self = shared_from_this()](Error error, std::size_t size) { self->on_watched(error, size); });
+                          then([](HttpConnection& self, Error error, std::size_t size) { self.on_watched(error, size); }));
 }
 
 void HttpConnection::on_watched(Error error, std::size_t size) {
@@ -359,23 +382,35 @@ bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool l
   };
   const std::size_t unread = outbox_.size() + bytes.size();
   if (limited && (unread > shared_->limits.unread_bytes || !counts(unread))) {
-    dropped_ = true;
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
+    post_close();
     return false;
   }
+  outbox_ += bytes;
   begun_ = true;
   ended_ = last;
   if (last) {
     std::swap(forgotten, on_drop_);
   }
-  outbox_ += bytes;
   schedule_flush();
   return true;
 }
 
 void HttpConnection::schedule_flush() {
   if (!std::exchange(flush_scheduled_, true)) {
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->flush(); });
+    boost::asio::post(shared_->context, SlotHandler(flush_slot_, then([](HttpConnection& self) {
+                                                      {
+                                                        const std::lock_guard lock(self.mutex_);
+                                                        self.flush_scheduled_ = false;
+                                                      }
+                                                      self.flush();
+                                                    })));
+  }
+}
+
+// Holds the mutex.
+void HttpConnection::post_close() {
+  if (!std::exchange(dropped_, true)) {
+    boost::asio::post(shared_->context, SlotHandler(close_slot_, then([](HttpConnection& self) { self.close(); })));
   }
 }
 
@@ -386,7 +421,6 @@ void HttpConnection::flush() {
   bool answered = false;
   {
     const std::lock_guard lock(mutex_);
-    flush_scheduled_ = false;
     written_.clear();
     std::swap(written_, outbox_);
     if (later_) {
@@ -430,7 +464,7 @@ void HttpConnection::write_some() {
   writing_ = true;
   arm(shared_->limits.write_time);
   socket_.async_write_some(boost::asio::buffer(written_.data() + offset_, written_.size() - offset_),
-                           [self = shared_from_this()](Error error, std::size_t size) { self->on_written(error, size); });
+                           then([](HttpConnection& self, Error error, std::size_t size) { self.on_written(error, size); }));
 }
 
 void HttpConnection::on_written(Error error, std::size_t size) {
@@ -461,7 +495,7 @@ void HttpConnection::on_answered() {
     return read_head();
   }
   state_ = State::reading;
-  idle_since_ = ++shared_->last_idle;
+  note_idle();
   next_is_due_ = true;
   arm(shared_->limits.idle_time);
 }
@@ -483,7 +517,15 @@ void HttpConnection::on_drop(std::uint64_t serial, std::function<void()> dropped
 void HttpConnection::abandon(std::uint64_t serial) noexcept {
   try {
     give_up(serial);
-  } catch (const std::exception&) {  // no memory to say anything: the client's own patience ends it
+  } catch (const std::exception&) {  // no memory to say anything
+    drop(serial);
+  }
+}
+
+void HttpConnection::drop(std::uint64_t serial) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!dropped_ && !ended_ && serial == serial_) {
+    post_close();
   }
 }
 
@@ -510,7 +552,7 @@ void HttpConnection::give_up(std::uint64_t serial) {
 // request is read and thrown away for a while.
 void HttpConnection::linger() {
   state_ = State::lingering;
-  idle_since_ = ++shared_->last_idle;
+  note_idle();
   Error ignored;
   socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   arm(linger_time);
@@ -521,9 +563,9 @@ void HttpConnection::linger() {
 
 void HttpConnection::read_and_forget() {
   buffer_.clear();
-  socket_.async_read_some(buffer_.prepare(buffer_bytes), [self = shared_from_this()](Error error, std::size_t) {
-    error || self->state_ == State::closed ? self->close() : self->read_and_forget();
-  });
+  socket_.async_read_some(buffer_.prepare(buffer_bytes), then([](HttpConnection& self, Error error, std::size_t) {
+                            error || self.state_ == State::closed ? self.close() : self.read_and_forget();
+                          }));
 }
 
 void HttpConnection::drain() {
@@ -538,6 +580,7 @@ void HttpConnection::close() {
     return;
   }
   state_ = State::closed;
+  siblings().erase(idle_since_);
   --shared_->connections;
   shared_->reserved -= std::exchange(is_reserved_, false) ? 1 : 0;
   place_.reset();
@@ -564,11 +607,11 @@ void HttpConnection::close() {
 
 void HttpConnection::arm(std::chrono::milliseconds time) {
   timer_.expires_after(time);
-  timer_.async_wait([self = shared_from_this(), serial = ++timer_serial_](Error error) {
-    if (!error && serial == self->timer_serial_) {
-      self->on_timeout();
+  timer_.async_wait(then([serial = ++timer_serial_](HttpConnection& self, Error error) {
+    if (!error && serial == self.timer_serial_) {
+      self.on_timeout();
     }
-  });
+  }));
 }
 
 void HttpConnection::disarm() {
