@@ -39,8 +39,11 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
                 parts.cache->layout().block_tokens),
       runner(*parts.model, *parts.cache),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
+      logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       max_prefill_tokens(options.max_prefill_tokens),
-      max_prefill_seconds(options.max_prefill_seconds) {}
+      max_prefill_seconds(options.max_prefill_seconds) {
+  scored.reserve(logprobs.size());
+}
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
   const auto invalid = [](std::string reason) { return RequestRefusal{RequestError::invalid, std::move(reason)}; };

@@ -26,9 +26,11 @@ struct Engine::State {
 
   /// Why `count` sequences of the request can't run, if so.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
+  /// Log probabilities of what the step has drawn, where they were asked for.
+  void find_logprobs(std::span<const ChunkResult> results);
   /// Takes what a step gave for a sequence and decides whether it goes on; nothing for a part of a prompt.
-  std::optional<StepOutput> advance(const ScheduledChunk& chunk, const ChunkResult& result);
-  void take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output);
+  std::optional<StepOutput> advance(std::size_t index, const ChunkResult& result);
+  void take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
   /// Takes no memory that must be there, like whatever else ends answers.
   void end(RequestId id, FinishReason reason);
@@ -54,7 +56,7 @@ struct Engine::State {
   void recover();
   /// Those in `drawn` from `first` on have come to nothing.
   void draw_again(std::size_t first);
-  std::optional<StepOutput> advance_alone(const ScheduledChunk& chunk, const ChunkResult& result);
+  std::optional<StepOutput> advance_alone(std::size_t index, const ChunkResult& result);
   StepOutput without_memory(RequestId id);
   /// Room for so many more answers in what steps give: their ends take no memory then.
   void make_room_for(std::size_t count);
@@ -83,6 +85,8 @@ struct Engine::State {
   std::vector<ScheduledChunk> step;
   std::vector<RequestId> drawn;  ///< whose draws belong to steps that nobody has seen
   StepRecovery recovery;
+  std::vector<TokenLogprobs> logprobs;  ///< of each chunk of the step
+  std::vector<std::size_t> scored;      ///< chunks that have some
   /// The step that was started ahead: nobody has seen what it draws. A chunk whose sequence has ended meanwhile has none.
   std::vector<ScheduledChunk> ahead;
   RequestId last_id = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -30,7 +31,34 @@ class PausedAtEnd {
 
 }  // namespace
 
-std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, const ChunkResult& result) {
+// A row takes as long as its vocabulary, and all others of the step wait: so all rows on all threads, each by itself.
+void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
+  scored.clear();
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    if (step[i].sequence != nullptr && !results[i].logits.empty() && results[i].token >= 0) {
+      logprobs[i] = {};
+      scored.push_back(i);
+    }
+  }
+  if (scored.empty()) {
+    return;
+  }
+  try {
+    parts.pool->parallel_for(std::ssize(scored), 1, [&](std::int64_t first, std::int64_t end) {
+      for (const std::size_t i :
+           std::span(scored).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
+        try {
+          logprobs[i] = token_logprobs(results[i].logits, results[i].token, step[i].sequence->request.logprobs);
+        } catch (const std::bad_alloc&) {  // this row's sequence ends
+        }
+      }
+    });
+  } catch (const std::bad_alloc&) {  // all whose row has not been looked at end
+  }
+}
+
+std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkResult& result) {
+  const ScheduledChunk& chunk = step[index];
   Sequence& sequence = *chunk.sequence;
   Answer& answer = active.at(sequence.id);
   answer.take_prompt(chunk, result, *parts.pool);
@@ -42,7 +70,7 @@ std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, co
   output.id = sequence.id;
   output.prompt_logprobs = answer.prompt_logprobs();
   if (chunk.wants_logits) {
-    take_token(sequence, result, output);
+    take_token(sequence, result, logprobs[index], output);
   } else {
     answer.computed();
     output.embedding = answer.embedding();
@@ -57,7 +85,7 @@ std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, co
   return output;
 }
 
-void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output) {
+void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output) {
   Answer& answer = active.at(sequence.id);
   answer.computed();
   const auto fail = [&](std::string reason) {
@@ -76,7 +104,10 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, St
   }
   output.token = result.token;
   if (!result.logits.empty()) {
-    output.logprobs.push_back(token_logprobs(result.logits, result.token, sequence.request.logprobs));
+    if (found.token < 0) {
+      throw std::bad_alloc();
+    }
+    output.logprobs.push_back(std::move(found));
   }
   const bool may_end = !sequence.request.ignore_eos || sequence.request.constraint != nullptr;
   const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(result.token);
@@ -163,11 +194,11 @@ StepOutput Engine::State::without_memory(RequestId id) {
   return {.id = id, .text = Answer::no_memory, .finish = FinishReason::error, .error = RequestError::no_memory};
 }
 
-std::optional<StepOutput> Engine::State::advance_alone(const ScheduledChunk& chunk, const ChunkResult& result) {
+std::optional<StepOutput> Engine::State::advance_alone(std::size_t index, const ChunkResult& result) {
   try {
-    return advance(chunk, result);
+    return advance(index, result);
   } catch (const std::bad_alloc&) {
-    return without_memory(chunk.sequence->id);
+    return without_memory(step[index].sequence->id);
   }
 }
 
@@ -267,11 +298,12 @@ std::vector<StepOutput>& Engine::step() {
     state.masks.pause();
     state.take_time(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
   }
+  state.find_logprobs(results);
   for (std::size_t i = 0; i < step.size(); ++i) {
     if (step[i].sequence == nullptr) {
       continue;
     }
-    if (std::optional<StepOutput> output = state.advance_alone(step[i], results[i])) {
+    if (std::optional<StepOutput> output = state.advance_alone(i, results[i])) {
       state.ready.push_back(*std::move(output));
     }
   }

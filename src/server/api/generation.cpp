@@ -233,9 +233,10 @@ void Generation::stream(int index, const StepOutput& output) {
   if (events_.empty()) {
     return;
   }
-  if (!std::exchange(begun_, true)) {
+  if (!begun_) {
     exchange_->begin({.content_type = stream_form() == StreamForm::lines ? "application/x-ndjson" : "text/event-stream",
                       .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+    begun_ = true;  // not before: without its head it has not begun
   }
   if (!exchange_->write(std::exchange(events_, {}))) {
     cancel();
