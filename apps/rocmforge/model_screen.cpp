@@ -75,15 +75,16 @@ std::uint64_t active_parameters(const GgufFile& file, const ModelConfig& config)
   return parameter_count(file) - idle;
 }
 
-std::string layers_text(const Json& kind) {
-  const int count = kind["layers"];
-  return fmt::format("{} layer{}", count, count == 1 ? "" : "s");
+std::string counted(int count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
+
+std::string layers_text(const Json& kind) { return counted(kind["layers"], "layer"); }
 
 std::string attention_text(const Json& kind) {
   const int window = kind["window"];
-  return fmt::format("{} with {} heads and {} KV heads of {}, {}", layers_text(kind), kind["q_heads"].get<int>(),
-                     kind["kv_heads"].get<int>(), kind["head_dim"].get<int>(),
+  return fmt::format("{} with {} and {} of {}, {}", layers_text(kind), counted(kind["q_heads"], "head"),
+                     counted(kind["kv_heads"], "KV head"), kind["head_dim"].get<int>(),
                      window > 0 ? fmt::format("over a window of {} positions", window) : "over all positions");
 }
 
@@ -102,20 +103,20 @@ std::string fit_text(const Json& device, std::int64_t trained) {
   if (device.contains("refused")) {
     return "can't run it: " + device["refused"].get<std::string>();
   }
-  const std::int64_t context = device["context"];
-  const std::string needs = fmt::format("{} with a context of {}", human_bytes(device["total_bytes"]), context);
+  const std::string bytes = human_bytes(device["total_bytes"]);
+  const std::string context = fmt::format("with a context of {}", device["context"].get<std::int64_t>());
   if (!device.contains("available_bytes")) {
-    return "needs " + needs;
+    return fmt::format("needs {} {}", bytes, context);
   }
   const std::int64_t fitting = device["tokens_that_fit"];
   const std::string most = fitting >= trained ? fmt::format("all {} positions would fit", trained)
                            : fitting > 0      ? fmt::format("{} positions would fit", fitting)
                                               : std::string("no context would fit");
-  return fmt::format("{}, needs {} of {}; {}", device["fits"].get<bool>() ? "fits" : "does not fit", needs,
-                     human_bytes(device["available_bytes"]), most);
+  return fmt::format("{}, needs {} of {} {}; {}", device["fits"].get<bool>() ? "fits" : "does not fit", bytes,
+                     human_bytes(device["available_bytes"]), context, most);
 }
 
-/// ScreenLines that begin with what they are about; of several about one thing, the first.
+/// Lines that begin with what they are about; of several about one thing, the first.
 class ScreenLines {
  public:
   void add(std::string_view what, std::string_view text) {
