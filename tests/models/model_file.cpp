@@ -186,10 +186,10 @@ std::vector<std::byte> ModelFile::bytes() const {
   return out;
 }
 
-ModelFile ModelFile::dequantized() const {
+ModelFile ModelFile::in_f32() const {
   ModelFile plain = *this;
   for (Weight& weight : plain.weights) {
-    const std::vector<float> values = testing::dequantized(weight);
+    const std::vector<float> values = dequantized(weight);
     weight.dtype = DType::f32;
     weight.data.resize(values.size() * sizeof(float));
     std::copy(values.begin(), values.end(), weight.floats());

@@ -205,7 +205,7 @@ TEST(WeightFormats, MayDifferWithinAGroupAndGiveTheDequantisedModel) {
   mixed.remove_weight("output.weight");  // tied: one tensor read by two kernels
 
   const OpenModel open_mixed(mixed);
-  const OpenModel open_plain(mixed.dequantized());
+  const OpenModel open_plain(mixed.in_f32());
   const std::vector<float> expected = Runner(open_plain.file, "reference").whole(golden.tokens);
   for (const std::string& set : kernel_sets()) {
     if (const std::string problem = missing(set); !problem.empty()) {

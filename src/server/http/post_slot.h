@@ -45,14 +45,14 @@ class SlotAllocator {
   T* allocate(std::size_t count) { return static_cast<T*>(slot_->take(count * sizeof(T))); }
   void deallocate(T* memory, std::size_t /*count*/) noexcept { slot_->give_back(memory); }
 
-  template <class Other>
-  friend bool operator==(const SlotAllocator& a, const SlotAllocator<Other>& b) {
-    return &a.slot() == &b.slot();
-  }
-
  private:
   PostSlot* slot_;
 };
+
+template <class A, class B>
+bool operator==(const SlotAllocator<A>& a, const SlotAllocator<B>& b) {
+  return &a.slot() == &b.slot();
+}
 
 /// A handler of an operation that lives in a slot. Whatever holds the slot is held by the handler.
 template <class Function>
