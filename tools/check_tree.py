@@ -9,6 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".h", ".cpp", ".hip", ".cu", ".py", ".js", ".css", ".html"}
 LONGEST, LONGEST_KERNEL = 600, 800
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+# Freeing the library's values takes memory from where that header says.
+JSON, JSON_HEADER = "#include <nlohmann/json.hpp>", pathlib.Path("src/chat/json.h")
 # The process belongs to the application: a library neither ends it, nor prints, nor reads its environment.
 PROCESS = re.compile(r"\b(std::)?(printf|fprintf|puts|exit|abort|getenv)\s*\(|std::c(out|err)\b")
 
@@ -33,6 +35,8 @@ def problems():
                 yield f"{relative}:{number}: leftover note"
             if relative.parts[0] == "src" and file.suffix != ".js" and PROCESS.search(line.split("//")[0]):
                 yield f"{relative}:{number}: belongs in apps/: {line.strip()}"
+            if relative.parts[0] in ("src", "apps") and line == JSON and relative != JSON_HEADER:
+                yield f"{relative}:{number}: include chat/json.h for it"
 
 
 def main():

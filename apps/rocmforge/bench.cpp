@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <string>
@@ -13,6 +12,7 @@
 #include "base/printable.h"
 #include "base/thread_pool.h"
 #include "bench_report.h"
+#include "chat/json.h"
 #include "command.h"
 #include "flags.h"
 #include "kernel_bench.h"

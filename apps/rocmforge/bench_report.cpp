@@ -4,9 +4,9 @@
 
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "chat/json.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "chat/json.h"
 #include "flags.h"
 #include "kernel_bench.h"
 #include "measure.h"

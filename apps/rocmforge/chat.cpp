@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "chat/json.h"
 #include "chat/tool_calls.h"
 #include "command.h"
 #include "flags.h"

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "chat/json.h"
 #include "command.h"
 #include "device/device.h"
 #include "flags.h"

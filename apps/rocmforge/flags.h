@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "chat/json.h"
 #include "command.h"
 #include "engine/engine.h"
 #include "schedule/sampling_numbers.h"

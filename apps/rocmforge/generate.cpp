@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "chat/chat_format.h"
+#include "chat/json.h"
 #include "chat/json_document.h"
 #include "flags.h"
 #include "interrupt.h"

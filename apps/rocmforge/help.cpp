@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "chat/json.h"
 #include "option_value.h"
 #include "suggest.h"
 #include "terminal.h"

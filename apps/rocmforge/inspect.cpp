@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -10,10 +9,12 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "chat/json.h"
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"
 #include "model_path.h"
+#include "model_screen.h"
 #include "model_summary.h"
 #include "plan_table.h"
 #include "text.h"
@@ -107,33 +108,8 @@ nlohmann::ordered_json tensors_json(const GgufFile& file) {
   return out;
 }
 
-/// What running it takes; "refused" in place of the numbers when this build can't run it.
-nlohmann::ordered_json memory_json(const PlannedModel& planned) {
-  const MemoryNeeds& needs = planned.memory;
-  nlohmann::ordered_json out = {{"device", describe_device(planned.device->info(), planned.threads)},
-                                {"weights_bytes", needs.weight_bytes},
-                                {"workspace_bytes", planned.model->workspace_bytes()},
-                                {"kv_bytes_per_token", needs.kv_bytes_per_token},
-                                {"context", needs.kv_tokens},
-                                {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token},
-                                {"total_bytes", needs.total_bytes()},
-                                {"fits", needs.fits()}};
-  if (needs.available_bytes) {
-    out["available_bytes"] = *needs.available_bytes;
-    out["tokens_that_fit"] = needs.fitting_tokens();
-  }
-  if (!needs.fits()) {
-    out["shortage"] = describe_shortage(needs);
-  }
-  return out;
-}
-
 void print_memory(const nlohmann::ordered_json& memory) {
   fmt::print("\nmemory\n  weights        {}\n", human_bytes(memory["weights_bytes"]));
-  if (memory.contains("refused")) {
-    fmt::print("  this build can't run the model: {}\n", memory["refused"].get<std::string>());
-    return;
-  }
   const std::uint64_t per_token = memory["kv_bytes_per_token"];
   fmt::print("  workspace      {}\n", human_bytes(memory["workspace_bytes"]));
   fmt::print("  KV cache       {} per 1000 tokens\n", human_bytes(per_token * 1000));
@@ -147,6 +123,16 @@ void print_memory(const nlohmann::ordered_json& memory) {
   fmt::print("\n");
   if (memory.contains("shortage")) {
     fmt::print("  it does not fit: {}\n", memory["shortage"].get<std::string>());
+  }
+}
+
+/// The file in one line, and all of its metadata.
+void print_head(const GgufFile& file) {
+  fmt::print("{}: GGUF {}, {} file(s), {}, {} tensors, {} parameters, {}\n\nmetadata\n", file.path().string(),
+             file.version(), file.num_shards(), human_bytes(file.file_bytes()), file.tensors().size(),
+             human_count(parameter_count(file)), format_mix(file));
+  for (const auto& [key, value] : file.metadata()) {
+    fmt::print("  {} = {}\n", printable(key), show(value));
   }
 }
 
@@ -165,9 +151,12 @@ int inspect(const InspectFlags& flags) {
   const std::string path = find_model(flags.model);
   const GgufFile file(path);
   std::optional<PlannedModel> planned;
+  const nlohmann::ordered_json model = model_json(file);
   nlohmann::ordered_json memory = {{"weights_bytes", file.file_bytes()}};
   try {
-    memory = memory_json(planned.emplace(plan_model(path, options)));
+    if (flags.plan || flags.json) {
+      memory = memory_json(planned.emplace(plan_model(path, options)));
+    }
   } catch (const Error& error) {
     if (flags.plan) {
       throw;
@@ -184,8 +173,10 @@ int inspect(const InspectFlags& flags) {
                                   {"shards", file.num_shards()},
                                   {"parameters", parameter_count(file)},
                                   {"formats", format_mix(file)},
+                                  {"model", model},
                                   {"metadata", metadata},
-                                  {"memory", memory}};
+                                  {"memory", memory},
+                                  {"devices", devices_json(path, options)}};
     if (flags.tensors) {
       out["tensors"] = tensors_json(file);
     }
@@ -195,17 +186,18 @@ int inspect(const InspectFlags& flags) {
     print_json(out);
     return 0;
   }
-  fmt::print("{}: GGUF {}, {} file(s), {}, {} tensors, {} parameters, {}\n\nmetadata\n", path, file.version(),
-             file.num_shards(), human_bytes(file.file_bytes()), file.tensors().size(), human_count(parameter_count(file)),
-             format_mix(file));
-  for (const auto& [key, value] : file.metadata()) {
-    fmt::print("  {} = {}\n", printable(key), show(value));
+  if (!flags.plan) {
+    for (const std::string& line : model_screen(file, model, devices_json(path, options), options.model.kv_dtype)) {
+      fmt::print("{}\n", line);
+    }
+  } else {
+    print_head(file);
   }
   if (flags.tensors) {
     print_tensors(file);
   }
-  print_memory(memory);
   if (flags.plan) {
+    print_memory(memory);
     print_plan(*planned->model, planned->device->info(), read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;
@@ -216,14 +208,16 @@ int inspect(const InspectFlags& flags) {
 Command inspect_command() {
   auto flags = std::make_shared<InspectFlags>();
   Command command = {.name = "inspect",
-                     .summary = "Show what a model file holds, needs, and which kernels run it",
+                     .summary = "Show on one screen what a model is and which devices here can run it; or its plan",
                      .examples = {"rocmforge inspect model.gguf", "rocmforge inspect model.gguf --tensors",
                                   "rocmforge inspect model.gguf --plan -c 4096 --kv-type f32",
                                   "rocmforge inspect model.gguf --json --tensors"},
                      .action = [flags] { return inspect(*flags); }};
   add_model(command, flags->model);
   command.options.push_back({"--tensors", &flags->tensors, "List the tensors"});
-  command.options.push_back({"--plan", &flags->plan, "Show each operation's kernel, why not the others, and what it moves"});
+  command.options.push_back(
+      {"--plan", &flags->plan,
+       "The long form: metadata, memory, each operation's kernel, why not the others, and what it moves"});
   command.options.push_back(json_option(flags->json));
   flags->engine.add_to(command);
   return command;

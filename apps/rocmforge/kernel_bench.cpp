@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "chat/json.h"
 #include "flags.h"
 #include "measure.h"
 

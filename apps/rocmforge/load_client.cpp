@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "chat/json.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/printable.h"
+#include "chat/json.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -3,13 +3,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "chat/json.h"
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"

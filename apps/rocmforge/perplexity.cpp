@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "chat/json.h"
 #include "command.h"
 #include "engine/load_tokenizer.h"
 #include "flags.h"

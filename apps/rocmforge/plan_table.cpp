@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "chat/json.h"
 #include "kernel_bench.h"
 #include "measure.h"
 #include "text.h"

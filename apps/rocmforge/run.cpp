@@ -3,10 +3,10 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "chat/json.h"
 #include "command.h"
 #include "flags.h"
 #include "generate.h"

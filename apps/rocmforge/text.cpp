@@ -8,10 +8,10 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "chat/json.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "chat/json.h"
 #include "command.h"
 #include "engine/load_tokenizer.h"
 #include "flags.h"

@@ -4,7 +4,6 @@
 #include <ctime>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/work_budget.h"
+#include "chat/json.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/work_budget.h"
+#include "chat/json.h"
 
 namespace rocmforge {
 

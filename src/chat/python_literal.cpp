@@ -1,10 +1,10 @@
 #include "chat/python_literal.h"
 
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
 #include "chat/blanks.h"
+#include "chat/json.h"
 
 namespace rocmforge {
 namespace {

@@ -1,7 +1,8 @@
 #include "chat/tool_call_object.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "chat/json.h"
 
 namespace rocmforge {
 namespace {

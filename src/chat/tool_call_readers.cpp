@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "chat/blanks.h"
+#include "chat/json.h"
 #include "chat/python_literal.h"
 #include "chat/tool_call_object.h"
 #include "chat/tool_call_reader.h"

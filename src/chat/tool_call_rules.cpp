@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "chat/json.h"
 #include "chat/json_document.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_reader.h"

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "chat/json.h"
 #include "chat/tool_calls.h"
 
 namespace rocmforge {

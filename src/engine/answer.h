@@ -62,7 +62,7 @@ class Answer {
   /// The reason is that there was no memory.
   [[nodiscard]] bool lacks_memory() const { return failure_ == no_memory; }
 
-  static constexpr const char* no_memory = "no memory left";  ///< short: it must take none itself
+  static constexpr const char* no_memory = "no memory left";  ///< short: it takes none itself
   [[nodiscard]] double queue_seconds() const;
   [[nodiscard]] double prompt_seconds() const;
   [[nodiscard]] double decode_seconds() const;

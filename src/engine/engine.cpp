@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <memory>
 #include <new>
 #include <optional>
 #include <span>
@@ -36,8 +38,12 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
                 options.prefix_cache ? &prefix_cache.emplace(allocator, parts.cache->layout().block_tokens) : nullptr,
                 parts.cache->layout().block_tokens),
       runner(*parts.model, *parts.cache),
+      recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
+      logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       max_prefill_tokens(options.max_prefill_tokens),
-      max_prefill_seconds(options.max_prefill_seconds) {}
+      max_prefill_seconds(options.max_prefill_seconds) {
+  scored.reserve(logprobs.size());
+}
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
   const auto invalid = [](std::string reason) { return RequestRefusal{RequestError::invalid, std::move(reason)}; };
@@ -61,7 +67,13 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
 void Engine::State::end(RequestId id, FinishReason reason) {
   const auto found = active.find(id);
   if (found != active.end()) {
-    ready.push_back({.id = id, .text = found->second.finish(), .finish = reason});
+    StepOutput& output = ready.emplace_back();
+    output.id = id;
+    output.finish = reason;
+    try {
+      output.text = found->second.finish();
+    } catch (const std::bad_alloc&) {  // what was held back
+    }
     scheduler.cancel(id, reason);
     retire();
   }
@@ -75,7 +87,7 @@ void Engine::State::expire() {
 }
 
 void Engine::State::retire() {
-  for (const auto& sequence : scheduler.take_finished()) {
+  scheduler.take_finished([this](const std::unique_ptr<Sequence>& sequence) {
     for (ScheduledChunk& chunk : ahead) {
       chunk.sequence = chunk.sequence == sequence.get() ? nullptr : chunk.sequence;
     }
@@ -83,13 +95,15 @@ void Engine::State::retire() {
     if (sequence->request.deadline) {
       deadlines.erase({*sequence->request.deadline, sequence->id});
     }
-    store(sequence->id, {.prompt_tokens = sequence->prompt_tokens,
-                         .cached_tokens = sequence->prefix_hits,
-                         .generated_tokens = sequence->generated(),
-                         .queue_seconds = answer.mapped().queue_seconds(),
-                         .prompt_seconds = answer.mapped().prompt_seconds(),
-                         .decode_seconds = answer.mapped().decode_seconds()});
-  }
+    auto place = unfinished_stats.extract(sequence->id);
+    place.mapped() = {.prompt_tokens = sequence->prompt_tokens,
+                      .cached_tokens = sequence->prefix_hits,
+                      .generated_tokens = sequence->generated(),
+                      .queue_seconds = answer.mapped().queue_seconds(),
+                      .prompt_seconds = answer.mapped().prompt_seconds(),
+                      .decode_seconds = answer.mapped().decode_seconds()};
+    stats.insert(std::move(place));
+  });
 }
 
 void Engine::State::withdraw(std::span<const RequestId> ids, const Request& request) {
@@ -100,13 +114,12 @@ void Engine::State::withdraw(std::span<const RequestId> ids, const Request& requ
   for (const RequestId id : ids) {
     active.erase(id);
     stats.erase(id);
+    unfinished_stats.erase(id);
     if (request.deadline) {
       deadlines.erase({*request.deadline, id});
     }
   }
 }
-
-void Engine::State::store(RequestId id, const RequestStats& request_stats) { stats[id] = request_stats; }
 
 void Engine::State::forget_stats() {
   while (stats.size() > max_unread_stats + ready.size()) {
@@ -158,20 +171,33 @@ std::vector<RequestId> Engine::submit(Request request, int count) {
   State& state = *state_;
   std::vector<RequestId> ids(static_cast<std::size_t>(count));
   std::ranges::generate(ids, [&] { return ++state.last_id; });
-  if (const RequestRefusal refusal = state.refusal(request, count); refusal) {
-    for (const RequestId id : ids) {
-      state.ready.push_back({.id = id, .text = refusal.message, .finish = FinishReason::error, .error = refusal.error});
-      state.store(id, {.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())});
-    }
-    return ids;
-  }
+  state.make_room_for(ids.size());
+  const RequestRefusal refusal = state.refusal(request, count);
   try {
-    state.take(request, ids);
+    refusal ? state.refuse(request, ids, refusal) : state.take(request, ids);
   } catch (const std::bad_alloc&) {
     state.withdraw(ids, request);
     throw;
   }
   return ids;
+}
+
+void Engine::State::make_room_for(std::size_t count) {
+  const std::size_t most = ready.size() + active.size() + count;
+  for (std::vector<StepOutput>* outputs : {&ready, &given}) {
+    if (outputs->capacity() < most) {
+      outputs->reserve(2 * most);
+    }
+  }
+}
+
+void Engine::State::refuse(const Request& request, std::span<const RequestId> ids, const RequestRefusal& refusal) {
+  std::vector<StepOutput> outputs;
+  for (const RequestId id : ids) {
+    outputs.push_back({.id = id, .text = refusal.message, .finish = FinishReason::error, .error = refusal.error});
+    stats.emplace(id, RequestStats{.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())});
+  }
+  std::ranges::move(outputs, std::back_inserter(ready));
 }
 
 void Engine::State::take(const Request& request, std::span<const RequestId> ids) {
@@ -187,6 +213,7 @@ void Engine::State::take(const Request& request, std::span<const RequestId> ids)
       deadlines.emplace(*choice.deadline, id);
     }
     active.try_emplace(id, choice, parts.tokenizer);
+    unfinished_stats.try_emplace(id);
     const RequestRefusal late = scheduler.submit(id, std::move(choice), id == ids.front() ? 0 : ids.front());
     check(!late, "what is not refused is taken");
   }

@@ -110,15 +110,17 @@ class Engine {
   RequestId submit(Request request);
   /// `count` answers to one prompt, which is computed once: afterwards each has its own copy of the last, partly filled page
   /// and shares those before. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt are
-  /// given with the first answer only. Either all are taken or none.
+  /// given with the first answer only. Either all are taken or none: then it throws std::bad_alloc.
   std::vector<RequestId> submit(Request request, int count);
   /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ids that have finished are ignored.
+  /// Takes no memory that must be there.
   void cancel(RequestId id);
   /// Whether `step` has something to compute or to deliver.
   [[nodiscard]] bool has_work() const;
 
-  /// One step for every sequence that has work. Never throws for a bad request.
-  std::vector<StepOutput> step();
+  /// One step for every sequence that has work: what it gives, valid until the next call of step() or submit(). Never throws
+  /// for a bad request, nor for want of memory: whoever's answer it is for ends with FinishReason::error.
+  std::vector<StepOutput>& step();
 
   /// Removes and returns the statistics of a finished request. Those of the last step's and of 1,024 more are kept.
   RequestStats take_stats(RequestId id);

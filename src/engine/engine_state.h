@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,10 +26,13 @@ struct Engine::State {
 
   /// Why `count` sequences of the request can't run, if so.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
+  /// Log probabilities of what the step has drawn, where they were asked for.
+  void find_logprobs(std::span<const ChunkResult> results);
   /// Takes what a step gave for a sequence and decides whether it goes on; nothing for a part of a prompt.
-  std::optional<StepOutput> advance(const ScheduledChunk& chunk, const ChunkResult& result);
-  void take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output);
+  std::optional<StepOutput> advance(std::size_t index, const ChunkResult& result);
+  void take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
+  /// Takes no memory that must be there, like whatever else ends answers.
   void end(RequestId id, FinishReason reason);
   /// Drops statistics that nobody has taken, but none of a request that the next step reports: any number may end at once.
   void forget_stats();
@@ -42,17 +46,25 @@ struct Engine::State {
   /// Makes `step` the one to be waited for; starts one when none is under way.
   void take_step();
   void choose_step();
+  /// Starts the step after the one under way where that can be done, and there is memory for it.
+  void start_ahead();
   /// Leaves out the chunks whose draw has no mask in this step's time: they come again in the next one.
   void leave_out_late();
+  /// How a chunk's next token is drawn, for ModelRunner.
+  [[nodiscard]] ModelRunner::NextDraw next_draw();
   /// There was no memory for the step: it has not been.
   void recover();
-  std::optional<StepOutput> advance_alone(const ScheduledChunk& chunk, const ChunkResult& result);
+  /// Those in `drawn` from `first` on have come to nothing.
+  void draw_again(std::size_t first);
+  std::optional<StepOutput> advance_alone(std::size_t index, const ChunkResult& result);
   StepOutput without_memory(RequestId id);
+  /// Room for so many more answers in what steps give: their ends take no memory then.
+  void make_room_for(std::size_t count);
+  void refuse(const Request& request, std::span<const RequestId> ids, const RequestRefusal& refusal);
   /// Takes in a request that is not refused, an answer for each id.
   void take(const Request& request, std::span<const RequestId> ids);
   /// Takes back answers of which not all could be taken.
   void withdraw(std::span<const RequestId> ids, const Request& request);
-  void store(RequestId id, const RequestStats& request_stats);
   /// Learns from a step's time how many tokens of prompts a later one may have.
   void take_time(double seconds);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
@@ -66,12 +78,15 @@ struct Engine::State {
   MaskWork masks;                    ///< on answers in `active`
   std::vector<Answer*> constrained;  ///< of the step that is being made
   std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
-  std::map<RequestId, RequestStats> stats;  ///< ordered: the oldest go first
-  std::vector<StepOutput> ready;            ///< delivered by the next step
+  std::map<RequestId, RequestStats> stats;             ///< ordered: the oldest go first
+  std::map<RequestId, RequestStats> unfinished_stats;  ///< become such
+  std::vector<StepOutput> ready;                       ///< delivered by the next step
+  std::vector<StepOutput> given;                       ///< by the last one
   std::vector<ScheduledChunk> step;
-  std::vector<BlockCopy> copies;  ///< to be made before the step
-  std::vector<RequestId> drawn;   ///< whose draws belong to steps that nobody has seen
+  std::vector<RequestId> drawn;  ///< whose draws belong to steps that nobody has seen
   StepRecovery recovery;
+  std::vector<TokenLogprobs> logprobs;  ///< of each chunk of the step
+  std::vector<std::size_t> scored;      ///< chunks that have some
   /// The step that was started ahead: nobody has seen what it draws. A chunk whose sequence has ended meanwhile has none.
   std::vector<ScheduledChunk> ahead;
   RequestId last_id = 0;

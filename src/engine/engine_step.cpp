@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -30,7 +31,34 @@ class PausedAtEnd {
 
 }  // namespace
 
-std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, const ChunkResult& result) {
+// A row takes as long as its vocabulary, and all others of the step wait: so all rows on all threads, each by itself.
+void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
+  scored.clear();
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    if (step[i].sequence != nullptr && !results[i].logits.empty() && results[i].token >= 0) {
+      logprobs[i] = {};
+      scored.push_back(i);
+    }
+  }
+  if (scored.empty()) {
+    return;
+  }
+  try {
+    parts.pool->parallel_for(std::ssize(scored), 1, [&](std::int64_t first, std::int64_t end) {
+      for (const std::size_t i :
+           std::span(scored).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
+        try {
+          logprobs[i] = token_logprobs(results[i].logits, results[i].token, step[i].sequence->request.logprobs);
+        } catch (const std::bad_alloc&) {  // this row's sequence ends
+        }
+      }
+    });
+  } catch (const std::bad_alloc&) {  // all whose row has not been looked at end
+  }
+}
+
+std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkResult& result) {
+  const ScheduledChunk& chunk = step[index];
   Sequence& sequence = *chunk.sequence;
   Answer& answer = active.at(sequence.id);
   answer.take_prompt(chunk, result, *parts.pool);
@@ -42,7 +70,7 @@ std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, co
   output.id = sequence.id;
   output.prompt_logprobs = answer.prompt_logprobs();
   if (chunk.wants_logits) {
-    take_token(sequence, result, output);
+    take_token(sequence, result, logprobs[index], output);
   } else {
     answer.computed();
     output.embedding = answer.embedding();
@@ -57,7 +85,7 @@ std::optional<StepOutput> Engine::State::advance(const ScheduledChunk& chunk, co
   return output;
 }
 
-void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, StepOutput& output) {
+void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output) {
   Answer& answer = active.at(sequence.id);
   answer.computed();
   const auto fail = [&](std::string reason) {
@@ -76,7 +104,10 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, St
   }
   output.token = result.token;
   if (!result.logits.empty()) {
-    output.logprobs.push_back(token_logprobs(result.logits, result.token, sequence.request.logprobs));
+    if (found.token < 0) {
+      throw std::bad_alloc();
+    }
+    output.logprobs.push_back(std::move(found));
   }
   const bool may_end = !sequence.request.ignore_eos || sequence.request.constraint != nullptr;
   const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(result.token);
@@ -118,12 +149,11 @@ std::span<const ChunkResult> Engine::State::compute() {
         return {};
       }
       const std::span<const ChunkResult> results = runner.results(step, !ahead.empty());
-      ready.reserve(ready.size() + step.size());
       recovery.succeeded();
-      drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(std::min(drawn.size(), ahead.size())));
+      drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(ahead.size()));
       return results;
     } catch (const std::bad_alloc&) {
-      if (!ahead.empty()) {  // a device is at it: what it has drawn can't be drawn again
+      if (!ahead.empty()) {  // reading what a step before it has drawn takes none
         throw;
       }
       recover();
@@ -133,12 +163,8 @@ std::span<const ChunkResult> Engine::State::compute() {
 
 void Engine::State::recover() {
   masks.pause();
-  for (const RequestId id : drawn) {
-    if (const auto found = active.find(id); found != active.end()) {
-      found->second.draw_again();
-    }
-  }
-  drawn.clear();
+  parts.model->wait();  // part of the step may be under way
+  draw_again(0);
   const std::optional<RequestId> blamed = recovery.failed(step);
   if (!blamed) {
     return;
@@ -154,45 +180,45 @@ void Engine::State::recover() {
   retire();
 }
 
-StepOutput Engine::State::without_memory(RequestId id) {
-  scheduler.cancel(id, FinishReason::error);
-  return {.id = id,
-          .text = "there was no memory for this answer",
-          .finish = FinishReason::error,
-          .error = RequestError::queue_full};  // it may be sent again later
+void Engine::State::draw_again(std::size_t first) {
+  for (std::size_t i = first; i < drawn.size(); ++i) {
+    if (const auto found = active.find(drawn[i]); found != active.end()) {
+      found->second.draw_again();
+    }
+  }
+  drawn.resize(first);
 }
 
-std::optional<StepOutput> Engine::State::advance_alone(const ScheduledChunk& chunk, const ChunkResult& result) {
+StepOutput Engine::State::without_memory(RequestId id) {
+  scheduler.cancel(id, FinishReason::error);
+  return {.id = id, .text = Answer::no_memory, .finish = FinishReason::error, .error = RequestError::no_memory};
+}
+
+std::optional<StepOutput> Engine::State::advance_alone(std::size_t index, const ChunkResult& result) {
   try {
-    return advance(chunk, result);
+    return advance(index, result);
   } catch (const std::bad_alloc&) {
-    return without_memory(chunk.sequence->id);
+    return without_memory(step[index].sequence->id);
   }
 }
 
 void Engine::State::choose_step() {
-  const auto keep_copies = [this] {
-    copies.insert(copies.end(), scheduler.block_copies().begin(), scheduler.block_copies().end());
+  step.clear();
+  const std::span<const ScheduledChunk> batch = scheduler.next_batch();
+  step.assign(batch.begin(), batch.end());
+}
+
+ModelRunner::NextDraw Engine::State::next_draw() {
+  return [this](const ScheduledChunk& chunk, BatchPlan& plan) {
+    const RequestId id = chunk.sequence->id;
+    drawn.push_back(id);
+    return active.at(id).next(*chunk.sequence, parts.model->config().vocab, plan);
   };
-  try {
-    const std::span<const ScheduledChunk> batch = scheduler.next_batch();
-    step.assign(batch.begin(), batch.end());
-  } catch (const std::bad_alloc&) {
-    step.clear();
-    keep_copies();
-    throw;
-  }
-  keep_copies();
 }
 
 void Engine::State::take_step() {
-  const std::int32_t vocab = parts.model->config().vocab;
-  const auto next_draw = [&](const ScheduledChunk& chunk, BatchPlan& plan) {
-    const RequestId id = chunk.sequence->id;
-    drawn.push_back(id);
-    return active.at(id).next(*chunk.sequence, vocab, plan);
-  };
-  step = std::exchange(ahead, {});
+  step.swap(ahead);
+  ahead.clear();
   if (std::ranges::all_of(step, [](const ScheduledChunk& chunk) { return chunk.sequence == nullptr; })) {
     choose_step();
     recovery.narrow(step);
@@ -204,14 +230,25 @@ void Engine::State::take_step() {
     }
     leave_out_late();
     drawn.clear();
-    runner.start(step, copies, next_draw);
-    copies.clear();
+    runner.start(step, scheduler.block_copies(), next_draw());
+    scheduler.copies_made();
   }
   if (parts.model->runs_ahead()) {
-    ahead = scheduler.next_ahead(step);
+    start_ahead();
   }
-  if (!ahead.empty()) {
-    runner.start_ahead(ahead, next_draw);
+}
+
+void Engine::State::start_ahead() {
+  const std::size_t drawn_before = drawn.size();
+  try {
+    ahead = scheduler.next_ahead(step);
+    if (!ahead.empty()) {
+      runner.start_ahead(ahead, next_draw());
+    }
+  } catch (const std::bad_alloc&) {  // then it starts when the step under way has been read, as it would with more to know
+    parts.model->wait();
+    ahead.clear();
+    draw_again(drawn_before);
   }
 }
 
@@ -246,7 +283,7 @@ void Engine::State::take_time(double seconds) {
   scheduler.set_max_prefill_tokens(max_prefill_tokens > 0 ? std::min(max_prefill_tokens, count) : count);
 }
 
-std::vector<StepOutput> Engine::step() {
+std::vector<StepOutput>& Engine::step() {
   State& state = *state_;
   const PausedAtEnd paused(state.masks);
   state.expire();
@@ -261,16 +298,19 @@ std::vector<StepOutput> Engine::step() {
     state.masks.pause();
     state.take_time(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
   }
+  state.find_logprobs(results);
   for (std::size_t i = 0; i < step.size(); ++i) {
     if (step[i].sequence == nullptr) {
       continue;
     }
-    if (std::optional<StepOutput> output = state.advance_alone(step[i], results[i])) {
+    if (std::optional<StepOutput> output = state.advance_alone(i, results[i])) {
       state.ready.push_back(*std::move(output));
     }
   }
   state.retire();
-  return std::exchange(state.ready, {});
+  state.given.clear();
+  state.given.swap(state.ready);
+  return state.given;
 }
 
 }  // namespace rocmforge

@@ -1,6 +1,7 @@
 #include "engine/mask_work.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "engine/answer.h"
 
@@ -46,12 +47,16 @@ void MaskWork::resume() {
   if (late_.empty()) {
     return;
   }
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::exception&) {  // the machine gives no more threads: the steps' own units bring the masks on
+      return;
+    }
+  }
   {
     const std::lock_guard lock(mutex_);
     wanted_ = true;
-  }
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { run(); });
   }
   changed_.notify_all();
 }

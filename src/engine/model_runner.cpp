@@ -4,9 +4,9 @@ namespace rocmforge {
 
 void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies,
                         const NextDraw& next_draw) {
-  newest_ = 1 - newest_;
-  BatchPlan& batch = newest();
+  BatchPlan& batch = next();
   batch.clear();
+  results_.reserve(chunks.size());
   bool draws = false;
   for (const ScheduledChunk& chunk : chunks) {
     const std::span<const std::int32_t> tokens = chunk.sequence->tokens;
@@ -25,8 +25,8 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
 }
 
 void ModelRunner::start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw) {
-  newest_ = 1 - newest_;
-  newest().clear();
+  next().clear();
+  results_.reserve(chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const std::int32_t token = EmbeddingRows::drawn_token(static_cast<std::int32_t>(i));
     add(chunks[i], {&token, 1}, next_draw);
@@ -35,12 +35,13 @@ void ModelRunner::start_ahead(std::span<const ScheduledChunk> chunks, const Next
 }
 
 void ModelRunner::forward() {
-  newest().finish();
-  model_->forward(newest(), *cache_);
+  next().finish();
+  model_->forward(next(), *cache_);
+  newest_ = 1 - newest_;
 }
 
 void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw) {
-  BatchPlan& batch = newest();
+  BatchPlan& batch = next();
   const std::int32_t block_tokens = cache_->layout().block_tokens;
   // A long prompt holds blocks for all its tokens from the start; the table needs only those in use by now.
   const std::int32_t blocks_in_use = (chunk.first + chunk.count + block_tokens - 1) / block_tokens;

@@ -33,21 +33,22 @@ class ModelRunner {
   /// Makes the copies, then starts a step that computes the chunks, if there are any.
   void start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies, const NextDraw& next_draw);
   /// Starts the step after the one started last, of whose chunks each drew one token and nothing else was wanted: chunk i
-  /// computes what chunk i of that step drew.
+  /// computes what chunk i of that step drew. Like start(), one that throws has started nothing.
   void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
 
   /// Waits for the step started last, or with `before_last` for the one before it, which computed `chunks`. One result for
-  /// each, valid until the next call. When nothing is wanted of any chunk the step may still run.
+  /// each, valid until the next call. When nothing is wanted of any chunk the step may still run. Reading tokens alone takes
+  /// no memory.
   std::span<const ChunkResult> results(std::span<const ScheduledChunk> chunks, bool before_last = false);
 
  private:
   void add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw);
   void forward();
-  [[nodiscard]] BatchPlan& newest() { return batches_[newest_]; }
+  [[nodiscard]] BatchPlan& next() { return batches_[1 - newest_]; }
 
   Model* model_;
   KvCache* cache_;
-  BatchPlan batches_[2];  ///< of the last two steps
+  BatchPlan batches_[2];  ///< of the last two steps that were started
   int newest_ = 0;
   std::vector<ChunkResult> results_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -47,8 +48,11 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
   return open_device(options.device, kernels, isa_limit(options.isa));
 }
 
-/// The CPU reads weights where the file is mapped, and copies replace what they were made from. A GPU holds copies of all.
-MemoryNeeds memory_needs(const GgufFile& file, const Model& model, Device& device, std::int64_t kv_tokens) {
+}  // namespace
+
+// The CPU reads weights where the file is mapped, and copies replace what they were made from: copies in a wider form than
+// the file's take more than it. A GPU holds copies of all.
+MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens) {
   const KvLayout layout = model.kv_layout();
   MemoryNeeds needs;
   needs.kv_tokens = kv_tokens;
@@ -58,13 +62,11 @@ MemoryNeeds memory_needs(const GgufFile& file, const Model& model, Device& devic
     needs.workspace_bytes = static_cast<std::int64_t>(model.workspace_bytes());
     needs.available_bytes = memory->free_bytes;
   } else {
-    needs.weight_bytes = static_cast<std::int64_t>(file.file_bytes());
+    needs.weight_bytes = static_cast<std::int64_t>(std::max<std::uint64_t>(file_bytes, model.packed_bytes()));
     needs.available_bytes = available_memory_bytes();
   }
   return needs;
 }
-
-}  // namespace
 
 std::int64_t MemoryNeeds::fitting_tokens() const {
   if (!available_bytes) {
@@ -107,7 +109,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   planned.model = naming_file(path, [&] {
     return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
   });
-  planned.memory = memory_needs(*planned.file, *planned.model, *planned.device,
+  planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
                                 options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length);
   return planned;
 }

@@ -17,7 +17,8 @@ namespace rocmforge {
 
 /// What running a model takes of its device's memory.
 struct MemoryNeeds {
-  std::int64_t weight_bytes = 0;  ///< on the CPU those of the file, which stays mapped
+  std::int64_t weight_bytes =
+      0;  ///< on the CPU those of the file, or of its weights as kernels want them where these take more
   std::int64_t workspace_bytes = 0;
   std::int64_t kv_tokens = 0;  ///< positions of the cache
   std::int64_t kv_bytes_per_token = 0;
@@ -28,6 +29,9 @@ struct MemoryNeeds {
   /// Positions for which there is room beside weights and workspace; -1 when nobody says.
   [[nodiscard]] std::int64_t fitting_tokens() const;
 };
+
+/// Of a model that was planned for `device`, from a file of so many bytes, with a cache of so many positions.
+MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens);
 
 /// "needs 12.00 GiB of memory (weights 4.00, workspace 0.50, KV cache of 8192 tokens 7.50), 10.00 GiB are available: 6000
 /// tokens would fit"

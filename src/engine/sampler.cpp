@@ -40,10 +40,6 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   row.frequency_penalty = params_.frequency_penalty;
   row.presence_penalty = params_.presence_penalty;
   row.top_k = params_.top_k;
-  if (params_.temperature > 0.0f) {
-    // 53 random bits make a number in [0, 1): the standard leaves its own distributions to the implementation.
-    row.uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
-  }
   row.first_adjustment = static_cast<std::int32_t>(adjustments.size());
   count(history);
   // Merges two ascending lists, so that each token appears once.
@@ -61,6 +57,10 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
     adjustments.push_back(adjustment);
   }
   row.num_adjustments = static_cast<std::int32_t>(adjustments.size()) - row.first_adjustment;
+  if (params_.temperature > 0.0f) {  // last: who finds no memory has taken no number
+    // 53 random bits make a number in [0, 1): the standard leaves its own distributions to the implementation.
+    row.uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
+  }
   return row;
 }
 

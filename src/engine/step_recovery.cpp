@@ -6,8 +6,8 @@ namespace rocmforge {
 
 std::optional<RequestId> StepRecovery::failed(std::span<const ScheduledChunk> step) {
   if (!suspects_.empty() && !step.empty()) {
-    const RequestId id = suspects_.front();
-    suspects_.pop_front();
+    const RequestId id = suspects_.back();
+    suspects_.pop_back();
     return id;
   }
   if (++failures_ < most_attempts) {
@@ -17,9 +17,10 @@ std::optional<RequestId> StepRecovery::failed(std::span<const ScheduledChunk> st
   if (step.empty()) {
     return 0;
   }
-  for (const ScheduledChunk& chunk : step) {
-    if (chunk.sequence != nullptr) {  // else it has ended
-      suspects_.push_back(chunk.sequence->id);
+  suspects_.clear();
+  for (std::size_t i = step.size(); i-- > 0;) {
+    if (step[i].sequence != nullptr) {  // else it has ended
+      suspects_.push_back(step[i].sequence->id);
     }
   }
   return std::nullopt;
@@ -28,19 +29,20 @@ std::optional<RequestId> StepRecovery::failed(std::span<const ScheduledChunk> st
 void StepRecovery::succeeded() {
   failures_ = 0;
   if (!suspects_.empty()) {
-    suspects_.pop_front();
+    suspects_.pop_back();
   }
 }
 
 void StepRecovery::narrow(std::vector<ScheduledChunk>& step) {
   while (!suspects_.empty()) {
     const auto found =
-        std::ranges::find(step, suspects_.front(), [](const ScheduledChunk& chunk) { return chunk.sequence->id; });
+        std::ranges::find(step, suspects_.back(), [](const ScheduledChunk& chunk) { return chunk.sequence->id; });
     if (found != step.end()) {
-      step = {*found};
+      std::iter_swap(step.begin(), found);
+      step.resize(1);
       return;
     }
-    suspects_.pop_front();  // has ended, or has lost its pages
+    suspects_.pop_back();  // has ended, or has lost its pages
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,6 +16,9 @@ class StepRecovery {
  public:
   static constexpr int most_attempts = 3;  ///< of a step with all of its sequences
 
+  /// For steps of so many sequences. Nothing takes memory afterwards.
+  explicit StepRecovery(std::size_t most_sequences) { suspects_.reserve(most_sequences); }
+
   /// A step of these chunks has found no memory; none: not even to choose them. Who is to end for it: nothing while there is
   /// something left to try, 0 where that can't be told.
   std::optional<RequestId> failed(std::span<const ScheduledChunk> step);
@@ -25,8 +28,8 @@ class StepRecovery {
   void narrow(std::vector<ScheduledChunk>& step);
 
  private:
-  int failures_ = 0;  ///< in a row
-  std::deque<RequestId> suspects_;
+  int failures_ = 0;                 ///< in a row
+  std::vector<RequestId> suspects_;  ///< the next one last
 };
 
 }  // namespace rocmforge

@@ -1,6 +1,7 @@
 #include "kv/prefix_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -110,11 +111,20 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
 
 PrefixCache::Entry& PrefixCache::add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block) {
   check(entry_of_block_[static_cast<std::size_t>(block)] == nullptr, "a block holds the tokens of one entry");
+  ByAge places;
+  std::vector<std::int32_t> copy(tokens.begin(), tokens.end());
+  Entry& entry = entries_[key];
+  try {
+    places.insert(&entry);
+  } catch (...) {
+    entries_.erase(key);
+    throw;
+  }
+  entry.place = places.extract(places.begin());
   allocator_->retain(block);
   allocator_->watch(block, this);
-  Entry& entry = entries_[key];
   entry.key = key;
-  entry.tokens.assign(tokens.begin(), tokens.end());
+  entry.tokens = std::move(copy);
   entry.block = block;
   entry.serial = ++num_inserted_;
   entry_of_block_[static_cast<std::size_t>(block)] = &entry;
@@ -124,7 +134,7 @@ PrefixCache::Entry& PrefixCache::add(std::uint64_t key, Entry* parent, std::span
 
 void PrefixCache::gained_second_owner(BlockId block) {
   Entry& entry = *entry_of_block_[static_cast<std::size_t>(block)];
-  idle_set(entry).erase(&entry);
+  entry.place = idle_set(entry).extract(&entry);
   entry.idle = false;
 }
 
@@ -133,7 +143,7 @@ void PrefixCache::left_with_one_owner(BlockId block) {
   entry.idle = true;
   entry.last_use = ++clock_;
   ByAge& set = idle_set(entry);
-  set.insert(set.end(), &entry);
+  set.insert(set.end(), std::move(entry.place));
 }
 
 void PrefixCache::link(Entry& entry, Entry* parent) {
@@ -173,7 +183,6 @@ void PrefixCache::evict(std::int32_t count) {
 }
 
 void PrefixCache::forget(Entry& entry) {
-  unlink(entry);
   const auto remove = [this](Entry& each) {
     ++num_visited_;
     if (each.idle) {
@@ -185,6 +194,7 @@ void PrefixCache::forget(Entry& entry) {
     entries_.erase(each.key);
   };
   if (entry.first_child == nullptr) {
+    unlink(entry);
     remove(entry);
     return;
   }
@@ -194,6 +204,7 @@ void PrefixCache::forget(Entry& entry) {
       doomed.push_back(child);
     }
   }
+  unlink(entry);  // takes no memory, as what follows
   std::ranges::for_each(doomed, [&](Entry* each) { remove(*each); });
 }
 

@@ -38,7 +38,8 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t key = 0;     ///< of the last one
     std::uint64_t serial = 0;  ///< of its entry
   };
-  /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens).
+  /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). Where there
+  /// is no memory, the first of them alone.
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress);
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
@@ -57,6 +58,11 @@ class PrefixCache final : private BlockWatcher {
   [[nodiscard]] std::int64_t num_visited() const { return num_visited_; }
 
  private:
+  struct Entry;
+  struct OlderFirst {
+    bool operator()(const Entry* a, const Entry* b) const { return a->last_use < b->last_use; }
+  };
+  using ByAge = std::set<Entry*, OlderFirst>;
   struct Entry {
     std::uint64_t key = 0;
     std::vector<std::int32_t> tokens;
@@ -64,16 +70,13 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t serial = 0;
     std::uint64_t last_use = 0;  ///< of an idle one; each has its own
     bool idle = false;
+    ByAge::node_type place{};  ///< in the set that it belongs to as it becomes idle: that takes no memory
     // The blocks before and behind it.
     Entry* parent = nullptr;
     Entry* first_child = nullptr;
     Entry* previous_sibling = nullptr;
     Entry* next_sibling = nullptr;
   };
-  struct OlderFirst {
-    bool operator()(const Entry* a, const Entry* b) const { return a->last_use < b->last_use; }
-  };
-  using ByAge = std::set<Entry*, OlderFirst>;
 
   void gained_second_owner(BlockId block) override;
   void left_with_one_owner(BlockId block) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <new>
 
 namespace rocmforge {
 
@@ -13,10 +14,10 @@ namespace rocmforge {
 /// Nothing waits for ever: each client has one sequence in a turn, and a turn that has begun is joined by no older one.
 class FairOrder {
  public:
-  /// The turn of a new sequence.
+  /// The turn of a new sequence. Without memory for it all stays as it was.
   std::int64_t enter(std::int32_t priority, std::uint64_t client) {
     Lane& lane = lanes_[priority];
-    Own& own = lane.clients[client];
+    Own& own = own_of(lane, priority, client);
     own.last_turn = std::max(lane.turn, own.last_turn + 1);
     ++own.unfinished;
     return own.last_turn;
@@ -51,6 +52,17 @@ class FairOrder {
     std::int64_t turn = 0;  ///< has begun
     std::map<std::uint64_t, Own> clients;
   };
+  Own& own_of(Lane& lane, std::int32_t priority, std::uint64_t client) {
+    try {
+      return lane.clients[client];
+    } catch (const std::bad_alloc&) {
+      if (lane.clients.empty()) {
+        lanes_.erase(priority);
+      }
+      throw;
+    }
+  }
+
   std::map<std::int32_t, Lane> lanes_;  ///< where something is unfinished
 };
 

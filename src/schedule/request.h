@@ -76,6 +76,7 @@ enum class RequestError {
   invalid,     ///< a parameter is wrong
   too_long,    ///< it can never fit
   queue_full,  ///< it may be sent again later
+  no_memory,   ///< likewise
 };
 
 /// With RequestError::none the request was taken and the message is empty.

@@ -138,14 +138,25 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
     return reason;
   }
   auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_);
+  const std::size_t most_finished = finished_.size() + unfinished_.size() + 1;
+  if (finished_.capacity() < most_finished) {
+    finished_.reserve(2 * most_finished);  // to finish takes no memory then
+  }
   sequence->arrival = ++num_submitted_;
-  sequence->turn = order_.enter(sequence->request.priority, sequence->request.client);
   sequence->leader = leader;
   const auto known = unfinished_.emplace(id, sequence.get()).first;
+  const std::int32_t priority = sequence->request.priority;
+  const std::uint64_t client = sequence->request.client;
+  bool entered = false;
   try {
+    sequence->turn = order_.enter(priority, client);
+    entered = true;
     insert_by_rank(waiting_, std::move(sequence));
   } catch (const std::bad_alloc&) {
     unfinished_.erase(known);
+    if (entered) {
+      order_.leave(priority, client);
+    }
     throw;
   }
   return {};
@@ -153,7 +164,6 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
 
 std::span<const ScheduledChunk> Scheduler::next_batch() {
   batch_.clear();
-  copies_.clear();
   tokens_left_ = limits_.max_batch_tokens;
   rows_left_ = limits_.max_logit_rows;
   const std::int64_t preemptions_before = num_preemptions_;
@@ -427,10 +437,14 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
 }
 
 void Scheduler::remember(Sequence& sequence) {
-  if (prefix_cache_ != nullptr) {
+  if (prefix_cache_ == nullptr) {
+    return;
+  }
+  try {
     const std::span<const std::int32_t> tokens = sequence.tokens;
     prefix_cache_->insert(tokens.first(static_cast<std::size_t>(sequence.cached_tokens)), sequence.pages.blocks(),
                           sequence.remembered);
+  } catch (const std::bad_alloc&) {  // who asks for them computes them again
   }
 }
 
@@ -463,7 +477,5 @@ void Scheduler::cancel(RequestId id, FinishReason reason) {
     finish(*found->second, reason);
   }
 }
-
-std::vector<std::unique_ptr<Sequence>> Scheduler::take_finished() { return std::exchange(finished_, {}); }
 
 }  // namespace rocmforge

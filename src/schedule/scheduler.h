@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kv/block_allocator.h"
@@ -49,7 +50,8 @@ class Scheduler {
   /// Takes the request in, or says why not. With a `leader`, an earlier sequence of the same prompt, it starts when that one
   /// has computed the prompt and then shares its blocks; each later writes to blocks of its own.
   RequestRefusal submit(RequestId id, Request request, RequestId leader = 0);
-  /// Finishes the sequence and frees its pages at once. Unknown ids are ignored (it may just have finished).
+  /// Finishes the sequence and frees its pages at once, and takes no memory for it that must be there, as finish() does.
+  /// Unknown ids are ignored (it may just have finished).
   void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
 
   /// What holds, which may be less than what was asked for: the context never exceeds the cache.
@@ -65,8 +67,9 @@ class Scheduler {
   /// is as next_batch would give it if all of them go on; empty when something else may come first or a draw must know the
   /// token before it. Reserves the blocks. Chunks of `computing` are committed first.
   [[nodiscard]] std::vector<ScheduledChunk> next_ahead(std::span<const ScheduledChunk> computing);
-  /// What must be copied, in this order, before the step that next_batch gave is computed.
+  /// What must be copied, in this order, before the step that next_batch gave is computed: all since copies_made().
   [[nodiscard]] std::span<const BlockCopy> block_copies() const { return copies_; }
+  void copies_made() { copies_.clear(); }
   /// After the step: positions of the chunk are cached; `token` (>= 0) is appended when the chunk wanted logits.
   /// A chunk whose sequence has finished meanwhile is ignored.
   void commit(const ScheduledChunk& chunk, std::int32_t token);
@@ -75,8 +78,14 @@ class Scheduler {
   /// Makes room in a full context: drops the older half of the tokens after the first `Request::keep` (at least one). What
   /// follows moves to lower positions and is computed again.
   void shift(Sequence& sequence);
-  /// Removes finished sequences and hands them over.
-  std::vector<std::unique_ptr<Sequence>> take_finished();
+  /// Removes finished sequences and hands each to `take`.
+  template <class Take>
+  void take_finished(Take&& take) {
+    for (std::unique_ptr<Sequence>& sequence : finished_) {
+      take(std::move(sequence));
+    }
+    finished_.clear();
+  }
 
   // Both in the order in which they run.
   [[nodiscard]] const std::deque<std::unique_ptr<Sequence>>& waiting() const { return waiting_; }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -153,7 +154,10 @@ void Exchange::end() {
 
 void Exchange::note(const std::string& key, Json value) {
   const std::lock_guard lock(mutex_);
-  notes_[key] = std::move(value);
+  try {
+    notes_[key] = std::move(value);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void Exchange::finish(int status) {

@@ -82,9 +82,11 @@ class Exchange {
   void begin(HttpResponse head);
   bool write(std::string_view part) { return reply_->write(part); }
   void end();
+  /// Ends the connection, where there is no memory to say anything.
+  void drop() noexcept { reply_->drop(); }
   void on_drop(std::function<void()> dropped) { reply_->on_drop(std::move(dropped)); }
 
-  /// Adds to the log's line.
+  /// Adds to the log's line, where there is memory for it.
   void note(const std::string& key, Json value);
 
  private:

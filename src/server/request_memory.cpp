@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 namespace rocmforge {
 
 bool MemoryClaim::move(FairShares& to, std::int64_t bytes) {
-  if (!to.take(client_, bytes)) {
+  try {
+    if (!to.take(client_, bytes)) {
+      return false;
+    }
+  } catch (const std::bad_alloc&) {  // to note it there: to take less must not fail
     return false;
   }
   if (part_ != nullptr) {

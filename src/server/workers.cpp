@@ -1,5 +1,7 @@
 #include "server/workers.h"
 
+#include <new>
+
 #ifdef __linux__
 #include <sys/resource.h>
 #endif
@@ -45,24 +47,32 @@ Workers::~Workers() {
 
 void Workers::post(ReadingTask task) {
   const auto shared = std::make_shared<ReadingTask>(std::move(task));
+  decltype(unfinished_) unfinished = {shared};
+  decltype(deadlines_) deadlines;
+  if (shared->deadline) {
+    deadlines.emplace(*shared->deadline, shared);
+  }
   {
     const std::lock_guard lock(mutex_);
-    unfinished_.insert(shared);
-    if (shared->deadline) {
-      deadlines_.emplace(*shared->deadline, shared);
+    auto& queues = (shared->is_long ? long_ : short_).queues;
+    const auto place = queues.try_emplace(shared->client).first;
+    try {
+      place->second.waiting.push_back(shared);
+    } catch (const std::bad_alloc&) {
+      if (place->second.waiting.empty() && place->second.running == 0) {
+        queues.erase(place);
+      }
+      throw;
     }
-    (shared->is_long ? long_ : short_).queues[shared->client].waiting.push_back(shared);
+    unfinished_.merge(unfinished);
+    deadlines_.merge(deadlines);
   }
   changed_.notify_all();
 }
 
 void Workers::interrupt_all(Interruption reason) {
-  std::vector<std::shared_ptr<ReadingTask>> all;
-  {
-    const std::lock_guard lock(mutex_);
-    all.assign(unfinished_.begin(), unfinished_.end());
-  }
-  for (const auto& task : all) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& task : unfinished_) {
     task->interrupt(reason);
   }
 }

@@ -27,7 +27,8 @@ struct ReadingTask {
   bool is_long = false;  ///< it takes long, or may
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::function<void()> run;                    ///< throws nothing
-  std::function<void(Interruption)> interrupt;  ///< makes run() end soon, or at once when it begins later; from any thread
+  /// Makes run() end soon, or at once when it begins later; from any thread. Throws nothing and waits for nothing.
+  std::function<void(Interruption)> interrupt;
 };
 
 /// The threads that read requests and encode prompts. Some are for short tasks, the others for long ones, and half of each
@@ -45,18 +46,22 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
+  /// Throws std::bad_alloc, and has taken nothing then.
   void post(ReadingTask task);
   /// Interrupts all tasks, also those that have not begun.
   void interrupt_all(Interruption reason);
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t longest_client = 128;  ///< an address or the number of a key is shorter
   /// What one client has of a kind; kept while it has something.
   struct Queue {
     std::deque<std::shared_ptr<ReadingTask>> waiting;
     std::size_t running = 0;
   };
   struct Kind {
+    Kind() { last_client.reserve(longest_client); }  // who takes a task takes no memory
+
     std::map<std::string, Queue> queues;
     std::string last_client;  ///< whose turn it was
   };

@@ -351,6 +351,54 @@ TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
   }
 }
 
+/// At most 24 lines of 100 columns.
+void expect_one_screen(const std::string& text) {
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24) << text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100u) << line;
+  }
+}
+
+TEST_F(DemoProgram, InspectFitsOnOneScreen) {
+  const std::string text = run({"inspect", "--device", "cpu", "--kv-type", "f16"}).out;
+  expect_one_screen(text);
+  const json out = run_json({"inspect", "--device", "cpu", "--json"});
+  const json& described = out.at("model");
+  const json& metadata = out.at("metadata");
+  ASSERT_EQ(described.at("attention").size(), 1u) << "all layers are alike";
+  const json& attention = described.at("attention")[0];
+  EXPECT_EQ(attention.at("layers"), metadata.at("llama.block_count"));
+  EXPECT_EQ(attention.at("kv_heads"), metadata.at("llama.attention.head_count_kv"));
+  EXPECT_EQ(described.at("active_parameters"), out.at("parameters"));
+  ASSERT_EQ(out.at("devices").size(), 1u);
+  EXPECT_EQ(out.at("devices")[0].at("kv_bytes_per_token"), out.at("memory").at("kv_bytes_per_token"));
+  for (const char* piece : {"\narchitecture   llama\n", "\nattention      ", "\nfeed-forward   ", "per 1000 tokens in F16",
+                            "\ncpu            fits, needs "}) {
+    EXPECT_NE(text.find(piece), std::string::npos) << piece << " in " << text;
+  }
+  EXPECT_EQ(text.find("tokenizer.ggml"), std::string::npos) << "metadata are for --plan";
+}
+
+TEST(Program, InspectTellsLayersByKindExpertsAndWindow) {
+  const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
+  const json experts = json::parse(run_program({"inspect", folder + "qwen3moe.gguf", "--json", "--device", "cpu"}).out);
+  const json& part = experts.at("model").at("feed_forward")[0];
+  EXPECT_EQ(part.at("experts"), experts.at("metadata").at("qwen3moe.expert_count"));
+  EXPECT_EQ(part.at("experts_used"), experts.at("metadata").at("qwen3moe.expert_used_count"));
+  EXPECT_LT(experts.at("model").at("active_parameters"), experts.at("parameters"));
+  const std::string text = run_program({"inspect", folder + "qwen3moe.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(text.find(" active in a token"), std::string::npos) << text;
+  expect_one_screen(text);
+  const json windowed = json::parse(run_program({"inspect", folder + "gemma3.gguf", "--json", "--device", "cpu"}).out);
+  const json& kinds = windowed.at("model").at("attention");
+  ASSERT_EQ(kinds.size(), 2u) << kinds;
+  EXPECT_NE(kinds[0].at("window"), kinds[1].at("window"));
+  EXPECT_EQ(kinds[0].at("layers").get<int>() + kinds[1].at("layers").get<int>(), windowed.at("model").at("layers"));
+  EXPECT_NE(run_program({"inspect", folder + "gemma3.gguf", "--device", "cpu"}).out.find("over a window of "),
+            std::string::npos);
+}
+
 TEST_F(DemoProgram, DevicesAndFamiliesOfKernelsAreChosenByName) {
   const json cpu = run_json({"inspect", "--json", "--plan", "--attention", "cpu"}).at("plan");
   EXPECT_TRUE(cpu.at("attention").get<std::string>().starts_with("cpu_")) << cpu.at("attention");
@@ -485,7 +533,7 @@ TEST(Program, ModelsLooksWhereOthersKeepThem) {
 TEST(Program, InspectNeedsNoTokenizer) {
   const ProgramResult result = run_program({"inspect", ROCMFORGE_TEST_DATA "/golden/models/llama3.gguf"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("llama.block_count = "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
 }
 
 TEST(Program, DevicesNamesProcessorMemoryAndKernels) {

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "chat/chat_template_files.h"
 #include "chat/jinja/json_text.h"
 #include "chat/jinja/template.h"
+#include "chat/json.h"
 
 namespace rocmforge::test {
 namespace {

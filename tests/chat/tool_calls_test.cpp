@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "chat/chat_template_files.h"
+#include "chat/json.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -116,6 +117,9 @@ void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
   for (const std::int32_t row : batch.hidden_rows) {
     const std::vector<float> hidden = hidden_after(visible_to(row));
     hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
+  }
+  if (steps_ >= lacking_.first && steps_ < lacking_.second) {
+    throw std::bad_alloc();
   }
   draw(batch);
 }

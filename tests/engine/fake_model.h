@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/engine_parts.h"
@@ -37,7 +38,9 @@ class FakeModel : public Model {
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] KvLayout kv_layout() const override;
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_; }
-  [[nodiscard]] std::size_t packed_bytes() const override { return 0; }
+  [[nodiscard]] std::size_t packed_bytes() const override { return packed_bytes_; }
+  /// As if its kernels had copies of so many bytes.
+  void pack(std::size_t bytes) { packed_bytes_ = bytes; }
   [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
   void load(Device&, ThreadPool&) override {}
@@ -50,6 +53,9 @@ class FakeModel : public Model {
   void forget_largest_step() { largest_step_ = 0; }
   /// As if it were a GPU's model.
   void run_ahead(bool ahead) { runs_ahead_ = ahead; }
+  /// Its steps from number `first` on, counted from now, find no memory, `count` of them; each when it has been computed but
+  /// for its draws.
+  void lack_memory(std::int32_t first, std::int32_t count = 1) { lacking_ = {steps_ + first, steps_ + first + count}; }
   [[nodiscard]] std::span<const float> logits() override { return logits_; }
   [[nodiscard]] std::span<const float> raw_logits() override { return raw_logits_; }
   [[nodiscard]] std::span<const float> hidden() override { return hidden_; }
@@ -69,7 +75,9 @@ class FakeModel : public Model {
   std::vector<std::int32_t> sampled_;
   std::vector<std::int32_t> previous_sampled_;
   bool runs_ahead_ = false;
+  std::size_t packed_bytes_ = 0;
   std::chrono::microseconds token_time_{};
+  std::pair<std::int32_t, std::int32_t> lacking_{0, 0};  ///< steps [first, end)
   std::int32_t steps_ = 0;
   std::int32_t largest_step_ = 0;
   std::int64_t computed_tokens_ = 0;

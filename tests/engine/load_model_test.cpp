@@ -1,11 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/fake_model.h"
+#include "engine/plan_model.h"
 
 namespace rocmforge {
 namespace {
@@ -37,6 +41,17 @@ TEST(LoadModel, ImpossibleOptionsAreNamedBeforeAnythingIsRead) {
   EXPECT_THAT(message([](EngineOptions& o) { o.isa = "sse9"; }),
               HasSubstr("'sse9' is not one of generic, neon, avx2, avxvnni, avx512"));
   EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q4_0; }), HasSubstr("Q4_0"));
+}
+
+TEST(MemoryNeeds, OfAProcessorAreTheFilesBytesOrThoseOfItsCopiesIfThereAreMore) {
+  FakeModel model(byte_vocab, 256);
+  Device cpu;
+  for (const auto& [packed, expected] : {std::pair(0, 1000), {900, 1000}, {2100, 2100}}) {
+    model.pack(static_cast<std::size_t>(packed));
+    const MemoryNeeds needs = memory_needs(1000, model, cpu, 10);
+    EXPECT_EQ(needs.weight_bytes, expected);
+    EXPECT_EQ(needs.total_bytes(), expected + 10 * needs.kv_bytes_per_token);
+  }
 }
 
 }  // namespace

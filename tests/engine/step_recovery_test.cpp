@@ -77,7 +77,7 @@ TEST_F(NoMemoryForAStep, EndsTheSequenceThatTakesItAndNoOther) {
     EXPECT_EQ(outcomes.at(id).text, "xxxx");
   }
   EXPECT_EQ(outcomes.at(ids[1]).finish, FinishReason::error);
-  EXPECT_EQ(outcomes.at(ids[1]).error, RequestError::queue_full) << "it may be sent again";
+  EXPECT_EQ(outcomes.at(ids[1]).error, RequestError::no_memory);
 }
 
 TEST_F(NoMemoryForAStep, AtAllEndsWhatThereIsAndNothingThatComesLater) {
@@ -97,8 +97,58 @@ TEST_F(NoMemoryForAStep, AtAllEndsWhatThereIsAndNothingThatComesLater) {
   EXPECT_EQ(run(*fake_.engine).at(later).text, "xxxx");
 }
 
+/// What sampled answers are, whose draws depend on the random numbers that went before, when steps lack memory.
+std::map<RequestId, std::string> sampled_answers(bool ahead, std::int32_t first, std::int32_t count, std::int32_t& steps) {
+  FakeEngine fake = make_fake_engine({.max_sequences = 4, .kv_tokens = 256});
+  fake.model->run_ahead(ahead);
+  fake.model->lack_memory(first, count);
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    Request request = make_request(byte_ids(std::string(2 * seed, 'a')), static_cast<std::int32_t>(4 + 2 * seed));
+    request.sampling.seed = seed;
+    request.logprobs = seed == 3 && !ahead ? 2 : -1;
+    fake.engine->submit(std::move(request));
+  }
+  std::map<RequestId, std::string> texts;
+  for (const auto& [id, outcome] : run(*fake.engine)) {
+    EXPECT_EQ(outcome.finish, FinishReason::length) << "with " << count << " steps without memory from number " << first;
+    texts[id] = outcome.text;
+  }
+  steps = fake.model->steps();
+  return texts;
+}
+
+TEST_F(NoMemoryForAStep, ChangesNoAnswerWhicheverItIs) {
+  for (const bool ahead : {false, true}) {
+    std::int32_t all = 0;
+    const auto expected = sampled_answers(ahead, 0, 0, all);
+    for (std::int32_t count = 1; count < StepRecovery::most_attempts; ++count) {
+      for (std::int32_t first = 1; first <= all; ++first) {
+        std::int32_t steps = 0;
+        EXPECT_EQ(sampled_answers(ahead, first, count, steps), expected) << count << " from number " << first;
+        EXPECT_GT(steps, all) << "they were computed again";
+      }
+    }
+  }
+}
+
+TEST_F(NoMemoryForAStep, WhileAnotherIsUnderWayEndsTheSequenceThatTakesItAndNoOther) {
+  fake_.model->run_ahead(true);
+  const std::int32_t greedy = byte_ids("b").front();
+  fake_.model->follow([&](const FakeModel::Tokens& visible) {
+    const bool takes_it = std::ranges::count(visible, greedy) > 0 && visible.size() > 2;
+    return takes_it ? throw std::bad_alloc() : letter_x;
+  });
+  const std::vector<RequestId> ids = {ask("a"), ask("b"), ask("c")};
+  const auto outcomes = run(*fake_.engine);
+  for (const RequestId id : {ids[0], ids[2]}) {
+    EXPECT_EQ(outcomes.at(id).text, "xxxx");
+  }
+  EXPECT_EQ(outcomes.at(ids[1]).error, RequestError::no_memory);
+  EXPECT_EQ(outcomes.at(ids[1]).text.substr(0, 2), "xx") << "what came before";
+}
+
 TEST(StepRecovery, TellsNobodyToEndWhereNothingCouldBeChosen) {
-  StepRecovery recovery;
+  StepRecovery recovery(4);
   for (int i = 1; i < StepRecovery::most_attempts; ++i) {
     EXPECT_EQ(recovery.failed({}), std::nullopt);
   }

@@ -1,11 +1,11 @@
 // Any bytes must give a text or an Error, within the budget of steps and memory, and leave nothing behind.
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/error.h"
 #include "chat/jinja/json_text.h"
 #include "chat/jinja/template.h"
+#include "chat/json.h"
 
 namespace {
 

@@ -48,12 +48,26 @@ def holds(sources, data, statuses, says):
     return run
 
 
+def served_beside(arena, clients, attack, number=1):
+    """The innocents are served while `attack`, which gets an event that ends it, runs in a thread; then the clients go."""
+    ending = threading.Event()
+    thread = threading.Thread(target=attack, args=(ending,))
+    thread.start()
+    try:
+        yield from arena.innocents_served(number)
+    finally:
+        ending.set()
+        thread.join()
+        for client in clients:
+            client.close()
+
+
 def all_places(arena, _):
     """4 clients take every place for an answer that they can get, and each that comes free."""
     many = connect(arena, [f"127.0.0.{2 + i % 4}" for i in range(32)])
-    ending = threading.Event()
+    problems = []
 
-    def press(worker):
+    def press(worker, ending):
         kept = []
         while not ending.is_set() and len(kept) < 100:
             kept += connect(arena, [f"127.0.0.{2 + worker}"])
@@ -66,16 +80,7 @@ def all_places(arena, _):
 
     for client in many:
         client.send(long_answers(80))
-    pressing = threading.Thread(target=lambda: problems.extend(arena.together(4, press)))
-    problems = []
-    pressing.start()
-    try:
-        yield from arena.innocents_served(5)
-    finally:
-        ending.set()
-        pressing.join()
-        for client in many:
-            client.close()
+    yield from served_beside(arena, many, lambda ending: problems.extend(arena.together(4, lambda worker: press(worker, ending))), 5)
     yield from problems
 
 
@@ -90,24 +95,15 @@ def first_answer_problems(arena, client, statuses, says):
 def slow_heads(arena, _):
     """200 heads of which a byte comes now and then."""
     clients = connect(arena, [f"127.0.0.{2 + i % 100}" for i in range(200)])
-    ending = threading.Event()
 
-    def drip():
+    def drip(ending):
         for i in range(10_000):
             for client in clients:
                 client.send((HEAD + "X: " + "y" * 10_000)[i].encode())
             if ending.wait(0.2):
                 return
 
-    dripping = threading.Thread(target=drip)
-    dripping.start()
-    try:
-        yield from arena.innocents_served(3)
-    finally:
-        ending.set()
-        dripping.join()
-        for client in clients:
-            client.close()
+    return served_beside(arena, clients, drip, 3)
 
 
 def quick_disconnects(arena, _):

@@ -12,15 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// What loading the golden model `name` says after `change`.
-template <class Change>
-std::string refusal(const std::string& name, Change&& change) {
-  ModelFile model = ModelFile::golden(name);
-  change(model);
-  const OpenModel open(model);
-  return error_text([&] { Runner(open.file, "reference"); });
-}
-
 TEST(LoadModel, EveryMissingTensorIsNamed) {
   for (const char* name : {"llama-gqa4", "qwen2", "qwen3"}) {
     for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {

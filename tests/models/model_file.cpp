@@ -186,4 +186,15 @@ std::vector<std::byte> ModelFile::bytes() const {
   return out;
 }
 
+ModelFile ModelFile::in_f32() const {
+  ModelFile plain = *this;
+  for (Weight& weight : plain.weights) {
+    const std::vector<float> values = dequantized(weight);
+    weight.dtype = DType::f32;
+    weight.data.resize(values.size() * sizeof(float));
+    std::copy(values.begin(), values.end(), weight.floats());
+  }
+  return plain;
+}
+
 }  // namespace rocmforge::testing

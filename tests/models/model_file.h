@@ -44,6 +44,8 @@ struct ModelFile {
   void remove_weight(const std::string& name);
   /// Writes the F32 tensor `name` in another format: F16, BF16 or Q8_0.
   void convert(const std::string& name, DType dtype);
+  /// The same model with every tensor as F32.
+  [[nodiscard]] ModelFile in_f32() const;
 
   /// The bytes of the file.
   [[nodiscard]] std::vector<std::byte> bytes() const;

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "models/error_text.h"
 #include "models/model.h"
+#include "models/model_file.h"
 #include "test_device.h"
 
 namespace rocmforge::testing {
@@ -82,5 +84,14 @@ ModelOptions f32_options();
 
 /// ||out - reference|| / ||reference||
 double relative_error(const std::vector<float>& out, const std::vector<float>& reference);
+
+/// What loading the golden model `name` says after `change`, or "no error".
+template <class Change>
+std::string refusal(const std::string& name, Change&& change) {
+  ModelFile model = ModelFile::golden(name);
+  change(model);
+  const OpenModel open(model);
+  return error_text([&] { Runner(open.file, "reference"); });
+}
 
 }  // namespace rocmforge::testing

@@ -210,15 +210,8 @@ TEST(WeightFormats, MayDifferWithinAGroupAndGiveTheDequantisedModel) {
   mixed.convert("token_embd.weight", DType::q8_0);
   mixed.remove_weight("output.weight");  // tied: one tensor read by two kernels
 
-  ModelFile plain = mixed;
-  for (ModelFile::Weight& weight : plain.weights) {
-    const std::vector<float> values = dequantized(weight);
-    weight.dtype = DType::f32;
-    weight.data.resize(values.size() * sizeof(float));
-    std::copy(values.begin(), values.end(), weight.floats());
-  }
   const OpenModel open_mixed(mixed);
-  const OpenModel open_plain(plain);
+  const OpenModel open_plain(mixed.in_f32());
   const std::vector<float> expected = Runner(open_plain.file, "reference").whole(golden.tokens);
   for (const std::string& set : kernel_sets()) {
     if (const std::string problem = missing(set); !problem.empty()) {

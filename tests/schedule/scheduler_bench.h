@@ -76,10 +76,10 @@ struct Bench {
         }
       }
     }
-    for (auto& sequence : scheduler->take_finished()) {
+    scheduler->take_finished([&](const std::unique_ptr<Sequence>& sequence) {
       EXPECT_FALSE(finished.contains(sequence->id)) << "a request ends once";
       finished[sequence->id] = {sequence->tokens, sequence->finish, sequence->prefix_hits};
-    }
+    });
     return parts;
   }
 
@@ -113,6 +113,7 @@ struct Bench {
       std::copy_n(storage.begin() + copy.from * block_tokens, block_tokens, storage.begin() + copy.to * block_tokens);
       ++copied_blocks;
     }
+    scheduler->copies_made();
     for (const ScheduledChunk& chunk : batch) {
       visit_storage(chunk, [](std::uint32_t& slot, std::uint32_t content, bool is_new) { slot = is_new ? content : slot; });
     }

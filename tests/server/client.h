@@ -3,10 +3,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "chat/json.h"
 
 namespace rocmforge {
 

@@ -30,6 +30,12 @@ class HttpTest : public testing::Test {
                                         : nullptr;
     };
     handler.handle = [this](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+      handled_ += request.path == "/vital" ? 0 : 1;
+      handled_before_vital_ = request.path == "/vital" ? handled_.load() : handled_before_vital_.load();
+      if (request.path == "/block") {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !blocked_; });
+      }
       if (request.path == "/hold") {
         const std::lock_guard lock(mutex_);
         held_ = std::move(reply);
@@ -60,11 +66,67 @@ class HttpTest : public testing::Test {
     return server_->connections() == 0;
   }
 
+  /// Lets the server's thread go on.
+  void unblock() {
+    const std::lock_guard lock(mutex_);
+    blocked_ = false;
+    changed_.notify_all();
+  }
+
+  std::atomic<int> handled_{0};  ///< requests but for the vital ones
+  std::atomic<int> handled_before_vital_{-1};
+  bool blocked_ = true;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<HttpReply> held_;
   std::unique_ptr<HttpServer> server_;
 };
+
+/// What comes is taken together: a client waits for a few requests of others, not for some with each connection before it.
+TEST_F(HttpTest, AVitalRequestBehindManyConnectionsWaitsForFewRequestsOfOthers) {
+  constexpr int busy_clients = 8;
+  constexpr int idle_clients = 300;
+  start({.connections = 1'000, .client_share = 100});
+  std::vector<std::unique_ptr<Connection>> clients;
+  for (int i = 0; i < busy_clients; ++i) {
+    Connection& client = *clients.emplace_back(std::make_unique<Connection>(port()));
+    client.send(request_text("GET", "/first"));
+    EXPECT_EQ(client.read_answer().status, 200);
+  }
+  Connection blocking(port());
+  blocking.send(request_text("GET", "/block"));
+  while (handled_ <= busy_clients) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  std::string many;
+  for (int i = 0; i < 400; ++i) {
+    many += request_text("GET", "/many");
+  }
+  for (int i = 0; i < busy_clients; ++i) {
+    clients[static_cast<std::size_t>(i)]->send(many);
+  }
+  for (int i = 0; i < idle_clients; ++i) {
+    clients.push_back(std::make_unique<Connection>(port()));
+  }
+  Connection vital(port());
+  vital.send(request_text("GET", "/vital"));
+  const int before = handled_;
+  unblock();
+  EXPECT_EQ(vital.read_answer().status, 200);
+  EXPECT_LE(handled_before_vital_ - before, 16 * busy_clients) << "it waited for each of the connections before it";
+}
+
+TEST_F(HttpTest, AConnectionThatMakesWayIsFoundWithoutALookAtTheOthers) {
+  start({.connections = 50, .client_share = 100});
+  std::vector<std::unique_ptr<Connection>> clients;
+  for (int i = 0; i < 250; ++i) {
+    Connection& client = *clients.emplace_back(std::make_unique<Connection>(port()));
+    client.send(request_text("GET", "/"));
+    EXPECT_EQ(client.read_answer().status, 200);
+  }
+  EXPECT_LE(server_->looked_at(), 2 * 200);
+  EXPECT_LE(server_->connections(), 50);
+}
 
 TEST_F(HttpTest, AnswersAndKeepsTheConnection) {
   start();

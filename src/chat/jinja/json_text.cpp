@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "chat/jinja/operations.h"
+#include "chat/json.h"
 #include "chat/json_document.h"
 
 namespace rocmforge::jinja {

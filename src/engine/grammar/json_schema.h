@@ -1,9 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/work_budget.h"
+#include "chat/json.h"
 
 namespace rocmforge {
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/work_budget.h"
+#include "chat/json.h"
 #include "engine/grammar/decimal_range.h"
 
 namespace rocmforge {

@@ -30,6 +30,12 @@ std::int64_t bytes_of(const TokenLogprobs& token) {
   return static_cast<std::int64_t>(entry + sizeof(token) + token.top.size() * sizeof(TokenLogprob));
 }
 
+ApiError no_memory() {
+  ApiError error(503, "not enough memory for this answer");
+  error.retry_after_seconds = 1;
+  return error;
+}
+
 double per_second(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
 
 }  // namespace
@@ -87,6 +93,12 @@ void Generation::start(std::vector<Request> requests, int count) {
   choices_.resize(answers);
   backend_.active.add(id_, weak_from_this());
   exchange_->budget.spend(0);
+  exchange_->on_drop([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->cancel();
+      self->exchange_->note("client_left", true);
+    }
+  });
   const std::string& client = exchange_->request.account;
   const EngineLoop::Ticket ticket = backend_.loop.submit(std::move(requests), count, shared_from_this(), client);
   if (ticket == 0) {
@@ -107,12 +119,6 @@ void Generation::start(std::vector<Request> requests, int count) {
   if (cancel_now) {
     backend_.loop.cancel(ticket);
   }
-  exchange_->on_drop([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      self->exchange_->note("client_left", true);
-      self->cancel();
-    }
-  });
 }
 
 void Generation::start(Request request, int count) {
@@ -128,7 +134,7 @@ void Generation::check_priority(std::int32_t priority) const {
   }
 }
 
-void Generation::cancel() {
+void Generation::cancel() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(cancelled_, true) && ticket_ != 0) {
     backend_.loop.cancel(ticket_);
@@ -146,15 +152,15 @@ void Generation::on_output(Delivery delivery) {
   }
 }
 
-// What can still be said is said; where there is no memory for that either, dropping the reply ends the connection.
+// What can still be said is said; where there is no memory for that either, the connection ends.
 void Generation::on_failure() noexcept {
   try {
-    if (!ended_) {
-      fail(ApiError(503, "not enough memory for this answer"));
-    }
+    fail(no_memory());
   } catch (const std::exception&) {
     ended_ = true;
+    exchange_->drop();
   }
+  cancel();
 }
 
 void Generation::count(const StepOutput& output) {
@@ -227,9 +233,10 @@ void Generation::stream(int index, const StepOutput& output) {
   if (events_.empty()) {
     return;
   }
-  if (!std::exchange(begun_, true)) {
+  if (!begun_) {
     exchange_->begin({.content_type = stream_form() == StreamForm::lines ? "application/x-ndjson" : "text/event-stream",
                       .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+    begun_ = true;  // not before: without its head it has not begun
   }
   if (!exchange_->write(std::exchange(events_, {}))) {
     cancel();
@@ -269,6 +276,7 @@ TextPieces Generation::whole() {
 
 void Generation::fail(const ApiError& error) {
   ended_ = true;
+  events_.clear();
   backend_.active.remove(id_);
   exchange_->note("error", error.message);
   if (begun_) {
@@ -297,6 +305,8 @@ ApiError Generation::error_of(const StepOutput& output) const {
       error.retry_after_seconds = 1;
       return error;
     }
+    case RequestError::no_memory:
+      return no_memory();
     case RequestError::invalid:
       return ApiError(400, output.text);
     case RequestError::none:

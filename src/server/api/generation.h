@@ -67,7 +67,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   /// Throws ApiError when there is no room.
   void start(std::vector<Request> requests, int count);
   void start(Request request, int count);
-  void cancel();
+  void cancel() noexcept;
   void on_output(Delivery delivery) final;
   void on_failure() noexcept final;
 

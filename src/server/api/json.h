@@ -1,10 +1,10 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "chat/json.h"
 #include "chat/json_document.h"
 
 namespace rocmforge {

@@ -48,45 +48,59 @@ EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, 
   if (!places_.take(client, answers)) {
     return 0;
   }
-  for (Request& request : requests) {
-    request.client = places_.number_of(client);
+  try {
+    const std::uint64_t number = places_.number_of(client);
+    for (Request& request : requests) {
+      request.client = number;
+    }
+    const Ticket ticket = ++last_ticket_;
+    std::list<std::shared_ptr<Submission>> made = {std::make_shared<Submission>(
+        Submission{ticket, std::move(requests), count, std::move(listener), client, Clock::now()})};
+    Submission& submission = *made.front();
+    submission.answers = answers;
+    submission.running.reserve(static_cast<std::size_t>(answers));
+    for (int choice = 0; choice < answers; ++choice) {
+      submission.ends.push_back({submission.listener, {.choice = choice}});
+    }
+    Submissions entry;
+    entry.emplace(ticket, made.front());
+    {
+      const std::lock_guard lock(mutex_);
+      open_.merge(entry);
+      came_.splice(came_.end(), made);
+    }
+    commands_came_.notify_one();
+    return ticket;
+  } catch (const std::bad_alloc&) {
+    places_.give_back(client, answers);
+    throw;
   }
-  const Ticket ticket = ++last_ticket_;
-  // Shared because a std::function can be copied, which a submission is not.
-  auto submission = std::make_shared<Submission>(
-      Submission{ticket, std::move(requests), count, std::move(listener), client, Clock::now()});
-  post([this, submission, answers] {
-    try {
-      start(*submission);
-    } catch (const std::bad_alloc&) {
-      give_up(*submission, answers);
-    }
-  });
-  return ticket;
 }
 
-void EngineLoop::cancel(Ticket ticket) {
-  post([this, ticket] { stop_ticket(ticket); });
+void EngineLoop::cancel(Ticket ticket) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_.insert(open_.extract(ticket));
+  }
+  commands_came_.notify_one();
 }
 
-void EngineLoop::cancel_all() {
-  post([this] {
-    std::vector<Ticket> all;
-    for (const auto& [ticket, answers] : tickets_) {
-      all.push_back(ticket);
-    }
-    std::ranges::for_each(all, [this](Ticket ticket) { stop_ticket(ticket); });
-  });
+void EngineLoop::cancel_all() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_.merge(open_);
+  }
+  commands_came_.notify_one();
 }
 
-void EngineLoop::ask(std::function<void(Engine&)> function) {
-  post([this, function = std::move(function)] {
-    try {
-      function(*engine_);
-    } catch (const std::exception& error) {  // whoever asked is not answered; everybody else is
-      log_warning("a question to the engine failed: {}", error.what());
-    }
-  });
+void EngineLoop::ask(std::function<void(Engine&)> question) {
+  std::list<std::function<void(Engine&)>> made;
+  made.push_back(std::move(question));
+  {
+    const std::lock_guard lock(mutex_);
+    questions_.splice(questions_.end(), made);
+  }
+  commands_came_.notify_one();
 }
 
 std::string EngineLoop::failure() const {
@@ -94,96 +108,117 @@ std::string EngineLoop::failure() const {
   return failure_;
 }
 
-void EngineLoop::post(std::function<void()> command) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.push_back(std::move(command));
-  }
-  commands_came_.notify_one();
+bool EngineLoop::has_failed() const {
+  const std::lock_guard lock(mutex_);
+  return has_failed_;
 }
 
 void EngineLoop::run() {
   for (;;) {
-    std::vector<std::function<void()>> commands;
+    std::list<std::shared_ptr<Submission>> came;
+    Submissions cancelled;
+    std::list<std::function<void(Engine&)>> questions;
     bool stopping = false;
     {
       std::unique_lock lock(mutex_);
-      commands_came_.wait(lock,
-                          [this] { return stopping_ || !commands_.empty() || (failure_.empty() && engine_->has_work()); });
-      commands.swap(commands_);
+      commands_came_.wait(lock, [this] {
+        return stopping_ || !came_.empty() || !cancelled_.empty() || !questions_.empty() ||
+               (!has_failed_ && engine_->has_work());
+      });
+      came.swap(came_);
+      cancelled.swap(cancelled_);
+      questions.swap(questions_);
       stopping = stopping_;
     }
-    for (const auto& command : commands) {
-      try {
-        command();
-      } catch (const std::exception& error) {
-        fail(error.what());
-      }
-    }
+    std::ranges::for_each(came, [this](const auto& submission) { start(submission); });
+    std::ranges::for_each(cancelled, [this](const auto& entry) { stop(*entry.second); });
+    std::ranges::for_each(questions, [this](const auto& question) { answer(question); });
     if (stopping) {
-      while (!tickets_.empty()) {
-        stop_ticket(tickets_.begin()->first);
+      while (!tracks_.empty()) {
+        std::ranges::for_each(tracks_, [this](const auto& entry) { engine_->cancel(entry.first); });
         step();
       }
       return;
     }
-    if (failure().empty() && engine_->has_work()) {
+    if (!has_failed() && engine_->has_work()) {
       step();
     }
   }
 }
 
-void EngineLoop::start(Submission& submission) {
-  Answers& answers = tickets_[submission.ticket];
-  answers.client = submission.client;
-  std::vector<RequestId>& all = answers.running;
-  int choice = 0;
-  for (Request& request : submission.requests) {
+void EngineLoop::start(const std::shared_ptr<Submission>& submission) {
+  try {
+    hand_to_engine(submission);
+  } catch (const std::bad_alloc&) {
+    give_up(*submission);
+  } catch (const std::exception& error) {
+    give_up(*submission);
+    fail(error.what());
+  }
+}
+
+void EngineLoop::hand_to_engine(const std::shared_ptr<Submission>& submission) {
+  for (Request& request : submission->requests) {
     const auto prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
-    metrics_.submitted(submission.count, request.max_tokens);
+    metrics_.submitted(submission->count, request.max_tokens);
     bool first = true;
-    for (const RequestId id : engine_->submit(std::move(request), submission.count)) {
-      tracks_[id] = {submission.ticket,   choice++,      std::exchange(first, false),
-                     submission.listener, prompt_tokens, submission.came};
-      all.push_back(id);
+    for (const RequestId id : engine_->submit(std::move(request), submission->count)) {
+      submission->running.push_back(id);
+      Track& track = tracks_[id];
+      track.submission = submission;
+      track.end.splice(track.end.end(), submission->ends, submission->ends.begin());
+      track.first_of_prompt = std::exchange(first, false);
+      track.prompt_tokens = prompt_tokens;
     }
   }
-  if (const std::string reason = failure(); !reason.empty()) {
-    fail(reason);
+  submission->requests.clear();
+  if (has_failed()) {
+    fail(failure());
   }
 }
 
-void EngineLoop::give_up(const Submission& submission, std::int64_t answers) {
-  log_warning("there was no memory to start a request");
-  if (const auto found = tickets_.find(submission.ticket); found != tickets_.end()) {
-    for (const RequestId id : found->second.running) {
-      engine_->cancel(id);
-      tracks_.erase(id);
+void EngineLoop::give_up(Submission& submission) {
+  log_warning("a request could not be started for want of memory");
+  Parcels ends = std::move(submission.ends);
+  for (const RequestId id : submission.running) {
+    engine_->cancel(id);
+    if (const auto track = tracks_.find(id); track != tracks_.end()) {
+      ends.splice(ends.end(), track->second.end);
+      tracks_.erase(track);
     }
-    tickets_.erase(found);
   }
-  places_.give_back(submission.client, answers);
-  std::vector<Parcel> parcels;
-  parcels.push_back({submission.listener, {}, true});
-  send(std::move(parcels));
+  places_.give_back(submission.client, submission.answers);
+  {
+    const std::lock_guard lock(mutex_);
+    open_.erase(submission.ticket);
+  }
+  Parcels notice;
+  notice.splice(notice.end(), ends, ends.begin());
+  notice.front().failed = true;
+  send(std::move(notice));
 }
 
-void EngineLoop::stop_ticket(Ticket ticket) {
-  if (const auto found = tickets_.find(ticket); found != tickets_.end()) {
-    for (const RequestId id : std::vector(found->second.running)) {
-      engine_->cancel(id);
-    }
+void EngineLoop::stop(const Submission& submission) {
+  for (const RequestId id : submission.running) {
+    engine_->cancel(id);
+  }
+}
+
+void EngineLoop::answer(const std::function<void(Engine&)>& question) {
+  try {
+    question(*engine_);
+  } catch (const std::exception& error) {  // whoever asked is not answered; everybody else is
+    log_warning("a question to the engine failed: {}", error.what());
   }
 }
 
 void EngineLoop::step() {
   try {
-    std::vector<StepOutput> outputs = engine_->step();
+    std::vector<StepOutput>& outputs = engine_->step();
     const Clock::time_point now = Clock::now();
-    std::vector<Parcel> parcels;
-    parcels.reserve(outputs.size());
+    Parcels parcels;
     for (StepOutput& output : outputs) {
-      handle(std::move(output), now, parcels);
+      handle(output, now, parcels);
     }
     metrics_.stepped(engine_->status());
     send(std::move(parcels));
@@ -193,70 +228,106 @@ void EngineLoop::step() {
 }
 
 // A step that throws is a broken device or a mistake in the engine: what it holds is worth nothing any more.
-void EngineLoop::fail(const std::string& reason) {
-  if (failure().empty()) {
-    log_warning("the engine has failed and serves no longer: {}", reason);
+void EngineLoop::fail(const std::string& reason) noexcept {
+  {
     const std::lock_guard lock(mutex_);
-    failure_ = reason;
+    if (!std::exchange(has_failed_, true)) {
+      log_warning("the engine has failed and serves no longer: {}", reason);
+      try {
+        failure_ = reason;
+      } catch (const std::bad_alloc&) {
+        failure_ = "no memory left";  // takes none
+      }
+    }
   }
-  std::vector<Parcel> parcels;
-  for (auto& [id, track] : tracks_) {
-    StepOutput output;
-    output.id = id;
-    output.text = fmt::format("the engine has failed: {}", reason);
-    output.finish = FinishReason::error;
-    parcels.push_back({std::move(track.listener), {track.choice, std::move(output), RequestStats{}, 0.0}});
-    places_.give_back(tickets_.at(track.ticket).client, 1);
+  Parcels parcels;
+  while (!tracks_.empty()) {
+    const auto place = tracks_.begin();
+    const RequestId id = place->first;
+    Parcel& parcel = place->second.end.front();
+    parcel.delivery.output.id = id;
+    parcel.delivery.output.finish = FinishReason::error;
+    parcel.delivery.stats = RequestStats{};
+    try {
+      parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
+    } catch (const std::bad_alloc&) {
+      parcel.failed = true;
+    }
     metrics_.finished(FinishReason::error, {}, 0.0, true);
+    end(place, parcels);
     engine_->cancel(id);
   }
-  tracks_.clear();
-  tickets_.clear();
   send(std::move(parcels));
 }
 
-void EngineLoop::handle(StepOutput output, Clock::time_point now, std::vector<Parcel>& parcels) {
-  const auto found = tracks_.find(output.id);
-  if (found == tracks_.end()) {
+void EngineLoop::count_token(Track& track, Clock::time_point now) {
+  if (track.last_token) {
+    metrics_.next_token(seconds(now - *track.last_token));
+  } else {
+    track.first_token = now;
+    metrics_.first_token(seconds(now - track.submission->came), track.first_of_prompt ? track.prompt_tokens : 0);
+  }
+  track.last_token = now;
+}
+
+void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parcels) {
+  const RequestId id = output.id;
+  const bool ends = output.finish != FinishReason::none;
+  const auto found = tracks_.find(id);
+  if (found == tracks_.end()) {  // was given up
+    if (ends) {
+      static_cast<void>(engine_->take_stats(id));
+    }
     return;
   }
   Track& track = found->second;
   if (output.token >= 0) {
-    if (track.last_token) {
-      metrics_.next_token(seconds(now - *track.last_token));
-    } else {
-      track.first_token = now;
-      metrics_.first_token(seconds(now - track.submitted), track.first_of_prompt ? track.prompt_tokens : 0);
-    }
-    track.last_token = now;
+    count_token(track, now);
   }
-  const double decode_seconds = track.first_token ? seconds(now - *track.first_token) : 0.0;
-  Parcel parcel{track.listener, {track.choice, std::move(output), {}, decode_seconds}};
-  const StepOutput& sent = parcel.delivery.output;
-  if (sent.finish != FinishReason::none) {
-    parcel.delivery.stats = engine_->take_stats(sent.id);
-    metrics_.finished(sent.finish, *parcel.delivery.stats, seconds(now - track.submitted), track.first_of_prompt);
-    Answers& answers = tickets_.at(track.ticket);
-    std::erase(answers.running, sent.id);
-    answers.longest = std::max(answers.longest, parcel.delivery.stats->generated_tokens);
-    places_.give_back(answers.client, 1);
-    if (answers.running.empty()) {
-      metrics_.all_finished(answers.longest);
-      tickets_.erase(track.ticket);
+  Parcel& last = track.end.front();
+  last.delivery.decode_seconds = track.first_token ? seconds(now - *track.first_token) : 0.0;
+  if (!ends) {
+    try {
+      parcels.push_back({last.listener, {last.delivery.choice, std::move(output), {}, last.delivery.decode_seconds}});
+      return;
+    } catch (const std::bad_alloc&) {
+      last.failed = true;
+      engine_->cancel(id);
+      metrics_.finished(FinishReason::error, {}, 0.0, track.first_of_prompt);
+      return end(found, parcels);
     }
-    tracks_.erase(found);
   }
-  parcels.push_back(std::move(parcel));
+  last.delivery.output = std::move(output);
+  last.delivery.stats = engine_->take_stats(id);
+  metrics_.finished(last.delivery.output.finish, *last.delivery.stats, seconds(now - track.submission->came),
+                    track.first_of_prompt);
+  end(found, parcels);
 }
 
-void EngineLoop::send(std::vector<Parcel> parcels) {
+void EngineLoop::end(Tracks::iterator place, Parcels& parcels) {
+  Submission& submission = *place->second.submission;
+  const Delivery& delivery = place->second.end.front().delivery;
+  std::erase(submission.running, place->first);
+  submission.longest = std::max(submission.longest, delivery.stats ? delivery.stats->generated_tokens : 0);
+  places_.give_back(submission.client, 1);
+  if (submission.running.empty()) {
+    metrics_.all_finished(submission.longest);
+    const std::lock_guard lock(mutex_);
+    open_.erase(submission.ticket);
+    cancelled_.erase(submission.ticket);
+  }
+  parcels.splice(parcels.end(), place->second.end);
+  tracks_.erase(place);
+}
+
+void EngineLoop::send(Parcels parcels) {
   if (parcels.empty()) {
     return;
   }
   {
     std::unique_lock lock(parcel_mutex_);
     parcels_changed_.wait(lock, [this] { return parcels_.size() < most_parcels; });
-    std::ranges::move(parcels, std::back_inserter(parcels_));
+    parcels_.splice(parcels_.end(), parcels);
   }
   parcels_changed_.notify_all();
 }
@@ -274,7 +345,7 @@ void EngineLoop::hand_out(Parcel& parcel) {
 
 void EngineLoop::deliver() {
   for (;;) {
-    std::vector<Parcel> parcels;
+    Parcels parcels;
     {
       std::unique_lock lock(parcel_mutex_);
       parcels_changed_.wait(lock, [this] { return delivered_all_ || !parcels_.empty(); });

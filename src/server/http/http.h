@@ -43,8 +43,8 @@ struct HttpResponse {
   std::shared_ptr<void> holds{};  ///< kept until the client has taken all of it, or has gone
 };
 
-/// The way back to the client of one request. Any thread may use it. A reply that is dropped without an answer becomes a
-/// 500.
+/// The way back to the client of one request. Any thread may use it. A reply that is destroyed without an answer becomes a
+/// 500, and where there is no memory for that, the end of the connection.
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
@@ -59,6 +59,8 @@ class HttpReply {
   /// Adds a part. Never waits: false when the client has gone, or has left so much unread that it was dropped.
   virtual bool write(std::string_view part) = 0;
   virtual void end() = 0;
+  /// Closes the connection. Takes no memory.
+  virtual void drop() noexcept = 0;
   /// `dropped` is called once when the client goes before the end (at once when it already has), on a thread of the server.
   virtual void on_drop(std::function<void()> dropped) = 0;
 };

@@ -1,14 +1,13 @@
 #include "server/http/http_connection.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
 #include <algorithm>
-#include <ctime>
 #include <exception>
+#include <new>
 #include <utility>
 
 namespace rocmforge {
@@ -17,7 +16,6 @@ namespace http = boost::beast::http;
 
 namespace {
 
-constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
 constexpr std::size_t watch_bytes = 4096;
 constexpr std::chrono::milliseconds linger_time{2'000};
 
@@ -31,6 +29,7 @@ class ConnectionReply final : public HttpReply {
   void begin(HttpResponse head) override { connection_->begin(serial_, std::move(head)); }
   bool write(std::string_view part) override { return connection_->write(serial_, part); }
   void end() override { connection_->end(serial_); }
+  void drop() noexcept override { connection_->drop(serial_); }
   void on_drop(std::function<void()> dropped) override { connection_->on_drop(serial_, std::move(dropped)); }
 
  private:
@@ -59,8 +58,6 @@ std::string account_of(const boost::asio::ip::tcp::socket& socket) {
   return boost::asio::ip::address_v6(bytes).to_string() + "/64";
 }
 
-std::string chunk(std::string_view part) { return fmt::format("{:x}\r\n{}\r\n", part.size(), part); }
-
 }  // namespace
 
 HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared)
@@ -80,6 +77,20 @@ HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_
 HttpConnection::~HttpConnection() {
   if (state_ != State::closed) {
     --shared_->connections;
+    shared_->reserved -= is_reserved_ ? 1 : 0;
+  }
+}
+
+void HttpConnection::start() {
+  siblings().emplace(idle_since_ = ++shared_->last_idle, weak_from_this());
+  read_head();
+}
+
+void HttpConnection::note_idle() {
+  auto node = siblings().extract(std::exchange(idle_since_, ++shared_->last_idle));
+  if (!node.empty()) {
+    node.key() = idle_since_;
+    siblings().insert(siblings().end(), std::move(node));
   }
 }
 
@@ -87,7 +98,11 @@ bool HttpConnection::take_place() {
   if (!place_.grow(1)) {
     return false;
   }
-  shared_->reserved -= std::exchange(is_reserved_, false) ? 1 : 0;
+  if (is_reserved_) {
+    shared_->placed.insert(shared_->beyond.extract(idle_since_));
+    is_reserved_ = false;
+    --shared_->reserved;
+  }
   return true;
 }
 
@@ -106,7 +121,7 @@ std::uint64_t HttpConnection::idle_since() const {
 void HttpConnection::read_head() {
   state_ = State::reading;
   next_is_due_ = false;
-  idle_since_ = ++shared_->last_idle;
+  note_idle();
   if (buffer_.size() == 0) {
     buffer_.shrink_to_fit();
   }
@@ -117,10 +132,10 @@ void HttpConnection::read_head() {
   arm(is_reserved_                          ? shared_->limits.reserved_head_time
       : !any_request_ || buffer_.size() > 0 ? shared_->limits.head_time
                                             : shared_->limits.idle_time);
-  http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](Error error, std::size_t size) {
-    const bool too_large = !error && size > self->shared_->limits.head_bytes;
-    too_large ? self->on_read_error(http::error::header_limit) : self->on_head(error);
-  });
+  http::async_read_header(socket_, buffer_, *parser_, then([](HttpConnection& self, Error error, std::size_t size) {
+                            const bool too_large = !error && size > self.shared_->limits.head_bytes;
+                            too_large ? self.on_read_error(http::error::header_limit) : self.on_head(error);
+                          }));
 }
 
 HttpRequest HttpConnection::take_head() {
@@ -185,9 +200,9 @@ void HttpConnection::on_head(Error error) {
   if (request_.has_header("Expect")) {
     static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     boost::asio::async_write(socket_, boost::asio::buffer(go_on.data(), go_on.size()),
-                             [self = shared_from_this()](Error failed, std::size_t) {
-                               failed || self->state_ == State::closed ? self->close() : self->read_body();
-                             });
+                             then([](HttpConnection& self, Error failed, std::size_t) {
+                               failed || self.state_ == State::closed ? self.close() : self.read_body();
+                             }));
     return arm(shared_->limits.body_time);
   }
   read_body();
@@ -196,7 +211,7 @@ void HttpConnection::on_head(Error error) {
 void HttpConnection::read_body() {
   arm(shared_->limits.body_time);
   http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this()](Error error, std::size_t) { self->on_body(error); });
+                   then([](HttpConnection& self, Error error, std::size_t) { self.on_body(error); }));
 }
 
 void HttpConnection::on_body(Error error) {
@@ -221,7 +236,11 @@ void HttpConnection::hand_over(HttpRequest request) {
     unread_.emplace(shared_->memory, request.account);
   }
   watch();
-  shared_->handler.handle(std::move(request), std::make_shared<ConnectionReply>(shared_from_this(), serial_));
+  auto reply = std::make_shared<ConnectionReply>(shared_from_this(), serial_);
+  try {
+    shared_->handler.handle(std::move(request), std::move(reply));
+  } catch (const std::bad_alloc&) {  // the reply, destroyed, has answered
+  }
 }
 
 void HttpConnection::on_read_error(Error error) {
@@ -273,7 +292,7 @@ void HttpConnection::watch() {
   }
   watching_ = true;
   socket_.async_read_some(buffer_.prepare(watch_bytes),
-                          [self = shared_from_this()](Error error, std::size_t size) { self->on_watched(error, size); });
+                          then([](HttpConnection& self, Error error, std::size_t size) { self.on_watched(error, size); }));
 }
 
 void HttpConnection::on_watched(Error error, std::size_t size) {
@@ -293,224 +312,13 @@ void HttpConnection::on_watched(Error error, std::size_t size) {
   }
 }
 
-// --- writing -------------------------------------------------------------------------------------------------------------
-
-std::string HttpConnection::head_text(const HttpResponse& response, bool streamed) const {
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", response.status, status_reason(response.status));
-  text += fmt::format("Date: {:%a, %d %b %Y %H:%M:%S} GMT\r\n", fmt::gmtime(std::time(nullptr)));
-  if (!response.content_type.empty()) {
-    text += fmt::format("Content-Type: {}\r\n", response.content_type);
-  }
-  if (!streamed) {
-    text += fmt::format("Content-Length: {}\r\n", response.body.size());
-  } else if (!old_version_) {
-    text += "Transfer-Encoding: chunked\r\n";
-  }
-  text += closes_after_ || (streamed && old_version_) ? "Connection: close\r\n" : "Connection: keep-alive\r\n";
-  for (const auto& [name, value] : response.headers) {
-    text += fmt::format("{}: {}\r\n", name, value);
-  }
-  return text + "\r\n";
-}
-
-void HttpConnection::send(std::uint64_t serial, HttpResponse response) {
-  const bool streamed = response.more != nullptr;
-  std::string text = head_text(response, streamed);
-  closes_after_ = closes_after_ || (streamed && old_version_);
-  if (!head_only_) {
-    text += streamed && !old_version_ && !response.body.empty() ? chunk(response.body) : response.body;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (!dropped_ && !ended_ && serial == serial_ && !head_only_) {
-      std::swap(holds_, response.holds);
-      std::swap(later_, response.more);
-    }
-  }
-  append(serial, text, true, false);
-}
-
-void HttpConnection::begin(std::uint64_t serial, HttpResponse head) {
-  std::string text = head_text(head, true);
-  if (old_version_) {
-    closes_after_ = true;
-  }
-  if (!head.body.empty()) {
-    text += old_version_ ? head.body : chunk(head.body);
-  }
-  append(serial, text, false, false);
-}
-
-bool HttpConnection::write(std::uint64_t serial, std::string_view part) {
-  return part.empty() || append(serial, old_version_ ? std::string(part) : chunk(part), false, true);
-}
-
-void HttpConnection::end(std::uint64_t serial) { append(serial, old_version_ ? "" : "0\r\n\r\n", true, false); }
-
-bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool last, bool limited) {
-  std::function<void()> forgotten;  // destroyed after the lock: it may hold the last reply
-  const std::lock_guard lock(mutex_);
-  if (dropped_ || ended_ || serial != serial_) {
-    return false;
-  }
-  // What is being written counts as well: so it stays as large as it once was.
-  const auto counts = [&](std::size_t unread) {
-    return unread_->set(std::max(unread_->amount(), static_cast<std::int64_t>(unread)));
-  };
-  const std::size_t unread = outbox_.size() + bytes.size();
-  if (limited && (unread > shared_->limits.unread_bytes || !counts(unread))) {
-    dropped_ = true;
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
-    return false;
-  }
-  begun_ = true;
-  ended_ = last;
-  if (last) {
-    std::swap(forgotten, on_drop_);
-  }
-  outbox_ += bytes;
-  schedule_flush();
-  return true;
-}
-
-void HttpConnection::schedule_flush() {
-  if (!std::exchange(flush_scheduled_, true)) {
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->flush(); });
-  }
-}
-
-void HttpConnection::flush() {
-  if (state_ != State::answering || writing_) {
-    return;
-  }
-  bool answered = false;
-  {
-    const std::lock_guard lock(mutex_);
-    flush_scheduled_ = false;
-    written_.clear();
-    std::swap(written_, outbox_);
-    if (later_) {
-      std::swap(more_, later_);
-      later_ = nullptr;
-    }
-    answered = written_.empty() && ended_ && !more_;
-  }
-  offset_ = 0;
-  if (written_.empty() && more_) {
-    make_piece();  // may close the connection
-    answered = state_ == State::answering && written_.empty();
-  }
-  if (answered) {
-    on_answered();
-  } else if (!written_.empty()) {
-    write_some();
-  }
-}
-
-void HttpConnection::make_piece() {
-  constexpr std::size_t enough = buffer_bytes;
-  try {
-    std::string text;
-    bool goes_on = true;
-    while (goes_on && text.size() < enough) {
-      goes_on = more_(text);
-    }
-    if (!goes_on) {
-      more_ = nullptr;
-    }
-    written_ = old_version_ || text.empty() ? text : chunk(text);
-    written_ += goes_on || old_version_ ? "" : "0\r\n\r\n";
-  } catch (const std::exception&) {  // half an answer has been sent: the connection's end says so
-    close();
-  }
-}
-
-// Piece by piece, since the time limit is one without progress.
-void HttpConnection::write_some() {
-  writing_ = true;
-  arm(shared_->limits.write_time);
-  socket_.async_write_some(boost::asio::buffer(written_.data() + offset_, written_.size() - offset_),
-                           [self = shared_from_this()](Error error, std::size_t size) { self->on_written(error, size); });
-}
-
-void HttpConnection::on_written(Error error, std::size_t size) {
-  writing_ = false;
-  if (state_ == State::closed) {
-    return;
-  }
-  disarm();
-  if (error) {
-    return close();
-  }
-  offset_ += size;
-  offset_ < written_.size() ? write_some() : flush();
-}
-
-void HttpConnection::on_answered() {
-  written_ = {};
-  std::shared_ptr<void> held;  // destroyed after the lock
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(held, holds_);
-    unread_.reset();
-  }
-  if (closes_after_) {
-    return linger();
-  }
-  if (!watching_) {
-    return read_head();
-  }
-  state_ = State::reading;
-  idle_since_ = ++shared_->last_idle;
-  next_is_due_ = true;
-  arm(shared_->limits.idle_time);
-}
-
-void HttpConnection::on_drop(std::uint64_t serial, std::function<void()> dropped) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (ended_ || serial != serial_) {
-      return;
-    }
-    if (!dropped_) {
-      on_drop_ = std::move(dropped);
-      return;
-    }
-  }
-  dropped();
-}
-
-void HttpConnection::abandon(std::uint64_t serial) noexcept {
-  try {
-    give_up(serial);
-  } catch (const std::exception&) {  // no memory to say anything: the client's own patience ends it
-  }
-}
-
-void HttpConnection::give_up(std::uint64_t serial) {
-  bool begun = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (dropped_ || ended_ || serial != serial_) {
-      return;
-    }
-    begun = begun_;
-  }
-  closes_after_ = true;
-  if (begun) {
-    append(serial, "", true, false);
-  } else {
-    send(serial, shared_->handler.error(500, "the request was given up", client_));
-  }
-}
-
 // --- the end -------------------------------------------------------------------------------------------------------------
 
 // A socket closed while it has something unread is reset, and the reset may overtake the answer: so the rest of a refused
 // request is read and thrown away for a while.
 void HttpConnection::linger() {
   state_ = State::lingering;
-  idle_since_ = ++shared_->last_idle;
+  note_idle();
   Error ignored;
   socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   arm(linger_time);
@@ -521,9 +329,9 @@ void HttpConnection::linger() {
 
 void HttpConnection::read_and_forget() {
   buffer_.clear();
-  socket_.async_read_some(buffer_.prepare(buffer_bytes), [self = shared_from_this()](Error error, std::size_t) {
-    error || self->state_ == State::closed ? self->close() : self->read_and_forget();
-  });
+  socket_.async_read_some(buffer_.prepare(buffer_bytes), then([](HttpConnection& self, Error error, std::size_t) {
+                            error || self.state_ == State::closed ? self.close() : self.read_and_forget();
+                          }));
 }
 
 void HttpConnection::drain() {
@@ -538,6 +346,7 @@ void HttpConnection::close() {
     return;
   }
   state_ = State::closed;
+  siblings().erase(idle_since_);
   --shared_->connections;
   shared_->reserved -= std::exchange(is_reserved_, false) ? 1 : 0;
   place_.reset();
@@ -564,11 +373,11 @@ void HttpConnection::close() {
 
 void HttpConnection::arm(std::chrono::milliseconds time) {
   timer_.expires_after(time);
-  timer_.async_wait([self = shared_from_this(), serial = ++timer_serial_](Error error) {
-    if (!error && serial == self->timer_serial_) {
-      self->on_timeout();
+  timer_.async_wait(then([serial = ++timer_serial_](HttpConnection& self, Error error) {
+    if (!error && serial == self.timer_serial_) {
+      self.on_timeout();
     }
-  });
+  }));
 }
 
 void HttpConnection::disarm() {

@@ -8,21 +8,27 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/fair_shares.h"
 #include "server/http/counted_body.h"
 #include "server/http/http.h"
 #include "server/http/http_head.h"
 #include "server/http/http_server.h"
+#include "server/http/post_slot.h"
 #include "server/request_memory.h"
 
 namespace rocmforge {
+
+class HttpConnection;
 
 /// What the connections of a server share. Each holds it, so that whoever still holds a reply may outlive the server.
 struct HttpShared {
@@ -32,8 +38,13 @@ struct HttpShared {
   std::shared_ptr<RequestMemory> memory;
   boost::asio::io_context context{1};
   std::atomic<std::int32_t> connections{0};
-  std::int32_t reserved = 0;    ///< of these beyond the limit; the server's thread alone
-  std::uint64_t last_idle = 0;  ///< counts the times that a connection becomes idle
+  std::atomic<std::int32_t> reserved{0};  ///< of these beyond the limit
+  // The server's thread alone. Connections that are open, by the number of the time when each became idle last.
+  using ByIdle = std::map<std::uint64_t, std::weak_ptr<HttpConnection>>;
+  std::uint64_t last_idle = 0;
+  ByIdle placed;                           ///< those with a place
+  ByIdle beyond;                           ///< those beyond the limit
+  std::atomic<std::int64_t> looked_at{0};  ///< to find one that is closed for another
 };
 
 /// Bytes that have come. Notices header fields that go on behind a line's end: the parser joins their lines, a proxy in
@@ -72,7 +83,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  void start() { read_head(); }
+  /// Begins to read. Without memory it closes.
+  void start();
   /// One of the places for connections, if one is free for this client.
   bool take_place();
   /// Beyond the limit: only a vital request is answered, and it is the last.
@@ -98,9 +110,53 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_drop(std::uint64_t serial, std::function<void()> dropped);
   /// Nobody will answer any more: a 500, or the end of the connection when an answer had begun.
   void abandon(std::uint64_t serial) noexcept;
+  /// Closes the connection of this request, and takes no memory for it.
+  void drop(std::uint64_t serial) noexcept;
 
  private:
+  /// What follows an operation of this connection. Where it finds no memory the connection ends, and so where the operation
+  /// itself has found none and never calls it.
+  template <class Function>
+  class Continuation {
+   public:
+    Continuation(std::shared_ptr<HttpConnection> connection, Function function)
+        : connection_(std::move(connection)), function_(std::move(function)) {}
+    Continuation(Continuation&&) = default;
+    Continuation& operator=(Continuation&&) = default;
+    Continuation(const Continuation&) = delete;
+    Continuation& operator=(const Continuation&) = delete;
+    ~Continuation() {
+      if (connection_ != nullptr) {
+        connection_->close();
+      }
+    }
+
+    template <class... Results>
+    void operator()(Results... results) {
+      const std::shared_ptr<HttpConnection> self = std::move(connection_);
+      try {
+        function_(*self, results...);
+      } catch (const std::exception&) {  // no memory, nor for a line that says so
+        self->close();
+      }
+    }
+
+   private:
+    std::shared_ptr<HttpConnection> connection_;
+    Function function_;
+  };
+  /// `function` gets the connection and the operation's results.
+  template <class Function>
+  Continuation<Function> then(Function function) {
+    return {shared_from_this(), std::move(function)};
+  }
+  void post_close();
+  /// It is idle as of now.
+  void note_idle();
+  [[nodiscard]] HttpShared::ByIdle& siblings() { return is_reserved_ ? shared_->beyond : shared_->placed; }
+
   enum class State { reading, answering, lingering, closed };
+  static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
   using Parser = boost::beast::http::request_parser<CountedBody>;
 
   void read_head();
@@ -158,15 +214,17 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool writing_ = false;
   std::atomic<bool> closes_after_{false};  ///< the running request is the last
 
+  PostSlot flush_slot_, close_slot_;
+
   std::mutex mutex_;  // guards all below
   std::uint64_t serial_ = 0;
   std::string outbox_;
   std::optional<MemoryClaim> unread_;  ///< what a stream has in the outbox
   TextPieces later_;                   ///< becomes more_
   std::shared_ptr<void> holds_;        ///< until the answer has been taken
-  bool flush_scheduled_ = false;
-  bool head_only_ = false;    ///< a HEAD request: no body
-  bool old_version_ = false;  ///< HTTP/1.0: no chunks
+  bool flush_scheduled_ = false;       ///< has been posted and has not run
+  bool head_only_ = false;             ///< a HEAD request: no body
+  bool old_version_ = false;           ///< HTTP/1.0: no chunks
   bool begun_ = false;
   bool ended_ = true;
   bool dropped_ = false;

@@ -5,13 +5,14 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 
+#include <iterator>
 #include <new>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "server/http/http_connection.h"
+#include "server/http/post_slot.h"
 
 namespace rocmforge {
 
@@ -45,24 +46,25 @@ class HttpServer::Implementation {
     if (!thread_.joinable()) {
       return;
     }
-    asio::post(shared_->context, [this] {
-      stop_accepting();
-      for_each([](const auto& connection) { connection->close(); });
-      // What closing has cancelled is handled first.
-      asio::post(shared_->context, [this] { shared_->context.stop(); });
-    });
+    asio::post(shared_->context, SlotHandler(end_slot_, [this] {
+                 stop_accepting();
+                 for_each([](const auto& connection) { connection->close(); });
+                 // What closing has cancelled is handled first.
+                 asio::post(shared_->context, SlotHandler(end_slot_, [this] { shared_->context.stop(); }));
+               }));
     thread_.join();
   }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::int32_t connections() const { return shared_->connections; }
+  [[nodiscard]] std::int64_t looked_at() const { return shared_->looked_at; }
 
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    asio::post(shared_->context, [this] {
-      stop_accepting();
-      for_each([](const auto& connection) { connection->drain(); });
-    });
+    asio::post(shared_->context, SlotHandler(end_slot_, [this] {
+                 stop_accepting();
+                 for_each([](const auto& connection) { connection->drain(); });
+               }));
     while (shared_->connections > 0) {
       if (std::chrono::steady_clock::now() >= end || (hurry && hurry())) {
         return false;
@@ -84,6 +86,7 @@ class HttpServer::Implementation {
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     acceptor_.bind(endpoint, error);
     if (!error) {
+      acceptor_.non_blocking(true);
       acceptor_.listen(asio::socket_base::max_listen_connections, error);
     }
     if (error) {
@@ -92,22 +95,38 @@ class HttpServer::Implementation {
     port_ = acceptor_.local_endpoint().port();
   }
 
+  // Connections that wait are taken together: one a turn would make each wait for all that others have for the thread.
   void accept() {
-    acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
-      if (!acceptor_.is_open()) {
-        return;
-      }
-      if (error) {  // no more files, most likely: some will come free
-        retry_.expires_after(std::chrono::milliseconds(50));
-        retry_.async_wait([this](boost::system::error_code stopped) { stopped ? void() : accept(); });
-        return;
-      }
-      accept();
-      add(std::move(socket));
-    });
+    acceptor_.async_wait(tcp::acceptor::wait_read, SlotHandler(accept_slot_, [this](boost::system::error_code error) {
+                           if (acceptor_.is_open()) {
+                             !error&& take_connections() ? accept() : retry();
+                           }
+                         }));
   }
 
-  /// A handler that finds no memory leaves its connection, which ends then; the others go on.
+  /// False when there are no more files, most likely: some will come free.
+  bool take_connections() {
+    for (int i = 0; i < most_at_once; ++i) {
+      try {
+        boost::system::error_code error;
+        tcp::socket socket = acceptor_.accept(error);
+        if (error) {
+          return error == asio::error::would_block || error == asio::error::try_again ||
+                 error == asio::error::connection_aborted;
+        }
+        add(std::move(socket));
+      } catch (const std::bad_alloc&) {  // it ends; others wait
+      }
+    }
+    return true;
+  }
+
+  void retry() {
+    retry_.expires_after(std::chrono::milliseconds(50));
+    retry_.async_wait(SlotHandler(accept_slot_, [this](boost::system::error_code stopped) { stopped ? void() : accept(); }));
+  }
+
+  /// A handler that finds no memory ends its connection; the others go on.
   template <class Run>
   static void run(HttpShared& shared, const Run& run_context) {
     for (;;) {
@@ -121,12 +140,11 @@ class HttpServer::Implementation {
 
   void add(tcp::socket socket) {
     auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_);
-    std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
     if (!connection->take_place()) {
       const FairShares& places = *shared_->places;
       const bool all_taken = places.used() >= places.open();
-      close_first([&](const HttpConnection& other) {
-        return !other.is_reserved() && (all_taken || other.address() == connection->address()) ? other.idle_since() : 0;
+      close_first(shared_->placed, [&](const HttpConnection& other) {
+        return other.idle_since() != 0 && (all_taken || other.address() == connection->address());
       });
       if (!connection->take_place()) {
         connection->reserve();
@@ -136,32 +154,25 @@ class HttpServer::Implementation {
     if (connection->is_reserved() && shared_->reserved > shared_->limits.reserved_connections) {
       return connection->close();
     }
-    open_[connection.get()] = connection;
     connection->start();
   }
 
   /// Those beyond the limit must not be kept from the others by one that says nothing.
   void make_reserved_room() {
     if (shared_->reserved > shared_->limits.reserved_connections) {
-      close_first(
-          [](const HttpConnection& other) { return other.is_reserved() && other.may_make_way() ? other.last_idle() : 0; });
+      close_first(shared_->beyond, [](const HttpConnection& other) { return other.may_make_way(); });
     }
   }
 
-  /// Closes the connection with the lowest number that is not 0.
-  template <class Number>
-  void close_first(const Number& number) {
-    std::shared_ptr<HttpConnection> first;
-    std::uint64_t lowest = 0;
-    for_each([&](const std::shared_ptr<HttpConnection>& connection) {
-      const std::uint64_t own = number(*connection);
-      if (own != 0 && (first == nullptr || own < lowest)) {
-        first = connection;
-        lowest = own;
+  /// Closes the one that became idle first of those that `fits` takes.
+  template <class Fits>
+  void close_first(HttpShared::ByIdle& connections, const Fits& fits) {
+    for (auto place = connections.begin(); place != connections.end(); ++shared_->looked_at) {
+      const auto connection = place->second.lock();
+      if (connection != nullptr && fits(*connection)) {
+        return connection->close();
       }
-    });
-    if (first != nullptr) {
-      first->close();
+      place = connection == nullptr ? connections.erase(place) : std::next(place);
     }
   }
 
@@ -171,19 +182,25 @@ class HttpServer::Implementation {
     retry_.cancel();
   }
 
+  /// `function` may close the connection that it gets.
   template <class Function>
   void for_each(Function&& function) {
-    for (const auto& [key, weak] : open_) {
-      if (const auto connection = weak.lock()) {
-        function(connection);
+    for (HttpShared::ByIdle* connections : {&shared_->placed, &shared_->beyond}) {
+      for (auto next = connections->begin(); next != connections->end();) {
+        const auto connection = (next++)->second.lock();
+        if (connection != nullptr) {
+          function(connection);
+        }
       }
     }
   }
 
+  static constexpr int most_at_once = 64;
+
   std::shared_ptr<HttpShared> shared_;
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;
-  std::unordered_map<HttpConnection*, std::weak_ptr<HttpConnection>> open_;
+  PostSlot accept_slot_, end_slot_;
   std::uint16_t port_ = 0;
   std::jthread thread_;
 };
@@ -198,6 +215,7 @@ void HttpServer::stop() { implementation_->stop(); }
 
 std::uint16_t HttpServer::port() const { return implementation_->port(); }
 std::int32_t HttpServer::connections() const { return implementation_->connections(); }
+std::int64_t HttpServer::looked_at() const { return implementation_->looked_at(); }
 bool HttpServer::drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
   return implementation_->drain(limit, hurry);
 }

@@ -43,6 +43,8 @@ class HttpServer {
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::int32_t connections() const;
+  /// Connections that were looked at so far to find those that make way for others. Tests hold it to those that did.
+  [[nodiscard]] std::int64_t looked_at() const;
 
   /// Takes no more connections and closes idle ones; running requests go on. Waits for their end up to `limit`, or until
   /// `hurry` is true; whether all have ended.

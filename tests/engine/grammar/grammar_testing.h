@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "chat/json.h"
 #include "engine/grammar/grammar_constraint.h"
 #include "tokenizer/vocabulary_files.h"
 

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+
+#include "chat/json.h"
 
 namespace rocmforge::test {
 

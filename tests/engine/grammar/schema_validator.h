@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 
 #include "base/utf8.h"
+#include "chat/json.h"
 
 namespace rocmforge::test {
 

@@ -16,7 +16,7 @@ namespace {
 /// What the arithmetic needs to know of a format.
 struct Kind {
   bool halves;
-  bool joins;  ///< the halves' integers are scaled and added as integers
+  bool joins_halves;  ///< the halves' integers are scaled and added as integers
   bool addends;
   bool signed_codes;
   int offset_shift;
@@ -78,14 +78,12 @@ inline PanelActivations activations_at(const QuantisedActivations& all, std::int
           wide_activations ? all.half_pairs + row * 2 * packed::panel_blocks : nullptr};
 }
 
-constexpr bool joins_halves(Kind kind) { return kind.joins; }
-
 /// The integer that the codes' offset adds to the sum of block `b` (or of half block `b`) of the token `t` of a tile.
 template <Kind kind>
 inline Ints offset_term(const PanelActivations& x, int t, int b, [[maybe_unused]] const Ints (&multiplier)[2]) {
   if constexpr (kind.addends || kind.signed_codes) {
     return zero_ints();
-  } else if constexpr (joins_halves(kind)) {
+  } else if constexpr (kind.joins_halves) {
     return scaled_offset<kind.offset_shift>(multiplier, x.half_pairs + (t * packed::panel_blocks + b) * 2);
   } else if constexpr (kind.halves) {
     return broadcast_shifted<kind.offset_shift>(x.negative_half_sums + t * 2 * packed::panel_blocks + b);
@@ -99,7 +97,7 @@ template <Kind kind>
 inline Floats add_block(Floats sum, const Ints (&integers)[2], const Floats (&scale)[2], const Floats (&addend)[2],
                         const PanelActivations& x, int t, int b) {
   const Floats x_scale = broadcast(x.scales[t * packed::panel_blocks + b]);
-  if constexpr (kind.halves && !joins_halves(kind)) {
+  if constexpr (kind.halves && !kind.joins_halves) {
     Floats scaled = multiply(to_floats(integers[0]), scale[0]);
     scaled = multiply_add(to_floats(integers[1]), scale[1], scaled);
     sum = multiply_add(scaled, x_scale, sum);

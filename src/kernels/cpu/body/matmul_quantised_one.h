@@ -16,7 +16,7 @@ inline void block_integers(const std::uint8_t* codes_at, const BlockScales& scal
                            Ints (&integers)[2]) {
   constexpr Kind kind = kind_of(format);
   const std::int8_t* quants = x.quants + b * packed::block_columns;
-  constexpr bool by_halves = kind.halves && !joins_halves(kind);
+  constexpr bool by_halves = kind.halves && !kind.joins_halves;
   integers[0] = offset_term<kind>(x, 0, by_halves ? 2 * b : b, scales.multiplier);
   integers[1] = by_halves ? offset_term<kind>(x, 0, 2 * b + 1, scales.multiplier) : zero_ints();
   if constexpr (narrow_chains && !kind.signed_codes) {
@@ -29,7 +29,7 @@ inline void block_integers(const std::uint8_t* codes_at, const BlockScales& scal
       unrolled<chain * steps + 1, (chain + 1) * steps>([&]<int i>() {
         sum = continue_chain<kind.code_bits>(sum, decode_codes<format, i>(codes_at), load_quad(quants + 4 * i));
       });
-      if constexpr (joins_halves(kind)) {
+      if constexpr (kind.joins_halves) {
         part = end_scaled_chain<kind.code_bits>(part, sum, scales.multiplier[chain * steps / part_steps]);
       } else {
         part = end_chain<kind.code_bits>(part, sum);

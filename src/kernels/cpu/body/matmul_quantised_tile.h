@@ -36,13 +36,13 @@ void unpack_panel(const std::uint8_t* panel, int blocks, UnpackedPanel& result) 
     });
     const BlockScales scales = decode_scales<format>(head, panel, b);
     for (int half = 0; half < (kind.halves ? 2 : 1); ++half) {
-      if (half == 0 || !joins_halves(kind)) {
+      if (half == 0 || !kind.joins_halves) {
         store_floats(result.scale[b][half], scales.scale[half]);
       }
       if constexpr (kind.addends) {
         store_floats(result.addend[b][half], scales.addend[half]);
       }
-      if constexpr (joins_halves(kind)) {
+      if constexpr (kind.joins_halves) {
         result.multiplier[b][half] = scales.multiplier[half];
       }
     }
@@ -113,14 +113,14 @@ template <Kind kind, int groups, int tokens>
                                             Ints (&integers)[tokens][groups][2]) {
   using Shape = TileShape<kind>;
   const std::int8_t* quants = unpacks_wide(kind) ? reinterpret_cast<const std::int8_t*>(x.wide_quants) : x.quants;
-  const int to = joins_halves(kind) ? 0 : part;
+  const int to = kind.joins_halves ? 0 : part;
   if (part == to) {
 #pragma GCC unroll 8
     for (int t = 0; t < tokens; ++t) {
 #pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) {
         integers[t][g][to] =
-            offset_term<kind>(x, t, joins_halves(kind) ? b : Shape::parts * b + part, panels[g].multiplier[b]);
+            offset_term<kind>(x, t, kind.joins_halves ? b : Shape::parts * b + part, panels[g].multiplier[b]);
       }
     }
   }
@@ -132,7 +132,7 @@ template <Kind kind, int groups, int tokens>
     for (int t = 0; t < tokens; ++t) {
 #pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) {
-        if constexpr (joins_halves(kind)) {
+        if constexpr (kind.joins_halves) {
           integers[t][g][to] =
               end_scaled_chain<kind.code_bits>(integers[t][g][to], chains[t][g], panels[g].multiplier[b][part]);
         } else {
@@ -154,7 +154,7 @@ template <Kind kind, int groups, int tokens>
   for (int g = 0; g < groups; ++g) {
 #pragma GCC unroll 2
     for (int part = 0; part < TileShape<kind>::parts; ++part) {
-      if (part == 0 || !joins_halves(kind)) {
+      if (part == 0 || !kind.joins_halves) {
         scale[g][part] = load_floats(panels[g].scale[b][part]);
       }
       if constexpr (kind.addends) {

@@ -1,0 +1,263 @@
+#include "model_screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/printable.h"
+#include "chat/json.h"
+#include "device/device.h"
+#include "flags.h"
+#include "model_summary.h"
+#include "models/model_config.h"
+#include "text.h"
+
+namespace rocmforge::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t screen_columns = 100;
+constexpr std::size_t most_kinds = 4;  ///< of layers, a line for each
+
+Json attention_json(const AttentionConfig& attention) {
+  return {{"layers", 0},
+          {"q_heads", attention.q_heads},
+          {"kv_heads", attention.kv_heads},
+          {"head_dim", attention.head_dim},
+          {"window", attention.window}};
+}
+
+Json feed_forward_json(const FeedForwardConfig& part) {
+  if (part.experts.count == 0) {
+    return {{"layers", 0}, {"width", part.width}, {"gated", part.gated}};
+  }
+  return {{"layers", 0},
+          {"experts", part.experts.count},
+          {"experts_used", part.experts.used},
+          {"width", part.experts.width},
+          {"shared_width", part.experts.shared_width}};
+}
+
+/// Counts one more layer of a kind, which `layer` describes with 0 of them.
+void count_layer(Json& kinds, Json layer) {
+  for (Json& kind : kinds) {
+    layer["layers"] = kind["layers"];
+    if (kind == layer) {
+      kind["layers"] = kind["layers"].get<int>() + 1;
+      return;
+    }
+  }
+  layer["layers"] = 1;
+  kinds.push_back(std::move(layer));
+}
+
+/// Parameters that a token meets: of the experts those it takes.
+std::uint64_t active_parameters(const GgufFile& file, const ModelConfig& config) {
+  const auto& blocks = config.blocks;
+  const auto found = std::ranges::find_if(blocks, [](const LayerConfig& b) { return b.feed_forward.experts.count > 0; });
+  std::uint64_t idle = 0;
+  if (found != blocks.end()) {
+    const ExpertConfig& experts = found->feed_forward.experts;
+    for (const GgufTensor& tensor : file.tensors()) {
+      if (tensor.name.find("_exps.") != std::string::npos) {
+        const auto elements = static_cast<std::uint64_t>(tensor.tensor.shape.elems());
+        idle +=
+            elements / static_cast<std::uint64_t>(experts.count) * static_cast<std::uint64_t>(experts.count - experts.used);
+      }
+    }
+  }
+  return parameter_count(file) - idle;
+}
+
+std::string counted(int count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string layers_text(const Json& kind) { return counted(kind["layers"], "layer"); }
+
+std::string attention_text(const Json& kind) {
+  const int window = kind["window"];
+  return fmt::format("{} with {} and {} of {}, {}", layers_text(kind), counted(kind["q_heads"], "head"),
+                     counted(kind["kv_heads"], "KV head"), kind["head_dim"].get<int>(),
+                     window > 0 ? fmt::format("over a window of {} positions", window) : "over all positions");
+}
+
+std::string feed_forward_text(const Json& kind) {
+  if (!kind.contains("experts")) {
+    return fmt::format("{} of width {}{}", layers_text(kind), kind["width"].get<int>(),
+                       kind["gated"].get<bool>() ? ", gated" : "");
+  }
+  const int shared = kind["shared_width"];
+  return fmt::format("{} of {} experts of width {}, {} active in a token{}", layers_text(kind), kind["experts"].get<int>(),
+                     kind["width"].get<int>(), kind["experts_used"].get<int>(),
+                     shared > 0 ? fmt::format(", and {} that all share", shared) : "");
+}
+
+std::string fit_text(const Json& device, std::int64_t trained) {
+  if (device.contains("refused")) {
+    return "can't run it: " + device["refused"].get<std::string>();
+  }
+  const std::string bytes = human_bytes(device["total_bytes"]);
+  const std::string context = fmt::format("with a context of {}", device["context"].get<std::int64_t>());
+  if (!device.contains("available_bytes")) {
+    return fmt::format("needs {} {}", bytes, context);
+  }
+  const std::int64_t fitting = device["tokens_that_fit"];
+  const std::string most = fitting >= trained ? fmt::format("all {} positions would fit", trained)
+                           : fitting > 0      ? fmt::format("{} positions would fit", fitting)
+                                              : std::string("no context would fit");
+  return fmt::format("{}, needs {} of {} {}; {}", device["fits"].get<bool>() ? "fits" : "does not fit", bytes,
+                     human_bytes(device["available_bytes"]), context, most);
+}
+
+/// Lines that begin with what they are about; of several about one thing, the first.
+class ScreenLines {
+ public:
+  void add(std::string_view what, std::string_view text) {
+    std::string line = fmt::format("{:<15}{}", what == last_ ? "" : what, printable(text));
+    last_ = what;
+    if (text_width(line) > screen_columns) {
+      std::size_t end = screen_columns - 3;
+      while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) {
+        --end;  // a character is not cut
+      }
+      line = line.substr(0, end) + "...";
+    }
+    lines_.push_back(std::move(line));
+  }
+  void add_kinds(std::string_view what, const Json& kinds, std::string (*text)(const Json&)) {
+    for (std::size_t i = 0; i < std::min(kinds.size(), most_kinds); ++i) {
+      add(what, text(kinds[i]));
+    }
+    if (kinds.size() > most_kinds) {
+      add(what, fmt::format("and {} more kinds of layers, which --json lists", kinds.size() - most_kinds));
+    }
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+  std::string_view last_;
+};
+
+/// "cpu", then each GPU that a runtime has: "cuda:0".
+std::vector<std::string> device_names() {
+  std::vector<std::string> names = {"cpu"};
+  for (const RuntimeReport& report : find_runtimes()) {
+    for (const DeviceInfo& gpu : report.devices) {
+      names.push_back(fmt::format("{}:{}", name(gpu.kind), gpu.index));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+Json model_json(const GgufFile& file) {
+  Json out = {{"architecture", nullptr}};
+  try {
+    const GgufValue* const architecture = file.find("general.architecture");
+    if (architecture != nullptr && std::holds_alternative<std::string>(*architecture)) {
+      out["architecture"] = std::get<std::string>(*architecture);
+    }
+    const ModelConfig config = ModelConfig::from_gguf(file);
+    Json attention = Json::array();
+    Json feed_forward = Json::array();
+    for (const LayerConfig& layer : config.blocks) {
+      count_layer(attention, attention_json(layer.attention));
+      count_layer(feed_forward, feed_forward_json(layer.feed_forward));
+    }
+    out.update({{"name", config.name},
+                {"active_parameters", active_parameters(file, config)},
+                {"layers", config.layers},
+                {"hidden", config.hidden},
+                {"vocab", config.vocab},
+                {"context_length", config.context_length},
+                {"attention", attention},
+                {"feed_forward", feed_forward}});
+  } catch (const Error& error) {
+    out["refused"] = error.what();
+  }
+  return out;
+}
+
+Json memory_json(const PlannedModel& planned) {
+  const MemoryNeeds& needs = planned.memory;
+  Json out = {{"device", describe_device(planned.device->info(), planned.threads)},
+              {"weights_bytes", needs.weight_bytes},
+              {"workspace_bytes", planned.model->workspace_bytes()},
+              {"kv_bytes_per_token", needs.kv_bytes_per_token},
+              {"context", needs.kv_tokens},
+              {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token},
+              {"total_bytes", needs.total_bytes()},
+              {"fits", needs.fits()}};
+  if (needs.available_bytes) {
+    out["available_bytes"] = *needs.available_bytes;
+    out["tokens_that_fit"] = needs.fitting_tokens();
+  }
+  if (!needs.fits()) {
+    out["shortage"] = describe_shortage(needs);
+  }
+  return out;
+}
+
+Json devices_json(const std::string& path, const EngineOptions& options) {
+  Json devices = Json::array();
+  const bool all = options.device == "auto";
+  for (const std::string& wanted : all ? device_names() : std::vector<std::string>{options.device}) {
+    EngineOptions chosen = options;
+    chosen.device = wanted;
+    Json entry = {{"name", wanted}};
+    try {
+      entry.update(memory_json(plan_model(path, chosen)));
+    } catch (const Error& error) {
+      entry["refused"] = error.what();
+    }
+    devices.push_back(std::move(entry));
+  }
+  return devices;
+}
+
+std::vector<std::string> model_screen(const GgufFile& file, const Json& model, const Json& devices, DType kv_dtype) {
+  ScreenLines lines;
+  lines.add("file", file.path().filename().string());
+  lines.add("file", fmt::format("GGUF {}, {} in {} file{}, {} tensors", file.version(), human_bytes(file.file_bytes()),
+                                file.num_shards(), file.num_shards() == 1 ? "" : "s", file.tensors().size()));
+  lines.add("weights", format_mix(file));
+  lines.add("architecture", model["architecture"].is_string() ? model["architecture"].get<std::string>() : "unknown");
+  const std::uint64_t parameters = parameter_count(file);
+  if (model.contains("refused")) {
+    lines.add("parameters", human_count(parameters));
+    lines.add("refused", model["refused"].get<std::string>());
+    return lines.take();
+  }
+  const std::uint64_t active = model["active_parameters"];
+  lines.add("parameters", active == parameters
+                              ? human_count(parameters)
+                              : fmt::format("{}, {} active in a token", human_count(parameters), human_count(active)));
+  lines.add("",
+            fmt::format("{} layers, rows of {}, a vocabulary of {}, trained for {} positions", model["layers"].get<int>(),
+                        model["hidden"].get<int>(), model["vocab"].get<int>(), model["context_length"].get<int>()));
+  lines.add_kinds("attention", model["attention"], attention_text);
+  lines.add_kinds("feed-forward", model["feed_forward"], feed_forward_text);
+  const auto planned = std::ranges::find_if(devices, [](const Json& device) { return !device.contains("refused"); });
+  if (planned != devices.end()) {
+    const std::uint64_t per_token = (*planned)["kv_bytes_per_token"];
+    lines.add("KV cache", fmt::format("{} per 1000 tokens in {}", human_bytes(1000 * per_token), name(kv_dtype)));
+  }
+  for (const Json& device : devices) {
+    lines.add(device["name"].get_ref<const std::string&>(), fit_text(device, model["context_length"].get<std::int64_t>()));
+    if (device.contains("device")) {
+      lines.add(device["name"].get_ref<const std::string&>(), device["device"].get<std::string>());
+    }
+  }
+  return lines.take();
+}
+
+}  // namespace rocmforge::app

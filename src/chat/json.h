@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <nlohmann/json_fwd.hpp>
+#include <type_traits>
+
+namespace rocmforge {
+
+/// Memory for lists of JSON values: where the system gives none, from a reserve of this program. The library moves what a
+/// value holds into such a list to free it, in a destructor, where an exception would end the program. Throws std::bad_alloc
+/// when the reserve is used up too. Thread-safe.
+void* take_list_memory(std::size_t bytes);
+void give_back_list_memory(void* memory) noexcept;
+
+/// Bytes of the reserve: enough to free a value with 60,000 others in it. What may be larger is freed by clear().
+constexpr std::size_t list_reserve_bytes = std::size_t{1} << 20;
+
+}  // namespace rocmforge
+
+/// For std::vector<ordered_json>. Whoever uses the library includes this header for it, so that all do so alike.
+template <>
+class std::allocator<nlohmann::ordered_json> {
+ public:
+  using value_type = nlohmann::ordered_json;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using propagate_on_container_move_assignment = std::true_type;
+  using is_always_equal = std::true_type;
+
+  allocator() = default;
+  template <class Other>
+  allocator(const allocator<Other>& /*other*/) noexcept {}
+
+  value_type* allocate(std::size_t count);
+  void deallocate(value_type* memory, std::size_t /*count*/) noexcept { rocmforge::give_back_list_memory(memory); }
+
+  friend bool operator==(const allocator&, const allocator&) noexcept { return true; }
+};
+
+#include <nlohmann/json.hpp>
+
+inline nlohmann::ordered_json* std::allocator<nlohmann::ordered_json>::allocate(std::size_t count) {
+  static_assert(alignof(value_type) <= alignof(std::max_align_t));
+  if (count > std::size_t(-1) / sizeof(value_type)) {
+    throw std::bad_array_new_length();
+  }
+  return static_cast<value_type*>(rocmforge::take_list_memory(count * sizeof(value_type)));
+}

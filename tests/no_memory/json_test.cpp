@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "chat/json.h"
+#include "no_memory/failing_memory.h"
+
+namespace rocmforge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Runs `body` in a thread whose allocations all fail.
+template <class Body>
+void without_memory(Body&& body) {
+  std::thread thread([&] {
+    FailingMemory::fail(1, std::numeric_limits<std::int32_t>::max());
+    body();
+    FailingMemory::stop();
+  });
+  thread.join();
+}
+
+TEST(JsonReserve, ValuesAreFreedWhereThereIsNoMemory) {
+  for (int round = 0; round < 60; ++round) {  // which the reserve would not hold together
+    Json value = {{"id", "a text that is longer than the room inside a string"}, {"list", Json::array()}};
+    for (int i = 0; i < 1'000; ++i) {
+      value["list"].push_back({{"number", i}, {"inner", {1, 2, 3}}});
+    }
+    Json copy = value;
+    without_memory([&] {
+      const Json freed = std::move(value);
+      copy = nullptr;
+    });
+    EXPECT_TRUE(copy.is_null());
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge
