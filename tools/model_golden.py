@@ -24,7 +24,7 @@ SMALL = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 4, "nu
 EXPERTS = {
     **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
     "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-U32, F32, BOOL, STRING = 4, 6, 7, 8
+U32, F32, BOOL, STRING, COUNTS = 4, 6, 7, 8, 9
 
 
 def rope(theta, **scaling):
@@ -158,7 +158,22 @@ MODELS = {
         **EXPERTS, "num_hidden_layers": 3, "head_dim": 16, "intermediate_size": 24, "num_local_experts": 6,
         "rms_norm_eps": 1e-5, "sliding_window": 11,
         "rope_parameters": rope(1000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=32, truncate=False)}),
+    "qwen2vl": ("qwen2vl", "Qwen2VL", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(1000.0, mrope_section=[2, 1, 1])}),
+    "qwen3vl": ("qwen3vl", "Qwen3VL", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(2000.0, mrope_section=[3, 3, 2])}),
+    "qwen3vlmoe": ("qwen3vlmoe", "Qwen3VLMoe", {
+        **EXPERTS, "head_dim": 16, "num_experts": 6, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(1000.0, mrope_section=[3, 3, 2])}),
+    "mistral3": ("mistral3", "Ministral3", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
+        "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=1.0,
+                                mscale_all_dim=1.0, llama_4_scaling_beta=0.4)}),
 }
+# Models that see: their text part, whose parameters stand under model.language_model.
+SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
 # Keys of experts: attribute of the configuration, or the value itself.
 EXPERT_KEYS = {
@@ -181,13 +196,14 @@ EXPERT_KEYS = {
         "weights_norm": "norm_topk_prob", "gating_func": 2},
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
+    "qwen3vlmoe": {"count": "num_experts"},
 }
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
     "moe_layer_interval": "interleave_moe_layer_step"}
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
-PERMUTED = ("llama", "smollm3", "granite", "granitemoe")
+PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "mistral3")
 NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3")
 
 NAMES = {
@@ -214,7 +230,9 @@ POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe",
 
 
 def named_weights(model):
-    yield from model.named_parameters()
+    for name, parameter in model.named_parameters():
+        if not name.startswith("model.visual."):
+            yield name.replace("model.language_model.", "model."), parameter
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith(CHOICE_BIAS))
 
 
@@ -355,6 +373,12 @@ def metadata(architecture, name, config):
     if kind in ("yarn", "longrope"):
         original = parameters["original_max_position_embeddings"]
         own.append(("rope.scaling.original_context_length", U32, original))
+    if "mrope_section" in parameters:
+        own.append(("rope.dimension_sections", COUNTS, [*parameters["mrope_section"], 0]))
+    if parameters.get("mscale_all_dim"):
+        own.append(("rope.scaling.yarn_log_multiplier", F32, parameters["mscale_all_dim"]))
+    if "llama_4_scaling_beta" in parameters:
+        own.append(("attention.temperature_scale", F32, parameters["llama_4_scaling_beta"]))
     if kind == "yarn" and "attention_factor" in parameters:
         # Of the whole, which includes the share that the file's factor stands for.
         share = 1.0 + 0.1 * math.log(parameters["factor"])
@@ -408,7 +432,10 @@ def write_gguf(path, pairs, weights):
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
     for key, kind, value in pairs:
         head += string(key) + struct.pack("<I", kind)
-        head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
+        if kind == COUNTS:
+            head += struct.pack(f"<IQ{len(value)}I", U32, len(value), *value)
+        else:
+            head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
     data = b""
     for name, values in weights:
         head += string(name) + struct.pack("<I", values.ndim) + struct.pack(f"<{values.ndim}Q", *reversed(values.shape))
@@ -418,12 +445,22 @@ def write_gguf(path, pairs, weights):
     path.write_bytes(head + bytes(-len(head) % align) + data)
 
 
+def make_config(family, config_class, own):
+    if family not in SEEING:
+        return getattr(transformers, config_class)(**own)
+    blind = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "embed_dim": 16,
+             "out_hidden_size": own["hidden_size"]}
+    return getattr(transformers, config_class)(text_config=own, vision_config=blind)
+
+
 def make(folder, number, name):
     architecture, family, own = MODELS[name]
     config_class = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
-    config = getattr(transformers, config_class)(**{**SIZES, **own})
+    config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
-    model = getattr(transformers, family + "ForCausalLM")(config).float().eval()
+    model_class = family + ("ForConditionalGeneration" if family in SEEING else "ForCausalLM")
+    model = getattr(transformers, model_class)(config).float().eval()
+    config = config.text_config if family in SEEING else config
     generator = torch.Generator().manual_seed(1000 + number)
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)

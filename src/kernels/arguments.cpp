@@ -367,6 +367,9 @@ Support check_spec(const RopeAppend::Spec& spec) {
   if (spec.kind != RopeKind::none && (spec.n_rot <= 0 || spec.n_rot % 2 != 0 || spec.n_rot > spec.head_dim)) {
     return Support::no(fmt::format("n_rot {} is not an even number up to head_dim {}", spec.n_rot, spec.head_dim));
   }
+  if (spec.temperature_scale != 0.0f && spec.temperature_length <= 0) {
+    return Support::no(fmt::format("a temperature that rises every {} positions", spec.temperature_length));
+  }
   return check_layout(spec.layout);
 }
 

@@ -53,5 +53,9 @@ Architecture dots1_architecture();
 Architecture glm4moe_architecture();
 Architecture minimax_m2_architecture();
 Architecture gpt_oss_architecture();
+Architecture qwen2vl_architecture();
+Architecture qwen3vl_architecture();
+Architecture qwen3vlmoe_architecture();
+Architecture mistral3_architecture();
 
 }  // namespace rocmforge

@@ -17,6 +17,7 @@ std::span<const Architecture> architectures() {
       starcoder2_architecture(), hunyuan_dense_architecture(), qwen2moe_architecture(),     qwen3moe_architecture(),
       olmoe_architecture(),      granitemoe_architecture(),    ernie4_5_moe_architecture(), hunyuan_moe_architecture(),
       dots1_architecture(),      glm4moe_architecture(),       minimax_m2_architecture(),   gpt_oss_architecture(),
+      qwen2vl_architecture(),    qwen3vl_architecture(),       qwen3vlmoe_architecture(),   mistral3_architecture(),
   };
   return all;
 }

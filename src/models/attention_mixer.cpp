@@ -62,6 +62,8 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                            .norm_after_turn = config_.norm_after_turn,
                                            .norm_eps = config.norm_eps,
                                            .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
+                                           .temperature_scale = config_.temperature_scale,
+                                           .temperature_length = config_.temperature_length,
                                            .layout = plan.kv_layout()});
 }
 

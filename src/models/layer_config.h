@@ -33,9 +33,11 @@ struct AttentionConfig {
   std::int32_t q_heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
-  std::int32_t window = 0;  ///< positions that a query sees, its own included; 0: all before it
-  float scale = 0.0f;       ///< of the scores; 0: 1 / sqrt(head_dim)
-  float soft_cap = 0.0f;    ///< of the scores; 0: none
+  std::int32_t window = 0;         ///< positions that a query sees, its own included; 0: all before it
+  float scale = 0.0f;              ///< of the scores; 0: 1 / sqrt(head_dim)
+  float soft_cap = 0.0f;           ///< of the scores; 0: none
+  float temperature_scale = 0.0f;  ///< of Q, by its position: RopeAppend::Spec
+  std::int32_t temperature_length = 0;
   bool sinks = false;       ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
   bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
   QkNorm qk_norm = QkNorm::none;

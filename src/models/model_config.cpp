@@ -33,12 +33,12 @@ void refuse_experts(MetadataReader& metadata) {
 
 /// Factors that the architecture did not ask for: a value that would change the result is refused.
 void refuse_factors(MetadataReader& metadata) {
-  for (const char* key : {"logit_scale", "rope.scaling.yarn_log_multiplier"}) {
+  for (const char* key : {"logit_scale", "rope.scaling.yarn_log_multiplier", "attention.temperature_scale"}) {
     if (metadata.asked(key)) {
       continue;
     }
     const double value = metadata.number(key, 0.0);
-    const bool neutral = value == 0.0 || (value == 1.0 && std::string_view(key).ends_with("_scale"));
+    const bool neutral = value == 0.0 || (value == 1.0 && std::string_view(key) == "logit_scale");
     if (!neutral) {
       throw metadata.error(key, fmt::format("is {}, it changes the computation and is not supported", value));
     }

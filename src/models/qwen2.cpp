@@ -18,8 +18,15 @@ void configure_qwen2moe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.shared_gate = true});
 }
 
+/// The text part of Qwen2-VL and Qwen2.5-VL: a token of a text has the same position in all dimensions.
+void configure_qwen2vl(ModelConfig& config, MetadataReader& metadata) {
+  configure_qwen2(config, metadata);
+  metadata.contains("rope.dimension_sections");
+}
+
 }  // namespace
 
+Architecture qwen2vl_architecture() { return {"qwen2vl", configure_qwen2vl}; }
 Architecture qwen2_architecture() { return {"qwen2", configure_qwen2}; }
 Architecture qwen2moe_architecture() { return {"qwen2moe", configure_qwen2moe}; }
 

@@ -25,8 +25,22 @@ void configure_dots1(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
 }
 
+/// The text part of Qwen3-VL: a token of a text has the same position in all dimensions, and images alone add features to
+/// the first layers.
+void configure_qwen3vl(ModelConfig& config, MetadataReader& metadata) {
+  configure_qwen3(config, metadata);
+  metadata.contains("rope.dimension_sections");
+  metadata.contains("n_deepstack_layers");
+}
+void configure_qwen3vlmoe(ModelConfig& config, MetadataReader& metadata) {
+  configure_qwen3vl(config, metadata);
+  read_experts(config, metadata, {.normalise = true});
+}
+
 }  // namespace
 
+Architecture qwen3vl_architecture() { return {"qwen3vl", configure_qwen3vl}; }
+Architecture qwen3vlmoe_architecture() { return {"qwen3vlmoe", configure_qwen3vlmoe}; }
 Architecture qwen3_architecture() { return {"qwen3", configure_qwen3}; }
 Architecture qwen3moe_architecture() { return {"qwen3moe", configure_qwen3moe}; }
 Architecture dots1_architecture() { return {"dots1", configure_dots1}; }

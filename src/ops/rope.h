@@ -30,6 +30,9 @@ struct RopeAppend {
     bool norm_after_turn = false;  ///< or last (hunyuan-dense)
     float norm_eps = 1e-6f;
     float magnitude = 1.0f;  ///< YaRN's mscale
+    /// Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)), last; 0: it is not.
+    float temperature_scale = 0.0f;
+    std::int32_t temperature_length = 0;  ///< positions
     KvLayout layout;
   };
 

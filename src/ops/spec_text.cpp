@@ -56,7 +56,10 @@ std::string to_string(const RopeAppend::Spec& spec) {
                      !spec.head_norm        ? ""
                      : spec.norm_after_turn ? " head_norm after"
                                             : " head_norm",
-                     name(spec.layout.dtype), spec.layout.block_tokens);
+                     name(spec.layout.dtype), spec.layout.block_tokens) +
+         (spec.temperature_scale != 0.0f
+              ? fmt::format(" temperature {:g} from {}", spec.temperature_scale, spec.temperature_length)
+              : "");
 }
 
 std::string to_string(const Attention::Spec& spec) {

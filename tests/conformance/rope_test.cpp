@@ -19,6 +19,7 @@ struct Case {
   std::int32_t block_tokens = 32;
   float magnitude = 1.0f;
   bool norm_after_turn = false;
+  float temperature_scale = 0.0f;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -32,6 +33,8 @@ RopeAppend::Spec spec_of(const Case& c) {
           .norm_after_turn = c.norm_after_turn,
           .norm_eps = 1e-6f,
           .magnitude = c.magnitude,
+          .temperature_scale = c.temperature_scale,
+          .temperature_length = c.temperature_scale != 0.0f ? 7 : 0,
           .layout = {.dtype = c.dtype,
                      .block_tokens = c.block_tokens,
                      .kv_heads = c.kv_heads,
@@ -147,6 +150,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"dim_major_values", RopeKind::half, 4, 2, 72, 72, false, DType::bf16, by_token, by_dim},
                     Case{"multi_query_odd_dims", RopeKind::adjacent, 5, 1, 20, 12, true},
                     Case{"magnitude", RopeKind::half, 4, 1, 256, 256, false, DType::f16, by_dim, by_dim, 128, 1.3f},
+                    Case{"temperature", RopeKind::adjacent, 8, 2, 128, 128, false, DType::f16, by_dim, by_token, 32, 1.3f,
+                         false, 0.1f},
                     Case{"q8_0", RopeKind::half, 8, 2, 128, 128, false, DType::q8_0},
                     Case{"q8_0_norm", RopeKind::adjacent, 6, 3, 96, 64, true, DType::q8_0, by_token, by_dim, 16},
                     Case{"q8_0_wide", RopeKind::half, 4, 1, 256, 256, true, DType::q8_0, by_token, by_token, 64}),
@@ -154,17 +159,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Specs, RopeConformanceTiny,
-    testing::Values(Case{"adjacent", RopeKind::adjacent, 4, 2, 32, 32}, Case{"half", RopeKind::half, 4, 2, 32, 32},
-                    Case{"none", RopeKind::none, 4, 2, 32, 0},
-                    Case{"partial_half", RopeKind::half, 2, 2, 40, 16, false, DType::f32, by_token, by_token},
-                    Case{"partial_adjacent", RopeKind::adjacent, 2, 2, 48, 20, false, DType::f16, by_token, by_token},
-                    Case{"head_norm", RopeKind::half, 4, 1, 64, 64, true, DType::bf16, by_token, by_token, 16},
-                    Case{"magnitude", RopeKind::half, 2, 1, 128, 128, false, DType::f16, by_token, by_dim, 64, 1.3f},
-                    Case{"norm_after", RopeKind::half, 4, 1, 64, 64, true, DType::f32, by_token, by_dim, 16, 1.0f, true},
-                    Case{"norm_after_part", RopeKind::adjacent, 2, 2, 40, 16, true, DType::f16, by_dim, by_token, 16, 1.0f,
-                         true},
-                    Case{"q8_0", RopeKind::half, 2, 2, 96, 96, true, DType::q8_0, by_dim, by_token, 16},
-                    Case{"q8_0_by_token", RopeKind::adjacent, 2, 1, 64, 40, false, DType::q8_0, by_token, by_token, 64}),
+    testing::Values(
+        Case{"adjacent", RopeKind::adjacent, 4, 2, 32, 32}, Case{"half", RopeKind::half, 4, 2, 32, 32},
+        Case{"none", RopeKind::none, 4, 2, 32, 0},
+        Case{"partial_half", RopeKind::half, 2, 2, 40, 16, false, DType::f32, by_token, by_token},
+        Case{"partial_adjacent", RopeKind::adjacent, 2, 2, 48, 20, false, DType::f16, by_token, by_token},
+        Case{"head_norm", RopeKind::half, 4, 1, 64, 64, true, DType::bf16, by_token, by_token, 16},
+        Case{"magnitude", RopeKind::half, 2, 1, 128, 128, false, DType::f16, by_token, by_dim, 64, 1.3f},
+        Case{"norm_after", RopeKind::half, 4, 1, 64, 64, true, DType::f32, by_token, by_dim, 16, 1.0f, true},
+        Case{"norm_after_part", RopeKind::adjacent, 2, 2, 40, 16, true, DType::f16, by_dim, by_token, 16, 1.0f, true},
+        Case{"temperature", RopeKind::adjacent, 2, 1, 32, 32, false, DType::f16, by_token, by_token, 32, 1.0f, false, 0.4f},
+        Case{"temperature_q8_0", RopeKind::none, 2, 1, 64, 0, true, DType::q8_0, by_token, by_token, 32, 1.0f, false, 0.4f},
+        Case{"q8_0", RopeKind::half, 2, 2, 96, 96, true, DType::q8_0, by_dim, by_token, 16},
+        Case{"q8_0_by_token", RopeKind::adjacent, 2, 1, 64, 40, false, DType::q8_0, by_token, by_token, 64}),
     case_name);
 
 /// A head of ones at position p becomes cos a - sin a and sin a + cos a.

@@ -100,6 +100,12 @@ TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
   EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.attention.sliding_window_pattern", std::uint64_t{1}), 100 * allowed);
   EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.rope.scaling.type", std::string("linear")), 100 * allowed);
   EXPECT_GT(error_after_key("gpt-oss", "gpt-oss.rope.scaling.factor", 8.0), 100 * allowed);
+  for (const char* key : {"attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}) {
+    EXPECT_GT(error_after_key("mistral3", std::string("mistral3.") + key, 0.2), 100 * allowed) << key;
+    EXPECT_GT(error_after("mistral3", [&](ModelFile& model) { model.remove(std::string("mistral3.") + key); }),
+              100 * allowed);
+  }
+  EXPECT_GT(error_after_key("mistral3", "mistral3.rope.scaling.original_context_length", std::uint64_t{32}), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base_swa", 100.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base", 10000.0), 100 * allowed);
   EXPECT_GT(error_after_key("olmo3", "olmo2.rope.scaling.type", std::string("none")), 100 * allowed);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "kernels/arguments.h"
 #include "kernels/cpu/kernels.h"
@@ -11,6 +12,13 @@ namespace rocmforge {
 namespace {
 
 constexpr std::int64_t tokens_per_piece = 4;
+
+float query_factor(const RopeAppend::Spec& spec, std::int32_t position) {
+  if (spec.temperature_scale == 0.0f) {
+    return 1.0f;
+  }
+  return 1.0f + spec.temperature_scale * std::log(static_cast<float>(1 + position / spec.temperature_length));
+}
 
 class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
  public:
@@ -71,6 +79,7 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
         .norm_after_turn = spec.norm_after_turn,
         .adjacent = spec.kind == RopeKind::adjacent,
         .pairs = pairs,
+        .q_factor = query_factor(spec, position),
         .cosine = cosine.data(),
         .sine = sine.data(),
         .element = kv_element_of(layout.dtype),

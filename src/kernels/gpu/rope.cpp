@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/gpu/gpu_kernel.h"
@@ -91,7 +92,9 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
                  .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
                  .norm_after_turn = spec.norm_after_turn ? 1 : 0,
                  .norm_eps = spec.norm_eps,
-                 .magnitude = spec.magnitude});
+                 .magnitude = spec.magnitude,
+                 .temperature_scale = spec.temperature_scale,
+                 .temperature_length = std::max(spec.temperature_length, 1)});
   }
 };
 

@@ -134,6 +134,10 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
   T* block = static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems;
   const std::int32_t block_tokens = 1 << args.block_shift;
   const std::int32_t slot = position & (block_tokens - 1);
+  const float q_factor =
+      args.temperature_scale != 0.0f
+          ? 1.0f + args.temperature_scale * logf(static_cast<float>(1 + position / args.temperature_length))
+          : 1.0f;
   const int waves = static_cast<int>(blockDim.x) / wave_size;
   const int heads = args.q_heads + 2 * args.kv_heads;
   for (int h = static_cast<int>(blockIdx.y) * waves + wave_index(); h < heads; h += static_cast<int>(gridDim.y) * waves) {
@@ -153,7 +157,7 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
     const bool by_dim = (is_value ? args.v_by_dim : args.k_by_dim) != 0;
     if constexpr (is_quant<T>) {
       if (is_query) {
-        turn_head(args, head, turns, [&](int dim, float value) { q[dim] = value; });
+        turn_head(args, head, turns, [&](int dim, float value) { q[dim] = value * q_factor; });
       } else {
         float* const own = staged + wave_index() * args.head_dim;
         turn_head(args, head, turns, [&](int dim, float value) { own[dim] = value; });
@@ -166,7 +170,7 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
       to += by_dim ? slot : slot * args.head_dim;
       turn_head(args, head, turns, [&](int dim, float value) {
         if (is_query) {
-          q[dim] = value;
+          q[dim] = value * q_factor;
         } else {
           to[std::int64_t{dim} * dim_stride] = from_float<T>(value);
         }

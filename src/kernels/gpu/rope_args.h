@@ -33,6 +33,8 @@ struct RopeAppendArgs {
   std::int32_t norm_after_turn;  ///< 1: heads are normalised after they turn, 0: before
   float norm_eps;
   float magnitude;
+  float temperature_scale;          ///< 0 for none
+  std::int32_t temperature_length;  ///< at least 1
 };
 
 }  // namespace rocmforge::gpu

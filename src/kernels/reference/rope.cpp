@@ -38,6 +38,13 @@ void rotate(double* head, const RopeAppend::Spec& spec, const float* inverse_fre
   }
 }
 
+double query_factor(const RopeAppend::Spec& spec, std::int32_t position) {
+  if (spec.temperature_scale == 0.0f) {
+    return 1.0;
+  }
+  return 1.0 + double{spec.temperature_scale} * std::log(1.0 + position / spec.temperature_length);
+}
+
 class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
  public:
   [[nodiscard]] Support supports(const RopeAppend::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
@@ -62,7 +69,7 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
         head.assign(q, q + spec.head_dim);
         prepare(head, spec, args.q_norm, args.inverse_frequency, position);
         for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-          q[i] = static_cast<float>(head[static_cast<std::size_t>(i)]);
+          q[i] = static_cast<float>(head[static_cast<std::size_t>(i)] * query_factor(spec, position));
         }
       }
       const std::int32_t s = args.batch.sequence_of[t];

@@ -23,6 +23,7 @@ struct RopeToken {
   bool norm_after_turn;  ///< else before
   bool adjacent;         ///< pairs (2p, 2p + 1), else (p, p + pairs)
   int32_t pairs;         ///< 0 for no rotation
+  float q_factor;        ///< of Q, last
   const float* cosine;   ///< [pairs], magnitude included
   const float* sine;     ///< [pairs]
   KvElement element;

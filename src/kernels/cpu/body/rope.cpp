@@ -183,7 +183,9 @@ void rope_append(const RopeToken& token) {
   for (int32_t h = 0; h < token.q_heads; ++h) {
     float* q = token.q + h * token.head_dim;
     prepare(token, q, token.q_norm, head);
-    memcpy(q, head, static_cast<size_t>(token.head_dim) * sizeof(float));
+    for (int32_t i = 0; i < token.head_dim; ++i) {
+      q[i] = head[i] * token.q_factor;
+    }
   }
   switch (token.element) {
     case KvElement::f32:
