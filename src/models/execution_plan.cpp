@@ -55,6 +55,13 @@ const WeightVector* ExecutionPlan::vector(std::string_view name, std::int64_t di
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
 }
 
+std::int64_t ExecutionPlan::state(std::size_t size_bytes) {
+  constexpr std::size_t alignment = 256;  // what GPU kernels may expect of every buffer
+  const std::size_t offset = state_bytes_;
+  state_bytes_ += (size_bytes + alignment - 1) / alignment * alignment;
+  return static_cast<std::int64_t>(offset);
+}
+
 const WeightVector* ExecutionPlan::constants(std::span<const float> values) {
   const auto known = std::find_if(vectors_.begin(), vectors_.end(), [&](const WeightVector& other) {
     return other.values.data() == values.data() && other.values.size() == values.size();

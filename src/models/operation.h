@@ -34,7 +34,8 @@ struct Step {
   bool any_several = false;  ///< a sequence has more
   bool results = true;       ///< false in the last layer of a step of which nothing but K and V is wanted
   KvLayout layout;
-  KvCacheView cache;  ///< this layer's
+  KvCacheView cache;  ///< this layer's, of one that has pages
+  StateView states;   ///< of all layers without pages: each knows its place in a slot
   Buffers buffers;
   const StepArrays* arrays = nullptr;  ///< where single rows are picked and tokens are drawn
   ExecutionContext* context = nullptr;
