@@ -24,7 +24,7 @@ SMALL = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 4, "nu
 EXPERTS = {
     **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
     "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-U32, F32, BOOL, STRING = 4, 6, 7, 8
+U32, F32, BOOL, STRING, ARRAY = 4, 6, 7, 8, 9  # arrays are of U32
 
 
 def rope(theta, **scaling):
@@ -154,6 +154,16 @@ MODELS = {
     "minimax-m2": ("minimax-m2", "MiniMaxM2", {
         **EXPERTS, "head_dim": 16, "intermediate_size": 24, "num_local_experts": 6, "rms_norm_eps": 1e-6,
         "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "lfm2": ("lfm2", "Lfm2", {
+        **SMALL, "num_hidden_layers": 4, "num_key_value_heads": 2, "norm_eps": 1e-5, "block_auto_adjust_ff_dim": False,
+        "layer_types": ["conv", "full_attention", "conv", "conv"], "rope_parameters": rope(1000.0)}),
+    # No attention at all.
+    "lfm2-conv": ("lfm2", "Lfm2", {
+        **SMALL, "num_hidden_layers": 3, "num_key_value_heads": 2, "norm_eps": 1e-5, "block_auto_adjust_ff_dim": False,
+        "conv_L_cache": 6, "layer_types": ["conv"] * 3, "tie_word_embeddings": False, "rope_parameters": rope(1000.0)}),
+    "lfm2moe": ("lfm2moe", "Lfm2Moe", {
+        **EXPERTS, "num_hidden_layers": 3, "num_experts": 6, "num_dense_layers": 1, "norm_eps": 1e-5,
+        "routed_scaling_factor": 1.6, "layer_types": ["conv", "conv", "full_attention"], "rope_parameters": rope(1000.0)}),
 }
 
 # Keys of experts: attribute of the configuration, or the value itself.
@@ -176,10 +186,13 @@ EXPERT_KEYS = {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "weights_scale": "routed_scaling_factor",
         "weights_norm": "norm_topk_prob", "gating_func": 2},
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
+    "lfm2moe": {
+        "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
+        "gating_func": 2},
 }
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
-    "moe_layer_interval": "interleave_moe_layer_step"}
+    "moe_layer_interval": "interleave_moe_layer_step", "num_dense_layers": "leading_dense_block_count"}
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe")
@@ -200,9 +213,15 @@ NAMES = {
     "mlp.gate": "ffn_gate_inp", "mlp.gate.wg": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "shared_mlp.output_linear": "ffn_down_shexp",
 }
+NAMES.update({
+    "model.embedding_norm": "token_embd_norm", "operator_norm": "attn_norm", "ffn_norm": "ffn_norm",
+    "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
+    "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
+    "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up",
+    "feed_forward.gate": "ffn_gate_inp"})
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
-CHOICE_BIAS = "e_score_correction_bias"
+CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe")
 
@@ -243,7 +262,7 @@ def expert_parts(name, values):
     """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
     stem, suffix = name.rsplit(".", 1)
     layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
-    if suffix == CHOICE_BIAS:
+    if suffix in CHOICE_BIAS:
         return [(f"{layer}.exp_probs_b.bias", values.reshape(-1))]
     rows = values.shape[-2] // 2 if values.ndim > 1 else 0
     if suffix == "gate_up_proj":
@@ -276,6 +295,8 @@ def tensors(architecture, config, model):
             values = neighbours(values, config.num_key_value_heads)
         if architecture in NORMS_FROM_ZERO and target.endswith("norm.weight"):
             values = values + 1.0
+        if target.endswith("shortconv.conv.weight"):
+            values = values[:, 0]
         yield target, values
     parameters = main_rope(config)
     if parameters["rope_type"] == "llama3":
@@ -311,7 +332,7 @@ def metadata(architecture, name, config):
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
         ("attention.head_count", U32, config.num_attention_heads),
-        ("attention.head_count_kv", U32, config.num_key_value_heads),
+        kv_heads(config),
         norm_epsilon(config),
         ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
@@ -325,6 +346,8 @@ def metadata(architecture, name, config):
         own.append(("attention.sliding_window", U32, config.sliding_window))
     for attribute, key in FACTORS.get(architecture, {}).items():
         own.append((key, F32, getattr(config, attribute)))
+    if hasattr(config, "conv_L_cache"):
+        own.append(("shortconv.l_cache", U32, config.conv_L_cache))
     own += expert_keys(architecture, config)
     kind = parameters["rope_type"]
     if kind in ("linear", "yarn"):
@@ -356,9 +379,18 @@ def expert_keys(architecture, config):
             yield key, U32, getattr(config, attribute)
 
 
+def kv_heads(config):
+    """None in layers without attention."""
+    if "conv" not in (getattr(config, "layer_types", None) or ()):
+        return "attention.head_count_kv", U32, config.num_key_value_heads
+    return "attention.head_count_kv", ARRAY, [
+        0 if kind == "conv" else config.num_key_value_heads for kind in config.layer_types]
+
+
 def norm_epsilon(config):
-    if hasattr(config, "rms_norm_eps"):
-        return "attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps
+    for attribute in ("rms_norm_eps", "norm_eps"):
+        if hasattr(config, attribute):
+            return "attention.layer_norm_rms_epsilon", F32, getattr(config, attribute)
     return "attention.layer_norm_epsilon", F32, getattr(config, "norm_epsilon", None) or config.layer_norm_eps
 
 
@@ -385,7 +417,12 @@ def write_gguf(path, pairs, weights):
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
     for key, kind, value in pairs:
         head += string(key) + struct.pack("<I", kind)
-        head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
+        if kind == STRING:
+            head += string(value)
+        elif kind == ARRAY:
+            head += struct.pack(f"<IQ{len(value)}I", U32, len(value), *value)
+        else:
+            head += struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
     data = b""
     for name, values in weights:
         head += string(name) + struct.pack("<I", values.ndim) + struct.pack(f"<{values.ndim}Q", *reversed(values.shape))
@@ -405,7 +442,7 @@ def make(folder, number, name):
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
-        logits = model(ids).logits[0].numpy()
+        logits = model(ids, use_cache=False).logits[0].numpy()
     pairs, weights = list(metadata(architecture, name, config)), list(tensors(architecture, config, model))
     write_gguf(folder / f"{name}.gguf", pairs, weights)
     golden = struct.pack("<II", TOKENS, config.vocab_size) + ids[0].numpy().astype("<i4").tobytes()

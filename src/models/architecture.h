@@ -16,6 +16,7 @@ struct Architecture {
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
 
   NormKind norm = NormKind::rms;
+  bool mixes_otherwise = false;  ///< layers without KV heads are no error: another mixer stands there
 };
 
 /// Every architecture that can be loaded.
@@ -52,5 +53,7 @@ Architecture hunyuan_moe_architecture();
 Architecture dots1_architecture();
 Architecture glm4moe_architecture();
 Architecture minimax_m2_architecture();
+Architecture lfm2_architecture();
+Architecture lfm2moe_architecture();
 
 }  // namespace rocmforge

@@ -44,13 +44,13 @@ const GgufTensor& ExecutionPlan::tensor(std::string_view name, const Shape& shap
   return found;
 }
 
-const WeightVector* ExecutionPlan::vector(std::string_view name, std::int64_t dim) {
-  const GgufTensor& found = tensor(name, {dim});
+const WeightVector* ExecutionPlan::floats(std::string_view name, const Shape& shape) {
+  const GgufTensor& found = tensor(name, shape);
   if (const DType type = found.tensor.dtype; type != DType::f32 && type != DType::f16 && type != DType::bf16) {
     throw Error(fmt::format("{}: tensor {} is {}, a vector must be F32, F16 or BF16", file_->path().string(), quote(name),
                             rocmforge::name(found.tensor.dtype)));
   }
-  bytes_per_token_ += static_cast<std::size_t>(dim) * sizeof(float);
+  bytes_per_token_ += static_cast<std::size_t>(shape.elems()) * sizeof(float);
   const auto known = std::ranges::find(vectors_, &found, &WeightVector::tensor);
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
 }

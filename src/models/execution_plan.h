@@ -80,7 +80,9 @@ class ExecutionPlan {
   Norm norm(const NormName& name, std::int64_t dim);
 
   /// A vector of weights [dim] that an operation reads beside its input; counts as read in every step.
-  const WeightVector* vector(std::string_view name, std::int64_t dim);
+  const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
+  /// The same for a small tensor of any shape.
+  const WeightVector* floats(std::string_view name, const Shape& shape);
   /// Room for `size_bytes` in each slot of state; gives the offset, for StateView::at.
   std::int64_t state(std::size_t size_bytes);
   /// Computed numbers in the device's memory. Their owner must outlive the plan; the same numbers share one copy.

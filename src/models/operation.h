@@ -16,8 +16,8 @@ namespace rocmforge {
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
   float* normed = nullptr;          ///< [tokens, hidden]
-  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
-  float* gathered = nullptr;        ///< [tokens, q_dim], [tokens, ffn] or [tokens, experts used, ffn]
+  float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
+  float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts used, ffn]
   std::int32_t* experts = nullptr;  ///< [tokens, experts used]: which
   float* expert_weights = nullptr;  ///< [tokens, experts used]
   float* logits = nullptr;          ///< [logit rows, vocab]

@@ -35,7 +35,7 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
   gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({blocks_.back()->mixed_width()});
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.fused_linear("output", NormName{"output_norm", config_.norm_kind, config_.norm_eps},
+  output_ = plan_.fused_linear("output", NormName{config_.output_norm, config_.norm_kind, config_.norm_eps},
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
   if (config_.logit_scale != 1.0f || config_.logit_soft_cap > 0.0f) {
     scale_logits_ = plan_.resolve_for_width<Scale>({}, 2 * std::int64_t{config_.vocab});
@@ -140,8 +140,11 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
-    projected = std::max({projected, layer.attention.q_dim() + 2 * layer.attention.kv_dim(), ffn.projected_width()});
-    gathered = std::max({gathered, layer.attention.q_dim(), ffn.gathered_width()});
+    const bool attends = layer.mixer == MixerKind::attention;
+    const std::int64_t mixer_inputs =
+        attends ? layer.attention.q_dim() + 2 * layer.attention.kv_dim() : 3 * std::int64_t{config_.hidden};
+    projected = std::max({projected, mixer_inputs, ffn.projected_width()});
+    gathered = std::max({gathered, attends ? layer.attention.q_dim() : config_.hidden, ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }
