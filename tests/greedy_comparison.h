@@ -26,7 +26,7 @@ inline std::vector<float> next_logits(Engine& engine, std::span<const std::int32
     plan.clear();
     plan.add_sequence(piece, first, blocks, first + std::ssize(piece) == std::ssize(tokens));
     plan.finish();
-    engine.model().forward(plan, engine.cache());
+    engine.model().forward(plan, engine.memory());
   }
   const std::span<const float> logits = engine.model().logits();
   return {logits.begin(), logits.end()};

@@ -171,6 +171,16 @@ MODELS = {
         **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
         "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=1.0,
                                 mscale_all_dim=1.0, llama_4_scaling_beta=0.4)}),
+    "lfm2": ("lfm2", "Lfm2", {
+        **SMALL, "num_hidden_layers": 4, "num_key_value_heads": 2, "norm_eps": 1e-5, "block_auto_adjust_ff_dim": False,
+        "layer_types": ["conv", "full_attention", "conv", "conv"], "rope_parameters": rope(1000.0)}),
+    # No attention at all.
+    "lfm2-conv": ("lfm2", "Lfm2", {
+        **SMALL, "num_hidden_layers": 3, "num_key_value_heads": 2, "norm_eps": 1e-5, "block_auto_adjust_ff_dim": False,
+        "conv_L_cache": 6, "layer_types": ["conv"] * 3, "tie_word_embeddings": False, "rope_parameters": rope(1000.0)}),
+    "lfm2moe": ("lfm2moe", "Lfm2Moe", {
+        **EXPERTS, "num_hidden_layers": 3, "num_experts": 6, "num_dense_layers": 1, "norm_eps": 1e-5,
+        "routed_scaling_factor": 1.6, "layer_types": ["conv", "conv", "full_attention"], "rope_parameters": rope(1000.0)}),
 }
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
@@ -197,10 +207,13 @@ EXPERT_KEYS = {
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
     "qwen3vlmoe": {"count": "num_experts"},
+    "lfm2moe": {
+        "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
+        "gating_func": 2},
 }
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
-    "moe_layer_interval": "interleave_moe_layer_step"}
+    "moe_layer_interval": "interleave_moe_layer_step", "num_dense_layers": "leading_dense_block_count"}
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "mistral3")
@@ -222,9 +235,15 @@ NAMES = {
     "mlp.router": "ffn_gate_inp",
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "shared_mlp.output_linear": "ffn_down_shexp",
 }
+NAMES.update({
+    "model.embedding_norm": "token_embd_norm", "operator_norm": "attn_norm", "ffn_norm": "ffn_norm",
+    "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
+    "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
+    "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up",
+    "feed_forward.gate": "ffn_gate_inp"})
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
-CHOICE_BIAS = "e_score_correction_bias"
+CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss")
 
@@ -280,7 +299,7 @@ def expert_parts(architecture, name, values):
     """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
     stem, suffix = name.rsplit(".", 1)
     layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
-    if suffix == CHOICE_BIAS:
+    if suffix in CHOICE_BIAS:
         return [(f"{layer}.exp_probs_b.bias", values.reshape(-1))]
     if suffix == "sinks":
         return [(f"{layer}.attn_sinks.weight", values)]
@@ -317,6 +336,8 @@ def tensors(architecture, config, model):
             values = neighbours(values, config.num_key_value_heads)
         if architecture in NORMS_FROM_ZERO and target.endswith("norm.weight"):
             values = values + 1.0
+        if target.endswith("shortconv.conv.weight"):
+            values = values[:, 0]
         yield target, values
     parameters = main_rope(config)
     if parameters["rope_type"] == "llama3":
@@ -352,7 +373,7 @@ def metadata(architecture, name, config):
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
         ("attention.head_count", U32, config.num_attention_heads),
-        ("attention.head_count_kv", U32, config.num_key_value_heads),
+        kv_heads(config),
         norm_epsilon(config),
         ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
@@ -366,6 +387,8 @@ def metadata(architecture, name, config):
         own.append(("attention.sliding_window", U32, config.sliding_window))
     for attribute, key in FACTORS.get(architecture, {}).items():
         own.append((key, F32, getattr(config, attribute)))
+    if hasattr(config, "conv_L_cache"):
+        own.append(("shortconv.l_cache", U32, config.conv_L_cache))
     own += expert_keys(architecture, config)
     kind = parameters["rope_type"]
     if kind in ("linear", "yarn"):
@@ -403,9 +426,18 @@ def expert_keys(architecture, config):
             yield key, U32, getattr(config, attribute)
 
 
+def kv_heads(config):
+    """None in layers without attention."""
+    if "conv" not in (getattr(config, "layer_types", None) or ()):
+        return "attention.head_count_kv", U32, config.num_key_value_heads
+    return "attention.head_count_kv", COUNTS, [
+        0 if kind == "conv" else config.num_key_value_heads for kind in config.layer_types]
+
+
 def norm_epsilon(config):
-    if hasattr(config, "rms_norm_eps"):
-        return "attention.layer_norm_rms_epsilon", F32, config.rms_norm_eps
+    for attribute in ("rms_norm_eps", "norm_eps"):
+        if hasattr(config, attribute):
+            return "attention.layer_norm_rms_epsilon", F32, getattr(config, attribute)
     return "attention.layer_norm_epsilon", F32, getattr(config, "norm_epsilon", None) or config.layer_norm_eps
 
 
@@ -465,7 +497,7 @@ def make(folder, number, name):
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
-        logits = model(ids).logits[0].numpy()
+        logits = model(ids, use_cache=False).logits[0].numpy()
     pairs, weights = list(metadata(architecture, name, config)), list(tensors(architecture, config, model))
     write_gguf(folder / f"{name}.gguf", pairs, weights)
     golden = struct.pack("<II", TOKENS, config.vocab_size) + ids[0].numpy().astype("<i4").tobytes()

@@ -195,6 +195,8 @@ Json memory_json(const PlannedModel& planned) {
               {"kv_bytes_per_token", needs.kv_bytes_per_token},
               {"context", needs.kv_tokens},
               {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token},
+              {"state_slots", needs.state_slots},
+              {"slot_bytes", needs.slot_bytes},
               {"total_bytes", needs.total_bytes()},
               {"fits", needs.fits()}};
   if (needs.available_bytes) {

@@ -10,6 +10,7 @@ StepRunner::StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_
     : engine_(engine), batch_tokens_(batch_tokens), block_tokens_(engine.cache().layout().block_tokens) {
   const std::int32_t blocks_each = (max_tokens + block_tokens_ - 1) / block_tokens_;
   check(sequences * blocks_each <= engine.cache().num_blocks(), "the cache holds all sequences");
+  newest_slots_.assign(static_cast<std::size_t>(sequences), -1);
   for (std::int32_t sequence = 0; sequence < sequences; ++sequence) {
     auto& blocks = blocks_.emplace_back();
     for (std::int32_t block = 0; block < blocks_each; ++block) {
@@ -29,11 +30,17 @@ void StepRunner::add(std::int32_t sequence, std::span<const std::int32_t> tokens
   const std::size_t used =
       (positions + static_cast<std::size_t>(block_tokens_) - 1) / static_cast<std::size_t>(block_tokens_);
   plan_.add_sequence(tokens, first, std::span(blocks).first(used), last, all);
+  if (engine_.model().state_bytes() > 0) {  // each step goes on from the last one's state, where nobody else's is
+    std::int32_t& slot = newest_slots_[static_cast<std::size_t>(sequence)];
+    const std::int32_t other = slot == 2 * sequence ? slot + 1 : 2 * sequence;
+    plan_.states.push_back({.read = first > 0 ? std::max(slot, 2 * sequence + 1) : -1, .write = other});
+    slot = other;
+  }
 }
 
 void StepRunner::forward() {
   plan_.finish();
-  engine_.model().forward(plan_, engine_.cache());
+  engine_.model().forward(plan_, engine_.memory());
 }
 
 void StepRunner::prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
@@ -75,13 +82,13 @@ std::vector<OperationTime> StepRunner::time_prompt(std::int32_t sequence, std::s
   add(sequence, tokens, first, true, false);
   plan_.sample_rows.resize(1);
   plan_.finish();
-  return engine_.model().time_operations(plan_, engine_.cache());
+  return engine_.model().time_operations(plan_, engine_.memory());
 }
 
 std::vector<OperationTime> StepRunner::time_decode(std::span<const std::int32_t> tokens, std::int32_t position) {
   add_decode(tokens, position);
   plan_.finish();
-  return engine_.model().time_operations(plan_, engine_.cache());
+  return engine_.model().time_operations(plan_, engine_.memory());
 }
 
 void StepRunner::add_decode(std::span<const std::int32_t> tokens, std::int32_t position) {

@@ -47,6 +47,7 @@ class StepRunner {
   std::int32_t batch_tokens_;
   std::int32_t block_tokens_;
   std::vector<std::vector<std::int32_t>> blocks_;  ///< of each sequence
+  std::vector<std::int32_t> newest_slots_;         ///< of each sequence's recurrent state, -1 before its first step
   BatchPlan plan_;
 };
 

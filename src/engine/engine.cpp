@@ -33,16 +33,27 @@ SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& 
 
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
-      allocator(parts.cache->num_blocks()),
-      scheduler(scheduler_limits(parts, options), allocator,
-                options.prefix_cache ? &prefix_cache.emplace(allocator, parts.cache->layout().block_tokens) : nullptr,
-                parts.cache->layout().block_tokens),
-      runner(*parts.model, *parts.cache),
+      allocator(parts.memory->pages().num_blocks()),
+      scheduler(scheduler_limits(parts, options), allocator, options.prefix_cache ? &emplace_prefix_cache() : nullptr,
+                parts.memory->pages().layout().block_tokens, known_slots()),
+      runner(*parts.model, *parts.memory),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       max_prefill_tokens(options.max_prefill_tokens),
       max_prefill_seconds(options.max_prefill_seconds) {
   scored.reserve(logprobs.size());
+}
+
+BlockAllocator* Engine::State::known_slots() {
+  if (const std::int32_t count = parts.memory->states().num_slots; count > 0 && !slots) {
+    slots.emplace(count);
+  }
+  return slots ? &*slots : nullptr;
+}
+
+PrefixCache& Engine::State::emplace_prefix_cache() {
+  return prefix_cache.emplace(allocator, parts.memory->pages().layout().block_tokens, PrefixCache::hash_block,
+                              known_slots());
 }
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
@@ -147,8 +158,8 @@ Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
 std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& options) {
-  check(parts.device != nullptr && parts.model != nullptr && parts.cache != nullptr && parts.pool != nullptr,
-        "an engine needs device, model, cache and threads");
+  check(parts.device != nullptr && parts.model != nullptr && parts.memory != nullptr && parts.pool != nullptr,
+        "an engine needs device, model, memory and threads");
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::State>(std::move(parts), options)));
 }
 
@@ -242,6 +253,12 @@ EngineStatus Engine::status() const {
   if (state.prefix_cache) {
     status.prefix_blocks = state.prefix_cache->num_blocks();
     status.evictable_blocks = state.prefix_cache->num_evictable();
+    status.kept_states = state.prefix_cache->num_states();
+    status.evictable_states = state.prefix_cache->num_evictable_states();
+  }
+  if (state.slots) {
+    status.state_slots = state.slots->num_blocks();
+    status.free_slots = state.slots->num_free();
   }
   status.step_tokens = state.step_tokens;
   status.step_sequences = state.step_sequences;
@@ -267,7 +284,8 @@ const Model& Engine::model() const { return *state_->parts.model; }
 Model& Engine::model() { return *state_->parts.model; }
 Device& Engine::device() { return *state_->parts.device; }
 const DeviceInfo& Engine::device_info() const { return state_->parts.device->info(); }
-KvCache& Engine::cache() { return *state_->parts.cache; }
+SequenceMemory& Engine::memory() { return *state_->parts.memory; }
+KvCache& Engine::cache() { return state_->parts.memory->pages(); }
 std::shared_ptr<const Tokenizer> Engine::tokenizer() const { return state_->parts.tokenizer; }
 std::int32_t Engine::context_length() const { return state_->scheduler.limits().context_length; }
 int Engine::threads() const { return state_->parts.pool->num_threads(); }

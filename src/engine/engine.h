@@ -89,6 +89,10 @@ struct EngineStatus {
   std::int32_t free_blocks = 0;
   std::int32_t prefix_blocks = 0;     ///< remembered for prompts that start alike
   std::int32_t evictable_blocks = 0;  ///< of those, as good as free
+  std::int32_t state_slots = 0;       ///< of recurrent state in all; 0: the model has none
+  std::int32_t free_slots = 0;
+  std::int32_t kept_states = 0;       ///< behind remembered blocks
+  std::int32_t evictable_states = 0;  ///< of those, as good as free
   std::int32_t step_tokens = 0;       ///< computed in the last step
   std::int32_t step_sequences = 0;    ///< part of the last step
   // Since the engine exists.
@@ -130,7 +134,8 @@ class Engine {
 
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();
-  [[nodiscard]] KvCache& cache();
+  [[nodiscard]] SequenceMemory& memory();
+  [[nodiscard]] KvCache& cache();  ///< the memory's pages
   [[nodiscard]] Device& device();
   [[nodiscard]] const DeviceInfo& device_info() const;
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one

@@ -5,7 +5,7 @@
 #include "base/thread_pool.h"
 #include "device/device.h"
 #include "engine/engine.h"
-#include "kv/kv_cache.h"
+#include "kv/sequence_memory.h"
 #include "models/model.h"
 #include "ops/kernel_registry.h"
 #include "tokenizer/tokenizer.h"
@@ -20,7 +20,7 @@ struct EngineParts {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
-  std::unique_ptr<KvCache> cache;
+  std::unique_ptr<SequenceMemory> memory;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
   SamplingParams sampling{};                   ///< where nobody says otherwise
 };

@@ -24,6 +24,9 @@ namespace rocmforge {
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
 
+  /// The slots of recurrent state, null for a model without.
+  BlockAllocator* known_slots();
+  PrefixCache& emplace_prefix_cache();
   /// Why `count` sequences of the request can't run, if so.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
   /// Log probabilities of what the step has drawn, where they were asked for.
@@ -71,6 +74,7 @@ struct Engine::State {
 
   EngineParts parts;
   BlockAllocator allocator;
+  std::optional<BlockAllocator> slots;  ///< of recurrent state, for models that have one
   std::optional<PrefixCache> prefix_cache;
   Scheduler scheduler;
   ModelRunner runner;

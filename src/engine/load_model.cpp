@@ -44,8 +44,12 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   parts.model = std::move(planned.model);
   parts.model->load(*parts.device, *parts.pool);
   const KvLayout layout = parts.model->kv_layout();
-  parts.cache = std::make_unique<KvCache>(*parts.device, layout, config.layers,
-                                          blocks_for(planned.memory.kv_tokens, layout.block_tokens));
+  parts.memory = std::make_unique<SequenceMemory>(
+      *parts.device, layout,
+      SequenceMemory::Size{.page_layers = parts.model->page_layers(),
+                           .blocks = blocks_for(planned.memory.kv_tokens, layout.block_tokens),
+                           .slot_bytes = parts.model->state_bytes(),
+                           .slots = planned.memory.state_slots});
   return parts;
 }
 

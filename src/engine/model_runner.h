@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "kv/kv_cache.h"
 #include "kv/page_table.h"
+#include "kv/sequence_memory.h"
 #include "models/model.h"
 #include "ops/batch_plan.h"
 #include "schedule/sequence.h"
@@ -25,7 +25,7 @@ struct ChunkResult {
 /// Turns what the scheduler chose into a flat batch and runs the model on it, the draw of the next tokens included.
 class ModelRunner {
  public:
-  ModelRunner(Model& model, KvCache& cache) : model_(&model), cache_(&cache) {}
+  ModelRunner(Model& model, SequenceMemory& memory) : model_(&model), memory_(&memory) {}
 
   /// How the next token of a chunk's sequence is drawn; appends what happens to its logits first, and its mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
@@ -47,7 +47,7 @@ class ModelRunner {
   [[nodiscard]] BatchPlan& next() { return batches_[1 - newest_]; }
 
   Model* model_;
-  KvCache* cache_;
+  SequenceMemory* memory_;
   BatchPlan batches_[2];  ///< of the last two steps that were started
   int newest_ = 0;
   std::vector<ChunkResult> results_;

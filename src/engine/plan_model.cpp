@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "engine/available_memory.h"
 #include "kernels/register_all.h"
+#include "kv/sequence_state.h"
 #include "models/model_config.h"
 
 namespace rocmforge {
@@ -48,15 +49,23 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
   return open_device(options.device, kernels, isa_limit(options.isa));
 }
 
+/// Slots of recurrent state for computed prefixes beside those of the sequences.
+constexpr std::int32_t kept_states = 16;
+
 }  // namespace
 
 // The CPU reads weights where the file is mapped, and copies replace what they were made from: copies in a wider form than
 // the file's take more than it. A GPU holds copies of all.
-MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens) {
+MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
+                         std::int32_t max_sequences) {
   const KvLayout layout = model.kv_layout();
   MemoryNeeds needs;
   needs.kv_tokens = kv_tokens;
-  needs.kv_bytes_per_token = static_cast<std::int64_t>(layout.block_bytes()) / layout.block_tokens * model.config().layers;
+  needs.kv_bytes_per_token = static_cast<std::int64_t>(layout.block_bytes()) / layout.block_tokens * model.page_layers();
+  if (model.state_bytes() > 0) {
+    needs.state_slots = SequenceState::own_slots * max_sequences + kept_states;
+    needs.slot_bytes = static_cast<std::int64_t>(model.state_bytes());
+  }
   if (const auto memory = device.memory()) {
     needs.weight_bytes = static_cast<std::int64_t>(model.packed_bytes());
     needs.workspace_bytes = static_cast<std::int64_t>(model.workspace_bytes());
@@ -72,19 +81,22 @@ std::int64_t MemoryNeeds::fitting_tokens() const {
   if (!available_bytes) {
     return -1;
   }
-  return std::max<std::int64_t>(0, *available_bytes - weight_bytes - workspace_bytes) / kv_bytes_per_token;
+  const std::int64_t left = std::max<std::int64_t>(0, *available_bytes - fixed_bytes());
+  return kv_bytes_per_token > 0 ? left / kv_bytes_per_token : (fits() ? kv_tokens : 0);
 }
 
 std::string describe_shortage(const MemoryNeeds& needs) {
   constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
   const auto gib = [](double bytes) { return bytes / gibibyte; };
   const double cache = static_cast<double>(needs.kv_tokens) * static_cast<double>(needs.kv_bytes_per_token);
-  const double fixed = static_cast<double>(needs.weight_bytes + needs.workspace_bytes);
+  const double fixed = static_cast<double>(needs.fixed_bytes());
+  const double states = static_cast<double>(needs.state_slots * needs.slot_bytes);
   const std::string workspace =
       needs.workspace_bytes > 0 ? fmt::format(", workspace {:.2f}", gib(static_cast<double>(needs.workspace_bytes))) : "";
+  const std::string state = states > 0.0 ? fmt::format(", recurrent state {:.2f}", gib(states)) : "";
   return fmt::format(
-      "needs {:.2f} GiB of memory (weights {:.2f}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
-      gib(fixed + cache), gib(static_cast<double>(needs.weight_bytes)), workspace, needs.kv_tokens, gib(cache),
+      "needs {:.2f} GiB of memory (weights {:.2f}{}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
+      gib(fixed + cache), gib(static_cast<double>(needs.weight_bytes)), workspace, state, needs.kv_tokens, gib(cache),
       gib(static_cast<double>(needs.available_bytes.value_or(0))),
       needs.fitting_tokens() > 0 ? fmt::format("{} tokens would fit", needs.fitting_tokens())
                                  : std::string("no context would fit"));
@@ -110,7 +122,8 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
     return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
   });
   planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
-                                options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length);
+                                options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
+                                std::min(options.max_sequences, options.max_batch_tokens));
   return planned;
 }
 

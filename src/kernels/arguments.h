@@ -30,6 +30,7 @@ void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args)
 void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
+void check_arguments(const ShortConv::Spec& spec, const ShortConv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
 
 /// What every kernel asks of a spec; kernels add limits of their own.
@@ -52,6 +53,7 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceK
 [[nodiscard]] Support check_spec(const DequantizeRmsNorm::Spec& spec);
 [[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
+[[nodiscard]] Support check_spec(const ShortConv::Spec& spec);
 [[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);
 
 /// The token of row `t`, -1 for none: its id, or what was drawn. For host memory.

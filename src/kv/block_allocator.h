@@ -6,6 +6,7 @@
 namespace rocmforge {
 
 using BlockId = std::int32_t;
+using SlotId = BlockId;  ///< of recurrent state: slots are counted as blocks are
 
 /// Is told how the owners of the blocks it watches change, so that nobody has to count them.
 class BlockWatcher {
@@ -17,7 +18,8 @@ class BlockWatcher {
   ~BlockWatcher() = default;
 };
 
-/// Reference-counted ids of cache blocks: integers only. Every call is O(1), beside what a watcher does.
+/// Reference-counted ids of cache blocks, or of slots of state: integers only. Every call is O(1), beside what a watcher
+/// does.
 class BlockAllocator {
  public:
   explicit BlockAllocator(std::int32_t num_blocks);

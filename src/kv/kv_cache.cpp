@@ -15,7 +15,10 @@ double gibibytes(long double bytes) { return static_cast<double>(bytes / (1024.0
 
 KvCache::KvCache(Device& device, const KvLayout& layout, std::int32_t num_layers, std::int32_t num_blocks)
     : device_(&device), layout_(layout), num_layers_(num_layers), num_blocks_(num_blocks) {
-  check(num_layers > 0 && num_blocks > 0, "a cache has at least one layer and one block");
+  check(num_layers >= 0 && num_blocks > 0, "a cache has at least one block");
+  if (num_layers == 0) {
+    return;
+  }
   check(
       layout.dtype == DType::f32 || layout.dtype == DType::f16 || layout.dtype == DType::bf16 || layout.dtype == DType::q8_0,
       "a cache holds f32, f16, bf16 or q8_0");

@@ -12,6 +12,7 @@ namespace rocmforge {
 /// same 'page'.
 class KvCache {
  public:
+  /// A model without attention has no layers here, and its blocks no bytes.
   /// Throws Error with the sizes when the memory can't be had. On the CPU memory is touched only as it is used.
   /// `device` must outlive the cache.
   KvCache(Device& device, const KvLayout& layout, std::int32_t num_layers, std::int32_t num_blocks);
@@ -19,6 +20,8 @@ class KvCache {
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   [[nodiscard]] std::int32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::int32_t num_layers() const { return num_layers_; }
+  /// Where all layers begin, null without one.
+  [[nodiscard]] const void* data() const { return memory_.data(); }
   [[nodiscard]] KvCacheView layer(std::int32_t index) const;
   [[nodiscard]] std::size_t bytes() const { return memory_.size_bytes(); }
 

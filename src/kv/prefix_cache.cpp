@@ -7,12 +7,15 @@
 
 namespace rocmforge {
 
-PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash)
+PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash, BlockAllocator* slots)
     : allocator_(&allocator),
       block_tokens_(block_tokens),
       hash_(hash),
       entry_of_block_(static_cast<std::size_t>(allocator.num_blocks()), nullptr) {
   check(block_tokens > 0, "a block holds at least one token");
+  if (slots != nullptr) {
+    states_.emplace(*slots, allocator.num_blocks());
+  }
 }
 
 PrefixCache::~PrefixCache() {
@@ -70,6 +73,15 @@ std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens) {
     chain.push_back(entry);
     parent = entry;
   }
+  if (states_) {
+    while (!blocks.empty() && states_->behind(blocks.back()) < 0) {
+      blocks.pop_back();
+    }
+    chain.resize(blocks.size());
+    if (!blocks.empty()) {
+      states_->touch(blocks.back());
+    }
+  }
   touch(chain);
   return blocks;
 }
@@ -107,6 +119,24 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
 void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks) {
   Progress start;
   insert(tokens, blocks, start);
+}
+
+void PrefixCache::keep_state(const Progress& progress, SlotId slot) {
+  const Entry* entry = resume(progress);
+  if (!states_ || entry == nullptr) {
+    return;
+  }
+  if (states_->behind(entry->block) >= 0) {
+    states_->touch(entry->block);
+  } else {
+    states_->put(entry->block, slot);
+  }
+}
+
+void PrefixCache::evict_states(std::int32_t count) {
+  if (states_) {
+    states_->evict(count);
+  }
 }
 
 PrefixCache::Entry& PrefixCache::add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block) {
@@ -189,6 +219,9 @@ void PrefixCache::forget(Entry& entry) {
       idle_set(each).erase(&each);
     }
     entry_of_block_[static_cast<std::size_t>(each.block)] = nullptr;
+    if (states_) {
+      states_->drop(each.block);
+    }
     allocator_->watch(each.block, nullptr);
     allocator_->release(each.block);
     entries_.erase(each.key);

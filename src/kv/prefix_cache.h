@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "kv/block_allocator.h"
+#include "kv/kept_states.h"
 
 namespace rocmforge {
 
@@ -22,13 +24,16 @@ class PrefixCache final : private BlockWatcher {
   using BlockHash = std::uint64_t (*)(std::uint64_t parent, std::span<const std::int32_t> tokens);
   static std::uint64_t hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens);
 
-  PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block);
+  /// With `slots`, for models with recurrent state, a prefix is of use only up to a block behind which a state was kept.
+  PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block,
+              BlockAllocator* slots = nullptr);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
-  /// still be computed to have logits. The caller adopts (retains) them before the next call.
+  /// still be computed to have logits. With slots the last of them has a state behind it. The caller adopts (retains) blocks
+  /// and state before the next call.
   std::vector<BlockId> match(std::span<const std::int32_t> tokens);
 
   /// How many blocks of a growing sequence were inserted: the next insertion goes on from there as long as the last of them
@@ -42,6 +47,16 @@ class PrefixCache final : private BlockWatcher {
   /// is no memory, the first of them alone.
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress);
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
+
+  /// Keeps the state behind the last block of `progress`, in a slot that the caller holds, where none is kept there yet.
+  void keep_state(const Progress& progress, SlotId slot);
+  /// The state behind a block, -1 for none.
+  [[nodiscard]] SlotId state_behind(BlockId block) const { return states_ ? states_->behind(block) : -1; }
+  /// Gives up the least recently used states that nobody else holds until `count` slots are free or none is left.
+  void evict_states(std::int32_t count);
+  /// States that `evict_states` could give up, and all that are kept.
+  [[nodiscard]] std::int32_t num_evictable_states() const { return states_ ? states_->num_idle() : 0; }
+  [[nodiscard]] std::int32_t num_states() const { return states_ ? states_->num_kept() : 0; }
 
   /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left to give: the ends of
   /// chains first, then also those before a block that a sequence holds, which is forgotten with them.
@@ -102,6 +117,7 @@ class PrefixCache final : private BlockWatcher {
   std::vector<Entry*> entry_of_block_;                ///< null for blocks that are not known
   ByAge idle_ends_;                                   ///< without children
   ByAge idle_inner_;
+  std::optional<KeptStates> states_;
   std::uint64_t clock_ = 0;
   std::uint64_t num_inserted_ = 0;
   std::int64_t num_visited_ = 0;

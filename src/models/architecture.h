@@ -16,6 +16,7 @@ struct Architecture {
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
 
   NormKind norm = NormKind::rms;
+  bool mixes_otherwise = false;  ///< layers without KV heads are no error: another mixer stands there
 };
 
 /// Every architecture that can be loaded.
@@ -57,5 +58,7 @@ Architecture qwen2vl_architecture();
 Architecture qwen3vl_architecture();
 Architecture qwen3vlmoe_architecture();
 Architecture mistral3_architecture();
+Architecture lfm2_architecture();
+Architecture lfm2moe_architecture();
 
 }  // namespace rocmforge

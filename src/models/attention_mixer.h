@@ -14,6 +14,8 @@ class AttentionMixer final : public Mixer {
  public:
   AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
 
+  [[nodiscard]] bool has_pages() const override { return true; }
+
  private:
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
   void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);

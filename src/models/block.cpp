@@ -5,6 +5,7 @@
 #include "models/attention_mixer.h"
 #include "models/dense_feed_forward.h"
 #include "models/experts_feed_forward.h"
+#include "models/short_conv_mixer.h"
 
 namespace rocmforge {
 
@@ -17,8 +18,21 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
   return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps};
 }
 
-Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index)
-    : mixer_(std::make_unique<AttentionMixer>(plan, config, index)) {
+namespace {
+
+std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config, int index) {
+  switch (config.layer(index).mixer) {
+    case MixerKind::attention:
+      return std::make_unique<AttentionMixer>(plan, config, index);
+    case MixerKind::short_conv:
+      return std::make_unique<ShortConvMixer>(plan, config, index);
+  }
+  fail_check("unknown mixer");
+}
+
+}  // namespace
+
+Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) : mixer_(make_mixer(plan, config, index)) {
   const BlockGraph& graph = config.layer(index).graph;
   FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
   if (graph.parallel) {

@@ -26,6 +26,8 @@ class Mixer {
   /// From there to the residual stream, each row by itself.
   [[nodiscard]] const Operations& project() const { return project_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
+  /// Whether it has K and V in pages.
+  [[nodiscard]] virtual bool has_pages() const = 0;
 
  protected:
   Operations mix_;
@@ -57,6 +59,7 @@ class Block {
   [[nodiscard]] const Operations& mix() const { return mixer_->mix(); }
   /// Elements of a row that it leaves in Buffers::gathered.
   [[nodiscard]] std::int64_t mixed_width() const { return mixer_->width(); }
+  [[nodiscard]] bool has_pages() const { return mixer_->has_pages(); }
   /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
   [[nodiscard]] const Operations& finish() const { return finish_; }
 

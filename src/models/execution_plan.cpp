@@ -44,9 +44,9 @@ const GgufTensor& ExecutionPlan::tensor(std::string_view name, const Shape& shap
   return found;
 }
 
-const WeightVector* ExecutionPlan::vector(std::string_view name, std::int64_t dim) {
-  bytes_per_token_ += static_cast<std::size_t>(dim) * sizeof(float);
-  return find_vector(name, {dim});
+const WeightVector* ExecutionPlan::floats(std::string_view name, const Shape& shape) {
+  bytes_per_token_ += static_cast<std::size_t>(shape.elems()) * sizeof(float);
+  return find_vector(name, shape);
 }
 
 const WeightVector* ExecutionPlan::find_vector(std::string_view name, const Shape& shape) {
@@ -57,6 +57,13 @@ const WeightVector* ExecutionPlan::find_vector(std::string_view name, const Shap
   }
   const auto known = std::ranges::find(vectors_, &found, &WeightVector::tensor);
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
+}
+
+std::int64_t ExecutionPlan::state(std::size_t size_bytes) {
+  constexpr std::size_t alignment = 256;  // what GPU kernels may expect of every buffer
+  const std::size_t offset = state_bytes_;
+  state_bytes_ += (size_bytes + alignment - 1) / alignment * alignment;
+  return static_cast<std::int64_t>(offset);
 }
 
 const WeightVector* ExecutionPlan::constants(std::span<const float> values) {

@@ -80,7 +80,11 @@ class ExecutionPlan {
   Norm norm(const NormName& name, std::int64_t dim);
 
   /// A vector of weights [dim] that an operation reads beside its input; counts as read in every step.
-  const WeightVector* vector(std::string_view name, std::int64_t dim);
+  const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
+  /// The same for a small tensor of any shape.
+  const WeightVector* floats(std::string_view name, const Shape& shape);
+  /// Room for `size_bytes` in each slot of state; gives the offset, for StateView::at.
+  std::int64_t state(std::size_t size_bytes);
   /// Computed numbers in the device's memory. Their owner must outlive the plan; the same numbers share one copy.
   const WeightVector* constants(std::span<const float> values);
 
@@ -102,6 +106,7 @@ class ExecutionPlan {
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
   [[nodiscard]] std::size_t attention_state_bytes() const { return attention_state_bytes_; }  ///< of each phase
   [[nodiscard]] std::size_t bytes_per_token() const { return bytes_per_token_; }
+  [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
 
  private:
   /// The kernel of an operation and its line of the plan.
@@ -170,6 +175,7 @@ class ExecutionPlan {
   std::size_t scratch_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
   std::size_t bytes_per_token_ = 0;
+  std::size_t state_bytes_ = 0;
 };
 
 }  // namespace rocmforge

@@ -94,9 +94,14 @@ struct BlockGraph {
   float residual_scale = 1.0f;
 };
 
+/// How the positions of a layer meet.
+enum class MixerKind { attention, short_conv };
+
 /// The numbers of one layer.
 struct LayerConfig {
+  MixerKind mixer = MixerKind::attention;
   AttentionConfig attention{};
+  std::int32_t short_conv_taps = 0;
   FeedForwardConfig feed_forward{};
   BlockGraph graph{};
 };

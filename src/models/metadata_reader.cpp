@@ -41,14 +41,14 @@ std::int32_t MetadataReader::count(std::string_view key) {
   return in_range(key, value);
 }
 
-std::int32_t MetadataReader::in_range(std::string_view key, std::int64_t value) const {
-  if (value < 1 || value > std::numeric_limits<std::int32_t>::max()) {
-    throw error(key, fmt::format("is {}, it must be in [1, 2^31)", value));
+std::int32_t MetadataReader::in_range(std::string_view key, std::int64_t value, std::int32_t least) const {
+  if (value < least || value > std::numeric_limits<std::int32_t>::max()) {
+    throw error(key, fmt::format("is {}, it must be in [{}, 2^31)", value, least));
   }
   return static_cast<std::int32_t>(value);
 }
 
-std::vector<std::int32_t> MetadataReader::counts(std::string_view key, std::int32_t layers) {
+std::vector<std::int32_t> MetadataReader::counts(std::string_view key, std::int32_t layers, std::int32_t least) {
   const auto values = file_->integers(ask(key));
   if (!values || values->size() <= 1) {
     return std::vector<std::int32_t>(static_cast<std::size_t>(layers), count(key));
@@ -58,7 +58,7 @@ std::vector<std::int32_t> MetadataReader::counts(std::string_view key, std::int3
   }
   std::vector<std::int32_t> counts;
   for (const std::int64_t value : *values) {
-    counts.push_back(in_range(key, value));
+    counts.push_back(in_range(key, value, least));
   }
   return counts;
 }

@@ -30,7 +30,8 @@ class MetadataReader {
   std::int32_t count(std::string_view key);
   std::int32_t count(std::string_view key, std::int32_t fallback);
   /// One count for each of `layers` layers: from an array of as many, or all of a single value.
-  std::vector<std::int32_t> counts(std::string_view key, std::int32_t layers);
+  /// `least` may be 0: then none is possible too.
+  std::vector<std::int32_t> counts(std::string_view key, std::int32_t layers, std::int32_t least = 1);
   /// A finite number; `count`'s rule for arrays does not apply.
   double number(std::string_view key);
   double number(std::string_view key, double fallback);
@@ -46,7 +47,7 @@ class MetadataReader {
  private:
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }
   std::string ask(std::string_view key);
-  [[nodiscard]] std::int32_t in_range(std::string_view key, std::int64_t value) const;
+  [[nodiscard]] std::int32_t in_range(std::string_view key, std::int64_t value, std::int32_t least = 1) const;
 
   const GgufFile* file_;
   std::string architecture_;

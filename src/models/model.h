@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kv/kv_cache.h"
+#include "kv/sequence_memory.h"
 #include "models/model_config.h"
 #include "ops/batch_plan.h"
 #include "ops/kernel_registry.h"
@@ -74,16 +74,20 @@ class Model {
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
   /// The layout the attention backend asked for; the engine makes the cache from it.
   [[nodiscard]] virtual KvLayout kv_layout() const = 0;
+  /// Layers with K and V in pages, which may be none.
+  [[nodiscard]] virtual std::int32_t page_layers() const = 0;
+  /// Bytes that the layers without pages remember of a sequence, one slot of SequenceMemory; 0 when there are none.
+  [[nodiscard]] virtual std::size_t state_bytes() const { return 0; }
   [[nodiscard]] virtual const std::vector<PlannedOperation>& plan() const = 0;
   /// Bytes of copies of weights (CPU: repacked ones; GPU: all), of the workspace, and of weights one decode step reads.
   [[nodiscard]] virtual std::size_t packed_bytes() const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
 
-  /// Computes one step; K and V of its tokens are appended to `cache`. On a GPU the host goes on meanwhile, and may start
-  /// one more step before it asks for what this one drew: a token drawn_token(r) is what sample row r of the step before
-  /// drew. Where that is none (-1) the row's logits are NaN, and none is drawn again.
-  virtual void forward(const BatchPlan& batch, KvCache& cache) = 0;
+  /// Computes one step; K and V of its tokens are appended to the pages of `memory`, states go to its slots. On a GPU the
+  /// host goes on meanwhile, and may start one more step before it asks for what this one drew: a token drawn_token(r) is
+  /// what sample row r of the step before drew. Where that is none (-1) the row's logits are NaN, and none is drawn again.
+  virtual void forward(const BatchPlan& batch, SequenceMemory& memory) = 0;
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;
   /// The same of the step before the last one, which may still run. Both stay until another step is started.
@@ -102,8 +106,8 @@ class Model {
 
   /// Times each kind of operation of a step, in the order of the plan: all its calls of the step one after another, each on
   /// its own layer's weights, without the others; and last, under the kind "", all operations as they follow each other,
-  /// without the copies and waits of a step. What the cache holds and the step would give afterwards is of no use.
-  [[nodiscard]] virtual std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) = 0;
+  /// without the copies and waits of a step. What the memory holds and the step would give afterwards is of no use.
+  [[nodiscard]] virtual std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) = 0;
 };
 
 }  // namespace rocmforge

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -100,7 +101,6 @@ std::int32_t read_head_dim(MetadataReader& metadata, std::int32_t hidden, std::i
 AttentionConfig read_attention(const ModelConfig& config, MetadataReader& metadata, std::int32_t q_heads,
                                std::int32_t context) {
   AttentionConfig attention;
-  attention.kv_heads = metadata.count("attention.head_count_kv", q_heads);
   attention.head_dim = read_head_dim(metadata, config.hidden, q_heads);
   attention.scale = read_factor(metadata, "attention.scale");
   attention.soft_cap = read_factor(metadata, "attn_logit_softcapping");
@@ -108,9 +108,32 @@ AttentionConfig read_attention(const ModelConfig& config, MetadataReader& metada
   return attention;
 }
 
-void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context) {
+/// KV heads of each layer; none where another mixer than attention stands.
+std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads, MetadataReader& metadata,
+                                        bool mixes_otherwise) {
+  constexpr std::string_view key = "attention.head_count_kv";
+  if (!metadata.contains(key)) {
+    return q_heads;
+  }
+  std::vector<std::int32_t> kv_heads(q_heads.size());
+  if (mixes_otherwise) {
+    kv_heads = metadata.counts(key, static_cast<std::int32_t>(q_heads.size()), 0);
+  } else {
+    std::ranges::fill(kv_heads, metadata.count(key));
+  }
+  for (std::size_t index = 0; index < q_heads.size(); ++index) {
+    if (kv_heads[index] > 0 && q_heads[index] % kv_heads[index] != 0) {
+      throw metadata.error(key,
+                           fmt::format("is {}, which does not divide the {} query heads", kv_heads[index], q_heads[index]));
+    }
+  }
+  return kv_heads;
+}
+
+void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, bool mixes_otherwise) {
   const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers);
   const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers);
+  const std::vector<std::int32_t> kv_heads = read_kv_heads(q_heads, metadata, mixes_otherwise);
   const AttentionConfig common = read_attention(config, metadata, q_heads[0], context);
   const float residual_scale = read_multiplier(metadata, "residual_scale");
   config.blocks.resize(static_cast<std::size_t>(config.layers));
@@ -118,12 +141,9 @@ void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t con
     LayerConfig& layer = config.blocks[index];
     layer.attention = common;
     layer.attention.q_heads = q_heads[index];
+    layer.attention.kv_heads = kv_heads[index];
     layer.feed_forward.width = widths[index];
     layer.graph.residual_scale = residual_scale;
-    if (q_heads[index] % common.kv_heads != 0) {
-      throw metadata.error("attention.head_count_kv",
-                           fmt::format("is {}, which does not divide the {} query heads", common.kv_heads, q_heads[index]));
-    }
   }
   read_windows(config, metadata);
 }
@@ -153,7 +173,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   MetadataReader metadata(file, config.architecture);
   config.norm_kind = architecture.norm;
   read_sizes(config, metadata);
-  read_layers(config, metadata, context > 0 ? context : config.context_length);
+  read_layers(config, metadata, context > 0 ? context : config.context_length, architecture.mixes_otherwise);
   architecture.configure(config, metadata);
   refuse_experts(metadata);
   refuse_factors(metadata);

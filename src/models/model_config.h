@@ -19,11 +19,12 @@ struct ModelConfig {
   std::int32_t vocab = 0;
   std::int32_t context_length = 0;  ///< the model was trained for this many positions
   NormKind norm_kind = NormKind::rms;
-  float norm_eps = 1e-5f;           ///< of every norm
-  float embedding_scale = 1.0f;     ///< multiplies the rows of the embedding
-  float logit_scale = 1.0f;         ///< multiplies the logits
-  float logit_soft_cap = 0.0f;      ///< logits then become c * tanh(logit / c); 0 for none
-  std::vector<LayerConfig> blocks;  ///< [layers]
+  float norm_eps = 1e-5f;                   ///< of every norm
+  std::string output_norm = "output_norm";  ///< its tensor, without ".weight"
+  float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
+  float logit_scale = 1.0f;                 ///< multiplies the logits
+  float logit_soft_cap = 0.0f;              ///< logits then become c * tanh(logit / c); 0 for none
+  std::vector<LayerConfig> blocks;          ///< [layers]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
 

@@ -16,8 +16,8 @@ namespace rocmforge {
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
   float* normed = nullptr;          ///< [tokens, hidden]
-  float* projected = nullptr;       ///< [tokens, q_dim + 2 kv_dim], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
-  float* gathered = nullptr;        ///< [tokens, q_dim], [tokens, ffn] or [tokens, experts used, ffn]
+  float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
+  float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts used, ffn]
   std::int32_t* experts = nullptr;  ///< [tokens, experts used]: which
   float* expert_weights = nullptr;  ///< [tokens, experts used]
   float* logits = nullptr;          ///< [logit rows, vocab]
@@ -34,7 +34,8 @@ struct Step {
   bool any_several = false;  ///< a sequence has more
   bool results = true;       ///< false in the last layer of a step of which nothing but K and V is wanted
   KvLayout layout;
-  KvCacheView cache;  ///< this layer's
+  KvCacheView cache;  ///< this layer's, of one that has pages
+  StateView states;   ///< of all layers without pages: each knows its place in a slot
   Buffers buffers;
   const StepArrays* arrays = nullptr;  ///< where single rows are picked and tokens are drawn
   ExecutionContext* context = nullptr;

@@ -31,6 +31,8 @@ std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vo
 
 std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.experts + 2 * spec.used); }
 
+std::size_t decode_bytes(const ShortConv::Spec& spec) { return floats(4 * spec.channels + 2 * spec.state_elems()); }
+
 std::size_t decode_bytes(const ResidualAdd::Spec&) { return 0; }
 
 std::size_t decode_bytes(const Scale::Spec&) { return 0; }

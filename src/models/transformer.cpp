@@ -35,7 +35,7 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
   gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({blocks_.back()->mixed_width()});
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.fused_linear("output", NormName{"output_norm", config_.norm_kind, config_.norm_eps},
+  output_ = plan_.fused_linear("output", NormName{config_.output_norm, config_.norm_kind, config_.norm_eps},
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
   if (config_.logit_scale != 1.0f || config_.logit_soft_cap > 0.0f) {
     scale_logits_ = plan_.resolve_for_width<Scale>({}, 2 * std::int64_t{config_.vocab});
@@ -140,8 +140,11 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
-    projected = std::max({projected, layer.attention.q_dim() + 2 * layer.attention.kv_dim(), ffn.projected_width()});
-    gathered = std::max({gathered, layer.attention.q_dim(), ffn.gathered_width()});
+    const bool attends = layer.mixer == MixerKind::attention;
+    const std::int64_t mixer_inputs =
+        attends ? layer.attention.q_dim() + 2 * layer.attention.kv_dim() : 3 * std::int64_t{config_.hidden};
+    projected = std::max({projected, mixer_inputs, ffn.projected_width()});
+    gathered = std::max({gathered, attends ? layer.attention.q_dim() : config_.hidden, ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }
@@ -163,33 +166,38 @@ StepInputs::Limits Transformer::input_limits() const {
   return {.tokens = options_.max_batch_tokens,
           .sequences = std::min(options_.max_sequences, options_.max_batch_tokens),
           .blocks = (options_.context_length + least_block_tokens - 1) / least_block_tokens,
-          .logit_rows = options_.max_logit_rows};
+          .logit_rows = options_.max_logit_rows,
+          .states = plan_.state_bytes() > 0};
+}
+
+std::int32_t Transformer::page_layers() const {
+  return static_cast<std::int32_t>(std::ranges::count_if(blocks_, [](const auto& block) { return block->has_pages(); }));
 }
 
 std::size_t Transformer::workspace_bytes() const {
   return lay_out_workspace().end + (plan_.device().is_gpu() ? StepInputs::device_bytes(input_limits()) : 0);
 }
 
-void Transformer::forward(const BatchPlan& batch, KvCache& cache) {
+void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   check(device_ != nullptr, "the model is loaded");
-  check_batch(batch, cache);
+  check_batch(batch, memory);
   logit_rows_ = batch.num_logit_rows();
   hidden_rows_ = static_cast<std::int32_t>(batch.hidden_rows.size());
   raw_rows_ = static_cast<std::int32_t>(batch.raw_rows.size());
   if (device_->is_gpu()) {
-    forward_on_gpu(batch, cache);
+    forward_on_gpu(batch, memory);
   } else {
-    compute(host_arrays(batch), cache);
+    compute(host_arrays(batch), memory);
   }
   draws_->add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
 }
 
-void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
-  const KvCacheView view = cache.layer(0);
-  if (view.data != graphs_cache_.data || view.num_blocks != graphs_cache_.num_blocks || cache.layout() != graphs_layout_) {
+void Transformer::forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory) {
+  const KvCache& cache = memory.pages();
+  const GraphsMemory used{cache.data(), cache.num_blocks(), cache.layout(), memory.states().data};
+  if (used != graphs_memory_) {
     graphs_->clear();
-    graphs_cache_ = view;
-    graphs_layout_ = cache.layout();
+    graphs_memory_ = used;
   }
   const StepGraphs::Limits limits{
       .sequences = std::min({options_.max_sequences, options_.max_batch_tokens, options_.max_logit_rows}),
@@ -209,13 +217,14 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, KvCache& cache) {
     graphs_->clear();
   }
   if (recorded) {
-    graphs_->run(shape, [&] { compute(arrays, cache); });
+    graphs_->run(shape, [&] { compute(arrays, memory); });
   } else {
-    compute(arrays, cache);
+    compute(arrays, memory);
   }
 }
 
-void Transformer::compute(const StepArrays& arrays, KvCache& cache, const RunOperations& run) {
+void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run) {
+  const KvCache& cache = memory.pages();
   const RaggedBatch& batch = arrays.batch;
   Step step{.tokens = batch.num_tokens,
             .batch = batch,
@@ -223,15 +232,19 @@ void Transformer::compute(const StepArrays& arrays, KvCache& cache, const RunOpe
             .any_several = batch.max_q_len > 1,
             .layout = cache.layout(),
             .cache = {},
+            .states = memory.states(),
             .buffers = buffers_,
             .arrays = &arrays,
             .context = &context_};
 
   run(embed_, step);
+  std::int32_t page_layer = 0;
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     const bool last = index + 1 == blocks_.size();
     step.results = !last || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
-    step.cache = cache.layer(static_cast<std::int32_t>(index));
+    if (blocks_[index]->has_pages()) {
+      step.cache = cache.layer(page_layer++);
+    }
     run(blocks_[index]->mix(), step);
     if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
       step = wanted_rows(step, true, run);
@@ -330,7 +343,9 @@ void Transformer::wait() {
   }
 }
 
-void Transformer::check_batch(const BatchPlan& batch, const KvCache& cache) const {
+void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memory) const {
+  const KvCache& cache = memory.pages();
+  const StateView states = memory.states();
   check(batch.num_tokens() >= 1 && batch.num_tokens() <= options_.max_batch_tokens,
         "a step has 1 to max_batch_tokens tokens");
   check(batch.num_sequences() <= options_.max_sequences, "a step has at most max_sequences sequences");
@@ -338,9 +353,10 @@ void Transformer::check_batch(const BatchPlan& batch, const KvCache& cache) cons
         "at most max_logit_rows rows of logits");
   KvLayout layout = plan_.kv_layout();
   layout.block_tokens = cache.layout().block_tokens;
-  check(cache.layout() == layout && cache.num_layers() == config_.layers,
+  check(cache.layout() == layout && cache.num_layers() == page_layers(),
         "the cache must have the layers of the model and the layout of its attention kernels");
-  batch.validate(cache.num_blocks(), cache.layout().block_tokens);
+  check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");
+  batch.validate(cache.num_blocks(), cache.layout().block_tokens, states.num_slots);
   check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
         "a sequence is longer than the context that the model was loaded for");
   const auto is_known = [this](std::int32_t token) {

@@ -28,12 +28,14 @@ class Transformer final : public Model {
 
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] KvLayout kv_layout() const override { return plan_.kv_layout(); }
+  [[nodiscard]] std::int32_t page_layers() const override;
+  [[nodiscard]] std::size_t state_bytes() const override { return plan_.state_bytes(); }
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_.operations(); }
   [[nodiscard]] std::size_t packed_bytes() const override { return plan_.packed_bytes(); }
   [[nodiscard]] std::size_t workspace_bytes() const override;
   [[nodiscard]] std::size_t bytes_per_token() const override { return plan_.bytes_per_token(); }
 
-  void forward(const BatchPlan& batch, KvCache& cache) override;
+  void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return draws_->newest(); }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return draws_->previous(); }
   [[nodiscard]] bool runs_ahead() const override { return device_ != nullptr && device_->is_gpu(); }
@@ -41,7 +43,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const float> raw_logits() override;
   [[nodiscard]] std::span<const float> hidden() override;
   void wait() override;
-  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, KvCache& cache) override;
+  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) override;
 
  private:
   /// Where the buffers of a step begin, in bytes from the start of the workspace.
@@ -52,11 +54,11 @@ class Transformer final : public Model {
   [[nodiscard]] WorkspaceLayout lay_out_workspace() const;
   [[nodiscard]] StepInputs::Limits input_limits() const;
 
-  void check_batch(const BatchPlan& batch, const KvCache& cache) const;
-  void forward_on_gpu(const BatchPlan& batch, KvCache& cache);
+  void check_batch(const BatchPlan& batch, const SequenceMemory& memory) const;
+  void forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory);
   using RunOperations = std::function<void(const Operations&, const Step&)>;
   /// A step's operations in their order, in groups which `run` gets with what they work on.
-  void compute(const StepArrays& arrays, KvCache& cache, const RunOperations& run = run_all);
+  void compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
   /// The operations of the frame.
   void add_operations();
   /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
@@ -96,8 +98,15 @@ class Transformer final : public Model {
   // GPU only.
   std::optional<StepInputs> inputs_;
   std::optional<StepGraphs> graphs_;
-  KvCacheView graphs_cache_;  ///< which the graphs append to
-  KvLayout graphs_layout_;
+  /// What the graphs work on.
+  struct GraphsMemory {
+    const void* pages = nullptr;
+    std::int64_t num_blocks = 0;
+    KvLayout layout;
+    const void* states = nullptr;
+    friend bool operator==(const GraphsMemory&, const GraphsMemory&) = default;
+  };
+  GraphsMemory graphs_memory_;
   PinnedBuffer logits_host_;
   PinnedBuffer hidden_host_;
   bool pending_ = false;  ///< the last step may still run

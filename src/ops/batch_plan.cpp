@@ -27,6 +27,7 @@ void BatchPlan::clear() {
   query_offsets.assign(1, 0);
   kv_lengths.clear();
   block_tables.clear();
+  states.clear();
   logit_rows.clear();
   raw_rows.clear();
   hidden_rows.clear();
@@ -83,6 +84,9 @@ void BatchPlan::add_padding(std::int32_t count) {
     positions.push_back(0);
     query_offsets.push_back(num_tokens());
     kv_lengths.push_back(0);
+    if (!states.empty()) {
+      states.emplace_back();
+    }
     block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
   }
 }
@@ -96,7 +100,7 @@ void BatchPlan::finish() {
   }
 }
 
-void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) const {
+void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens, std::int32_t num_slots) const {
   const auto token_count = static_cast<std::size_t>(num_tokens());
   const auto sequence_count = static_cast<std::size_t>(num_sequences());
   check(positions.size() == token_count, "positions: one per token is needed");
@@ -110,6 +114,7 @@ void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) con
     validate_sequence(s, num_blocks, block_tokens);
     check(s == 0 || kv_lengths[s] == 0 || kv_lengths[s - 1] > 0, "kv_lengths: sequences come before padding");
   }
+  validate_states(num_slots);
   validate_rows(logit_rows, num_tokens(), "logit_rows");
   validate_rows(raw_rows, num_logit_rows(), "raw_rows");
   validate_rows(hidden_rows, num_tokens(), "hidden_rows");
@@ -121,6 +126,40 @@ void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens) con
           "sample_rows: adjustments outside the list");
     check(row.mask >= -1 && row.mask < num_masks(), "sample_rows: a mask outside the list");
   }
+}
+
+// A slot that is written belongs to one sequence alone, and no other reads it.
+void BatchPlan::validate_states(std::int32_t num_slots) const {
+  if (num_slots == 0 && states.empty()) {
+    return;
+  }
+  check(states.size() == static_cast<std::size_t>(num_sequences()), "states: one per sequence is needed");
+  std::vector<bool> written(static_cast<std::size_t>(num_slots), false);
+  const auto write = [&](std::int32_t slot) {
+    check(slot >= 0 && slot < num_slots, "states: a slot outside the memory");
+    check(!written[static_cast<std::size_t>(slot)], "states: a slot is written twice");
+    written[static_cast<std::size_t>(slot)] = true;
+  };
+  for (std::int32_t s = 0; s < num_sequences(); ++s) {
+    const StateSlots& slots = states[static_cast<std::size_t>(s)];
+    const bool padding = kv_lengths[static_cast<std::size_t>(s)] == 0;
+    check(padding == (slots.write < 0), "states: a sequence without a slot to write, or padding with one");
+    if (padding) {
+      continue;
+    }
+    const bool starts = kv_lengths[static_cast<std::size_t>(s)] == q_len(s);
+    check(starts == (slots.read < 0), "states: a sequence that starts reads none, and any other one");
+    check(slots.read < num_slots, "states: a slot outside the memory");
+    write(slots.write);
+    if (slots.keep >= 0) {
+      write(slots.keep);
+      check(slots.keep_rows > 0 && slots.keep_rows <= q_len(s), "states: the state behind a row outside the step");
+    }
+  }
+  check(
+      std::ranges::none_of(
+          states, [&](const StateSlots& slots) { return slots.read >= 0 && written[static_cast<std::size_t>(slots.read)]; }),
+      "states: a slot is read and written");
 }
 
 void BatchPlan::validate_sequence(std::size_t s, std::int64_t num_blocks, std::int32_t block_tokens) const {
@@ -152,6 +191,7 @@ RaggedBatch BatchPlan::view() const {
   batch.max_blocks = max_blocks;
   batch.positions = positions.data();
   batch.sequence_of = sequence_of.data();
+  batch.states = states.empty() ? nullptr : states.data();
   for (std::int32_t s = 0; s < num_sequences(); ++s) {
     const auto index = static_cast<std::size_t>(s);
     batch.max_q_len = std::max(batch.max_q_len, query_offsets[index + 1] - query_offsets[index]);

@@ -19,6 +19,7 @@ struct BatchPlan {
   std::vector<std::int32_t> kv_lengths;     ///< [num_sequences], this step included
   std::vector<std::int32_t> block_tables;   ///< [num_sequences, max_blocks], unused entries -1
   std::int32_t max_blocks = 0;
+  std::vector<StateSlots> states;         ///< [num_sequences], or none: the model has no recurrent state
   std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
   std::vector<std::int32_t> hidden_rows;  ///< rows (indices into tokens) whose hidden states are wanted, ascending
@@ -57,12 +58,14 @@ struct BatchPlan {
     return query_offsets[s + 1] - query_offsets[s];
   }
 
-  /// Throws LogicError naming the first array that contradicts the others or reaches outside the cache.
-  void validate(std::int64_t num_blocks, std::int32_t block_tokens) const;
+  /// Throws LogicError naming the first array that contradicts the others or reaches outside the cache. `num_slots` is 0 for
+  /// a model without recurrent state.
+  void validate(std::int64_t num_blocks, std::int32_t block_tokens, std::int32_t num_slots = 0) const;
 
   [[nodiscard]] RaggedBatch view() const;
 
  private:
+  void validate_states(std::int32_t num_slots) const;
   void validate_sequence(std::size_t s, std::int64_t num_blocks, std::int32_t block_tokens) const;
 
   std::vector<std::int32_t> blocks_;         ///< of all sequences, until finish() lays out the table

@@ -12,11 +12,13 @@
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/sample.h"
+#include "ops/short_conv.h"
 
 namespace rocmforge {
 
-using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
-                                        SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
-                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul>;
+using KernelRegistry =
+    KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
+                     ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
+                     DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul, ShortConv>;
 
 }  // namespace rocmforge

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/state_slots.h"
 #include "tensor/dtype.h"
 
 namespace rocmforge {
@@ -74,6 +75,7 @@ struct RaggedBatch {
   const std::int32_t* sequence_of = nullptr;  ///< [num_tokens], index of the token's sequence in this batch
   std::int32_t max_q_len = 0;                 ///< no sequence has more query rows
   std::int32_t max_kv_len = 0;                ///< no sequence is longer
+  const StateSlots* states = nullptr;         ///< [num_sequences]; null in models without recurrent state
 };
 
 }  // namespace rocmforge

@@ -83,8 +83,8 @@ class MakingWay {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache,
-                     std::int32_t block_tokens)
-    : limits_(limits), allocator_(&allocator), prefix_cache_(prefix_cache), block_tokens_(block_tokens) {
+                     std::int32_t block_tokens, BlockAllocator* slots)
+    : limits_(limits), allocator_(&allocator), prefix_cache_(prefix_cache), block_tokens_(block_tokens), slots_(slots) {
   check(limits.max_batch_tokens > 0 && limits.max_sequences > 0 && limits.context_length > 0 && limits.max_logit_rows > 0,
         "every limit is at least 1");
   check(limits.max_prefill_tokens >= 0 && limits.max_waiting >= -1, "limits are not negative");
@@ -93,6 +93,10 @@ Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, P
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
   // Every running sequence can then decode in every step, and one that does not still has a token and a row of logits.
   limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
+  if (slots != nullptr) {  // a sequence that starts behind a kept prefix holds that state too
+    check(slots->num_blocks() > SequenceState::own_slots, "a sequence has slots of its own and one that it starts from");
+    limits_.max_sequences = std::min(limits_.max_sequences, (slots->num_blocks() - 1) / SequenceState::own_slots);
+  }
   running_.reserve(
       static_cast<std::size_t>(limits_.max_sequences));  // what is admitted must not get lost for want of memory
 }
@@ -137,13 +141,16 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   if (RequestRefusal reason = refusal(request); reason) {
     return reason;
   }
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_);
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_, slots_);
   const std::size_t most_finished = finished_.size() + unfinished_.size() + 1;
   if (finished_.capacity() < most_finished) {
     finished_.reserve(2 * most_finished);  // to finish takes no memory then
   }
   sequence->arrival = ++num_submitted_;
   sequence->leader = leader;
+  if (const auto found = unfinished_.find(leader); found != unfinished_.end()) {
+    found->second->has_followers = true;
+  }
   const auto known = unfinished_.emplace(id, sequence.get()).first;
   const std::int32_t priority = sequence->request.priority;
   const std::uint64_t client = sequence->request.client;
@@ -199,7 +206,12 @@ std::vector<ScheduledChunk> Scheduler::next_ahead(std::span<const ScheduledChunk
     if (!chunk.sequence->pages.reserve(chunk.sequence->length() + 1)) {
       return {};  // next_batch finds blocks; those taken here are used then
     }
-    ahead.push_back({chunk.sequence, chunk.first + chunk.count, 1, true, true});
+    ahead.push_back({.sequence = chunk.sequence,
+                     .first = chunk.first + chunk.count,
+                     .count = 1,
+                     .completes = true,
+                     .wants_logits = true,
+                     .state = chunk.sequence->state.after(chunk.state)});
   }
   return ahead;
 }
@@ -216,7 +228,35 @@ std::int32_t Scheduler::blocks_wanted(const Sequence& sequence) const {
   return sequence.pages.blocks_needed(sequence.length()) + sequence.pages.shared_blocks(sequence.cached_tokens);
 }
 
+std::int32_t Scheduler::slots_available() const {
+  if (slots_ == nullptr) {
+    return 0;
+  }
+  return slots_->num_free() + (prefix_cache_ != nullptr ? prefix_cache_->num_evictable_states() : 0);
+}
+
+bool Scheduler::free_slots(std::int32_t count) {
+  if (prefix_cache_ != nullptr && !slots_->can_allocate(count)) {
+    prefix_cache_->evict_states(count);
+  }
+  return slots_->can_allocate(count);
+}
+
+bool Scheduler::reserve_state(Sequence& sequence) {
+  if (slots_ == nullptr || sequence.state.has_own()) {
+    return true;
+  }
+  if (!free_slots(SequenceState::own_slots)) {
+    return false;
+  }
+  sequence.state.reserve();
+  return true;
+}
+
 bool Scheduler::reserve(Sequence& sequence) {
+  if (!reserve_state(sequence)) {
+    return false;
+  }
   const std::int32_t wanted = blocks_wanted(sequence);
   if (wanted == 0) {
     return true;  // most steps write into a block that is there
@@ -233,12 +273,21 @@ bool Scheduler::reserve(Sequence& sequence) {
 
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
-  remember(victim);  // as long as nobody needs the blocks, it finds them again
+  remember(victim, victim.cached_tokens);  // as long as nobody needs the blocks, it finds them again
   insert_by_rank(waiting_, std::move(running_.back()));
   running_.pop_back();
-  victim.pages.clear();
-  victim.cached_tokens = 0;
+  forget_computed(victim);
   ++num_preemptions_;
+}
+
+void Scheduler::forget_computed(Sequence& sequence) {
+  if (slots_ != nullptr) {
+    sequence.remembered = {};  // what is computed again may have lost its kept states
+  }
+  sequence.pages.clear();
+  sequence.state.clear();
+  sequence.kept_tokens = 0;
+  sequence.cached_tokens = 0;
 }
 
 void Scheduler::admit_waiting() {
@@ -273,26 +322,33 @@ Sequence* Scheduler::first_ready() const {
 
 // The last token of a prompt is computed by each sequence itself: from its logits the first token is drawn.
 void Scheduler::adopt_computed(Sequence& sequence) {
-  sequence.pages.clear();  // it may have been here before, and have found no memory to go on
-  sequence.cached_tokens = 0;
+  forget_computed(sequence);  // it may have been here before, and have found no memory to go on
   if (sequence.wants_prompt_rows()) {
     return;
   }
   const Sequence* leader = leader_of(sequence);
-  const std::int32_t shared = sequence.prompt_tokens - 1;
-  if (leader != nullptr && leader->dropped_tokens == 0 && leader->cached_tokens > shared &&
+  const bool with_state = slots_ != nullptr;
+  const std::int32_t shared = with_state && leader != nullptr ? leader->kept_tokens : sequence.prompt_tokens - 1;
+  if (leader != nullptr && leader->dropped_tokens == 0 && leader->cached_tokens > shared && shared > 0 &&
       sequence.length() == sequence.prompt_tokens) {
     const std::int32_t blocks = (shared + block_tokens_ - 1) / block_tokens_;
     sequence.pages.adopt(leader->pages.blocks().first(static_cast<std::size_t>(blocks)));
     sequence.cached_tokens = shared;
+    if (with_state) {
+      sequence.state.start_from(leader->state.kept());
+    }
   } else if (prefix_cache_ != nullptr) {
-    sequence.pages.adopt(prefix_cache_->match(sequence.tokens));
+    const std::vector<BlockId> blocks = prefix_cache_->match(sequence.tokens);
+    sequence.pages.adopt(blocks);
     sequence.cached_tokens = sequence.pages.capacity_tokens();
+    if (with_state && !blocks.empty()) {
+      sequence.state.start_from(prefix_cache_->state_behind(blocks.back()));
+    }
   }
 }
 
 bool Scheduler::has_room_for(const Sequence& sequence) const {
-  if (num_running() >= limits_.max_sequences) {
+  if (num_running() >= limits_.max_sequences || (slots_ != nullptr && slots_available() < SequenceState::own_slots)) {
     return false;
   }
   // One block to spare for each running sequence: else the newcomer would be preempted as soon as one of them grows.
@@ -305,6 +361,7 @@ std::int32_t Scheduler::blocks_available() const {
 
 bool Scheduler::still_no_room(const Sequence& sequence) const {
   return no_room_.id == sequence.id && num_running() >= no_room_.running && blocks_available() <= no_room_.available &&
+         slots_available() <= no_room_.slots &&
          (prefix_cache_ == nullptr || prefix_cache_->num_inserted() == no_room_.known_blocks);
 }
 
@@ -333,9 +390,8 @@ bool Scheduler::admit() {
   while (!has_room_for(*sequence)) {
     const Sequence* maker = MakingWay(running_).to(*sequence);
     if (maker == nullptr) {
-      sequence->pages.clear();
-      sequence->cached_tokens = 0;
-      no_room_ = {sequence->id, blocks_available(), num_running(),
+      forget_computed(*sequence);
+      no_room_ = {sequence->id, blocks_available(), slots_available(), num_running(),
                   prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
@@ -401,7 +457,10 @@ void Scheduler::schedule_prompts() {
 }
 
 std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
-  ScheduledChunk chunk{&sequence, sequence.cached_tokens, count, false, false};
+  ScheduledChunk chunk;
+  chunk.sequence = &sequence;
+  chunk.first = sequence.cached_tokens;
+  chunk.count = count;
   if (sequence.request.prompt_logprobs >= 0) {
     const std::int64_t seen = std::max(0, sequence.seen_tokens - chunk.first);
     chunk.count = static_cast<std::int32_t>(std::min<std::int64_t>(count, seen + rows_left_));
@@ -413,10 +472,40 @@ std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
   }
   chunk.completes = chunk.count == sequence.pending();
   chunk.wants_logits = chunk.completes && sequence.draws();
+  if (slots_ != nullptr) {
+    chunk.state = sequence.state.next(positions_to_keep(sequence, chunk));
+    sequence.kept_tokens = chunk.state.kept >= 0 ? 0 : sequence.kept_tokens;
+  }
   batch_.push_back(chunk);
   tokens_left_ -= chunk.count;
   rows_left_ -= chunk.scored().count() + (chunk.wants_logits ? 1 : 0);
   return chunk.count;
+}
+
+// Behind the last whole block of a part of a prompt; of its last part less than that, so that whoever begins with the same
+// prompt still has a token to compute.
+std::int32_t Scheduler::positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk) {
+  const std::int32_t end = std::min(chunk.first + chunk.count, sequence.length() - 1);
+  const std::int32_t positions = end / block_tokens_ * block_tokens_;
+  const bool wanted = prefix_cache_ != nullptr || sequence.has_followers;
+  return wanted && chunk.count > 1 && positions > chunk.first && free_slots(1) ? positions : 0;
+}
+
+void Scheduler::keep_state(Sequence& sequence, const SequenceState::Step& computed) {
+  if (computed.kept < 0) {
+    return;
+  }
+  if (prefix_cache_ != nullptr) {
+    remember(sequence, computed.kept_tokens);
+    if (sequence.remembered.blocks == static_cast<std::size_t>(computed.kept_tokens / block_tokens_)) {
+      prefix_cache_->keep_state(sequence.remembered, computed.kept);
+    }
+  }
+  if (sequence.has_followers && computed.kept_tokens < sequence.prompt_tokens) {
+    sequence.kept_tokens = computed.kept_tokens;
+  } else {
+    sequence.state.release_kept();
+  }
 }
 
 void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
@@ -427,22 +516,24 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
   check(chunk.first == sequence.cached_tokens && chunk.count <= sequence.pending(), "the chunk is not the next one");
   check(token < 0 || chunk.wants_logits, "a token comes only from the last position");
   sequence.cached_tokens += chunk.count;
+  sequence.state.advance(chunk.state);
+  keep_state(sequence, chunk.state);
   sequence.seen_tokens = std::max(sequence.seen_tokens, sequence.cached_tokens);
   if (chunk.count > 1) {
-    remember(sequence);  // prompts that start alike find the blocks while this one still runs
+    remember(sequence, sequence.cached_tokens);  // prompts that start alike find the blocks while this one still runs
   }
   if (token >= 0) {
     sequence.tokens.push_back(token);
   }
 }
 
-void Scheduler::remember(Sequence& sequence) {
+void Scheduler::remember(Sequence& sequence, std::int32_t count) {
   if (prefix_cache_ == nullptr) {
     return;
   }
   try {
     const std::span<const std::int32_t> tokens = sequence.tokens;
-    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(sequence.cached_tokens)), sequence.pages.blocks(),
+    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(),
                           sequence.remembered);
   } catch (const std::bad_alloc&) {  // who asks for them computes them again
   }
@@ -457,14 +548,19 @@ void Scheduler::shift(Sequence& sequence) {
   sequence.dropped_tokens += dropped;
   sequence.remembered = {};  // blocks after the kept start hold other tokens now
   // Whole blocks of the kept start stay.
-  sequence.cached_tokens = std::min(sequence.cached_tokens, keep / block_tokens_ * block_tokens_);
+  const std::int32_t kept = keep / block_tokens_ * block_tokens_;
+  sequence.cached_tokens = slots_ != nullptr ? 0 : std::min(sequence.cached_tokens, kept);
   sequence.pages.truncate(sequence.cached_tokens);
+  sequence.state.start_from(-1);
+  sequence.state.release_kept();
+  sequence.kept_tokens = 0;
 }
 
 void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   check(sequence.finish == FinishReason::none && reason != FinishReason::none, "a sequence finishes once");
-  remember(sequence);
+  remember(sequence, sequence.cached_tokens);
   sequence.pages.clear();
+  sequence.state.clear();
   sequence.finish = reason;
   unfinished_.erase(sequence.id);
   order_.leave(sequence.request.priority, sequence.request.client);

@@ -40,10 +40,15 @@ struct SchedulerLimits {
 /// Nothing of one priority waits for ever: a prompt is admitted only with all its blocks, the first running sequence can
 /// always take those of later ones, and no sequence may grow beyond what the whole cache holds.
 ///
+/// With slots of recurrent state a sequence runs only with slots of its own beside its blocks, and a computed prefix is of
+/// use where its state was kept: behind the last whole block of each part of a prompt. Kept states give way to sequences.
+///
 /// A step looks at what runs, never at the whole cache or queue.
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens);
+  /// `slots` are of recurrent state, null for a model without; the prefix cache must know them too.
+  Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens,
+            BlockAllocator* slots = nullptr);
 
   /// Why `count` sequences of this request can't be taken now, if so.
   [[nodiscard]] RequestRefusal refusal(const Request& request, std::int32_t count = 1) const;
@@ -101,6 +106,16 @@ class Scheduler {
   /// Makes sure that every running sequence, the first ones first, has blocks of its own for the tokens it computes next.
   void make_room();
   bool reserve(Sequence& sequence);
+  /// The same for the slots of its state.
+  bool reserve_state(Sequence& sequence);
+  /// Free slots, `count` if need be at the cost of kept states.
+  bool free_slots(std::int32_t count);
+  [[nodiscard]] std::int32_t slots_available() const;
+  /// Positions behind which the state is to be kept when these are computed; 0: none.
+  std::int32_t positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk);
+  void keep_state(Sequence& sequence, const SequenceState::Step& computed);
+  /// Gives up blocks and state of a sequence that does not run.
+  void forget_computed(Sequence& sequence);
   /// Whether the step after the one that computes this chunk can be made without knowing what it draws.
   [[nodiscard]] bool can_run_ahead(const ScheduledChunk& chunk) const;
   [[nodiscard]] std::int32_t blocks_wanted(const Sequence& sequence) const;
@@ -120,12 +135,14 @@ class Scheduler {
   void schedule_prompts();
   /// Puts at most `count` tokens into the batch, as many as rows of logits allow; returns how many.
   std::int32_t schedule(Sequence& sequence, std::int32_t count);
-  void remember(Sequence& sequence);
+  /// Blocks of the first `count` positions.
+  void remember(Sequence& sequence, std::int32_t count);
 
   SchedulerLimits limits_;
   BlockAllocator* allocator_;
   PrefixCache* prefix_cache_;
   std::int32_t block_tokens_;
+  BlockAllocator* slots_;
   // Both in the order of priority, turn and arrival.
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
@@ -136,6 +153,7 @@ class Scheduler {
   struct NoRoom {
     RequestId id = 0;
     std::int32_t available = 0;
+    std::int32_t slots = 0;
     std::int32_t running = 0;
     std::uint64_t known_blocks = 0;
   };

@@ -5,12 +5,14 @@
 
 namespace rocmforge {
 
-Sequence::Sequence(RequestId id_, Request request_, BlockAllocator& allocator, std::int32_t block_tokens)
+Sequence::Sequence(RequestId id_, Request request_, BlockAllocator& allocator, std::int32_t block_tokens,
+                   BlockAllocator* slots)
     : id(id_),
       request(std::move(request_)),
       tokens(request.prompt),
       prompt_tokens(static_cast<std::int32_t>(tokens.size())),
-      pages(allocator, block_tokens) {}
+      pages(allocator, block_tokens),
+      state(slots) {}
 
 bool Sequence::wants_prompt_rows() const {
   return request.prompt_logprobs >= 0 || (request.embedding && *request.embedding != Pooling::last);

@@ -6,13 +6,16 @@
 
 #include "kv/page_table.h"
 #include "kv/prefix_cache.h"
+#include "kv/sequence_state.h"
 #include "schedule/request.h"
 
 namespace rocmforge {
 
 /// One request on its way: its tokens, how many of them are in the cache, and the pages they live in.
 struct Sequence {
-  Sequence(RequestId id, Request request, BlockAllocator& allocator, std::int32_t block_tokens);
+  /// `slots` of recurrent state, null for models without.
+  Sequence(RequestId id, Request request, BlockAllocator& allocator, std::int32_t block_tokens,
+           BlockAllocator* slots = nullptr);
 
   RequestId id;
   Request request;
@@ -27,6 +30,9 @@ struct Sequence {
   std::int32_t prefix_hits = 0;      ///< prompt positions that were in the cache when it was first admitted
   bool admitted = false;             ///< it has been in a batch (and may have been preempted since)
   PageTable pages;
+  SequenceState state;                 ///< of the positions that are in the KV cache
+  bool has_followers = false;          ///< others wait for the prompt that it computes
+  std::int32_t kept_tokens = 0;        ///< positions of the prompt behind which a state is kept for them
   PrefixCache::Progress remembered{};  ///< blocks that the prefix cache was given
   FinishReason finish = FinishReason::none;
 
@@ -56,6 +62,7 @@ struct ScheduledChunk {
   std::int32_t count = 0;
   bool completes = false;     ///< it ends at the sequence's last token
   bool wants_logits = false;  ///< a token is drawn after it
+  SequenceState::Step state{};
 
   /// Positions whose logits tell the probability of the prompt token that follows.
   [[nodiscard]] PositionRange scored() const;

@@ -29,7 +29,7 @@ float* slot(const KvLayout& layout, const KvCacheView& view, std::int32_t block,
 
 }  // namespace
 
-FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length) {
+FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind) : kind_(kind) {
   config_.architecture = "fake";
   config_.layers = layers;
   config_.vocab = vocab;
@@ -68,39 +68,96 @@ std::vector<float> FakeModel::hidden_after(const Tokens& visible) {
   return {sum, static_cast<float>(visible.back()), static_cast<float>(visible.size())};
 }
 
-void FakeModel::forward(const BatchPlan& batch, KvCache& cache) {
-  batch.validate(cache.num_blocks(), block_tokens);
+std::size_t FakeModel::state_bytes() const {
+  return kind_ == Kind::attention ? 0 : (static_cast<std::size_t>(config_.context_length) + 1) * sizeof(std::int32_t);
+}
+
+void FakeModel::append(const BatchPlan& batch, const Tokens& ids, const KvCache& cache) const {
+  const KvLayout layout = kv_layout();
+  const RaggedBatch view = batch.view();
+  for (std::int32_t row = 0; row < view.num_tokens; ++row) {
+    for (std::int32_t layer = 0; layer < page_layers(); ++layer) {
+      const std::int32_t position = view.positions[row];
+      const std::int32_t block = view.block_tables[view.sequence_of[row] * view.max_blocks + position / block_tokens];
+      const std::int32_t place = position % block_tokens;
+      const std::int32_t id = ids[static_cast<std::size_t>(row)];
+      *slot(layout, cache.layer(layer), block, layout.k_offset(0) + place) = static_cast<float>(id + 1000 * layer);
+      *slot(layout, cache.layer(layer), block, layout.v_offset(0) + place) = static_cast<float>(position);
+    }
+  }
+}
+
+// A slot holds the number of tokens, then the tokens.
+std::vector<FakeModel::Tokens> FakeModel::carry_on(const BatchPlan& batch, const Tokens& ids,
+                                                   const StateView& states) const {
+  const auto numbers = [&](std::int32_t slot) {
+    return reinterpret_cast<std::int32_t*>(states.data + slot * states.slot_stride);
+  };
+  const auto write = [&](std::int32_t slot, std::span<const std::int32_t> tokens) {
+    numbers(slot)[0] = static_cast<std::int32_t>(tokens.size());
+    std::ranges::copy(tokens, numbers(slot) + 1);
+  };
+  std::vector<Tokens> all;
+  for (std::int32_t s = 0; s < batch.num_sequences(); ++s) {
+    const StateSlots& slots = batch.states[static_cast<std::size_t>(s)];
+    Tokens& tokens = all.emplace_back();
+    if (slots.read >= 0) {
+      const std::int32_t* state = numbers(slots.read);
+      tokens.assign(state + 1, state + 1 + std::clamp(state[0], 0, config_.context_length));
+    }
+    const std::int32_t first = batch.query_offsets[static_cast<std::size_t>(s)];
+    check(static_cast<std::int32_t>(tokens.size()) == batch.positions[static_cast<std::size_t>(first)],
+          "a state is that of other positions");
+    tokens.insert(tokens.end(), ids.begin() + first, ids.begin() + first + batch.q_len(s));
+    write(slots.write, tokens);
+    if (slots.keep >= 0) {
+      const std::int32_t behind = batch.q_len(s) - slots.keep_rows;
+      write(slots.keep, std::span(tokens).first(tokens.size() - static_cast<std::size_t>(behind)));
+    }
+  }
+  return all;
+}
+
+FakeModel::Tokens FakeModel::visible_to(const RaggedBatch& batch, std::int32_t row, const KvCache& cache) const {
+  const KvLayout layout = kv_layout();
+  const auto at = [&](std::int32_t layer, std::int32_t position, std::int64_t part) {
+    const std::int32_t block = batch.block_tables[batch.sequence_of[row] * batch.max_blocks + position / block_tokens];
+    return *slot(layout, cache.layer(layer), block, part + position % block_tokens);
+  };
+  Tokens visible;
+  for (std::int32_t position = 0; position <= batch.positions[row]; ++position) {
+    visible.push_back(static_cast<std::int32_t>(at(0, position, layout.k_offset(0))));
+    for (std::int32_t layer = 0; layer < layers; ++layer) {
+      check(at(layer, position, layout.k_offset(0)) == static_cast<float>(visible.back() + 1000 * layer) &&
+                at(layer, position, layout.v_offset(0)) == static_cast<float>(position),
+            "a page holds something else than its sequence wrote there");
+    }
+  }
+  return visible;
+}
+
+void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
+  batch.validate(memory.pages().num_blocks(), block_tokens, memory.states().num_slots);
   ++steps_;
   largest_step_ = std::max(largest_step_, batch.num_tokens());
   computed_tokens_ += batch.num_tokens();
   std::this_thread::sleep_for(batch.num_tokens() * token_time_);
-  const KvLayout layout = kv_layout();
   const RaggedBatch view = batch.view();
-  const auto at = [&](std::int32_t layer, std::int32_t sequence, std::int32_t position, std::int64_t part) {
-    const std::int32_t block = view.block_tables[sequence * view.max_blocks + position / block_tokens];
-    return slot(layout, cache.layer(layer), block, part + position % block_tokens);
-  };
-  for (std::int32_t row = 0; row < view.num_tokens; ++row) {
-    for (std::int32_t layer = 0; layer < layers; ++layer) {
-      const std::int32_t sequence = view.sequence_of[row];
-      const std::int32_t position = view.positions[row];
-      const std::int32_t token = batch.tokens[static_cast<std::size_t>(row)];
-      const std::int32_t id = token < 0 ? sampled_.at(static_cast<std::size_t>(EmbeddingRows::drawn_token(token))) : token;
-      *at(layer, sequence, position, layout.k_offset(0)) = static_cast<float>(id + 1000 * layer);
-      *at(layer, sequence, position, layout.v_offset(0)) = static_cast<float>(position);
-    }
+  Tokens ids;
+  for (const std::int32_t token : batch.tokens) {
+    ids.push_back(token < 0 ? sampled_.at(static_cast<std::size_t>(EmbeddingRows::drawn_token(token))) : token);
   }
+  append(batch, ids, memory.pages());
+  const std::vector<Tokens> carried =
+      kind_ == Kind::attention ? std::vector<Tokens>() : carry_on(batch, ids, memory.states());
   const auto visible_to = [&](std::int32_t row) {
-    Tokens visible;
-    for (std::int32_t position = 0; position <= view.positions[row]; ++position) {
-      visible.push_back(static_cast<std::int32_t>(*at(0, view.sequence_of[row], position, layout.k_offset(0))));
-      for (std::int32_t layer = 0; layer < layers; ++layer) {
-        const float key = *at(layer, view.sequence_of[row], position, layout.k_offset(0));
-        const float value = *at(layer, view.sequence_of[row], position, layout.v_offset(0));
-        check(key == static_cast<float>(visible.back() + 1000 * layer) && value == static_cast<float>(position),
-              "a page holds something else than its sequence wrote there");
-      }
+    if (kind_ == Kind::attention) {
+      return this->visible_to(view, row, memory.pages());
     }
+    const Tokens& all = carried[static_cast<std::size_t>(view.sequence_of[row])];
+    Tokens visible(all.begin(), all.begin() + view.positions[row] + 1);
+    check(kind_ == Kind::state_alone || visible == this->visible_to(view, row, memory.pages()),
+          "a state holds something else than the pages");
     return visible;
   };
   logits_.clear();
@@ -180,17 +237,24 @@ Request make_request(std::vector<std::int32_t> prompt, std::int32_t max_tokens, 
   return request;
 }
 
-FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer) {
-  auto model = std::make_unique<FakeModel>(byte_vocab, 256);
+FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, FakeModel::Kind kind) {
+  auto model = std::make_unique<FakeModel>(byte_vocab, 256, kind);
   FakeEngine fake;
   fake.model = model.get();
   EngineParts parts;
   parts.pool = std::make_unique<ThreadPool>(1);
   parts.device = std::make_unique<Device>();
   const auto num_blocks = static_cast<std::int32_t>(options.kv_tokens / FakeModel::block_tokens);
-  parts.cache = std::make_unique<KvCache>(*parts.device, model->kv_layout(), FakeModel::layers, num_blocks);
-  const std::size_t floats = parts.cache->bytes() / sizeof(float);
-  std::fill_n(static_cast<float*>(parts.cache->layer(0).data), floats, -7.0f);  // nobody wrote this
+  const std::int32_t slots = model->state_bytes() > 0 ? 2 * options.max_sequences + 4 : 0;
+  parts.memory = std::make_unique<SequenceMemory>(
+      *parts.device, model->kv_layout(),
+      SequenceMemory::Size{
+          .page_layers = model->page_layers(), .blocks = num_blocks, .slot_bytes = model->state_bytes(), .slots = slots});
+  if (KvCache& pages = parts.memory->pages(); pages.num_layers() > 0) {
+    std::fill_n(static_cast<float*>(pages.layer(0).data), pages.bytes() / sizeof(float), -7.0f);  // nobody wrote this
+  }
+  std::fill_n(reinterpret_cast<std::int32_t*>(parts.memory->states().data),
+              parts.memory->state_bytes() / sizeof(std::int32_t), -7);
   parts.model = std::move(model);
   parts.tokenizer = with_tokenizer ? byte_tokenizer() : nullptr;
   fake.engine = make_engine(std::move(parts), options);

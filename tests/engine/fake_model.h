@@ -25,7 +25,11 @@ class FakeModel : public Model {
   static constexpr std::int32_t block_tokens = 4;
   static constexpr std::int32_t hidden_size = 3;
 
-  FakeModel(std::int32_t vocab, std::int32_t context_length);
+  /// A recurrent one also carries all tokens in its state, and finds the same there as in its pages; without pages, there
+  /// alone.
+  enum class Kind { attention, recurrent, state_alone };
+
+  FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention);
 
   void follow(Script script) { script_ = std::move(script); }
   [[nodiscard]] std::vector<float> logits_after(const Tokens& visible) const;
@@ -37,6 +41,8 @@ class FakeModel : public Model {
 
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] KvLayout kv_layout() const override;
+  [[nodiscard]] std::int32_t page_layers() const override { return kind_ == Kind::state_alone ? 0 : layers; }
+  [[nodiscard]] std::size_t state_bytes() const override;
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_; }
   [[nodiscard]] std::size_t packed_bytes() const override { return packed_bytes_; }
   /// As if its kernels had copies of so many bytes.
@@ -44,7 +50,7 @@ class FakeModel : public Model {
   [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
   void load(Device&, ThreadPool&) override {}
-  void forward(const BatchPlan& batch, KvCache& cache) override;
+  void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
   [[nodiscard]] bool runs_ahead() const override { return runs_ahead_; }
@@ -60,11 +66,17 @@ class FakeModel : public Model {
   [[nodiscard]] std::span<const float> raw_logits() override { return raw_logits_; }
   [[nodiscard]] std::span<const float> hidden() override { return hidden_; }
   void wait() override {}
-  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan&, KvCache&) override { return {}; }
+  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan&, SequenceMemory&) override { return {}; }
 
  private:
+  /// Appends the step's tokens to the pages.
+  void append(const BatchPlan& batch, const Tokens& ids, const KvCache& cache) const;
+  /// Carries the states on and gives all tokens of each sequence.
+  std::vector<Tokens> carry_on(const BatchPlan& batch, const Tokens& ids, const StateView& states) const;
+  [[nodiscard]] Tokens visible_to(const RaggedBatch& batch, std::int32_t row, const KvCache& cache) const;
   void draw(const BatchPlan& batch);
 
+  Kind kind_;
   ModelConfig config_;
   std::vector<PlannedOperation> plan_;
   Script script_;
@@ -99,6 +111,7 @@ struct FakeEngine {
   FakeModel* model = nullptr;
 };
 /// `options.kv_tokens` must be set; the model's context is 256.
-FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true);
+FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true,
+                            FakeModel::Kind kind = FakeModel::Kind::attention);
 
 }  // namespace rocmforge

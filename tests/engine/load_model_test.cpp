@@ -48,7 +48,7 @@ TEST(MemoryNeeds, OfAProcessorAreTheFilesBytesOrThoseOfItsCopiesIfThereAreMore) 
   Device cpu;
   for (const auto& [packed, expected] : {std::pair(0, 1000), {900, 1000}, {2100, 2100}}) {
     model.pack(static_cast<std::size_t>(packed));
-    const MemoryNeeds needs = memory_needs(1000, model, cpu, 10);
+    const MemoryNeeds needs = memory_needs(1000, model, cpu, 10, 1);
     EXPECT_EQ(needs.weight_bytes, expected);
     EXPECT_EQ(needs.total_bytes(), expected + 10 * needs.kv_bytes_per_token);
   }

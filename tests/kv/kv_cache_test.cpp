@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
+#include "kv/sequence_memory.h"
 
 namespace rocmforge {
 namespace {
@@ -153,8 +154,29 @@ TEST(KvCache, TouchesMemoryOnlyWhenUsed) {
 TEST(KvCache, RefusesTypesItCannotHold) {
   Device device;
   EXPECT_THROW(KvCache(device, small_layout(DType::q4_0), 1, 1), LogicError);
-  EXPECT_THROW(KvCache(device, small_layout(DType::f16), 0, 1), LogicError);
+  EXPECT_THROW(KvCache(device, small_layout(DType::f16), -1, 1), LogicError);
   EXPECT_THROW(KvCache(device, small_layout(DType::f16), 1, 0), LogicError);
+}
+
+TEST(SequenceMemory, AModelWithoutAttentionHasBlocksWithoutBytes) {
+  Device device;
+  const SequenceMemory memory(device, {}, {.page_layers = 0, .blocks = 7, .slot_bytes = 512, .slots = 3});
+  EXPECT_EQ(memory.pages().num_blocks(), 7);
+  EXPECT_EQ(memory.pages().bytes(), 0u);
+  EXPECT_EQ(memory.state_bytes(), 1536u);
+  const StateView states = memory.states();
+  EXPECT_EQ(states.num_slots, 3);
+  EXPECT_EQ(states.at(256).data - states.data, 256);
+  EXPECT_EQ(states.at(256).slot_stride, 512);
+}
+
+TEST(SequenceMemory, AModelWithoutStateHasNoSlots) {
+  Device device;
+  const SequenceMemory memory(device, small_layout(DType::f16), {.page_layers = 1, .blocks = 1});
+  EXPECT_EQ(memory.states().num_slots, 0);
+  EXPECT_EQ(memory.state_bytes(), 0u);
+  EXPECT_THROW(SequenceMemory(device, {}, {.blocks = 1, .slot_bytes = 8}), LogicError);
+  EXPECT_THROW(SequenceMemory(device, {}, {.blocks = 1, .slot_bytes = std::size_t{1} << 62, .slots = 8}), Error);
 }
 
 }  // namespace

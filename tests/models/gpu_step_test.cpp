@@ -125,7 +125,7 @@ TEST_F(GpuStep, AChunkThatDrawsNothingIsNotWaitedFor) {
   const std::vector<std::int32_t> block{0};
   plan.add_sequence(tokens, 0, block, false);
   plan.finish();
-  const DriverCounters step = count([&] { runner->model().forward(plan, runner->cache()); });
+  const DriverCounters step = count([&] { runner->model().forward(plan, runner->memory()); });
   EXPECT_EQ(step.copies_to_device, 1);
   EXPECT_EQ(step.copies_to_host, 0);
   EXPECT_EQ(step.synchronizations, 0);
@@ -165,7 +165,7 @@ TEST_F(GpuStep, AnotherCacheIsNotServedByGraphsOfTheFirst) {
   for (std::int32_t position = 0; position < 3; ++position) {
     count_draw(*runner, decode(1, position));
   }
-  KvCache other(*device_, runner->cache().layout(), runner->model().config().layers, 4);
+  SequenceMemory other(*device_, runner->cache().layout(), {.page_layers = runner->model().page_layers(), .blocks = 4});
   BatchPlan plan;
   plan.clear();
   const std::vector<std::int32_t> one{1};
@@ -237,9 +237,9 @@ TEST_F(GpuStep, KindsOfOperationsAreTimedApart) {
   }
   plan.sample_rows.resize(2);
   plan.finish();
-  const auto forward = count([&] { runner->model().forward(plan, runner->cache()); });
+  const auto forward = count([&] { runner->model().forward(plan, runner->memory()); });
   std::vector<OperationTime> times;
-  const auto timed = count([&] { times = runner->model().time_operations(plan, runner->cache()); });
+  const auto timed = count([&] { times = runner->model().time_operations(plan, runner->memory()); });
   EXPECT_EQ(timed.launches, 3 * forward.launches) << "a step as it is, all kinds one by one, all at once";
   ASSERT_GT(times.size(), 5u);
   EXPECT_EQ(times.front().kind, EmbeddingRows::name);

@@ -172,7 +172,7 @@ TEST(ModelStep, OnlyTheWantedRowsHaveLogits) {
   plan.add_sequence(golden.tokens, 0, blocks, false);
   plan.finish();
   plan.logit_rows = {2, 30, 43};
-  runner.model().forward(plan, runner.cache());
+  runner.model().forward(plan, runner.memory());
   const std::span<const float> logits = runner.model().logits();
   ASSERT_EQ(logits.size(), 3 * vocab);
   for (std::size_t i = 0; i < plan.logit_rows.size(); ++i) {
@@ -207,7 +207,7 @@ TEST(ModelStep, DrawsWhatTheLogitsSay) {
     plan.sample_rows = {{.first_adjustment = 1, .num_adjustments = 1}, {.first_adjustment = 0, .num_adjustments = 1}};
     plan.adjustments = {{.id = 11, .bias = 1e6f}, {.id = 5, .bias = 1e6f}};
     plan.finish();
-    runner.model().forward(plan, runner.cache());
+    runner.model().forward(plan, runner.memory());
     EXPECT_THAT(runner.model().sampled(), ::testing::ElementsAre(5, 11)) << set;
     EXPECT_GE(runner.model().logits()[5], 1e5f) << "logits are given as they were drawn from";
   }
@@ -228,7 +228,7 @@ TEST(ModelStep, MistakesOfTheCallerAreCaught) {
   EXPECT_THROW(runner.step({{{1}, 0, {Runner::num_blocks}}}), LogicError);
   KvLayout layout = runner.model().kv_layout();
   layout.head_dim *= 2;
-  KvCache other(runner.device(), layout, 2, 4);
+  SequenceMemory other(runner.device(), layout, {.page_layers = 2, .blocks = 4});
   BatchPlan plan;
   plan.clear();
   const std::vector<std::int32_t> token{1};

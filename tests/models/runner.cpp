@@ -25,15 +25,27 @@ std::string attention_of(const std::string& kernel_set) {
   return kernel_set.size() > gpu_set.size() ? kernel_set.substr(gpu_set.size() + 1) : "";
 }
 
-/// The cache in blocks of `block_tokens`, its elements far from any real key or value.
-std::unique_ptr<KvCache> poisoned_cache(Device& device, KvLayout layout, std::int32_t layers) {
+/// The cache in blocks of `block_tokens`, its elements far from any real key or value; states likewise.
+std::unique_ptr<SequenceMemory> poisoned_memory(Device& device, const Model& model) {
+  KvLayout layout = model.kv_layout();
   layout.block_tokens = Runner::block_tokens;
-  auto cache = std::make_unique<KvCache>(device, layout, layers, Runner::num_blocks);
-  if (layout.dtype == DType::f32) {
-    const std::vector<float> poison(cache->bytes() / sizeof(float), 1000.0f);
-    device.upload(cache->layer(0).data, poison.data(), cache->bytes());
+  const std::int32_t slots = model.state_bytes() > 0 ? Runner::num_slots : 0;
+  auto memory = std::make_unique<SequenceMemory>(device, layout,
+                                                 SequenceMemory::Size{.page_layers = model.page_layers(),
+                                                                      .blocks = Runner::num_blocks,
+                                                                      .slot_bytes = model.state_bytes(),
+                                                                      .slots = slots});
+  const auto poison = [&](void* data, std::size_t size_bytes) {
+    if (size_bytes > 0) {
+      const std::vector<float> values(size_bytes / sizeof(float), 1000.0f);
+      device.upload(data, values.data(), size_bytes);
+    }
+  };
+  if (layout.dtype == DType::f32 && model.page_layers() > 0) {
+    poison(memory->pages().layer(0).data, memory->pages().bytes());
   }
-  return cache;
+  poison(memory->states().data, memory->state_bytes());
+  return memory;
 }
 
 std::vector<std::string> cpu_sets() {
@@ -150,7 +162,52 @@ Runner::Runner(const GgufFile& file, Device& device, const ModelOptions& options
 
 void Runner::load(const GgufFile& file, const ModelOptions& options) {
   model_ = Model::load(file, registry_, *device_, pool_, options);
-  cache_ = poisoned_cache(*device_, model_->kv_layout(), model_->config().layers);
+  memory_ = poisoned_memory(*device_, *model_);
+  states_.resize(static_cast<std::size_t>(memory_->states().num_slots));
+}
+
+std::int32_t Runner::free_slot(const BatchPlan& plan) {
+  std::int32_t oldest = -1;
+  for (std::int32_t slot = 0; slot < num_slots; ++slot) {
+    const bool used = std::ranges::any_of(plan.states, [slot](const StateSlots& slots) {
+      return slot == slots.read || slot == slots.write || slot == slots.keep;
+    });
+    const auto step_of = [this](std::int32_t each) { return states_[static_cast<std::size_t>(each)].step; };
+    if (!used && (oldest < 0 || step_of(slot) < step_of(oldest))) {
+      oldest = slot;
+    }
+  }
+  return oldest;
+}
+
+void Runner::add_state(BatchPlan& plan, const Piece& piece) {
+  if (states_.empty()) {
+    return;
+  }
+  ++num_steps_;
+  StateSlots& slots = plan.states.emplace_back();
+  for (std::int32_t slot = 0; piece.first_position > 0 && slot < num_slots; ++slot) {
+    KnownState& state = states_[static_cast<std::size_t>(slot)];
+    if (state.first_block == piece.blocks.front() && state.positions == piece.first_position) {
+      slots.read = slot;
+    }
+  }
+  const auto rows = static_cast<std::int32_t>(piece.tokens.size());
+  const auto take = [&](std::int32_t& slot, std::int32_t positions) {
+    for (KnownState& known : states_) {
+      if (known.first_block == piece.blocks.front() && known.positions == positions) {
+        known.first_block = -1;  // the new one counts
+      }
+    }
+    slot = free_slot(plan);
+    states_[static_cast<std::size_t>(slot)] = {piece.blocks.front(), positions, num_steps_};
+  };
+  take(slots.write, piece.first_position + rows);
+  const std::int32_t whole_blocks = (piece.first_position + rows - 1) / block_tokens * block_tokens;
+  if (whole_blocks > piece.first_position) {
+    slots.keep_rows = whole_blocks - piece.first_position;
+    take(slots.keep, whole_blocks);
+  }
 }
 
 std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
@@ -158,9 +215,10 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
   plan.clear();
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
+    add_state(plan, piece);
   }
   plan.finish();
-  model_->forward(plan, *cache_);
+  model_->forward(plan, *memory_);
   const std::span<const float> logits = model_->logits();
   return {logits.begin(), logits.end()};
 }
@@ -181,9 +239,10 @@ std::vector<float> Runner::rows(const std::vector<std::int32_t>& tokens, const s
   BatchPlan plan;
   plan.clear();
   plan.add_sequence(tokens, 0, blocks, false);
+  add_state(plan, {tokens, 0, blocks});
   plan.logit_rows = rows;
   plan.finish();
-  model_->forward(plan, *cache_);
+  model_->forward(plan, *memory_);
   const std::span<const float> logits = model_->logits();
   return {logits.begin(), logits.end()};
 }
@@ -199,10 +258,11 @@ void Runner::start_draw(const std::vector<Piece>& pieces) {
   plan.clear();
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true);
+    add_state(plan, piece);
   }
   plan.sample_rows.resize(pieces.size());
   plan.finish();
-  model_->forward(plan, *cache_);
+  model_->forward(plan, *memory_);
 }
 
 double relative_error(const std::vector<float>& out, const std::vector<float>& reference) {

@@ -42,11 +42,12 @@ struct Piece {
   std::vector<std::int32_t> blocks;  ///< of the cache, from position 0 on
 };
 
-/// A loaded model with a cache whose every element is poisoned: a wrong read shows in the logits.
+/// A loaded model with memory whose every element is poisoned: a wrong read shows in the logits.
 class Runner {
  public:
   static constexpr std::int32_t num_blocks = 24;
   static constexpr std::int32_t block_tokens = 16;
+  static constexpr std::int32_t num_slots = 24;
 
   /// Options other than the KV type, which is f32, and the batch size are the defaults. `file` must outlive the runner.
   Runner(const GgufFile& file, const std::string& kernel_set, int num_threads = 2);
@@ -66,10 +67,15 @@ class Runner {
   void start_draw(const std::vector<Piece>& pieces);
 
   [[nodiscard]] Model& model() { return *model_; }
-  [[nodiscard]] KvCache& cache() { return *cache_; }
+  [[nodiscard]] SequenceMemory& memory() { return *memory_; }
+  [[nodiscard]] KvCache& cache() { return memory_->pages(); }
   [[nodiscard]] Device& device() { return *device_; }
 
  private:
+  /// Gives a piece that was just added to the plan its slots: it reads the state that its positions need, and leaves those
+  /// behind its end and behind its last whole block.
+  void add_state(BatchPlan& plan, const Piece& piece);
+  std::int32_t free_slot(const BatchPlan& plan);
   void load(const GgufFile& file, const ModelOptions& options);
 
   KernelRegistry registry_;
@@ -77,7 +83,16 @@ class Runner {
   Device* device_;
   ThreadPool pool_;
   std::unique_ptr<Model> model_;
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<SequenceMemory> memory_;
+
+  /// Recurrent state that steps have left: of the sequence whose first block this is, behind so many positions.
+  struct KnownState {
+    std::int32_t first_block = -1;
+    std::int32_t positions = 0;
+    std::int64_t step = 0;  ///< the larger, the newer
+  };
+  std::vector<KnownState> states_;  ///< of each slot
+  std::int64_t num_steps_ = 0;
 };
 
 ModelOptions f32_options();

@@ -25,12 +25,18 @@ inline Tokens counting(std::int32_t first, std::int32_t count) {
 /// A scheduler and a stand-in for everything above it: the next token is a function of all tokens before it, and max_tokens,
 /// a full context and shifts are handled as an engine would.
 struct Bench {
-  Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false)
+  Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false,
+        std::int32_t num_slots = 0)
       : block_tokens(tokens_of_a_block), allocator(num_blocks) {
-    if (prefix) {
-      cache.emplace(allocator, block_tokens);
+    if (num_slots > 0) {
+      slots.emplace(num_slots);
+      states.resize(static_cast<std::size_t>(num_slots));
     }
-    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens);
+    BlockAllocator* known_slots = slots ? &*slots : nullptr;
+    if (prefix) {
+      cache.emplace(allocator, block_tokens, PrefixCache::hash_block, known_slots);
+    }
+    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens, known_slots);
   }
 
   void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0,
@@ -107,7 +113,36 @@ struct Bench {
     }
   }
 
+  /// A state is the content of the last position that it has seen, and how many those are. Every sequence starts from its
+  /// own, and nobody writes what another one reads.
+  void compute_state(const ScheduledChunk& chunk) {
+    const auto content_behind = [&](std::int32_t positions) {
+      std::uint32_t content = 1;
+      for (std::int32_t position = 0; position < positions; ++position) {
+        content = content * 31 + static_cast<std::uint32_t>(chunk.sequence->tokens[static_cast<std::size_t>(position)]);
+      }
+      return State{positions, content};
+    };
+    const SequenceState::Step& step = chunk.state;
+    ASSERT_EQ(step.from < 0, chunk.first == 0);
+    if (step.from >= 0) {
+      ASSERT_EQ(states[static_cast<std::size_t>(step.from)], content_behind(chunk.first));
+    }
+    ASSERT_NE(step.to, step.from);
+    ASSERT_EQ(slots->references(step.to), 1);
+    states.at(static_cast<std::size_t>(step.to)) = content_behind(chunk.first + chunk.count);
+    if (step.kept >= 0) {
+      ASSERT_EQ(slots->references(step.kept), 1);
+      ASSERT_GT(step.kept_tokens, chunk.first);
+      ASSERT_LE(step.kept_tokens, chunk.first + chunk.count);
+      states.at(static_cast<std::size_t>(step.kept)) = content_behind(step.kept_tokens);
+    }
+  }
+
   void compute(std::span<const ScheduledChunk> batch) {
+    if (slots) {
+      std::ranges::for_each(batch, [this](const ScheduledChunk& chunk) { compute_state(chunk); });
+    }
     storage.resize(static_cast<std::size_t>(allocator.num_blocks() * block_tokens));
     for (const BlockCopy& copy : scheduler->block_copies()) {
       std::copy_n(storage.begin() + copy.from * block_tokens, block_tokens, storage.begin() + copy.to * block_tokens);
@@ -131,6 +166,15 @@ struct Bench {
 
   [[nodiscard]] std::int32_t blocks_available() const { return allocator.num_free() + (cache ? cache->num_evictable() : 0); }
 
+  [[nodiscard]] std::int32_t slots_available() const {
+    return slots->num_free() + (cache ? cache->num_evictable_states() : 0);
+  }
+
+  struct State {
+    std::int32_t positions = -1;
+    std::uint32_t content = 0;
+    friend bool operator==(const State&, const State&) = default;
+  };
   struct Result {
     Tokens tokens;
     FinishReason finish = FinishReason::none;
@@ -142,7 +186,9 @@ struct Bench {
   std::int32_t scored_in_step = 0;
   std::map<RequestId, Tokens> scored;  ///< positions
   std::map<RequestId, Tokens> pooled;
+  std::vector<State> states;  ///< of each slot
   BlockAllocator allocator;
+  std::optional<BlockAllocator> slots;
   std::optional<PrefixCache> cache;
   std::optional<Scheduler> scheduler;
   std::map<RequestId, Result> finished;

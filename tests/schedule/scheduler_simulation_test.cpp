@@ -29,6 +29,7 @@ struct Simulation {
   unsigned seed = 1;
   int events = 100'000;
   int least_preemptions = 100;
+  std::int32_t num_slots = 0;
 };
 
 /// Everything at once, on a cache that is far too small: every position reads what its own sequence wrote (see
@@ -37,7 +38,7 @@ class SchedulerSimulation {
  public:
   explicit SchedulerSimulation(const Simulation& simulation)
       : simulation_(simulation),
-        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix),
+        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix, simulation.num_slots),
         random_(simulation.seed) {}
 
   void run() {
@@ -52,6 +53,9 @@ class SchedulerSimulation {
       }
       if (!bench_.scheduler->has_work()) {
         ASSERT_EQ(bench_.blocks_available(), simulation_.num_blocks) << "blocks leaked";
+        if (simulation_.num_slots > 0) {
+          ASSERT_EQ(bench_.slots_available(), simulation_.num_slots) << "slots leaked";
+        }
       }
     }
     bench_.run();
@@ -188,6 +192,36 @@ TEST(SchedulerSimulation, LosesNothingInTheSmallestCaches) {
                            .least_preemptions = 0})
           .run();
     }
+  }
+}
+
+/// Every state that a step reads is the one that its positions need (see compute_state), and no slot is lost.
+TEST(SchedulerSimulation, LosesNoState) {
+  for (const bool prefix : {false, true}) {
+    for (const std::int32_t num_slots : {4, 9, 16, 40}) {
+      SCOPED_TRACE(num_slots);
+      SchedulerSimulation({.limits = small,
+                           .prefix = prefix,
+                           .seed = static_cast<unsigned>(num_slots),
+                           .events = 20'000,
+                           .least_preemptions = num_slots > 4 ? 10 : 0,
+                           .num_slots = num_slots})
+          .run();
+    }
+  }
+}
+
+TEST(SchedulerSimulation, LosesNoStateInTheSmallestMemories) {
+  for (std::int32_t num_blocks = 1; num_blocks <= 6; ++num_blocks) {
+    SCOPED_TRACE(num_blocks);
+    SchedulerSimulation({.limits = small,
+                         .num_blocks = num_blocks,
+                         .prefix = true,
+                         .seed = static_cast<unsigned>(num_blocks),
+                         .events = 5000,
+                         .least_preemptions = 0,
+                         .num_slots = 3})
+        .run();
   }
 }
 

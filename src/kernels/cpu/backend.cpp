@@ -7,6 +7,7 @@ namespace rocmforge {
 
 void register_cpu_kernels(KernelRegistry& registry) {
   registry.add<EmbeddingRows>(make_cpu_embedding());
+  registry.add<ShortConv>(make_cpu_short_conv());
   for (const CpuBodies& bodies : cpu_bodies()) {
     registry.add<RmsNorm>(make_cpu_rms_norm(bodies));
     registry.add<GatedActivation>(make_cpu_gated_activation(bodies));

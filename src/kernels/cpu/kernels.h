@@ -9,6 +9,7 @@ namespace rocmforge {
 
 std::unique_ptr<OpKernel<EmbeddingRows>>
 make_cpu_embedding();  ///< "cpu": dequantisation is the same for every instruction set
+std::unique_ptr<OpKernel<ShortConv>> make_cpu_short_conv();
 
 // One kernel for each instruction set; `bodies` outlive it.
 std::unique_ptr<OpKernel<RmsNorm>> make_cpu_rms_norm(const CpuBodies& bodies);

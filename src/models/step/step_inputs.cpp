@@ -80,7 +80,8 @@ StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
           .draw = draw_of(plan),
           .masks = plan.num_masks(),
           .mask_words = plan.mask_words,
-          .hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size())};
+          .hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size()),
+          .states = !plan.states.empty()};
 }
 
 StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
@@ -93,6 +94,7 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
   layout.query_offsets = take<std::int32_t>(used, shape.sequences + 1);
   layout.kv_lengths = take<std::int32_t>(used, shape.sequences);
   layout.block_tables = take<std::int32_t>(used, std::int64_t{shape.sequences} * shape.max_blocks);
+  layout.states = take<StateSlots>(used, shape.states ? shape.sequences : 0);
   layout.logit_rows = take<std::int32_t>(used, shape.logit_rows);
   layout.hidden_rows = take<std::int32_t>(used, shape.hidden_rows);
   layout.masks = take<std::uint32_t>(used, std::int64_t{shape.masks} * shape.mask_words);
@@ -106,7 +108,8 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
                       .max_blocks = limits.blocks,
                       .logit_rows = limits.logit_rows,
                       .draw = Draw::any,
-                      .hidden_rows = limits.tokens};
+                      .hidden_rows = limits.tokens,
+                      .states = limits.states};
   return lay_out(largest).adjustments +
          usual_adjustments * static_cast<std::size_t>(limits.logit_rows) * sizeof(SampleTokens::Adjustment);
 }
@@ -153,7 +156,11 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
                   .positions = at(layout.positions),
                   .sequence_of = at(layout.sequence_of),
                   .max_q_len = shape.max_q_len,
-                  .max_kv_len = shape.max_kv_len};
+                  .max_kv_len = shape.max_kv_len,
+                  .states = nullptr};
+  if (shape.states) {
+    arrays.batch.states = reinterpret_cast<const StateSlots*>(memory_.data() + layout.states);
+  }
   arrays.logit_rows = at(layout.logit_rows);
   arrays.num_logit_rows = shape.logit_rows;
   arrays.any_single = shape.any_single;
@@ -181,6 +188,9 @@ void StepInputs::write(const BatchPlan& plan, const Shape& shape, const Layout& 
   for (std::int32_t s = 0; s < plan.num_sequences(); ++s) {
     std::copy_n(plan.block_tables.begin() + std::ptrdiff_t{s} * plan.max_blocks, plan.max_blocks,
                 tables + std::ptrdiff_t{s} * shape.max_blocks);
+  }
+  if (shape.states) {
+    put(to + layout.states, plan.states, shape.sequences, StateSlots{});
   }
   put_counting(to + layout.logit_rows, plan.logit_rows, shape.logit_rows, plan.num_logit_rows());
   put(to + layout.hidden_rows, plan.hidden_rows, shape.hidden_rows, 0);

@@ -40,6 +40,7 @@ class StepInputs {
     std::int32_t sequences = 0;
     std::int32_t blocks = 0;  ///< of one sequence
     std::int32_t logit_rows = 0;
+    bool states = false;
   };
   /// The sizes that kernels are told. A step of single rows may be padded to more sequences than its plan has, and to wider
   /// block tables.
@@ -55,6 +56,7 @@ class StepInputs {
     std::int32_t masks = 0;
     std::int32_t mask_words = 0;
     std::int32_t hidden_rows = 0;
+    bool states = false;  ///< the model has recurrent state
   };
   static Shape shape_of(const BatchPlan& plan);
 
@@ -70,7 +72,7 @@ class StepInputs {
  private:
   /// Offsets in bytes from the start.
   struct Layout {
-    std::size_t sample_rows, tokens, positions, sequence_of, query_offsets, kv_lengths, block_tables, logit_rows,
+    std::size_t sample_rows, tokens, positions, sequence_of, query_offsets, kv_lengths, block_tables, states, logit_rows,
         hidden_rows, masks, adjustments;
   };
   static Layout lay_out(const Shape& shape);

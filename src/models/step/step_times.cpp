@@ -58,8 +58,8 @@ std::string_view operation_kind(std::string_view operation) {
   return end == std::string_view::npos ? operation : operation.substr(end + 1);
 }
 
-std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, KvCache& cache) {
-  forward(batch, cache);  // checks the batch; loads kernels
+std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, SequenceMemory& memory) {
+  forward(batch, memory);  // checks the batch; loads kernels
   wait();
   bool moved = false;
   const StepArrays arrays =
@@ -82,10 +82,10 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
         }
       }
     };
-    const auto work = [&] { compute(arrays, cache, of_kind); };
+    const auto work = [&] { compute(arrays, memory, of_kind); };
     times.push_back({std::string(kind), device_->is_gpu() ? seconds_on_gpu(*device_, work) : seconds_on_host(work)});
   }
-  const auto all = [&] { compute(arrays, cache); };
+  const auto all = [&] { compute(arrays, memory); };
   times.push_back({"", device_->is_gpu() ? seconds_on_gpu(*device_, all) : seconds_on_host(all)});
   return times;
 }

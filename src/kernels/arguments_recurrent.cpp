@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include "kernels/argument_checks.h"
+#include "kernels/arguments.h"
+
+namespace rocmforge {
+namespace {
+
+/// The slots of every sequence lie in memory; see BatchPlan::validate for what they must not share.
+void check_states(std::string_view operation, const StateView& states, const RaggedBatch& batch, std::int64_t state_bytes,
+                  DeviceKind device) {
+  require_pointer(states.data, operation, "states.data");
+  require_pointer(batch.states, operation, "batch.states");
+  require_pointer(batch.query_offsets, operation, "batch.query_offsets");
+  require_pointer(batch.sequence_of, operation, "batch.sequence_of");
+  require_least(batch.num_tokens, 0, operation, "batch.num_tokens");
+  require(states.slot_stride >= state_bytes, "{}: slot_stride {} is less than the {} bytes of a state", operation,
+          states.slot_stride, state_bytes);
+  if (device != DeviceKind::cpu) {
+    return;
+  }
+  for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
+    const StateSlots& slots = batch.states[s];
+    for (const std::int32_t slot : {slots.read, slots.write, slots.keep}) {
+      require(slot >= -1 && slot < states.num_slots, "{}: sequence {} names slot {} of {}", operation, s, slot,
+              states.num_slots);
+    }
+    require(slots.read < 0 || slots.read != slots.write, "{}: sequence {} reads slot {} and writes it", operation, s,
+            slots.read);
+    const std::int32_t rows = batch.query_offsets[s + 1] - batch.query_offsets[s];
+    require(slots.keep < 0 || (slots.keep_rows > 0 && slots.keep_rows <= rows),
+            "{}: sequence {} keeps the state behind {} rows of {}", operation, s, slots.keep_rows, rows);
+  }
+}
+
+}  // namespace
+
+void check_arguments(const ShortConv::Spec& spec, const ShortConv::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = ShortConv::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.weight, operation, "weight");
+  require_pointer(args.out, operation, "out");
+  require(args.out != args.x, "{}: out is x", operation);
+  check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);
+}
+
+Support check_spec(const ShortConv::Spec& spec) {
+  if (spec.channels <= 0) {
+    return Support::no(fmt::format("{} channels", spec.channels));
+  }
+  return spec.taps >= 2 ? Support::yes() : Support::no(fmt::format("a convolution of {} taps", spec.taps));
+}
+
+}  // namespace rocmforge

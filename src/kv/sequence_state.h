@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kv/block_allocator.h"
+
+namespace rocmforge {
+
+/// The slots of one sequence's recurrent state, for models that have one: two of its own, of which a step reads one and
+/// writes the other. A step that fails has changed nothing, and can be computed again. Before its first step a sequence may
+/// read from a kept state, which others may read too. Holds a reference to each; not copied.
+class SequenceState {
+ public:
+  /// What a step does with the state of one sequence.
+  struct Step {
+    SlotId from = -1;  ///< -1: the sequence starts
+    SlotId to = -1;
+    SlotId kept = -1;              ///< also gets the state behind the first `kept_tokens` positions; -1: none
+    std::int32_t kept_tokens = 0;  ///< of the sequence
+  };
+
+  /// null: the model has no state, and nothing is ever held.
+  explicit SequenceState(BlockAllocator* slots) : slots_(slots) {}
+  ~SequenceState() { clear(); }
+  SequenceState(const SequenceState&) = delete;
+  SequenceState& operator=(const SequenceState&) = delete;
+
+  /// Slots that a sequence must have to run.
+  static constexpr std::int32_t own_slots = 2;
+  [[nodiscard]] bool has_own() const { return own_[0] >= 0; }
+  /// Takes the own slots, which must be free, where it has none.
+  void reserve();
+  /// The next step reads `slot`, which is retained until that step has been computed; -1: the sequence starts.
+  void start_from(SlotId slot);
+  /// The next step; `kept_tokens` > 0: the state behind so many positions is kept in a new slot, which must be free.
+  [[nodiscard]] Step next(std::int32_t kept_tokens);
+  /// The step behind one that is still computed.
+  [[nodiscard]] Step after(const Step& computing) const;
+  /// The step has been computed.
+  void advance(const Step& computed);
+  /// The slot in which a step kept a state last, -1 for none.
+  [[nodiscard]] SlotId kept() const { return kept_; }
+  void release_kept();
+  /// Gives all slots back.
+  void clear();
+
+ private:
+  void release(SlotId& slot);
+
+  BlockAllocator* slots_;
+  SlotId own_[own_slots] = {-1, -1};
+  SlotId newest_ = -1;  ///< the own slot that holds the state; -1 before the first step
+  SlotId start_ = -1;   ///< what the first step reads
+  SlotId kept_ = -1;
+};
+
+}  // namespace rocmforge

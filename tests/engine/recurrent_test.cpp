@@ -1,0 +1,186 @@
+// Models whose state is more than pages. Whatever happens to a sequence, its answer is that of a model which sees all its
+// tokens: the fake model stops with an error where a state is not that of a sequence's positions.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <new>
+#include <random>
+
+#include "engine/engine.h"
+#include "engine/fake_model.h"
+
+namespace rocmforge {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+using Kind = FakeModel::Kind;
+
+struct Outcome {
+  Tokens tokens;
+  FinishReason finish = FinishReason::none;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+using Outcomes = std::map<RequestId, Outcome>;
+
+std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
+  return out << testing::PrintToString(outcome.tokens) << ", finish " << static_cast<int>(outcome.finish);
+}
+
+void take(Engine& engine, Outcomes& outcomes) {
+  for (const StepOutput& output : engine.step()) {
+    Outcome& outcome = outcomes[output.id];
+    if (output.token >= 0) {
+      outcome.tokens.push_back(output.token);
+    }
+    outcome.finish = output.finish;
+  }
+}
+
+Outcomes run(Engine& engine) {
+  Outcomes outcomes;
+  while (engine.has_work()) {
+    take(engine, outcomes);
+  }
+  const EngineStatus status = engine.status();
+  EXPECT_EQ(status.free_blocks + status.evictable_blocks, status.kv_blocks);
+  EXPECT_EQ(status.free_slots + status.evictable_states, status.state_slots);
+  EXPECT_EQ(status.evictable_states, status.kept_states);
+  return outcomes;
+}
+
+/// By a model of attention alone, with nothing beside it.
+Outcome alone(const Request& request, EngineOptions options) {
+  options.prefix_cache = false;
+  const FakeEngine fake = make_fake_engine(options);
+  const RequestId id = fake.engine->submit(request);
+  return run(*fake.engine).at(id);
+}
+
+Tokens random_prompt(std::size_t length, unsigned seed) {
+  std::mt19937 random(seed);
+  Tokens tokens(length);
+  for (std::int32_t& token : tokens) {
+    token = static_cast<std::int32_t>(3 + random() % 256);
+  }
+  return tokens;
+}
+
+Request seeded(Tokens prompt, std::int32_t max_tokens, std::uint64_t seed) {
+  Request request = make_request(std::move(prompt), max_tokens);
+  request.sampling.seed = seed;
+  return request;
+}
+
+/// With steps started ahead or one by one.
+class RecurrentEngine : public testing::TestWithParam<std::tuple<Kind, bool>> {
+ protected:
+  [[nodiscard]] FakeEngine make(const EngineOptions& options) const {
+    FakeEngine fake = make_fake_engine(options, true, std::get<0>(GetParam()));
+    fake.model->run_ahead(std::get<1>(GetParam()));
+    return fake;
+  }
+};
+
+TEST_P(RecurrentEngine, AKnownPrefixIsReusedWhereItsStateWasKept) {
+  const EngineOptions options{.max_batch_tokens = 64, .max_sequences = 4, .kv_tokens = 1024};
+  const FakeEngine fake = make(options);
+  const Request request = seeded(random_prompt(50, 5), 20, 1);
+  const Outcome expected = alone(request, options);
+  for (const std::int32_t hits : {0, 48, 48}) {
+    const std::int64_t before = fake.model->computed_tokens();
+    const RequestId id = fake.engine->submit(request);
+    EXPECT_EQ(run(*fake.engine).at(id), expected);
+    EXPECT_EQ(fake.engine->take_stats(id).cached_tokens, hits);
+    EXPECT_LE(fake.model->computed_tokens() - before, 50 - hits + 20);
+  }
+  Request next = request;  // the conversation goes on
+  next.prompt.insert(next.prompt.end(), expected.tokens.begin(), expected.tokens.end());
+  next.prompt.push_back(9);
+  const RequestId id = fake.engine->submit(next);
+  EXPECT_EQ(run(*fake.engine).at(id), alone(next, options));
+  EXPECT_EQ(fake.engine->take_stats(id).cached_tokens, 48);
+}
+
+TEST_P(RecurrentEngine, AnswersToOnePromptShareItsState) {
+  for (const bool prefix_cache : {false, true}) {
+    const EngineOptions options{.max_batch_tokens = 64, .max_sequences = 6, .kv_tokens = 512, .prefix_cache = prefix_cache};
+    const FakeEngine fake = make(options);
+    Request request = seeded(random_prompt(41, 3), 15, 7);
+    const std::vector<RequestId> ids = fake.engine->submit(request, 5);
+    const Outcomes outcomes = run(*fake.engine);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ(outcomes.at(ids[i]), alone(seeded(request.prompt, 15, 7 + i), options));
+    }
+    EXPECT_LE(fake.model->computed_tokens(), 41 + 5 * 15 + 4 * 1) << "the prompt is computed once, up to its last block";
+  }
+}
+
+/// A step that fails when the states of its sequences have been written is computed again from what they were.
+TEST_P(RecurrentEngine, AStepThatFailsAdvancesNothing) {
+  const EngineOptions options{.max_batch_tokens = 16, .max_sequences = 4, .kv_tokens = 256};
+  const auto word = [](const Tokens& visible) {
+    return 3 + (visible.back() * 7 + static_cast<std::int32_t>(visible.size())) % 256;
+  };
+  const auto answers = [&](int failing) {
+    const FakeEngine fake = make_fake_engine(options, true, std::get<0>(GetParam()));
+    int calls = 0;
+    fake.model->follow(
+        [&](const Tokens& visible) { return ++calls % 5 == failing ? throw std::bad_alloc() : word(visible); });
+    for (unsigned i = 0; i < 4; ++i) {
+      fake.engine->submit(make_request(random_prompt(5 + 9 * i, i), 12));
+    }
+    return run(*fake.engine);
+  };
+  EXPECT_EQ(answers(1), answers(-1));
+}
+
+/// Everything at once: chunks, preemption, prefixes, several answers, shifts, cancels.
+TEST_P(RecurrentEngine, RandomRequestsGetTheirAnswers) {
+  const EngineOptions options{.context_length = 60, .max_batch_tokens = 24, .max_sequences = 6, .kv_tokens = 120};
+  const FakeEngine fake = make(options);
+  std::mt19937 random(11);
+  std::map<RequestId, Request> requests;
+  Outcomes outcomes;
+  for (int event = 0; event < 3000; ++event) {
+    const auto choice = random() % 10;
+    if (choice == 0 && fake.engine->status().waiting < 8) {
+      Request request = seeded(random_prompt(1 + random() % 50, static_cast<unsigned>(random() % 4)),
+                               static_cast<std::int32_t>(5 + random() % 30), random() % 1000);
+      request.context_policy = random() % 4 == 0 ? ContextPolicy::shift : ContextPolicy::stop;
+      request.keep = static_cast<std::int32_t>(random() % 20);
+      const int count = random() % 4 == 0 ? 3 : 1;
+      for (const RequestId id : fake.engine->submit(request, count)) {
+        requests.emplace(id, request);
+        ++*request.sampling.seed;
+      }
+    } else if (choice == 1 && random() % 4 == 0 && !requests.empty()) {
+      fake.engine->cancel(requests.rbegin()->first);
+    } else {
+      take(*fake.engine, outcomes);
+    }
+  }
+  for (auto& [id, outcome] : run(*fake.engine)) {
+    outcomes[id].tokens.insert(outcomes[id].tokens.end(), outcome.tokens.begin(), outcome.tokens.end());
+    outcomes[id].finish = outcome.finish;
+  }
+  EXPECT_GT(fake.engine->status().preemptions, 10);
+  EXPECT_GT(fake.engine->status().prefix_hits, 100);
+  ASSERT_EQ(outcomes.size(), requests.size());
+  for (const auto& [id, request] : requests) {
+    if (outcomes.at(id).finish != FinishReason::cancelled) {
+      ASSERT_EQ(outcomes.at(id), alone(request, {.context_length = 60, .kv_tokens = 60})) << "request " << id;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentEngine,
+                         testing::Combine(testing::Values(Kind::recurrent, Kind::state_alone), testing::Bool()),
+                         [](const auto& instance) {
+                           const bool alone = std::get<0>(instance.param) == Kind::state_alone;
+                           return std::string(alone ? "StateAlone" : "StateAndPages") +
+                                  (std::get<1>(instance.param) ? "Ahead" : "");
+                         });
+
+}  // namespace
+}  // namespace rocmforge
