@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
+#include "ops/latent.h"
 #include "ops/layer_norm.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
@@ -15,8 +16,9 @@
 
 namespace rocmforge {
 
-using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
-                                        SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
-                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul>;
+using KernelRegistry =
+    KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
+                     ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
+                     DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul, LatentAppend, HeadMatmul>;
 
 }  // namespace rocmforge
