@@ -16,6 +16,7 @@ struct Architecture {
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
 
   NormKind norm = NormKind::rms;
+  bool latent = false;  ///< its attention is latent: see LatentConfig
 };
 
 /// Every architecture that can be loaded.
@@ -52,5 +53,6 @@ Architecture hunyuan_moe_architecture();
 Architecture dots1_architecture();
 Architecture glm4moe_architecture();
 Architecture minimax_m2_architecture();
+Architecture deepseek2_architecture();
 
 }  // namespace rocmforge

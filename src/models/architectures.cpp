@@ -16,7 +16,7 @@ std::span<const Architecture> architectures() {
       seed_oss_architecture(),   ernie4_5_architecture(),      command_r_architecture(),    cohere2_architecture(),
       starcoder2_architecture(), hunyuan_dense_architecture(), qwen2moe_architecture(),     qwen3moe_architecture(),
       olmoe_architecture(),      granitemoe_architecture(),    ernie4_5_moe_architecture(), hunyuan_moe_architecture(),
-      dots1_architecture(),      glm4moe_architecture(),       minimax_m2_architecture(),
+      dots1_architecture(),      glm4moe_architecture(),       minimax_m2_architecture(),   deepseek2_architecture(),
   };
   return all;
 }

@@ -5,6 +5,7 @@
 #include "models/attention_mixer.h"
 #include "models/dense_feed_forward.h"
 #include "models/experts_feed_forward.h"
+#include "models/latent_mixer.h"
 
 namespace rocmforge {
 
@@ -17,8 +18,12 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
   return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps};
 }
 
-Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index)
-    : mixer_(std::make_unique<AttentionMixer>(plan, config, index)) {
+Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) {
+  if (config.layer(index).attention.latent.rank > 0) {
+    mixer_ = std::make_unique<LatentMixer>(plan, config, index);
+  } else {
+    mixer_ = std::make_unique<AttentionMixer>(plan, config, index);
+  }
   const BlockGraph& graph = config.layer(index).graph;
   FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
   if (graph.parallel) {

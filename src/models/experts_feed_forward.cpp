@@ -22,7 +22,8 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
                                          .normalise = own.normalise,
                                          .scale = own.scale * residual_scale,
                                          .groups = own.groups,
-                                         .groups_used = own.groups_used},
+                                         .groups_used = own.groups_used,
+                                         .group_best = own.group_best},
                                .width = own.width,
                                .hidden = config.hidden,
                                .activation = layer.feed_forward.activation};

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "models/architecture.h"
+#include "models/latent_config.h"
 #include "models/layer_windows.h"
 #include "models/metadata_reader.h"
 #include "models/rope_config.h"
@@ -108,10 +109,11 @@ AttentionConfig read_attention(const ModelConfig& config, MetadataReader& metada
   return attention;
 }
 
-void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context) {
+void read_layers(ModelConfig& config, MetadataReader& metadata, bool latent, std::int32_t context) {
   const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers);
   const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers);
-  const AttentionConfig common = read_attention(config, metadata, q_heads[0], context);
+  const AttentionConfig common = latent ? read_latent_attention(config, metadata, q_heads[0], context)
+                                        : read_attention(config, metadata, q_heads[0], context);
   const float residual_scale = read_multiplier(metadata, "residual_scale");
   config.blocks.resize(static_cast<std::size_t>(config.layers));
   for (std::size_t index = 0; index < config.blocks.size(); ++index) {
@@ -153,7 +155,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   MetadataReader metadata(file, config.architecture);
   config.norm_kind = architecture.norm;
   read_sizes(config, metadata);
-  read_layers(config, metadata, context > 0 ? context : config.context_length);
+  read_layers(config, metadata, architecture.latent, context > 0 ? context : config.context_length);
   architecture.configure(config, metadata);
   refuse_experts(metadata);
   refuse_factors(metadata);

@@ -140,8 +140,8 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
-    projected = std::max({projected, layer.attention.q_dim() + 2 * layer.attention.kv_dim(), ffn.projected_width()});
-    gathered = std::max({gathered, layer.attention.q_dim(), ffn.gathered_width()});
+    projected = std::max({projected, layer.attention.projected_width(), ffn.projected_width()});
+    gathered = std::max({gathered, layer.attention.gathered_width(), ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }
