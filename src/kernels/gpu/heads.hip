@@ -6,7 +6,6 @@
 #include "kernels/gpu/matvec.h"
 
 using namespace rocmforge;
-using rocmforge::gpu::BlockCoded;
 using rocmforge::gpu::HeadProductArgs;
 
 namespace rocmforge::gpu {
@@ -21,7 +20,6 @@ __device__ MatvecArgs group_input(const HeadProductArgs& args, int head, std::in
   own.tokens = tokens;
   own.chunk = args.chunk;
   own.x_aligned = args.x_aligned;
-  own.dtype = args.dtype;
   return own;
 }
 
@@ -70,8 +68,7 @@ __device__ void head_products(const HeadProductArgs& args) {
 #define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                     \
   ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens))   \
       head_products_##format(HeadProductArgs args) {                                              \
-    gpu::head_products<Block, gpu::head_rows(rows)>(args);               \
+    gpu::head_products<Block, gpu::matvec_wave_rows(gpu::head_tokens, rows)>(args);               \
   }
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_PRODUCTS)
-ROCMFORGE_MATMUL_CODED(ROCMFORGE_HEAD_PRODUCTS)

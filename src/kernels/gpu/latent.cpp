@@ -97,15 +97,11 @@ struct HeadFormat {
   HeadFormat{DType::format, rows, {"heads", "head_products_" #format, LaunchOrder::by_kernel}},
 constexpr HeadFormat head_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_FORMAT)};
 #undef ROCMFORGE_HEAD_FORMAT
-constexpr HeadFormat coded_format{DType::f32, 1, {"heads", "head_products_coded", LaunchOrder::by_kernel}};
 
 /// Null for a format without a kernel.
 const HeadFormat* find_format(DType dtype) {
   const auto* found = std::ranges::find(head_formats, dtype, &HeadFormat::dtype);
-  if (found != std::end(head_formats)) {
-    return found;
-  }
-  return gpu::CodedFormats::contains(dtype) ? &coded_format : nullptr;
+  return found != std::end(head_formats) ? found : nullptr;
 }
 
 class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
@@ -139,7 +135,7 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     }
     const HeadFormat& format = *find_format(spec.weight);
     const int wave_size = context.stream->device().info().wave_size;
-    const int rows = gpu::matvec_threads / wave_size * gpu::head_rows(format.few_rows);
+    const int rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(gpu::head_tokens, format.few_rows);
     const std::int64_t chunk =
         std::min<std::int64_t>(round_up(spec.k, 256), std::int64_t{256} * wave_size / gpu::head_tokens);
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.x_stride % 4 == 0 && spec.k % 4 == 0 &&
@@ -163,7 +159,7 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
                           .tail = static_cast<std::int32_t>(spec.tail),
                           .chunk = static_cast<std::int32_t>(chunk),
                           .x_aligned = aligned ? 1 : 0,
-                          .dtype = spec.weight});
+                          .unused = 0});
   }
 };
 

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
-
 namespace rocmforge::gpu {
 
 /// Append of latent rows; see ops/latent.h. Grid: tokens. Dynamic shared memory: cosine and sine of each pair, then the row,
@@ -49,10 +47,8 @@ struct HeadProductArgs {
   std::int32_t tail;
   std::int32_t chunk;      ///< as in MatvecArgs
   std::int32_t x_aligned;  ///< likewise
-  DType dtype;             ///< of the weights
+  std::int32_t unused;
 };
 inline constexpr int head_tokens = 4;  ///< of a group
-/// Rows that a wave takes; `few_rows` as in ROCMFORGE_MATMUL_FORMATS.
-constexpr int head_rows(int few_rows) { return few_rows < 2 ? few_rows : 2; }
 
 }  // namespace rocmforge::gpu
