@@ -24,6 +24,10 @@ SMALL = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 4, "nu
 EXPERTS = {
     **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
     "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+LATENT = {
+    **EXPERTS, "num_key_value_heads": 4, "kv_lora_rank": 48, "qk_nope_head_dim": 24, "qk_rope_head_dim": 16,
+    "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1,
+    "routed_scaling_factor": 1.7, "rms_norm_eps": 1e-6}
 U32, F32, BOOL, STRING, COUNTS = 4, 6, 7, 8, 9
 
 
@@ -181,9 +185,27 @@ MODELS = {
     "lfm2moe": ("lfm2moe", "Lfm2Moe", {
         **EXPERTS, "num_hidden_layers": 3, "num_experts": 6, "num_dense_layers": 1, "norm_eps": 1e-5,
         "routed_scaling_factor": 1.6, "layer_types": ["conv", "conv", "full_attention"], "rope_parameters": rope(1000.0)}),
+    "deepseek-v3": ("deepseek2", "DeepseekV3", {
+        **LATENT, "q_lora_rank": 40, "n_group": 4, "topk_group": 2, "norm_topk_prob": True,
+        "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=1.0,
+                                mscale_all_dim=1.0)}),
+    "deepseek-v2": ("deepseek2", "DeepseekV2", {
+        **LATENT, "q_lora_rank": None, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2,
+        "norm_topk_prob": False,
+        "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=0.707,
+                                mscale_all_dim=0.707)}),
+    "deepseek-v2-lite": ("deepseek2", "DeepseekV2", {
+        **LATENT, "q_lora_rank": None, "topk_method": "greedy", "n_group": 1, "topk_group": 1, "norm_topk_prob": False,
+        "n_shared_experts": 2, "attention_bias": True, "rope_parameters": rope(1000.0)}),
+    "glm4-moe-lite": ("deepseek2", "Glm4MoeLite", {
+        **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
+        "rope_parameters": rope(1000.0)}),
 }
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
+
+# Files of DeepSeek from before K and V of a head had tensors of their own.
+JOINED_LATENT = ("deepseek-v2",)
 
 # Keys of experts: attribute of the configuration, or the value itself.
 EXPERT_KEYS = {
@@ -204,6 +226,10 @@ EXPERT_KEYS = {
     "glm4moe": {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "weights_scale": "routed_scaling_factor",
         "weights_norm": "norm_topk_prob", "gating_func": 2},
+    "deepseek2": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
+        "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
+        "gating_func": lambda config: None if config.model_type == "deepseek_v2" else 2},
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
     "qwen3vlmoe": {"count": "num_experts"},
@@ -233,6 +259,9 @@ NAMES = {
     "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
     "mlp.gate": "ffn_gate_inp", "mlp.gate.wg": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
     "mlp.router": "ffn_gate_inp",
+    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+    "self_attn.kv_b_proj": "attn_kv_b",
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "shared_mlp.output_linear": "ffn_down_shexp",
 }
 NAMES.update({
@@ -317,19 +346,31 @@ def expert_parts(architecture, name, values):
     return []
 
 
+def latent_parts(target, values, config):
+    """K and V of a head as the converter stores them: K's part transposed, so that queries are multiplied by it."""
+    heads = values.reshape(config.num_attention_heads, -1, values.shape[-1])
+    keys, own = heads[:, :config.qk_nope_head_dim], heads[:, config.qk_nope_head_dim:]
+    yield target.replace("attn_kv_b", "attn_k_b"), keys.swapaxes(1, 2)
+    yield target.replace("attn_kv_b", "attn_v_b"), own
+
+
 def neighbours(weight, heads):
     """Rows of Q or K so that elements p and p + n/2 of a head, which turn together, become neighbours."""
     rows = weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1)
     return rows.swapaxes(1, 2).reshape(weight.shape)
 
 
-def tensors(architecture, config, model):
-    for name, parameter in named_weights(model):
+def tensors(architecture, name, config, model):
+    joined = name in JOINED_LATENT
+    for source, parameter in named_weights(model):
         values = parameter.detach().numpy()
-        if parts := expert_parts(architecture, name, values):
+        if parts := expert_parts(architecture, source, values):
             yield from parts
             continue
-        target = gguf_name(architecture, name)
+        target = gguf_name(architecture, source)
+        if "attn_kv_b" in target and not joined:
+            yield from latent_parts(target, values, config)
+            continue
         if architecture in PERMUTED and ".attn_q." in target:
             values = neighbours(values, config.num_attention_heads)
         if architecture in PERMUTED and ".attn_k." in target:
@@ -373,11 +414,13 @@ def metadata(architecture, name, config):
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
         ("attention.head_count", U32, config.num_attention_heads),
-        kv_heads(config),
+        ("attention.head_count_kv", U32, 1) if architecture == "deepseek2" and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
         ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
-    if head_dim * config.num_attention_heads != config.hidden_size:
+    if architecture == "deepseek2":
+        own += latent_keys(name, config)
+    elif head_dim * config.num_attention_heads != config.hidden_size:
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
     if architecture == "llama":
         own += [("rope.dimension_count", U32, head_dim), ("vocab_size", U32, config.vocab_size)]
@@ -413,12 +456,29 @@ def metadata(architecture, name, config):
         yield f"{architecture}.{key}", kind, value
 
 
+def latent_keys(name, config):
+    key_length, value_length = config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
+    yield "attention.kv_lora_rank", U32, config.kv_lora_rank
+    yield "rope.dimension_count", U32, config.qk_rope_head_dim
+    if config.q_lora_rank is not None:
+        yield "attention.q_lora_rank", U32, config.q_lora_rank
+    if name in JOINED_LATENT:
+        yield from (("attention.key_length", U32, key_length), ("attention.value_length", U32, value_length))
+    else:
+        yield "attention.key_length", U32, config.kv_lora_rank + config.qk_rope_head_dim
+        yield "attention.value_length", U32, config.kv_lora_rank
+        yield from (("attention.key_length_mla", U32, key_length), ("attention.value_length_mla", U32, value_length))
+    if "mscale_all_dim" in config.rope_parameters:
+        yield "rope.scaling.yarn_log_multiplier", F32, 0.1 * config.rope_parameters["mscale_all_dim"]
+
+
 def expert_keys(architecture, config):
     if architecture not in EXPERT_KEYS or architecture == "llama" and not hasattr(config, "num_local_experts"):
         return
     keys = {"used_count": "num_experts_per_tok", "feed_forward_length": "moe_intermediate_size", **EXPERT_KEYS[architecture]}
     for key, source in keys.items():
         value = getattr(config, source) if isinstance(source, str) else source
+        value = value(config) if callable(value) else value
         if value is not None:
             yield f"expert_{key}", {bool: BOOL, float: F32, int: U32}[type(value)], value
     for attribute, key in LAYER_KEYS.items():
@@ -498,7 +558,7 @@ def make(folder, number, name):
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
         logits = model(ids, use_cache=False).logits[0].numpy()
-    pairs, weights = list(metadata(architecture, name, config)), list(tensors(architecture, config, model))
+    pairs, weights = list(metadata(architecture, name, config)), list(tensors(architecture, name, config, model))
     write_gguf(folder / f"{name}.gguf", pairs, weights)
     golden = struct.pack("<II", TOKENS, config.vocab_size) + ids[0].numpy().astype("<i4").tobytes()
     (folder / f"{name}.logits").write_bytes(golden + logits.astype("<f4").tobytes())

@@ -147,6 +147,10 @@ CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+END|[^\r\n\p{{L}}\p{{N}}]?{UPPE
 CASED_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 GPT4O = CASED.replace("END", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?") + r"|\p{N}{1,3}" + CASED_REST
 TEKKEN = CASED.replace("END", "") + r"|\p{N}" + CASED_REST
+# Chinese characters are words of their own.
+KIMI_UPPER, KIMI_LOWER = (letters[:-1] + r"&&[^\p{Han}]]" for letters in (UPPER, LOWER))
+KIMI = (r"[\p{Han}]+|" + CASED.replace(UPPER, KIMI_UPPER).replace(LOWER, KIMI_LOWER).replace("END", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?")
+        + r"|\p{N}{1,3}" + CASED_REST.replace("[\\r\\n/]", "[\\r\\n]"))
 DEEPSEEK_LETTERS = (
     "\\s?["
     "A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293\u0295-\u02AF\u0370-\u0373\u0376"
@@ -171,6 +175,7 @@ PASSES = {
     "qwen35": [QWEN35],
     "gpt-4o": [GPT4O],
     "tekken": [TEKKEN],
+    "kimi-k2": [KIMI],
     "deepseek-llm": ["[\r\n]", DEEPSEEK_LETTERS,
                      "\\s?[!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002]+", "\\s+$", DEEPSEEK_CJK, "\\p{N}+"],
     "deepseek-coder": ["[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"],

@@ -48,7 +48,9 @@ std::string main_format(const GgufFile& file) {
 
 std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
   const ModelConfig config = ModelConfig::from_gguf(file);
-  return static_cast<std::uint64_t>(config.layers) * 2 * row_bytes(kv_dtype, config.layer(0).attention.kv_dim());
+  const AttentionConfig& attention = config.layer(0).attention;
+  const std::int64_t planes = attention.latent.rank > 0 ? 1 : 2;
+  return static_cast<std::uint64_t>(config.layers) * row_bytes(kv_dtype, planes * attention.kv_dim());
 }
 
 }  // namespace rocmforge::app

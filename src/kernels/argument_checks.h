@@ -39,4 +39,8 @@ inline bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (
 [[nodiscard]] Support check_layout(const KvLayout& layout);
 [[nodiscard]] Support check_heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim);
 
+/// What an operation asks of the pages that it appends each token's row to.
+void check_append(std::string_view operation, const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch,
+                  DeviceKind device);
+
 }  // namespace rocmforge

@@ -90,6 +90,9 @@ Support check_layout(const KvLayout& layout) {
   if (!is_power_of_two(layout.block_tokens)) {
     return Support::no(fmt::format("block_tokens {} is not a power of two", layout.block_tokens));
   }
+  if (layout.value_dim < 0 || layout.value_dim > layout.head_dim) {
+    return Support::no(fmt::format("value_dim {} is not within head_dim {}", layout.value_dim, layout.head_dim));
+  }
   return Support::yes();
 }
 
@@ -199,6 +202,28 @@ void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions) {
   check_fusions(args, fusions);
 }
 
+void check_append(std::string_view operation, const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch,
+                  DeviceKind device) {
+  check_batch(operation, batch);
+  check_cache(operation, layout, cache, batch);
+  require_pointer(batch.positions, operation, "batch.positions");
+  require_pointer(batch.sequence_of, operation, "batch.sequence_of");
+  if (device != DeviceKind::cpu) {
+    return;
+  }
+  check_lengths(operation, batch);
+  check_rows_fit(operation, batch);
+  check_block_tables(operation, layout, cache, batch);
+  for (std::int32_t t = 0; t < batch.num_tokens; ++t) {
+    const std::int32_t s = batch.sequence_of[t];
+    require(s >= 0 && s < batch.num_sequences, "{}: sequence_of token {} is {}, there are {} sequences", operation, t, s,
+            batch.num_sequences);
+    require(batch.positions[t] >= 0 && batch.positions[t] < batch.kv_lengths[s],
+            "{}: token {} is at position {}, but sequence {} has kv_length {}", operation, t, batch.positions[t], s,
+            batch.kv_lengths[s]);
+  }
+}
+
 void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device) {
   constexpr std::string_view operation = RopeAppend::name;
   require_pointer(args.q, operation, "q");
@@ -213,25 +238,7 @@ void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args,
   if (spec.kind != RopeKind::none) {
     require_pointer(args.inverse_frequency, operation, "inverse_frequency");
   }
-  const RaggedBatch& batch = args.batch;
-  check_batch(operation, batch);
-  check_cache(operation, spec.layout, args.cache, batch);
-  require_pointer(batch.positions, operation, "batch.positions");
-  require_pointer(batch.sequence_of, operation, "batch.sequence_of");
-  if (device != DeviceKind::cpu) {
-    return;
-  }
-  check_lengths(operation, batch);
-  check_rows_fit(operation, batch);
-  check_block_tables(operation, spec.layout, args.cache, batch);
-  for (std::int32_t t = 0; t < batch.num_tokens; ++t) {
-    const std::int32_t s = batch.sequence_of[t];
-    require(s >= 0 && s < batch.num_sequences, "{}: sequence_of token {} is {}, there are {} sequences", operation, t, s,
-            batch.num_sequences);
-    require(batch.positions[t] >= 0 && batch.positions[t] < batch.kv_lengths[s],
-            "{}: token {} is at position {}, but sequence {} has kv_length {}", operation, t, batch.positions[t], s,
-            batch.kv_lengths[s]);
-  }
+  check_append(operation, spec.layout, args.cache, args.batch, device);
 }
 
 namespace {
@@ -256,6 +263,8 @@ void check_layout_of(const Attention::Spec& spec, const KvLayout& layout) {
           spec.head_dim);
   require(layout.dtype == spec.kv_dtype, "{}: the layout stores {}, the spec says {}", operation, name(layout.dtype),
           name(spec.kv_dtype));
+  require(layout.value_dim == spec.value_dim, "{}: the layout has value_dim {}, the spec {}", operation, layout.value_dim,
+          spec.value_dim);
   require(is_power_of_two(layout.block_tokens), "{}: block_tokens {} is not a power of two", operation, layout.block_tokens);
 }
 
@@ -296,6 +305,7 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
   check_batch(operation, batch);
   const bool dense = args.dense.k != nullptr;
   if (dense) {
+    require(spec.value_dim == 0, "{}: a latent plane lies in pages", operation);
     require(spec.kv_dtype != DType::q8_0, "{}: K and V of Q8_0 lie in pages", operation);
     check_dense(spec, args.dense, batch);
   } else {
@@ -370,6 +380,9 @@ Support check_spec(const RopeAppend::Spec& spec) {
   if (spec.temperature_scale != 0.0f && spec.temperature_length <= 0) {
     return Support::no(fmt::format("a temperature that rises every {} positions", spec.temperature_length));
   }
+  if (spec.layout.is_latent()) {
+    return Support::no("a latent plane is appended to by latent_append");
+  }
   return check_layout(spec.layout);
 }
 
@@ -379,6 +392,9 @@ Support check_spec(const Attention::Spec& spec) {
   }
   if (Support dtype = check_kv_dtype(spec.kv_dtype, spec.head_dim); !dtype.ok) {
     return dtype;
+  }
+  if (spec.value_dim < 0 || spec.value_dim > spec.head_dim) {
+    return Support::no(fmt::format("value_dim {} is not within head_dim {}", spec.value_dim, spec.head_dim));
   }
   if (!is_float_dtype(spec.io_dtype)) {
     return Support::no(fmt::format("io_dtype {} is not one of F32, F16, BF16", name(spec.io_dtype)));
@@ -391,6 +407,10 @@ Support check_spec(const Attention::Spec& spec) {
         fmt::format("window {}, soft_cap {} and scale {} must not be negative", spec.window, spec.soft_cap, spec.scale));
   }
   return Support::yes();
+}
+
+Support check_separate_values(const Attention::Spec& spec) {
+  return spec.value_dim == 0 ? check_spec(spec) : Support::no("V that is part of K (a latent plane)");
 }
 
 Support check_spec(const SampleTokens::Spec& spec) {

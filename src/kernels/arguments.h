@@ -32,6 +32,8 @@ void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args,
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
 void check_arguments(const ShortConv::Spec& spec, const ShortConv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const LatentAppend::Spec& spec, const LatentAppend::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args);
 
 /// What every kernel asks of a spec; kernels add limits of their own.
 [[nodiscard]] Support check_spec(const EmbeddingRows::Spec& spec);
@@ -55,6 +57,11 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceK
 [[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
 [[nodiscard]] Support check_spec(const ShortConv::Spec& spec);
 [[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);
+[[nodiscard]] Support check_spec(const LatentAppend::Spec& spec);
+[[nodiscard]] Support check_spec(const HeadMatmul::Spec& spec);
+
+/// Of an attention kernel that reads V from a plane of its own.
+[[nodiscard]] Support check_separate_values(const Attention::Spec& spec);
 
 /// The token of row `t`, -1 for none: its id, or what was drawn. For host memory.
 [[nodiscard]] inline std::int32_t embedded_token(const EmbeddingRows::Args& args, std::int64_t t) {

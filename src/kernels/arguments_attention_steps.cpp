@@ -110,6 +110,9 @@ void check_arguments(const WeightsValue::Spec& spec, const WeightsValue::Args& a
 Support check_spec(const ReplicateKv::Spec& spec) {
   const KvLayout& layout = spec.layout;
   const Support heads = check_heads(spec.q_heads, layout.kv_heads, layout.head_dim);
+  if (layout.is_latent()) {
+    return Support::no("a latent plane has no V to replicate");
+  }
   return heads.ok ? check_layout(layout) : heads;
 }
 Support check_spec(const QueryKey::Spec& spec) { return check_product(spec.head_dim, spec.q_dtype, "q_dtype"); }

@@ -58,6 +58,9 @@ Support check_spec(const RouteTokens::Spec& spec) {
     return Support::no(
         fmt::format("{} of {} groups of {} experts can't give {}", spec.groups_used, spec.groups, group, spec.used));
   }
+  if (spec.group_best != 1 && spec.group_best != 2) {
+    return Support::no(fmt::format("groups by their {} best", spec.group_best));
+  }
   return Support::yes();
 }
 

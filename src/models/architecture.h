@@ -17,6 +17,7 @@ struct Architecture {
 
   NormKind norm = NormKind::rms;
   bool mixes_otherwise = false;  ///< layers without KV heads are no error: another mixer stands there
+  bool latent = false;  ///< its attention is latent: see LatentConfig
 };
 
 /// Every architecture that can be loaded.
@@ -60,5 +61,6 @@ Architecture qwen3vlmoe_architecture();
 Architecture mistral3_architecture();
 Architecture lfm2_architecture();
 Architecture lfm2moe_architecture();
+Architecture deepseek2_architecture();
 
 }  // namespace rocmforge

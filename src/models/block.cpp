@@ -5,6 +5,7 @@
 #include "models/attention_mixer.h"
 #include "models/dense_feed_forward.h"
 #include "models/experts_feed_forward.h"
+#include "models/latent_mixer.h"
 #include "models/short_conv_mixer.h"
 
 namespace rocmforge {
@@ -23,6 +24,9 @@ namespace {
 std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config, int index) {
   switch (config.layer(index).mixer) {
     case MixerKind::attention:
+      if (config.layer(index).attention.latent.rank > 0) {
+        return std::make_unique<LatentMixer>(plan, config, index);
+      }
       return std::make_unique<AttentionMixer>(plan, config, index);
     case MixerKind::short_conv:
       return std::make_unique<ShortConvMixer>(plan, config, index);

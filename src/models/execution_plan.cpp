@@ -264,6 +264,13 @@ std::size_t ExecutionPlan::packed_bytes() const {
       total += WeightStore::copy_bytes(experts.bytes());
     }
   }
+  for (const HeadMatrix& heads : head_matrices_) {
+    if (heads.in_place()) {
+      add_raw(heads.tensor);
+    } else {
+      total += WeightStore::copy_bytes(heads.bytes());
+    }
+  }
   for (const WeightTable& table : tables_) {
     add_raw(table.tensor);
   }
@@ -313,6 +320,10 @@ void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::siz
   }
   for (ExpertMatrix& experts : expert_matrices_) {
     experts.data = load_experts(experts, store, context);
+    show();
+  }
+  for (HeadMatrix& heads : head_matrices_) {
+    heads.data = load_heads(heads, store, context);
     show();
   }
 }

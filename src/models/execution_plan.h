@@ -10,6 +10,7 @@
 
 #include "models/expert_matrix.h"
 #include "models/fused_linear.h"
+#include "models/head_matrix.h"
 #include "models/model.h"
 #include "models/operation_bytes.h"
 #include "models/step/step_attention.h"
@@ -76,6 +77,8 @@ class ExecutionPlan {
   /// of its own.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
                                            const ExpertMatmul::Spec& wanted);
+  /// The matrices of all heads; `spec` without the format, which is the tensor's. Those that are transposed are F32.
+  const HeadMatrix* heads(const HeadTensorName& name, HeadMatmul::Spec spec);
   /// A norm of rows [dim] that no product takes in.
   Norm norm(const NormName& name, std::int64_t dim);
 
@@ -152,6 +155,7 @@ class ExecutionPlan {
   void refuse_tensor(const std::string& name) const;
   void check_scales(const GgufTensor& scales) const;
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
+  const void* load_heads(const HeadMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
   const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
   [[noreturn]] void refuse_scale(std::string_view layer) const;
   void refuse_unused_scales() const;
@@ -167,6 +171,7 @@ class ExecutionPlan {
   // Addresses of the elements stay.
   std::deque<MatmulWeight> matrices_;
   std::deque<ExpertMatrix> expert_matrices_;
+  std::deque<HeadMatrix> head_matrices_;
   std::deque<WeightVector> vectors_;
   std::deque<WeightTable> tables_;
   std::set<std::string, std::less<>> used_;

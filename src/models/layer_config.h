@@ -29,10 +29,19 @@ struct RopeConfig {
   std::shared_ptr<const RopeFrequencies> frequencies{};  ///< one object for all layers that turn alike
 };
 
+/// Multi-head latent attention: of K and V of all heads one row is kept for each position, a latent of `rank` elements and
+/// RopeConfig::n_rot that turn. K and V of a head are products with the latent, K's last elements those that turn.
+struct LatentConfig {
+  std::int32_t rank = 0;       ///< 0: attention is not latent
+  std::int32_t q_rank = 0;     ///< of the latent that the queries come from; 0: from the hidden state
+  std::int32_t plain_dim = 0;  ///< elements of a head's query and key that don't turn
+  std::int32_t value_dim = 0;  ///< of a head's output
+};
+
 struct AttentionConfig {
   std::int32_t q_heads = 0;
-  std::int32_t kv_heads = 0;
-  std::int32_t head_dim = 0;
+  std::int32_t kv_heads = 0;       ///< 1 when latent
+  std::int32_t head_dim = 0;       ///< when latent of the row: rank + n_rot
   std::int32_t window = 0;         ///< positions that a query sees, its own included; 0: all before it
   float scale = 0.0f;              ///< of the scores; 0: 1 / sqrt(head_dim)
   float soft_cap = 0.0f;           ///< of the scores; 0: none
@@ -43,9 +52,20 @@ struct AttentionConfig {
   QkNorm qk_norm = QkNorm::none;
   bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
+  LatentConfig latent{};
 
   [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
+  /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
+  [[nodiscard]] std::int64_t projected_width() const {
+    const std::int64_t queries = std::int64_t{q_heads} * (latent.plain_dim + rope.n_rot);
+    return latent.rank == 0 ? q_dim() + 2 * kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
+  }
+  [[nodiscard]] std::int64_t gathered_width() const {
+    return latent.rank == 0
+               ? q_dim()
+               : std::max({q_dim(), std::int64_t{latent.q_rank} + head_dim, std::int64_t{q_heads} * latent.value_dim});
+  }
 };
 
 /// The experts of a feed-forward part, each a gated one, of which every token takes a few.
@@ -58,6 +78,7 @@ struct ExpertConfig {
   float scale = 1.0f;      ///< of the weights
   std::int32_t groups = 1;
   std::int32_t groups_used = 1;
+  std::int32_t group_best = 2;    ///< experts by which a group is chosen
   std::int32_t shared_width = 0;  ///< of what every token takes beside its experts, all of it together; 0: nothing
   bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
   bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used

@@ -41,6 +41,11 @@ MatmulFusions Linear::fusions() const {
 }
 
 void Linear::run(const Step& step, const float* x, float* out, const LinearFusion& fusion, bool accumulate) const {
+  run_strided(step, x, calls_[0][0].part.weight->spec.k, out, fusion, accumulate);
+}
+
+void Linear::run_strided(const Step& step, const float* x, std::int64_t x_stride, float* out, const LinearFusion& fusion,
+                         bool accumulate) const {
   const std::int64_t stride = fusion.gate ? width_ / 2 : width_;
   for (const Call& call : calls_) {
     std::array<MatmulOutput, most_parts> outputs;
@@ -55,7 +60,7 @@ void Linear::run(const Step& step, const float* x, float* out, const LinearFusio
     first.kernel->run({.x = x,
                        .tokens = step.tokens,
                        .k = first.spec.k,
-                       .x_stride = first.spec.k,
+                       .x_stride = x_stride,
                        .outputs = std::span(outputs.data(), call.size()),
                        .workspace = step.buffers.scratch,
                        .norm_weight = fusion.norm_weight,

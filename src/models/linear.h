@@ -54,6 +54,9 @@ class Linear {
 
   /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense. With a gate `out` is [tokens, width / 2].
   void run(const Step& step, const float* x, float* out, const LinearFusion& fusion = {}, bool accumulate = false) const;
+  /// The same where rows of `x` are `x_stride` elements apart.
+  void run_strided(const Step& step, const float* x, std::int64_t x_stride, float* out, const LinearFusion& fusion = {},
+                   bool accumulate = false) const;
 
   /// Adds the sum of `out` and its product with `x`, both buffers of a step, to the operations of a layer.
   void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;

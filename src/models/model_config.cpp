@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "models/architecture.h"
+#include "models/latent_config.h"
 #include "models/layer_windows.h"
 #include "models/metadata_reader.h"
 #include "models/rope_config.h"
@@ -130,11 +131,14 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
   return kv_heads;
 }
 
-void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, bool mixes_otherwise) {
+void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, const Architecture& architecture) {
   const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers);
   const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers);
-  const std::vector<std::int32_t> kv_heads = read_kv_heads(q_heads, metadata, mixes_otherwise);
-  const AttentionConfig common = read_attention(config, metadata, q_heads[0], context);
+  const AttentionConfig common = architecture.latent ? read_latent_attention(config, metadata, q_heads[0], context)
+                                                     : read_attention(config, metadata, q_heads[0], context);
+  const std::vector<std::int32_t> kv_heads = architecture.latent
+                                                 ? std::vector<std::int32_t>(q_heads.size(), common.kv_heads)
+                                                 : read_kv_heads(q_heads, metadata, architecture.mixes_otherwise);
   const float residual_scale = read_multiplier(metadata, "residual_scale");
   config.blocks.resize(static_cast<std::size_t>(config.layers));
   for (std::size_t index = 0; index < config.blocks.size(); ++index) {
@@ -173,7 +177,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   MetadataReader metadata(file, config.architecture);
   config.norm_kind = architecture.norm;
   read_sizes(config, metadata);
-  read_layers(config, metadata, context > 0 ? context : config.context_length, architecture.mixes_otherwise);
+  read_layers(config, metadata, context > 0 ? context : config.context_length, architecture);
   architecture.configure(config, metadata);
   refuse_experts(metadata);
   refuse_factors(metadata);

@@ -20,7 +20,7 @@ std::size_t decode_bytes(const RopeAppend::Spec& spec) {
 }
 
 std::size_t decode_bytes(const Attention::Spec& spec) {
-  return 2 * row_bytes(spec.io_dtype, std::int64_t{spec.q_heads} * spec.head_dim);
+  return row_bytes(spec.io_dtype, std::int64_t{spec.q_heads} * (spec.head_dim + spec.out_dim()));
 }
 
 std::size_t decode_bytes(const GatedActivation::Spec& spec) { return floats((spec.gated ? 3 : 2) * spec.width); }
@@ -32,13 +32,20 @@ std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vo
 std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.experts + 2 * spec.used); }
 
 std::size_t decode_bytes(const ShortConv::Spec& spec) { return floats(4 * spec.channels + 2 * spec.state_elems()); }
+std::size_t decode_bytes(const LatentAppend::Spec& spec) {
+  const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
+  return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype, spec.layout.head_dim);
+}
+
+std::size_t decode_bytes(const HeadMatmul::Spec& spec) { return floats(spec.heads * (spec.n + spec.k + 2 * spec.tail)); }
 
 std::size_t decode_bytes(const ResidualAdd::Spec&) { return 0; }
 
 std::size_t decode_bytes(const Scale::Spec&) { return 0; }
 
 std::size_t kv_bytes_per_position(const Attention::Spec& spec) {
-  return 2 * row_bytes(spec.kv_dtype, std::int64_t{spec.kv_heads} * spec.head_dim);
+  const std::int64_t planes = spec.value_dim > 0 ? 1 : 2;
+  return row_bytes(spec.kv_dtype, planes * spec.kv_heads * spec.head_dim);
 }
 
 }  // namespace rocmforge

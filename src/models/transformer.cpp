@@ -141,10 +141,10 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
     const bool attends = layer.mixer == MixerKind::attention;
-    const std::int64_t mixer_inputs =
-        attends ? layer.attention.q_dim() + 2 * layer.attention.kv_dim() : 3 * std::int64_t{config_.hidden};
+    const std::int64_t mixer_inputs = attends ? layer.attention.projected_width() : 3 * std::int64_t{config_.hidden};
+    const std::int64_t mixed = attends ? layer.attention.gathered_width() : std::int64_t{config_.hidden};
     projected = std::max({projected, mixer_inputs, ffn.projected_width()});
-    gathered = std::max({gathered, attends ? layer.attention.q_dim() : config_.hidden, ffn.gathered_width()});
+    gathered = std::max({gathered, mixed, ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }

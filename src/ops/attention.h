@@ -12,8 +12,9 @@ namespace rocmforge {
 class AttentionBackend;
 
 /// Attention of a ragged batch over the paged KV cache: out = softmax(scale * q k^T + mask) v per head, query head h reading
-/// KV head h / (q_heads / kv_heads). The query at position q sees keys at positions q - window < k <= q; without `causal`
-/// all keys of its sequence.
+/// KV head h / (q_heads / kv_heads). With a value_dim V is the first value_dim elements of K (multi-head latent attention in
+/// its absorbed form, DeepSeek-V2 2024, is that with one KV head: [latent | turned elements]). The query at position q sees
+/// keys at positions q - window < k <= q; without `causal` all keys of its sequence.
 struct Attention {
   static constexpr std::string_view name = "attention";
   using KernelInterface = AttentionBackend;
@@ -29,8 +30,12 @@ struct Attention {
     float soft_cap = 0.0f;        ///< scores become c * tanh(score / c) before the mask; 0 for none
     bool sinks = false;           ///< one extra logit per query head joins the denominator
     bool causal = true;
-    bool mask = false;    ///< Args::mask is added to the scores
-    bool decode = false;  ///< every sequence that is computed has one query row
+    bool mask = false;           ///< Args::mask is added to the scores
+    bool decode = false;         ///< every sequence that is computed has one query row
+    std::int32_t value_dim = 0;  ///< KvLayout::value_dim; 0: V has head_dim elements of its own
+
+    /// Elements of a head of `out`.
+    [[nodiscard]] std::int32_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
   };
 
   using Rows = SequenceRows;  ///< of the sequences that a call does not compute, no row is written
@@ -44,7 +49,7 @@ struct Attention {
     const float* sinks = nullptr;  ///< [q_heads] when Spec::sinks
     const float* mask = nullptr;   ///< [tokens, mask_stride] when Spec::mask: added to the scores of all heads, -inf masks
     std::int64_t mask_stride = 0;  ///< elements, at least every KV length
-    void* out = nullptr;           ///< [tokens, q_heads * head_dim] of Spec::io_dtype, dense
+    void* out = nullptr;           ///< [tokens, q_heads * out_dim()] of Spec::io_dtype, dense
     Rows rows = Rows::all;
     void* workspace = nullptr;  ///< at least workspace_bytes, 256-byte aligned
     void* state = nullptr;      ///< state_bytes that were zero at first and that only this backend's calls touch

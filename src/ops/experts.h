@@ -20,7 +20,8 @@ enum class RouteScore {
 
 /// Chooses the experts of each token and says how much each counts:
 ///   p = score(logits);  s = p + bias
-///   of `groups` equal runs of neighbouring experts those `groups_used` with the largest sum of their two largest s remain
+///   of `groups` equal runs of neighbouring experts those `groups_used` with the largest sum of their `group_best` largest s
+///   remain
 ///   ids = the `used` experts with the largest s, best first; of equal ones the lower index, also among groups
 ///   weights = p[ids], divided by their sum when `normalise`, times `scale`
 /// The bias counts for the choice alone. A NaN is chosen last; ids are valid whatever the logits are.
@@ -36,6 +37,7 @@ struct RouteTokens {
     float scale = 1.0f;
     std::int32_t groups = 1;
     std::int32_t groups_used = 1;
+    std::int32_t group_best = 2;  ///< 1 or 2; of groups of one expert that expert counts
   };
 
   struct Args {

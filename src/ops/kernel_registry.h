@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
+#include "ops/latent.h"
 #include "ops/layer_norm.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
@@ -19,6 +20,7 @@ namespace rocmforge {
 using KernelRegistry =
     KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
                      ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
-                     DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul, ShortConv>;
+                     DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul, ShortConv, LatentAppend,
+                     HeadMatmul>;
 
 }  // namespace rocmforge

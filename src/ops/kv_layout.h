@@ -19,6 +19,8 @@ inline constexpr std::int32_t kv_quant_dims = 32;  ///< neighbouring dimensions 
 /// How an attention backend wants the KV cache stored. A block holds `block_tokens` positions of one layer:
 /// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)].
 ///
+/// A latent plane (value_dim above 0) stores K alone: V is the first value_dim elements of each K, in K's order.
+///
 /// In q8_0 each 32 neighbouring dimensions of a position share a scale: a head of K or V is first its quants, one signed
 /// byte each in (order), then its scales as f16, [block_tokens, head_dim / 32] or, when dim_major, [head_dim / 32,
 /// block_tokens]. head_dim is a multiple of 32. A scale is the largest magnitude times 1/127, a quant the nearest whole
@@ -30,11 +32,17 @@ struct KvLayout {
   std::int32_t head_dim = 0;
   KvOrder k_order = KvOrder::token_major;
   KvOrder v_order = KvOrder::token_major;
+  std::int32_t value_dim = 0;  ///< of a latent plane, at most head_dim; 0: V has a plane of its own, as wide as K's
 
+  [[nodiscard]] bool is_latent() const { return value_dim > 0; }
+  /// Of the K and V of all KV heads.
+  [[nodiscard]] std::int64_t planes() const { return (is_latent() ? 1 : 2) * std::int64_t{kv_heads}; }
+  /// The plane of a head's V among them; K's is the head's number.
+  [[nodiscard]] std::int64_t v_plane(int kv_head) const { return is_latent() ? kv_head : kv_heads + kv_head; }
   [[nodiscard]] std::int64_t head_elems() const { return std::int64_t{block_tokens} * head_dim; }
   [[nodiscard]] std::int64_t k_offset(int kv_head) const { return kv_head * head_elems(); }
-  [[nodiscard]] std::int64_t v_offset(int kv_head) const { return (kv_heads + kv_head) * head_elems(); }
-  [[nodiscard]] std::int64_t block_elems() const { return 2 * std::int64_t{kv_heads} * head_elems(); }
+  [[nodiscard]] std::int64_t v_offset(int kv_head) const { return v_plane(kv_head) * head_elems(); }
+  [[nodiscard]] std::int64_t block_elems() const { return planes() * head_elems(); }
   [[nodiscard]] std::size_t block_bytes() const { return row_bytes(dtype, block_elems()); }
   /// Of the K or V of one head in one block; for q8_0 the quants are its first head_elems() bytes.
   [[nodiscard]] std::size_t head_bytes() const { return row_bytes(dtype, head_elems()); }

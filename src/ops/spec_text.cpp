@@ -67,6 +67,9 @@ std::string to_string(const RopeAppend::Spec& spec) {
 std::string to_string(const Attention::Spec& spec) {
   std::string text =
       fmt::format("heads {}:{} head_dim {} kv {}", spec.q_heads, spec.kv_heads, spec.head_dim, name(spec.kv_dtype));
+  if (spec.value_dim > 0) {
+    text += fmt::format(" values {}", spec.value_dim);
+  }
   if (spec.window > 0) {
     text += fmt::format(" window {}", spec.window);
   }
@@ -85,7 +88,7 @@ std::string to_string(const Attention::Spec& spec) {
 std::string to_string(const RouteTokens::Spec& spec) {
   std::string text = fmt::format("{} {} of {}", name(spec.score), spec.used, spec.experts);
   if (spec.groups > 1) {
-    text += fmt::format(" in {} of {} groups", spec.groups_used, spec.groups);
+    text += fmt::format(" in {} of {} groups{}", spec.groups_used, spec.groups, spec.group_best == 1 ? " by one" : "");
   }
   text += spec.bias ? " bias" : "";
   text += spec.normalise ? " normalised" : "";
@@ -94,6 +97,16 @@ std::string to_string(const RouteTokens::Spec& spec) {
 
 std::string to_string(const ExpertMatmul::Spec& spec) {
   return fmt::format("{} [{}, {}, {}] {} used", name(spec.weight), spec.experts, spec.n, spec.k, spec.used);
+}
+
+std::string to_string(const LatentAppend::Spec& spec) {
+  return fmt::format("{} heads {} of {} n_rot {} latent {} kv {} block {}", name(spec.kind), spec.q_heads, spec.q_dim,
+                     spec.n_rot, spec.layout.value_dim, name(spec.layout.dtype), spec.layout.block_tokens);
+}
+
+std::string to_string(const HeadMatmul::Spec& spec) {
+  return fmt::format("{} [{}, {}, {}]{}", name(spec.weight), spec.heads, spec.n, spec.k,
+                     spec.tail > 0 ? fmt::format(" tail {}", spec.tail) : "");
 }
 
 std::string to_string(const SampleTokens::Spec& spec) { return fmt::format("vocab {}", spec.vocab); }

@@ -25,6 +25,19 @@ constexpr std::string_view qwen35 =
 constexpr std::string_view gpt4o =
     LEAD UPPER "*" LOWER "+" CONTRACTION "?|" LEAD UPPER "+" LOWER "*" CONTRACTION R"(?|\p{N}{1,3}|)" CASED_END;
 constexpr std::string_view tekken = LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER R"(*|\p{N}|)" CASED_END;
+// Chinese characters (Unicode's script Han) are words of their own. A class without them is what no other category holds.
+#define HAN                                                                                                     \
+  R"(\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007}\x{3021}-\x{3029}\x{3038}-\x{303B})"    \
+  R"(\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9}\x{16FE2}\x{16FE3}\x{16FF0}\x{16FF1})" \
+  R"(\x{20000}-\x{2A6DF}\x{2A700}-\x{2B739}\x{2B740}-\x{2B81D}\x{2B820}-\x{2CEA1}\x{2CEB0}-\x{2EBE0})"          \
+  R"(\x{2EBF0}-\x{2EE5D}\x{2F800}-\x{2FA1D}\x{30000}-\x{3134A}\x{31350}-\x{323AF})"
+#define UPPER_BUT_HAN R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C})" HAN "]"
+#define LOWER_BUT_HAN R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C})" HAN "]"
+constexpr std::string_view kimi = "[" HAN "]+|" LEAD UPPER_BUT_HAN "*" LOWER_BUT_HAN "+" CONTRACTION "?|" LEAD UPPER_BUT_HAN
+                                  "+" LOWER_BUT_HAN "*" CONTRACTION R"(?|\p{N}{1,3}|)" SYMBOLS_AND_SPACE;
+#undef HAN
+#undef UPPER_BUT_HAN
+#undef LOWER_BUT_HAN
 #undef CONTRACTION
 #undef SYMBOLS_AND_SPACE
 #undef UPPER
@@ -79,6 +92,7 @@ std::vector<PreTokenizerRules> all_rules() {
        {qwen2}},
       {{"qwen35"}, {qwen35}},
       {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {gpt4o}},
+      {{"kimi-k2"}, {kimi}},
       {{"tekken"}, {tekken}, /*ignore_merges=*/true, /*adds_bos=*/true},
       {{"deepseek-llm"}, {line_ends, deepseek_letters, deepseek_punctuation, trailing_space, deepseek_cjk, digits}},
       {{"deepseek-coder"}, {line_ends, R"(\s?\p{L}+)", R"(\s?\p{P}+)", deepseek_cjk, digit}},

@@ -49,6 +49,12 @@ inline Attention::Spec masked(Attention::Spec spec) {
   return spec;
 }
 
+/// V as the first `value_dim` elements of K.
+inline Attention::Spec latent(Attention::Spec spec, std::int32_t value_dim) {
+  spec.value_dim = value_dim;
+  return spec;
+}
+
 inline Attention::Spec in_and_out(Attention::Spec spec, DType dtype) {
   spec.io_dtype = dtype;
   return spec;

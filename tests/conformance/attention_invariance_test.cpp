@@ -22,8 +22,10 @@ std::vector<Variant> variants() {
   Attention::Spec multi_query{.q_heads = 20, .kv_heads = 1, .head_dim = 128, .kv_dtype = DType::bf16};
   Attention::Spec odd{.q_heads = 6, .kv_heads = 2, .head_dim = 72, .kv_dtype = DType::f32};
   Attention::Spec quants{.q_heads = 8, .kv_heads = 2, .head_dim = 96, .kv_dtype = DType::q8_0};
-  return {{"plain", plain, 300}, {"quants", quants, 300},           {"window", window, 300},
-          {"sinks", sinks, 150}, {"multi_query", multi_query, 290}, {"odd", odd, 140}};
+  Attention::Spec latent{.q_heads = 20, .kv_heads = 1, .head_dim = 96, .kv_dtype = DType::bf16, .value_dim = 64};
+  return {{"plain", plain, 300},  {"quants", quants, 300},           {"window", window, 300},
+          {"sinks", sinks, 150},  {"multi_query", multi_query, 290}, {"odd", odd, 140},
+          {"latent", latent, 290}};
 }
 
 class AttentionInvariance : public testing::TestWithParam<Variant> {
@@ -31,6 +33,7 @@ class AttentionInvariance : public testing::TestWithParam<Variant> {
   AttentionInvariance() : problem_(GetParam().spec, {{GetParam().length, GetParam().length}}, 21) {}
 
   [[nodiscard]] std::int64_t width() const { return problem_.width(); }
+  [[nodiscard]] std::int64_t out_width() const { return problem_.out_width(); }
 
   /// The sequence in steps of the given sizes (the last repeats); each step's K and V are written just before it.
   std::vector<float> in_steps(const AttentionBackend& kernel, std::span<const std::int32_t> sizes,
@@ -91,8 +94,9 @@ TEST_P(AttentionInvariance, AmongOtherSequences) {
     batch.kv.v[1] = problem_.kv.v[0];
     std::copy_n(problem_.q.end() - 5 * width(), 5 * width(), batch.q.begin() + 200 * width());
     const std::vector<float> out = batch.run(kernel);
-    const auto ours = std::span(out).subspan(static_cast<std::size_t>(200 * width()), static_cast<std::size_t>(5 * width()));
-    EXPECT_TRUE(same_bits(ours, std::span(whole).last(static_cast<std::size_t>(5 * width()))));
+    const auto ours =
+        std::span(out).subspan(static_cast<std::size_t>(200 * out_width()), static_cast<std::size_t>(5 * out_width()));
+    EXPECT_TRUE(same_bits(ours, std::span(whole).last(static_cast<std::size_t>(5 * out_width()))));
   });
 }
 
@@ -113,7 +117,8 @@ TEST_P(AttentionInvariance, DecodeAmongOtherSequences) {
       std::ranges::copy(alone.q, batch.q.begin() + others * width());
       harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
         const std::vector<float> out = batch.run(kernel, {.padding = others});
-        const auto row = std::span(out).subspan(ours * static_cast<std::size_t>(width()), static_cast<std::size_t>(width()));
+        const auto row =
+            std::span(out).subspan(ours * static_cast<std::size_t>(out_width()), static_cast<std::size_t>(out_width()));
         EXPECT_TRUE(same_bits(row, alone.run(kernel))) << length << " keys among " << others + 2 << " others";
       });
     }

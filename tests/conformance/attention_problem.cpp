@@ -150,12 +150,13 @@ std::vector<float> AttentionProblem::run_reference_of_rows(std::int32_t rows) co
 }
 
 std::vector<float> AttentionProblem::pick(std::span<const float> all, std::int32_t rows) const {
+  const std::int64_t row_width = static_cast<std::int64_t>(all.size()) / tokens();
   std::vector<float> picked;
   std::int64_t first = 0;
   for (const SequenceShape& shape : shapes) {
     for (std::int32_t i = 0; i < rows; ++i) {
       const std::int64_t row = first + chosen_row(shape, i, rows);
-      picked.insert(picked.end(), all.begin() + row * width(), all.begin() + (row + 1) * width());
+      picked.insert(picked.end(), all.begin() + row * row_width, all.begin() + (row + 1) * row_width);
     }
     first += shape.q_len;
   }
@@ -195,7 +196,7 @@ std::vector<float> run_attention(const AttentionBackend& kernel, const Attention
     args.mask = arena.in(mask);
     args.mask_stride = problem.mask_stride;
   }
-  const std::int64_t out_bytes = std::int64_t(row_bytes(spec.io_dtype, plan.num_tokens() * width));
+  const std::int64_t out_bytes = std::int64_t(row_bytes(spec.io_dtype, plan.num_tokens() * problem.out_width()));
   auto* out = arena.out<std::byte>(out_bytes);
   args.out = out;
   args.rows = call.rows;
@@ -204,8 +205,8 @@ std::vector<float> run_attention(const AttentionBackend& kernel, const Attention
   arena.run([&](ExecutionContext& context) { kernel.run(spec, cache.layout(), args, context); });
 
   std::vector<float> result = to_floats(spec.io_dtype, arena.read(out, out_bytes));
-  check_padding(std::span(result).last(static_cast<std::size_t>(padding * width)), call.rows);
-  result.resize(result.size() - static_cast<std::size_t>(padding * width));
+  check_padding(std::span(result).last(static_cast<std::size_t>(padding * problem.out_width())), call.rows);
+  result.resize(result.size() - static_cast<std::size_t>(padding * problem.out_width()));
   return result;
 }
 

@@ -25,14 +25,16 @@ class AttentionProblem {
  public:
   AttentionProblem(const Attention::Spec& spec, std::vector<SequenceShape> shapes, std::uint64_t seed, float spread = 1.5f);
 
-  /// The output [tokens, q_heads * head_dim] of all queries in one call; NaN where the kernel wrote nothing.
+  /// The output [tokens, q_heads * out_dim()] of all queries in one call; NaN where the kernel wrote nothing.
   [[nodiscard]] std::vector<float> run(const AttentionBackend& kernel, const AttentionCall& call = {}) const;
   [[nodiscard]] std::vector<float> run_reference(const AttentionCall& call = {}) const;
   /// `rows` rows of the reference's output, chosen evenly; compare them with pick().
   [[nodiscard]] std::vector<float> run_reference_of_rows(std::int32_t rows) const;
   [[nodiscard]] std::vector<float> pick(std::span<const float> all, std::int32_t rows) const;
 
+  /// Of a row of q, and of a row of the output.
   [[nodiscard]] std::int64_t width() const { return std::int64_t{spec.q_heads} * spec.head_dim; }
+  [[nodiscard]] std::int64_t out_width() const { return std::int64_t{spec.q_heads} * spec.out_dim(); }
   [[nodiscard]] std::int64_t tokens() const { return std::int64_t(q.size()) / width(); }
 
   Attention::Spec spec;

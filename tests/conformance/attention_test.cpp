@@ -207,7 +207,7 @@ void expect_rows(const AttentionProblem& problem, const AttentionBackend& kernel
   std::vector<float> expected_of_them;
   std::int64_t first = 0;
   for (const SequenceShape& shape : problem.shapes) {
-    const std::int64_t end = first + shape.q_len * problem.width();
+    const std::int64_t end = first + shape.q_len * problem.out_width();
     if ((shape.q_len == 1) == (rows == Attention::Rows::single)) {
       computed.insert(computed.end(), actual.begin() + first, actual.begin() + end);
       expected_of_them.insert(expected_of_them.end(), expected.begin() + first, expected.begin() + end);
@@ -232,6 +232,16 @@ TEST(AttentionConformance, TinySingleRowsOrSeveral) {
   single.spec.decode = true;
   harness().for_each_kernel<Attention>(
       single.spec, [&](const AttentionBackend& kernel) { expect_rows(single, kernel, expected, Attention::Rows::single); });
+}
+
+TEST(AttentionConformance, TinySingleRowsOrSeveralOfALatentPlane) {
+  const Attention::Spec spec = latent(heads(4, 1, 48), 32);
+  const AttentionProblem problem(spec, {{40, 1}, {19, 5}, {33, 1}, {37, 20}}, 29);
+  const std::vector<float> expected = problem.run_reference();
+  harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+    expect_rows(problem, kernel, expected, Attention::Rows::several);
+    expect_rows(problem, kernel, expected, Attention::Rows::single);
+  });
 }
 
 TEST(AttentionConformance, TinyKernelsAgreeWithEachOther) {

@@ -49,7 +49,7 @@ std::set<std::size_t> in_groups(const RouteTokens::Spec& spec, const std::vector
   for (std::size_t first = 0; first < choice.size(); first += size) {
     std::vector<double> own(choice.begin() + std::ptrdiff_t(first), choice.begin() + std::ptrdiff_t(first + size));
     std::ranges::sort(own, std::greater());
-    sums.push_back(size > 1 ? own[0] + own[1] : own[0]);
+    sums.push_back(size > 1 && spec.group_best == 2 ? own[0] + own[1] : own[0]);
   }
   std::set<std::size_t> experts;
   const std::vector<std::size_t> order = ranked(sums);
@@ -121,6 +121,7 @@ TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
         {.experts = 8, .used = 2, .score = score},
         {.experts = 60, .used = 4, .score = score, .bias = true, .normalise = true},
         {.experts = 64, .used = 8, .score = score, .bias = true, .scale = 2.5f, .groups = 8, .groups_used = 3},
+        {.experts = 64, .used = 6, .score = score, .scale = 16.0f, .groups = 8, .groups_used = 3, .group_best = 1},
         {.experts = 130, .used = 6, .score = score, .normalise = true, .scale = 0.5f},
         {.experts = 3, .used = 3, .score = score},
         {.experts = 1, .used = 1, .score = score},

@@ -149,8 +149,9 @@ void PagedCache::assign(std::span<const std::byte> bytes) {
 
 PagedCache::Place PagedCache::place(bool value, std::int64_t block, std::int64_t token, std::int32_t head,
                                     std::int32_t dim) const {
-  const bool by_token = (value ? layout_.v_order : layout_.k_order) == KvOrder::token_major;
-  const std::int64_t heads_before = (block * 2 + (value ? 1 : 0)) * layout_.kv_heads + head;
+  const bool own_plane = value && !layout_.is_latent();
+  const bool by_token = (own_plane ? layout_.v_order : layout_.k_order) == KvOrder::token_major;
+  const std::int64_t heads_before = block * layout_.planes() + (own_plane ? layout_.kv_heads : 0) + head;
   const auto start = heads_before * static_cast<std::int64_t>(layout_.head_bytes());
   const std::int64_t element = by_token ? token * layout_.head_dim + dim : std::int64_t{dim} * layout_.block_tokens + token;
   if (layout_.dtype != DType::q8_0) {
@@ -215,7 +216,9 @@ void PagedCache::write(const PagedSequences& sequences, std::size_t s, std::int3
       const std::int64_t from = (std::int64_t{position} * layout_.kv_heads + head) * layout_.head_dim;
       for (std::int32_t dim = 0; dim < layout_.head_dim; ++dim) {
         put(place_of(false, s, position, head, dim), sequences.k[s].data() + from, dim);
-        put(place_of(true, s, position, head, dim), sequences.v[s].data() + from, dim);
+        if (!layout_.is_latent()) {
+          put(place_of(true, s, position, head, dim), sequences.v[s].data() + from, dim);
+        }
       }
     }
   }
@@ -229,7 +232,7 @@ std::int64_t PagedCache::written_elements() const {
       const std::int32_t token = i / layout_.head_dim % layout_.block_tokens;
       const std::int32_t head = i / layout_.head_dim / layout_.block_tokens;
       count += std::isnan(read(place(false, block, token, head, dim))) ? 0 : 1;
-      count += std::isnan(read(place(true, block, token, head, dim))) ? 0 : 1;
+      count += layout_.is_latent() || std::isnan(read(place(true, block, token, head, dim))) ? 0 : 1;
     }
   }
   return count;

@@ -44,6 +44,21 @@ TEST(KvCache, LayersAreDisjointZeroedAndAligned) {
   }
 }
 
+TEST(KvCache, ALatentPlaneIsStoredOnce) {
+  const KvLayout plane{.dtype = DType::f16, .block_tokens = 64, .kv_heads = 1, .head_dim = 576, .value_dim = 512};
+  EXPECT_EQ(plane.block_bytes(), 64u * 576 * 2);
+  EXPECT_EQ(plane.v_offset(0), plane.k_offset(0));
+  KvLayout separate = plane;
+  separate.value_dim = 0;
+  EXPECT_EQ(separate.block_bytes(), 2 * plane.block_bytes());
+  EXPECT_NE(separate, plane);
+  KvLayout quants = plane;
+  quants.dtype = DType::q8_0;
+  EXPECT_EQ(quants.block_bytes(), 64u * (576 + 2 * 576 / 32));
+  Device device;
+  EXPECT_EQ(KvCache(device, plane, 3, 5).bytes(), 3 * 5 * plane.block_bytes());
+}
+
 TEST(KvCache, CopyBlockCopiesThatBlockInEveryLayerAndNoOther) {
   const KvLayout layout = small_layout(DType::f32);
   Device device;

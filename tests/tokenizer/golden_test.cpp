@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Names, PreTokenizers,
                          testing::Values(PreCase{"llama-bpe", "pre.llama-bpe"}, PreCase{"glm4", "pre.llama-bpe"},
                                          PreCase{"qwen2", "pre.qwen2"}, PreCase{"qwen35", "pre.qwen35"},
                                          PreCase{"gpt-4o", "pre.gpt-4o"}, PreCase{"tekken", "pre.tekken"},
-                                         PreCase{"deepseek-llm", "pre.deepseek-llm"},
+                                         PreCase{"kimi-k2", "pre.kimi-k2"}, PreCase{"deepseek-llm", "pre.deepseek-llm"},
                                          PreCase{"deepseek-coder", "pre.deepseek-coder"},
                                          PreCase{"deepseek-v3", "pre.deepseek-v3"}, PreCase{"starcoder", "pre.starcoder"},
                                          PreCase{"smollm", "pre.starcoder"}, PreCase{"command-r", "pre.starcoder"},
@@ -149,8 +149,9 @@ INSTANTIATE_TEST_SUITE_P(Names, PreTokenizers,
 
 TEST(Golden, KindsOfPreTokenizersDiffer) {
   // Mixing kinds up changes token counts alone, which nobody sees: each file must tell its kind from the others.
-  const std::vector<std::string> kinds = {"gpt-2",   "llama-bpe",    "qwen2",          "qwen35",      "gpt-4o",    "tekken",
-                                          "default", "deepseek-llm", "deepseek-coder", "deepseek-v3", "starcoder", "falcon"};
+  const std::vector<std::string> kinds = {"gpt-2",       "llama-bpe", "qwen2",   "qwen35",       "gpt-4o",
+                                          "tekken",      "kimi-k2",   "default", "deepseek-llm", "deepseek-coder",
+                                          "deepseek-v3", "starcoder", "falcon"};
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       EXPECT_TRUE(read_golden("pre." + kinds[i] + ".hashes") != read_golden("pre." + kinds[j] + ".hashes"))

@@ -51,8 +51,8 @@ TEST(PreTokenizerScale, NoTextTakesMoreThanItsLength) {
 TEST(PreTokenizerScale, NoInputStopsAPreTokenizer) {
   constexpr std::size_t large = 128 * kib;
   constexpr std::size_t small = large / growth_of_input;
-  for (const char* pre : {"llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "deepseek-llm", "deepseek-v3", "starcoder",
-                          "falcon", "default"}) {
+  for (const char* pre : {"llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "kimi-k2", "deepseek-llm", "deepseek-v3",
+                          "starcoder", "falcon", "default"}) {
     const auto tokenizer = gpt2_with(pre);
     const auto expect_linear = [&](std::string_view begin, std::string_view unit, const std::string& end) {
       const auto text = [&](std::size_t size) { return fmt::format("{}{}{}", begin, repeated(unit, size), end); };

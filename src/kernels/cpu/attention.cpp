@@ -152,25 +152,27 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
   }
 
   /// K by dimension, so that a vector holds the scores of neighbouring keys; V by token, so that a vector holds neighbouring
-  /// sums.
+  /// sums. A latent plane, which is both, by token: it becomes floats in both orders once for all rows of a unit.
   [[nodiscard]] KvLayout layout(const Attention::Spec& spec) const override {
     return {.dtype = spec.kv_dtype,
             .block_tokens = 32,
             .kv_heads = spec.kv_heads,
             .head_dim = spec.head_dim,
-            .k_order = KvOrder::dim_major,
-            .v_order = KvOrder::token_major};
+            .k_order = spec.value_dim > 0 ? KvOrder::token_major : KvOrder::dim_major,
+            .v_order = KvOrder::token_major,
+            .value_dim = spec.value_dim};
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
-    return AttentionWorkspace(nullptr, spec.head_dim, unit_rows(spec, limits.max_tokens), limits.num_threads).bytes();
+    return AttentionWorkspace(nullptr, spec, unit_rows(spec, limits.max_tokens), limits.num_threads).bytes();
   }
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
     check_arguments(spec, layout, args);
-    check(layout.k_order == KvOrder::dim_major && layout.v_order == KvOrder::token_major,
-          "attention: this backend reads K by dimension and V by token");
+    const KvOrder k_order = layout.is_latent() ? KvOrder::token_major : KvOrder::dim_major;
+    check(layout.k_order == k_order && layout.v_order == KvOrder::token_major,
+          "attention: this backend reads K by dimension and V, or a latent plane, by token");
     check(layout.block_tokens >= 16, "attention: this backend needs blocks of at least 16 tokens");
     check(args.workspace != nullptr, "attention: workspace is null");
     check(args.dense.k == nullptr, "attention: this backend reads a paged cache only");
@@ -183,8 +185,8 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
     }
     const int num_threads = context.pool != nullptr ? context.pool->num_threads() : 1;
     const AttentionUnits units(spec, layout, args);
-    const AttentionWorkspace workspace(static_cast<float*>(args.workspace), spec.head_dim,
-                                       unit_rows(spec, args.batch.num_tokens), num_threads);
+    const AttentionWorkspace workspace(static_cast<float*>(args.workspace), spec, unit_rows(spec, args.batch.num_tokens),
+                                       num_threads);
     const AttentionSchedule schedule = make_schedule(units, num_threads);
     const bool alone = num_threads == 1 || schedule.num_units == 1;
     const AttentionCall call{body(), units, workspace, alone && !schedule.by_chunk ? nullptr : context.pool, num_threads};

@@ -32,20 +32,22 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
   const std::int32_t tiles = (rows + max_unit_rows - 1) / max_unit_rows;
   const auto tile = tiles - 1 - static_cast<std::int32_t>(index / spec_.kv_heads);
   const auto kv_head = static_cast<std::int32_t>(index % spec_.kv_heads);
-  const std::int64_t first_element = std::int64_t{kv_head} * group_ * spec_.head_dim;
+  const std::int64_t first_head = std::int64_t{kv_head} * group_;
   const std::int64_t element = kv_element_bytes(layout_.dtype);
   const std::int64_t head_elems = static_cast<std::int64_t>(layout_.head_bytes()) / element;
-  const std::int64_t out_stride = std::int64_t{spec_.q_heads} * spec_.head_dim;
+  const std::int64_t out_stride = std::int64_t{spec_.q_heads} * spec_.out_dim();
   return {
-      .q = static_cast<const float*>(args_.q) + first_row * args_.q_stride + first_element,
+      .q = static_cast<const float*>(args_.q) + first_row * args_.q_stride + first_head * spec_.head_dim,
       .q_stride = args_.q_stride,
-      .out = static_cast<float*>(args_.out) + first_row * out_stride + first_element,
+      .out = static_cast<float*>(args_.out) + first_row * out_stride + first_head * spec_.out_dim(),
       .out_stride = out_stride,
       .row_begin = tile * max_unit_rows,
       .row_end = std::min(rows, (tile + 1) * max_unit_rows),
       .first_position = batch.kv_lengths[sequence] - q_len,
       .group = group_,
       .head_dim = spec_.head_dim,
+      .value_dim = spec_.out_dim(),
+      .latent = layout_.is_latent(),
       .window = spec_.window,
       .scale = attention_scale(spec_),
       .soft_cap = spec_.soft_cap,
@@ -56,7 +58,7 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
       .block_tokens = layout_.block_tokens,
       .block_elems = static_cast<std::int64_t>(layout_.block_bytes()) / element,
       .k_offset = kv_head * head_elems,
-      .v_offset = (layout_.kv_heads + kv_head) * head_elems,
+      .v_offset = layout_.v_plane(kv_head) * head_elems,
   };
 }
 
@@ -82,10 +84,10 @@ AttentionSchedule make_schedule(const AttentionUnits& units, int num_threads) {
   return schedule;
 }
 
-AttentionWorkspace::AttentionWorkspace(float* memory, std::int32_t head_dim, std::int64_t state_rows, int num_threads)
-    : memory_(memory), head_dim_(head_dim), state_rows_((state_rows + 15) / 16 * 16) {
-  state_floats_ = state_rows_ * (padded_head_dim(head_dim) + 2);
-  thread_states_ = num_threads * scratch_floats(head_dim);
+AttentionWorkspace::AttentionWorkspace(float* memory, const Attention::Spec& spec, std::int64_t state_rows, int num_threads)
+    : memory_(memory), head_dim_(spec.head_dim), state_rows_((state_rows + 15) / 16 * 16) {
+  state_floats_ = state_rows_ * (padded_head_dim(spec.out_dim()) + 2);
+  thread_states_ = num_threads * scratch_floats(head_dim_);
   unit_states_ = thread_states_ + 2 * num_threads * state_floats_;
   chunk_parts_ = unit_states_ + (num_threads > 1 ? max_units_per_thread * num_threads * state_floats_ : 0);
   end_ = chunk_parts_ + (num_threads > 1 ? round_chunks_per_thread * num_threads * state_floats_ : 0);

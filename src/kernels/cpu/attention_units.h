@@ -78,7 +78,7 @@ constexpr std::int64_t round_chunks_per_thread = 16;
 class AttentionWorkspace {
  public:
   /// `state_rows` is the most rows a unit of the call has.
-  AttentionWorkspace(float* memory, std::int32_t head_dim, std::int64_t state_rows, int num_threads);
+  AttentionWorkspace(float* memory, const Attention::Spec& spec, std::int64_t state_rows, int num_threads);
 
   [[nodiscard]] AttentionScratch scratch(int thread) const;
   [[nodiscard]] AttentionState thread_state(int thread) const { return state(thread_states_, 2 * thread); }

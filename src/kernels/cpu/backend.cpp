@@ -20,6 +20,9 @@ void register_cpu_kernels(KernelRegistry& registry) {
   for (auto& matmul : make_cpu_expert_matmuls()) {
     registry.add<ExpertMatmul>(std::move(matmul));
   }
+  for (auto& matmul : make_cpu_head_matmuls()) {
+    registry.add<HeadMatmul>(std::move(matmul));
+  }
 }
 
 }  // namespace rocmforge

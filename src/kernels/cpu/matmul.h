@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/experts.h"
+#include "ops/latent.h"
 #include "ops/matmul.h"
 
 namespace rocmforge {
@@ -19,5 +20,8 @@ std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls();
 /// Products with the matrices of chosen experts, by the same bodies: "cpu_avx512" and so on. Rows are sorted by expert, so
 /// that each matrix is read once for up to 64 of them. Experts of BF16 are multiplied in f32 everywhere.
 std::vector<std::unique_ptr<ExpertMatmulKernel>> make_cpu_expert_matmuls();
+
+/// One for each instruction set likewise.
+std::vector<std::unique_ptr<HeadMatmulKernel>> make_cpu_head_matmuls();
 
 }  // namespace rocmforge

@@ -55,7 +55,15 @@ struct AttentionArgs {
   std::int32_t first_item;   ///< first row or sequence of this launch
   std::int32_t group_tiles;  ///< tiles of query heads of a KV head
   std::int32_t by_sequence;  ///< items are sequences of one row each, not rows
+
+  std::int32_t value_dim;  ///< elements of a head of the output, read by the kernels of a latent plane (latent.hip)
 };
+
+/// A latent plane (latent.hip): the longest row and the most of it that is V, query heads of a wave and of a work-group.
+inline constexpr std::int32_t latent_dims = 576;
+inline constexpr std::int32_t latent_values = 512;
+inline constexpr std::int32_t latent_wave_heads = 4;
+inline constexpr std::int32_t latent_group = 32;
 
 /// Split KV: the keys a row sees are cut into at most max_splits pieces of a multiple of 256 keys, by their number alone.
 inline constexpr std::int32_t split_keys = 256;

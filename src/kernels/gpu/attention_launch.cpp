@@ -19,7 +19,7 @@ KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const Den
   }
   const auto* data = static_cast<const std::byte*>(cache.data);
   kv.k = data;
-  kv.v = data + static_cast<std::size_t>(layout.kv_heads) * layout.head_bytes();
+  kv.v = data + static_cast<std::size_t>(layout.v_plane(0)) * layout.head_bytes();
   kv.block_tables = block_tables;
   const bool in_bytes = layout.dtype == DType::q8_0;
   kv.block_stride = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems();
@@ -32,7 +32,11 @@ KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const Den
 }
 
 KvLayout GpuAttention::layout(const Attention::Spec& spec) const {
-  return {.dtype = spec.kv_dtype, .block_tokens = 64, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim};
+  return {.dtype = spec.kv_dtype,
+          .block_tokens = 64,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .value_dim = spec.value_dim};
 }
 
 void GpuAttention::check_call(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) const {
@@ -62,6 +66,7 @@ AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const Kv
   out.q_heads = spec.q_heads;
   out.kv_heads = spec.kv_heads;
   out.head_dim = spec.head_dim;
+  out.value_dim = spec.out_dim();
   out.causal = spec.causal ? 1 : 0;
   out.window = spec.window;
   out.scale_log2 = scale * log2_e;

@@ -16,6 +16,7 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<Attention>(make_gpu_flash_attention(kind));
   registry.add<Attention>(make_gpu_composed_attention(kind));
   registry.add<Attention>(make_gpu_paged_rows_attention(kind));
+  registry.add<Attention>(make_gpu_latent_attention(kind));
   registry.add<GatedActivation>(make_gpu_gated_activation(kind));
   registry.add<ResidualAdd>(make_gpu_residual_add(kind));
   registry.add<ReplicateKv>(make_gpu_replicate_kv(kind));
@@ -31,6 +32,8 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<RouteTokens>(make_gpu_route_tokens(kind));
   registry.add<ShortConv>(make_gpu_short_conv(kind));
   registry.add<ExpertMatmul>(make_gpu_expert_matmul(kind));
+  registry.add<LatentAppend>(make_gpu_latent_append(kind));
+  registry.add<HeadMatmul>(make_gpu_head_matmul(kind));
 }
 
 }  // namespace rocmforge

@@ -76,7 +76,9 @@ class ComposedAttention final : public gpu::GpuAttention {
   [[nodiscard]] std::string_view name() const override { return "composed"; }
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
 
-  [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
+  [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
+    return check_separate_values(spec);
+  }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
     const Pass all = whole_step(spec, limits.max_sequences, limits.max_tokens, limits.max_kv_len);

@@ -138,7 +138,7 @@ class GpuRouteTokens final : public PortableGpuKernel<RouteTokens> {
                          .scale = spec.scale,
                          .groups = spec.groups,
                          .groups_used = spec.groups_used,
-                         .unused = 0});
+                         .group_best = spec.group_best});
   }
 };
 

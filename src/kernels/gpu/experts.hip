@@ -82,7 +82,7 @@ __device__ void choose_groups(const RouteArgs& args, RouteShared& shared) {
       second = fmaxf(second, fminf(first, value));
       first = fmaxf(first, value);
     }
-    shared.groups[g] = ordered(size > 1 ? first + second : first);
+    shared.groups[g] = ordered(size > 1 && args.group_best == 2 ? first + second : first);
   }
   __syncthreads();
   for (int i = 0; i < args.groups_used; ++i) {

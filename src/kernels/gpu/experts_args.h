@@ -20,7 +20,7 @@ struct RouteArgs {
   float scale;
   std::int32_t groups;
   std::int32_t groups_used;
-  std::int32_t unused;
+  std::int32_t group_best;
 };
 inline constexpr int route_threads = 64;
 inline constexpr int most_experts = 1024;

@@ -39,7 +39,7 @@ class FlashAttention final : public gpu::GpuAttention {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
-    if (Support support = check_spec(spec); !support.ok) {
+    if (Support support = check_separate_values(spec); !support.ok) {
       return support;
     }
     if (find_kernels(spec.head_dim) == nullptr) {

@@ -31,10 +31,15 @@ std::unique_ptr<OpKernel<CausalMask>> make_gpu_causal_mask(DeviceKind kind);
 std::unique_ptr<OpKernel<RowSoftmax>> make_gpu_row_softmax(DeviceKind kind);
 std::unique_ptr<OpKernel<WeightsValue>> make_gpu_weights_value(DeviceKind kind);
 
-// Attention: fused, as separate steps, and with split KV for steps of one row a sequence and for any.
+// Latent attention beside Attention itself.
+std::unique_ptr<OpKernel<LatentAppend>> make_gpu_latent_append(DeviceKind kind);
+std::unique_ptr<HeadMatmulKernel> make_gpu_head_matmul(DeviceKind kind);
+
+// Attention: fused, as separate steps, and with split KV for steps of one row a sequence, for any, and for a latent plane.
 std::unique_ptr<AttentionBackend> make_gpu_flash_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_composed_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_paged_rows_attention(DeviceKind kind);
+std::unique_ptr<AttentionBackend> make_gpu_latent_attention(DeviceKind kind);
 
 }  // namespace rocmforge

@@ -32,14 +32,20 @@ constexpr PagedKernels q8_0_kernels{
      {{"paged", "paged_q8_0_128_1"}, {"paged", "paged_q8_0_128_4"}, {"paged", "paged_q8_0_128_8"}},
      {{"paged", "paged_q8_0_256_1"}, {"paged", "paged_q8_0_256_4"}, {"paged", "paged_q8_0_256_8"}}}};
 
+constexpr PagedKernel latent_kernels[] = {
+    {"latent", "latent_f16"}, {"latent", "latent_bf16"}, {"latent", "latent_f32"}, {"latent", "latent_q8_0"}};
+
 /// How a spec's query heads are spread over work-groups.
 struct Grouping {
-  int index;           ///< into PagedKernels
+  int index;           ///< into PagedKernels, but for a latent plane
   std::int32_t heads;  ///< query heads of a work-group, at most
   std::int32_t tiles;  ///< work-groups for the query heads of one KV head
 };
 Grouping grouping(const Attention::Spec& spec) {
   const std::int32_t group = spec.q_heads / spec.kv_heads;
+  if (spec.value_dim > 0) {
+    return {0, gpu::latent_group, (group + gpu::latent_group - 1) / gpu::latent_group};
+  }
   if (group == 1) {
     return {0, 1, 1};
   }
@@ -47,6 +53,13 @@ Grouping grouping(const Attention::Spec& spec) {
 }
 
 const PagedKernel& find_kernel(const Attention::Spec& spec) {
+  if (spec.value_dim > 0) {
+    const int index = spec.kv_dtype == DType::f16    ? 0
+                      : spec.kv_dtype == DType::bf16 ? 1
+                      : spec.kv_dtype == DType::f32  ? 2
+                                                     : 3;
+    return latent_kernels[index];
+  }
   const PagedKernels& kernels = spec.kv_dtype == DType::f16    ? f16_kernels
                                 : spec.kv_dtype == DType::bf16 ? bf16_kernels
                                 : spec.kv_dtype == DType::q8_0 ? q8_0_kernels
@@ -61,7 +74,7 @@ std::int32_t splits_for(std::int64_t kv_len) {
 /// Partial sums and states of one item, which is a row or a sequence of one row.
 std::int64_t item_floats(const Attention::Spec& spec, std::int32_t splits) {
   const Grouping group = grouping(spec);
-  return std::int64_t{spec.kv_heads} * group.tiles * splits * group.heads * (spec.head_dim + 2);
+  return std::int64_t{spec.kv_heads} * group.tiles * splits * group.heads * (spec.out_dim() + 2);
 }
 
 /// Items of one launch, so that their parts stay within 128 MiB.
@@ -70,8 +83,14 @@ std::int64_t items_of_a_launch(const Attention::Spec& spec, std::int64_t items, 
   return std::clamp<std::int64_t>(most_floats / item_floats(spec, splits), 1, std::max<std::int64_t>(items, 1));
 }
 
+/// Waves of a work-group: of a latent plane as many as it has heads for.
+std::int32_t waves_of(const Attention::Spec& spec) {
+  const std::int32_t heads = std::min(spec.q_heads / spec.kv_heads, gpu::latent_group);
+  return spec.value_dim > 0 ? (heads + gpu::latent_wave_heads - 1) / gpu::latent_wave_heads : 4;
+}
+
 /// Rows of any step; `decode_only` makes it the first choice for steps of one row a sequence and refuses others.
-class PagedAttention final : public gpu::GpuAttention {
+class PagedAttention : public gpu::GpuAttention {
  public:
   PagedAttention(DeviceKind kind, bool decode_only) : GpuAttention(kind), decode_only_(decode_only) {}
   [[nodiscard]] std::string_view name() const override { return decode_only_ ? "paged" : "paged_rows"; }
@@ -80,7 +99,7 @@ class PagedAttention final : public gpu::GpuAttention {
   }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
-    if (Support support = check_spec(spec); !support.ok) {
+    if (Support support = check_separate_values(spec); !support.ok) {
       return support;
     }
     if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
@@ -123,12 +142,12 @@ class PagedAttention final : public gpu::GpuAttention {
     const std::int64_t items_at_once = items_of_a_launch(spec, items, splits);
     const std::int64_t parts = items_at_once * spec.kv_heads * group.tiles * splits * group.heads;
     kernel_args.partial_sums = static_cast<float*>(args.workspace);
-    kernel_args.partial_states = kernel_args.partial_sums + parts * spec.head_dim;
+    kernel_args.partial_states = kernel_args.partial_sums + parts * spec.out_dim();
     kernel_args.counters = static_cast<std::uint32_t*>(args.state);
     kernel_args.group_tiles = group.tiles;
     kernel_args.by_sequence = by_sequence ? 1 : 0;
     LaunchShape shape;
-    shape.block[0] = gpu::four_waves(context);
+    shape.block[0] = static_cast<std::uint32_t>(waves_of(spec) * context.stream->device().info().wave_size);
     shape.grid[1] = static_cast<std::uint32_t>(spec.kv_heads * group.tiles);
     shape.grid[2] = static_cast<std::uint32_t>(splits);
     for (std::int64_t first = 0; first < items; first += items_at_once) {
@@ -142,6 +161,29 @@ class PagedAttention final : public gpu::GpuAttention {
   bool decode_only_;
 };
 
+/// A latent plane: any rows, in the same work-groups and pieces.
+class LatentAttention final : public PagedAttention {
+ public:
+  explicit LatentAttention(DeviceKind kind) : PagedAttention(kind, false) {}
+  [[nodiscard]] std::string_view name() const override { return "latent"; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
+
+  [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (spec.value_dim == 0) {
+      return Support::no("for V that is part of K (a latent plane)");
+    }
+    if (spec.head_dim % 8 != 0 || spec.head_dim > gpu::latent_dims || spec.value_dim > gpu::latent_values) {
+      return Support::no(
+          fmt::format("head_dim {} with values of {}: not a multiple of 8 up to {}, or values of more than {}",
+                      spec.head_dim, spec.value_dim, gpu::latent_dims, gpu::latent_values));
+    }
+    return Support::yes();
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind) {
@@ -150,6 +192,10 @@ std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind) {
 
 std::unique_ptr<AttentionBackend> make_gpu_paged_rows_attention(DeviceKind kind) {
   return std::make_unique<PagedAttention>(kind, false);
+}
+
+std::unique_ptr<AttentionBackend> make_gpu_latent_attention(DeviceKind kind) {
+  return std::make_unique<LatentAttention>(kind);
 }
 
 }  // namespace rocmforge

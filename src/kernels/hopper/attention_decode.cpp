@@ -87,7 +87,7 @@ class HopperAttentionDecode final : public AttentionBackend {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo& device) const override {
-    if (Support general = check_spec(spec); !general.ok) {
+    if (Support general = check_separate_values(spec); !general.ok) {
       return general;
     }
     if (!device.architecture.starts_with("sm_90")) {

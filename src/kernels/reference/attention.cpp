@@ -16,7 +16,11 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
 
   [[nodiscard]] KvLayout layout(const Attention::Spec& spec) const override {
-    return {.dtype = spec.kv_dtype, .block_tokens = 32, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim};
+    return {.dtype = spec.kv_dtype,
+            .block_tokens = 32,
+            .kv_heads = spec.kv_heads,
+            .head_dim = spec.head_dim,
+            .value_dim = spec.value_dim};
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
@@ -91,7 +95,8 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
     }
 
     double total = spec.sinks && largest > none ? std::exp(double{call.args.sinks[head]} - largest) : 0.0;
-    std::vector<double> sum(static_cast<std::size_t>(spec.head_dim), 0.0);
+    const std::int32_t out_dim = spec.out_dim();
+    std::vector<double> sum(static_cast<std::size_t>(out_dim), 0.0);
     for (std::int32_t key = first; key < end; ++key) {
       const double key_score = scores[static_cast<std::size_t>(key - first)];
       if (key_score == none) {
@@ -99,12 +104,12 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
       }
       const double weight = std::exp(key_score - largest);
       total += weight;
-      for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+      for (std::int32_t i = 0; i < out_dim; ++i) {
         sum[static_cast<std::size_t>(i)] += weight * call.v(key, kv_head, i);
       }
     }
-    const std::int64_t out = (std::int64_t{row} * spec.q_heads + head) * spec.head_dim;
-    for (std::int32_t i = 0; i < spec.head_dim; ++i) {
+    const std::int64_t out = (std::int64_t{row} * spec.q_heads + head) * out_dim;
+    for (std::int32_t i = 0; i < out_dim; ++i) {
       const double value = total > 0.0 ? sum[static_cast<std::size_t>(i)] / total : 0.0;
       store_element(spec.io_dtype, call.args.out, out + i, static_cast<float>(value));
     }

@@ -26,6 +26,8 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<RouteTokens>(make_reference_route_tokens());
   registry.add<ShortConv>(make_reference_short_conv());
   registry.add<ExpertMatmul>(make_reference_expert_matmul());
+  registry.add<LatentAppend>(make_reference_latent_append());
+  registry.add<HeadMatmul>(make_reference_head_matmul());
 }
 
 }  // namespace rocmforge

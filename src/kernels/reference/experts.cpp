@@ -47,7 +47,7 @@ std::vector<bool> outside_groups(const RouteTokens::Spec& spec, const std::vecto
   for (auto first = scores.begin(); first != scores.end(); first += group) {
     std::vector<double> own(first, first + group);
     std::ranges::sort(own, std::greater());
-    sums.push_back(group > 1 ? own[0] + own[1] : own[0]);
+    sums.push_back(group > 1 && spec.group_best == 2 ? own[0] + own[1] : own[0]);
   }
   std::vector<bool> chosen(sums.size(), false);
   for (std::int32_t i = 0; i < spec.groups_used; ++i) {

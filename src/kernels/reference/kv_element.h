@@ -91,10 +91,10 @@ struct KvHead {
 inline KvHead kv_head_at(const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch, std::int32_t s,
                          std::int32_t position, bool value, std::int32_t head) {
   const std::int64_t entry = std::int64_t{s} * batch.max_blocks + position / layout.block_tokens;
-  const std::size_t before = static_cast<std::size_t>((value ? layout.kv_heads : 0) + head) * layout.head_bytes();
+  const std::size_t before = static_cast<std::size_t>(value ? layout.v_plane(head) : head) * layout.head_bytes();
   std::byte* block =
       static_cast<std::byte*>(cache.data) + static_cast<std::size_t>(batch.block_tables[entry]) * layout.block_bytes();
-  return {&layout, value ? layout.v_order : layout.k_order, block + before};
+  return {&layout, value && !layout.is_latent() ? layout.v_order : layout.k_order, block + before};
 }
 
 /// K and V of a batch: dense tensors when dense.k is set, else the pages that the batch's block tables name.

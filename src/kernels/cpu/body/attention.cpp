@@ -236,24 +236,46 @@ inline void copy_values(const AttentionUnit& unit, const Quant* head, int32_t sl
   }
 }
 
+/// Keys of a chunk's latent plane as floats: rows of scratch.values, which are V too, and columns of scratch.keys.
+template <class T>
+void copy_latents(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys) {
+  const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
+  for_each_block<T>(unit, chunk, keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+    copy_values(unit, block + unit.k_offset, slot, count, scratch.values + key * value_stride, value_stride);
+  });
+  constexpr int32_t tile = 16;  // keys, so that a column's part is one line of the cache
+  for (int32_t first = keys.begin; first < keys.end; first += tile) {
+    const int32_t count = keys.end - first < tile ? keys.end - first : tile;
+    for (int32_t dim = 0; dim < unit.head_dim; ++dim) {
+      for (int32_t i = 0; i < count; ++i) {
+        scratch.keys[int64_t{dim} * attention_score_stride + first + i] = scratch.values[(first + i) * value_stride + dim];
+      }
+    }
+  }
+}
+
 template <class T>
 void score_keys(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy) {
   const int32_t rows = unit.row_end - unit.row_begin;
   const int64_t query_stride = padded_head_dim(unit.head_dim);
   const KeyRange wide = whole_vectors(keys);
-  for_each_block<T>(unit, chunk, wide, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
-    if (copy) {
-      copy_keys(unit, block + unit.k_offset, slot, count, scratch.keys + key);
-    } else if constexpr (!is_quant<T>) {
-      const T* k = block + unit.k_offset + slot;
-      const bool more = key + count < wide.end;
-      const T* next = more ? upcoming(unit, chunk * attention_chunk + key + count, unit.k_offset, k)
-                           : upcoming(unit, chunk * attention_chunk + keys.begin, unit.v_offset, k);
-      multiply<T>({scratch.queries, query_stride, k, unit.block_tokens, scratch.scores + key, attention_score_stride,
-                   unit.head_dim, false, next},
-                  rows, count);
-    }
-  });
+  if (unit.latent) {
+    copy_latents<T>(unit, scratch, chunk, keys);
+  }
+  for_each_block<T>(unit, chunk, unit.latent ? KeyRange{} : wide,
+                    [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+                      if (copy) {
+                        copy_keys(unit, block + unit.k_offset, slot, count, scratch.keys + key);
+                      } else if constexpr (!is_quant<T>) {
+                        const T* k = block + unit.k_offset + slot;
+                        const bool more = key + count < wide.end;
+                        const T* next = more ? upcoming(unit, chunk * attention_chunk + key + count, unit.k_offset, k)
+                                             : upcoming(unit, chunk * attention_chunk + keys.begin, unit.v_offset, k);
+                        multiply<T>({scratch.queries, query_stride, k, unit.block_tokens, scratch.scores + key,
+                                     attention_score_stride, unit.head_dim, false, next},
+                                    rows, count);
+                      }
+                    });
   if (copy) {
     multiply<float>({scratch.queries, query_stride, scratch.keys + wide.begin, attention_score_stride,
                      scratch.scores + wide.begin, attention_score_stride, unit.head_dim, false, scratch.keys + wide.begin},
@@ -265,22 +287,23 @@ template <class T>
 void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy,
                 float* sums) {
   const int32_t rows = unit.row_end - unit.row_begin;
-  const int32_t padded = padded_head_dim(unit.head_dim);
-  const int64_t value_stride = padded + 16;
-  for_each_block<T>(unit, chunk, keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
-    if (copy) {
-      copy_values(unit, block + unit.v_offset, slot, count, scratch.values + key * value_stride, value_stride);
-    } else if constexpr (!is_quant<T>) {
-      const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
-      const int32_t after = chunk * attention_chunk + key + count;
-      const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
-      multiply<T>(
-          {scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin, next},
-          rows, unit.head_dim);
-    }
-  });
+  const int32_t padded = padded_head_dim(unit.value_dim);
+  const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
+  for_each_block<T>(
+      unit, chunk, unit.latent ? KeyRange{} : keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+        if (copy) {
+          copy_values(unit, block + unit.v_offset, slot, count, scratch.values + key * value_stride, value_stride);
+        } else if constexpr (!is_quant<T>) {
+          const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
+          const int32_t after = chunk * attention_chunk + key + count;
+          const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
+          multiply<T>(
+              {scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin, next},
+              rows, unit.head_dim);
+        }
+      });
   if (copy) {
-    const int32_t columns = (unit.head_dim + vec_width - 1) / vec_width * vec_width;
+    const int32_t columns = (unit.value_dim + vec_width - 1) / vec_width * vec_width;
     multiply<float>({scratch.scores + keys.begin, attention_score_stride, scratch.values + keys.begin * value_stride,
                      value_stride, sums, padded, keys.end - keys.begin, false, scratch.values + keys.begin * value_stride},
                     rows, columns);
@@ -331,7 +354,7 @@ void chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, i
   const int32_t rows = unit.row_end - unit.row_begin;
   const KeyRange keys = visible_keys(unit, unit.row_begin, unit.row_end - 1, chunk);
   // With many rows, converting a chunk once into floats is cheaper than converting it again for every tile of rows.
-  const bool many = is_quant<T> || (sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows);
+  const bool many = is_quant<T> || unit.latent || (sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows);
   score_keys<T>(unit, scratch, chunk, keys, many);
   for (int32_t r = 0; r < rows; ++r) {
     const int32_t row = unit.row_begin + r;
@@ -356,7 +379,7 @@ void attention_load(const AttentionUnit& unit, const AttentionScratch& scratch) 
 
 void attention_begin(const AttentionUnit& unit, int32_t row, const AttentionState& state) {
   const bool sink = unit.sinks != nullptr;
-  const int32_t padded = padded_head_dim(unit.head_dim);
+  const int32_t padded = padded_head_dim(unit.value_dim);
   state.largest[row] = sink ? unit.sinks[(unit.row_begin + row) % unit.group] : -infinity;
   state.weight[row] = sink ? 1.0f : 0.0f;
   memset(state.sums + int64_t{row} * padded, 0, static_cast<size_t>(padded) * sizeof(float));
@@ -392,20 +415,20 @@ void attention_fold(const AttentionUnit& unit, int32_t row, const AttentionState
   const Vec add = grows ? broadcast(1.0f) : smaller;
   state.largest[row] = largest;
   store_partial(state.weight + row, fma(broadcast(state.weight[row]), keep, broadcast(part.weight[row]) * add), 1);
-  const int32_t padded = padded_head_dim(unit.head_dim);
+  const int32_t padded = padded_head_dim(unit.value_dim);
   float* sums = state.sums + int64_t{row} * padded;
   const float* more = part.sums + int64_t{row} * padded;
-  for (int32_t i = 0; i < unit.head_dim; i += vec_width) {
+  for (int32_t i = 0; i < unit.value_dim; i += vec_width) {
     store(sums + i, fma(load(sums + i), keep, load(more + i) * add));
   }
 }
 
 void attention_finish(const AttentionUnit& unit, int32_t row, const AttentionState& state) {
   const int32_t index = unit.row_begin + row;
-  float* out = unit.out + index / unit.group * unit.out_stride + index % unit.group * unit.head_dim;
-  const float* sums = state.sums + int64_t{row} * padded_head_dim(unit.head_dim);
+  float* out = unit.out + index / unit.group * unit.out_stride + index % unit.group * unit.value_dim;
+  const float* sums = state.sums + int64_t{row} * padded_head_dim(unit.value_dim);
   const float scale = state.weight[row] > 0.0f ? 1.0f / state.weight[row] : 0.0f;
-  for (int32_t i = 0; i < unit.head_dim; ++i) {
+  for (int32_t i = 0; i < unit.value_dim; ++i) {
     out[i] = sums[i] * scale + 0.0f;  // -0 becomes 0: its sign could depend on masked keys
   }
 }

@@ -57,7 +57,9 @@ struct AttentionUnit {
   int32_t row_end;         ///< at most max_unit_rows after row_begin
   int32_t first_position;  ///< of the sequence's query 0
   int32_t group;
-  int32_t head_dim;  ///< a multiple of 8
+  int32_t head_dim;   ///< a multiple of 8
+  int32_t value_dim;  ///< elements of V and of the output
+  bool latent;        ///< V is the first value_dim elements of K, which lies as [block_tokens, head_dim]
   int32_t window;
   float scale;
   float soft_cap;
@@ -75,15 +77,16 @@ struct AttentionUnit {
 struct AttentionState {
   float* largest;  ///< [rows], -infinity while a row has seen no key
   float* weight;   ///< [rows], sum of exp(score - largest)
-  float* sums;     ///< [rows, padded head_dim], sum of exp(score - largest) * v
+  float* sums;     ///< [rows, padded value_dim], sum of exp(score - largest) * v
 };
 
-/// A thread's memory for attention. Rows of queries and sums are padded_head_dim(head_dim) apart.
+/// A thread's memory for attention. Rows of queries are padded_head_dim(head_dim) apart, those of sums
+/// padded_head_dim(value_dim).
 struct AttentionScratch {
   float* queries;  ///< [max_unit_rows, padded head_dim], scaled
   float* scores;   ///< [max_unit_rows, attention_score_stride]
   float* keys;     ///< [head_dim, attention_score_stride], a chunk of K as floats
-  float* values;   ///< [attention_chunk, padded head_dim + 16], a chunk of V as floats
+  float* values;   ///< [attention_chunk, padded head_dim + 16], a chunk of V, or of a latent plane, as floats
 };
 
 /// One cache line more than the chunk, so that columns don't fall into the same set of a cache.

@@ -1,0 +1,74 @@
+// Products with a matrix for each head: head_products_FORMAT. Groups of tokens go through the products of matvec.h, always
+// with the same number of places, so that a token's sums have the same order in every call. A head's matrix is read again
+// for each group: it is small enough to stay in a cache.
+
+#include "kernels/gpu/latent_args.h"
+#include "kernels/gpu/matvec.h"
+
+using namespace rocmforge;
+using rocmforge::gpu::HeadProductArgs;
+
+namespace rocmforge::gpu {
+namespace {
+
+/// The group's input of one head.
+__device__ MatvecArgs group_input(const HeadProductArgs& args, int head, std::int64_t first, int tokens) {
+  MatvecArgs own;
+  own.x = args.x + first * args.x_stride + std::int64_t{head} * (args.k + args.tail);
+  own.x_stride = args.x_stride;
+  own.k = args.k;
+  own.tokens = tokens;
+  own.chunk = args.chunk;
+  own.x_aligned = args.x_aligned;
+  return own;
+}
+
+template <class Block, int rows>
+__device__ void head_products(const HeadProductArgs& args) {
+  constexpr int waves = matvec_threads / wave_size;
+  begin_dependent();
+  const int head = static_cast<int>(blockIdx.y);
+  const int heads = static_cast<int>(gridDim.y);
+  const int first_row = (static_cast<int>(blockIdx.x) * waves + wave_index()) * rows;
+  const std::uint8_t* weights[rows];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    weights[r] = args.weight + head * args.head_bytes + min(first_row + r, args.n - 1) * args.row_bytes;
+  }
+  for (std::int64_t first = std::int64_t{blockIdx.z} * head_tokens; first < args.tokens;
+       first += std::int64_t{gridDim.z} * head_tokens) {
+    const std::int64_t left = args.tokens - first;
+    const int tokens = left < head_tokens ? static_cast<int>(left) : head_tokens;
+    const MatvecArgs input = group_input(args, head, first, tokens);
+    float* out = args.out + (first * heads + head) * (args.n + args.tail);
+    const std::int64_t stride = std::int64_t{heads} * (args.n + args.tail);
+    float sums[rows][head_tokens] = {};
+    wave_products<Block, head_tokens, rows>(input, weights, staged_chunk(), sums);
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+#pragma unroll
+      for (int t = 0; t < head_tokens; ++t) {
+        const float sum = wave_reduce<Sum>(sums[r][t]);
+        if (lane_index() == (r * head_tokens + t) % wave_size && first_row + r < args.n && t < tokens) {
+          out[t * stride + first_row + r] = sum;
+        }
+      }
+    }
+    for (int i = thread_index(); blockIdx.x == 0 && i < tokens * args.tail; i += matvec_threads) {
+      const int t = i / args.tail;
+      out[t * stride + args.n + i % args.tail] = input.x[t * input.x_stride + args.k + i % args.tail];
+    }
+    __syncthreads();  // before x of the next group comes
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge::gpu
+
+#define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                     \
+  ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens))   \
+      head_products_##format(HeadProductArgs args) {                                              \
+    gpu::head_products<Block, gpu::matvec_wave_rows(gpu::head_tokens, rows)>(args);               \
+  }
+
+ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_PRODUCTS)

@@ -1,0 +1,33 @@
+#include "models/architecture.h"
+#include "models/expert_config.h"
+
+namespace rocmforge {
+namespace {
+
+/// Files of GLM-4.7-Flash from before the key existed: they have the number of its blocks, with or without the one that
+/// only predicts, and its vocabulary.
+bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadata) {
+  constexpr std::int64_t glm_vocabulary = 154880;
+  const GgufTensor* table = metadata.file().find_tensor("token_embd.weight");
+  return (config.layers == 47 || config.layers == 48) && table != nullptr && table->tensor.shape.rank() == 2 &&
+         table->tensor.shape.rows() == glm_vocabulary;
+}
+
+/// DeepSeek V2 to V3.1, and what follows their graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; dense layers come
+/// first, then experts beside some that every token takes. V2 chooses experts by a softmax, and groups of them by their best
+/// one; later models by sigmoids with a bias, and groups by their two best.
+void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
+  const RouteScore score = chooses_by_sigmoid(config, metadata) ? RouteScore::sigmoid : RouteScore::softmax;
+  drop_prediction_blocks(config, metadata);
+  read_experts(config, metadata, {.score = score, .may_be_dense = true});
+  for (LayerConfig& layer : config.blocks) {
+    ExpertConfig& experts = layer.feed_forward.experts;
+    experts.group_best = experts.score == RouteScore::softmax ? 1 : 2;
+  }
+}
+
+}  // namespace
+
+Architecture deepseek2_architecture() { return {.name = "deepseek2", .configure = configure_deepseek2, .latent = true}; }
+
+}  // namespace rocmforge

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/block.h"
+#include "models/head_matrix.h"
+#include "models/residual_output.h"
+#include "models/step/step_attention.h"
+
+namespace rocmforge {
+
+/// Multi-head latent attention in its absorbed form. Of a position [c | r] is kept, c = norm(Wc x), r turned, for all heads.
+/// A head's query [p | s], s turned, becomes [Wk p | s], which attends to those rows as keys with c as values; Wv brings the
+/// result to the head's output. Queries come from x, or from a latent of their own: Wqb norm(Wqa x).
+class LatentMixer final : public Mixer {
+ public:
+  LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+ private:
+  void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void add_operations();
+  void project_queries(const Step& step) const;
+  void append(const Step& step) const;
+  void attend(const Step& step) const;
+
+  [[nodiscard]] bool has_query_latent() const { return config_.latent.q_rank > 0; }
+  [[nodiscard]] std::int64_t query_dim() const { return std::int64_t{config_.latent.plain_dim} + config_.rope.n_rot; }
+  [[nodiscard]] std::int64_t query_width() const { return config_.q_heads * query_dim(); }
+  /// From one token's queries to the next's, in Buffers::projected.
+  [[nodiscard]] std::int64_t query_stride() const { return has_query_latent() ? query_width() : input_.linear.width(); }
+
+  const AttentionConfig& config_;
+  FusedLinear input_;              ///< queries or their latent, then [c | r], with the norm before them
+  std::optional<Norm> q_norm_;     ///< of the queries' latent
+  std::optional<Linear> queries_;  ///< from it
+  const WeightVector* kv_norm_ = nullptr;
+  const WeightVector* inverse_frequency_ = nullptr;  ///< null without rotation
+  Resolved<LatentAppend> append_;
+  const HeadMatrix* keys_ = nullptr;
+  const HeadMatrix* values_ = nullptr;
+  StepAttention attention_;
+  ResidualOutput output_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ops/kv_layout.h"
+#include "ops/registry.h"
+#include "ops/rope.h"
+
+namespace rocmforge {
+
+// What multi-head latent attention (DeepSeek-V2, 2024) does beside Attention with a value_dim.
+
+/// Appends each token's latent row to the pages and turns its queries. A token's kv is [c | r]: c, value_dim elements,
+/// becomes its RMSNorm, r turns, and both together are the row. The last n_rot elements of each query head turn in place.
+struct LatentAppend {
+  static constexpr std::string_view name = "latent_append";
+
+  struct Spec {
+    RopeKind kind = RopeKind::adjacent;
+    std::int32_t q_heads = 0;
+    std::int32_t q_dim = 0;  ///< elements of a query head
+    std::int32_t n_rot = 0;  ///< even; the rest of a query head passes through
+    float norm_eps = 1e-6f;
+    float magnitude = 1.0f;  ///< YaRN's mscale
+    KvLayout layout;         ///< a latent plane of one head: head_dim = value_dim + n_rot
+  };
+
+  struct Args {
+    float* q = nullptr;  ///< [tokens, q_heads * q_dim], rows `q_stride` apart
+    std::int64_t q_stride = 0;
+    const float* kv = nullptr;  ///< [tokens, value_dim + n_rot], rows `kv_stride` apart
+    std::int64_t kv_stride = 0;
+    const float* norm = nullptr;               ///< [value_dim]
+    const float* inverse_frequency = nullptr;  ///< [n_rot / 2]
+    KvCacheView cache;
+    RaggedBatch batch;
+  };
+};
+
+std::string to_string(const LatentAppend::Spec& spec);
+
+class HeadMatmulKernel;
+
+/// A matrix W_h for each head: out[t, h] = [W_h x[t, h] | tail of x[t, h]], x[t, h] being k elements and then the tail's.
+struct HeadMatmul {
+  static constexpr std::string_view name = "head_matmul";
+  using KernelInterface = HeadMatmulKernel;
+
+  struct Spec {
+    DType weight = DType::f32;
+    std::int64_t heads = 0;
+    std::int64_t n = 0;     ///< rows of a head's matrix
+    std::int64_t k = 0;     ///< columns
+    std::int64_t tail = 0;  ///< elements that are copied
+  };
+
+  struct Args {
+    const float* x = nullptr;  ///< [tokens, heads * (k + tail)], rows `x_stride` apart
+    std::int64_t x_stride = 0;
+    std::int64_t tokens = 0;
+    const void* weight = nullptr;  ///< what HeadMatmulKernel::pack wrote, or rows [n, k] of the file where packed_bytes is 0
+    std::int64_t head_bytes = 0;   ///< from one head's matrix to the next
+    float* out = nullptr;          ///< [tokens, heads * (n + tail)], dense, not x
+    void* workspace = nullptr;     ///< at least workspace_bytes, 64-byte aligned
+  };
+};
+
+std::string to_string(const HeadMatmul::Spec& spec);
+
+/// Sums depend on k alone: a token's result has the same bits whatever else is in the call.
+class HeadMatmulKernel {
+ public:
+  virtual ~HeadMatmulKernel() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual DeviceKind device() const = 0;
+  [[nodiscard]] virtual KernelPriority priority() const = 0;
+  [[nodiscard]] virtual Support supports(const HeadMatmul::Spec& spec, const DeviceInfo& device) const = 0;
+
+  /// Bytes of one head's repacked matrix, a multiple of 64; 0 when the kernel reads the file's rows.
+  [[nodiscard]] virtual std::size_t packed_bytes(const HeadMatmul::Spec& spec) const = 0;
+  /// Repacks one head's `rows` [n, k] into `packed` (64-byte aligned, packed_bytes long). Runs once for each, at load.
+  virtual void pack(const HeadMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
+
+  [[nodiscard]] virtual std::size_t workspace_bytes(const HeadMatmul::Spec& spec, std::int64_t tokens) const = 0;
+
+  virtual void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const = 0;
+};
+
+}  // namespace rocmforge
