@@ -16,6 +16,7 @@ namespace rocmforge {
 class LatentMixer final : public Mixer {
  public:
   LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  [[nodiscard]] bool has_pages() const override { return true; }
 
  private:
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
