@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chat/chat_template.h"
+#include "chat/tool_calls.h"
 #include "command.h"
 #include "engine/engine.h"
 
