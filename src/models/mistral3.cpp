@@ -19,7 +19,8 @@ std::shared_ptr<const RopeFrequencies> with_multiplier(const RopeFrequencies& fr
     throw metadata.error("rope.scaling.yarn_log_multiplier", fmt::format("is {}, it can't be negative", multiplier));
   }
   if (metadata.string("rope.scaling.type", "none") == "yarn") {
-    const double stretch = std::log(metadata.number("rope.scaling.factor", 1.0));
+    const double factor = metadata.number("rope.scaling.factor", 1.0);
+    const double stretch = factor == 0.0 ? 0.0 : std::log(factor);  // a factor of 0 means 1
     own.magnitude = static_cast<float>(double{own.magnitude} / (1.0 + 0.1 * multiplier * stretch));
   }
   return std::make_shared<const RopeFrequencies>(std::move(own));

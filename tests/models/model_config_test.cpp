@@ -326,6 +326,21 @@ TEST(RopeFrequencies, YarnStretchesSlowPairsOnly) {
   EXPECT_FLOAT_EQ(scaled.magnitude, 1.0f + 0.1f * std::log(8.0f));
 }
 
+TEST(RopeFrequencies, OfMistral3HaveTheMagnitudeThatItsMultiplierLeaves) {
+  ModelFile model = ModelFile::golden("mistral3");
+  EXPECT_FLOAT_EQ(config_of(model).layer(0).attention.rope.frequencies->magnitude, 1.0f);
+  model.set("mistral3.rope.scaling.yarn_log_multiplier", 0.5);
+  const double stretch = std::log(8.0);
+  EXPECT_FLOAT_EQ(config_of(model).layer(1).attention.rope.frequencies->magnitude,
+                  static_cast<float>((1.0 + 0.1 * stretch) / (1.0 + 0.05 * stretch)));
+  model.set("mistral3.rope.scaling.factor", 0.0);
+  EXPECT_FLOAT_EQ(config_of(model).layer(0).attention.rope.frequencies->magnitude, 1.0f);
+  EXPECT_EQ(refusal("mistral3", [](ModelFile& file) { file.set("mistral3.rope.scaling.yarn_log_multiplier", -1.0); }),
+            "tiny.gguf: key 'mistral3.rope.scaling.yarn_log_multiplier' is -1, it can't be negative");
+  EXPECT_EQ(refusal_of_key("llama.attention.temperature_scale", 0.125),
+            "tiny.gguf: key 'llama.attention.temperature_scale' is 0.125, it changes the computation and is not supported");
+}
+
 /// gpt-oss: the ramp of the test above from pair 20.94 to 45.03.
 TEST(RopeFrequencies, YarnsRampMayBeginBetweenPairs) {
   const RopeScaling yarn{.kind = RopeScaling::Kind::yarn, .factor = 8.0, .original_context = 4096.0, .whole_pairs = false};

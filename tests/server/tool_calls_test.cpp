@@ -59,6 +59,9 @@ Json ask_streamed(const FakeServer& server, Json more) {
   return {{"message", message}, {"finish_reason", reason}};
 }
 
+/// The harmony format's, by which its templates are known.
+constexpr const char* channels = "<|channel|>commentary<|channel|>analysis<|message|>";
+
 const Json add_by_name = {{"type", "function"}, {"function", {{"name", "add"}}}};
 
 void expect_one_call(const Json& choice) {
@@ -72,7 +75,8 @@ void expect_one_call(const Json& choice) {
 
 // The model has no end of its own: only the grammar ends the answer.
 TEST(NamedTool, IsCalledOnce) {
-  for (const char* mark : {"<tool_call>", "[TOOL_CALLS]", "[TOOL_CALLS][ARGS]", "<|tool_call|>", "<|python_tag|>"}) {
+  for (const char* mark :
+       {"<tool_call>", "[TOOL_CALLS]", "[TOOL_CALLS][ARGS]", "<|tool_call|>", "<|python_tag|>", channels}) {
     SCOPED_TRACE(mark);
     const FakeServer server(options_with(mark));
     for (int seed = 0; seed < 3; ++seed) {
@@ -80,6 +84,41 @@ TEST(NamedTool, IsCalledOnce) {
       expect_one_call(ask_streamed(server, {{"tool_choice", add_by_name}, {"seed", seed}}));
     }
   }
+}
+
+/// A server whose model answers in the harmony format.
+FakeServer in_channels(const std::string& answer) {
+  TestServerOptions options = options_with(channels);
+  std::string& source = options.server.chat_template;
+  source.replace(source.rfind('>'), 1, "~");  // a mark that answers do not hold
+  return FakeServer(options, say(answer, {}, '~'));
+}
+
+TEST(Channels, AreFieldsOfAMessage) {
+  const std::string thoughts = "<|channel|>analysis<|message|>so {";
+  const std::string next = "<|end|><|start|>assistant";
+  const FakeServer plain = in_channels(thoughts + next + "<|channel|>final<|message|>well then");
+  for (const Json& more : {Json::object(), Json{{"tools", nullptr}}}) {
+    const Json said = ask(plain, more);
+    EXPECT_EQ(said["message"]["reasoning_content"], "so {") << said.dump();
+    EXPECT_EQ(said["message"]["content"], "well then");
+    EXPECT_EQ(said["finish_reason"], "stop");
+  }
+  const FakeServer calls =
+      in_channels(thoughts + next + R"(<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a":1})");
+  const Json called = ask(calls, Json::object());
+  EXPECT_EQ(called["message"]["reasoning_content"], "so {") << called.dump();
+  expect_one_call(called);
+  expect_one_call(ask_streamed(calls, Json::object()));
+}
+
+TEST(Channels, AFormatHoldsForTheFinalOne) {
+  const FakeServer server = in_channels(
+      "<|channel|>analysis<|message|>so {<|start|>assistant<|channel|>final<|message|>"
+      R"({"a": 1})");
+  const Json said = ask(server, {{"tools", nullptr}, {"response_format", {{"type", "json_object"}}}});
+  EXPECT_EQ(said["message"]["reasoning_content"], "so {") << said.dump();
+  EXPECT_EQ(said["message"]["content"], "{\"a\": 1}");
 }
 
 TEST(NamedTool, IsCalledOnceWhereTheTemplateHasNoPlaceForTools) {

@@ -42,7 +42,9 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : end_ids_(tokenizer.end_of_gen
   offsets_.push_back(0);
   for (std::int32_t token = 0; token < tokenizer.size(); ++token) {
     const TokenType type = tokenizer.vocabulary().types[static_cast<std::size_t>(token)];
-    const bool is_text = type == TokenType::normal || type == TokenType::byte || type == TokenType::user_defined;
+    // Of control tokens those that mark an answer's parts have bytes: a grammar of calls names them.
+    const bool is_text = type == TokenType::normal || type == TokenType::byte || type == TokenType::user_defined ||
+                         type == TokenType::control;
     const std::string text = is_text && !is_end(token) ? tokenizer.token_bytes(token) : "";
     if (!text.empty() && text.size() <= longest_token_bytes) {
       const bool in_plain = is_plain(text);

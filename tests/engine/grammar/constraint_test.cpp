@@ -378,6 +378,38 @@ TEST(GrammarConstraintScale, MasksCostLessThanAWalkOverTheVocabulary) {
   EXPECT_LT(masks_seconds, walks_seconds);
 }
 
+/// The harmony format's marks are control tokens, and the only way in which its models write them.
+TEST(LazyGrammar, MarksThatAreControlTokensTriggerItAndArePartOfIt) {
+  Vocabulary vocabulary = small_tokenizer({"final", "analysis"})->vocabulary();
+  for (const char* text : {"<|channel|>", "<|message|>", "<|other|>"}) {
+    vocabulary.tokens.emplace_back(text);
+    vocabulary.types.push_back(TokenType::control);
+    vocabulary.scores.push_back(0);
+  }
+  const auto tokenizer = Tokenizer::create(std::move(vocabulary));
+  const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
+  const auto matcher = GrammarMatcher::create("root ::= \"a\" \"<|message|>\" \"b\"", trie);
+  const auto constraint = make_lazy_grammar_constraint(matcher, {.text = "<|channel|>final<|message|>"});
+  const auto allowed = [&] {
+    std::set<std::string> texts;
+    for (const std::int32_t token : allowed_tokens(*constraint, *trie)) {
+      texts.insert(std::string(trie->bytes(token)));
+    }
+    return texts;
+  };
+  for (const char* channel : {"analysis", "final"}) {
+    EXPECT_EQ(allowed_tokens(*constraint, *trie).size(), static_cast<std::size_t>(trie->size())) << channel;
+    for (const char* text : {"<|channel|>", channel, "<|message|>"}) {
+      constraint->accept(token_of(*tokenizer, text));
+    }
+  }
+  EXPECT_EQ(allowed(), (std::set<std::string>{"a"}));
+  constraint->accept(token_of(*tokenizer, "a"));
+  EXPECT_EQ(allowed(), (std::set<std::string>{"<", "<|message|>"}));
+  constraint->accept(token_of(*tokenizer, "<|message|>"));
+  EXPECT_EQ(allowed(), (std::set<std::string>{"b"}));
+}
+
 TEST(LazyGrammar, FreeUntilTheTriggerThenBound) {
   const auto tokenizer = small_tokenizer({"<call", ">1", ">x", "x<call>", "call>2", "</call>", "<call>3</"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
