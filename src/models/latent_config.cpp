@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "models/rope_config.h"
 

@@ -6,7 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "conformance/attention_problem.h"
+#include <gmock/gmock.h>
+
+#include "conformance/attention_cases.h"
 #include "tensor/quant/dequantize.h"
 #include "tensor/random_rows.h"
 
@@ -282,6 +284,62 @@ TEST(HeadMatmul, TinyATokenHasTheSameBitsInEveryCall) {
         EXPECT_TRUE(same_bits(few, std::span(all).first(few.size()))) << kernel.name() << ", " << tokens << " tokens";
       }
     });
+  }
+}
+
+/// What `call` complains about.
+template <class Call>
+std::string complaint(Call&& call) {
+  try {
+    call();
+  } catch (const LogicError& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(HeadMatmul, TinyWrongArgumentsAreNamed) {
+  const HeadMatmul::Spec spec{.weight = DType::f32, .heads = 2, .n = 8, .k = 16, .tail = 4};
+  harness().for_each_kernel<HeadMatmul>(spec, [&](const HeadMatmulKernel& kernel) {
+    const auto complaint_after = [&](const auto& change) {
+      float memory[64] = {};
+      HeadMatmul::Args args{
+          .x = memory, .x_stride = 40, .tokens = 1, .weight = memory, .head_bytes = 512, .out = memory, .workspace = memory};
+      change(args);
+      return complaint([&] { kernel.run(spec, args, harness().place_of(kernel).context); });
+    };
+    EXPECT_THAT(complaint_after([](auto& args) { args.x = nullptr; }), testing::EndsWith("head_matmul: x is null"));
+    EXPECT_THAT(complaint_after([](auto& args) { args.weight = nullptr; }),
+                testing::EndsWith("head_matmul: weight is null"));
+    EXPECT_THAT(complaint_after([](auto& args) { args.out = nullptr; }), testing::EndsWith("head_matmul: out is null"));
+    EXPECT_THAT(complaint_after([](auto& args) { args.tokens = -1; }), testing::EndsWith("head_matmul: tokens is -1"));
+    EXPECT_THAT(complaint_after([](auto& args) { args.x_stride = 39; }), testing::EndsWith("head_matmul: x_stride is 39"));
+    EXPECT_THAT(complaint_after([](auto& args) { args.head_bytes = 0; }), testing::EndsWith("head_matmul: head_bytes is 0"));
+  });
+}
+
+TEST(LatentSpecs, TinyWhatCannotBeIsRefusedWithTheReason) {
+  const Attention::Spec plane = latent(heads(4, 1, 48), 32);
+  for (const auto& kernel : harness().registry.all<Attention>()) {
+    if (kernel->name() == "reference") {
+      EXPECT_EQ(kernel->supports(latent(plane, 49), harness().host.device->info()).reason,
+                "value_dim 49 is not within head_dim 48");
+    }
+    const std::string_view name = kernel->name();
+    const bool reads_latents = name == "reference" || name == "latent" || kernel->device() == DeviceKind::cpu;
+    if (!reads_latents && kernel->device() == harness().device.kind) {
+      EXPECT_FALSE(kernel->supports(plane, harness().device).ok) << name;
+    }
+  }
+  AppendCase c;
+  LatentAppend::Spec append = c.spec();
+  append.layout.value_dim = 0;
+  const OpKernel<LatentAppend>& reference = *harness().registry.all<LatentAppend>()[0];
+  EXPECT_EQ(reference.supports(append, harness().host.device->info()).reason,
+            "a cache of 1 heads of 48 with values of 0 is not one latent plane of 16 turned elements");
+  RopeAppend::Spec rope{.kind = RopeKind::adjacent, .q_heads = 1, .head_dim = 48, .n_rot = 16, .layout = c.spec().layout};
+  for (const auto& kernel : harness().registry.all<RopeAppend>()) {
+    EXPECT_FALSE(kernel->supports(rope, harness().device).ok) << kernel->name();
   }
 }
 

@@ -51,6 +51,8 @@ TEST_F(Registry, EveryOperationHasAReferenceAndSomethingFaster) {
   check_names(registry_.all<RopeAppend>());
   check_names(registry_.all<Attention>());
   check_names(registry_.all<GatedActivation>());
+  check_names(registry_.all<LatentAppend>());
+  check_names(registry_.all<HeadMatmul>());
 }
 
 TEST_F(Registry, TheBestKernelOfTheProcessorWins) {

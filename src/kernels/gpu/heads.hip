@@ -65,10 +65,10 @@ __device__ void head_products(const HeadProductArgs& args) {
 }  // namespace
 }  // namespace rocmforge::gpu
 
-#define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                     \
-  ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens))   \
-      head_products_##format(HeadProductArgs args) {                                              \
-    gpu::head_products<Block, gpu::matvec_wave_rows(gpu::head_tokens, rows)>(args);               \
+#define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                   \
+  ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens)) \
+      head_products_##format(HeadProductArgs args) {                                            \
+    gpu::head_products<Block, gpu::matvec_wave_rows(gpu::head_tokens, rows)>(args);             \
   }
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_PRODUCTS)

@@ -1,8 +1,8 @@
 // Attention over a latent plane: latent_TYPE. The append of its rows: latent_append_TYPE.
 //
 // A work-group takes one query row, up to 32 query heads and one piece of the row's keys, as paged.h does. Eight keys at a
-// time come into shared memory as floats, once for all heads; a wave takes four heads, its lanes every 32nd or 64th dimension
-// of q and of the sums. A key's row is read twice: as K for the scores, its first part as V.
+// time come into shared memory as floats, once for all heads; a wave takes four heads, its lanes every 32nd or 64th
+// dimension of q and of the sums. A key's row is read twice: as K for the scores, its first part as V.
 
 #include "kernels/gpu/latent_args.h"
 #include "kernels/gpu/paged.h"
@@ -71,7 +71,8 @@ struct LatentLane {
     sum = 0.0f;
   }
 
-  __device__ __forceinline__ float score(const AttentionArgs& args, const PagedPlace& place, const float* row, int key) const {
+  __device__ __forceinline__ float score(const AttentionArgs& args, const PagedPlace& place, const float* row,
+                                         int key) const {
     float dots[LatentShape::group] = {};
 #pragma unroll
     for (int i = 0; i < LatentShape::dims; ++i) {
@@ -149,8 +150,8 @@ __device__ void finish_latent(const AttentionArgs& args, const PagedPlace& place
 }
 
 /// A wave's heads, `first` being its first in the work-group: to the output, or to the piece's part.
-__device__ __forceinline__ void store_heads(const AttentionArgs& args, const PagedPlace& place, const LatentLane& lane, int first, int heads,
-                            float* sums, float* states) {
+__device__ __forceinline__ void store_heads(const AttentionArgs& args, const PagedPlace& place, const LatentLane& lane,
+                                            int first, int heads, float* sums, float* states) {
   float maxima[LatentShape::group];
   float weights[LatentShape::group];
   gather<LatentShape>(lane.maximum, maxima);
@@ -317,12 +318,12 @@ extern __shared__ Turn latent_turns[];  // [pairs], then [head_dim] floats
 }  // namespace
 
 // By the type of the cache.
-#define ROCMFORGE_LATENT(name, type)                                                                                \
-  ROCMFORGE_KERNEL __launch_bounds__(LatentShape::threads) latent_##name(AttentionArgs args) {                      \
-    latent_attention<type>(args);                                                                                   \
-  }                                                                                                                 \
-  ROCMFORGE_KERNEL __launch_bounds__(latent_append_threads) latent_append_##name(LatentAppendArgs args) {           \
-    latent_append<type>(args, latent_turns);                                                                        \
+#define ROCMFORGE_LATENT(name, type)                                                                      \
+  ROCMFORGE_KERNEL __launch_bounds__(LatentShape::threads) latent_##name(AttentionArgs args) {            \
+    latent_attention<type>(args);                                                                         \
+  }                                                                                                       \
+  ROCMFORGE_KERNEL __launch_bounds__(latent_append_threads) latent_append_##name(LatentAppendArgs args) { \
+    latent_append<type>(args, latent_turns);                                                              \
   }
 
 ROCMFORGE_LATENT(f16, half)
