@@ -14,8 +14,9 @@ namespace rocmforge {
 void* take_list_memory(std::size_t bytes);
 void give_back_list_memory(void* memory) noexcept;
 
-/// Bytes of the reserve: enough to free a value with 60,000 others in it. What may be larger is freed by clear().
-constexpr std::size_t list_reserve_bytes = std::size_t{1} << 20;
+/// Bytes of the reserve: enough to free a value with a quarter of a million others in it. Until then it is address space
+/// alone. What may be larger is freed by clear(): whole documents.
+constexpr std::size_t list_reserve_bytes = std::size_t{8} << 20;
 
 }  // namespace rocmforge
 

@@ -285,7 +285,9 @@ class Server::Implementation {
     } catch (const ApiError& problem) {
       return problem;
     } catch (const std::bad_alloc&) {
-      return ApiError(503, "not enough memory for this request");
+      ApiError lacking(503, "not enough memory for this request");
+      lacking.retry_after_seconds = 1;
+      return lacking;
     } catch (const std::exception& problem) {
       return ApiError(500, fmt::format("internal error: {}", problem.what()));
     }

@@ -26,7 +26,7 @@ struct ReadingTask {
   std::string client{};  ///< whom it counts for
   bool is_long = false;  ///< it takes long, or may
   std::optional<std::chrono::steady_clock::time_point> deadline{};
-  std::function<void()> run;                    ///< throws nothing
+  std::function<void()> run;  ///< throws nothing
   /// Makes run() end soon, or at once when it begins later; from any thread. Throws nothing and waits for nothing.
   std::function<void(Interruption)> interrupt;
 };

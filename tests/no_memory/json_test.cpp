@@ -25,10 +25,16 @@ void without_memory(Body&& body) {
   thread.join();
 }
 
+TEST(JsonReserve, IsEnoughForAQuarterOfAMillionValues) {
+  Json value(125'000, Json::array({1}));
+  without_memory([&] { value = nullptr; });
+  EXPECT_TRUE(value.is_null());
+}
+
 TEST(JsonReserve, ValuesAreFreedWhereThereIsNoMemory) {
-  for (int round = 0; round < 60; ++round) {  // which the reserve would not hold together
+  for (int round = 0; round < 500; ++round) {  // which the reserve would not hold together
     Json value = {{"id", "a text that is longer than the room inside a string"}, {"list", Json::array()}};
-    for (int i = 0; i < 1'000; ++i) {
+    for (int i = 0; i < 500; ++i) {
       value["list"].push_back({{"number", i}, {"inner", {1, 2, 3}}});
     }
     Json copy = value;
