@@ -49,8 +49,8 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
   return open_device(options.device, kernels, isa_limit(options.isa));
 }
 
-/// Slots of recurrent state for computed prefixes beside those of the sequences.
-constexpr std::int32_t kept_states = 16;
+/// Slots of recurrent state for computed prefixes, beside those of the sequences: one for each of these, and no fewer.
+constexpr std::int32_t least_kept_states = 16;
 
 }  // namespace
 
@@ -63,7 +63,7 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
   needs.kv_tokens = kv_tokens;
   needs.kv_bytes_per_token = static_cast<std::int64_t>(layout.block_bytes()) / layout.block_tokens * model.page_layers();
   if (model.state_bytes() > 0) {
-    needs.state_slots = SequenceState::own_slots * max_sequences + kept_states;
+    needs.state_slots = SequenceState::own_slots * max_sequences + std::max(max_sequences, least_kept_states);
     needs.slot_bytes = static_cast<std::int64_t>(model.state_bytes());
   }
   if (const auto memory = device.memory()) {

@@ -22,6 +22,7 @@ void KeptStates::put(BlockId block, SlotId slot) {
   check(behind(block) < 0, "there is one state behind a block");
   Slot& kept = of_slot_.at(static_cast<std::size_t>(slot));
   check(kept.block < 0, "a slot is kept for one block");
+  kept.place = read_.insert(read_.end(), slot);
   slots_->retain(slot);
   slots_->watch(slot, this);
   kept.block = block;
@@ -43,9 +44,7 @@ void KeptStates::drop(BlockId block) {
     return;
   }
   Slot& kept = of_slot_[static_cast<std::size_t>(slot)];
-  if (kept.idle) {
-    idle_.erase(kept.place);
-  }
+  (kept.idle ? idle_ : read_).erase(kept.place);
   kept = {};
   slot_behind_[static_cast<std::size_t>(block)] = -1;
   --num_kept_;
@@ -61,13 +60,13 @@ void KeptStates::evict(std::int32_t count) {
 
 void KeptStates::gained_second_owner(SlotId slot) {
   Slot& kept = of_slot_[static_cast<std::size_t>(slot)];
-  idle_.erase(kept.place);
+  read_.splice(read_.end(), idle_, kept.place);
   kept.idle = false;
 }
 
 void KeptStates::left_with_one_owner(SlotId slot) {
   Slot& kept = of_slot_[static_cast<std::size_t>(slot)];
-  kept.place = idle_.insert(idle_.end(), slot);
+  idle_.splice(idle_.end(), read_, kept.place);
   kept.idle = true;
 }
 

@@ -40,13 +40,14 @@ class KeptStates final : private BlockWatcher {
   struct Slot {
     BlockId block = -1;
     bool idle = false;
-    std::list<SlotId>::iterator place{};  ///< in idle_
+    std::list<SlotId>::iterator place{};  ///< in idle_ or read_
   };
 
   BlockAllocator* slots_;
   std::vector<SlotId> slot_behind_;  ///< of each block
   std::vector<Slot> of_slot_;
   std::list<SlotId> idle_;  ///< the least recently used first
+  std::list<SlotId> read_;  ///< that others hold too: so a change of owners takes no memory
   std::int32_t num_kept_ = 0;
 };
 

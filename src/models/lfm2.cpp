@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "models/architecture.h"
 #include "models/expert_config.h"
 
@@ -9,7 +11,7 @@ void configure_lfm2(ModelConfig& config, MetadataReader& metadata) {
   const std::int32_t taps = metadata.count("shortconv.l_cache");
   constexpr std::int32_t most_taps = 1024;  // the bound keeps a damaged file from asking for gigabytes
   if (taps < 2 || taps > most_taps) {
-    throw metadata.error("shortconv.l_cache", "is outside 2 to 1024");
+    throw metadata.error("shortconv.l_cache", fmt::format("is {}, it must be in [2, {}]", taps, most_taps));
   }
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

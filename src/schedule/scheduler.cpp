@@ -228,31 +228,6 @@ std::int32_t Scheduler::blocks_wanted(const Sequence& sequence) const {
   return sequence.pages.blocks_needed(sequence.length()) + sequence.pages.shared_blocks(sequence.cached_tokens);
 }
 
-std::int32_t Scheduler::slots_available() const {
-  if (slots_ == nullptr) {
-    return 0;
-  }
-  return slots_->num_free() + (prefix_cache_ != nullptr ? prefix_cache_->num_evictable_states() : 0);
-}
-
-bool Scheduler::free_slots(std::int32_t count) {
-  if (prefix_cache_ != nullptr && !slots_->can_allocate(count)) {
-    prefix_cache_->evict_states(count);
-  }
-  return slots_->can_allocate(count);
-}
-
-bool Scheduler::reserve_state(Sequence& sequence) {
-  if (slots_ == nullptr || sequence.state.has_own()) {
-    return true;
-  }
-  if (!free_slots(SequenceState::own_slots)) {
-    return false;
-  }
-  sequence.state.reserve();
-  return true;
-}
-
 bool Scheduler::reserve(Sequence& sequence) {
   if (!reserve_state(sequence)) {
     return false;
@@ -278,16 +253,6 @@ void Scheduler::preempt_last() {
   running_.pop_back();
   forget_computed(victim);
   ++num_preemptions_;
-}
-
-void Scheduler::forget_computed(Sequence& sequence) {
-  if (slots_ != nullptr) {
-    sequence.remembered = {};  // what is computed again may have lost its kept states
-  }
-  sequence.pages.clear();
-  sequence.state.clear();
-  sequence.kept_tokens = 0;
-  sequence.cached_tokens = 0;
 }
 
 void Scheduler::admit_waiting() {
@@ -480,32 +445,6 @@ std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
   tokens_left_ -= chunk.count;
   rows_left_ -= chunk.scored().count() + (chunk.wants_logits ? 1 : 0);
   return chunk.count;
-}
-
-// Behind the last whole block of a part of a prompt; of its last part less than that, so that whoever begins with the same
-// prompt still has a token to compute.
-std::int32_t Scheduler::positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk) {
-  const std::int32_t end = std::min(chunk.first + chunk.count, sequence.length() - 1);
-  const std::int32_t positions = end / block_tokens_ * block_tokens_;
-  const bool wanted = prefix_cache_ != nullptr || sequence.has_followers;
-  return wanted && chunk.count > 1 && positions > chunk.first && free_slots(1) ? positions : 0;
-}
-
-void Scheduler::keep_state(Sequence& sequence, const SequenceState::Step& computed) {
-  if (computed.kept < 0) {
-    return;
-  }
-  if (prefix_cache_ != nullptr) {
-    remember(sequence, computed.kept_tokens);
-    if (sequence.remembered.blocks == static_cast<std::size_t>(computed.kept_tokens / block_tokens_)) {
-      prefix_cache_->keep_state(sequence.remembered, computed.kept);
-    }
-  }
-  if (sequence.has_followers && computed.kept_tokens < sequence.prompt_tokens) {
-    sequence.kept_tokens = computed.kept_tokens;
-  } else {
-    sequence.state.release_kept();
-  }
 }
 
 void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {

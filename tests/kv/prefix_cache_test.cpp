@@ -28,6 +28,32 @@ std::vector<BlockId> fill(BlockAllocator& allocator, PrefixCache& cache, const T
   return {table.blocks().begin(), table.blocks().end()};
 }
 
+TEST(PrefixCache, APrefixEndsWhereAStateWasKept) {
+  BlockAllocator allocator(16);
+  BlockAllocator slots(4);
+  PrefixCache cache(allocator, 4, PrefixCache::hash_block, &slots);
+  PageTable table(allocator, 4);
+  ASSERT_TRUE(table.reserve(12));
+  const Tokens tokens = counting(0, 12);
+  PrefixCache::Progress progress;
+  cache.insert(std::span(tokens).first(8), table.blocks(), progress);
+  const SlotId slot = slots.allocate();
+  cache.keep_state(progress, slot);
+  slots.release(slot);
+  cache.insert(tokens, table.blocks(), progress);
+  EXPECT_EQ(cache.num_blocks(), 3);
+  const std::vector<BlockId> match = cache.match(counting(0, 30));
+  EXPECT_EQ(match, std::vector<BlockId>(table.blocks().begin(), table.blocks().begin() + 2));
+  EXPECT_EQ(cache.state_behind(match.back()), slot);
+  EXPECT_EQ(cache.state_behind(match.front()), -1);
+  EXPECT_TRUE(cache.match(counting(0, 8)).empty()) << "behind its first block there is none";
+  EXPECT_EQ(cache.num_evictable_states(), 1);
+  cache.evict_states(4);
+  EXPECT_EQ(slots.num_free(), 4);
+  EXPECT_TRUE(cache.match(counting(0, 30)).empty());
+  EXPECT_EQ(cache.num_blocks(), 3) << "the blocks stay";
+}
+
 TEST(PrefixCache, FindsTheLongestRunOfFullBlocks) {
   BlockAllocator allocator(16);
   PrefixCache cache(allocator, 4);

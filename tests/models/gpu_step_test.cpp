@@ -106,6 +106,27 @@ TEST_F(GpuStep, ADecodeStepIsOneCopyInOneGraphOneCopyOutAndOneWait) {
   }
 }
 
+TEST_F(GpuStep, ADecodeStepOfAModelWithStateIsTheSame) {
+  for (const char* name : {"lfm2", "lfm2-conv"}) {
+    const GgufFile file{golden_path(name)};
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.context_length = 96;
+    Runner runner(file, *device_, options);
+    for (std::int32_t position = 0; position < 2; ++position) {
+      count_draw(runner, decode(2, position));
+    }
+    for (std::int32_t position = 2; position < 5; ++position) {
+      const DriverCounters step = count_draw(runner, decode(2, position));
+      const std::int64_t slots = 2 * static_cast<std::int64_t>(sizeof(StateSlots));
+      expect_all_on_device(step, input_bytes(2, 2, 96 / Runner::block_tokens, 2) + slots, 2);
+      EXPECT_EQ(step.graph_launches, 1) << name;
+      EXPECT_EQ(step.launches, 0) << name;
+      EXPECT_EQ(step.fills, 0) << name;
+    }
+  }
+}
+
 TEST_F(GpuStep, APrefillIsTheSameWithItsLaunches) {
   const auto runner = load();
   const Piece prompt{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}, 0, {4, 2}};

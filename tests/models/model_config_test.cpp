@@ -103,6 +103,30 @@ TEST(ModelConfig, AbsentKeysHaveTheirDefaults) {
   EXPECT_FLOAT_EQ(frequencies[1], std::pow(10000.0f, -2.0f / 16.0f));
 }
 
+TEST(ModelConfig, LayersWithoutKvHeadsHaveAnotherMixer) {
+  const ModelConfig config = config_of(ModelFile::golden("lfm2"));
+  const auto mixer = [&](int index) { return config.layer(index).mixer; };
+  EXPECT_EQ(mixer(0), MixerKind::short_conv);
+  EXPECT_EQ(mixer(1), MixerKind::attention);
+  EXPECT_EQ(config.layer(0).short_conv_taps, 3);
+  EXPECT_EQ(config.layer(1).attention.kv_heads, 2);
+  EXPECT_EQ(config.output_norm, "token_embd_norm");
+  ModelFile renamed = ModelFile::golden("lfm2");
+  renamed.weight("token_embd_norm.weight").name = "output_norm.weight";
+  EXPECT_EQ(config_of(renamed).output_norm, "output_norm");
+  const auto refusal = [](const std::string& key, GgufValue value) {
+    ModelFile model = ModelFile::golden("lfm2");
+    model.set(key, std::move(value));
+    return error_text([&] { config_of(model); });
+  };
+  EXPECT_EQ(refusal("lfm2.shortconv.l_cache", std::uint64_t{1}),
+            "tiny.gguf: key 'lfm2.shortconv.l_cache' is 1, it must be in [2, 1024]");
+  EXPECT_EQ(refusal("lfm2.attention.head_count_kv", per_layer({0, 3, 0, 0})),
+            "tiny.gguf: key 'lfm2.attention.head_count_kv' is 3, which does not divide the 4 query heads");
+  EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", per_layer({0, 0})),
+            "tiny.gguf: key 'llama.attention.head_count_kv' is 0, it must be in [1, 2^31)");
+}
+
 TEST(ModelConfig, ALayerHasItsOwnValueOfAnArray) {
   ModelFile model = ModelFile::golden("llama-gqa4");
   model.set("llama.attention.head_count_kv", per_layer({2, 2}));

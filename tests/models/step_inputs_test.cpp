@@ -109,6 +109,22 @@ TEST_F(StepInputsTest, PaddingSequencesHaveOneRowAndNoKeys) {
   EXPECT_EQ(arrays.draw, Draw::any);
 }
 
+TEST_F(StepInputsTest, SlotsOfStateComeInTheSameCopyAndPaddingHasNone) {
+  BatchPlan plan = decode_plan(3);
+  for (std::int32_t s = 0; s < 3; ++s) {
+    plan.states.push_back({.read = s, .write = 3 + s});
+  }
+  const StepGraphs::Limits limits{.sequences = 8, .kv_len = 128, .block_tokens = 16};
+  bool moved = false;
+  const DriverCounters before = device_->driver().counters();
+  const StepArrays arrays = inputs_->upload(plan, StepGraphs::padded(StepInputs::shape_of(plan), limits), moved);
+  EXPECT_EQ((device_->driver().counters() - before).copies_to_device, 1);
+  const std::vector<StateSlots> expected{{.read = 0, .write = 3}, {.read = 1, .write = 4}, {.read = 2, .write = 5}, {}};
+  EXPECT_EQ(std::vector<StateSlots>(arrays.batch.states, arrays.batch.states + 4), expected);
+  plan.states.clear();
+  EXPECT_EQ(inputs_->upload(plan, StepInputs::shape_of(plan), moved).batch.states, nullptr);
+}
+
 TEST_F(StepInputsTest, MasksAndRowsOfHiddenStatesComeInTheSameCopy) {
   BatchPlan plan = decode_plan(3);
   plan.hidden_rows = {0, 2};

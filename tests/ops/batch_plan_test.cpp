@@ -114,5 +114,36 @@ TEST(BatchPlan, padding_rows_have_no_positions_and_come_last) {
   EXPECT_THROW(plan.validate(5, 16), LogicError);
 }
 
+TEST(BatchPlan, every_sequence_has_slots_of_its_own_where_the_model_has_state) {
+  BatchPlan plan = two_sequences();
+  EXPECT_NO_THROW(plan.validate(5, 16));
+  EXPECT_EQ(plan.view().states, nullptr);
+  EXPECT_THROW(plan.validate(5, 16, 6), LogicError);
+  const std::vector<StateSlots> good{{.write = 0, .keep = 1, .keep_rows = 2}, {.read = 3, .write = 5}};
+  plan.states = good;
+  plan.add_padding(1);
+  plan.finish();
+  ASSERT_EQ(plan.states.size(), 3u);
+  EXPECT_EQ(plan.states.back(), StateSlots{});
+  EXPECT_NO_THROW(plan.validate(5, 16, 6));
+  EXPECT_EQ(plan.view().states, plan.states.data());
+  EXPECT_THROW(plan.validate(5, 16), LogicError) << "the model has none";
+  EXPECT_THROW(plan.validate(5, 16, 5), LogicError) << "slot 5 of 5";
+  const auto expect_wrong = [&](std::size_t s, StateSlots slots, const char* why) {
+    BatchPlan wrong = plan;
+    wrong.states[s] = slots;
+    EXPECT_THROW(wrong.validate(5, 16, 6), LogicError) << why;
+  };
+  expect_wrong(0, {.read = 2, .write = 0}, "a sequence that starts reads a state");
+  expect_wrong(1, {.read = -1, .write = 5}, "one that goes on reads none");
+  expect_wrong(1, {.read = 3, .write = 3}, "a slot is read and written");
+  expect_wrong(1, {.read = 0, .write = 5}, "another sequence writes what it reads");
+  expect_wrong(1, {.read = 3, .write = 1}, "two write the same");
+  expect_wrong(1, {.read = 3, .write = -1}, "nowhere to write");
+  expect_wrong(1, {.read = 3, .write = 5, .keep = 4, .keep_rows = 2}, "it has one row");
+  expect_wrong(1, {.read = 6, .write = 5}, "outside the memory");
+  expect_wrong(2, {.write = 4}, "padding writes nothing");
+}
+
 }  // namespace
 }  // namespace rocmforge
