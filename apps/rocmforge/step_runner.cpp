@@ -33,7 +33,7 @@ void StepRunner::add(std::int32_t sequence, std::span<const std::int32_t> tokens
   if (engine_.model().state_bytes() > 0) {  // each step goes on from the last one's state, where nobody else's is
     std::int32_t& slot = newest_slots_[static_cast<std::size_t>(sequence)];
     const std::int32_t other = slot == 2 * sequence ? slot + 1 : 2 * sequence;
-    plan_.states.push_back({.read = first > 0 ? std::max(slot, 2 * sequence + 1) : -1, .write = other});
+    plan_.states.push_back({.read = first == 0 ? -1 : slot >= 0 ? slot : 2 * sequence + 1, .write = other});
     slot = other;
   }
 }
