@@ -17,7 +17,7 @@ struct Architecture {
 
   NormKind norm = NormKind::rms;
   bool mixes_otherwise = false;  ///< layers without KV heads are no error: another mixer stands there
-  bool latent = false;  ///< its attention is latent: see LatentConfig
+  bool latent = false;           ///< its attention is latent: see LatentConfig
 };
 
 /// Every architecture that can be loaded.

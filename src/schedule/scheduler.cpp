@@ -472,8 +472,7 @@ void Scheduler::remember(Sequence& sequence, std::int32_t count) {
   }
   try {
     const std::span<const std::int32_t> tokens = sequence.tokens;
-    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(),
-                          sequence.remembered);
+    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(), sequence.remembered);
   } catch (const std::bad_alloc&) {  // who asks for them computes them again
   }
 }

@@ -104,9 +104,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    return tokens <= most_vector_tokens
-               ? 0
-               : ExpertWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+    return tokens <= most_vector_tokens ? 0
+                                        : ExpertWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
   }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {

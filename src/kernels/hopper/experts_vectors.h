@@ -157,8 +157,7 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   }
   __syncwarp();
   gpu::begin_dependent();
-  ExpertWarp<format> own{
-      args, shared_address(ring), shared_address(memory + shared.x + warp * 512), ring, barriers, lane};
+  ExpertWarp<format> own{args, shared_address(ring), shared_address(memory + shared.x + warp * 512), ring, barriers, lane};
   const std::int64_t tile_bytes = std::int64_t{args.records} * layout.record_bytes;
   const auto tile = static_cast<std::int64_t>(blockIdx.x);
   const int first_slot = static_cast<int>(blockIdx.y) * (gated ? 1 : args.used);

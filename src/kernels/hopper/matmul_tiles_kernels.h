@@ -1,7 +1,7 @@
 #pragma once
 
-// The kernels of one format: matmul_tiles_FORMAT_TOKENS and expert_tiles_FORMAT_TOKENS of matmul_tiles.h; of matmul_few.h matmul_few_FORMAT_TOKENS and, for
-// a gated pair, matmul_few_FORMAT_TOKENS_gated.
+// The kernels of one format: matmul_tiles_FORMAT_TOKENS and expert_tiles_FORMAT_TOKENS of matmul_tiles.h; of matmul_few.h
+// matmul_few_FORMAT_TOKENS and, for a gated pair, matmul_few_FORMAT_TOKENS_gated.
 
 #include "kernels/hopper/matmul_few.h"
 #include "kernels/hopper/matmul_tiles.h"
@@ -14,9 +14,10 @@
 #define ROCMFORGE_MATMUL_TILES(format, tokens)                              \
   ROCMFORGE_MATMUL_KERNEL(matmul_tiles_##format##_##tokens, multiply_tiles, \
                           TilesConfig<rocmforge::hopper::WeightFormat::format, tokens>)
-#define ROCMFORGE_EXPERT_TILES(format, tokens)                              \
-  ROCMFORGE_MATMUL_KERNEL(expert_tiles_##format##_##tokens, multiply_tiles, \
-                          TilesConfig<rocmforge::hopper::WeightFormat::format, tokens, 1, rocmforge::hopper::ExpertTilesArgs>)
+#define ROCMFORGE_EXPERT_TILES(format, tokens)          \
+  ROCMFORGE_MATMUL_KERNEL(                              \
+      expert_tiles_##format##_##tokens, multiply_tiles, \
+      TilesConfig<rocmforge::hopper::WeightFormat::format, tokens, 1, rocmforge::hopper::ExpertTilesArgs>)
 #define ROCMFORGE_MATMUL_FEW(format, tokens)                            \
   ROCMFORGE_MATMUL_KERNEL(matmul_few_##format##_##tokens, multiply_few, \
                           FewConfig<rocmforge::hopper::WeightFormat::format, tokens, false>)

@@ -169,8 +169,8 @@ struct SlotsOfExpert {
 /// Two consumers write their sums to rows of outputs through shared memory, some tokens at a time, so that a token's rows
 /// are stored side by side. With a gate the two sums are combined there.
 template <class Tokens, int count>
-__device__ void store_tile(const TilesOutput& output, const Tokens& tokens, TilesStage (&stages)[2], int consumer, int thread,
-                           const float (&sums)[count]) {
+__device__ void store_tile(const TilesOutput& output, const Tokens& tokens, TilesStage (&stages)[2], int consumer,
+                           int thread, const float (&sums)[count]) {
   constexpr int chunks = count * 2 / stage_tokens;
   constexpr int passes = stage_tokens / 8;  // a consumer's threads write 8 tokens of 64 rows at a time
   const MatmulTilesPart& part = output.part;
