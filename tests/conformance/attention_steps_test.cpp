@@ -320,7 +320,7 @@ TEST(AttentionSteps, TinyCausalMask) {
 TEST(AttentionSteps, CausalMask) {
   expect_mask(equal(4, 129, 257, 8), {});
   expect_mask(equal(1, 1, 70000, 1), {.window = 100});
-  expect_mask(equal(10000, 2, 3, 7), {});
+  expect_mask(equal(5000, 2, 3, 7), {});  // more rows than a grid may have along its second side
 }
 
 void expect_softmax(const Shape& shape, float deviation, bool with_sinks = false) {
