@@ -30,8 +30,11 @@ Json attention_json(const AttentionConfig& attention) {
           {"q_heads", attention.q_heads},
           {"kv_heads", attention.kv_heads},
           {"head_dim", attention.head_dim},
-          {"window", attention.window}};
+          {"window", attention.window},
+          {"latent", attention.latent.rank > 0}};
 }
+
+Json convolution_json(const LayerConfig& layer) { return {{"layers", 0}, {"taps", layer.short_conv_taps}}; }
 
 Json feed_forward_json(const FeedForwardConfig& part) {
   if (part.experts.count == 0) {
@@ -83,9 +86,17 @@ std::string layers_text(const Json& kind) { return counted(kind["layers"], "laye
 
 std::string attention_text(const Json& kind) {
   const int window = kind["window"];
+  if (kind["latent"].get<bool>()) {
+    return fmt::format("{} with {} over latent rows of {} that all heads share", layers_text(kind),
+                       counted(kind["q_heads"], "head"), kind["head_dim"].get<int>());
+  }
   return fmt::format("{} with {} and {} of {}, {}", layers_text(kind), counted(kind["q_heads"], "head"),
                      counted(kind["kv_heads"], "KV head"), kind["head_dim"].get<int>(),
                      window > 0 ? fmt::format("over a window of {} positions", window) : "over all positions");
+}
+
+std::string convolution_text(const Json& kind) {
+  return fmt::format("{} of short convolutions over {} positions", layers_text(kind), kind["taps"].get<int>());
 }
 
 std::string feed_forward_text(const Json& kind) {
@@ -168,9 +179,14 @@ Json model_json(const GgufFile& file) {
     }
     const ModelConfig config = ModelConfig::from_gguf(file);
     Json attention = Json::array();
+    Json convolution = Json::array();
     Json feed_forward = Json::array();
     for (const LayerConfig& layer : config.blocks) {
-      count_layer(attention, attention_json(layer.attention));
+      if (layer.mixer == MixerKind::attention) {
+        count_layer(attention, attention_json(layer.attention));
+      } else {
+        count_layer(convolution, convolution_json(layer));
+      }
       count_layer(feed_forward, feed_forward_json(layer.feed_forward));
     }
     out.update({{"name", config.name},
@@ -180,6 +196,7 @@ Json model_json(const GgufFile& file) {
                 {"vocab", config.vocab},
                 {"context_length", config.context_length},
                 {"attention", attention},
+                {"convolution", convolution},
                 {"feed_forward", feed_forward}});
   } catch (const Error& error) {
     out["refused"] = error.what();
@@ -247,11 +264,16 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
             fmt::format("{} layers, rows of {}, a vocabulary of {}, trained for {} positions", model["layers"].get<int>(),
                         model["hidden"].get<int>(), model["vocab"].get<int>(), model["context_length"].get<int>()));
   lines.add_kinds("attention", model["attention"], attention_text);
+  lines.add_kinds("convolution", model["convolution"], convolution_text);
   lines.add_kinds("feed-forward", model["feed_forward"], feed_forward_text);
   const auto planned = std::ranges::find_if(devices, [](const Json& device) { return !device.contains("refused"); });
   if (planned != devices.end()) {
     const std::uint64_t per_token = (*planned)["kv_bytes_per_token"];
     lines.add("KV cache", fmt::format("{} per 1000 tokens in {}", human_bytes(1000 * per_token), name(kv_dtype)));
+    if (const std::uint64_t slot = (*planned)["slot_bytes"]; slot > 0) {
+      lines.add("state", fmt::format("{} in each of {} slots, two for a sequence and the rest for computed prefixes",
+                                     human_bytes(slot), (*planned)["state_slots"].get<int>()));
+    }
   }
   for (const Json& device : devices) {
     lines.add(device["name"].get_ref<const std::string&>(), fit_text(device, model["context_length"].get<std::int64_t>()));

@@ -399,6 +399,21 @@ TEST(Program, InspectTellsLayersByKindExpertsAndWindow) {
             std::string::npos);
 }
 
+TEST(Program, InspectTellsLayersThatDoNotAttendAndThoseThatShareLatents) {
+  const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
+  const json mixed = json::parse(run_program({"inspect", folder + "lfm2.gguf", "--json", "--device", "cpu"}).out);
+  const json& model = mixed.at("model");
+  EXPECT_EQ(model.at("attention").at(0).at("layers"), 1);
+  EXPECT_EQ(model.at("convolution").at(0).at("layers"), 3);
+  const std::string text = run_program({"inspect", folder + "lfm2.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(text.find("3 layers of short convolutions over 3 positions"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nstate "), std::string::npos) << text;
+  EXPECT_EQ(text.find(" 0 KV heads"), std::string::npos) << text;
+  expect_one_screen(text);
+  EXPECT_NE(run_program({"inspect", folder + "deepseek-v3.gguf", "--device", "cpu"}).out.find("over latent rows of 64"),
+            std::string::npos);
+}
+
 TEST_F(DemoProgram, DevicesAndFamiliesOfKernelsAreChosenByName) {
   const json cpu = run_json({"inspect", "--json", "--plan", "--attention", "cpu"}).at("plan");
   EXPECT_TRUE(cpu.at("attention").get<std::string>().starts_with("cpu_")) << cpu.at("attention");
