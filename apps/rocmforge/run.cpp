@@ -40,7 +40,7 @@ EncodedChat encode_prompt(const RunFlags& flags, const Engine& engine, const std
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
-    return {tokenizer.encode(text, {}), false};
+    return {.ids = tokenizer.encode(text, {}), .format = {}};
   }
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!flags.generation.system().empty()) {
