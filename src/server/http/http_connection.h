@@ -156,7 +156,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   [[nodiscard]] HttpShared::ByIdle& siblings() { return is_reserved_ ? shared_->beyond : shared_->placed; }
 
   enum class State { reading, answering, lingering, closed };
-  static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
+  /// Read at a time: little, for while hundreds of clients send bodies everybody waits for one such piece of each.
+  static constexpr std::size_t buffer_bytes = std::size_t{16} << 10;
   using Parser = boost::beast::http::request_parser<CountedBody>;
 
   void read_head();

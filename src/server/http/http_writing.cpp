@@ -143,7 +143,7 @@ void HttpConnection::flush() {
 }
 
 void HttpConnection::make_piece() {
-  constexpr std::size_t enough = buffer_bytes;
+  constexpr std::size_t enough = std::size_t{64} << 10;
   try {
     std::string text;
     bool goes_on = true;
