@@ -20,6 +20,6 @@ namespace rocmforge {
 using KernelRegistry =
     KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
                      ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
-                     DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul, ShortConv, LatentAppend, HeadMatmul>;
+                     DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, ShortConv, LatentAppend, HeadMatmul>;
 
 }  // namespace rocmforge
