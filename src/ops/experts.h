@@ -54,7 +54,7 @@ struct RouteTokens {
 /// Kernels of it exist where calls cost more than this work; elsewhere the three are operations of their own.
 struct RouteRows {
   static constexpr std::string_view name = "route_rows";
-  static constexpr std::int64_t most_tokens = 8;
+  static constexpr std::int64_t most_tokens = 64;
 
   struct Spec {
     RouteTokens::Spec route;

@@ -193,7 +193,7 @@ TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
     }
   }
   expect_rows({.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid}, .hidden = 512}, 2, false);
-  expect_rows({.route = {.experts = 128, .used = 8, .normalise = true}, .hidden = 2048, .eps = 1e-6f}, 2, false);
+  expect_rows({.route = {.experts = 128, .used = 8, .normalise = true}, .hidden = 2048, .eps = 1e-6f}, 64, false);
   expect_rows({.route = {.experts = 32, .used = 4, .score = RouteScore::chosen_softmax}, .hidden = 2880}, 2, true);
   expect_rows({.route = {.experts = 300, .used = 10}, .hidden = 7168}, 1, false);
   expect_rows({.route = {.experts = 256,
@@ -520,6 +520,27 @@ TEST(ExpertMatmulInvariance, ATokenGivesTheSameBitsInAnyCompany) {
           part.tokens = count;
           EXPECT_TRUE(same_bits(run_experts(kernel, part), std::span(all).subspan(at(first) * row, at(count) * row)))
               << count << " tokens from " << first;
+        }
+      });
+    }
+  }
+}
+
+/// What drafts are checked with: their tokens, up to 8 at once, must be those that come one by one.
+TEST(ExpertMatmulInvariance, TinyUpToEightTokensGiveTheSameBitsAsOne) {
+  for (const DType format : {DType::f32, DType::q8_0, DType::mxfp4, DType::q4_k, DType::q6_k}) {
+    for (const bool gated : {true, false}) {
+      const Problem whole{
+          .format = format, .experts = 6, .used = 3, .n = 70, .k = 1280, .tokens = 8, .gated = gated, .finished = true};
+      harness().for_each_kernel<ExpertMatmul>(whole.spec(), [&](const ExpertMatmulKernel& kernel) {
+        const std::vector<float> all = run_experts(kernel, whole);
+        const std::size_t row = all.size() / at(whole.tokens);
+        for (const auto& [first, count] : {std::pair{0, 1}, {7, 1}, {3, 2}, {1, 3}, {2, 5}}) {
+          Problem part = whole;
+          part.first = first;
+          part.tokens = count;
+          EXPECT_TRUE(same_bits(run_experts(kernel, part), std::span(all).subspan(at(first) * row, at(count) * row)))
+              << name(format) << ", " << count << " tokens from " << first;
         }
       });
     }

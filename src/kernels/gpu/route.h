@@ -96,28 +96,61 @@ __device__ inline void choose_groups(const RouteChoice& choice, RouteShared& sha
   sync_wave();
 }
 
-/// The weights of the chosen from their scores; one lane adds up, in the order of the choice.
+/// The weights of the chosen from their scores.
 __device__ inline void write_weights(const RouteChoice& choice, float* weights, RouteShared& shared) {
-  if (lane_index() != 0) {
-    return;
-  }
-  float largest = shared.chosen[0];  // the logits of the chosen where these are to be a softmax: the first is the largest
-  for (int j = 1; j < choice.used; ++j) {
+  sync_wave();
+  float largest = -infinity;
+  for (int j = lane_index(); j < choice.used; j += wave_size) {
     largest = fmaxf(largest, shared.chosen[j]);
   }
+  largest = wave_reduce<Max>(largest);
   float sum = 0.0f;
-  for (int j = 0; j < choice.used; ++j) {
-    if (choice.score == 2) {
-      shared.chosen[j] = expf(shared.chosen[j] - largest);
-    }
-    sum += shared.chosen[j];
+  for (int j = lane_index(); j < choice.used; j += wave_size) {
+    const float value = choice.score == 2 ? expf(shared.chosen[j] - largest) : shared.chosen[j];
+    shared.chosen[j] = value;
+    sum += value;
   }
+  sum = wave_reduce<Sum>(sum);
   const bool divide = choice.score == 2 || choice.normalise != 0;
   const float factor = divide ? choice.scale / fmaxf(sum, 1e-20f) : choice.scale;
-  for (int j = 0; j < choice.used; ++j) {
-    weights[j] = shared.chosen[j] * factor;
+  for (int j = lane_index(); j < choice.used; j += wave_size) {
+    weights[j] = shared.chosen[j] * factor;  // of this lane's own
   }
 }
+
+/// Scores and keys of the experts lane, lane + wave_size and so on, in registers: reading them again for each of the chosen
+/// takes most of the time.
+template <int most>
+struct HeldKeys {
+  std::uint32_t keys[most];
+
+  __device__ HeldKeys(const RouteShared& shared, int experts) {
+#pragma unroll
+    for (int i = 0; i < most; ++i) {
+      const int e = lane_index() + i * wave_size;
+      keys[i] = e < experts ? shared.keys[e] : 0;
+    }
+  }
+
+  /// As take_largest().
+  __device__ int take() {
+    std::uint32_t own = 0;
+    int at = 0;
+#pragma unroll
+    for (int i = 0; i < most; ++i) {
+      at = keys[i] > own ? i : at;
+      own = keys[i] > own ? keys[i] : own;
+    }
+    const std::uint32_t best = wave_max(own);
+    const int expert = lane_index() + at * wave_size;
+    const int taken = static_cast<int>(~wave_max(own == best ? ~static_cast<std::uint32_t>(expert) : 0u));
+#pragma unroll
+    for (int i = 0; i < most; ++i) {
+      keys[i] = taken == lane_index() + i * wave_size ? 0 : keys[i];
+    }
+    return taken;
+  }
+};
 
 /// The experts of token `token` by its `logits`. All lanes of one wave take part.
 __device__ inline void choose_experts(const RouteChoice& choice, const float* logits, std::int64_t token,
@@ -131,12 +164,23 @@ __device__ inline void choose_experts(const RouteChoice& choice, const float* lo
   if (choice.groups > 1) {
     choose_groups(choice, shared);
   }
-  for (int j = 0; j < choice.used; ++j) {
-    const int best = take_largest(shared.keys, choice.experts);
-    if (lane_index() == 0) {
-      choice.ids[token * choice.used + j] = best;
-      shared.chosen[j] = shared.scores[best];
+  const auto choose = [&](auto&& take) {
+    for (int j = 0; j < choice.used; ++j) {
+      const int best = take();
+      if (lane_index() == 0) {
+        choice.ids[token * choice.used + j] = best;
+        shared.chosen[j] = shared.scores[best];
+      }
     }
+  };
+  if (choice.experts <= 4 * wave_size) {
+    HeldKeys<4> held(shared, choice.experts);
+    choose([&] { return held.take(); });
+  } else if (choice.experts <= 8 * wave_size) {
+    HeldKeys<8> held(shared, choice.experts);
+    choose([&] { return held.take(); });
+  } else {
+    choose([&] { return take_largest(shared.keys, choice.experts); });
   }
   write_weights(choice, choice.weights + token * choice.used, shared);
 }

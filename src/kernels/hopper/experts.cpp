@@ -28,11 +28,19 @@ constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_co
 constexpr Kernel<hopper::ExpertFewConvertArgs> convert_few_kernel{"experts_few", "expert_few_convert",
                                                                   LaunchOrder::by_kernel_in_turn};
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
-constexpr std::int64_t most_vector_tokens = 8;
 
-/// Slots of a tile: the larger tile dequantises less, the smaller one leaves less of itself empty.
-int tile_tokens(std::int64_t slots, std::int64_t experts, std::int64_t k) {
-  if (slots < 12 * experts && k <= hopper::most_few_columns) {
+/// Up to so many tokens a token's result has the same bits in any company.
+constexpr std::int64_t most_equal_tokens = 8;
+
+/// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted.
+bool takes_vectors(std::int64_t tokens, std::int64_t k) {
+  return tokens <= 2 || (tokens <= most_equal_tokens && k > hopper::most_few_columns);
+}
+
+/// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
+int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
+  const std::int64_t slots = tokens * used;
+  if ((tokens <= most_equal_tokens || slots < 4 * experts) && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
@@ -50,15 +58,18 @@ struct ExpertWorkspace {
   float* products = nullptr;  ///< [slots, n] of down
   std::size_t bytes = 0;
 
-  ExpertWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base)
-      : tile_tokens(rocmforge::tile_tokens(slots, experts, k)), most_tiles(slots / tile_tokens + std::min(slots, experts)) {
+  ExpertWorkspace(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t n, std::int64_t k, void* base)
+      : tile_tokens(rocmforge::tile_tokens(tokens, used, experts, k)),
+        most_tiles(tokens * used / tile_tokens + std::min(tokens * used, experts)) {
+    const std::int64_t slots = tokens * used;
     const auto place = [&](auto*& pointer, std::int64_t count) {
       using Element = std::remove_reference_t<decltype(*pointer)>;
       pointer = base == nullptr ? nullptr : reinterpret_cast<Element*>(static_cast<std::byte*>(base) + bytes);
       bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
     };
     const std::int64_t rows = most_tiles * tile_tokens;
-    place(boxes, rows * round_up(k, record_columns) * 2);
+    place(boxes, tile_tokens == hopper::few_slots ? most_tiles * hopper::few_tile_bytes(round_up(k, record_columns))
+                                                  : rows * round_up(k, record_columns) * 2);
     place(scales, rows);
     place(order, slots);
     place(tiles, most_tiles);
@@ -71,8 +82,8 @@ gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, w
 
 const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<const std::uint8_t*>(weight.data); }
 
-/// "hopper": quantised experts, repacked at load (weight_layout.h). Few tokens: every slot by itself (experts_vectors.h).
-/// More: slots sorted by expert, through the tiles of matmul_tiles.h.
+/// "hopper": quantised experts, repacked at load (weight_layout.h). One or two tokens: every slot by itself
+/// (experts_vectors.h). More: slots sorted by expert, few of each (experts_few.h) or through the tiles of matmul_tiles.h.
 class HopperExpertMatmul final : public ExpertMatmulKernel {
  public:
   [[nodiscard]] std::string_view name() const override { return "hopper"; }
@@ -110,8 +121,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    return tokens <= most_vector_tokens ? 0
-                                        : ExpertWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+    if (takes_vectors(tokens, spec.k)) {
+      return 0;
+    }
+    return ExpertWorkspace(tokens, spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
   }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
@@ -122,7 +135,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens == 0) {
       return;
     }
-    if (args.tokens <= most_vector_tokens) {
+    if (takes_vectors(args.tokens, args.k)) {
       run_vectors(args, *context.stream);
     } else {
       run_tiles(args, *context.stream);
@@ -130,6 +143,17 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
  private:
+  static int most_vector_warps(bool gated) { return gated ? hopper::expert_gate_up_warps : hopper::expert_down_warps; }
+
+  /// Parts of a row's records that are added up by themselves: with few tokens as many runs as warps, where there are so
+  /// many records.
+  static std::int32_t parts_of(const ExpertMatmul::Args& args) {
+    const bool gated = args.weights.size() == 2;
+    const WeightLayout layout = hopper::weight_layout(hopper::weight_format(args.weights[0].dtype));
+    const std::int64_t runs = std::max<std::int64_t>(most_vector_warps(gated) / (gated ? 2 : args.used), 1);
+    return static_cast<std::int32_t>(std::min(runs, hopper::weight_records(layout, args.k)));
+  }
+
   static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
     const ExpertWeight& weight = args.weights[0];
     const bool gated = args.weights.size() == 2;
@@ -138,11 +162,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const WeightLayout layout = hopper::weight_layout(format);
     const auto records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k));
     const auto used = static_cast<std::int32_t>(args.used);
-    // As many runs as warps, where there are so many records.
-    const int most_warps = gated ? hopper::expert_gate_up_warps : hopper::expert_down_warps;
-    const std::int32_t parts = std::min(std::max(most_warps / (gated ? 2 : used), 1), records);
+    const std::int32_t parts = parts_of(args);
     const int runs = parts * (gated ? 2 : used);
-    const int warps = std::min(runs, most_warps);
+    const int warps = std::min(runs, most_vector_warps(gated));
     const hopper::ExpertVectorArgs launch{
         .weights = {bytes_of(weight), bytes_of(other)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
@@ -175,7 +197,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
     check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
     const std::int64_t slots = args.tokens * args.used;
-    const ExpertWorkspace space(slots, args.experts, args.weights[0].n, args.k, args.workspace);
+    const ExpertWorkspace space(args.tokens, args.used, args.experts, args.weights[0].n, args.k, args.workspace);
     LaunchShape one;
     one.block[0] = gpu::sort_threads;
     sort_kernel.launch(stream, one,
@@ -242,11 +264,6 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                  .unused = 0});
   }
 
-  /// Bytes of a tile's activations.
-  static std::int32_t few_bytes(const ExpertMatmul::Args& args) {
-    return static_cast<std::int32_t>(round_up(args.k, record_columns) * hopper::few_slots * 2);
-  }
-
   static void convert_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * hopper::few_slots);
@@ -255,14 +272,14 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     convert_few_kernel.launch(stream, shape,
                               {.x = args.x,
                                .to = space.boxes,
-                               .scales = space.scales,
                                .work = space.tiles,
                                .work_count = space.tile_count,
                                .order = space.order,
                                .stride = args.k,
                                .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
                                .k = static_cast<std::int32_t>(args.k),
-                               .x_bytes = few_bytes(args),
+                               .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+                               .record_columns = hopper::weight_layout(hopper::weight_format(args.weights[0].dtype)).elems,
                                .aligned = aligned ? 1 : 0});
   }
 
@@ -277,21 +294,22 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
         .finish = {finish_of(weight), finish_of(other)},
         .x = space.boxes,
-        .x_scales = space.scales,
         .work = space.tiles,
         .work_count = space.tile_count,
         .order = space.order,
         .out = gated ? args.out : space.products,
         .n = static_cast<std::int32_t>(weight.n),
         .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
-        .x_bytes = few_bytes(args),
+        .parts = parts_of(args),
+        .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
         .ring = 0,
         .activation = args.activation,
-        .chosen_before = stream.all_but_last_ended() ? 1 : 0};
+        .chosen_before = stream.all_but_last_ended() ? 1 : 0,
+        .unused = 0};
     // Two work-groups share a multiprocessor where the activations leave room for two records of each warp.
     constexpr int most_shared = 226 * 1024;
     const auto shared_with = [&](int ring) {
-      return hopper::expert_few_shared(launch.x_bytes, ring, layout.record_bytes).bytes;
+      return hopper::expert_few_shared(launch.padded_columns, ring, layout.record_bytes).bytes;
     };
     const int room = shared_with(2) <= most_shared / 2 - 1024 ? most_shared / 2 - 1024 : most_shared;
     for (launch.ring = std::min(hopper::most_few_ring, launch.records); launch.ring > 1 && shared_with(launch.ring) > room;) {

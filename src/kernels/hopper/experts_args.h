@@ -71,32 +71,38 @@ struct ExpertFewArgs {
   const std::uint8_t* weights[2];
   std::int64_t expert_bytes[2];
   gpu::ExpertFinish finish[2];
-  const std::uint8_t* x;  ///< [tiles][blocks of 32 columns][8 slots][4] of 8 activations in the order of activation_element
-  const float* x_scales;  ///< [tiles, 8]
+  const std::uint8_t* x;  ///< tiles, each few_tile_bytes long
   const gpu::ExpertTile* work;
   const std::int32_t* work_count;
   const std::int32_t* order;
   float* out;  ///< [slots, n]
   std::int32_t n;
   std::int32_t records;
-  std::int32_t x_bytes;  ///< of a tile
-  std::int32_t ring;     ///< records of a warp that are on their way at a time
+  std::int32_t parts;           ///< of the records, added up by themselves, as ExpertVectorArgs has them
+  std::int32_t padded_columns;  ///< of a row of activations
+  std::int32_t ring;            ///< records of a warp that are on their way at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
+  std::int32_t unused;
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
 inline constexpr int most_few_ring = 4;
 inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
+/// A tile's activations: [blocks of 32 columns][8 slots][4] of 8 binary16 in the order of activation_element; then what they
+/// are to be multiplied with, [records][8 slots] floats.
+constexpr std::int64_t few_tile_bytes(std::int64_t padded_columns) {
+  return padded_columns * few_slots * 2 + padded_columns / weight_group_elems * few_slots * 4;
+}
 struct ExpertFewShared {
   int ring;
   int sums;
   int barriers;
   int bytes;
 };
-constexpr ExpertFewShared expert_few_shared(int x_bytes, int ring, int record_bytes) {
+constexpr ExpertFewShared expert_few_shared(int padded_columns, int ring, int record_bytes) {
   ExpertFewShared shared{};
-  shared.ring = x_bytes;
+  shared.ring = (static_cast<int>(few_tile_bytes(padded_columns)) + 127) / 128 * 128;
   shared.sums = shared.ring + few_warps * ring * record_bytes;
   shared.barriers = shared.sums + few_warps * weight_tile_rows * few_slots * 4;
   shared.bytes = shared.barriers + (few_warps * ring + 1) * 8;
@@ -107,14 +113,14 @@ constexpr ExpertFewShared expert_few_shared(int x_bytes, int ring, int record_by
 struct ExpertFewConvertArgs {
   const float* x;
   std::uint8_t* to;
-  float* scales;
   const gpu::ExpertTile* work;
   const std::int32_t* work_count;
   const std::int32_t* order;
   std::int64_t stride;  ///< of rows of x
   std::int32_t slots_of_row;
   std::int32_t k;
-  std::int32_t x_bytes;
+  std::int32_t padded_columns;
+  std::int32_t record_columns;
   std::int32_t aligned;  ///< rows of x begin at multiples of 16 bytes
 };
 inline constexpr int few_convert_threads = 256;

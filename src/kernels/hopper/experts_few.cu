@@ -36,12 +36,11 @@ __device__ float largest(const float (&values)[8]) {
 }  // namespace
 }  // namespace rocmforge::hopper
 
-/// A slot's row as binary16, times a power of two where it would not fit.
+/// A slot's row as binary16, of each record times a power of two where it would not fit.
 extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_threads)
     expert_few_convert(const __grid_constant__ ExpertFewConvertArgs args) {
   using namespace rocmforge;
   using namespace rocmforge::hopper;
-  __shared__ float scratch[few_convert_threads / 32];
   gpu::begin_in_turn();
   const int tile = static_cast<int>(blockIdx.x) / few_slots;
   const int column = static_cast<int>(blockIdx.x) % few_slots;
@@ -50,36 +49,20 @@ extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_thre
   }
   const int slot = args.order[args.work[tile].first + column];
   const float* row = args.x + slot / args.slots_of_row * args.stride;
-  constexpr int step = few_convert_threads * 8;
-  const int first = static_cast<int>(threadIdx.x) * 8;
-  const int padded = args.x_bytes / few_slots / 2;
-  float kept[8];
-  load_eight(args, row, first, kept);
-  float most = largest(kept);
-  for (int at = first + step; at < padded; at += step) {
+  std::uint8_t* to = args.to + tile * few_tile_bytes(args.padded_columns);
+  auto* scales = reinterpret_cast<float*>(to + args.padded_columns * few_slots * 2);
+  // A warp has 256 columns at a time: a record, or two.
+  for (int at = static_cast<int>(threadIdx.x) * 8; at < args.padded_columns; at += few_convert_threads * 8) {
     float values[8];
     load_eight(args, row, at, values);
-    most = fmaxf(most, largest(values));
-  }
-  most = gpu::block_reduce<gpu::Max>(most, scratch, 0.0f);
-  constexpr float most_half = 32768.0f;
-  const bool large = most > most_half && most < gpu::infinity;
-  const float scale = large ? __uint_as_float((__float_as_uint(most) & 0x7f800000u) - (14u << 23)) : 1.0f;
-  const float factor = 1.0f / scale;
-  if (threadIdx.x == 0) {
-    args.scales[blockIdx.x] = scale;
-  }
-  std::uint8_t* to = args.to + std::int64_t{tile} * args.x_bytes;
-  for (int at = first; at < padded; at += step) {
-    if (at != first) {
-      load_eight(args, row, at, kept);
+    const float most =
+        args.record_columns == 256 ? gpu::wave_reduce<gpu::Max>(largest(values)) : gpu::wave_reduce<gpu::Max, 16>(largest(values));
+    const float scale = half_scale(most);
+    if (at % args.record_columns == 0) {
+      scales[at / args.record_columns * few_slots + column] = scale;
     }
     std::uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int element = i / 2 * 4 + i % 2;  // as activation_element has them
-      words[i] = pack<half>(kept[element] * factor, kept[element + 2] * factor);
-    }
+    pack_eight(values, 1.0f / scale, words);
     const int place = (at / 32 * few_slots + column) * 4 + at / 8 % 4;
     reinterpret_cast<uint4*>(to)[place] = make_uint4(words[0], words[1], words[2], words[3]);
   }

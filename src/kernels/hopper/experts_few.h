@@ -2,7 +2,7 @@
 
 // Products of few slots of each expert, sorted by expert: a weight is read and dequantised once for up to 8 slots, which are
 // the columns of mma.m16n8k16. A warp has 16 rows and all of k: records come by bulk copies into a ring of its own. Sums
-// depend on k alone.
+// depend on k alone, and are those of experts_vectors.h.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
@@ -47,13 +47,19 @@ struct FewWarp {
     multiply<half>(sums, a[1], b[2], b[3]);
   }
 
-  /// All records times the tile's activations `x`: rows lane / 4 and 8 further on, slots 2 (lane % 4) and the next.
-  __device__ void run(std::uint32_t x, float (&sums)[4]) const {
+  /// All records times the tile's activations at `x`: rows lane / 4 and 8 further on, slots 2 (lane % 4) and the next. Sums
+  /// are made as those of expert_vectors(): of each record, times the activations' scale, of each part.
+  __device__ void run(std::uint32_t x, float (&whole)[4]) const {
     int place = 0;
     std::uint32_t parity = 0;
     std::uint32_t columns = x + static_cast<std::uint32_t>(lane * 16);
+    std::uint32_t scales = x + static_cast<std::uint32_t>(args.padded_columns * few_slots * 2 + lane % 4 * 8);
+    float total[4] = {};
+    int part = 0;
+    int end = args.records / args.parts;
 #pragma unroll 1
     for (int record = 0; record < args.records; ++record) {
+      float sums[4] = {};
       barrier_wait(&barriers[place], parity);
 #pragma unroll
       for (int group = 0; group < groups; ++group) {
@@ -65,6 +71,13 @@ struct FewWarp {
         multiply_block<3>(weights, columns, sums);
         columns += 4 * few_slots * 64;
       }
+      std::uint32_t pair[2];
+      load_shared(pair, scales);
+      scales += few_slots * 4;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        total[i] = fmaf(sums[i], __uint_as_float(pair[i % 2]), total[i]);
+      }
       __syncwarp();
       if (record + args.ring < args.records) {
         fetch(record + args.ring);
@@ -72,6 +85,15 @@ struct FewWarp {
       if (++place == args.ring) {
         place = 0;
         parity ^= 1;
+      }
+      if (record + 1 == end) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          whole[i] = part == 0 ? total[i] : whole[i] + total[i];
+          total[i] = 0.0f;
+        }
+        ++part;
+        end = args.records * (part + 1) / args.parts;
       }
     }
   }
@@ -87,7 +109,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32;
   const int lane = thread % 32;
-  const ExpertFewShared shared = expert_few_shared(args.x_bytes, args.ring, layout.record_bytes);
+  const ExpertFewShared shared = expert_few_shared(args.padded_columns, args.ring, layout.record_bytes);
   auto* sums = reinterpret_cast<float*>(memory + shared.sums);
   auto* x_barrier = reinterpret_cast<std::uint64_t*>(memory + shared.barriers);
   std::uint64_t* barriers = x_barrier + 1 + warp * args.ring;
@@ -121,8 +143,9 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   own.start();
   gpu::wait_for_predecessor();
   if (thread == 0) {
-    barrier_expect(x_barrier, static_cast<std::uint32_t>(args.x_bytes));
-    copy_bytes(memory, args.x + std::int64_t{tile} * args.x_bytes, args.x_bytes, x_barrier);
+    const std::int64_t bytes = few_tile_bytes(args.padded_columns);
+    barrier_expect(x_barrier, static_cast<std::uint32_t>(bytes));
+    copy_bytes(memory, args.x + tile * bytes, static_cast<std::uint32_t>(bytes), x_barrier);
   }
   barrier_wait(x_barrier, 0);
   if (own.weight != nullptr) {
@@ -142,11 +165,10 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
     if (row >= args.n) {
       continue;
     }
-    const float scale = args.x_scales[tile * few_slots + slot];
     const auto product = [&](int matrix) {
       const int from = matrix * row_tiles + local / weight_tile_rows;
       const float sum = sums[(from * few_slots + slot) * weight_tile_rows + local % weight_tile_rows];
-      return finish_product(args.finish[matrix], work.expert, row, sum * scale);
+      return finish_product(args.finish[matrix], work.expert, row, sum);
     };
     const float result = gated ? gpu::activate(args.activation, product(0), product(matrices - 1)) : product(0);
     args.out[static_cast<std::int64_t>(args.order[work.first + slot]) * args.n + row] = result;

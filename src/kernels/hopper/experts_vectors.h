@@ -58,17 +58,10 @@ struct ExpertWarp {
     for (int i = 0; i < 8; ++i) {
       most = fmaxf(most, fabsf(values[i]));
     }
-    most = gpu::wave_reduce<gpu::Max>(most);
-    constexpr float most_half = 32768.0f;
-    const bool large = most > most_half && most < gpu::infinity;
-    const float scale = large ? __uint_as_float((__float_as_uint(most) & 0x7f800000u) - (14u << 23)) : 1.0f;
-    const float factor = 1.0f / scale;
+    most = __uint_as_float(gpu::wave_max(__float_as_uint(most)));  // floats from 0 on are in the order of their bits
+    const float scale = half_scale(most);
     std::uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int element = i / 2 * 4 + i % 2;
-      words[i] = pack<half>(values[element] * factor, values[element + 2] * factor);
-    }
+    pack_eight(values, 1.0f / scale, words);
     __syncwarp();  // all lanes have read the record before
     if (lane < lanes) {
       rocmforge::hopper::store_shared(x_row + static_cast<std::uint32_t>(lane * 16), words);

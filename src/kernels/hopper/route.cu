@@ -104,23 +104,27 @@ extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1
   float squares = 0.0f;
   for (int quad = thread; quad < quads; quad += route_rows_threads) {
     const float4 value = x[quad];
-    row[quad] = value;
+    const float4 weight = quad == thread ? first_norm : norm[quad];
+    row[quad] = float4{value.x * weight.x, value.y * weight.y, value.z * weight.z, value.w * weight.w};
     squares = RouteRows::dot(value, value, squares);
   }
-  squares = gpu::block_reduce<gpu::Sum>(squares, scratch, 0.0f);
-  const float factor = 1.0f / sqrtf(squares / static_cast<float>(args.hidden) + args.eps);
-  auto* normed = reinterpret_cast<float4*>(args.normed + token * args.hidden);
-  for (int quad = thread; quad < quads; quad += route_rows_threads) {
-    const float4 value = row[quad];
-    const float4 weight = quad == thread ? first_norm : norm[quad];
-    const float4 result{value.x * factor * weight.x, value.y * factor * weight.y, value.z * factor * weight.z,
-                        value.w * factor * weight.w};
-    row[quad] = result;
-    if (quad % route_ranks == rank) {
-      normed[quad] = result;
-    }
+  squares = gpu::wave_reduce<gpu::Sum>(squares);
+  if (rows.lane == 0) {
+    scratch[rows.warp] = squares;
   }
   __syncthreads();
+  float total = 0.0f;
+  for (int i = 0; i < route_rows_warps; ++i) {
+    total += scratch[i];
+  }
+  const float factor = 1.0f / sqrtf(total / static_cast<float>(args.hidden) + args.eps);
+  auto* normed = reinterpret_cast<float4*>(args.normed + token * args.hidden);
+  for (int quad = thread; quad < quads; quad += route_rows_threads) {
+    if (quad % route_ranks == rank) {
+      const float4 value = row[quad];
+      normed[quad] = float4{value.x * factor, value.y * factor, value.z * factor, value.w * factor};
+    }
+  }
   const int units = rows.work.count * rows.work.shares;
   for (int unit = rows.warp; unit < units; unit += route_rows_warps) {
     const float sum = rows.multiply(unit, row);
@@ -136,6 +140,7 @@ extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1
     for (int i = 1; i < rows.work.shares; ++i) {
       logit += sums[thread * rows.work.shares + i];
     }
+    logit *= factor;  // the products do not wait for the row's norm
     store_cluster(&logits[expert], 0, args.router_bias != nullptr ? logit + args.router_bias[expert] : logit);
   }
   cluster_arrive();
