@@ -35,16 +35,17 @@ void check_states(std::string_view operation, const StateView& states, const Rag
 
 }  // namespace
 
-void check_arguments(const ShortConv::Spec& spec, const ShortConv::Args& args, DeviceKind device) {
-  constexpr std::string_view operation = ShortConv::name;
+void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = CausalConv::name;
   require_pointer(args.x, operation, "x");
   require_pointer(args.weight, operation, "weight");
   require_pointer(args.out, operation, "out");
+  require_least(args.x_stride, spec.input_width(), operation, "x_stride");
   require(args.out != args.x, "{}: out is x", operation);
   check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);
 }
 
-Support check_spec(const ShortConv::Spec& spec) {
+Support check_spec(const CausalConv::Spec& spec) {
   if (spec.channels <= 0) {
     return Support::no(fmt::format("{} channels", spec.channels));
   }

@@ -31,7 +31,9 @@ std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vo
 
 std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.experts + 2 * spec.used); }
 
-std::size_t decode_bytes(const ShortConv::Spec& spec) { return floats(4 * spec.channels + 2 * spec.state_elems()); }
+std::size_t decode_bytes(const CausalConv::Spec& spec) {
+  return floats(spec.input_width() + spec.channels + 2 * spec.state_elems());
+}
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {
   const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
   return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype, spec.layout.head_dim);

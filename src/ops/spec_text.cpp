@@ -42,7 +42,10 @@ std::string to_string(const LayerNorm::Spec& spec) {
   return fmt::format("dim {} eps {:g}{}", spec.dim, spec.eps, spec.bias ? " bias" : "");
 }
 
-std::string to_string(const ShortConv::Spec& spec) { return fmt::format("channels {} taps {}", spec.channels, spec.taps); }
+std::string to_string(const CausalConv::Spec& spec) {
+  return fmt::format("channels {} taps {}{}{}", spec.channels, spec.taps, spec.gates ? " gates" : "",
+                     spec.silu ? " silu" : "");
+}
 
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
 
