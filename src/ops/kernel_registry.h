@@ -14,12 +14,13 @@
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/sample.h"
+#include "ops/ssm_scan.h"
 
 namespace rocmforge {
 
-using KernelRegistry =
-    KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
-                     ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
-                     DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul, CausalConv, LatentAppend, HeadMatmul>;
+using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
+                                        SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
+                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul,
+                                        CausalConv, SsmScan, LatentAppend, HeadMatmul>;
 
 }  // namespace rocmforge
