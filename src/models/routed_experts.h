@@ -10,7 +10,7 @@
 namespace rocmforge {
 
 /// A router and the experts it chooses from: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the
-/// chosen e, x = Buffers::normed. Not moved once it has given out operations.
+/// chosen e, x = Buffers::normed; without gates activation(up_e x) alone. Not moved once it has given out operations.
 class RoutedExperts {
  public:
   struct Config {
@@ -18,13 +18,14 @@ class RoutedExperts {
     std::int64_t width = 0;  ///< of one expert
     std::int64_t hidden = 0;
     Activation activation = Activation::silu;
+    bool gated = true;
     bool needs_bias = false;  ///< of the router; places have their own
   };
   /// The tensors of a block without ".weight"; `bias` with its suffix, "" for none.
   struct Names {
     std::string router;
     std::string bias{};
-    ExpertTensorName gate;
+    ExpertTensorName gate;  ///< where there are gates
     ExpertTensorName up;
     ExpertTensorName down;
   };
