@@ -105,7 +105,7 @@ std::string convolution_text(const Json& kind) {
 }
 
 std::string scan_text(const Json& kind) {
-  return fmt::format("{} of Mamba-2 with {} of {}, a state of {} and convolutions over {} positions", layers_text(kind),
+  return fmt::format("{} of Mamba-2 with {} of {}, rows of state of {} and {} taps", layers_text(kind),
                      counted(kind["heads"], "head"), kind["head_dim"].get<int>(), kind["state_size"].get<int>(),
                      kind["taps"].get<int>());
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "conformance/harness.h"
+#include "kernels/arguments.h"
 
 namespace rocmforge::test {
 namespace {
@@ -312,6 +313,14 @@ TEST(SsmScanConformance, TinyStepsGiveTheBitsOfTheWhole) {
       EXPECT_TRUE(same_bits(in_steps(rows_each), whole)) << rows_each << " rows a step";
     }
   });
+}
+
+TEST(SsmScanChecks, TinySpecsThatCannotBeAreRefusedWithTheReason) {
+  EXPECT_TRUE(check_spec(SsmScan::Spec{4, 8, 16, 2}).ok);
+  EXPECT_EQ(check_spec(SsmScan::Spec{4, 8, 16, 3}).reason, "4 heads in 3 groups");
+  EXPECT_EQ(check_spec(SsmScan::Spec{4, 8, 16, 0}).reason, "4 heads in 0 groups");
+  EXPECT_EQ(check_spec(SsmScan::Spec{4, 8, 0, 1}).reason, "4 heads of 8 with a state of 0");
+  EXPECT_EQ(check_spec(RmsNorm::Spec{8, 1e-5f, 0}).reason, "0 groups");
 }
 
 }  // namespace
