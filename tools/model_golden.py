@@ -17,6 +17,8 @@ import numpy
 import torch
 import transformers
 
+import model_golden_mamba as mamba
+
 TOKENS = 44
 SIZES = {
     "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 112, "max_position_embeddings": 128}
@@ -201,6 +203,11 @@ MODELS = {
         **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
         "rope_parameters": rope(1000.0)}),
 }
+MODELS.update(mamba.MODELS)
+
+# Kinds of layers without attention.
+OTHER_MIXERS = ("conv", "linear_attention", "moe", "mlp")
+
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
@@ -237,12 +244,13 @@ EXPERT_KEYS = {
         "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": 2},
 }
+EXPERT_KEYS.update(mamba.EXPERT_KEYS)
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
     "moe_layer_interval": "interleave_moe_layer_step", "num_dense_layers": "leading_dense_block_count"}
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
-PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "mistral3")
+PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3")
 NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3")
 
 NAMES = {
@@ -272,6 +280,7 @@ NAMES.update({
     "feed_forward.gate": "ffn_gate_inp"})
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
+NAMES.update(mamba.NAMES)
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss")
@@ -280,7 +289,7 @@ POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe",
 def named_weights(model):
     for name, parameter in model.named_parameters():
         if not name.startswith("model.visual."):
-            yield name.replace("model.language_model.", "model."), parameter
+            yield name.replace("model.language_model.", "model.").replace("backbone.", "model."), parameter
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith(CHOICE_BIAS))
 
 
@@ -289,11 +298,11 @@ def spread(model, generator, norm_offset):
     for name, weight in named_weights(model):
         if name.endswith(CHOICE_BIAS):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
-        elif weight.dim() == 1 and name.endswith("norm.weight"):
+        elif weight.dim() == 1 and name.endswith(("norm.weight", "norm_f.weight")):
             values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
-        elif "embed_tokens" in name:
+        elif "embed_tokens" in name or "embeddings" in name:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif name.endswith("down_proj_bias"):
             values = 1.2 * torch.randn(weight.shape, generator=generator)
@@ -330,6 +339,8 @@ def expert_parts(architecture, name, values):
     layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
     if suffix in CHOICE_BIAS:
         return [(f"{layer}.exp_probs_b.bias", values.reshape(-1))]
+    if suffix == "up_proj":
+        return [(f"{layer}.ffn_up_exps.weight", values)]
     if suffix == "sinks":
         return [(f"{layer}.attn_sinks.weight", values)]
     if architecture == "gpt-oss" and ".experts" in stem:
@@ -364,10 +375,13 @@ def tensors(architecture, name, config, model):
     joined = name in JOINED_LATENT
     for source, parameter in named_weights(model):
         values = parameter.detach().numpy()
-        if parts := expert_parts(architecture, source, values):
-            yield from parts
+        if architecture in mamba.ARCHITECTURES and (part := mamba.converted(source, values, config)):
+            yield part
             continue
-        target = gguf_name(architecture, source)
+        if parts := expert_parts(architecture, source, values):
+            yield from ((mamba.dense_name(name, config), own) for name, own in parts)
+            continue
+        target = mamba.dense_name(gguf_name(architecture, source), config)
         if "attn_kv_b" in target and not joined:
             yield from latent_parts(target, values, config)
             continue
@@ -389,6 +403,8 @@ def tensors(architecture, name, config, model):
 
 def main_rope(config):
     """Of the layers that see everything, where layers differ."""
+    if getattr(config, "rope_parameters", None) is None:
+        return {"rope_type": "none"}
     return config.rope_parameters.get("full_attention", config.rope_parameters)
 
 
@@ -406,21 +422,28 @@ def llama3_factors(config):
 
 
 def metadata(architecture, name, config):
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    heads = getattr(config, "num_attention_heads", 0)
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    widths = mamba.feed_forward_widths(config)
     yield "general.architecture", STRING, architecture
     yield "general.name", STRING, name
     parameters = main_rope(config)
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
-        ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
-        ("attention.head_count", U32, config.num_attention_heads),
+        ("embedding_length", U32, config.hidden_size),
+        ("feed_forward_length", COUNTS if isinstance(widths, list) else U32, widths), ("attention.head_count", U32, heads),
         ("attention.head_count_kv", U32, 1) if architecture == "deepseek2" and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
-        ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
+    if "rope_theta" in parameters:
+        own.append(("rope.freq_base", F32, parameters["rope_theta"]))
+    if architecture in mamba.ARCHITECTURES:
+        own += [(f"ssm.{key}", U32, value) for key, value in mamba.keys(config).items()]
+    if architecture == "granitehybrid":
+        own.append(("rope.scaling.finetuned", BOOL, config.position_embedding_type == "rope"))
     if architecture == "deepseek2":
         own += latent_keys(name, config)
-    elif head_dim * config.num_attention_heads != config.hidden_size:
+    elif heads > 0 and head_dim * heads != config.hidden_size:
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
     if architecture == "llama":
         own += [("rope.dimension_count", U32, head_dim), ("vocab_size", U32, config.vocab_size)]
@@ -473,7 +496,8 @@ def latent_keys(name, config):
 
 
 def expert_keys(architecture, config):
-    if architecture not in EXPERT_KEYS or architecture == "llama" and not hasattr(config, "num_local_experts"):
+    may_be_dense = architecture in ("llama", "granitehybrid")
+    if architecture not in EXPERT_KEYS or may_be_dense and not getattr(config, "num_local_experts", 0):
         return
     keys = {"used_count": "num_experts_per_tok", "feed_forward_length": "moe_intermediate_size", **EXPERT_KEYS[architecture]}
     for key, source in keys.items():
@@ -488,13 +512,16 @@ def expert_keys(architecture, config):
 
 def kv_heads(config):
     """None in layers without attention."""
-    if "conv" not in (getattr(config, "layer_types", None) or ()):
+    kinds = getattr(config, "layer_types", None) or ()
+    if not set(kinds).intersection(OTHER_MIXERS):
         return "attention.head_count_kv", U32, config.num_key_value_heads
-    return "attention.head_count_kv", COUNTS, [
-        0 if kind == "conv" else config.num_key_value_heads for kind in config.layer_types]
+    heads = getattr(config, "num_key_value_heads", 0)
+    return "attention.head_count_kv", COUNTS, [0 if kind in OTHER_MIXERS else heads for kind in kinds]
 
 
 def norm_epsilon(config):
+    if config.model_type in ("mamba2", "nemotron_h"):
+        return "attention.layer_norm_rms_epsilon", F32, config.layer_norm_epsilon
     for attribute in ("rms_norm_eps", "norm_eps"):
         if hasattr(config, attribute):
             return "attention.layer_norm_rms_epsilon", F32, getattr(config, attribute)
@@ -502,14 +529,9 @@ def norm_epsilon(config):
 
 
 FACTORS = {
+    "granitehybrid": mamba.GRANITE_FACTORS, "granite": mamba.GRANITE_FACTORS, "granitemoe": mamba.GRANITE_FACTORS,
     "command-r": {"logit_scale": "logit_scale"},
     "cohere2": {"logit_scale": "logit_scale"},
-    "granite": {
-        "embedding_multiplier": "embedding_scale", "attention_multiplier": "attention.scale",
-        "residual_multiplier": "residual_scale", "logits_scaling": "logit_scale"},
-    "granitemoe": {
-        "embedding_multiplier": "embedding_scale", "attention_multiplier": "attention.scale",
-        "residual_multiplier": "residual_scale", "logits_scaling": "logit_scale"},
     "gemma2": {
         "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping"},
 }

@@ -36,6 +36,11 @@ Json attention_json(const AttentionConfig& attention) {
 
 Json convolution_json(const LayerConfig& layer) { return {{"layers", 0}, {"taps", layer.short_conv_taps}}; }
 
+Json scan_json(const SsmConfig& ssm) {
+  return {{"layers", 0},          {"heads", ssm.heads}, {"head_dim", ssm.head_dim}, {"state_size", ssm.state_size},
+          {"groups", ssm.groups}, {"taps", ssm.taps}};
+}
+
 Json feed_forward_json(const FeedForwardConfig& part) {
   if (part.experts.count == 0) {
     return {{"layers", 0}, {"width", part.width}, {"gated", part.gated}};
@@ -97,6 +102,12 @@ std::string attention_text(const Json& kind) {
 
 std::string convolution_text(const Json& kind) {
   return fmt::format("{} of short convolutions over {} positions", layers_text(kind), kind["taps"].get<int>());
+}
+
+std::string scan_text(const Json& kind) {
+  return fmt::format("{} of Mamba-2 with {} of {}, rows of state of {} and {} taps", layers_text(kind),
+                     counted(kind["heads"], "head"), kind["head_dim"].get<int>(), kind["state_size"].get<int>(),
+                     kind["taps"].get<int>());
 }
 
 std::string feed_forward_text(const Json& kind) {
@@ -180,14 +191,25 @@ Json model_json(const GgufFile& file) {
     const ModelConfig config = ModelConfig::from_gguf(file);
     Json attention = Json::array();
     Json convolution = Json::array();
+    Json scan = Json::array();
     Json feed_forward = Json::array();
     for (const LayerConfig& layer : config.blocks) {
-      if (layer.mixer == MixerKind::attention) {
-        count_layer(attention, attention_json(layer.attention));
-      } else {
-        count_layer(convolution, convolution_json(layer));
+      if (layer.has_mixer()) {
+        switch (layer.mixer) {
+          case MixerKind::attention:
+            count_layer(attention, attention_json(layer.attention));
+            break;
+          case MixerKind::short_conv:
+            count_layer(convolution, convolution_json(layer));
+            break;
+          case MixerKind::ssm:
+            count_layer(scan, scan_json(layer.ssm));
+            break;
+        }
       }
-      count_layer(feed_forward, feed_forward_json(layer.feed_forward));
+      if (layer.has_feed_forward()) {
+        count_layer(feed_forward, feed_forward_json(layer.feed_forward));
+      }
     }
     out.update({{"name", config.name},
                 {"active_parameters", active_parameters(file, config)},
@@ -197,6 +219,7 @@ Json model_json(const GgufFile& file) {
                 {"context_length", config.context_length},
                 {"attention", attention},
                 {"convolution", convolution},
+                {"scan", scan},
                 {"feed_forward", feed_forward}});
   } catch (const Error& error) {
     out["refused"] = error.what();
@@ -265,6 +288,7 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
                         model["hidden"].get<int>(), model["vocab"].get<int>(), model["context_length"].get<int>()));
   lines.add_kinds("attention", model["attention"], attention_text);
   lines.add_kinds("convolution", model["convolution"], convolution_text);
+  lines.add_kinds("scan", model["scan"], scan_text);
   lines.add_kinds("feed-forward", model["feed_forward"], feed_forward_text);
   const auto planned = std::ranges::find_if(devices, [](const Json& device) { return !device.contains("refused"); });
   if (planned != devices.end()) {

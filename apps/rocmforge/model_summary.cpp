@@ -48,9 +48,13 @@ std::string main_format(const GgufFile& file) {
 
 std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
   const ModelConfig config = ModelConfig::from_gguf(file);
-  const AttentionConfig& attention = config.layer(0).attention;
-  const std::int64_t planes = attention.latent.rank > 0 ? 1 : 2;
-  return static_cast<std::uint64_t>(config.layers) * row_bytes(kv_dtype, planes * attention.kv_dim());
+  std::uint64_t bytes = 0;
+  for (const LayerConfig& layer : config.blocks) {
+    const std::int64_t planes = layer.attention.latent.rank > 0 ? 1 : 2;
+    const bool attends = layer.has_mixer() && layer.mixer == MixerKind::attention;
+    bytes += attends ? row_bytes(kv_dtype, planes * layer.attention.kv_dim()) : 0;
+  }
+  return bytes;
 }
 
 }  // namespace rocmforge::app

@@ -16,7 +16,7 @@ constexpr TaggedCallMarks function_tags = {"<function=", ">", "<parameter=", ">"
 constexpr TaggedCallMarks invoke_tags = {"<invoke name=\"", "\">", "<parameter name=\"", "\">", "</parameter>", "</invoke>"};
 
 // In the order of ToolCallStyle.
-constexpr std::array<ToolCallFormat, 13> formats = {{
+constexpr std::array<ToolCallFormat, 14> formats = {{
     {.name = "generic", .opening = "", .is_marked = false, .before = "{\"tool_calls\": [", .between = ", ", .after = "]}"},
     {.name = "hermes",
      .opening = "<tool_call>",
@@ -92,6 +92,13 @@ constexpr std::array<ToolCallFormat, 13> formats = {{
      .before = "[",
      .between = ", ",
      .after = "]<|tool_call_end|>"},
+    {.name = "nemotron",
+     .opening = "<TOOLCALL>",
+     .closings = {"</TOOLCALL>"},
+     .is_list = true,
+     .before = "[",
+     .between = ", ",
+     .after = "]</TOOLCALL>"},
     {.name = "harmony",
      .opening = "<|channel|>commentary to=functions.",
      .form = Form::named,
@@ -107,7 +114,7 @@ struct Sign {
 };
 
 // The first that fits counts.
-constexpr std::array<Sign, 15> signs = {{
+constexpr std::array<Sign, 16> signs = {{
     {"<|channel|>commentary", ToolCallStyle::harmony},
     {"[TOOL_CALLS]", ToolCallStyle::mistral_named, "[ARGS]"},
     {"[TOOL_CALLS]", ToolCallStyle::mistral},
@@ -118,6 +125,7 @@ constexpr std::array<Sign, 15> signs = {{
     {"<|tool_call_start|>", ToolCallStyle::lfm2},
     {"<|tool_list_start|>", ToolCallStyle::lfm2},
     {"<|tool_call|>", ToolCallStyle::granite},
+    {"<TOOLCALL>", ToolCallStyle::nemotron},
     {"<tool_calls>", ToolCallStyle::minimax_m1},
     {"<tool_call>", ToolCallStyle::qwen_coder, "<function="},
     {"<tool_call>", ToolCallStyle::hermes, "", "<arg_key>"},

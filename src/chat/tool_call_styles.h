@@ -24,6 +24,7 @@ namespace rocmforge {
 /// - minimax_m2: `<minimax:tool_call>`, `<invoke name="f"><parameter name="a">1</parameter></invoke>` for each call,
 ///   `</minimax:tool_call>`;
 /// - lfm2: `<|tool_call_start|>[f(a=1, b="x"), ...]<|tool_call_end|>`, calls as Python writes them;
+/// - nemotron (Nemotron Nano v2): `<TOOLCALL>[{"name": "f", "arguments": {...}}, ...]</TOOLCALL>`;
 /// - harmony (gpt-oss): a message `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}`, which ends the
 ///   answer;
 /// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
@@ -41,6 +42,7 @@ enum class ToolCallStyle : std::uint8_t {
   minimax_m1,
   minimax_m2,
   lfm2,
+  nemotron,
   harmony,
 };
 

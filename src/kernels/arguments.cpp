@@ -138,6 +138,7 @@ void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args&
 void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args) {
   constexpr std::string_view operation = RmsNorm::name;
   require(spec.dim > 0, "{}: dim is {}", operation, spec.dim);
+  require_least(spec.groups, 1, operation, "groups");
   require_pointer(args.x, operation, "x");
   require_pointer(args.weight, operation, "weight");
   require_pointer(args.out, operation, "out");
@@ -156,6 +157,7 @@ void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::A
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
   require(args.stride >= spec.width, "{}: stride {} is less than the width {}", operation, args.stride, spec.width);
   require(spec.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
+  require(spec.activation != Activation::relu_squared || !spec.gated, "{}: relu_squared has no gate", operation);
 }
 
 namespace {
@@ -176,6 +178,7 @@ void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
           args.outputs[1].n);
   require(!args.outputs[0].accumulate && !args.outputs[1].accumulate, "{}: a gated output accumulates", operation);
   require(args.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
+  require(args.activation != Activation::relu_squared, "{}: relu_squared has no gate", operation);
 }
 
 }  // namespace
@@ -354,12 +357,18 @@ void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& a
 Support check_spec(const EmbeddingRows::Spec& spec) { return check_weight(spec.table, spec.vocab, spec.hidden); }
 
 Support check_spec(const RmsNorm::Spec& spec) {
+  if (spec.groups < 1) {
+    return Support::no(fmt::format("{} groups", spec.groups));
+  }
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
 }
 
 Support check_spec(const GatedActivation::Spec& spec) {
   if (spec.activation == Activation::clamped_swiglu) {
     return Support::no("clamped_swiglu is for experts");
+  }
+  if (spec.activation == Activation::relu_squared && spec.gated) {
+    return Support::no("relu_squared has no gate");
   }
   return spec.width > 0 ? Support::yes() : Support::no(fmt::format("width is {}", spec.width));
 }

@@ -55,9 +55,13 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
     require(args.k % info(weight.dtype).block_elems == 0, "{}: k {} is not a multiple of the {} block", operation, args.k,
             info(weight.dtype).name);
   }
-  if (args.weights.size() == 1) {
+  if (args.down()) {
     require_pointer(args.shares, operation, "shares");
+  } else if (args.alone) {
+    require(args.weights.size() == 1, "{}: {} weights, but up stands alone", operation, args.weights.size());
+    require(args.activation != Activation::clamped_swiglu, "{}: clamped_swiglu needs a gate", operation);
   } else {
+    require(args.activation != Activation::relu_squared, "{}: relu_squared has no gate", operation);
     require(args.weights[0].n == args.weights[1].n, "{}: a gate of n {} for n {}", operation, args.weights[0].n,
             args.weights[1].n);
   }

@@ -35,20 +35,45 @@ void check_states(std::string_view operation, const StateView& states, const Rag
 
 }  // namespace
 
-void check_arguments(const ShortConv::Spec& spec, const ShortConv::Args& args, DeviceKind device) {
-  constexpr std::string_view operation = ShortConv::name;
+void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = CausalConv::name;
   require_pointer(args.x, operation, "x");
   require_pointer(args.weight, operation, "weight");
   require_pointer(args.out, operation, "out");
+  require_least(args.x_stride, spec.input_width(), operation, "x_stride");
   require(args.out != args.x, "{}: out is x", operation);
   check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);
 }
 
-Support check_spec(const ShortConv::Spec& spec) {
+Support check_spec(const CausalConv::Spec& spec) {
   if (spec.channels <= 0) {
     return Support::no(fmt::format("{} channels", spec.channels));
   }
   return spec.taps >= 2 ? Support::yes() : Support::no(fmt::format("a convolution of {} taps", spec.taps));
+}
+
+void check_arguments(const SsmScan::Spec& spec, const SsmScan::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = SsmScan::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.z, operation, "z");
+  require_pointer(args.dt, operation, "dt");
+  require_pointer(args.a, operation, "a");
+  require_pointer(args.d, operation, "d");
+  require_pointer(args.dt_bias, operation, "dt_bias");
+  require_pointer(args.out, operation, "out");
+  require(args.out != args.x && args.out != args.z && args.out != args.dt, "{}: out is an input", operation);
+  require(args.stride >= spec.inner(), "{}: stride {} is less than the {} columns of z", operation, args.stride,
+          spec.inner());
+  check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);
+}
+
+Support check_spec(const SsmScan::Spec& spec) {
+  if (spec.heads <= 0 || spec.head_dim <= 0 || spec.state_size <= 0) {
+    return Support::no(fmt::format("{} heads of {} with a state of {}", spec.heads, spec.head_dim, spec.state_size));
+  }
+  return spec.groups > 0 && spec.heads % spec.groups == 0
+             ? Support::yes()
+             : Support::no(fmt::format("{} heads in {} groups", spec.heads, spec.groups));
 }
 
 }  // namespace rocmforge

@@ -18,6 +18,7 @@ struct Architecture {
   NormKind norm = NormKind::rms;
   bool mixes_otherwise = false;  ///< layers without KV heads are no error: another mixer stands there
   bool latent = false;           ///< its attention is latent: see LatentConfig
+  bool single_parts = false;     ///< blocks may be without attention heads or without a feed-forward part: widths of 0
 };
 
 /// Every architecture that can be loaded.
@@ -62,5 +63,9 @@ Architecture mistral3_architecture();
 Architecture lfm2_architecture();
 Architecture lfm2moe_architecture();
 Architecture deepseek2_architecture();
+Architecture mamba2_architecture();
+Architecture granitehybrid_architecture();
+Architecture nemotron_h_architecture();
+Architecture nemotron_h_moe_architecture();
 
 }  // namespace rocmforge

@@ -7,6 +7,7 @@
 #include "models/experts_feed_forward.h"
 #include "models/latent_mixer.h"
 #include "models/short_conv_mixer.h"
+#include "models/ssm_mixer.h"
 
 namespace rocmforge {
 
@@ -30,13 +31,30 @@ std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config
       return std::make_unique<AttentionMixer>(plan, config, index);
     case MixerKind::short_conv:
       return std::make_unique<ShortConvMixer>(plan, config, index);
+    case MixerKind::ssm:
+      return std::make_unique<SsmMixer>(plan, config, index);
   }
   fail_check("unknown mixer");
 }
 
 }  // namespace
 
-Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) : mixer_(make_mixer(plan, config, index)) {
+Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) {
+  const LayerConfig& layer = config.layer(index);
+  if (layer.has_mixer()) {
+    mixer_ = make_mixer(plan, config, index);
+  }
+  if (layer.has_feed_forward()) {
+    add_feed_forward(plan, config, index);
+  }
+  const Operations& project = mixer_ != nullptr ? mixer_->project() : none_;
+  const Operations& feed = feed_forward_ != nullptr ? feed_forward_->operations() : none_;
+  for (const Operations* part : {&project, &feed}) {
+    finish_.insert(finish_.end(), part->begin(), part->end());
+  }
+}
+
+void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index) {
   const BlockGraph& graph = config.layer(index).graph;
   FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
   if (graph.parallel) {
@@ -49,9 +67,6 @@ Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) : mixer_
     feed_forward_ = std::make_unique<ExpertsFeedForward>(plan, config, index, input);
   } else {
     feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input, DenseFeedForward::Part{ffn.width});
-  }
-  for (const Operations* part : {&mixer_->project(), &feed_forward_->operations()}) {
-    finish_.insert(finish_.end(), part->begin(), part->end());
   }
 }
 

@@ -49,24 +49,27 @@ class FeedForward {
   Operations operations_;
 };
 
-/// One layer of a model: a mixer and a feed-forward part, put together as LayerConfig::graph says.
+/// One layer of a model: a mixer and a feed-forward part, or one of them, put together as LayerConfig::graph says.
 class Block {
  public:
   /// `config` must outlive the block.
   Block(ExecutionPlan& plan, const ModelConfig& config, int index);
 
-  /// The mixer's first half.
-  [[nodiscard]] const Operations& mix() const { return mixer_->mix(); }
-  /// Elements of a row that it leaves in Buffers::gathered.
-  [[nodiscard]] std::int64_t mixed_width() const { return mixer_->width(); }
-  [[nodiscard]] bool has_pages() const { return mixer_->has_pages(); }
+  /// The mixer's first half; nothing without a mixer.
+  [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
+  /// Elements of a row that it leaves in Buffers::gathered, 0 without a mixer.
+  [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
+  [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
   /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
   [[nodiscard]] const Operations& finish() const { return finish_; }
 
  private:
-  std::unique_ptr<Mixer> mixer_;
+  void add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+  std::unique_ptr<Mixer> mixer_;  ///< null in a block without one
   std::optional<Norm> parallel_norm_;
-  std::unique_ptr<FeedForward> feed_forward_;
+  std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
+  Operations none_;
   Operations finish_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocmforge {
 namespace {
 
@@ -74,7 +76,9 @@ void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDef
   if (experts.used > experts.count) {
     throw metadata.error("expert_used_count", fmt::format("is {}, but there are {} experts", experts.used, experts.count));
   }
-  experts.width = metadata.count("expert_feed_forward_length", config.layer(0).feed_forward.width);
+  const auto fed = std::ranges::find_if(config.blocks, [](const LayerConfig& b) { return b.feed_forward.width > 0; });
+  experts.width = fed == config.blocks.end() ? metadata.count("expert_feed_forward_length")
+                                             : metadata.count("expert_feed_forward_length", fed->feed_forward.width);
   experts.score = read_score(metadata, defaults.score);
   experts.normalise = metadata.flag("expert_weights_norm", defaults.normalise);
   const double scale = metadata.number("expert_weights_scale", 1.0);

@@ -132,8 +132,9 @@ std::vector<const ExpertMatrix*> ExecutionPlan::experts(std::string_view operati
     found.push_back(&expert_matrices_.emplace_back(std::move(matrix)));
   }
   // Each token reads its slots' inputs once and writes their outputs.
-  const std::int64_t per_slot = names.size() == 2 ? wanted.n : wanted.k;
-  const std::int64_t per_token = names.size() == 2 ? wanted.k : 2 * wanted.n;
+  const bool down = names.size() == 1 && !wanted.alone;
+  const std::int64_t per_slot = down ? wanted.k : wanted.n;
+  const std::int64_t per_token = down ? 2 * wanted.n : wanted.k;
   planned.activation_bytes = static_cast<std::size_t>(per_slot * wanted.used + per_token) * sizeof(float);
   bytes_per_token_ += planned.weight_bytes;
   line(std::move(planned));

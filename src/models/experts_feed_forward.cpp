@@ -6,8 +6,9 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
                                        const FeedForwardInput& input) {
   const LayerConfig& layer = config.layer(index);
   const ExpertConfig& own = layer.feed_forward.experts;
-  check(layer.feed_forward.gated && layer.graph.ffn_post_norm.empty() && (input.norm || input.from == &Buffers::normed),
-        "experts are gated, read a norm's output, and none stands behind them");
+  const bool gated = layer.feed_forward.gated;
+  check(layer.graph.ffn_post_norm.empty() && (input.norm || input.from == &Buffers::normed),
+        "experts read a norm's output, and none stands behind them");
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const std::string bias = name("exp_probs_b.bias");
   const float residual_scale = layer.graph.residual_scale;
@@ -22,14 +23,15 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
                                          .group_best = own.group_best},
                                .width = own.width,
                                .hidden = config.hidden,
-                               .activation = layer.feed_forward.activation};
+                               .activation = layer.feed_forward.activation,
+                               .gated = gated};
   const bool needs_bias = own.needs_bias;
-  routed_.emplace(
-      plan, routed,
-      RoutedExperts::Names{.router = {input.norm, name("ffn_gate_inp"), needs_bias, routed.route.bias ? bias : ""},
-                           .gate = {name("ffn_gate_exps"), name("ffn_gate"), name("ffn_gate_up_exps"), false, needs_bias},
-                           .up = {name("ffn_up_exps"), name("ffn_up"), name("ffn_gate_up_exps"), true, needs_bias},
-                           .down = {name("ffn_down_exps"), name("ffn_down"), {}, false, needs_bias}});
+  routed_.emplace(plan, routed,
+                  RoutedExperts::Names{
+                      .router = {input.norm, name("ffn_gate_inp"), needs_bias, routed.route.bias ? bias : ""},
+                      .gate = {name("ffn_gate_exps"), name("ffn_gate"), name("ffn_gate_up_exps"), false, needs_bias},
+                      .up = {name("ffn_up_exps"), name("ffn_up"), gated ? name("ffn_gate_up_exps") : "", true, needs_bias},
+                      .down = {name("ffn_down_exps"), name("ffn_down"), {}, false, needs_bias}});
   routed_->append(operations_, input.from);
   if (own.shared_width == 0) {
     return;

@@ -2,6 +2,7 @@
 
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/ssm_config.h"
 
 namespace rocmforge {
 namespace {
@@ -25,9 +26,23 @@ void configure_granitemoe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.normalise = true});
 }
 
+/// Granite 4.0-H: most layers are Mamba-2, those with KV heads attend; experts, or a dense part.
+void configure_granitehybrid(ModelConfig& config, MetadataReader& metadata) {
+  configure_granite(config, metadata);
+  read_experts(config, metadata, {.normalise = true, .may_be_dense = true});
+  const SsmConfig ssm = read_ssm(metadata);
+  for (LayerConfig& layer : config.blocks) {
+    if (layer.attention.kv_heads == 0) {
+      layer.mixer = MixerKind::ssm;
+      layer.ssm = ssm;
+    }
+  }
+}
+
 }  // namespace
 
 Architecture granite_architecture() { return {"granite", configure_granite}; }
 Architecture granitemoe_architecture() { return {"granitemoe", configure_granitemoe}; }
+Architecture granitehybrid_architecture() { return {"granitehybrid", configure_granitehybrid, NormKind::rms, true}; }
 
 }  // namespace rocmforge

@@ -68,6 +68,22 @@ struct AttentionConfig {
   }
 };
 
+/// A Mamba-2 mixer: see SsmScan and SsmMixer.
+struct SsmConfig {
+  std::int32_t heads = 0;
+  std::int32_t head_dim = 0;
+  std::int32_t state_size = 0;
+  std::int32_t groups = 1;  ///< of heads that share B and C
+  std::int32_t taps = 0;    ///< of the convolution before the scan
+
+  [[nodiscard]] std::int64_t inner() const { return std::int64_t{heads} * head_dim; }
+  /// Of the convolution: x, B and C.
+  [[nodiscard]] std::int64_t channels() const { return inner() + 2 * std::int64_t{groups} * state_size; }
+  /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
+  [[nodiscard]] std::int64_t projected_width() const { return inner() + channels() + heads; }
+  [[nodiscard]] std::int64_t gathered_width() const { return inner() + channels(); }
+};
+
 /// The experts of a feed-forward part, each a gated one, of which every token takes a few.
 struct ExpertConfig {
   std::int32_t count = 0;  ///< 0: the part is dense
@@ -101,12 +117,16 @@ struct FeedForwardConfig {
   }
 };
 
-/// The graph of a block as data: which norms stand where, by the names of their tensors, "" for none. With m the mixer and f
-/// the feed-forward part:
+/// What a block consists of.
+enum class BlockParts { both, mixer, feed_forward };
+
+/// The graph of a block as data: which parts it has, and which norms stand where, by the names of their tensors, "" for
+/// none. With m the mixer and f the feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
-/// or, when parallel, both of them read mixer_norm(h) and ffn_norm does not count.
+/// or, when parallel, both of them read mixer_norm(h) and ffn_norm does not count. A block of one part has one of the lines.
 struct BlockGraph {
+  BlockParts parts = BlockParts::both;
   std::string_view mixer_norm = "attn_norm";
   std::string_view mixer_post_norm{};
   std::string_view ffn_norm = "ffn_norm";
@@ -116,15 +136,33 @@ struct BlockGraph {
 };
 
 /// How the positions of a layer meet.
-enum class MixerKind { attention, short_conv };
+enum class MixerKind { attention, short_conv, ssm };
 
 /// The numbers of one layer.
 struct LayerConfig {
   MixerKind mixer = MixerKind::attention;
   AttentionConfig attention{};
   std::int32_t short_conv_taps = 0;
+  SsmConfig ssm{};
   FeedForwardConfig feed_forward{};
   BlockGraph graph{};
+
+  [[nodiscard]] bool has_mixer() const { return graph.parts != BlockParts::feed_forward; }
+  [[nodiscard]] bool has_feed_forward() const { return graph.parts != BlockParts::mixer; }
+  /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered, with rows of `hidden` between
+  /// the blocks.
+  [[nodiscard]] std::int64_t mixer_projected_width(std::int64_t hidden) const {
+    return !has_mixer()                     ? 0
+           : mixer == MixerKind::ssm        ? ssm.projected_width()
+           : mixer == MixerKind::short_conv ? 3 * hidden
+                                            : attention.projected_width();
+  }
+  [[nodiscard]] std::int64_t mixer_gathered_width(std::int64_t hidden) const {
+    return !has_mixer()                     ? 0
+           : mixer == MixerKind::ssm        ? ssm.gathered_width()
+           : mixer == MixerKind::short_conv ? hidden
+                                            : attention.gathered_width();
+  }
 };
 
 }  // namespace rocmforge

@@ -50,8 +50,11 @@ std::int32_t MetadataReader::in_range(std::string_view key, std::int64_t value, 
 
 std::vector<std::int32_t> MetadataReader::counts(std::string_view key, std::int32_t layers, std::int32_t least) {
   const auto values = file_->integers(ask(key));
-  if (!values || values->size() <= 1) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(layers), count(key));
+  if (!values || values->empty()) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(layers), count(key));  // which says what is wrong
+  }
+  if (values->size() == 1) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(layers), in_range(key, values->front(), least));
   }
   if (values->size() != static_cast<std::size_t>(layers)) {
     throw error(key, fmt::format("has {} values for {} layers", values->size(), layers));

@@ -123,7 +123,7 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
     std::ranges::fill(kv_heads, metadata.count(key));
   }
   for (std::size_t index = 0; index < q_heads.size(); ++index) {
-    if (kv_heads[index] > 0 && q_heads[index] % kv_heads[index] != 0) {
+    if (kv_heads[index] > 0 && (q_heads[index] == 0 || q_heads[index] % kv_heads[index] != 0)) {
       throw metadata.error(key,
                            fmt::format("is {}, which does not divide the {} query heads", kv_heads[index], q_heads[index]));
     }
@@ -132,10 +132,13 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
 }
 
 void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, const Architecture& architecture) {
-  const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers);
-  const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers);
-  const AttentionConfig common = architecture.latent ? read_latent_attention(config, metadata, q_heads[0], context)
-                                                     : read_attention(config, metadata, q_heads[0], context);
+  const std::int32_t least = architecture.single_parts ? 0 : 1;
+  const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers, least);
+  const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers, least);
+  const auto attending = std::ranges::find_if(q_heads, [](std::int32_t heads) { return heads > 0; });
+  const AttentionConfig common = attending == q_heads.end() ? AttentionConfig{}
+                                 : architecture.latent      ? read_latent_attention(config, metadata, *attending, context)
+                                                            : read_attention(config, metadata, *attending, context);
   const std::vector<std::int32_t> kv_heads = architecture.latent
                                                  ? std::vector<std::int32_t>(q_heads.size(), common.kv_heads)
                                                  : read_kv_heads(q_heads, metadata, architecture.mixes_otherwise);

@@ -9,7 +9,7 @@ std::size_t decode_bytes(const EmbeddingRows::Spec& spec) {
   return row_bytes(spec.table, spec.hidden) + floats(spec.hidden);
 }
 
-std::size_t decode_bytes(const RmsNorm::Spec& spec) { return floats(2 * spec.dim); }
+std::size_t decode_bytes(const RmsNorm::Spec& spec) { return floats(2 * spec.dim * spec.groups); }
 
 std::size_t decode_bytes(const LayerNorm::Spec& spec) { return floats(2 * spec.dim); }
 
@@ -33,7 +33,14 @@ std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.exp
 
 std::size_t decode_bytes(const RouteRows::Spec& spec) { return floats(2 * spec.hidden + 2 * spec.route.used); }
 
-std::size_t decode_bytes(const ShortConv::Spec& spec) { return floats(4 * spec.channels + 2 * spec.state_elems()); }
+std::size_t decode_bytes(const CausalConv::Spec& spec) {
+  return floats(spec.input_width() + spec.channels + 2 * spec.state_elems());
+}
+
+std::size_t decode_bytes(const SsmScan::Spec& spec) {
+  return floats(spec.input_width() + 2 * spec.inner() + spec.heads + 2 * spec.state_elems());
+}
+
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {
   const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
   return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype, spec.layout.head_dim);

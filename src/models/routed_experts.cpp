@@ -12,7 +12,13 @@ RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Na
   };
   up_kind_ = operation_kind(names.up.stacked);
   down_kind_ = operation_kind(names.down.stacked);
-  gate_up_ = plan.experts(names.up.stacked, {names.gate, names.up}, wanted(config.width, config.hidden));
+  ExpertMatmul::Spec up = wanted(config.width, config.hidden);
+  up.alone = !config.gated;
+  std::vector<ExpertTensorName> places{names.up};
+  if (config.gated) {
+    places.insert(places.begin(), names.gate);
+  }
+  gate_up_ = plan.experts(names.up.stacked, places, up);
   down_ = plan.experts(names.down.stacked, {names.down}, wanted(config.hidden, config.width));
 }
 
@@ -42,6 +48,7 @@ void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMat
                             .shares = step.buffers.expert_weights,
                             .out = out,
                             .activation = config_.activation,
+                            .alone = matrices[0]->spec.alone,
                             .workspace = step.buffers.scratch},
                            *step.context);
 }

@@ -10,8 +10,8 @@
 namespace rocmforge {
 
 /// A router and the experts it chooses from: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the
-/// chosen e, x = Buffers::normed, the output of the router's norm where it has one. Not moved once it has given out
-/// operations.
+/// chosen e, x = Buffers::normed, the output of the router's norm where it has one; without gates activation(up_e x) alone.
+/// Not moved once it has given out operations.
 class RoutedExperts {
  public:
   struct Config {
@@ -19,11 +19,12 @@ class RoutedExperts {
     std::int64_t width = 0;  ///< of one expert
     std::int64_t hidden = 0;
     Activation activation = Activation::silu;
+    bool gated = true;
   };
   /// The tensors of a block without ".weight".
   struct Names {
     RouterNames router;
-    ExpertTensorName gate;
+    ExpertTensorName gate;  ///< where there are gates
     ExpertTensorName up;
     ExpertTensorName down;
   };

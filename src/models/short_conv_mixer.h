@@ -17,7 +17,7 @@ class ShortConvMixer final : public Mixer {
   void convolve(const Step& step) const;
 
   FusedLinear inputs_;  ///< with the norm before it
-  Resolved<ShortConv> conv_;
+  Resolved<CausalConv> conv_;
   const WeightVector* weight_;     ///< [hidden, taps]
   std::int64_t state_offset_ = 0;  ///< in each slot
   ResidualOutput output_;

@@ -33,7 +33,9 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
     blocks_.push_back(std::make_unique<Block>(plan_, config_, index));
   }
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
-  gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({blocks_.back()->mixed_width()});
+  if (const std::int64_t width = blocks_.back()->mixed_width(); width > 0) {
+    gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({width});
+  }
   const bool tied = !plan_.has_tensor("output.weight");
   output_ = plan_.fused_linear("output", NormName{config_.output_norm, config_.norm_kind, config_.norm_eps},
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
@@ -63,7 +65,7 @@ void Transformer::add_operations() {
     gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
   }));
   pick_mixed_.push_back(operation(GatherRows::name, [this](const Step& step) {
-    gather_mixed_.run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
+    gather_mixed_->run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
   }));
   hidden_state_.push_back(operation(GatherRows::name, [this](const Step& step) {
     gather_hidden_.run({step.buffers.hidden, step.arrays->hidden_rows, step.tokens, step.buffers.projected}, step);
@@ -140,11 +142,8 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
-    const bool attends = layer.mixer == MixerKind::attention;
-    const std::int64_t mixer_inputs = attends ? layer.attention.projected_width() : 3 * std::int64_t{config_.hidden};
-    const std::int64_t mixed = attends ? layer.attention.gathered_width() : std::int64_t{config_.hidden};
-    projected = std::max({projected, mixer_inputs, ffn.projected_width()});
-    gathered = std::max({gathered, mixed, ffn.gathered_width()});
+    projected = std::max({projected, layer.mixer_projected_width(config_.hidden), ffn.projected_width()});
+    gathered = std::max({gathered, layer.mixer_gathered_width(config_.hidden), ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }
@@ -247,7 +246,7 @@ void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, cons
     }
     run(blocks_[index]->mix(), step);
     if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
-      step = wanted_rows(step, true, run);
+      step = wanted_rows(step, blocks_[index]->mixed_width() > 0, run);
     }
     if (step.results) {
       run(blocks_[index]->finish(), step);

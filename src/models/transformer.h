@@ -73,7 +73,7 @@ class Transformer final : public Model {
   WeightTable* embedding_ = nullptr;
   std::vector<std::unique_ptr<Block>> blocks_;
   Resolved<GatherRows> gather_hidden_;
-  Resolved<GatherRows> gather_mixed_;
+  std::optional<Resolved<GatherRows>> gather_mixed_;
   FusedLinear output_;                           ///< with the final norm
   std::optional<Resolved<Scale>> scale_logits_;  ///< scale and soft-cap, where the model has them
   Resolved<SampleTokens> sample_;

@@ -97,6 +97,7 @@ class ExpertMatmulKernel;
 /// Products with the matrices of the experts that each token chose. A slot is one expert of one token, slot t * used + j the
 /// j-th of token t. The weights are one of
 ///   {gate, up}  out[slot] = activation(gate_e x[token]) * (up_e x[token])
+///   {up}, alone  out[slot] = activation(up_e x[token])
 ///   {down}      out[token] += sum over j, rising, of shares[token, j] * (down_e x[slot])
 /// with e = ids[slot], where a product W_e x stands for scale_e * (W_e x) + bias_e. A clamped_swiglu is that of both
 /// products of {gate, up}.
@@ -111,10 +112,11 @@ struct ExpertMatmul {
     std::int64_t n = 0;
     std::int64_t k = 0;
     std::int64_t used = 0;
+    bool alone = false;  ///< up without a gate
   };
 
   struct Args {
-    const float* x = nullptr;  ///< [tokens, k] for {gate, up}, [tokens * used, k] for {down}; dense
+    const float* x = nullptr;  ///< [tokens, k] for gate and up, [tokens * used, k] for {down}; dense
     std::int64_t tokens = 0;
     std::int64_t k = 0;
     std::int64_t used = 0;
@@ -122,9 +124,13 @@ struct ExpertMatmul {
     const std::int32_t* ids = nullptr;  ///< [tokens, used]
     std::span<const ExpertWeight> weights;
     const float* shares = nullptr;  ///< [tokens, used], for {down}
-    float* out = nullptr;           ///< [tokens * used, n] for {gate, up}, [tokens, n] for {down}; dense, not x
+    float* out = nullptr;           ///< [tokens * used, n] for gate and up, [tokens, n] for {down}; dense, not x
     Activation activation = Activation::silu;
+    bool alone = false;         ///< the one weight is up, which has no gate
     void* workspace = nullptr;  ///< at least workspace_bytes(spec, tokens) of each weight, 256-byte aligned
+
+    /// Whether the slots of a token are summed; else each has its output.
+    [[nodiscard]] bool down() const { return weights.size() == 1 && !alone; }
   };
 };
 

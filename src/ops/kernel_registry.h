@@ -3,6 +3,7 @@
 #include "ops/attention.h"
 #include "ops/attention_steps.h"
 #include "ops/building_blocks.h"
+#include "ops/causal_conv.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
@@ -13,13 +14,13 @@
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/sample.h"
-#include "ops/short_conv.h"
+#include "ops/ssm_scan.h"
 
 namespace rocmforge {
 
-using KernelRegistry =
-    KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
-                     ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
-                     DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, ShortConv, LatentAppend, HeadMatmul>;
+using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
+                                        SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
+                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows,
+                                        ExpertMatmul, CausalConv, SsmScan, LatentAppend, HeadMatmul>;
 
 }  // namespace rocmforge

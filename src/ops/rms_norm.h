@@ -14,12 +14,13 @@ struct RmsNorm {
   struct Spec {
     std::int64_t dim = 0;
     float eps = 1e-5f;
+    std::int64_t groups = 1;  ///< neighbouring rows, each with weights of its own
   };
 
   struct Args {
     const float* x = nullptr;  ///< [rows, dim], rows `stride` elements apart
     std::int64_t rows = 0;
-    const float* weight = nullptr;  ///< [dim]
+    const float* weight = nullptr;  ///< [groups, dim]: row r has those of r % groups
     float* out = nullptr;           ///< likewise; may be x
     std::int64_t stride = 0;        ///< 0: dim
   };

@@ -36,18 +36,27 @@ std::string to_string(const EmbeddingRows::Spec& spec) {
   return fmt::format("{} [{}, {}]", name(spec.table), spec.vocab, spec.hidden);
 }
 
-std::string to_string(const RmsNorm::Spec& spec) { return fmt::format("dim {} eps {:g}", spec.dim, spec.eps); }
+std::string to_string(const RmsNorm::Spec& spec) {
+  return fmt::format("dim {} eps {:g}{}", spec.dim, spec.eps, spec.groups > 1 ? fmt::format(" groups {}", spec.groups) : "");
+}
 
 std::string to_string(const LayerNorm::Spec& spec) {
   return fmt::format("dim {} eps {:g}{}", spec.dim, spec.eps, spec.bias ? " bias" : "");
 }
 
-std::string to_string(const ShortConv::Spec& spec) { return fmt::format("channels {} taps {}", spec.channels, spec.taps); }
+std::string to_string(const CausalConv::Spec& spec) {
+  return fmt::format("channels {} taps {}{}{}", spec.channels, spec.taps, spec.gates ? " gates" : "",
+                     spec.silu ? " silu" : "");
+}
+
+std::string to_string(const SsmScan::Spec& spec) {
+  return fmt::format("heads {} of {} state {} groups {}", spec.heads, spec.head_dim, spec.state_size, spec.groups);
+}
 
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
 
 std::string to_string(const GatedActivation::Spec& spec) {
-  constexpr std::array names{"silu", "gelu_tanh", "clamped_swiglu"};
+  constexpr std::array names{"silu", "gelu_tanh", "clamped_swiglu", "relu_squared"};
   return fmt::format("{} width {}{}", names.at(static_cast<std::size_t>(spec.activation)), spec.width,
                      spec.gated ? "" : " without a gate");
 }
@@ -100,7 +109,8 @@ std::string to_string(const RouteRows::Spec& spec) {
 }
 
 std::string to_string(const ExpertMatmul::Spec& spec) {
-  return fmt::format("{} [{}, {}, {}] {} used", name(spec.weight), spec.experts, spec.n, spec.k, spec.used);
+  return fmt::format("{} [{}, {}, {}] {} used{}", name(spec.weight), spec.experts, spec.n, spec.k, spec.used,
+                     spec.alone ? " without a gate" : "");
 }
 
 std::string to_string(const LatentAppend::Spec& spec) {

@@ -410,6 +410,11 @@ TEST(Program, InspectTellsLayersThatDoNotAttendAndThoseThatShareLatents) {
   EXPECT_NE(text.find("\nstate "), std::string::npos) << text;
   EXPECT_EQ(text.find(" 0 KV heads"), std::string::npos) << text;
   expect_one_screen(text);
+  const std::string scans = run_program({"inspect", folder + "nemotron_h.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(scans.find("2 layers of Mamba-2 with 4 heads of 16, rows of state of 12 and 4 taps"), std::string::npos)
+      << scans;
+  EXPECT_NE(scans.find("2 layers of width 40"), std::string::npos) << scans;
+  expect_one_screen(scans);
   EXPECT_NE(run_program({"inspect", folder + "deepseek-v3.gguf", "--device", "cpu"}).out.find("over latent rows of 64"),
             std::string::npos);
 }

@@ -31,7 +31,7 @@ std::vector<float> logits_after(Engine& engine, std::int32_t count, std::int32_t
 
 /// Each step of a sequence goes on from what the last one left, recurrent state included.
 TEST(StepRunner, StepsOfAnyLengthGiveTheSameLogits) {
-  for (const char* name : {"qwen3", "lfm2", "lfm2-conv"}) {
+  for (const char* name : {"qwen3", "lfm2", "lfm2-conv", "nemotron_h"}) {
     EngineOptions options;
     options.device = "cpu";
     options.threads = 1;

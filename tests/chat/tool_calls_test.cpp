@@ -221,6 +221,14 @@ const std::vector<Case> lfm2_cases = {
     {"<|tool_call_start|>[1, 2]", {"", "<|tool_call_start|>[1, 2]", {}}},
 };
 
+const std::vector<Case> nemotron_cases = {
+    {"Two.\n<TOOLCALL>[{\"name\": \"add\", \"arguments\": {\"a\": 5}}, {\"name\": \"look_up\", \"arguments\": "
+     "{}}]</TOOLCALL>\n",
+     {"", "Two.", {{"", "add", "{\"a\": 5}"}, {"", "look_up", "{}"}}}},
+    {"<TOOLCALL>[{\"name\": \"add\", \"arguments\": {}}]</TOOLCALL>Done.", {"", "Done.", {{"", "add", "{}"}}}},
+    {"<TOOLCALL>[1, 2]", {"", "<TOOLCALL>[1, 2]", {}}},
+};
+
 std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
   std::vector<Case> granite;
   for (Case each : mistral_cases) {
@@ -243,6 +251,7 @@ std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
           {Style::minimax_m1, minimax_m1_cases},
           {Style::minimax_m2, minimax_m2_cases},
           {Style::lfm2, lfm2_cases},
+          {Style::nemotron, nemotron_cases},
           {Style::harmony, harmony_cases}};
 }
 
@@ -339,6 +348,8 @@ std::string two_calls(Style style) {
              "<invoke name=\"look_up\">\n<parameter name=\"b\">c</parameter>\n</invoke>\n</minimax:tool_call>";
     case Style::lfm2:
       return "Wait. <|tool_call_start|>[add(a=1), look_up(b=\"c\")]<|tool_call_end|>";
+    case Style::nemotron:
+      return "Wait. <TOOLCALL>[" + first + ", " + second + "]</TOOLCALL>";
     case Style::harmony:
       return "<|channel|>commentary<|message|>Wait.<|start|>assistant<|channel|>commentary to=functions.add "
              "<|constrain|>json<|message|>{\"a\": 1}<|call|><|start|>assistant<|channel|>commentary to=functions.look_up "
@@ -349,7 +360,7 @@ std::string two_calls(Style style) {
 
 constexpr Style every_style[] = {Style::generic,    Style::hermes, Style::llama3,     Style::mistral, Style::mistral_named,
                                  Style::granite,    Style::kimi,   Style::qwen_coder, Style::seed,    Style::minimax_m1,
-                                 Style::minimax_m2, Style::lfm2,   Style::harmony};
+                                 Style::minimax_m2, Style::lfm2,   Style::nemotron,   Style::harmony};
 
 TEST(ToolCalls, ACutNeverShowsHalfACall) {
   for (const Style style : every_style) {
@@ -445,11 +456,14 @@ ChatTemplate template_with(const std::string& mark) {
 }
 
 TEST(ToolCalls, StyleByTheMarksOfTheTemplate) {
-  const std::pair<const char*, Style> known[] = {
-      {"<seed:tool_call>", Style::seed},           {"<|tool_calls_section_begin|>", Style::kimi},
-      {"<minimax:tool_call>", Style::minimax_m2},  {"<tool_calls>", Style::minimax_m1},
-      {"<|tool_call_start|>", Style::lfm2},        {"<tool_call><function=", Style::qwen_coder},
-      {"[TOOL_CALLS][ARGS]", Style::mistral_named}};
+  const std::pair<const char*, Style> known[] = {{"<seed:tool_call>", Style::seed},
+                                                 {"<|tool_calls_section_begin|>", Style::kimi},
+                                                 {"<minimax:tool_call>", Style::minimax_m2},
+                                                 {"<tool_calls>", Style::minimax_m1},
+                                                 {"<TOOLCALL>", Style::nemotron},
+                                                 {"<|tool_call_start|>", Style::lfm2},
+                                                 {"<tool_call><function=", Style::qwen_coder},
+                                                 {"[TOOL_CALLS][ARGS]", Style::mistral_named}};
   for (const auto& [mark, style] : known) {
     EXPECT_EQ(name(detect_tool_call_style(template_with(mark))), name(style)) << mark;
   }

@@ -85,7 +85,8 @@ std::string written_by_table(Style style, const std::vector<std::string>& calls)
   std::string text = std::string(format.opening) + std::string(format.before);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     text += i == 0 ? "" : format.between;
-    text += style == Style::minimax_m1 ? calls[i] : one_call(style, ordered_json::parse(calls[i]), i);
+    const bool as_json = style == Style::minimax_m1 || style == Style::nemotron;
+    text += as_json ? calls[i] : one_call(style, ordered_json::parse(calls[i]), i);
   }
   return text + std::string(format.after);
 }
@@ -128,9 +129,9 @@ std::string written(Style style, const std::vector<std::string>& calls) {
   }
 }
 
-constexpr Style styles[] = {Style::generic, Style::hermes,        Style::llama3,     Style::mistral,
-                            Style::granite, Style::mistral_named, Style::kimi,       Style::qwen_coder,
-                            Style::seed,    Style::minimax_m1,    Style::minimax_m2, Style::lfm2};
+constexpr Style styles[] = {Style::generic,       Style::hermes, Style::llama3,     Style::mistral, Style::granite,
+                            Style::mistral_named, Style::kimi,   Style::qwen_coder, Style::seed,    Style::minimax_m1,
+                            Style::minimax_m2,    Style::lfm2,   Style::nemotron};
 
 const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
 const std::string now_call = R"({"name": "now", "arguments": {}})";

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "conformance/harness.h"
+#include "kernels/arguments.h"
 
 namespace rocmforge::test {
 namespace {
@@ -59,6 +60,29 @@ TEST(RmsNormConformance, TinyTheMeanIsNotRemoved) {
 }
 
 /// Rows that lie in wider ones, as Q and K do in those of a fused product: what stands between them stays.
+TEST(RmsNormConformance, TinyGroupsHaveTheirOwnWeights) {
+  for (const std::int64_t dim : {8, 33}) {
+    const RmsNorm::Spec spec{dim, 1e-5f, 3};
+    Random random(5);
+    const std::vector<float> x = random.normals(4 * spec.groups * dim);
+    const std::vector<float> weight = random.uniforms(spec.groups * dim, 0.5f, 2.0f);
+    std::vector<float> expected;
+    for (std::int64_t row = 0; row < 4 * spec.groups; ++row) {
+      const auto part = [&](const std::vector<float>& all, std::int64_t first) {
+        return std::span(all).subspan(static_cast<std::size_t>(first * dim), static_cast<std::size_t>(dim));
+      };
+      const RmsNorm::Spec one{dim, spec.eps};
+      const std::span<const float> own = part(weight, row % spec.groups);
+      const std::vector<float> out =
+          run_rms_norm(harness().reference<RmsNorm>(one), one, part(x, row), {own.begin(), own.end()}, false);
+      expected.insert(expected.end(), out.begin(), out.end());
+    }
+    harness().for_each_kernel_or_reference<RmsNorm>(spec, [&](const OpKernel<RmsNorm>& kernel) {
+      EXPECT_LE(relative_error(run_rms_norm(kernel, spec, x, weight, true), expected), tolerance(DType::f32));
+    });
+  }
+}
+
 TEST(RmsNormConformance, TinyRowsAtAStride) {
   for (const std::int64_t dim : {1, 24, 64, 65}) {
     for (const std::int64_t stride : {dim, dim + 4, 3 * dim + 1}) {
@@ -185,6 +209,18 @@ TEST(GatedActivationConformance, TinyEqualsTheReference) {
     expect_gated(activation, 33, 3, false);
     expect_gated(activation, 64, 2, false);
   }
+}
+
+TEST(GatedActivationConformance, TinyReluSquaredStandsWithoutAGate) {
+  expect_gated(Activation::relu_squared, 33, 3, false);
+  expect_gated(Activation::relu_squared, 64, 2, false);
+  EXPECT_EQ(check_spec(GatedActivation::Spec{Activation::relu_squared, 8}).reason, "relu_squared has no gate");
+  const GatedActivation::Spec spec{Activation::relu_squared, 2, false};
+  harness().for_each_kernel_or_reference<GatedActivation>(spec, [&](const OpKernel<GatedActivation>& kernel) {
+    const std::vector<float> out = run_gated(kernel, spec, std::vector<float>{3.0f, -2.0f}, 1, 2);
+    EXPECT_EQ(out[0], 9.0f);
+    EXPECT_EQ(out[1], 0.0f);
+  });
 }
 
 TEST(GatedActivationConformance, EqualsTheReference) {

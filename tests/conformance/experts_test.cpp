@@ -239,7 +239,7 @@ TEST(RouteTokens, TinyIdsAreDistinctAndValidWhateverTheLogitsAre) {
   });
 }
 
-/// A call with gate and up, or with down.
+/// A call with gate and up, with up alone, or with down.
 struct Problem {
   DType format = DType::f32;
   std::int64_t experts = 0;
@@ -247,14 +247,15 @@ struct Problem {
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t tokens = 0;
-  bool gated = false;
+  bool gated = false;      ///< not down
+  bool alone = false;      ///< of those that are gated: up without its gate
   std::int64_t only = -1;  ///< the first expert of every token; -1: whichever
   Activation activation = Activation::silu;
   bool finished = false;   ///< products have biases and scales
   float factor = 1.0f;     ///< of the scales
   std::int64_t first = 0;  ///< of the tokens, in what all calls of this kind share
 
-  [[nodiscard]] ExpertMatmul::Spec spec() const { return {format, experts, n, k, used}; }
+  [[nodiscard]] ExpertMatmul::Spec spec() const { return {format, experts, n, k, used, alone}; }
   [[nodiscard]] std::int64_t slots() const { return tokens * used; }
   [[nodiscard]] std::int64_t outputs() const { return gated ? slots() : tokens; }
 
@@ -359,6 +360,12 @@ double activated(Activation activation, double gate, double up) {
 std::vector<float> expected_of(const Problem& problem) {
   const std::vector<double> first = products_of(problem, 0);
   std::vector<float> out = problem.before();
+  if (problem.alone) {
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      out[i] = static_cast<float>(activate(problem.activation, first[i]));
+    }
+    return out;
+  }
   if (problem.gated) {
     const std::vector<double> up = products_of(problem, 1);
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -382,7 +389,7 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
   Arena arena(harness().place_of(kernel));
   const ExpertMatmul::Spec spec = problem.spec();
   std::vector<ExpertWeight> weights;
-  for (std::size_t i = 0; i < (problem.gated ? 2 : 1); ++i) {
+  for (std::size_t i = 0; i < (problem.gated && !problem.alone ? 2 : 1); ++i) {
     std::vector<std::byte> rows = problem.rows(i);
     std::size_t bytes = rows.size() / at(problem.experts);
     if (const std::size_t packed_bytes = kernel.packed_bytes(spec); packed_bytes > 0) {
@@ -411,19 +418,24 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
   args.shares = problem.gated ? nullptr : arena.in(problem.shares());
   args.out = arena.in_out(problem.before());
   args.activation = problem.activation;
+  args.alone = problem.alone;
   args.workspace = arena.workspace(kernel.workspace_bytes(spec, problem.tokens));
   arena.run([&](ExecutionContext& context) { kernel.run(args, context); });
   return arena.read(args.out, problem.outputs() * problem.n);
 }
 
 void expect_products(Problem problem) {
-  for (const bool gated : {true, false}) {
+  const Activation activation = problem.activation;
+  for (const auto& [gated, alone] : {std::pair{true, false}, {true, true}, {false, false}}) {
     problem.gated = gated;
+    problem.alone = alone;
+    problem.activation = alone ? Activation::relu_squared : activation;
     const std::vector<float> expected = expected_of(problem);
+    const std::string_view what = alone ? " up alone, " : gated ? " gate and up, " : " down, ";
     const auto expect = [&](const ExpertMatmulKernel& kernel) {
       // Few outputs may be worse than the average that tolerance() is for, and an activation's product has two errors.
       EXPECT_LE(relative_error(run_experts(kernel, problem), expected), (gated ? 4 : 2) * tolerance(problem.format))
-          << kernel.name() << (gated ? " gate and up, " : " down, ") << problem.tokens << " tokens, only " << problem.only;
+          << kernel.name() << what << problem.tokens << " tokens, only " << problem.only;
     };
     harness().for_each_kernel<ExpertMatmul>(problem.spec(), expect);
     if (!harness().is_gpu()) {
@@ -508,9 +520,11 @@ TEST(ExpertMatmulOddK, PlainRowsMayHaveAnyLength) {
 TEST(ExpertMatmulInvariance, ATokenGivesTheSameBitsInAnyCompany) {
   ROCMFORGE_CPU_ONLY("GPU kernels have one way for few tokens and one for many");
   for (const DType format : {DType::f32, DType::f16, DType::q4_0, DType::q6_k}) {
-    for (const bool gated : {true, false}) {
-      const Problem whole{
+    for (const auto& [gated, alone] : {std::pair{true, false}, {true, true}, {false, false}}) {
+      Problem whole{
           .format = format, .experts = 6, .used = 3, .n = 100, .k = 256, .tokens = 80, .gated = gated, .finished = true};
+      whole.alone = alone;
+      whole.activation = alone ? Activation::relu_squared : Activation::silu;
       harness().for_each_kernel<ExpertMatmul>(whole.spec(), [&](const ExpertMatmulKernel& kernel) {
         const std::vector<float> all = run_experts(kernel, whole);
         const std::size_t row = all.size() / at(whole.tokens);
@@ -573,6 +587,12 @@ TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
   ids[2] = 0;
   args.shares = nullptr;
   EXPECT_THAT(complaint(check_it), testing::HasSubstr("shares is null"));
+  args.alone = true;
+  EXPECT_EQ(complaint(check_it), "no complaint");
+  args.activation = Activation::clamped_swiglu;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("clamped_swiglu needs a gate"));
+  args.activation = Activation::silu;
+  args.alone = false;
   args.shares = floats.data();
   weights[0].bias = floats.data();
   weights[0].bias_stride = 3;

@@ -127,6 +127,69 @@ TEST(ModelConfig, LayersWithoutKvHeadsHaveAnotherMixer) {
             "tiny.gguf: key 'llama.attention.head_count_kv' is 0, it must be in [1, 2^31)");
 }
 
+TEST(ModelConfig, MambaLayersHaveTheNumbersOfTheirScan) {
+  const ModelConfig config = config_of(ModelFile::golden("granitehybrid"));
+  const LayerConfig& layer = config.layer(0);
+  EXPECT_EQ(layer.mixer, MixerKind::ssm);
+  EXPECT_EQ(layer.graph.parts, BlockParts::both);
+  EXPECT_EQ(layer.ssm.heads, 4);
+  EXPECT_EQ(layer.ssm.head_dim, 16);
+  EXPECT_EQ(layer.ssm.state_size, 12);
+  EXPECT_EQ(layer.ssm.groups, 1);
+  EXPECT_EQ(layer.ssm.taps, 4);
+  EXPECT_EQ(layer.ssm.channels(), 64 + 2 * 12);
+  EXPECT_EQ(config.layer(1).mixer, MixerKind::attention);
+  EXPECT_EQ(config.layer(1).attention.rope.kind, RopeKind::none);
+  EXPECT_EQ(config_of(ModelFile::golden("granitehybrid-dense")).layer(1).attention.rope.kind, RopeKind::adjacent);
+}
+
+TEST(ModelConfig, BlocksMayBeOnePart) {
+  const ModelConfig config = config_of(ModelFile::golden("nemotron_h"));
+  EXPECT_EQ(config.layer(0).graph.parts, BlockParts::mixer);
+  EXPECT_EQ(config.layer(0).mixer, MixerKind::ssm);
+  EXPECT_FALSE(config.layer(0).has_feed_forward());
+  EXPECT_EQ(config.layer(1).graph.parts, BlockParts::feed_forward);
+  EXPECT_EQ(config.layer(1).graph.ffn_norm, "attn_norm");
+  EXPECT_EQ(config.layer(1).feed_forward.activation, Activation::relu_squared);
+  EXPECT_FALSE(config.layer(1).feed_forward.gated);
+  EXPECT_EQ(config.layer(2).graph.parts, BlockParts::mixer);
+  EXPECT_EQ(config.layer(2).mixer, MixerKind::attention);
+  const ModelConfig experts = config_of(ModelFile::golden("nemotron_h_moe"));
+  EXPECT_EQ(experts.layer(0).feed_forward.experts.count, 0);
+  EXPECT_EQ(experts.layer(1).feed_forward.experts.count, 6);
+  EXPECT_EQ(experts.layer(1).feed_forward.experts.score, RouteScore::sigmoid);
+  const ModelConfig mamba = config_of(ModelFile::golden("mamba2"));
+  EXPECT_EQ(mamba.layer(2).graph.parts, BlockParts::mixer);
+  EXPECT_EQ(refusal_of_key("llama.feed_forward_length", std::uint64_t{0}),
+            "tiny.gguf: key 'llama.feed_forward_length' is 0, it must be in [1, 2^31)");
+}
+
+TEST(ModelConfig, NumbersOfAScanThatCannotBeAreRefused) {
+  const auto complaint = [](const std::string& name, const std::string& key, GgufValue value) {
+    return refusal(name, [&](ModelFile& model) { model.set(name + "." + key, std::move(value)); });
+  };
+  EXPECT_EQ(complaint("mamba2", "ssm.conv_kernel", std::uint64_t{1}),
+            "tiny.gguf: key 'mamba2.ssm.conv_kernel' is 1, it must be in [2, 1024]");
+  EXPECT_EQ(complaint("mamba2", "ssm.state_size", std::uint64_t{65537}),
+            "tiny.gguf: key 'mamba2.ssm.state_size' is 65537, it must be in [1, 65536]");
+  EXPECT_EQ(complaint("mamba2", "ssm.inner_size", std::uint64_t{2147483647}),
+            "tiny.gguf: key 'mamba2.ssm.inner_size' is 2147483647, it must be in [1, 16777216]");
+  EXPECT_EQ(complaint("mamba2", "ssm.time_step_rank", std::uint64_t{0}),
+            "tiny.gguf: key 'mamba2.ssm.time_step_rank' is 0, it must be in [1, 2^31)");
+  EXPECT_EQ(complaint("mamba2", "ssm.time_step_rank", std::uint64_t{5}),
+            "tiny.gguf: key 'mamba2.ssm.time_step_rank' is 5, which does not divide ssm.inner_size 64");
+  EXPECT_EQ(complaint("mamba2", "ssm.group_count", std::uint64_t{3}),
+            "tiny.gguf: key 'mamba2.ssm.group_count' is 3, which does not divide the 4 heads");
+  EXPECT_EQ(complaint("nemotron_h", "attention.head_count_kv", per_layer({0, 2, 2, 0, 0})),
+            "tiny.gguf: key 'nemotron_h.attention.head_count_kv' is 2 in layer 1, which has a feed-forward part");
+  EXPECT_EQ(complaint("nemotron_h", "attention.head_count", std::uint64_t{0}),
+            "tiny.gguf: key 'nemotron_h.attention.head_count_kv' is 2, which does not divide the 0 query heads");
+  EXPECT_EQ(complaint("nemotron_h_moe", "moe_latent_size", std::uint64_t{16}),
+            "tiny.gguf: key 'nemotron_h_moe.moe_latent_size' is 16, experts between latents are not supported");
+  EXPECT_EQ(refusal("mamba2", [](ModelFile& model) { model.remove("mamba2.ssm.state_size"); }),
+            "tiny.gguf: key 'mamba2.ssm.state_size' is missing");
+}
+
 TEST(ModelConfig, ALayerHasItsOwnValueOfAnArray) {
   ModelFile model = ModelFile::golden("llama-gqa4");
   model.set("llama.attention.head_count_kv", per_layer({2, 2}));

@@ -7,10 +7,11 @@ namespace rocmforge {
 
 void register_cpu_kernels(KernelRegistry& registry) {
   registry.add<EmbeddingRows>(make_cpu_embedding());
-  registry.add<ShortConv>(make_cpu_short_conv());
   for (const CpuBodies& bodies : cpu_bodies()) {
     registry.add<RmsNorm>(make_cpu_rms_norm(bodies));
     registry.add<GatedActivation>(make_cpu_gated_activation(bodies));
+    registry.add<CausalConv>(make_cpu_causal_conv(bodies));
+    registry.add<SsmScan>(make_cpu_ssm_scan(bodies));
     registry.add<RopeAppend>(make_cpu_rope_append(bodies));
     registry.add<Attention>(make_cpu_attention(bodies));
   }

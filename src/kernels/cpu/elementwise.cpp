@@ -56,7 +56,8 @@ class CpuRmsNorm final : public CpuKernel<OpKernel<RmsNorm>> {
     const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for_each_range(context, args.rows, row_grain(spec.dim), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        body().rms_norm(args.x + r * stride, args.weight, spec.dim, spec.eps, args.out + r * stride);
+        const float* weight = args.weight + r % spec.groups * spec.dim;
+        body().rms_norm(args.x + r * stride, weight, spec.dim, spec.eps, args.out + r * stride);
       }
     });
   }
@@ -73,7 +74,9 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
 
   void run(const GatedActivation::Spec& spec, const GatedActivation::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    const auto gate = spec.activation == Activation::silu ? body().silu_gate : body().gelu_tanh_gate;
+    const auto gate = spec.activation == Activation::silu        ? body().silu_gate
+                      : spec.activation == Activation::gelu_tanh ? body().gelu_tanh_gate
+                                                                 : body().relu_squared;
     for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         const float* gated_by = spec.gated ? args.gate + t * args.stride : nullptr;

@@ -33,7 +33,7 @@ struct SortedSlots {
   explicit SortedSlots(const ExpertMatmul::Args& args)
       : slots(static_cast<std::size_t>(args.tokens * args.used)), places(slots.size()) {
     // Where all slots have the same input it is prepared once.
-    const bool one_input = args.tokens == 1 && args.weights.size() == 2;
+    const bool one_input = args.tokens == 1 && !args.down();
     const std::int64_t most = one_input ? 1 : most_tile_slots;
     inputs = one_input ? 1 : args.tokens * args.used;
     std::vector<std::int64_t> first(static_cast<std::size_t>(args.experts) + 1, 0);
@@ -109,7 +109,7 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
     auto* products = reinterpret_cast<float*>(base + inputs.bytes);
     prepare(args, sorted, inputs, context);
     multiply(args, sorted, inputs, products, context);
-    if (args.weights.size() == 1) {
+    if (args.down()) {
       sum_slots(args, sorted, products, context);
     }
   }
@@ -121,7 +121,6 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
     const auto quantised = [](const ExpertWeight& weight) { return is_quantised(weight.dtype); };
     const bool any_quantised = std::ranges::any_of(args.weights, quantised);
     const bool any_plain = !std::ranges::all_of(args.weights, quantised);
-    const bool gated = args.weights.size() == 2;
     const auto tiles = sorted.inputs == 1 ? std::int64_t{1} : std::ssize(sorted.tiles);
     // A short input is prepared before other threads would have woken up.
     const std::int64_t grain = sorted.inputs * args.k < 32768 ? tiles : 1;
@@ -131,7 +130,8 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
         const MatmulInputs own = inputs.from(tile.input, args.k);
         for (std::int64_t row = 0; row < tile.count; ++row) {
           const std::int64_t slot = sorted.slots[static_cast<std::size_t>(tile.first + row)];
-          InputPanel panel{args.x + (gated ? slot / args.used : slot) * args.k, 0, args.k, tile.count, 0, row, row + 1};
+          InputPanel panel{
+              args.x + (args.down() ? slot : slot / args.used) * args.k, 0, args.k, tile.count, 0, row, row + 1};
           for (panel.panel = 0; any_quantised && panel.panel * packed::panel_columns < args.k; ++panel.panel) {
             bodies_.quantised.quantise(panel, own.quantised);
           }
@@ -157,10 +157,10 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
         const std::int64_t row = i % parts * rows;
         const std::int64_t count = std::min(rows, n - row);
         const MatmulInputs own = inputs.from(tile.input, args.k);
-        if (args.weights.size() == 1) {
+        if (args.down()) {
           multiply_rows(args, args.weights[0], tile, own, row, count, products + tile.first * n + row, n);
         } else {
-          gate_rows(args, sorted, tile, own, row, count);
+          activate_rows(args, sorted, tile, own, row, count);
         }
       }
     });
@@ -182,18 +182,21 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
     multiply(product, {0, count, 0, tile.count});
   }
 
-  void gate_rows(const ExpertMatmul::Args& args, const SortedSlots& sorted, const SlotTile& tile, const MatmulInputs& inputs,
-                 std::int64_t row, std::int64_t count) const {
+  void activate_rows(const ExpertMatmul::Args& args, const SortedSlots& sorted, const SlotTile& tile,
+                     const MatmulInputs& inputs, std::int64_t row, std::int64_t count) const {
     float gate[most_tile_slots * most_part_rows];
     float up[most_tile_slots * most_part_rows];
-    multiply_rows(args, args.weights[0], tile, inputs, row, count, gate, count);
-    multiply_rows(args, args.weights[1], tile, inputs, row, count, up, count);
-    const auto activate = args.activation == Activation::silu        ? bodies_.table.silu_gate
-                          : args.activation == Activation::gelu_tanh ? bodies_.table.gelu_tanh_gate
-                                                                     : bodies_.table.clamped_swiglu_gate;
+    if (!args.alone) {
+      multiply_rows(args, args.weights.front(), tile, inputs, row, count, gate, count);
+    }
+    multiply_rows(args, args.weights.back(), tile, inputs, row, count, up, count);
+    const auto activate = args.activation == Activation::silu           ? bodies_.table.silu_gate
+                          : args.activation == Activation::gelu_tanh    ? bodies_.table.gelu_tanh_gate
+                          : args.activation == Activation::relu_squared ? bodies_.table.relu_squared
+                                                                        : bodies_.table.clamped_swiglu_gate;
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const std::int64_t slot = sorted.slots[static_cast<std::size_t>(tile.first + i)];
-      activate(gate + i * count, up + i * count, count, args.out + slot * args.weights[0].n + row);
+      activate(args.alone ? nullptr : gate + i * count, up + i * count, count, args.out + slot * args.weights[0].n + row);
     }
   }
 

@@ -17,6 +17,17 @@ struct GeluTanh {
   }
 };
 
+struct ReluSquared {
+  __device__ static float value(float x) { return fmaxf(x, 0.0f) * x; }
+};
+
+/// Of a product without a gate.
+__device__ inline float activate_alone(Activation activation, float up) {
+  return activation == Activation::relu_squared ? ReluSquared::value(up)
+         : activation == Activation::gelu_tanh  ? GeluTanh::value(up)
+                                                : Silu::value(up);
+}
+
 /// Of a gate and what it multiplies.
 __device__ inline float activate(Activation activation, float gate, float up) {
   if (activation == Activation::clamped_swiglu) {

@@ -30,7 +30,8 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
   registry.add<SampleTokens>(make_gpu_sample(kind));
   registry.add<RouteTokens>(make_gpu_route_tokens(kind));
-  registry.add<ShortConv>(make_gpu_short_conv(kind));
+  registry.add<CausalConv>(make_gpu_causal_conv(kind));
+  registry.add<SsmScan>(make_gpu_ssm_scan(kind));
   registry.add<ExpertMatmul>(make_gpu_expert_matmul(kind));
   registry.add<LatentAppend>(make_gpu_latent_append(kind));
   registry.add<HeadMatmul>(make_gpu_head_matmul(kind));

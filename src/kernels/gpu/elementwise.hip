@@ -22,8 +22,8 @@ __device__ float sum_of_squares(const Floats<width>& item) {
 }
 
 template <int width>
-__device__ void write_scaled(const RmsNormArgs& args, float* out, std::int64_t item, Floats<width> x, float scale) {
-  const Floats<width> weight = load<width>(args.weight, item);
+__device__ void write_scaled(const float* weights, float* out, std::int64_t item, Floats<width> x, float scale) {
+  const Floats<width> weight = load<width>(weights, item);
 #pragma unroll
   for (int i = 0; i < width; ++i) {
     x.values[i] *= scale * weight.values[i];
@@ -37,6 +37,7 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   const int stride = static_cast<int>(blockDim.x);
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
     const float* x = args.x + row * args.stride;
+    const float* weights = args.weight + row % args.groups * args.dim;
     float* out = args.out + row * args.stride;
     Floats<width> kept[kept_loads];
     float sum = 0.0f;
@@ -55,11 +56,11 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
 #pragma unroll
     for (int l = 0; l < kept_loads; ++l) {
       if (const int item = thread_index() + l * stride; item < items) {
-        write_scaled(args, out, item, kept[l], scale);
+        write_scaled(weights, out, item, kept[l], scale);
       }
     }
     for (std::int64_t item = thread_index() + kept_loads * stride; item < items; item += stride) {
-      write_scaled(args, out, item, load<width>(x, item), scale);
+      write_scaled(weights, out, item, load<width>(x, item), scale);
     }
   }
 }
@@ -139,6 +140,8 @@ ROCMFORGE_KERNEL __launch_bounds__(1024, 1) layer_norm(LayerNormArgs args) {
 
 ROCMFORGE_KERNEL gated_silu(GatedActivationArgs args) { gated_activation<Silu>(args); }
 ROCMFORGE_KERNEL gated_gelu_tanh(GatedActivationArgs args) { gated_activation<GeluTanh>(args); }
+
+ROCMFORGE_KERNEL relu_squared(GatedActivationArgs args) { gated_activation<ReluSquared>(args); }
 
 ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
   begin_dependent();

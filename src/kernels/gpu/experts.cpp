@@ -181,7 +181,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     const ExpertWeight& other = args.weights[gated ? 1 : 0];
     const int wave_size = stream.device().info().wave_size;
     const int rows = gpu::matvec_threads / wave_size * (gated ? gpu::expert_pairs(format.few_rows) : format.few_rows);
-    const std::int64_t count = gated ? args.tokens * args.used : args.tokens;
+    const std::int64_t count = args.down() ? args.tokens : args.tokens * args.used;
     const gpu::ExpertVectorArgs launch{
         .weights = {static_cast<const std::uint8_t*>(weight.data), static_cast<const std::uint8_t*>(other.data)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
@@ -193,12 +193,14 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
         .out = args.out,
         .n = static_cast<std::int32_t>(weight.n),
         .k = static_cast<std::int32_t>(args.k),
-        .used = static_cast<std::int32_t>(args.used),
+        .used = static_cast<std::int32_t>(args.alone ? 1 : args.used),
         .count = static_cast<std::int32_t>(count),
         .chunk = static_cast<std::int32_t>(std::min<std::int64_t>(round_up(args.k, 256), 256 * wave_size)),
         .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
         .activation = args.activation,
-        .dtype = weight.dtype};
+        .dtype = weight.dtype,
+        .slots_of_row = static_cast<std::int32_t>(args.alone ? args.used : 1),
+        .alone = args.alone ? 1 : 0};
     LaunchShape shape = grid_of(divide_up(weight.n, rows), count, gpu::matvec_threads);
     shape.shared_bytes = static_cast<std::uint32_t>(launch.chunk) * 4;
     (gated ? format.gate_up : format.down).launch(stream, shape, launch);
@@ -207,7 +209,6 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
     check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
     const std::int64_t slots = args.tokens * args.used;
-    const bool gated = args.weights.size() == 2;
     const auto n = static_cast<std::int32_t>(args.weights[0].n);
     const TileWorkspace space(slots, args.experts, n, args.k, args.workspace);
     const ExpertTileFormat& format = *find_tiles(args.weights[0].dtype);
@@ -226,7 +227,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
         .launch(stream, grid_of(slots, 1, gpu::convert_threads),
                 {.rows = rows,
                  .order = space.order,
-                 .slots_of_row = static_cast<std::int32_t>(gated ? args.used : 1),
+                 .slots_of_row = static_cast<std::int32_t>(args.down() ? 1 : args.used),
                  .unused = 0});
     for (std::size_t i = 0; i < args.weights.size(); ++i) {
       const ExpertWeight& weight = args.weights[i];
@@ -242,15 +243,15 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
                             .order = space.order,
                             .tiles = space.tiles,
                             .tile_count = space.tile_count,
-                            .out = gated ? args.out : space.products,
+                            .out = args.down() ? space.products : args.out,
                             .n = n,
                             .k = static_cast<std::int32_t>(args.k),
                             .padded_k = padded_k,
-                            .gated = i == 1 ? 1 : 0,
+                            .gated = args.alone ? 2 : static_cast<std::int32_t>(i),
                             .activation = args.activation,
                             .dtype = weight.dtype});
     }
-    if (!gated) {
+    if (args.down()) {
       sum_kernel.launch(stream, grid_of(divide_up(n, gpu::sum_threads), args.tokens, gpu::sum_threads),
                         {.products = space.products,
                          .shares = args.shares,

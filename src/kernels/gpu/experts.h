@@ -76,18 +76,20 @@ __device__ inline void expert_down(const ExpertVectorArgs& args) {
       const int expert = args.ids[slot];
       expert_rows<rows>(args, 0, expert, first_row, weights);
       float sums[rows][1] = {};
-      wave_products<Block, 1, rows>(one_token(args, slot), weights, staged_chunk(), sums);
+      wave_products<Block, 1, rows>(one_token(args, slot / args.slots_of_row), weights, staged_chunk(), sums);
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
         const float product = wave_reduce<Sum>(sums[r][0]);
         if (const int row = first_row + r; lane_index() == r && row < args.n) {
-          total = fmaf(args.shares[slot], finished(args.finish[0], expert, row, product), total);
+          const float share = args.alone != 0 ? 1.0f : args.shares[slot];
+          total = fmaf(share, finished(args.finish[0], expert, row, product), total);
         }
       }
       __syncthreads();
     }
     if (const int row = first_row + lane_index(); lane_index() < rows && row < args.n) {
-      args.out[static_cast<std::int64_t>(token) * args.n + row] += total;
+      float* out = args.out + static_cast<std::int64_t>(token) * args.n + row;
+      *out = args.alone != 0 ? activate_alone(args.activation, total) : *out + total;
     }
   }
 }
@@ -118,7 +120,7 @@ __device__ inline void expert_tiles(const ExpertTileArgs& args) {
     if (place < last && row < args.n) {
       float* out = args.out + static_cast<std::int64_t>(args.order[place]) * args.n + row;
       const float y = finished(args.finish, tile.expert, row, sum * args.x_scales[place]);
-      *out = args.gated != 0 ? activate(args.activation, *out, y) : y;
+      *out = args.gated == 2 ? activate_alone(args.activation, y) : args.gated == 1 ? activate(args.activation, *out, y) : y;
     }
   });
 }

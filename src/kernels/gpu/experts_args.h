@@ -54,7 +54,9 @@ struct ExpertVectorArgs {
   std::int32_t chunk;  ///< as in MatvecArgs
   std::int32_t x_aligned;
   Activation activation;
-  DType dtype;  ///< of the weights
+  DType dtype;                ///< of the weights
+  std::int32_t slots_of_row;  ///< for down and up alone: neighbouring slots that share a row of x
+  std::int32_t alone;         ///< up without a gate by the kernel of down: slots are its tokens, of one slot each
 };
 /// Rows that a wave takes of gate, and as many of up; of down it takes `few_rows`.
 constexpr int expert_pairs(int few_rows) { return few_rows > 1 ? few_rows / 2 : 1; }
@@ -104,7 +106,7 @@ struct ExpertTileArgs {
   std::int32_t n;
   std::int32_t k;
   std::int32_t padded_k;
-  std::int32_t gated;  ///< out = activation of out and the product in place of out = product
+  std::int32_t gated;  ///< out = activation of out and the product in place of out = product; 2: of the product
   Activation activation;
   DType dtype;  ///< of the weight
 };

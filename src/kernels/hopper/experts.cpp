@@ -98,6 +98,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (!device.architecture.starts_with("sm_90")) {
       return Support::no(fmt::format("{} is not sm_90", device.architecture));
     }
+    if (spec.alone) {
+      return Support::no("experts without a gate");
+    }
     if (!hopper::has_weight_layout(spec.weight)) {
       return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
     }

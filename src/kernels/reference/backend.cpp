@@ -25,7 +25,8 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<GatherRows>(make_reference_gather_rows());
   registry.add<RouteTokens>(make_reference_route_tokens());
   registry.add<RouteRows>(make_reference_route_rows());
-  registry.add<ShortConv>(make_reference_short_conv());
+  registry.add<CausalConv>(make_reference_causal_conv());
+  registry.add<SsmScan>(make_reference_ssm_scan());
   registry.add<ExpertMatmul>(make_reference_expert_matmul());
   registry.add<LatentAppend>(make_reference_latent_append());
   registry.add<HeadMatmul>(make_reference_head_matmul());

@@ -45,6 +45,7 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
     const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for (std::int64_t r = 0; r < args.rows; ++r) {
       const float* x = args.x + r * stride;
+      const float* weight = args.weight + r % spec.groups * spec.dim;
       float* out = args.out + r * stride;
       double sum = 0.0;
       for (std::int64_t i = 0; i < spec.dim; ++i) {
@@ -52,7 +53,7 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
       }
       const double scale = 1.0 / std::sqrt(sum / static_cast<double>(spec.dim) + double{spec.eps});
       for (std::int64_t i = 0; i < spec.dim; ++i) {
-        out[i] = static_cast<float>(double{x[i]} * scale * double{args.weight[i]});
+        out[i] = static_cast<float>(double{x[i]} * scale * double{weight[i]});
       }
     }
   }

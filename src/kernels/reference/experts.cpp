@@ -152,7 +152,13 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
     for_each_range(context, n, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::vector<double> first = products(args, args.weights[0], slots, row);
-        if (args.weights.size() == 2) {
+        if (args.alone) {
+          for (std::size_t slot = 0; slot < first.size(); ++slot) {
+            args.out[static_cast<std::int64_t>(slot) * n + row] = static_cast<float>(activate(args.activation, first[slot]));
+          }
+          continue;
+        }
+        if (!args.down()) {
           const std::vector<double> up = products(args, args.weights[1], slots, row);
           for (std::size_t slot = 0; slot < first.size(); ++slot) {
             args.out[static_cast<std::int64_t>(slot) * n + row] =
@@ -188,7 +194,7 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
         dequantize_row(weight.dtype, at, values.data(), args.k);
       }
       for (const std::int64_t slot : own) {
-        const float* x = args.x + (args.weights.size() == 2 ? slot / args.used : slot) * args.k;
+        const float* x = args.x + (args.down() ? slot : slot / args.used) * args.k;
         double sum = 0.0;
         for (std::size_t i = 0; i < values.size(); ++i) {
           sum += double{x[i]} * double{values[i]};

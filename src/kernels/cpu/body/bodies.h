@@ -94,12 +94,29 @@ constexpr int32_t attention_score_stride = attention_chunk + 16;
 
 constexpr int32_t padded_head_dim(int32_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
+/// One row of a head of the scan of Mamba-2 (ops/ssm_scan.h), before its gate.
+struct SsmScanHead {
+  float* state;    ///< [head_dim, state_size], changed in place
+  const float* x;  ///< [head_dim]
+  const float* b;  ///< [state_size]
+  const float* c;  ///< [state_size]
+  float decay;     ///< of the state
+  float step;      ///< multiplies x on its way into the state
+  float skip;      ///< multiplies x beside it
+  float* out;      ///< [head_dim], not x
+  int32_t head_dim;
+  int32_t state_size;
+};
+
 struct BodyTable {
   void (*exponential)(const float* x, int64_t count, float* out);  ///< what softmax and the activations use
   void (*rms_norm)(const float* x, const float* weight, int64_t dim, float eps, float* out);
   void (*silu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*gelu_tanh_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*clamped_swiglu_gate)(const float* gate, const float* up, int64_t width, float* out);
+  void (*relu_squared)(const float* gate, const float* up, int64_t width, float* out);  ///< without a gate: null
+
+  void (*ssm_scan_row)(const SsmScanHead& head);
 
   /// cos and sin of position * inverse_frequency[p], times `magnitude`.
   void (*rope_angles)(const float* inverse_frequency, int32_t pairs, float position, float magnitude, float* cosine,

@@ -79,4 +79,8 @@ void clamped_swiglu_gate(const float* gate, const float* up, int64_t width, floa
   });
 }
 
+void relu_squared(const float* gate, const float* up, int64_t width, float* out) {
+  activate(gate, up, width, out, [](Vec x) { return maximum(zero_vec(), x) * x; });
+}
+
 }  // namespace rocmforge::ROCMFORGE_ISA

@@ -1,14 +1,15 @@
 #include <vector>
 
 #include "kernels/parallel.h"
+#include "kernels/reference/activation.h"
 #include "kernels/reference/kernels.h"
 
 namespace rocmforge {
 namespace {
 
-class ReferenceShortConv final : public AnyReference<ShortConv> {
+class ReferenceCausalConv final : public AnyReference<CausalConv> {
  public:
-  void run(const ShortConv::Spec& spec, const ShortConv::Args& args, ExecutionContext& context) const override {
+  void run(const CausalConv::Spec& spec, const CausalConv::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     for_each_range(context, args.batch.num_sequences, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t s = begin; s < end; ++s) {
@@ -21,7 +22,7 @@ class ReferenceShortConv final : public AnyReference<ShortConv> {
 
  private:
   /// One channel of a sequence, row after row.
-  static void convolve(const ShortConv::Spec& spec, const ShortConv::Args& args, std::int64_t s, std::int64_t channel) {
+  static void convolve(const CausalConv::Spec& spec, const CausalConv::Args& args, std::int64_t s, std::int64_t channel) {
     const StateSlots& slots = args.batch.states[s];
     const auto state = [&](std::int32_t slot, std::int64_t row) -> float& {
       auto* elements = reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride);
@@ -38,14 +39,15 @@ class ReferenceShortConv final : public AnyReference<ShortConv> {
     };
     const std::int64_t first = args.batch.query_offsets[s];
     for (std::int64_t t = first; t < args.batch.query_offsets[s + 1]; ++t) {
-      const float* row = args.x + t * 3 * spec.channels + channel;
+      const float* row = args.x + t * args.x_stride + channel;
       window.erase(window.begin());
-      window.push_back(row[0] * row[2 * spec.channels]);
-      double sum = 0.0;
+      window.push_back(spec.gates ? row[0] * row[2 * spec.channels] : row[0]);
+      double sum = args.bias != nullptr ? double{args.bias[channel]} : 0.0;
       for (std::size_t tap = 0; tap < window.size(); ++tap) {
         sum += double{args.weight[channel * spec.taps + static_cast<std::int64_t>(tap)]} * double{window[tap]};
       }
-      args.out[t * spec.channels + channel] = static_cast<float>(double{row[spec.channels]} * sum);
+      sum = spec.silu ? activate(Activation::silu, sum) : sum;
+      args.out[t * spec.channels + channel] = static_cast<float>((spec.gates ? double{row[spec.channels]} : 1.0) * sum);
       if (t - first + 1 == slots.keep_rows) {
         keep(slots.keep);
       }
@@ -56,6 +58,6 @@ class ReferenceShortConv final : public AnyReference<ShortConv> {
 
 }  // namespace
 
-std::unique_ptr<OpKernel<ShortConv>> make_reference_short_conv() { return std::make_unique<ReferenceShortConv>(); }
+std::unique_ptr<OpKernel<CausalConv>> make_reference_causal_conv() { return std::make_unique<ReferenceCausalConv>(); }
 
 }  // namespace rocmforge

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/kernels.h"
+#include "kernels/gpu/ssm_scan_args.h"
+
+namespace rocmforge {
+namespace {
+
+/// For states of up to `size` elements a row.
+struct SizedSsmScan {
+  std::int64_t size;
+  std::int64_t group_rows;
+  Kernel<gpu::SsmScanArgs> kernel;
+};
+
+template <int size>
+constexpr SizedSsmScan sized_ssm_scan(std::string_view name) {
+  return {size, gpu::ssm_scan_group_rows(size), {"ssm_scan", name, LaunchOrder::by_kernel}};
+}
+
+constexpr SizedSsmScan ssm_scans[] = {sized_ssm_scan<32>("ssm_scan_32"), sized_ssm_scan<64>("ssm_scan_64"),
+                                      sized_ssm_scan<128>("ssm_scan_128"), sized_ssm_scan<256>("ssm_scan_256")};
+
+const SizedSsmScan* find_ssm_scan(std::int64_t state_size) {
+  for (const SizedSsmScan& scan : ssm_scans) {
+    if (state_size <= scan.size) {
+      return &scan;
+    }
+  }
+  return nullptr;
+}
+
+class GpuSsmScan final : public GpuKernel<OpKernel<SsmScan>> {
+ public:
+  using GpuKernel::GpuKernel;
+
+  [[nodiscard]] Support supports(const SsmScan::Spec& spec, const DeviceInfo&) const override {
+    const Support support = check_spec(spec);
+    if (!support.ok) {
+      return support;
+    }
+    if (find_ssm_scan(spec.state_size) == nullptr || spec.state_size % 4 != 0) {
+      return Support::no(fmt::format("a state of {}, multiples of 4 up to 256 are taken", spec.state_size));
+    }
+    constexpr std::int64_t most_rows = 1 << 20;  // of all heads: that many work-groups start at once at most
+    return spec.inner() <= most_rows ? Support::yes()
+                                     : Support::no(fmt::format("{} heads of {}", spec.heads, spec.head_dim));
+  }
+
+  void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args, device());
+    const SizedSsmScan& scan = *find_ssm_scan(spec.state_size);
+    const std::int64_t runs = divide_up(spec.head_dim, scan.group_rows);
+    constexpr std::int64_t most_sequences = 65535;  // of one grid
+    for (std::int64_t first = 0; first < args.batch.num_sequences; first += most_sequences) {
+      LaunchShape shape = launch_of(spec.heads * runs, gpu::ssm_scan_threads);
+      shape.grid[1] = static_cast<std::uint32_t>(std::min(args.batch.num_sequences - first, most_sequences));
+      scan.kernel.launch(*context.stream, shape,
+                         {.x = args.x,
+                          .z = args.z,
+                          .dt = args.dt,
+                          .a = args.a,
+                          .d = args.d,
+                          .dt_bias = args.dt_bias,
+                          .out = args.out,
+                          .states = args.states.data,
+                          .slots = args.batch.states + first,
+                          .query_offsets = args.batch.query_offsets + first,
+                          .x_stride = spec.input_width(),
+                          .stride = args.stride,
+                          .slot_stride = args.states.slot_stride,
+                          .heads = static_cast<std::int32_t>(spec.heads),
+                          .head_dim = static_cast<std::int32_t>(spec.head_dim),
+                          .state_size = static_cast<std::int32_t>(spec.state_size),
+                          .groups = static_cast<std::int32_t>(spec.groups),
+                          .runs = static_cast<std::int32_t>(runs)});
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<SsmScan>> make_gpu_ssm_scan(DeviceKind kind) { return std::make_unique<GpuSsmScan>(kind); }
+
+}  // namespace rocmforge

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/parallel.h"
+#include "kernels/reference/activation.h"
+#include "kernels/reference/kernels.h"
+
+namespace rocmforge {
+namespace {
+
+class ReferenceSsmScan final : public AnyReference<SsmScan> {
+ public:
+  void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    for_each_range(context, args.batch.num_sequences * spec.heads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        scan(spec, args, i / spec.heads, i % spec.heads);
+      }
+    });
+  }
+
+ private:
+  /// One head of a sequence, row after row.
+  static void scan(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t s, std::int64_t head) {
+    const StateSlots& slots = args.batch.states[s];
+    const std::int64_t elems = spec.head_dim * spec.state_size;
+    // Floats, as the slots hold it: a row gives the same bits whether its state comes from the row before or from a slot.
+    std::vector<float> state(static_cast<std::size_t>(elems), 0.0f);
+    const auto slot_at = [&](std::int32_t slot) {
+      return reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride) + head * elems;
+    };
+    if (slots.read >= 0) {
+      state.assign(slot_at(slots.read), slot_at(slots.read) + elems);
+    }
+    const auto keep = [&](std::int32_t slot) {
+      if (slot >= 0) {
+        std::ranges::copy(state, slot_at(slot));
+      }
+    };
+    const std::int64_t first = args.batch.query_offsets[s];
+    for (std::int64_t t = first; t < args.batch.query_offsets[s + 1]; ++t) {
+      advance(spec, args, t, head, state);
+      if (t - first + 1 == slots.keep_rows) {
+        keep(slots.keep);
+      }
+    }
+    keep(slots.write);
+  }
+
+  static void advance(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t t, std::int64_t head,
+                      std::vector<float>& state) {
+    const float* row = args.x + t * spec.input_width();
+    const float* b = row + spec.inner() + head / (spec.heads / spec.groups) * spec.state_size;
+    const float* c = b + spec.groups * spec.state_size;
+    const double raw = double{args.dt[t * args.stride + head]} + double{args.dt_bias[head]};
+    const double step = raw > 30.0 ? raw : std::log1p(std::exp(raw));
+    const double decay = std::exp(step * double{args.a[head]});
+    for (std::int64_t p = 0; p < spec.head_dim; ++p) {
+      const std::int64_t channel = head * spec.head_dim + p;
+      const double x = row[channel];
+      double sum = double{args.d[head]} * x;
+      for (std::int64_t n = 0; n < spec.state_size; ++n) {
+        float& element = state[static_cast<std::size_t>(p * spec.state_size + n)];
+        element = static_cast<float>(decay * double{element} + step * x * double{b[n]});
+        sum += double{element} * double{c[n]};
+      }
+      const double gate = activate(Activation::silu, double{args.z[t * args.stride + channel]});
+      args.out[t * spec.inner() + channel] = static_cast<float>(sum * gate);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<SsmScan>> make_reference_ssm_scan() { return std::make_unique<ReferenceSsmScan>(); }
+
+}  // namespace rocmforge

@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include "models/architecture.h"
+#include "models/expert_config.h"
+#include "models/ssm_config.h"
+
+namespace rocmforge {
+namespace {
+
+/// Nemotron-H: a layer is one part, behind one norm: attention that does not turn where there are KV heads, a feed-forward
+/// part without a gate where that has a width, Mamba-2 elsewhere.
+void configure_nemotron_h(ModelConfig& config, MetadataReader& metadata) {
+  const SsmConfig ssm = read_ssm(metadata);
+  for (int index = 0; index < config.layers; ++index) {
+    LayerConfig& layer = config.blocks[static_cast<std::size_t>(index)];
+    const bool attends = layer.attention.kv_heads > 0;
+    if (layer.feed_forward.width > 0) {
+      if (attends) {
+        throw metadata.error("attention.head_count_kv", fmt::format("is {} in layer {}, which has a feed-forward part",
+                                                                    layer.attention.kv_heads, index));
+      }
+      layer.graph.parts = BlockParts::feed_forward;
+      layer.graph.ffn_norm = layer.graph.mixer_norm;
+      layer.feed_forward.activation = Activation::relu_squared;
+      layer.feed_forward.gated = false;
+      continue;
+    }
+    layer.graph.parts = BlockParts::mixer;
+    layer.feed_forward = {};
+    layer.attention.rope.kind = RopeKind::none;
+    if (!attends) {
+      layer.mixer = MixerKind::ssm;
+      layer.ssm = ssm;
+    }
+  }
+}
+
+/// Its feed-forward parts are experts, none of them with a gate.
+void configure_nemotron_h_moe(ModelConfig& config, MetadataReader& metadata) {
+  read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
+  configure_nemotron_h(config, metadata);
+  if (const double latent = metadata.number("moe_latent_size", 0.0); latent != 0.0) {
+    throw metadata.error("moe_latent_size", fmt::format("is {}, experts between latents are not supported", latent));
+  }
+}
+
+}  // namespace
+
+Architecture nemotron_h_architecture() { return {"nemotron_h", configure_nemotron_h, NormKind::rms, true, false, true}; }
+Architecture nemotron_h_moe_architecture() {
+  return {"nemotron_h_moe", configure_nemotron_h_moe, NormKind::rms, true, false, true};
+}
+
+}  // namespace rocmforge

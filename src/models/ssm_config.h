@@ -1,0 +1,12 @@
+#pragma once
+
+#include "models/layer_config.h"
+#include "models/metadata_reader.h"
+
+namespace rocmforge {
+
+/// Reads the keys of a Mamba-2 mixer, `ssm.inner_size` and those beside it. Throws Error naming the key for numbers that do
+/// not fit together.
+SsmConfig read_ssm(MetadataReader& metadata);
+
+}  // namespace rocmforge
