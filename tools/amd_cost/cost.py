@@ -1,0 +1,143 @@
+"""The modelled time of a launch: a work-group is traced, a unit full of such groups is run through its pipes, the rest is arithmetic."""
+import collections
+import dataclasses
+import math
+
+from .pipeline import PIPES, Supply, Unit
+from .trace import Wave
+
+MAX_STEPS = 400_000  # instructions that are run through the pipes at most, where the groups of a unit are more than fit
+CLASSES = ("valu", "dual", "dot", "transcendental", "wide", "shift64", "fp64", "wmma", "mfma", "salu", "smem", "branch", "lds", "load", "store", "atomic",
+           "barrier", "wait", "fence", "hint", "end")
+
+
+@dataclasses.dataclass
+class Cost:
+    kernel: str
+    chip: str
+    groups: int
+    microseconds: float
+    bound: str
+    shares: dict  # of each pipe, of the time
+    counts: dict  # instructions of a work-group by class
+    matrix: dict  # matrix instructions of a work-group by name
+    waves_per_simd: float
+    limit: str  # what limits them
+    vgprs: int
+    lds_bytes: int
+    scratch_bytes: int
+    bytes_asked: float  # by the lanes, of the whole launch
+    bytes_from_l2: float
+    bytes_from_memory: float
+    lds_conflicts: float  # cycles of shared memory for one without conflicts
+    unknown: int  # accesses of a group whose addresses are not known
+    assumed: int  # branches of a group on unknown conditions
+
+
+def trace_groups(kernel, launch):
+    """Traces of the first work-group's waves; each knows how its lines move from group to group and how many groups share them."""
+    waves = range(-(-launch.threads // kernel.timing.wave))
+    traces = [Wave(kernel, launch, (0, 0, 0), wave).run() for wave in waves]
+    neighbours = {}
+    for axis in range(3):
+        if launch.grid[axis] > 1:
+            group = tuple(int(i == axis) for i in range(3))
+            neighbours[axis] = [Wave(kernel, launch, group, wave).run() for wave in (waves if axis == 0 else range(1))]
+    line = kernel.timing.line
+    for wave, trace in enumerate(traces):
+        trace.shifts, trace.shares = {}, {}
+        new = new_share(trace, neighbours[0][wave]) if 0 in neighbours else 1.0
+        for at, access in enumerate(trace.accesses):
+            if access is None or not access.lines:
+                continue
+            sharing, known = 1, access.known
+            for axis, others in neighbours.items():
+                other = others[wave] if axis == 0 else others[0]
+                same = other.steps[at:at + 1] == trace.steps[at:at + 1] and other.accesses[at] is not None
+                if not known or not same:
+                    continue
+                moved = other.accesses[at].first - access.first if wave == 0 or axis == 0 else \
+                    other.accesses[at].first - traces[0].accesses[at].first if traces[0].steps[at:at + 1] == trace.steps[at:at + 1] else 1
+                if moved == 0:
+                    sharing *= launch.grid[axis]
+                elif axis == 0:
+                    trace.shifts[at] = moved // line if abs(moved) >= line else (1 if moved > 0 else -1)
+            trace.shares[at] = (new if at in trace.shifts else 1.0) / sharing
+    return traces
+
+
+def new_share(trace, neighbour):
+    """The share of a group's lines that the group before it has not touched."""
+    def lines(wave):
+        return {number for access in wave.accesses if access is not None and access.known for number in access.lines}
+    moved = {number for a, b in zip(trace.accesses, neighbour.accesses) if a is not None and b is not None and a.known and a.first != b.first
+             for number in b.lines}
+    return len(moved - lines(trace)) / len(moved) if moved else 1.0
+
+
+def predict(kernel, launch, chip):
+    traces = trace_groups(kernel, launch)
+    timing = kernel.timing
+    waves_per_simd, resident, limit = kernel.waves_per_simd(launch.threads, launch.dynamic_lds)
+    if resident < 1:
+        raise ValueError(f"{kernel.name}: a work-group of {launch.threads} threads and {kernel.lds_bytes + launch.dynamic_lds} bytes of LDS fits no unit")
+    units = chip.units / timing.units
+    per_unit = launch.groups / units
+    most = math.ceil(per_unit)
+    steps = sum(len(trace.steps) for trace in traces)
+    simulated = min(most, max(2 * resident, 1))
+    if simulated > resident and simulated * steps > MAX_STEPS:
+        simulated = max(min(resident, most), min(simulated, MAX_STEPS // steps))
+    supply = Supply(chip, timing, launch.groups)
+    unit = Unit(kernel, chip, supply)
+    apart = max(1, int(units))
+    ends = sorted(unit.run([(i * apart, traces) for i in range(simulated)], resident))
+    cycles = ends[-1]
+    scale = per_unit / simulated if launch.groups >= units else 1.0
+    if most > simulated:
+        first = ends[min(resident, simulated) - 1] if simulated > resident else 0.0
+        each = (ends[-1] - first) / max(1, simulated - resident) if simulated > resident else ends[-1] / simulated
+        cycles += (per_unit - simulated) * each
+    shares = {}
+    for pipe in PIPES:
+        slots = len(unit.free[pipe]) if pipe in unit.free else 1
+        shares[pipe] = unit.busy[pipe] * max(scale, 1.0) / (cycles * slots) if cycles else 0.0
+    largest = max(shares, key=shares.get)
+    bound = largest if shares[largest] >= 0.6 else "latency"
+    return summary(kernel, launch, chip, traces, cycles / chip.clock_ghz / 1000, bound, shares, (waves_per_simd, limit), unit, simulated)
+
+
+def summary(kernel, launch, chip, traces, microseconds, bound, shares, occupancy, unit, simulated):
+    counts, matrix = collections.Counter(), collections.Counter()
+    lds = least = unknown = 0
+    for trace in traces:
+        for at, access in zip(trace.steps, trace.accesses):
+            instruction = kernel.code[at]
+            counts[instruction.kind] += 1
+            if instruction.kind in ("wmma", "mfma"):
+                matrix[instruction.name] += 1
+            if access is not None:
+                lds, least = lds + access.lds_cycles, least + access.lds_least
+                unknown += not access.known
+    whole = launch.groups / simulated
+    return Cost(kernel.name, chip.name, launch.groups, microseconds, bound, shares, dict(counts), dict(matrix), occupancy[0], occupancy[1], kernel.vgprs,
+                kernel.lds_bytes + launch.dynamic_lds, kernel.scratch_bytes, unit.bytes["asked"] * whole, unit.bytes["from L2"] * whole,
+                unit.bytes["from memory"] * whole, lds / least if least else 1.0, unknown, sum(sum(t.assumed.values()) for t in traces))
+
+
+def text(cost):
+    """Lines for a person."""
+    shares = ", ".join(f"{pipe} {share:.0%}" for pipe, share in cost.shares.items() if share >= 0.005)
+    counts = ", ".join(f"{kind} {cost.counts[kind]}" for kind in CLASSES if cost.counts.get(kind))
+    lines = [f"{cost.kernel} on {cost.chip}: {cost.microseconds:.1f} us modelled, bound: {cost.bound}",
+             f"  pipes: {shares}",
+             f"  {cost.groups} work-groups, each: {counts}"]
+    if cost.matrix:
+        lines.append("  matrix: " + ", ".join(f"{name} {count}" for name, count in cost.matrix.items()))
+    lines.append(f"  {cost.waves_per_simd:g} waves a SIMD (limit: {cost.limit}), {cost.vgprs} VGPRs, {cost.lds_bytes} bytes of LDS, {cost.scratch_bytes} of scratch, "
+                 f"LDS conflicts x {cost.lds_conflicts:.2f}")
+    lines.append(f"  bytes: lanes ask for {cost.bytes_asked:.3g}, L2 gives {cost.bytes_from_l2:.3g}, DRAM {cost.bytes_from_memory:.3g} "
+                 f"({cost.bytes_from_memory / cost.microseconds / 1000:.0f} GB/s)")
+    if cost.unknown or cost.assumed:
+        lines.append(f"  not known: addresses of {cost.unknown} accesses, conditions of {cost.assumed} branches")
+    return "\n".join(lines)
