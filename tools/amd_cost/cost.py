@@ -7,7 +7,7 @@ from .pipeline import PIPES, Supply, Unit
 from .trace import Wave
 
 MAX_STEPS = 400_000  # instructions that are run through the pipes at most, where the groups of a unit are more than fit
-CLASSES = ("valu", "dual", "dot", "transcendental", "wide", "shift64", "fp64", "wmma", "mfma", "salu", "smem", "branch", "lds", "load", "store", "atomic",
+CLASSES = ("valu", "dual", "dot", "transcendental", "scalar_transcendental", "wide", "shift64", "fp64", "wmma", "mfma", "salu", "smem", "branch", "lds", "load", "store", "atomic",
            "barrier", "wait", "fence", "hint", "end")
 
 
@@ -42,22 +42,24 @@ def trace_groups(kernel, launch):
     for axis in range(3):
         if launch.grid[axis] > 1:
             group = tuple(int(i == axis) for i in range(3))
-            neighbours[axis] = [Wave(kernel, launch, group, wave).run() for wave in (waves if axis == 0 else range(1))]
+            followed = waves if axis == 0 and len(waves) <= 4 else range(1)  # in larger groups the first wave shows how the others move
+            neighbours[axis] = [Wave(kernel, launch, group, wave).run() for wave in followed]
     line = kernel.timing.line
     for wave, trace in enumerate(traces):
         trace.shifts, trace.shares = {}, {}
-        new = new_share(trace, neighbours[0][wave]) if 0 in neighbours else 1.0
+        new = new_share(trace, neighbours[0][wave]) if wave < len(neighbours.get(0, ())) else 1.0
         for at, access in enumerate(trace.accesses):
             if access is None or not access.lines:
                 continue
-            sharing, known = 1, access.known
+            if access.private:
+                trace.shares[at] = 0.0
+                continue
+            sharing = 1
             for axis, others in neighbours.items():
-                other = others[wave] if axis == 0 else others[0]
-                same = other.steps[at:at + 1] == trace.steps[at:at + 1] and other.accesses[at] is not None
-                if not known or not same:
+                other, base = (others[wave], trace) if wave < len(others) else (others[0], traces[0])
+                if not access.known or not other.steps[at:at + 1] == base.steps[at:at + 1] == trace.steps[at:at + 1] or other.accesses[at] is None:
                     continue
-                moved = other.accesses[at].first - access.first if wave == 0 or axis == 0 else \
-                    other.accesses[at].first - traces[0].accesses[at].first if traces[0].steps[at:at + 1] == trace.steps[at:at + 1] else 1
+                moved = other.accesses[at].first - base.accesses[at].first
                 if moved == 0:
                     sharing *= launch.grid[axis]
                 elif axis == 0:
@@ -73,6 +75,39 @@ def new_share(trace, neighbour):
     moved = {number for a, b in zip(trace.accesses, neighbour.accesses) if a is not None and b is not None and a.known and a.first != b.first
              for number in b.lines}
     return len(moved - lines(trace)) / len(moved) if moved else 1.0
+
+
+def unit_cycles(kernel, launch, chip, traces, count):
+    """Cycles that a unit takes for so many work-groups beside each other, when all units have as many."""
+    units = chip.units / kernel.timing.units
+    unit = Unit(kernel, chip, Supply(chip, kernel.timing, units))
+    return max(unit.run([(i * int(units), traces) for i in range(count)], count))
+
+
+@dataclasses.dataclass
+class Filling:
+    """What work-groups of one kernel take by how many of them a unit has."""
+    one: float  # microseconds
+    full: float
+    resident: int
+    units: float
+
+    def microseconds(self, groups):
+        each = groups / self.units
+        if each <= 1 or self.resident == 1:
+            return self.one * max(each, 1.0)
+        if each < self.resident:
+            return self.one + (self.full - self.one) * (each - 1) / (self.resident - 1)
+        return self.full * each / self.resident
+
+
+def filling(kernel, launch, chip):
+    traces = trace_groups(kernel, launch)
+    resident = max(1, kernel.waves_per_simd(launch.threads, launch.dynamic_lds)[1])
+    scale = 1 / chip.clock_ghz / 1000
+    one = unit_cycles(kernel, launch, chip, traces, 1) * scale
+    full = unit_cycles(kernel, launch, chip, traces, resident) * scale if resident > 1 else one
+    return Filling(one, full, resident, chip.units / kernel.timing.units)
 
 
 def predict(kernel, launch, chip):

@@ -14,7 +14,7 @@ BYTES = {"b8": 1, "u8": 1, "i8": 1, "ubyte": 1, "sbyte": 1, "byte": 1, "b16": 2,
          "b32": 4, "dword": 4, "u32": 4, "i32": 4, "f32": 4, "b64": 8, "dwordx2": 8, "u64": 8, "f64": 8, "b96": 12, "dwordx3": 12, "b128": 16,
          "dwordx4": 16, "b256": 32, "dwordx8": 32, "b512": 64, "dwordx16": 64}
 MATRIX = re.compile(r"v_(wmma|swmmac|mfma|smfmac)_")
-TRANSCENDENTAL = re.compile(r"v_(s_)?(exp|log|rcp|rsq|sqrt|sin|cos)(_iflag)?_f(16|32)")
+TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)(_iflag)?_f(16|32)")
 FP64 = re.compile(r"v_\w+_f64(_|$)|v_cvt_f64")
 WIDE_INTEGER = re.compile(r"v_(mul_lo_u32|mul_hi_[ui]32|mad_(co_)?[ui]64_[ui]32)$")
 WIDE_SHIFT = re.compile(r"v_(lshl|lshr|ashr)rev_[bi]64$|v_lshl_add_u64$")
@@ -113,6 +113,8 @@ def kind_of(name):
             return "wmma" if match[1] in ("wmma", "swmmac") else "mfma"
         if name.startswith(("v_accvgpr", "v_nop")):
             return "valu"
+        if name.startswith("v_s_"):
+            return "scalar_transcendental"
         for pattern, kind in ((TRANSCENDENTAL, "transcendental"), (FP64, "fp64"), (WIDE_INTEGER, "wide"), (WIDE_SHIFT, "shift64"), (DOT, "dot")):
             if pattern.match(name):
                 return kind
@@ -191,7 +193,7 @@ def parse_part(text):
     return name, "_dpp" if suffix.endswith("_dpp") else "", [parse_operand(o) for o in operands], modifiers
 
 
-def parse_line(line, base):
+def parse_line(line):
     code, _, comment = line.rpartition("//")
     address, words = comment.strip().split(":", 1)
     hexadecimal = re.match(r"[0-9A-F ]+", words.strip())[0].split()
@@ -225,12 +227,13 @@ def find_objdump():
     raise Unknown("llvm-objdump-19 is missing (Debian: llvm-19)")
 
 
-def disassemble(path, kernel):
-    """The instructions of one kernel, in their order in memory."""
-    done = subprocess.run([find_objdump(), "-d", f"--disassemble-symbols={kernel}", str(path)], capture_output=True, text=True)
+def disassemble(path, kernel=None):
+    """The instructions of one kernel (or of the whole object), in their order in memory."""
+    chosen = [f"--disassemble-symbols={kernel}"] if kernel else []
+    done = subprocess.run([find_objdump(), "-d", *chosen, str(path)], capture_output=True, text=True)
     if done.returncode:
         raise Unknown(f"{path}: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else 'cannot be disassembled'}")
     lines = [line for line in done.stdout.splitlines() if line.startswith("\t") and "//" in line]
     if not lines:
         raise Unknown(f"{path}: no kernel '{kernel}'")
-    return [parse_line(line, 0) for line in lines]
+    return [parse_line(line) for line in lines]

@@ -14,6 +14,7 @@ class Access:
     lds_cycles: int = 0
     lds_least: int = 0  # without a conflict
     known: bool = True
+    private: bool = False  # a wave's own scratch: neighbouring lanes' words lie side by side, and it stays in the caches
     first: int = 0  # lowest address: compared between work-groups
 
 

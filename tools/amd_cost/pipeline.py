@@ -9,7 +9,7 @@ import heapq
 import re
 
 from .chips import matrix_cycles
-from .isa import EXEC, SCC, VCC, VECTOR
+from .isa import SCC, VECTOR
 
 PIPES = ("vector", "transcendental", "matrix", "scalar", "LDS", "L1", "L2", "memory")
 COUNTERS = {"loadcnt": "loads", "vmcnt": "loads", "samplecnt": None, "bvhcnt": None, "storecnt": "stores", "vscnt": "stores", "dscnt": "lds", "kmcnt": "scalar",
@@ -41,11 +41,11 @@ class Supply:
 
 
 class WaveState:
-    __slots__ = ("trace", "at", "time", "group", "simd", "ready", "outstanding", "end", "step", "index")
+    __slots__ = ("trace", "at", "time", "group", "simd", "ready", "read", "outstanding", "end", "step", "index")
 
     def __init__(self, trace, group, simd, start, step, index):
         self.trace, self.group, self.simd, self.step, self.index = trace, group, simd, step, index
-        self.at, self.time, self.ready, self.end = 0, start, {}, None
+        self.at, self.time, self.ready, self.read, self.end = 0, start, {}, {}, None
         self.outstanding = {"loads": [], "stores": [], "lds": [], "scalar": []}
 
 
@@ -57,7 +57,7 @@ class Unit:
         self.busy = dict.fromkeys(PIPES, 0.0)
         self.waits = [wait_counts(i) if i.kind == "wait" else None for i in kernel.code]
         self.matrix = [matrix_cycles(i.name, kernel.architecture) if i.kind in ("wmma", "mfma") else 0 for i in kernel.code]
-        self.recorded = None  # (wave, instruction, cycle) where calibration asks for it
+        self.recorded, self.pinned, self.one_simd = None, None, False  # for calibration: (wave, instruction, cycle); cycles that are given
         self.bytes = collections.Counter()
 
     def run(self, groups, resident):
@@ -71,7 +71,7 @@ class Unit:
             number, (step, traces) = waiting.popleft()
             self.members[number] = len(traces)
             for trace in traces:
-                state = WaveState(trace, number, next_simd % t.simds, time, step, order)
+                state = WaveState(trace, number, 0 if self.one_simd else next_simd % t.simds, time, step, order)
                 heapq.heappush(queue, (time, order, state))
                 order += 1
                 next_simd += 1
@@ -110,6 +110,8 @@ class Unit:
         for register in instruction.reads:
             found = ready.get(register)
             if found is not None:
+                if register == SCC and kind == "branch":
+                    earliest = max(earliest, found[0] - self.timing.latency["salu"] + self.timing.condition)
                 when = found[0] + (extra if found[1] and (register >= VECTOR or kind in ("salu", "branch")) else 0)
                 if when > earliest:
                     earliest = when
@@ -117,12 +119,21 @@ class Unit:
             found = ready.get(register)
             if found is not None and found[2] and found[0] > earliest:
                 earliest = found[0]
-        if kind == "wait":
+        if kind in ("load", "lds"):  # what a vector instruction still reads cannot be overwritten
+            for register in instruction.writes:
+                if (read := wave.read.get(register, -1e9) + self.timing.to_memory) > earliest:
+                    earliest = read
+        if self.pinned and (given := self.pinned.get((wave.index, wave.at))) is not None:
+            earliest = max(earliest, given)
+        elif kind == "wait":
             earliest = max(earliest, self.waited(wave, self.waits[position]))
         pipe, taken = self.pipe_of(instruction, position, trace.accesses[wave.at])
         slot = wave.simd if pipe not in ("LDS", "L1") else wave.simd * self.timing.units // self.timing.simds
-        if pipe is not None and self.free[pipe][slot] > earliest:
-            earliest = self.free[pipe][slot]
+        if pipe is not None:
+            free = self.free[pipe][slot] - (self.timing.matrix_queue if pipe == "matrix" else 0)
+            if pipe == "transcendental":  # issued by the vector pipe
+                free = max(free, self.free["vector"][slot])
+            earliest = free if free > earliest else earliest
         if queue and earliest > wave.time and earliest > queue[0][0]:
             wave.time = earliest
             heapq.heappush(queue, (earliest, wave.index, wave))
@@ -130,12 +141,14 @@ class Unit:
         if self.recorded is not None:
             self.recorded.append((wave.index, position, earliest))
         if pipe is not None:
-            self.free[pipe][slot] = earliest + taken
+            begin = earliest if pipe != "matrix" or self.free[pipe][slot] < earliest else self.free[pipe][slot]
+            self.free[pipe][slot] = begin + taken
             self.busy[pipe] += taken
         if kind == "transcendental":
             self.free["vector"][slot] = max(self.free["vector"][slot], earliest + self.timing.issue["valu"])
         elif kind == "wmma":  # the vector pipe issues nothing beside it
-            self.free["vector"][slot] = max(self.free["vector"][slot], earliest + taken)
+            self.free["vector"][slot] = max(self.free["vector"][slot], self.free["matrix"][slot] - (16 if self.timing.matrix_queue else 0))
+            taken = self.free["matrix"][slot] - earliest  # until its result
         wave.at += 1
         return self.finish(wave, instruction, trace.accesses[wave.at - 1], earliest, taken, slot, queue)
 
@@ -143,8 +156,8 @@ class Unit:
         kind, issue = instruction.kind, self.timing.issue
         if kind in ("wmma", "mfma"):
             return "matrix", self.matrix[position]
-        if kind == "transcendental":
-            return "transcendental", issue[kind]
+        if kind in ("transcendental", "scalar_transcendental"):
+            return "transcendental", issue["transcendental"] if kind == "transcendental" else 1
         if kind in issue and kind != "salu":
             return "vector", issue[kind]
         if kind in ("salu", "branch", "smem"):
@@ -165,7 +178,7 @@ class Unit:
             wave.outstanding["loads" if kind == "load" or instruction.writes else "stores"].append(when)
             self.result(wave, instruction.writes, when, False, True)
         elif kind == "lds":
-            when = at + timing.lds + max(0, taken - 1)
+            when = at + timing.lds + taken
             wave.outstanding["lds"].append(when)
             self.result(wave, instruction.writes, when, False, True)
         elif kind == "smem":
@@ -182,13 +195,15 @@ class Unit:
             return max([at, *wave.outstanding["stores"]])
         elif kind in ("salu",):
             self.result(wave, instruction.writes, at + timing.latency["salu"], False, False)
-        elif instruction.writes:
+        elif instruction.writes or instruction.reads:
+            for register in instruction.reads:
+                wave.read[register] = at
             latency = timing.latency.get(kind, timing.latency["valu"])
             if kind in ("wmma", "mfma"):
                 latency += taken
             if kind == "transcendental" or kind in ("valu", "dual", "dot", "wide", "shift64", "fp64"):
                 latency = max(latency, taken)
-            self.result(wave, instruction.writes, at + latency, True, False)
+            self.result(wave, instruction.writes, at + latency, True, kind in ("wmma", "mfma"))
         heapq.heappush(queue, (wave.time, wave.index, wave))
         return None
 

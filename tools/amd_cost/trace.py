@@ -277,6 +277,7 @@ class Wave:
             access.bytes = access.sectors = 0
         elif addresses is None:
             access = unknown_access(size, lanes, line)
+            access.known = access.private = name.startswith("scratch_")
         else:
             where = addresses[self.active]
             access = global_access(where, size, line)
