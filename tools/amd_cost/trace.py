@@ -22,6 +22,7 @@ class Wave:
         self.kernel, self.launch, self.timing = kernel, launch, kernel.timing
         self.lanes = self.timing.wave
         self.scalars, self.vectors = [None] * 256, [None] * 512
+        self.unknown = {}  # lanes of a vector register that are not known while others are
         self.full = (1 << self.lanes) - 1
         self.steps, self.accesses, self.assumed = [], [], {}
         self._start(group, wave)
@@ -63,6 +64,8 @@ class Wave:
             value = self.vectors[register - VECTOR] if register >= VECTOR else self.scalars[register]
             if value is None or part >= operand.count > 0 and register >= VECTOR:
                 return None
+            if register in self.unknown and (self.unknown[register] & self.active).any():
+                return None
             value = value if register >= VECTOR else U32(value)
         if operand.negative or operand.absolute:
             value = value & U32(0x7fffffff) if operand.absolute else value
@@ -85,14 +88,25 @@ class Wave:
             register = operand.register + part
             piece = None if value is None else (np.asarray(value) if words == 1 else np.asarray(value, U64) >> U64(32 * part)).astype(U32)
             if register >= VECTOR:
-                if piece is not None:
-                    piece = np.broadcast_to(piece, (self.lanes,))
-                    old = self.vectors[register - VECTOR]
-                    if old is not None and not self.active.all():
-                        piece = np.where(self.active, piece, old)
-                self.vectors[register - VECTOR] = piece
+                self.write_vector(register, piece)
             else:
                 self.write_scalar(register, None if piece is None else int(piece))
+
+    def write_vector(self, register, value):
+        """Lanes that are not active keep what they have."""
+        old, missing = self.vectors[register - VECTOR], self.unknown.get(register)
+        if self.active.all() or old is None:
+            self.vectors[register - VECTOR] = None if value is None else np.broadcast_to(value, (self.lanes,))
+            missing = None if value is None or self.active.all() else ~self.active
+        elif value is None:
+            missing = self.active if missing is None else missing | self.active
+        else:
+            self.vectors[register - VECTOR] = np.where(self.active, value, old)
+            missing = None if missing is None else missing & ~self.active
+        if missing is None or self.vectors[register - VECTOR] is None:
+            self.unknown.pop(register, None)
+        else:
+            self.unknown[register] = missing
 
     def write_scalar(self, register, value):
         if register == EXEC or register == EXEC + 1:
@@ -218,7 +232,7 @@ class Wave:
             self.write(operands[0], None if a is None or b is None or c is None else extend(a) * extend(b) + c, 2)
             low = self.word(operands[4])
             if c is None and not (a is None or b is None or low is None):  # the upper half may be anything: the lower is used alone
-                self.vectors[operands[0].register - VECTOR] = np.broadcast_to(np.asarray(a) * np.asarray(b) + low, self.lanes).astype(U32)
+                self.write_vector(operands[0].register, np.broadcast_to(np.asarray(a) * np.asarray(b) + low, self.lanes).astype(U32))
         elif name in ("v_readfirstlane_b32", "v_readlane_b32"):
             value, lane = self.word(operands[1]), int(np.argmax(self.active))
             if name == "v_readlane_b32":
@@ -255,7 +269,7 @@ class Wave:
     def forget(self, operand):
         for register in operand.registers():
             if register >= VECTOR:
-                self.vectors[register - VECTOR] = None
+                self.write_vector(register, None)
             elif register not in (EXEC, EXEC + 1, NULL):
                 self.scalars[register] = None
 
@@ -288,7 +302,7 @@ class Wave:
             if where is not None and instruction.kind == "load" and size in (4, 8, 16) and lanes:
                 words = self.launch.gather(addresses, self.active, size // 4)
                 for part, value in enumerate(words or ()):
-                    self.vectors[destination.register - VECTOR + part] = value
+                    self.write_vector(destination.register + part, value)
 
     def addresses(self, instruction):
         """Byte addresses of the lanes, or None."""
