@@ -115,11 +115,11 @@ class Kernels(unittest.TestCase):
 
     def test_lines_and_banks(self):
         lanes = np.arange(32, dtype=np.int64)
-        self.assertEqual(memory.lds_access(lanes * 4, 4, "gfx1100").lds_cycles, 1)
-        self.assertEqual(memory.lds_access(lanes * 128, 4, "gfx1100").lds_cycles, 32)
-        self.assertEqual(memory.lds_access(lanes * 0, 4, "gfx1100").lds_cycles, 1)
-        self.assertEqual(memory.lds_access(lanes * 16, 16, "gfx1100").lds_cycles, 4)
-        self.assertEqual(memory.lds_access(lanes * 8, 4, "gfx1100").lds_cycles, 2)
+        self.assertEqual(memory.lds_access(lanes * 4, 4).lds_cycles, 1)
+        self.assertEqual(memory.lds_access(lanes * 128, 4).lds_cycles, 32)
+        self.assertEqual(memory.lds_access(lanes * 0, 4).lds_cycles, 1)
+        self.assertEqual(memory.lds_access(lanes * 16, 16).lds_cycles, 4)
+        self.assertEqual(memory.lds_access(lanes * 8, 4).lds_cycles, 2)
         self.assertEqual(memory.global_access(lanes * 4, 4, 128).sectors, 4)
         self.assertEqual(len(memory.global_access(lanes * 4 + 64, 4, 128).lines), 2)
         self.assertEqual(len(memory.global_access(lanes * 128, 4, 128).lines), 32)

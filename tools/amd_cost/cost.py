@@ -78,10 +78,11 @@ def new_share(trace, neighbour):
 
 
 def unit_cycles(kernel, launch, chip, traces, count):
-    """Cycles that a unit takes for so many work-groups beside each other, when all units have as many."""
+    """(cycles that a unit takes for so many work-groups beside each other when all units have as many, those of its busiest pipe)"""
     units = chip.units / kernel.timing.units
     unit = Unit(kernel, chip, Supply(chip, kernel.timing, units))
-    return max(unit.run([(i * int(units), traces) for i in range(count)], count))
+    cycles = max(unit.run([(i * int(units), traces) for i in range(count)], count))
+    return cycles, max(busy / len(unit.free.get(pipe, (0,))) for pipe, busy in unit.busy.items())
 
 
 @dataclasses.dataclass
@@ -89,8 +90,12 @@ class Filling:
     """What work-groups of one kernel take by how many of them a unit has."""
     one: float  # microseconds
     full: float
+    busiest: float  # of `full`: what its busiest pipe works, the least that these instructions can take
     resident: int
     units: float
+
+    def least(self, groups):
+        return self.busiest * groups / self.units / self.resident
 
     def microseconds(self, groups):
         each = groups / self.units
@@ -105,9 +110,9 @@ def filling(kernel, launch, chip):
     traces = trace_groups(kernel, launch)
     resident = max(1, kernel.waves_per_simd(launch.threads, launch.dynamic_lds)[1])
     scale = 1 / chip.clock_ghz / 1000
-    one = unit_cycles(kernel, launch, chip, traces, 1) * scale
-    full = unit_cycles(kernel, launch, chip, traces, resident) * scale if resident > 1 else one
-    return Filling(one, full, resident, chip.units / kernel.timing.units)
+    one = unit_cycles(kernel, launch, chip, traces, 1)
+    full = unit_cycles(kernel, launch, chip, traces, resident) if resident > 1 else one
+    return Filling(one[0] * scale, full[0] * scale, full[1] * scale, resident, chip.units / kernel.timing.units)
 
 
 def predict(kernel, launch, chip):

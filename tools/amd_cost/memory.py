@@ -21,21 +21,21 @@ class Access:
 BANKS, BANK_BYTES = 32, 4
 
 
-def lds_access(addresses, size, architecture, offsets=(0,)):
-    """Cycles of an access of `size` bytes a lane (of each of `offsets`) by the active lanes' addresses. A wave goes in groups of lanes that take
+def lds_access(addresses, size, offsets=(0,)):
+    """Cycles of an access of `size` bytes a lane (of each of `offsets`) by the lanes' addresses, negative where one is not active. A wave goes in groups of lanes that take
     one cycle without a conflict: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Lanes that want the same word share it."""
     cycles = least = total = 0
     group = max(8, BANKS * BANK_BYTES // max(size, BANK_BYTES)) if size != 12 else 8
     for offset in offsets:
         for start in range(0, len(addresses), group):
-            part = (addresses[start:start + group].astype(np.int64) + offset) // BANK_BYTES
-            part = part[part >= 0]
+            part = addresses[start:start + group]
+            part = (part[part >= 0] + offset) // BANK_BYTES
             if not len(part):
                 continue
             words = np.unique((part[:, None] + np.arange(max(1, size // BANK_BYTES))).ravel())
             cycles += int(np.bincount(words % BANKS).max())
             least += 1
-        total += size * len(addresses)
+        total += size * int((addresses >= 0).sum())
     return Access(bytes=total, lds_cycles=cycles, lds_least=least)
 
 

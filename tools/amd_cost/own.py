@@ -44,13 +44,14 @@ class Own:
         launch = Launch(kernel, (tokens // size[0], rows // size[1], 1), (size[2], 1, 1), [arguments], 0, pointers)
         return filling(kernel, launch, self.chip)
 
-    def matmul(self, name, rows, columns, tokens):
-        """Microseconds, from 512 and 1024 columns: the loop over them is straight."""
+    def matmul(self, name, rows, columns, tokens, least=False):
+        """Microseconds, from 512 and 1024 columns: the loop over them is straight. `least`: of the busiest pipe alone."""
         def tiles(size):
             return -(-tokens // size[0]) * -(-rows // size[1])
         large = tokens > 32 and tiles((128, 128)) >= self.chip.units
         groups = tiles((128, 128) if large else (32, 64))
-        short, long = (self.tile(name, part, large).microseconds(groups) for part in (512, 1024))
+        fillings = [self.tile(name, part, large) for part in (512, 1024)]
+        short, long = ((filling.least if least else filling.microseconds)(groups) for filling in fillings)
         return long + (long - short) / 512 * (columns - 1024)
 
     def attention(self, model, rows, keys, decode):
@@ -84,10 +85,11 @@ class Own:
         total += model.layers * self.attention(model, 1, keys, True).microseconds
         return total + launches * launch_us
 
-    def prefill_us(self, model, tokens, launch_us):
+    def prefill_us(self, model, tokens, launch_us, least=False):
+        """`least`: with products that take their busiest pipe's time."""
         total = 0.0
         for name, rows, columns, count, _ in model.products():
-            total += count * self.matmul(name, rows, columns, tokens)
+            total += count * self.matmul(name, rows, columns, tokens, least)
         total += self.matvec(*model.output()[:3]).microseconds
         total += model.layers * self.attention(model, tokens, tokens // 2 + 32, False).microseconds
         wide = 4 * tokens * (9 * model.hidden + 5 * model.heads * model.head_dim + 4 * model.ffn)

@@ -9,7 +9,7 @@ def report(folder, chips):
     wanted = chips or [name for name, chip in CHIPS.items() if (folder / chip.architecture / "matvec.hsaco").exists()]
     if not wanted:
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
-    lines = ["| model | chip | | published for llama.cpp's HIP backend | portable kernels, modelled | ratio |", "|---|---|---|---:|---:|---:|"]
+    lines = ["| model | chip | | published for llama.cpp's HIP backend | portable kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
     for name in wanted:
         if name not in CHIPS:
@@ -19,10 +19,11 @@ def report(folder, chips):
         for model_name, chip_name, decode, prefill, tokens in MEASURED:
             if chip_name == name:
                 model = MODELS[model_name]
-                for what, figures, value in (("decode", decode, 1e6 / own.decode_us(model, chip.launch_us)),
-                                             ("prefill", prefill, 1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us))):
+                slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
+                bound = 1e9 * chip.memory_gbs / model.weight_bytes()
+                for what, figures, value, most in (("decode", decode, 1e6 / own.decode_us(model, chip.launch_us), bound), ("prefill", prefill, slow, fast)):
                     middle = sum(figures) / 2
-                    lines.append(f"| {model_name} | {name} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} |")
+                    lines.append(f"| {model_name} | {name} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} | {most:.4g} |")
         shapes += single_kernels(own, chip)
     return "\n".join([*lines, "", *shapes])
 

@@ -147,7 +147,7 @@ class Unit:
         if kind == "transcendental":
             self.free["vector"][slot] = max(self.free["vector"][slot], earliest + self.timing.issue["valu"])
         elif kind == "wmma":  # the vector pipe issues nothing beside it
-            self.free["vector"][slot] = max(self.free["vector"][slot], self.free["matrix"][slot] - (16 if self.timing.matrix_queue else 0))
+            self.free["vector"][slot] = max(self.free["vector"][slot], self.free["matrix"][slot] + (8 if self.timing.matrix_queue else 0))
             taken = self.free["matrix"][slot] - earliest  # until its result
         wave.at += 1
         return self.finish(wave, instruction, trace.accesses[wave.at - 1], earliest, taken, slot, queue)

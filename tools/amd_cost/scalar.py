@@ -5,12 +5,11 @@ import numpy as np
 
 from . import integers
 from .integers import U32, U64
-from .isa import EXEC, SCC, VCC, Unknown
+from .isa import EXEC, SCC
 from .trace import CODE_BASE
 
 COMPARE = re.compile(r"s_cmpk?_(eq|lg|lt|gt|le|ge)_([ui](?:32|64))$")
 SAVE = re.compile(r"s_(and|or|xor|andn2|and_not1|orn2|or_not1|andn1|and_not0)_saveexec_b(32|64)$")
-BITWISE = re.compile(r"s_(and|or|xor|andn2|and_not1|orn2|or_not1|nand|nor|xnor|not)_b(32|64)$")
 
 
 def execute(wave, instruction):

@@ -10,11 +10,9 @@ import numpy as np
 from . import integers
 from .integers import U32, U64
 from .isa import EXEC, M0, NULL, SCC, TTMP, VCC, VECTOR
-from .memory import global_access, lds_access, unknown_access
 
 MAX_INSTRUCTIONS = 2_000_000
 CODE_BASE = 1 << 40  # where the code object is taken to lie
-SCALAR_WORD = re.compile(r"s_load_(b|dword|u|i)")
 
 
 class Wave:
@@ -152,7 +150,7 @@ class Wave:
                 at = at + 1 if target is None else self.kernel.at_address(target)
 
     def step(self, instruction):
-        kind, name = instruction.kind, instruction.name
+        kind = instruction.kind
         if kind == "branch":
             if self.taken(instruction):
                 return instruction.target
@@ -277,71 +275,6 @@ class Wave:
         from .scalar import execute
         execute(self, instruction)
 
-    # --- memory ---
     def memory(self, instruction):
-        operands, name = instruction.operands, instruction.name
-        size, line = instruction.bytes, self.timing.line
-        lanes = int(self.active.sum())
-        if instruction.kind == "lds":
-            return self.shared(instruction, lanes)
-        addresses = self.addresses(instruction)
-        where = None
-        if lanes == 0:
-            access = global_access(np.zeros(1, np.int64), 1, line)
-            access.bytes = access.sectors = 0
-        elif addresses is None:
-            access = unknown_access(size, lanes, line)
-            access.known = access.private = name.startswith("scratch_")
-        else:
-            where = addresses[self.active]
-            access = global_access(where, size, line)
-        self.accesses[-1] = access
-        if instruction.kind == "load" or instruction.writes:
-            destination = operands[0]
-            self.forget(destination)
-            if where is not None and instruction.kind == "load" and size in (4, 8, 16) and lanes:
-                words = self.launch.gather(addresses, self.active, size // 4)
-                for part, value in enumerate(words or ()):
-                    self.write_vector(destination.register + part, value)
-
-    def addresses(self, instruction):
-        """Byte addresses of the lanes, or None."""
-        operands, name = instruction.operands, instruction.name
-        if name.startswith(("buffer_", "scratch_")):
-            return None
-        rest = operands[1:] if instruction.kind == "load" or instruction.writes else operands
-        vector = rest[0]
-        base = rest[-1] if name.startswith("global_") else None
-        offset = instruction.option("offset")
-        if base is not None and base.register is not None and base.register < VECTOR:
-            start, lane = self.pair(base), self.word(vector)
-            if start is None or lane is None:
-                return None
-            return np.broadcast_to(np.asarray(start).astype(np.int64) + np.asarray(lane).astype(np.int64) + offset, self.lanes)
-        value = self.pair(vector)
-        return None if value is None else np.broadcast_to(np.asarray(value).astype(np.int64) + offset, self.lanes)
-
-    def shared(self, instruction, lanes):
-        name, operands = instruction.name, instruction.operands
-        reads = bool(instruction.writes)
-        address = self.word(operands[1 if reads else 0])
-        if re.match(r"ds_b?permute|ds_swizzle", name):
-            access = unknown_access(4, 0, 128)
-            access.lds_cycles = access.lds_least = self.lanes // 32
-            access.bytes, access.known = 4 * lanes, True
-        elif address is None or not lanes:
-            least = max(1, -(-instruction.bytes * max(lanes, 1) // self.timing.lds_bytes))
-            access = unknown_access(instruction.bytes, lanes, 128)
-            access.lds_cycles = access.lds_least = least
-            access.known = not lanes
-        else:
-            size, offsets = instruction.bytes, (instruction.option("offset"),)
-            if re.match(r"ds_(load|read|store|write)_?2|ds_(load|store)_2addr", name):
-                size //= 2
-                step = size * (64 if "64_b" in name and "st" in name.split("_")[1] + name else 1)
-                step = size * 64 if "st64" in name or "stride64" in name else size
-                offsets = (instruction.option("offset0") * step, instruction.option("offset1") * step)
-            access = lds_access(np.broadcast_to(address, self.lanes)[self.active], size, self.kernel.architecture, offsets)
-        self.accesses[-1] = access
-        if reads:
-            self.forget(operands[0])
+        from .addresses import access
+        access(self, instruction)
