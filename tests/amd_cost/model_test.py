@@ -48,7 +48,7 @@ class Kernels(unittest.TestCase):
             yield architecture, costs
 
     def test_bank_conflicts_are_counted_and_slower(self):
-        for architecture, (free, conflicts) in self.compare("lds_free", "lds_conflicts", 2, 960, 256, 64):
+        for architecture, (free, conflicts) in self.compare("lds_free", "lds_conflicts", 2, 960, 256, 256):
             self.assertAlmostEqual(free.lds_conflicts, 1.0, delta=0.05, msg=architecture)
             self.assertGreater(conflicts.lds_conflicts, 5, msg=architecture)
             self.assertEqual(conflicts.bound, "LDS", msg=architecture)

@@ -20,13 +20,14 @@ def in_memory(wave, instruction):
     if lanes == 0:
         found = global_access(np.zeros(1, np.int64), 1, line)
         found.bytes = found.sectors = 0
-    elif addresses is None:
+    elif addresses is None or wave.doubt is not None:
+        addresses = None
         found = unknown_access(size, lanes, line)
         found.known = found.private = instruction.name.startswith("scratch_")
     else:
         found = global_access(addresses[wave.active], size, line)
     if instruction.kind == "load" or instruction.writes:
-        destination = instruction.operands[0]
+        destination, wave.doubt = instruction.operands[0], None
         wave.forget(destination)
         if addresses is not None and instruction.kind == "load" and size in (4, 8, 16) and lanes:
             for part, value in enumerate(wave.launch.gather(addresses, wave.active, size // 4) or ()):
@@ -57,7 +58,7 @@ def shared(wave, instruction):
         found = unknown_access(4, lanes, wave.timing.line)
         found.lds_cycles = found.lds_least = wave.lanes // 32
         found.known = True
-    elif address is None or not lanes:
+    elif address is None or wave.doubt is not None or not lanes:
         found = unknown_access(instruction.bytes, lanes, wave.timing.line)
         found.lds_cycles = found.lds_least = max(1, -(-instruction.bytes * lanes // wave.timing.lds_bytes))
         found.known = not lanes

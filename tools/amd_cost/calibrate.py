@@ -106,7 +106,7 @@ def simulate(code, architecture, waves):
                 accesses.append(unknown_access(instruction.bytes, timing.wave, timing.line) if instruction.bytes else None)
         if code[steps[-1]].kind != "end":
             steps, accesses = steps + [end], accesses + [None]
-        groups.append((0, [types.SimpleNamespace(steps=steps, accesses=accesses, shifts={}, shares={})]))
+        groups.append(((0, 0, 0), [types.SimpleNamespace(steps=steps, accesses=accesses, moves={}, shares={})]))
     unit = Unit(kernel, chip, Supply(chip, timing, 1))
     unit.recorded, unit.pinned, unit.one_simd = [], pinned, True
     unit.run(groups, len(groups))

@@ -35,37 +35,50 @@ class Cost:
 
 
 def trace_groups(kernel, launch):
-    """Traces of the first work-group's waves; each knows how its lines move from group to group and how many groups share them."""
+    """Traces of the first work-group's waves. Each knows how its accesses move over the grid (`moves`: axis, groups that stay on one address, bytes to the
+    next) and the share of an access that is the first to its lines in the whole grid (`shares`)."""
     waves = range(-(-launch.threads // kernel.timing.wave))
     traces = [Wave(kernel, launch, (0, 0, 0), wave).run() for wave in waves]
-    neighbours = {}
-    for axis in range(3):
-        if launch.grid[axis] > 1:
-            group = tuple(int(i == axis) for i in range(3))
-            followed = waves if axis == 0 and len(waves) <= 4 else range(1)  # in larger groups the first wave shows how the others move
-            neighbours[axis] = [Wave(kernel, launch, group, wave).run() for wave in followed]
-    line = kernel.timing.line
+    probes = {}
+    for axis, size in enumerate(launch.grid):
+        # In larger groups the first wave shows how the others move. Along x neighbours count, along y and z runs of groups may share (query heads of a KV head).
+        for far in [1] if axis == 0 else [1 << i for i in range(size.bit_length())]:
+            if far < size:
+                group = tuple(far * int(i == axis) for i in range(3))
+                followed = waves if axis == 0 and len(waves) <= 4 else range(1)
+                probes.setdefault(axis, []).append((far, [Wave(kernel, launch, group, wave).run() for wave in followed]))
     for wave, trace in enumerate(traces):
-        trace.shifts, trace.shares = {}, {}
-        new = new_share(trace, neighbours[0][wave]) if wave < len(neighbours.get(0, ())) else 1.0
+        trace.moves, trace.shares = {}, {}
+        beside = probes[0][0][1] if 0 in probes else ()
+        new = new_share(trace, beside[wave]) if wave < len(beside) else 1.0
         for at, access in enumerate(trace.accesses):
             if access is None or not access.lines:
                 continue
             if access.private:
                 trace.shares[at] = 0.0
                 continue
-            sharing = 1
-            for axis, others in neighbours.items():
-                other, base = (others[wave], trace) if wave < len(others) else (others[0], traces[0])
-                if not access.known or not other.steps[at:at + 1] == base.steps[at:at + 1] == trace.steps[at:at + 1] or other.accesses[at] is None:
+            share, moves = 1.0, []
+            for axis, tries in probes.items() if access.known else ():
+                run, moved = first_move(traces, trace, wave, at, tries)
+                if moved is None:
                     continue
-                moved = other.accesses[at].first - base.accesses[at].first
-                if moved == 0:
-                    sharing *= launch.grid[axis]
-                elif axis == 0:
-                    trace.shifts[at] = moved // line if abs(moved) >= line else (1 if moved > 0 else -1)
-            trace.shares[at] = (new if at in trace.shifts else 1.0) / sharing
+                if moved:
+                    moves.append((axis, run, moved))
+                    share *= min(1.0, abs(moved) / kernel.timing.line) * (new if axis == 0 and run == 1 else 1.0)
+                share /= run if moved else launch.grid[axis]
+            trace.moves[at], trace.shares[at] = tuple(moves), max(share, 1.0 / launch.groups)
     return traces
+
+
+def first_move(traces, trace, wave, at, tries):
+    """(groups that stay on an access's address, bytes from there to the next; 0 where all do), or (1, None) where paths part."""
+    for far, others in tries:
+        other, base = (others[wave], trace) if wave < len(others) else (others[0], traces[0])
+        if not other.steps[at:at + 1] == base.steps[at:at + 1] == trace.steps[at:at + 1] or other.accesses[at] is None:
+            return 1, None
+        if moved := other.accesses[at].first - base.accesses[at].first:
+            return far, moved
+    return 1, 0
 
 
 def new_share(trace, neighbour):
@@ -77,11 +90,17 @@ def new_share(trace, neighbour):
     return len(moved - lines(trace)) / len(moved) if moved else 1.0
 
 
+def place(launch, number):
+    """A work-group's place in the grid: they start along x first. One unit's groups stand as many apart as there are units."""
+    x, y, _ = launch.grid
+    return number % x, number // x % y, number // (x * y)
+
+
 def unit_cycles(kernel, launch, chip, traces, count):
     """(cycles that a unit takes for so many work-groups beside each other when all units have as many, those of its busiest pipe)"""
     units = chip.units / kernel.timing.units
     unit = Unit(kernel, chip, Supply(chip, kernel.timing, units))
-    cycles = max(unit.run([(i * int(units), traces) for i in range(count)], count))
+    cycles = max(unit.run([(place(launch, i * int(units)), traces) for i in range(count)], count))
     return cycles, max(busy / len(unit.free.get(pipe, (0,))) for pipe, busy in unit.busy.items())
 
 
@@ -127,11 +146,11 @@ def predict(kernel, launch, chip):
     steps = sum(len(trace.steps) for trace in traces)
     simulated = min(most, max(2 * resident, 1))
     if simulated > resident and simulated * steps > MAX_STEPS:
-        simulated = max(min(resident, most), min(simulated, MAX_STEPS // steps))
+        simulated = min(resident, most)  # whole rounds: a part of one says little about the next
     supply = Supply(chip, timing, launch.groups)
     unit = Unit(kernel, chip, supply)
     apart = max(1, int(units))
-    ends = sorted(unit.run([(i * apart, traces) for i in range(simulated)], resident))
+    ends = sorted(unit.run([(place(launch, i * apart), traces) for i in range(simulated)], resident))
     cycles = ends[-1]
     scale = per_unit / simulated if launch.groups >= units else 1.0
     if most > simulated:
@@ -141,7 +160,7 @@ def predict(kernel, launch, chip):
     shares = {}
     for pipe in PIPES:
         slots = len(unit.free[pipe]) if pipe in unit.free else 1
-        shares[pipe] = unit.busy[pipe] * max(scale, 1.0) / (cycles * slots) if cycles else 0.0
+        shares[pipe] = min(1.0, unit.busy[pipe] * max(scale, 1.0) / (cycles * slots)) if cycles else 0.0
     largest = max(shares, key=shares.get)
     bound = largest if shares[largest] >= 0.6 else "latency"
     return summary(kernel, launch, chip, traces, cycles / chip.clock_ghz / 1000, bound, shares, (waves_per_simd, limit), unit, simulated)

@@ -61,7 +61,7 @@ class Unit:
         self.bytes = collections.Counter()
 
     def run(self, groups, resident):
-        """groups: (how many groups it stands behind the traced one, traces of its waves); returns the cycle at which each ended."""
+        """groups: (place in the grid, traces of its waves); returns the cycle at which each ended."""
         t, waiting, queue, order = self.timing, collections.deque(enumerate(groups)), [], 0
         self.barrier, self.members, ends = {}, {}, [0.0] * len(groups)
         next_simd = 0
@@ -215,7 +215,7 @@ class Unit:
     def memory(self, access, at, taken, unit, wave, kind):
         """The cycle at which an access is complete."""
         supply, chip, line = self.supply, self.chip, self.timing.line
-        shift = wave.trace.shifts.get(wave.at - 1, 0) * wave.step
+        shift = sum(wave.step[axis] // run * moved for axis, run, moved in wave.trace.moves.get(wave.at - 1, ())) // line
         share = wave.trace.shares.get(wave.at - 1, 1.0)
         missed = first = 0
         for number in access.lines:

@@ -19,7 +19,9 @@ def execute(wave, instruction):
     if match := COMPARE.match(name):
         return compare(wave, match, operands)
     if match := SAVE.match(name):
-        return save_exec(wave, match, operands)
+        return save_exec(wave, match, instruction)
+    if name == "s_mov_b64" and operands[0].register != EXEC:
+        return wave.move_pair(operands)
     if name.startswith("s_cselect"):
         return select(wave, operands, 2 if name.endswith("64") else 1)
     if re.match(r"s_(add|sub)c?_(co_(ci_)?)?[ui]32$|s_subb_u32$", name):
@@ -92,12 +94,14 @@ def compare(wave, match, operands):
     wave.scalars[SCC] = None if any(v is None for v in values) else int(bool(integers.compare(match[1], size, *(np.asarray(v) for v in values))))
 
 
-def save_exec(wave, match, operands):
+def save_exec(wave, match, instruction):
+    operands = instruction.operands
     words = 1 if match[2] == "32" else 2
     old = wave.scalars[EXEC] | wave.scalars[EXEC + 1] << 32
     source = wave.word(operands[1]) if words == 1 else wave.pair(operands[1])
     wave.write(operands[0], U64(old) if words == 2 else U32(old), words)
     if source is None:  # every lane that was active is taken to stay
+        wave.assumed[instruction.address] = wave.assumed.get(instruction.address, 0) + 1
         wave.scalars[SCC] = 1
         return
     source = int(source)

@@ -1,7 +1,8 @@
 """Walks a wave through a kernel: which instructions it executes, and which addresses they touch.
 
 Values that follow from the launch (arguments, ids, what given arrays hold) are computed exactly; everything else is unknown, above all what
-is loaded from memory and floating-point results. A branch on an unknown condition is not taken and counted (`assumed`, by its address).
+is loaded from memory and floating-point results. A branch on an unknown condition is not taken, an unknown mask leaves the lanes as they are;
+both are counted (`assumed`, by address).
 """
 import re
 
@@ -21,6 +22,7 @@ class Wave:
         self.lanes = self.timing.wave
         self.scalars, self.vectors = [None] * 256, [None] * 512
         self.unknown = {}  # lanes of a vector register that are not known while others are
+        self.doubt = None  # lanes whose operands the current instruction does not know
         self.full = (1 << self.lanes) - 1
         self.steps, self.accesses, self.assumed = [], [], {}
         self._start(group, wave)
@@ -62,8 +64,8 @@ class Wave:
             value = self.vectors[register - VECTOR] if register >= VECTOR else self.scalars[register]
             if value is None or part >= operand.count > 0 and register >= VECTOR:
                 return None
-            if register in self.unknown and (self.unknown[register] & self.active).any():
-                return None
+            if register in self.unknown and (missing := self.unknown[register] & self.active).any():
+                self.doubt = missing if self.doubt is None else self.doubt | missing
             value = value if register >= VECTOR else U32(value)
         if operand.negative or operand.absolute:
             value = value & U32(0x7fffffff) if operand.absolute else value
@@ -88,19 +90,23 @@ class Wave:
             if register >= VECTOR:
                 self.write_vector(register, piece)
             else:
-                self.write_scalar(register, None if piece is None else int(piece))
+                self.write_scalar(register, None if piece is None or self.doubt is not None else int(piece))
 
     def write_vector(self, register, value):
         """Lanes that are not active keep what they have."""
         old, missing = self.vectors[register - VECTOR], self.unknown.get(register)
+        known = self.active if self.doubt is None else self.active & ~self.doubt
+        if value is not None and not known.any():
+            value = None
         if self.active.all() or old is None:
             self.vectors[register - VECTOR] = None if value is None else np.broadcast_to(value, (self.lanes,))
-            missing = None if value is None or self.active.all() else ~self.active
+            missing = None if value is None or known.all() else ~known
         elif value is None:
             missing = self.active if missing is None else missing | self.active
         else:
             self.vectors[register - VECTOR] = np.where(self.active, value, old)
-            missing = None if missing is None else missing & ~self.active
+            missing = ~known & self.active if missing is None else missing & ~self.active | ~known & self.active
+            missing = missing if missing.any() else None
         if missing is None or self.vectors[register - VECTOR] is None:
             self.unknown.pop(register, None)
         else:
@@ -124,7 +130,7 @@ class Wave:
         return None if value is None else (U64(value) >> np.arange(self.lanes, dtype=np.uint64) & U64(1)).astype(bool)
 
     def write_mask(self, register, lanes):
-        value = None if lanes is None else int(np.sum((np.broadcast_to(lanes, self.lanes) & self.active).astype(U64) << np.arange(self.lanes, dtype=np.uint64)))
+        value = None if lanes is None or self.doubt is not None else int(np.sum((np.broadcast_to(lanes, self.lanes) & self.active).astype(U64) << np.arange(self.lanes, dtype=np.uint64)))
         if register in (VCC, EXEC) or register < VECTOR:
             if register == EXEC:
                 if value is not None:
@@ -150,7 +156,7 @@ class Wave:
                 at = at + 1 if target is None else self.kernel.at_address(target)
 
     def step(self, instruction):
-        kind = instruction.kind
+        kind, self.doubt = instruction.kind, None
         if kind == "branch":
             if self.taken(instruction):
                 return instruction.target
@@ -237,6 +243,8 @@ class Wave:
                 where = self.word(operands[2])
                 lane = int(where) % self.lanes if where is not None else 0
             self.write(operands[0], None if value is None else np.broadcast_to(value, self.lanes)[lane])
+        elif name == "v_mov_b64":
+            self.move_pair(operands)
         elif integers.plain_name(name) in integers.PAIRS:
             self.write(operands[0], self.pairs(instruction), 2)
         elif instruction.kind in ("wmma", "mfma"):
@@ -245,6 +253,15 @@ class Wave:
             self.forget(operands[0])
         else:
             self.write(operands[0], self.vector_value(instruction))
+
+    def move_pair(self, operands):
+        """Half of a pair may be known."""
+        halves = [self.word(operands[1], part) for part in (0, 1)]
+        for part, half in enumerate(halves):
+            if operands[0].register >= VECTOR:
+                self.write_vector(operands[0].register + part, None if half is None else np.asarray(half, U32))
+            else:
+                self.write_scalar(operands[0].register + part, None if half is None else int(half))
 
     def pairs(self, instruction):
         name = integers.plain_name(instruction.name)
