@@ -35,13 +35,13 @@ class Chip:
 
 MIB = 1 << 20
 CHIPS = {chip.name: chip for chip in (
-    Chip("rx7900xtx", "gfx1100", 96, 2.5, 960, 0.91, 3300, 6 * MIB, 96 * MIB, 32 << 10, 120, 260, 620, 123, 3.85),
-    Chip("rx9070xt", "gfx1201", 64, 2.97, 640, 0.91, 3000, 8 * MIB, 64 * MIB, 32 << 10, 120, 260, 720, 195, 3.85),
-    Chip("r9700", "gfx1201", 64, 2.92, 640, 0.91, 3000, 8 * MIB, 64 * MIB, 32 << 10, 120, 260, 720, 191, 3.85),
-    Chip("strix-halo", "gfx1151", 40, 2.9, 256, 0.84, 1500, 2 * MIB, 32 * MIB, 32 << 10, 120, 260, 900, 59, 3.85),
-    Chip("mi300x", "gfx942", 304, 2.1, 5300, 0.81, 17000, 32 * MIB, 256 * MIB, 32 << 10, 120, 300, 780, 1307, 3.85),
-    Chip("mi250", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.85),
-    Chip("mi210", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.85),
+    Chip("rx7900xtx", "gfx1100", 96, 2.5, 960, 0.91, 3300, 6 * MIB, 96 * MIB, 32 << 10, 120, 260, 620, 123, 3.9),
+    Chip("rx9070xt", "gfx1201", 64, 2.97, 640, 0.91, 3000, 8 * MIB, 64 * MIB, 32 << 10, 120, 260, 720, 195, 3.9),
+    Chip("r9700", "gfx1201", 64, 2.92, 640, 0.91, 3000, 8 * MIB, 64 * MIB, 32 << 10, 120, 260, 720, 191, 3.9),
+    Chip("strix-halo", "gfx1151", 40, 2.9, 256, 0.84, 1500, 2 * MIB, 32 * MIB, 32 << 10, 120, 260, 900, 59, 3.9),
+    Chip("mi300x", "gfx942", 304, 2.1, 5300, 0.81, 17000, 32 * MIB, 256 * MIB, 32 << 10, 120, 300, 780, 1307, 3.9),
+    Chip("mi250", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.9),
+    Chip("mi210", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.9),
 )}
 
 
@@ -55,7 +55,6 @@ class Timing:
     latency: dict  # until the result of an instruction can be used by the vector ALU, by kind
     to_memory: int  # from a vector result to its use as an address or as stored data
     to_scalar: int  # from a vector result to its use by a scalar instruction or a branch
-    scalar_to_vector: int
     lds: int  # latency without conflicts
     lds_bytes: int  # a cycle and CU
     l1_bytes: int  # a cycle and CU
@@ -73,13 +72,13 @@ RDNA_ISSUE = {"valu": 1, "dual": 1, "dot": 1, "transcendental": 4, "shift64": 2,
 RDNA_LATENCY = {"valu": 5, "dual": 5, "dot": 5, "transcendental": 9, "shift64": 9, "wide": 10, "fp64": 38, "salu": 2, "wmma": 8}
 CDNA_ISSUE = {"valu": 4, "dual": 4, "dot": 4, "transcendental": 16, "shift64": 8, "wide": 16, "fp64": 4, "salu": 4}
 CDNA_LATENCY = {"valu": 4, "dual": 4, "dot": 4, "transcendental": 16, "shift64": 8, "wide": 16, "fp64": 8, "salu": 4, "mfma": 8}
-RDNA = dict(wave=32, simds=4, units=2, issue=RDNA_ISSUE, latency=RDNA_LATENCY, to_memory=17, to_scalar=16, scalar_to_vector=6, lds=31,
+RDNA = dict(wave=32, simds=4, units=2, issue=RDNA_ISSUE, latency=RDNA_LATENCY, to_memory=17, to_scalar=16, lds=31,
             lds_bytes=128, l1_bytes=128, line=128, branch=9, condition=10, matrix_queue=0, waves=16, lds_size=128 << 10)
 TIMINGS = {
     "gfx1100": Timing(**RDNA, vgprs=1536, granule=24), "gfx1101": Timing(**RDNA, vgprs=1536, granule=24),
     "gfx1102": Timing(**RDNA, vgprs=1024, granule=16), "gfx1151": Timing(**RDNA, vgprs=1536, granule=24),
     **{name: Timing(**{**RDNA, "latency": {**RDNA_LATENCY, "salu": 9}, "matrix_queue": 72}, vgprs=1536, granule=24) for name in ("gfx1200", "gfx1201")},
-    **{name: Timing(wave=64, simds=4, units=1, issue=CDNA_ISSUE, latency=CDNA_LATENCY, to_memory=8, to_scalar=16, scalar_to_vector=4, lds=64,
+    **{name: Timing(wave=64, simds=4, units=1, issue=CDNA_ISSUE, latency=CDNA_LATENCY, to_memory=8, to_scalar=16, lds=64,
                     lds_bytes=128, l1_bytes=64, line=128, branch=16, condition=8, matrix_queue=0, waves=8, vgprs=512, granule=8, lds_size=64 << 10)
        for name in ("gfx90a", "gfx942")},
 }

@@ -24,10 +24,6 @@ def number(x):
     return np.asarray(x, U32).view(F32)
 
 
-def shifted(width):
-    return lambda x: np.asarray(x, U32) & U32(width - 1)
-
-
 def low(x):
     return np.asarray(x, U64).astype(U32)
 
@@ -133,7 +129,7 @@ WORDS = {
     "ff1_i32_b32": lambda a: count_leading(a & (~a + U32(1))) ^ U32(31), "ctz_i32_b32": lambda a: count_leading(a & (~a + U32(1))) ^ U32(31),
     "flbit_i32_b32": count_leading,
 }
-# Of 64-bit operands; those marked 1 take a shift of 32 bits first (vector) or last (scalar).
+# Of 64-bit operands; counts of shifts are 32 bits, widened.
 PAIRS = {
     "mov_b64": lambda a: a + U64(0), "not_b64": lambda a: ~a, "add_u64": lambda a, b: a + b, "sub_u64": lambda a, b: a - b, "mul_u64": lambda a, b: a * b,
     "and_b64": lambda a, b: a & b, "or_b64": lambda a, b: a | b, "xor_b64": lambda a, b: a ^ b, "and_not1_b64": lambda a, b: a & ~b,

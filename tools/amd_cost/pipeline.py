@@ -41,11 +41,11 @@ class Supply:
 
 
 class WaveState:
-    __slots__ = ("trace", "at", "time", "group", "simd", "ready", "read", "outstanding", "end", "step", "index")
+    __slots__ = ("trace", "at", "time", "group", "simd", "ready", "read", "outstanding", "step", "index")
 
     def __init__(self, trace, group, simd, start, step, index):
         self.trace, self.group, self.simd, self.step, self.index = trace, group, simd, step, index
-        self.at, self.time, self.ready, self.read, self.end = 0, start, {}, {}, None
+        self.at, self.time, self.ready, self.read = 0, start, {}, {}
         self.outstanding = {"loads": [], "stores": [], "lds": [], "scalar": []}
 
 
@@ -201,7 +201,7 @@ class Unit:
             latency = timing.latency.get(kind, timing.latency["valu"])
             if kind in ("wmma", "mfma"):
                 latency += taken
-            if kind == "transcendental" or kind in ("valu", "dual", "dot", "wide", "shift64", "fp64"):
+            else:
                 latency = max(latency, taken)
             self.result(wave, instruction.writes, at + latency, True, kind in ("wmma", "mfma"))
         heapq.heappush(queue, (wave.time, wave.index, wave))
