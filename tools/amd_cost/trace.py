@@ -161,9 +161,12 @@ class Wave:
             if self.taken(instruction):
                 return instruction.target
         elif kind == "dual":
-            values = [self.vector_value(part) for part in instruction.parts]
-            for part, value in zip(instruction.parts, values):
-                self.write(part.operands[0], value)
+            found = []
+            for part in instruction.parts:  # both read before one writes, and each has doubts of its own
+                self.doubt = None
+                found.append((part.operands[0], self.vector_value(part), self.doubt))
+            for destination, value, self.doubt in found:
+                self.write(destination, value)
         elif kind in ("salu", "smem"):
             self.scalar(instruction)
         elif kind in ("load", "store", "atomic", "lds"):
