@@ -124,6 +124,24 @@ class Kernels(unittest.TestCase):
         self.assertEqual(len(memory.global_access(lanes * 4 + 64, 4, 128).lines), 2)
         self.assertEqual(len(memory.global_access(lanes * 128, 4, 128).lines), 32)
 
+    def test_what_is_known_of_single_lanes_stays(self):
+        """Unknown values reach neither the other half of a pair nor lanes that are not active."""
+        wave = object.__new__(trace.Wave)
+        wave.lanes, wave.full, wave.vectors, wave.scalars, wave.unknown, wave.doubt = 32, 2**32 - 1, [None] * 512, [0] * 256, {}, None
+        wave.write_exec(wave.full)
+        for register in (2, 5):
+            wave.write_vector(isa.VECTOR + register, np.arange(32, dtype=np.uint32))
+        upper = np.arange(32) >= 16
+        wave.write_exec(0xffff0000)
+        wave.write_vector(isa.VECTOR + 5, None)
+        wave.write_exec(wave.full)
+        wave.step(isa.parse_line("\tv_dual_mov_b32 v1, v2 :: v_dual_add_f32 v4, v5, v5 // 000000000000: C9100300 00000080"))
+        self.assertNotIn(isa.VECTOR + 1, wave.unknown)
+        self.assertEqual(wave.unknown[isa.VECTOR + 4].tolist(), upper.tolist())
+        wave.step(isa.parse_line("\tv_mov_b64 v[8:9], v[2:3] // 000000000000: 7E107102"))
+        self.assertEqual(wave.vectors[8].tolist(), list(range(32)))
+        self.assertIsNone(wave.vectors[9])
+
     def test_occupancy(self):
         """Waves a SIMD by registers, as the compiler states them for a work-group of 64."""
         for architecture, table in (("gfx1100", {96: 16, 126: 10, 160: 9, 192: 8, 256: 5}), ("gfx1102", {96: 10, 126: 8, 160: 6, 192: 5, 256: 4}),
@@ -166,7 +184,7 @@ if __name__ == "__main__":
         print(f"skipped: {', '.join(missing)} missing (Debian: clang-19 lld-19 llvm-19 python3-numpy)")
         sys.exit(SKIPPED)
     import numpy as np
-    from amd_cost import chips, memory, step
+    from amd_cost import chips, isa, memory, step, trace
     from amd_cost.cost import predict, trace_groups
     from amd_cost.kernel import Buffer, Kernel, Launch
     unittest.main()
