@@ -46,7 +46,7 @@ def peers_command(options):
 
 def own_command(options):
     from .own_report import report
-    print(report(pathlib.Path(options.kernels), options.chips))
+    print(report(pathlib.Path(options.kernels), options.chips, options.only))
 
 
 def fit_command(options):
@@ -83,7 +83,8 @@ def main():
         command.set_defaults(run=run)
     own = commands.add_parser("own", help="the portable kernels of this project, modelled")
     own.add_argument("--kernels", default="build/kernels", help="folder that ./forge kernels fills")
-    own.add_argument("chips", nargs="*")
+    own.add_argument("--only", nargs="+", choices=("decode", "prefill", "kernels"), default=("decode", "prefill", "kernels"), help="parts of the table")
+    own.add_argument("--chips", nargs="+", default=[], help="default: all whose code objects are there")
     own.set_defaults(run=own_command)
     options = parser.parse_args()
     try:

@@ -5,7 +5,7 @@ from .models import MEASURED, MODELS
 from .own import Own
 
 
-def report(folder, chips):
+def report(folder, chips, only=("decode", "prefill", "kernels")):
     wanted = chips or [name for name, chip in CHIPS.items() if (folder / chip.architecture / "matvec.hsaco").exists()]
     if not wanted:
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
@@ -19,13 +19,20 @@ def report(folder, chips):
         for model_name, chip_name, decode, prefill, tokens in MEASURED:
             if chip_name == name:
                 model = MODELS[model_name]
-                slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
-                bound = 1e9 * chip.memory_gbs / model.weight_bytes()
-                for what, figures, value, most in (("decode", decode, 1e6 / own.decode_us(model, chip.launch_us), bound), ("prefill", prefill, slow, fast)):
-                    middle = sum(figures) / 2
-                    lines.append(f"| {model_name} | {name} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} | {most:.4g} |")
-        shapes += single_kernels(own, chip)
-    return "\n".join([*lines, "", *shapes])
+                if "decode" in only:
+                    most = 1e9 * chip.memory_gbs / model.weight_bytes()
+                    lines.append(row(model_name, name, "decode", decode, 1e6 / own.decode_us(model, chip.launch_us), most))
+                if "prefill" in only:
+                    slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
+                    lines.append(row(model_name, name, "prefill", prefill, slow, fast))
+        if "kernels" in only:
+            shapes += single_kernels(own, chip)
+    return "\n".join([*lines, "", *shapes] if "kernels" in only else lines)
+
+
+def row(model, chip, what, figures, value, most):
+    middle = sum(figures) / 2
+    return f"| {model} | {chip} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} | {most:.4g} |"
 
 
 def single_kernels(own, chip):
