@@ -1,0 +1,57 @@
+"""Shapes of the models that are predicted: the products of a layer, and what else a token's step reads and launches."""
+import dataclasses
+
+BLOCK = {"q4_0": (32, 18), "q4_k": (256, 144), "q6_k": (256, 210)}  # elements and bytes of a block
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocabulary: int
+    mixed: bool  # Q4_K_M: V and down are Q6_K in half of the layers; otherwise Q4_0. The output is Q6_K.
+    head_norms: bool = False
+
+    def products(self):
+        """(format, rows, columns, how many of them in the model, what)"""
+        base = "q4_k" if self.mixed else "q4_0"
+        q, kv, n = self.heads * self.head_dim, self.kv_heads * self.head_dim, self.layers
+        plain, better = (n - n // 2, n // 2) if self.mixed else (n, 0)
+        found = [(base, q, self.hidden, n, "q"), (base, kv, self.hidden, n, "k"), (base, kv, self.hidden, plain, "v"), ("q6_k", kv, self.hidden, better, "v"),
+                 (base, self.hidden, q, n, "o"), (base, self.ffn, self.hidden, 2 * n, "gate, up"), (base, self.hidden, self.ffn, plain, "down"),
+                 ("q6_k", self.hidden, self.ffn, better, "down")]
+        return [product for product in found if product[3]]
+
+    def output(self):
+        return "q6_k", self.vocabulary, self.hidden, 1, "output"
+
+    def weight_bytes(self):
+        return sum(rows * columns // BLOCK[name][0] * BLOCK[name][1] * count for name, rows, columns, count, _ in [*self.products(), self.output()])
+
+
+MODELS = {model.name: model for model in (
+    Model("Llama 2 7B Q4_0", 32, 4096, 32, 32, 128, 11008, 32000, False),
+    Model("Llama 3 8B Q4_K_M", 32, 4096, 32, 8, 128, 14336, 128256, True),
+    Model("Qwen2.5 7B Q4_K_M", 28, 3584, 28, 4, 128, 18944, 152064, True),
+    Model("Qwen3 8B Q4_K_M", 36, 4096, 32, 8, 128, 12288, 151936, True, True),
+    Model("Qwen3 4B Q4_K_M", 36, 2560, 32, 8, 128, 9728, 151936, True, True),
+    Model("Qwen3 0.6B Q4_K_M", 28, 1024, 16, 8, 128, 3072, 151936, True, True),
+)}
+# (model, chip, decode: tokens a second lowest and highest, prefill likewise or None, tokens of a prefill's part), as people published them for the HIP
+# backend of llama.cpp in 2026: issues 20934 and 26663 and pull request 26284 of ggml-org/llama.cpp, kyuz0/amd-strix-halo-toolboxes, discussion 14640.
+MEASURED = (
+    ("Llama 2 7B Q4_0", "rx7900xtx", (129, 144), (4000, 4400), 512),
+    ("Qwen2.5 7B Q4_K_M", "rx7900xtx", (110, 114), (3800, 4000), 512),
+    ("Llama 3 8B Q4_K_M", "rx7900xtx", (105.8, 105.8), (3227, 3227), 512),
+    ("Qwen3 8B Q4_K_M", "rx9070xt", (91.1, 91.1), (4199, 4199), 512),
+    ("Qwen3 4B Q4_K_M", "rx9070xt", (129.2, 129.2), (6671, 6671), 512),
+    ("Llama 2 7B Q4_0", "strix-halo", (50.6, 50.8), (1533, 1545), 512),
+    ("Qwen3 8B Q4_K_M", "mi300x", (161, 161), (5839, 5839), 512),
+)
+# The one figure that a constant of the model is taken from (the time of a launch), so that it is no check.
+FITTED = ("Qwen3 0.6B Q4_K_M", "rx9070xt", 292.2)

@@ -1,0 +1,97 @@
+"""This project's portable kernels, launched as src/kernels/gpu/matmul.cpp, flash.cpp and paged.cpp launch them, and the steps made of them."""
+import functools
+import struct
+
+import numpy as np
+
+from .cost import filling, predict
+from .kernel import Buffer, Kernel, Launch
+from .models import BLOCK
+from .peers import stream_us
+
+TYPES = {"q4_0": 2, "q4_k": 12, "q6_k": 14}
+WAVE_ROWS = {"q4_0": 4, "q4_k": 4, "q6_k": 2}  # with one token
+PART = struct.Struct("<QQQqqiiif")
+SMALL_DECODE, SMALL_PREFILL = 9, 14  # launches of a layer beside its products
+
+
+class Own:
+    def __init__(self, folder, chip):
+        self.folder, self.chip = folder, chip
+        self.load = functools.lru_cache(None)(lambda file, kernel: Kernel(folder / f"{file}.hsaco", kernel, chip.architecture))
+
+    def parts(self, name, rows, columns):
+        row_bytes = columns // BLOCK[name][0] * BLOCK[name][1]
+        return PART.pack(0, 0, 0, rows, row_bytes, rows, 0, 0, 1.0) + bytes(3 * PART.size)
+
+    @functools.lru_cache(None)
+    def matvec(self, name, rows, columns):
+        kernel = self.load("matvec", f"matvec_{name}_1")
+        wave = kernel.timing.wave
+        chunk = min(-(-columns // 256) * 256, 256 * wave)
+        arguments = self.parts(name, rows, columns) + struct.pack("<QqiiiiiI", 0, columns, 1, columns, 1, chunk, 1, TYPES[name])
+        pointers = [(0, Buffer()), (16, Buffer()), (4 * PART.size, Buffer())]
+        groups = -(-rows // (256 // wave * WAVE_ROWS[name]))
+        return predict(kernel, Launch(kernel, (groups, 1, 1), (256, 1, 1), [arguments], 4 * chunk, pointers), self.chip)
+
+    @functools.lru_cache(None)
+    def tile(self, name, columns, large):
+        kernel = self.load("matmul", f"matmul_{name}_{'large' if large else 'small'}")
+        rows, tokens = 4096, 512
+        size = (128, 128, 256) if large else (32, 64, 128)
+        arguments = self.parts(name, rows, columns) + struct.pack("<QQiiiiIi", 0, 0, 1, columns, columns, tokens, TYPES[name], 0)
+        pointers = [(0, Buffer()), (16, Buffer()), (4 * PART.size, Buffer()), (4 * PART.size + 8, Buffer())]
+        launch = Launch(kernel, (tokens // size[0], rows // size[1], 1), (size[2], 1, 1), [arguments], 0, pointers)
+        return filling(kernel, launch, self.chip)
+
+    def matmul(self, name, rows, columns, tokens, least=False):
+        """Microseconds, from 512 and 1024 columns: the loop over them is straight. `least`: of the busiest pipe alone."""
+        def tiles(size):
+            return -(-tokens // size[0]) * -(-rows // size[1])
+        large = tokens > 32 and tiles((128, 128)) >= self.chip.units
+        groups = tiles((128, 128) if large else (32, 64))
+        fillings = [self.tile(name, part, large) for part in (512, 1024)]
+        short, long = ((filling.least if least else filling.microseconds)(groups) for filling in fillings)
+        return long + (long - short) / 512 * (columns - 1024)
+
+    def attention(self, model, rows, keys, decode):
+        """One sequence: `rows` queries that see `keys` keys each, of pages of 64 tokens in their order, f16."""
+        kernel = self.load("paged", "paged_f16_128_4" if model.heads // model.kv_heads >= 4 else "paged_f16_128_1") if decode else \
+            self.load("flash", f"flash_{model.head_dim}_f16")
+        blocks = -(-keys // 64)
+        table = Buffer(np.arange(blocks, dtype=np.int32))
+        offsets, lengths = Buffer(np.array([0, rows], np.int32)), Buffer(np.array([keys], np.int32))
+        q, out, k, v, sums, states, counters = (Buffer() for _ in range(7))
+        row, head = model.kv_heads * model.head_dim, model.head_dim
+        wide = model.heads * model.head_dim
+        group = 4 if model.heads // model.kv_heads >= 4 else 1
+        tiles = -(-model.heads // model.kv_heads // group)
+        arguments = struct.pack("<QQ QQQqqqqiiii QQQQQqq IiiiiiiifffI QQQ iiii", 0, 0, 0, 0, 0, 64 * row, 0, row, head, blocks, 6, 0, 0, 0, 0, 0, 0, 0, wide, 0,
+                                0, 0, 1, model.heads, model.kv_heads, head, 0, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1 if decode else 0, head)
+        pointers = [(0, q), (8, out), (16, k), (24, v), (32, table), (88, offsets), (96, lengths), (192, sums), (200, states), (208, counters)]
+        if decode:
+            pieces = -(-keys // (-(-(-(-keys // 256)) // 32) * 256))
+            grid = (1, model.kv_heads * tiles, pieces)
+        else:
+            grid = (-(-rows // 64), model.heads, 1)
+        return predict(kernel, Launch(kernel, grid, (4 * kernel.timing.wave, 1, 1), [arguments], 0, pointers), self.chip)
+
+    def decode_us(self, model, launch_us, keys=128):
+        total, launches = 0.0, 4
+        for name, rows, columns, count, what in [*model.products(), model.output()]:
+            total += count * self.matvec(name, rows, columns).microseconds
+        # Q, K and V share a launch, and gate and up; those of another format add one.
+        launches += model.layers * (4 + SMALL_DECODE) + (model.layers // 2 if model.mixed else 0)
+        total += model.layers * self.attention(model, 1, keys, True).microseconds
+        return total + launches * launch_us
+
+    def prefill_us(self, model, tokens, launch_us, least=False):
+        """`least`: with products that take their busiest pipe's time."""
+        total = 0.0
+        for name, rows, columns, count, _ in model.products():
+            total += count * self.matmul(name, rows, columns, tokens, least)
+        total += self.matvec(*model.output()[:3]).microseconds
+        total += model.layers * self.attention(model, tokens, tokens // 2 + 32, False).microseconds
+        wide = 4 * tokens * (9 * model.hidden + 5 * model.heads * model.head_dim + 4 * model.ffn)
+        total += model.layers * stream_us(self.chip, wide)
+        return total + model.layers * (4 + SMALL_PREFILL) * launch_us

@@ -1,0 +1,54 @@
+"""The portable kernels' table: decode and prefill of the measured models, and attention, modelled."""
+from .chips import CHIPS
+from .isa import Unknown
+from .models import MEASURED, MODELS
+from .own import Own
+
+
+def report(folder, chips, only=("decode", "prefill", "kernels")):
+    wanted = chips or [name for name, chip in CHIPS.items() if (folder / chip.architecture / "matvec.hsaco").exists()]
+    if not wanted:
+        raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
+    lines = ["| model | chip | | published for llama.cpp's HIP backend | portable kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
+    shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
+    for name in wanted:
+        if name not in CHIPS:
+            raise Unknown(f"no chip '{name}'; known: {', '.join(CHIPS)}")
+        chip = CHIPS[name]
+        own = Own(folder / chip.architecture, chip)
+        for model_name, chip_name, decode, prefill, tokens in MEASURED:
+            if chip_name == name:
+                model = MODELS[model_name]
+                if "decode" in only:
+                    most = 1e9 * chip.memory_gbs / model.weight_bytes()
+                    lines.append(row(model_name, name, "decode", decode, 1e6 / own.decode_us(model, chip.launch_us), most))
+                if "prefill" in only:
+                    slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
+                    lines.append(row(model_name, name, "prefill", prefill, slow, fast))
+        if "kernels" in only:
+            shapes += single_kernels(own, chip)
+    return "\n".join([*lines, "", *shapes] if "kernels" in only else lines)
+
+
+def row(model, chip, what, figures, value, most):
+    middle = sum(figures) / 2
+    return f"| {model} | {chip} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} | {most:.4g} |"
+
+
+def single_kernels(own, chip):
+    model = MODELS["Llama 3 8B Q4_K_M"]
+    for kernel in ("q4_0", "q4_k", "q6_k"):
+        cost = own.matvec(kernel, 14336, 4096)
+        share = 14336 * 4096 * {"q4_0": 18 / 32, "q4_k": 144 / 256, "q6_k": 210 / 256}[kernel] / cost.microseconds / 1000 / chip.memory_gbs
+        yield f"| {chip.name} | {kernel} matvec | 14336 x 4096, one token | {cost.microseconds:.1f} | {cost.bound} | {share:.0%} of DRAM |"
+    for kernel in ("q4_0", "q4_k"):
+        microseconds = own.matmul(kernel, 14336, 4096, 512)
+        share = 2 * 14336 * 4096 * 512 / microseconds / 1e6 / chip.matrix_f16
+        yield f"| {chip.name} | {kernel} matmul | 14336 x 4096, 512 tokens | {microseconds:.0f} | | {share:.0%} of f16 |"
+    for keys in (4096, 32768):
+        cost = own.attention(model, 1, keys, True)
+        share = keys * model.kv_heads * model.head_dim * 4 / cost.microseconds / 1000 / chip.memory_gbs
+        yield f"| {chip.name} | paged, f16 | 32 heads, 8 of KV, {keys} keys | {cost.microseconds:.1f} | {cost.bound} | {share:.0%} of DRAM |"
+    cost = own.attention(model, 2048, 1024, False)
+    share = 4 * 2048 * 1024 * model.heads * model.head_dim / cost.microseconds / 1e6 / chip.matrix_f16
+    yield f"| {chip.name} | flash, f16 | 2048 rows, 1024 keys | {cost.microseconds:.0f} | {cost.bound} | {share:.0%} of f16 |"
