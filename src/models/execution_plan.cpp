@@ -109,7 +109,8 @@ KvPlace ExecutionPlan::add_plane(std::int32_t window, const KvLayout& layout) {
   }
   auto group = std::ranges::find(kv_groups_, window, &KvGroup::window);
   if (group == kv_groups_.end()) {
-    group = kv_groups_.insert(group, {window, {}});
+    kv_groups_.push_back({.window = window, .planes = {}});
+    group = kv_groups_.end() - 1;
   }
   group->planes.push_back(layout);
   return {static_cast<std::int32_t>(group - kv_groups_.begin()), static_cast<std::int32_t>(group->planes.size()) - 1};

@@ -185,7 +185,7 @@ class ExecutionPlan {
   KvPlace add_plane(std::int32_t window, const KvLayout& layout);
   KvLayout kv_layout_;
   KvPlace kv_place_;
-  KvGroups kv_groups_{1};
+  KvGroups kv_groups_ = KvGroups(1);
   std::size_t scratch_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
   std::size_t bytes_per_token_ = 0;
