@@ -14,7 +14,7 @@ namespace rocmforge::test {
 
 /// The logits [vocab] of the token after `tokens`, by an engine without work and without a prefix cache.
 inline std::vector<float> next_logits(Engine& engine, std::span<const std::int32_t> tokens, std::int32_t batch_tokens) {
-  const std::int32_t block_tokens = engine.cache().layout().block_tokens;
+  const std::int32_t block_tokens = engine.memory().block_tokens();
   std::vector<std::int32_t> blocks((tokens.size() + static_cast<std::size_t>(block_tokens) - 1) /
                                    static_cast<std::size_t>(block_tokens));
   std::iota(blocks.begin(), blocks.end(), 0);
@@ -25,6 +25,13 @@ inline std::vector<float> next_logits(Engine& engine, std::span<const std::int32
             .first(std::min(tokens.size() - static_cast<std::size_t>(first), static_cast<std::size_t>(batch_tokens)));
     plan.clear();
     plan.add_sequence(piece, first, blocks, first + std::ssize(piece) == std::ssize(tokens));
+    for (std::int32_t group = 1; group < engine.memory().num_groups(); ++group) {
+      std::vector<std::int32_t> round = blocks;  // in a group with a window they come round
+      for (std::int32_t& block : round) {
+        block %= engine.memory().pages(group).num_blocks();
+      }
+      plan.add_blocks(group, round);
+    }
     plan.finish();
     engine.model().forward(plan, engine.memory());
   }

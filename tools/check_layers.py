@@ -6,7 +6,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
-PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_states", "sequence_state"}
+PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 

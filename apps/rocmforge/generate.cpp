@@ -177,7 +177,7 @@ std::string describe(const Reply& reply, Engine& engine) {
                       attention_kernels(engine.model()));
   return line + fmt::format("; {}; peak memory {} (file {}, KV cache {}, repacked {}, workspace {})", name(reply.finish),
                             human_bytes(peak_memory_bytes()), human_bytes(engine.file().file_bytes()),
-                            human_bytes(engine.cache().bytes()), human_bytes(engine.model().packed_bytes()),
+                            human_bytes(engine.memory().page_bytes()), human_bytes(engine.model().packed_bytes()),
                             human_bytes(engine.model().workspace_bytes()));
 }
 
@@ -202,7 +202,7 @@ nlohmann::ordered_json to_json(const Reply& reply, Engine& engine) {
   out["attention"] = attention_kernels(engine.model());
   out["memory"] = {{"peak_bytes", peak_memory_bytes()},
                    {"file_bytes", engine.file().file_bytes()},
-                   {"kv_cache_bytes", engine.cache().bytes()},
+                   {"kv_cache_bytes", engine.memory().page_bytes()},
                    {"repacked_bytes", engine.model().packed_bytes()},
                    {"workspace_bytes", engine.model().workspace_bytes()}};
   return out;

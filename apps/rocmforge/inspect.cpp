@@ -113,6 +113,9 @@ void print_memory(const nlohmann::ordered_json& memory) {
   const std::uint64_t per_token = memory["kv_bytes_per_token"];
   fmt::print("  workspace      {}\n", human_bytes(memory["workspace_bytes"]));
   fmt::print("  KV cache       {} per 1000 tokens\n", human_bytes(per_token * 1000));
+  if (const std::uint64_t windows = memory["window_bytes"]; windows > 0) {
+    fmt::print("  windows        {} in layers with a window\n", human_bytes(windows));
+  }
   if (const std::uint64_t slot_bytes = memory["slot_bytes"]; slot_bytes > 0) {
     fmt::print("  state          {} in each of {} slots\n", human_bytes(slot_bytes),
                memory["state_slots"].get<std::int32_t>());

@@ -234,7 +234,8 @@ Json memory_json(const PlannedModel& planned) {
               {"workspace_bytes", planned.model->workspace_bytes()},
               {"kv_bytes_per_token", needs.kv_bytes_per_token},
               {"context", needs.kv_tokens},
-              {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token},
+              {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token + needs.window_bytes},
+              {"window_bytes", needs.window_bytes},
               {"state_slots", needs.state_slots},
               {"slot_bytes", needs.slot_bytes},
               {"total_bytes", needs.total_bytes()},
@@ -294,6 +295,9 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
   if (planned != devices.end()) {
     const std::uint64_t per_token = (*planned)["kv_bytes_per_token"];
     lines.add("KV cache", fmt::format("{} per 1000 tokens in {}", human_bytes(1000 * per_token), name(kv_dtype)));
+    if (const std::uint64_t windows = (*planned)["window_bytes"]; windows > 0) {
+      lines.add("KV cache", fmt::format("{} in layers with a window, whatever the context", human_bytes(windows)));
+    }
     if (const std::uint64_t slot = (*planned)["slot_bytes"]; slot > 0) {
       lines.add("state", fmt::format("{} in each of {} slots, two for a sequence and the rest for computed prefixes",
                                      human_bytes(slot), (*planned)["state_slots"].get<int>()));

@@ -7,9 +7,9 @@
 namespace rocmforge::app {
 
 StepRunner::StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens)
-    : engine_(engine), batch_tokens_(batch_tokens), block_tokens_(engine.cache().layout().block_tokens) {
+    : engine_(engine), batch_tokens_(batch_tokens), block_tokens_(engine.memory().block_tokens()) {
   const std::int32_t blocks_each = (max_tokens + block_tokens_ - 1) / block_tokens_;
-  check(sequences * blocks_each <= engine.cache().num_blocks(), "the cache holds all sequences");
+  check(sequences * blocks_each <= engine.memory().pages().num_blocks(), "the cache holds all sequences");
   newest_slots_.assign(static_cast<std::size_t>(sequences), -1);
   for (std::int32_t sequence = 0; sequence < sequences; ++sequence) {
     auto& blocks = blocks_.emplace_back();
@@ -30,11 +30,25 @@ void StepRunner::add(std::int32_t sequence, std::span<const std::int32_t> tokens
   const std::size_t used =
       (positions + static_cast<std::size_t>(block_tokens_) - 1) / static_cast<std::size_t>(block_tokens_);
   plan_.add_sequence(tokens, first, std::span(blocks).first(used), last, all);
+  add_window_blocks(sequence, used);
   if (engine_.model().state_bytes() > 0) {  // each step goes on from the last one's state, where nobody else's is
     std::int32_t& slot = newest_slots_[static_cast<std::size_t>(sequence)];
     const std::int32_t other = slot == 2 * sequence ? slot + 1 : 2 * sequence;
     plan_.states.push_back({.read = first == 0 ? -1 : slot >= 0 ? slot : 2 * sequence + 1, .write = other});
     slot = other;
+  }
+}
+
+void StepRunner::add_window_blocks(std::int32_t sequence, std::size_t count) {
+  const SequenceMemory& memory = engine_.memory();
+  const auto sequences = static_cast<std::int32_t>(blocks_.size());
+  for (std::int32_t group = 1; group < memory.num_groups(); ++group) {
+    const std::int32_t each = memory.pages(group).num_blocks() / sequences;
+    window_blocks_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      window_blocks_[i] = sequence * each + static_cast<std::int32_t>(i) % each;
+    }
+    plan_.add_blocks(group, window_blocks_);
   }
 }
 

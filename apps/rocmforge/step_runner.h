@@ -40,6 +40,8 @@ class StepRunner {
 
  private:
   void add(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first, bool last, bool all);
+  /// The blocks of a group with a window come round, so that those in the window of any position are different ones.
+  void add_window_blocks(std::int32_t sequence, std::size_t count);
   void add_decode(std::span<const std::int32_t> tokens, std::int32_t position);
   void forward();
 
@@ -47,7 +49,8 @@ class StepRunner {
   std::int32_t batch_tokens_;
   std::int32_t block_tokens_;
   std::vector<std::vector<std::int32_t>> blocks_;  ///< of each sequence
-  std::vector<std::int32_t> newest_slots_;         ///< of each sequence's recurrent state, -1 before its first step
+  std::vector<std::int32_t> window_blocks_;
+  std::vector<std::int32_t> newest_slots_;  ///< of each sequence's recurrent state, -1 before its first step
   BatchPlan plan_;
 };
 

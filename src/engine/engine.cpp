@@ -34,14 +34,24 @@ SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& 
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
       allocator(parts.memory->pages().num_blocks()),
+      windows(make_windows()),
       scheduler(scheduler_limits(parts, options), allocator, options.prefix_cache ? &emplace_prefix_cache() : nullptr,
-                parts.memory->pages().layout().block_tokens, known_slots()),
+                parts.memory->block_tokens(), known_slots(), windows),
       runner(*parts.model, *parts.memory),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       max_prefill_tokens(options.max_prefill_tokens),
       max_prefill_seconds(options.max_prefill_seconds) {
   scored.reserve(logprobs.size());
+}
+
+std::vector<WindowGroup> Engine::State::make_windows() {
+  std::vector<WindowGroup> groups;
+  for (std::int32_t group = 1; group < parts.memory->num_groups(); ++group) {
+    BlockAllocator& blocks = window_allocators.emplace_back(parts.memory->pages(group).num_blocks());
+    groups.push_back({&blocks, parts.memory->groups()[static_cast<std::size_t>(group)].window});
+  }
+  return groups;
 }
 
 BlockAllocator* Engine::State::known_slots() {
@@ -52,8 +62,7 @@ BlockAllocator* Engine::State::known_slots() {
 }
 
 PrefixCache& Engine::State::emplace_prefix_cache() {
-  return prefix_cache.emplace(allocator, parts.memory->pages().layout().block_tokens, PrefixCache::hash_block,
-                              known_slots());
+  return prefix_cache.emplace(allocator, parts.memory->block_tokens(), PrefixCache::hash_block, known_slots(), windows);
 }
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
@@ -260,6 +269,11 @@ EngineStatus Engine::status() const {
     status.state_slots = state.slots->num_blocks();
     status.free_slots = state.slots->num_free();
   }
+  for (std::size_t i = 0; i < state.windows.size(); ++i) {
+    status.window_blocks += state.windows[i].allocator->num_blocks();
+    status.free_window_blocks += state.windows[i].allocator->num_free();
+    status.evictable_window_blocks += state.prefix_cache ? state.prefix_cache->num_evictable(i) : 0;
+  }
   status.step_tokens = state.step_tokens;
   status.step_sequences = state.step_sequences;
   status.preemptions = state.scheduler.num_preemptions();
@@ -285,7 +299,6 @@ Model& Engine::model() { return *state_->parts.model; }
 Device& Engine::device() { return *state_->parts.device; }
 const DeviceInfo& Engine::device_info() const { return state_->parts.device->info(); }
 SequenceMemory& Engine::memory() { return *state_->parts.memory; }
-KvCache& Engine::cache() { return state_->parts.memory->pages(); }
 std::shared_ptr<const Tokenizer> Engine::tokenizer() const { return state_->parts.tokenizer; }
 std::int32_t Engine::context_length() const { return state_->scheduler.limits().context_length; }
 int Engine::threads() const { return state_->parts.pool->num_threads(); }

@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
-#include "kv/kv_cache.h"
+#include "kv/sequence_memory.h"
 #include "models/model.h"
 #include "schedule/scheduler.h"
 #include "tokenizer/tokenizer.h"
@@ -85,11 +85,14 @@ struct EngineStatus {
   std::int32_t waiting = 0;  ///< requests without pages
   std::int32_t running = 0;
   std::int32_t unread_stats = 0;  ///< finished requests whose statistics nobody has taken
-  std::int32_t kv_blocks = 0;     ///< of the cache in all
+  std::int32_t kv_blocks = 0;     ///< of the cache in all, without those of windows
   std::int32_t free_blocks = 0;
   std::int32_t prefix_blocks = 0;     ///< remembered for prompts that start alike
   std::int32_t evictable_blocks = 0;  ///< of those, as good as free
-  std::int32_t state_slots = 0;       ///< of recurrent state in all; 0: the model has none
+  std::int32_t window_blocks = 0;     ///< of groups of pages with a window in all; 0: the model has none
+  std::int32_t free_window_blocks = 0;
+  std::int32_t evictable_window_blocks = 0;  ///< kept beside remembered blocks, as good as free
+  std::int32_t state_slots = 0;              ///< of recurrent state in all; 0: the model has none
   std::int32_t free_slots = 0;
   std::int32_t kept_states = 0;       ///< behind remembered blocks
   std::int32_t evictable_states = 0;  ///< of those, as good as free
@@ -135,7 +138,6 @@ class Engine {
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();
   [[nodiscard]] SequenceMemory& memory();
-  [[nodiscard]] KvCache& cache();  ///< the memory's pages
   [[nodiscard]] Device& device();
   [[nodiscard]] const DeviceInfo& device_info() const;
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@ namespace rocmforge {
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
 
+  /// Groups of pages with a window, each with an allocator of its own.
+  std::vector<WindowGroup> make_windows();
   /// The slots of recurrent state, null for a model without.
   BlockAllocator* known_slots();
   PrefixCache& emplace_prefix_cache();
@@ -73,7 +76,9 @@ struct Engine::State {
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
   EngineParts parts;
-  BlockAllocator allocator;
+  BlockAllocator allocator;  ///< of the group without a window
+  std::deque<BlockAllocator> window_allocators;
+  std::vector<WindowGroup> windows;
   std::optional<BlockAllocator> slots;  ///< of recurrent state, for models that have one
   std::optional<PrefixCache> prefix_cache;
   Scheduler scheduler;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -16,18 +15,14 @@ namespace rocmforge {
 
 namespace {
 
-std::int32_t blocks_for(std::int64_t tokens, std::int32_t block_tokens) {
-  const std::int64_t blocks = tokens / block_tokens + (tokens % block_tokens != 0 ? 1 : 0);
-  if (blocks > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(fmt::format("kv_tokens is {}, more than block ids can count", tokens));
-  }
-  return static_cast<std::int32_t>(blocks);
-}
-
 EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   // Weights and cache must fit before anything is read: a machine that swaps serves nobody.
   if (!planned.memory.fits()) {
     throw Error(describe_shortage(planned.memory));
+  }
+  const std::int64_t block_tokens = block_tokens_of(planned.model->kv_groups());
+  if (const MemoryNeeds& needs = planned.memory; needs.blocks[0] * block_tokens < needs.kv_tokens) {
+    throw Error(fmt::format("kv_tokens is {}, more than block ids can count", needs.kv_tokens));
   }
   EngineParts parts;
   parts.file = std::move(planned.file);
@@ -43,13 +38,10 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   parts.device = std::move(planned.device);
   parts.model = std::move(planned.model);
   parts.model->load(*parts.device, *parts.pool);
-  const KvLayout layout = parts.model->kv_layout();
   parts.memory = std::make_unique<SequenceMemory>(
-      *parts.device, layout,
-      SequenceMemory::Size{.page_layers = parts.model->page_layers(),
-                           .blocks = blocks_for(planned.memory.kv_tokens, layout.block_tokens),
-                           .slot_bytes = parts.model->state_bytes(),
-                           .slots = planned.memory.state_slots});
+      *parts.device, parts.model->kv_groups(),
+      SequenceMemory::Size{
+          .blocks = planned.memory.blocks, .slot_bytes = parts.model->state_bytes(), .slots = planned.memory.state_slots});
   return parts;
 }
 

@@ -17,7 +17,7 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
     batch.sample_rows.clear();
   }
   for (const BlockCopy& copy : copies) {
-    memory_->pages().copy_block(copy.from, copy.to);
+    memory_->pages(copy.group).copy_block(copy.from, copy.to);
   }
   if (!chunks.empty()) {
     forward();
@@ -42,12 +42,14 @@ void ModelRunner::forward() {
 
 void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw) {
   BatchPlan& batch = next();
-  const std::int32_t block_tokens = memory_->pages().layout().block_tokens;
+  const std::int32_t block_tokens = memory_->block_tokens();
   // A long prompt holds blocks for all its tokens from the start; the table needs only those in use by now.
-  const std::int32_t blocks_in_use = (chunk.first + chunk.count + block_tokens - 1) / block_tokens;
+  const auto blocks_in_use = static_cast<std::size_t>((chunk.first + chunk.count + block_tokens - 1) / block_tokens);
   const std::int32_t row_of_position_0 = batch.num_tokens() - chunk.first;
-  batch.add_sequence(tokens, chunk.first, chunk.sequence->pages.blocks().first(static_cast<std::size_t>(blocks_in_use)),
-                     false);
+  batch.add_sequence(tokens, chunk.first, chunk.sequence->pages.blocks().first(blocks_in_use), false);
+  for (std::size_t i = 0; i < chunk.sequence->windows.size(); ++i) {
+    batch.add_blocks(static_cast<std::int32_t>(i) + 1, chunk.sequence->windows[i].pages.blocks().first(blocks_in_use));
+  }
   if (const SequenceState::Step& state = chunk.state; state.to >= 0) {
     const std::int32_t keep_rows = state.kept >= 0 ? state.kept_tokens - chunk.first : 0;
     batch.states.push_back({.read = state.from, .write = state.to, .keep = state.kept, .keep_rows = keep_rows});

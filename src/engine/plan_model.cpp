@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <span>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "engine/available_memory.h"
 #include "kernels/register_all.h"
+#include "kv/kv_group.h"
 #include "kv/sequence_state.h"
+#include "kv/window_group.h"
 #include "models/model_config.h"
 
 namespace rocmforge {
@@ -52,16 +56,29 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
 /// Slots of recurrent state for computed prefixes, beside those of the sequences: one for each of these, and no fewer.
 constexpr std::int32_t least_kept_states = 16;
 
+void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
+  const std::int32_t block_tokens = block_tokens_of(groups);
+  const std::int64_t wanted = needs.kv_tokens / block_tokens + (needs.kv_tokens % block_tokens != 0 ? 1 : 0);
+  const auto full_blocks =
+      static_cast<std::int32_t>(std::min<std::int64_t>(wanted, std::numeric_limits<std::int32_t>::max()));
+  needs.blocks.assign(1, full_blocks);
+  needs.kv_bytes_per_token = static_cast<std::int64_t>(block_bytes_of(groups.front())) / block_tokens;
+  for (const KvGroup& group : std::span(groups).subspan(1)) {
+    const std::int32_t blocks = window_blocks(group.window, block_tokens, full_blocks, max_sequences, max_batch_tokens);
+    needs.blocks.push_back(blocks);
+    needs.window_bytes += blocks * static_cast<std::int64_t>(block_bytes_of(group));
+  }
+}
+
 }  // namespace
 
 // The CPU reads weights where the file is mapped, and copies replace what they were made from: copies in a wider form than
 // the file's take more than it. A GPU holds copies of all.
 MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
-                         std::int32_t max_sequences) {
-  const KvLayout layout = model.kv_layout();
+                         std::int32_t max_sequences, std::int32_t max_batch_tokens) {
   MemoryNeeds needs;
   needs.kv_tokens = kv_tokens;
-  needs.kv_bytes_per_token = static_cast<std::int64_t>(layout.block_bytes()) / layout.block_tokens * model.page_layers();
+  count_pages(needs, model.kv_groups(), max_sequences, max_batch_tokens);
   if (model.state_bytes() > 0) {
     needs.state_slots = SequenceState::own_slots * max_sequences + std::max(max_sequences, least_kept_states);
     needs.slot_bytes = static_cast<std::int64_t>(model.state_bytes());
@@ -88,16 +105,16 @@ std::int64_t MemoryNeeds::fitting_tokens() const {
 std::string describe_shortage(const MemoryNeeds& needs) {
   constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
   const auto gib = [](double bytes) { return bytes / gibibyte; };
-  const double cache = static_cast<double>(needs.kv_tokens) * static_cast<double>(needs.kv_bytes_per_token);
-  const double fixed = static_cast<double>(needs.fixed_bytes());
+  const double cache = static_cast<double>(needs.kv_tokens) * static_cast<double>(needs.kv_bytes_per_token) +
+                       static_cast<double>(needs.window_bytes);
   const double states = static_cast<double>(needs.state_slots * needs.slot_bytes);
   const std::string workspace =
       needs.workspace_bytes > 0 ? fmt::format(", workspace {:.2f}", gib(static_cast<double>(needs.workspace_bytes))) : "";
   const std::string state = states > 0.0 ? fmt::format(", recurrent state {:.2f}", gib(states)) : "";
   return fmt::format(
       "needs {:.2f} GiB of memory (weights {:.2f}{}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
-      gib(fixed + cache), gib(static_cast<double>(needs.weight_bytes)), workspace, state, needs.kv_tokens, gib(cache),
-      gib(static_cast<double>(needs.available_bytes.value_or(0))),
+      gib(static_cast<double>(needs.total_bytes())), gib(static_cast<double>(needs.weight_bytes)), workspace, state,
+      needs.kv_tokens, gib(cache), gib(static_cast<double>(needs.available_bytes.value_or(0))),
       needs.fitting_tokens() > 0 ? fmt::format("{} tokens would fit", needs.fitting_tokens())
                                  : std::string("no context would fit"));
 }
@@ -123,7 +140,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   });
   planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
                                 options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
-                                std::min(options.max_sequences, options.max_batch_tokens));
+                                std::min(options.max_sequences, options.max_batch_tokens), options.max_batch_tokens);
   return planned;
 }
 

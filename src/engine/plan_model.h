@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "device/device.h"
@@ -20,25 +21,29 @@ struct MemoryNeeds {
   std::int64_t weight_bytes =
       0;  ///< on the CPU those of the file, or of its weights as kernels want them where these take more
   std::int64_t workspace_bytes = 0;
-  std::int64_t kv_tokens = 0;  ///< positions of the cache
-  std::int64_t kv_bytes_per_token = 0;
-  std::int32_t state_slots = 0;  ///< of recurrent state
+  std::int64_t kv_tokens = 0;           ///< positions of the cache
+  std::int64_t kv_bytes_per_token = 0;  ///< in layers without a window
+  std::int64_t window_bytes = 0;        ///< of the pages of layers with a window, which don't grow with the positions
+  std::vector<std::int32_t> blocks;     ///< of each group of pages
+  std::int32_t state_slots = 0;         ///< of recurrent state
   std::int64_t slot_bytes = 0;
   std::optional<std::int64_t> available_bytes;  ///< before anything is loaded; empty when nobody says
 
   [[nodiscard]] std::int64_t total_bytes() const { return fixed_bytes() + kv_tokens * kv_bytes_per_token; }
   /// What does not depend on the number of positions.
-  [[nodiscard]] std::int64_t fixed_bytes() const { return weight_bytes + workspace_bytes + state_slots * slot_bytes; }
+  [[nodiscard]] std::int64_t fixed_bytes() const {
+    return weight_bytes + workspace_bytes + window_bytes + state_slots * slot_bytes;
+  }
   [[nodiscard]] bool fits() const { return !available_bytes || total_bytes() <= *available_bytes; }
   /// Positions for which there is room beside the rest; -1 when nobody says. Those of a model without attention take none:
   /// then it is all or nothing.
   [[nodiscard]] std::int64_t fitting_tokens() const;
 };
 
-/// Of a model that was planned for `device`, from a file of so many bytes, with a cache of so many positions and state of so
-/// many sequences.
+/// Of a model that was planned for `device`, from a file of so many bytes, with a cache of so many positions, for steps of
+/// so many sequences and tokens.
 MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
-                         std::int32_t max_sequences);
+                         std::int32_t max_sequences, std::int32_t max_batch_tokens);
 
 /// "needs 12.00 GiB of memory (weights 4.00, workspace 0.50, KV cache of 8192 tokens 7.50), 10.00 GiB are available: 6000
 /// tokens would fit"

@@ -7,7 +7,8 @@
 
 namespace rocmforge {
 
-PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash, BlockAllocator* slots)
+PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash, BlockAllocator* slots,
+                         std::span<const WindowGroup> windows)
     : allocator_(&allocator),
       block_tokens_(block_tokens),
       hash_(hash),
@@ -15,6 +16,9 @@ PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, B
   check(block_tokens > 0, "a block holds at least one token");
   if (slots != nullptr) {
     states_.emplace(*slots, allocator.num_blocks());
+  }
+  for (const WindowGroup& window : windows) {
+    windows_.emplace_back(window, allocator.num_blocks());
   }
 }
 
@@ -73,17 +77,53 @@ std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens) {
     chain.push_back(entry);
     parent = entry;
   }
-  if (states_) {
-    while (!blocks.empty() && states_->behind(blocks.back()) < 0) {
-      blocks.pop_back();
-    }
-    chain.resize(blocks.size());
-    if (!blocks.empty()) {
-      states_->touch(blocks.back());
-    }
-  }
+  blocks.resize(usable(blocks));
+  chain.resize(blocks.size());
+  touch_kept(blocks);
   touch(chain);
   return blocks;
+}
+
+std::size_t PrefixCache::usable(std::span<const BlockId> blocks) const {
+  std::vector<std::size_t> behind_gap(windows_.size(), 0);  // blocks up to the last one that a window lacks
+  std::size_t best = 0;
+  for (std::size_t count = 1; count <= blocks.size(); ++count) {
+    const BlockId block = blocks[count - 1];
+    bool serves = !states_ || states_->of(block) >= 0;
+    const auto position = static_cast<std::int32_t>(count) * block_tokens_;
+    for (std::size_t w = 0; w < windows_.size(); ++w) {
+      if (windows_[w].blocks.of(block) < 0) {
+        behind_gap[w] = count;
+      }
+      serves = serves && static_cast<std::size_t>(first_seen(windows_[w].tokens, position) / block_tokens_) >= behind_gap[w];
+    }
+    best = serves ? count : best;
+  }
+  return best;
+}
+
+void PrefixCache::touch_kept(std::span<const BlockId> blocks) {
+  if (blocks.empty()) {
+    return;
+  }
+  if (states_) {
+    states_->touch(blocks.back());
+  }
+  const auto position = static_cast<std::int32_t>(blocks.size()) * block_tokens_;
+  for (Window& window : windows_) {
+    for (auto i = static_cast<std::size_t>(first_seen(window.tokens, position) / block_tokens_); i < blocks.size(); ++i) {
+      window.blocks.touch(blocks[i]);
+    }
+  }
+}
+
+void PrefixCache::keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks) {
+  for (std::size_t w = 0; w < window_blocks.size(); ++w) {
+    const BlockId own = window_blocks[w][index];
+    if (own >= 0 && windows_[w].blocks.of(block) < 0) {
+      windows_[w].blocks.put(block, own);
+    }
+  }
 }
 
 PrefixCache::Entry* PrefixCache::resume(const Progress& progress) {
@@ -91,10 +131,14 @@ PrefixCache::Entry* PrefixCache::resume(const Progress& progress) {
   return found != entries_.end() && found->second.serial == progress.serial ? &found->second : nullptr;
 }
 
-void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress) {
+void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
+                         std::span<const std::span<const BlockId>> window_blocks) {
   std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
-  const std::size_t full_blocks = std::min(tokens.size() / length, blocks.size());
+  std::size_t full_blocks = std::min(tokens.size() / length, blocks.size());
+  for (const std::span<const BlockId> window : window_blocks) {
+    full_blocks = std::min(full_blocks, window.size());
+  }
   Entry* parent = resume(progress);
   if (parent == nullptr) {
     progress = {};
@@ -109,6 +153,7 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
       }
       entry = &add(key, parent, piece, blocks[i]);
     }
+    keep_windows(entry->block, i, window_blocks);
     chain.push_back(entry);
     parent = entry;
     progress = {i + 1, key, entry->serial};
@@ -126,7 +171,7 @@ void PrefixCache::keep_state(const Progress& progress, SlotId slot) {
   if (!states_ || entry == nullptr) {
     return;
   }
-  if (states_->behind(entry->block) >= 0) {
+  if (states_->of(entry->block) >= 0) {
     states_->touch(entry->block);
   } else {
     states_->put(entry->block, slot);
@@ -221,6 +266,9 @@ void PrefixCache::forget(Entry& entry) {
     entry_of_block_[static_cast<std::size_t>(each.block)] = nullptr;
     if (states_) {
       states_->drop(each.block);
+    }
+    for (Window& window : windows_) {
+      window.blocks.drop(each.block);
     }
     allocator_->watch(each.block, nullptr);
     allocator_->release(each.block);

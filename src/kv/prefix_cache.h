@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <span>
@@ -8,7 +10,8 @@
 #include <vector>
 
 #include "kv/block_allocator.h"
-#include "kv/kept_states.h"
+#include "kv/kept_ids.h"
+#include "kv/window_group.h"
 
 namespace rocmforge {
 
@@ -24,16 +27,17 @@ class PrefixCache final : private BlockWatcher {
   using BlockHash = std::uint64_t (*)(std::uint64_t parent, std::span<const std::int32_t> tokens);
   static std::uint64_t hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens);
 
-  /// With `slots`, for models with recurrent state, a prefix is of use only up to a block behind which a state was kept.
+  /// With `slots`, for models with recurrent state, a prefix is of use only up to a block behind which a state was kept;
+  /// with `windows`, only up to a block before which each of these groups still has what the next position sees.
   PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block,
-              BlockAllocator* slots = nullptr);
+              BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
-  /// still be computed to have logits. With slots the last of them has a state behind it. The caller adopts (retains) blocks
-  /// and state before the next call.
+  /// still be computed to have logits. With slots the last of them has a state behind it, with windows their last ones have
+  /// blocks there. The caller adopts (retains) all of that before the next call.
   std::vector<BlockId> match(std::span<const std::int32_t> tokens);
 
   /// How many blocks of a growing sequence were inserted: the next insertion goes on from there as long as the last of them
@@ -44,14 +48,22 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t serial = 0;  ///< of its entry
   };
   /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). Where there
-  /// is no memory, the first of them alone.
-  void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress);
+  /// is no memory, the first of them alone. `window_blocks` are those of the same positions in each group with a window, -1
+  /// for what was given up.
+  void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
+              std::span<const std::span<const BlockId>> window_blocks = {});
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
   /// Keeps the state behind the last block of `progress`, in a slot that the caller holds, where none is kept there yet.
   void keep_state(const Progress& progress, SlotId slot);
   /// The state behind a block, -1 for none.
-  [[nodiscard]] SlotId state_behind(BlockId block) const { return states_ ? states_->behind(block) : -1; }
+  [[nodiscard]] SlotId state_behind(BlockId block) const { return states_ ? states_->of(block) : -1; }
+  /// The block for the same positions in a group with a window, -1 for none.
+  [[nodiscard]] BlockId window_block(std::size_t window, BlockId block) const { return windows_[window].blocks.of(block); }
+  /// Gives up the least recently used blocks of that group that nobody else holds until `count` are free or none is left.
+  void evict_window(std::size_t window, std::int32_t count) { windows_[window].blocks.evict(count); }
+  /// Blocks that `evict_window` could free.
+  [[nodiscard]] std::int32_t num_evictable(std::size_t window) const { return windows_[window].blocks.num_idle(); }
   /// Gives up the least recently used states that nobody else holds until `count` slots are free or none is left.
   void evict_states(std::int32_t count);
   /// States that `evict_states` could give up, and all that are kept.
@@ -107,6 +119,15 @@ class PrefixCache final : private BlockWatcher {
   void touch(std::span<Entry* const> chain);
   void link(Entry& entry, Entry* parent);
   void unlink(Entry& entry);
+  struct Window {
+    Window(const WindowGroup& group, std::int32_t num_blocks) : tokens(group.window), blocks(*group.allocator, num_blocks) {}
+    std::int32_t tokens;
+    KeptIds blocks;
+  };
+  /// How many of these blocks are a prefix from which a sequence can go on.
+  [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks) const;
+  void touch_kept(std::span<const BlockId> blocks);
+  void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);
   /// Removes an entry and all that follow it.
   void forget(Entry& entry);
 
@@ -117,7 +138,8 @@ class PrefixCache final : private BlockWatcher {
   std::vector<Entry*> entry_of_block_;                ///< null for blocks that are not known
   ByAge idle_ends_;                                   ///< without children
   ByAge idle_inner_;
-  std::optional<KeptStates> states_;
+  std::optional<KeptIds> states_;
+  std::deque<Window> windows_;
   std::uint64_t clock_ = 0;
   std::uint64_t num_inserted_ = 0;
   std::int64_t num_visited_ = 0;

@@ -2,34 +2,47 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "device/device.h"
 #include "kv/kv_cache.h"
+#include "kv/kv_group.h"
 #include "ops/state_slots.h"
 
 namespace rocmforge {
 
-/// What sequences need of a device's memory: pages for K and V of their positions, and slots of a fixed size for what layers
-/// without pages remember of them.
+/// What sequences need of a device's memory: pages for K and V of their positions, in groups, and slots of a fixed size for
+/// what layers without pages remember of them.
 class SequenceMemory {
  public:
   struct Size {
-    std::int32_t page_layers = 0;  ///< layers that have pages
-    std::int32_t blocks = 0;
+    std::vector<std::int32_t> blocks;  ///< of each group
+    std::int32_t block_tokens = 0;     ///< 0: as many as the planes have
     std::size_t slot_bytes = 0;
     std::int32_t slots = 0;
   };
 
   /// Throws Error with the sizes when the memory can't be had. `device` must outlive it.
-  SequenceMemory(Device& device, const KvLayout& layout, const Size& size);
+  SequenceMemory(Device& device, const KvGroups& groups, const Size& size);
 
-  [[nodiscard]] KvCache& pages() { return pages_; }
-  [[nodiscard]] const KvCache& pages() const { return pages_; }
+  [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }
+  /// Group 0 has no window.
+  [[nodiscard]] KvCache& pages(std::int32_t group = 0) { return pages_.at(static_cast<std::size_t>(group)); }
+  [[nodiscard]] const KvCache& pages(std::int32_t group = 0) const { return pages_.at(static_cast<std::size_t>(group)); }
+  [[nodiscard]] const KvGroups& groups() const { return groups_; }
+  /// Blocks of each group.
+  [[nodiscard]] const std::vector<std::int32_t>& num_blocks() const { return num_blocks_; }
+  [[nodiscard]] std::int32_t block_tokens() const { return block_tokens_; }
+  /// Of all groups.
+  [[nodiscard]] std::size_t page_bytes() const;
   [[nodiscard]] StateView states() const;
   [[nodiscard]] std::size_t state_bytes() const { return states_.size_bytes(); }
 
  private:
-  KvCache pages_;
+  KvGroups groups_;
+  std::vector<KvCache> pages_;
+  std::vector<std::int32_t> num_blocks_;
+  std::int32_t block_tokens_;
   std::size_t slot_bytes_;
   std::int32_t slots_;
   DeviceBuffer states_;

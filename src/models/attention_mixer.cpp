@@ -54,6 +54,7 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                .window = config_.window,
                                .soft_cap = config_.soft_cap,
                                .sinks = config_.sinks});
+  kv_place_ = plan.kv_place();
   rope_append_ = plan.resolve<RopeAppend>({.kind = rope.kind,
                                            .q_heads = config_.q_heads,
                                            .head_dim = config_.head_dim,

@@ -28,11 +28,14 @@ class Mixer {
   [[nodiscard]] std::int64_t width() const { return width_; }
   /// Whether it has K and V in pages.
   [[nodiscard]] virtual bool has_pages() const = 0;
+  /// Where those are.
+  [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
 
  protected:
   Operations mix_;
   Operations project_;
   std::int64_t width_ = 0;
+  KvPlace kv_place_{};
 };
 
 /// The part of a block that computes each row by itself, from a FeedForwardInput to the residual stream. Not moved either.
@@ -60,6 +63,8 @@ class Block {
   /// Elements of a row that it leaves in Buffers::gathered, 0 without a mixer.
   [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
   [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
+  /// Of one that has pages.
+  [[nodiscard]] const KvPlace& kv_place() const { return mixer_->kv_place(); }
   /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
   [[nodiscard]] const Operations& finish() const { return finish_; }
 

@@ -88,11 +88,8 @@ StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
   Attention::Spec decode_spec = spec;
   decode_spec.decode = true;
   AttentionPair pair = choose_attention(*registry_, spec, device_, options_.attention);
-  if (kv_layout_.kv_heads != 0 && kv_layout_ != pair.layout) {
-    throw Error(fmt::format("{}: the attention of a layer wants a cache of {}, that of those before one of {}",
-                            file_->path().string(), to_string(pair.layout), to_string(kv_layout_)));
-  }
   kv_layout_ = pair.layout;
+  kv_place_ = add_plane(spec.window, pair.layout);
   const AttentionBackend& prefill = *pair.prefill.kernel;
   const AttentionBackend& decode = *pair.decode.kernel;
   line(describe<Attention>(spec, std::move(pair.prefill)).second);
@@ -104,6 +101,25 @@ StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
   attention_state_bytes_ =
       std::max({attention_state_bytes_, prefill.state_bytes(spec, limits_), decode.state_bytes(decode_spec, limits_)});
   return {spec, prefill, decode};
+}
+
+KvPlace ExecutionPlan::add_plane(std::int32_t window, const KvLayout& layout) {
+  if (window >= limits_.max_kv_len) {
+    window = 0;
+  }
+  auto group = std::ranges::find(kv_groups_, window, &KvGroup::window);
+  if (group == kv_groups_.end()) {
+    kv_groups_.push_back({.window = window, .planes = {}});
+    group = kv_groups_.end() - 1;
+  }
+  group->planes.push_back(layout);
+  return {static_cast<std::int32_t>(group - kv_groups_.begin()), static_cast<std::int32_t>(group->planes.size()) - 1};
+}
+
+KvGroups ExecutionPlan::kv_groups() const {
+  KvGroups groups = kv_groups_;
+  set_block_tokens(groups, block_tokens_of(groups));
+  return groups;
 }
 
 FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::optional<NormName>& norm,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/kv_group.h"
 #include "models/expert_matrix.h"
 #include "models/fused_linear.h"
 #include "models/head_matrix.h"
@@ -67,7 +68,8 @@ class ExecutionPlan {
     return resolved;
   }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
-  /// Both phases on one cache layout: see AttentionPair.
+  /// Both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its window; a window that no
+  /// sequence outgrows is none.
   StepAttention attention(const Attention::Spec& spec);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// With a gate the outputs together are the gate's and then as many of what it multiplies.
@@ -106,7 +108,11 @@ class ExecutionPlan {
   [[nodiscard]] const std::vector<PlannedOperation>& operations() const { return operations_; }
   [[nodiscard]] const DeviceInfo& device() const { return device_; }
   [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
-  [[nodiscard]] const KvLayout& kv_layout() const { return kv_layout_; }  ///< set by `attention`
+  /// Of the last layer that asked for attention.
+  [[nodiscard]] const KvLayout& kv_layout() const { return kv_layout_; }
+  [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
+  /// The pages of all layers, in blocks of one size.
+  [[nodiscard]] KvGroups kv_groups() const;
   /// Copies of weights: those repacked for the CPU, all of them on a GPU.
   [[nodiscard]] std::size_t packed_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
@@ -181,7 +187,10 @@ class ExecutionPlan {
   std::deque<WeightTable> tables_;
   std::set<std::string, std::less<>> used_;
   std::vector<PlannedOperation> operations_;
+  KvPlace add_plane(std::int32_t window, const KvLayout& layout);
   KvLayout kv_layout_;
+  KvPlace kv_place_;
+  KvGroups kv_groups_ = KvGroups(1);
   std::size_t scratch_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
   std::size_t bytes_per_token_ = 0;

@@ -50,6 +50,7 @@ void LatentMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config,
                                .kv_dtype = plan.kv_dtype(),
                                .scale = config_.scale,
                                .value_dim = latent.rank});
+  kv_place_ = plan.kv_place();
   append_ = plan.resolve<LatentAppend>({.kind = rope.kind,
                                         .q_heads = config_.q_heads,
                                         .q_dim = static_cast<std::int32_t>(query_dim()),

@@ -72,10 +72,8 @@ class Model {
   virtual void load(Device& device, ThreadPool& pool) = 0;
 
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
-  /// The layout the attention backend asked for; the engine makes the cache from it.
-  [[nodiscard]] virtual KvLayout kv_layout() const = 0;
-  /// Layers with K and V in pages, which may be none.
-  [[nodiscard]] virtual std::int32_t page_layers() const = 0;
+  /// Groups of pages, of layouts that the attention backends asked for; the engine makes the cache from them.
+  [[nodiscard]] virtual const KvGroups& kv_groups() const = 0;
   /// Bytes that the layers without pages remember of a sequence, one slot of SequenceMemory; 0 when there are none.
   [[nodiscard]] virtual std::size_t state_bytes() const { return 0; }
   [[nodiscard]] virtual const std::vector<PlannedOperation>& plan() const = 0;

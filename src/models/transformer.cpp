@@ -32,6 +32,7 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   for (int index = 0; index < config_.layers; ++index) {
     blocks_.push_back(std::make_unique<Block>(plan_, config_, index));
   }
+  kv_groups_ = plan_.kv_groups();
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
   if (const std::int64_t width = blocks_.back()->mixed_width(); width > 0) {
     gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({width});
@@ -165,12 +166,9 @@ StepInputs::Limits Transformer::input_limits() const {
   return {.tokens = options_.max_batch_tokens,
           .sequences = std::min(options_.max_sequences, options_.max_batch_tokens),
           .blocks = (options_.context_length + least_block_tokens - 1) / least_block_tokens,
+          .groups = static_cast<std::int32_t>(kv_groups_.size()),
           .logit_rows = options_.max_logit_rows,
           .states = plan_.state_bytes() > 0};
-}
-
-std::int32_t Transformer::page_layers() const {
-  return static_cast<std::int32_t>(std::ranges::count_if(blocks_, [](const auto& block) { return block->has_pages(); }));
 }
 
 std::size_t Transformer::workspace_bytes() const {
@@ -191,17 +189,23 @@ void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   draws_->add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
 }
 
+Transformer::GraphsMemory Transformer::graphs_memory(const SequenceMemory& memory) {
+  GraphsMemory used{{}, memory.num_blocks(), memory.block_tokens(), memory.states().data};
+  for (std::int32_t group = 0; group < memory.num_groups(); ++group) {
+    used.pages.push_back(memory.pages(group).data());
+  }
+  return used;
+}
+
 void Transformer::forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory) {
-  const KvCache& cache = memory.pages();
-  const GraphsMemory used{cache.data(), cache.num_blocks(), cache.layout(), memory.states().data};
-  if (used != graphs_memory_) {
+  if (GraphsMemory used = graphs_memory(memory); used != graphs_memory_) {
     graphs_->clear();
-    graphs_memory_ = used;
+    graphs_memory_ = std::move(used);
   }
   const StepGraphs::Limits limits{
       .sequences = std::min({options_.max_sequences, options_.max_batch_tokens, options_.max_logit_rows}),
       .kv_len = options_.context_length,
-      .block_tokens = cache.layout().block_tokens};
+      .block_tokens = memory.block_tokens()};
   const bool recorded = options_.graphs && StepGraphs::serves(batch, limits);
   StepInputs::Shape shape = StepInputs::shape_of(batch);
   if (recorded) {
@@ -222,14 +226,21 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory)
   }
 }
 
+void Transformer::find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step) {
+  const KvCache& pages = memory.pages(place.group);
+  const std::int64_t table = std::int64_t{arrays.batch.num_sequences} * arrays.batch.max_blocks;
+  step.cache = pages.plane(place.plane);
+  step.layout = pages.planes()[static_cast<std::size_t>(place.plane)];
+  step.batch.block_tables = arrays.batch.block_tables + place.group * table;
+}
+
 void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run) {
-  const KvCache& cache = memory.pages();
   const RaggedBatch& batch = arrays.batch;
   Step step{.tokens = batch.num_tokens,
             .batch = batch,
             .any_single = arrays.any_single,
             .any_several = batch.max_q_len > 1,
-            .layout = cache.layout(),
+            .layout = {},
             .cache = {},
             .states = memory.states(),
             .buffers = buffers_,
@@ -237,12 +248,11 @@ void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, cons
             .context = &context_};
 
   run(embed_, step);
-  std::int32_t page_layer = 0;
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     const bool last = index + 1 == blocks_.size();
     step.results = !last || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
     if (blocks_[index]->has_pages()) {
-      step.cache = cache.layer(page_layer++);
+      find_pages(blocks_[index]->kv_place(), arrays, memory, step);
     }
     run(blocks_[index]->mix(), step);
     if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
@@ -343,19 +353,16 @@ void Transformer::wait() {
 }
 
 void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memory) const {
-  const KvCache& cache = memory.pages();
   const StateView states = memory.states();
   check(batch.num_tokens() >= 1 && batch.num_tokens() <= options_.max_batch_tokens,
         "a step has 1 to max_batch_tokens tokens");
   check(batch.num_sequences() <= options_.max_sequences, "a step has at most max_sequences sequences");
   check(batch.logit_rows.size() <= static_cast<std::size_t>(options_.max_logit_rows),
         "at most max_logit_rows rows of logits");
-  KvLayout layout = plan_.kv_layout();
-  layout.block_tokens = cache.layout().block_tokens;
-  check(cache.layout() == layout && cache.num_layers() == page_layers(),
-        "the cache must have the layers of the model and the layout of its attention kernels");
+  check(same_planes(memory.groups(), kv_groups_),
+        "the cache must have the layers of the model and the layouts of its attention kernels");
   check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");
-  batch.validate(cache.num_blocks(), cache.layout().block_tokens, states.num_slots);
+  batch.validate(memory.num_blocks(), memory.block_tokens(), states.num_slots);
   check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
         "a sequence is longer than the context that the model was loaded for");
   const auto is_known = [this](std::int32_t token) {

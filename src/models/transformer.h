@@ -27,8 +27,7 @@ class Transformer final : public Model {
   void load(Device& device, ThreadPool& pool) override;
 
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
-  [[nodiscard]] KvLayout kv_layout() const override { return plan_.kv_layout(); }
-  [[nodiscard]] std::int32_t page_layers() const override;
+  [[nodiscard]] const KvGroups& kv_groups() const override { return kv_groups_; }
   [[nodiscard]] std::size_t state_bytes() const override { return plan_.state_bytes(); }
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_.operations(); }
   [[nodiscard]] std::size_t packed_bytes() const override { return plan_.packed_bytes(); }
@@ -59,6 +58,8 @@ class Transformer final : public Model {
   using RunOperations = std::function<void(const Operations&, const Step&)>;
   /// A step's operations in their order, in groups which `run` gets with what they work on.
   void compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
+  /// Tells `step` where the next block's K and V are.
+  static void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step);
   /// The operations of the frame.
   void add_operations();
   /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
@@ -72,6 +73,7 @@ class Transformer final : public Model {
   ExecutionPlan plan_;
   WeightTable* embedding_ = nullptr;
   std::vector<std::unique_ptr<Block>> blocks_;
+  KvGroups kv_groups_;
   Resolved<GatherRows> gather_hidden_;
   std::optional<Resolved<GatherRows>> gather_mixed_;
   FusedLinear output_;                           ///< with the final norm
@@ -98,14 +100,15 @@ class Transformer final : public Model {
   // GPU only.
   std::optional<StepInputs> inputs_;
   std::optional<StepGraphs> graphs_;
-  /// What the graphs work on.
+  /// What the graphs work on: pages of each group, and states.
   struct GraphsMemory {
-    const void* pages = nullptr;
-    std::int64_t num_blocks = 0;
-    KvLayout layout;
+    std::vector<const void*> pages;
+    std::vector<std::int32_t> num_blocks;
+    std::int32_t block_tokens = 0;
     const void* states = nullptr;
     friend bool operator==(const GraphsMemory&, const GraphsMemory&) = default;
   };
+  static GraphsMemory graphs_memory(const SequenceMemory& memory);
   GraphsMemory graphs_memory_;
   PinnedBuffer logits_host_;
   PinnedBuffer hidden_host_;

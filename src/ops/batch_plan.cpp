@@ -35,8 +35,12 @@ void BatchPlan::clear() {
   adjustments.clear();
   masks.clear();
   mask_words = 0;
-  block_offsets_.assign(1, 0);
-  blocks_.clear();
+  groups_.resize(std::max<std::size_t>(groups_.size(), 1));
+  for (GroupBlocks& group : groups_) {
+    group.blocks.clear();
+    group.offsets.assign(1, 0);
+  }
+  num_groups_ = 1;
   max_blocks = 0;
 }
 
@@ -60,8 +64,27 @@ void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int3
   }
   query_offsets.push_back(num_tokens());
   kv_lengths.push_back(first_position + count);
-  blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
-  block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
+  GroupBlocks& group = groups_.front();
+  group.blocks.insert(group.blocks.end(), blocks.begin(), blocks.end());
+  group.offsets.push_back(static_cast<std::int32_t>(group.blocks.size()));
+  max_blocks = std::max(max_blocks, static_cast<std::int32_t>(blocks.size()));
+}
+
+void BatchPlan::add_blocks(std::int32_t group, std::span<const std::int32_t> blocks) {
+  check(group > 0 && num_sequences() > 0, "the sequence with its blocks of group 0 comes first");
+  if (const auto count = static_cast<std::size_t>(group) + 1; groups_.size() < count) {
+    groups_.resize(count);
+    groups_.back().offsets.assign(1, 0);
+  }
+  num_groups_ = std::max(num_groups_, group + 1);
+  GroupBlocks& to = groups_[static_cast<std::size_t>(group)];
+  check(static_cast<std::int32_t>(to.offsets.size()) == num_sequences(),
+        "a sequence has blocks in every group, or none has");
+  const auto held = std::ranges::find_if(blocks, [](std::int32_t block) { return block >= 0; });
+  for (const std::int32_t block : blocks) {
+    to.blocks.push_back(block < 0 && held != blocks.end() ? *held : block);
+  }
+  to.offsets.push_back(static_cast<std::int32_t>(to.blocks.size()));
   max_blocks = std::max(max_blocks, static_cast<std::int32_t>(blocks.size()));
 }
 
@@ -87,20 +110,27 @@ void BatchPlan::add_padding(std::int32_t count) {
     if (!states.empty()) {
       states.emplace_back();
     }
-    block_offsets_.push_back(static_cast<std::int32_t>(blocks_.size()));
+    for (GroupBlocks& group : std::span(groups_).first(static_cast<std::size_t>(num_groups_))) {
+      group.offsets.push_back(static_cast<std::int32_t>(group.blocks.size()));
+    }
   }
 }
 
 void BatchPlan::finish() {
   const auto width = static_cast<std::size_t>(max_blocks);
-  block_tables.assign(kv_lengths.size() * width, -1);
-  for (std::size_t s = 0; s < kv_lengths.size(); ++s) {
-    std::copy(blocks_.begin() + block_offsets_[s], blocks_.begin() + block_offsets_[s + 1],
-              block_tables.begin() + static_cast<std::ptrdiff_t>(s * width));
+  block_tables.assign(static_cast<std::size_t>(num_groups_) * kv_lengths.size() * width, -1);
+  auto table = block_tables.begin();
+  for (const GroupBlocks& group : std::span(groups_).first(static_cast<std::size_t>(num_groups_))) {
+    check(group.offsets.size() == kv_lengths.size() + 1, "a sequence has blocks in every group, or none has");
+    for (std::size_t s = 0; s < kv_lengths.size(); ++s) {
+      std::copy(group.blocks.begin() + group.offsets[s], group.blocks.begin() + group.offsets[s + 1], table);
+      table += static_cast<std::ptrdiff_t>(width);
+    }
   }
 }
 
-void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens, std::int32_t num_slots) const {
+void BatchPlan::validate(const std::vector<std::int32_t>& num_blocks, std::int32_t block_tokens,
+                         std::int32_t num_slots) const {
   const auto token_count = static_cast<std::size_t>(num_tokens());
   const auto sequence_count = static_cast<std::size_t>(num_sequences());
   check(positions.size() == token_count, "positions: one per token is needed");
@@ -108,7 +138,8 @@ void BatchPlan::validate(std::int64_t num_blocks, std::int32_t block_tokens, std
   check(query_offsets.size() == sequence_count + 1, "query_offsets: one per sequence and one more is needed");
   check(query_offsets.front() == 0 && query_offsets.back() == num_tokens(),
         "query_offsets: must run from 0 to the token count");
-  check(block_tables.size() == sequence_count * static_cast<std::size_t>(max_blocks),
+  check(num_blocks.size() == static_cast<std::size_t>(num_groups_), "block_tables: one for each group of pages is needed");
+  check(block_tables.size() == num_blocks.size() * sequence_count * static_cast<std::size_t>(max_blocks),
         "block_tables: finish() was not called");
   for (std::size_t s = 0; s < sequence_count; ++s) {
     validate_sequence(s, num_blocks, block_tokens);
@@ -162,7 +193,8 @@ void BatchPlan::validate_states(std::int32_t num_slots) const {
       "states: a slot is read and written");
 }
 
-void BatchPlan::validate_sequence(std::size_t s, std::int64_t num_blocks, std::int32_t block_tokens) const {
+void BatchPlan::validate_sequence(std::size_t s, const std::vector<std::int32_t>& num_blocks,
+                                  std::int32_t block_tokens) const {
   const std::int32_t first = query_offsets[s];
   const std::int32_t count = query_offsets[s + 1] - first;
   const bool padding = kv_lengths[s] == 0;
@@ -175,9 +207,12 @@ void BatchPlan::validate_sequence(std::size_t s, std::int64_t num_blocks, std::i
   }
   const std::int32_t blocks = (kv_lengths[s] + block_tokens - 1) / block_tokens;
   check(blocks <= max_blocks, "block_tables: too short for the KV length");
-  for (std::int32_t b = 0; b < blocks; ++b) {
-    const std::int32_t block = block_tables[s * static_cast<std::size_t>(max_blocks) + static_cast<std::size_t>(b)];
-    check(block >= 0 && block < num_blocks, "block_tables: a block outside the cache");
+  for (std::size_t group = 0; group < num_blocks.size(); ++group) {
+    const std::size_t row = (group * kv_lengths.size() + s) * static_cast<std::size_t>(max_blocks);
+    for (std::int32_t b = 0; b < blocks; ++b) {
+      const std::int32_t block = block_tables[row + static_cast<std::size_t>(b)];
+      check(block >= 0 && block < num_blocks[group], "block_tables: a block outside the cache");
+    }
   }
 }
 

@@ -17,7 +17,7 @@ struct BatchPlan {
   std::vector<std::int32_t> sequence_of;    ///< [num_tokens]
   std::vector<std::int32_t> query_offsets;  ///< [num_sequences + 1], starts with 0
   std::vector<std::int32_t> kv_lengths;     ///< [num_sequences], this step included
-  std::vector<std::int32_t> block_tables;   ///< [num_sequences, max_blocks], unused entries -1
+  std::vector<std::int32_t> block_tables;   ///< [num_groups, num_sequences, max_blocks], unused entries -1
   std::int32_t max_blocks = 0;
   std::vector<StateSlots> states;         ///< [num_sequences], or none: the model has no recurrent state
   std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
@@ -37,6 +37,11 @@ struct BatchPlan {
   void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
                     std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
 
+  /// The blocks of the sequence added last in a further group of pages, 1 and on, as long as those of group 0: -1 for the
+  /// first ones that were given up, in whose places the first one that is held stands, so that what reads them and drops it
+  /// reads numbers.
+  void add_blocks(std::int32_t group, std::span<const std::int32_t> blocks);
+
   /// Appends a mask of `words` words without any bit, the same number for every mask of a step; valid until the next one.
   std::span<std::uint32_t> add_mask(std::int32_t words);
 
@@ -49,6 +54,8 @@ struct BatchPlan {
 
   [[nodiscard]] std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
   [[nodiscard]] std::int32_t num_sequences() const { return static_cast<std::int32_t>(kv_lengths.size()); }
+  /// Groups of pages, each with a block table for every sequence.
+  [[nodiscard]] std::int32_t num_groups() const { return num_groups_; }
   [[nodiscard]] std::int32_t num_logit_rows() const { return static_cast<std::int32_t>(logit_rows.size()); }
   [[nodiscard]] std::int32_t num_masks() const {
     return masks.empty() ? 0 : static_cast<std::int32_t>(masks.size()) / mask_words;
@@ -58,18 +65,23 @@ struct BatchPlan {
     return query_offsets[s + 1] - query_offsets[s];
   }
 
-  /// Throws LogicError naming the first array that contradicts the others or reaches outside the cache. `num_slots` is 0 for
-  /// a model without recurrent state.
-  void validate(std::int64_t num_blocks, std::int32_t block_tokens, std::int32_t num_slots = 0) const;
+  /// Throws LogicError naming the first array that contradicts the others or reaches outside the cache, which has
+  /// `num_blocks` in each group. `num_slots` is 0 for a model without recurrent state.
+  void validate(const std::vector<std::int32_t>& num_blocks, std::int32_t block_tokens, std::int32_t num_slots = 0) const;
 
   [[nodiscard]] RaggedBatch view() const;
 
  private:
   void validate_states(std::int32_t num_slots) const;
-  void validate_sequence(std::size_t s, std::int64_t num_blocks, std::int32_t block_tokens) const;
+  void validate_sequence(std::size_t s, const std::vector<std::int32_t>& num_blocks, std::int32_t block_tokens) const;
 
-  std::vector<std::int32_t> blocks_;         ///< of all sequences, until finish() lays out the table
-  std::vector<std::int32_t> block_offsets_;  ///< [num_sequences + 1] into blocks_
+  /// A group's blocks of all sequences, until finish() lays out the tables.
+  struct GroupBlocks {
+    std::vector<std::int32_t> blocks;
+    std::vector<std::int32_t> offsets;  ///< [num_sequences + 1] into blocks
+  };
+  std::vector<GroupBlocks> groups_;  ///< the first num_groups_ are used
+  std::int32_t num_groups_ = 1;
 };
 
 }  // namespace rocmforge

@@ -83,13 +83,24 @@ class MakingWay {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache,
-                     std::int32_t block_tokens, BlockAllocator* slots)
-    : limits_(limits), allocator_(&allocator), prefix_cache_(prefix_cache), block_tokens_(block_tokens), slots_(slots) {
+                     std::int32_t block_tokens, BlockAllocator* slots, std::span<const WindowGroup> windows)
+    : limits_(limits),
+      allocator_(&allocator),
+      prefix_cache_(prefix_cache),
+      block_tokens_(block_tokens),
+      slots_(slots),
+      windows_(windows.begin(), windows.end()) {
   check(limits.max_batch_tokens > 0 && limits.max_sequences > 0 && limits.context_length > 0 && limits.max_logit_rows > 0,
         "every limit is at least 1");
   check(limits.max_prefill_tokens >= 0 && limits.max_waiting >= -1, "limits are not negative");
   check(allocator.num_blocks() > 0 && block_tokens > 0, "a scheduler needs a cache");
-  const std::int64_t cache_tokens = std::int64_t{allocator.num_blocks()} * block_tokens;
+  std::int64_t cache_tokens = std::int64_t{allocator.num_blocks()} * block_tokens;
+  for (const WindowGroup& window : windows) {
+    check(window.window > 0 && window.allocator->num_blocks() > 0, "a group with a window has blocks");
+    if (window.allocator->num_blocks() < most_blocks_seen(window.window, block_tokens)) {  // it must hold all positions then
+      cache_tokens = std::min(cache_tokens, std::int64_t{window.allocator->num_blocks()} * block_tokens);
+    }
+  }
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
   // Every running sequence can then decode in every step, and one that does not still has a token and a row of logits.
   limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
@@ -141,7 +152,7 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   if (RequestRefusal reason = refusal(request); reason) {
     return reason;
   }
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_, slots_);
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_, slots_, windows_);
   const std::size_t most_finished = finished_.size() + unfinished_.size() + 1;
   if (finished_.capacity() < most_finished) {
     finished_.reserve(2 * most_finished);  // to finish takes no memory then
@@ -193,7 +204,9 @@ bool Scheduler::can_run_ahead(const ScheduledChunk& chunk) const {
   const bool draws_freely = request.constraint == nullptr && request.logprobs < 0 && !request.sampling.penalises();
   const bool goes_on = request.max_tokens < 0 || sequence.generated() + 1 < request.max_tokens;
   return draws_freely && goes_on && sequence.length() + 1 <= limits_.context_length &&
-         sequence.pages.shared_blocks(sequence.length()) == 0;
+         sequence.pages.shared_blocks(sequence.length()) == 0 &&
+         std::ranges::all_of(sequence.windows,
+                             [&](const WindowPages& window) { return window.pages.shared_blocks(sequence.length()) == 0; });
 }
 
 std::vector<ScheduledChunk> Scheduler::next_ahead(std::span<const ScheduledChunk> computing) {
@@ -203,7 +216,10 @@ std::vector<ScheduledChunk> Scheduler::next_ahead(std::span<const ScheduledChunk
     return ahead;
   }
   for (const ScheduledChunk& chunk : computing) {
-    if (!chunk.sequence->pages.reserve(chunk.sequence->length() + 1)) {
+    Sequence& sequence = *chunk.sequence;
+    const std::int32_t tokens = sequence.length() + 1;
+    if (!sequence.pages.reserve(tokens) ||
+        !std::ranges::all_of(sequence.windows, [&](WindowPages& window) { return window.pages.reserve(tokens); })) {
       return {};  // next_batch finds blocks; those taken here are used then
     }
     ahead.push_back({.sequence = chunk.sequence,
@@ -232,15 +248,19 @@ bool Scheduler::reserve(Sequence& sequence) {
   if (!reserve_state(sequence)) {
     return false;
   }
-  const std::int32_t wanted = blocks_wanted(sequence);
-  if (wanted == 0) {
-    return true;  // most steps write into a block that is there
+  if (!free_for_windows(sequence)) {
+    return false;
   }
-  if (prefix_cache_ != nullptr && !allocator_->can_allocate(wanted)) {
+  const std::int32_t wanted = blocks_wanted(sequence);
+  if (wanted > 0 && prefix_cache_ != nullptr && !allocator_->can_allocate(wanted)) {
     prefix_cache_->evict(wanted);
   }
   if (!allocator_->can_allocate(wanted)) {
     return false;
+  }
+  reserve_windows(sequence);
+  if (wanted == 0) {
+    return true;  // most steps write into a block that is there
   }
   copies_.reserve(copies_.size() + static_cast<std::size_t>(wanted));  // a block that is taken has its copy
   return sequence.pages.make_writable(sequence.cached_tokens, copies_) && sequence.pages.reserve(sequence.length());
@@ -295,9 +315,10 @@ void Scheduler::adopt_computed(Sequence& sequence) {
   const bool with_state = slots_ != nullptr;
   const std::int32_t shared = with_state && leader != nullptr ? leader->kept_tokens : sequence.prompt_tokens - 1;
   if (leader != nullptr && leader->dropped_tokens == 0 && leader->cached_tokens > shared && shared > 0 &&
-      sequence.length() == sequence.prompt_tokens) {
+      sequence.length() == sequence.prompt_tokens && has_windows_before(*leader, shared)) {
     const std::int32_t blocks = (shared + block_tokens_ - 1) / block_tokens_;
     sequence.pages.adopt(leader->pages.blocks().first(static_cast<std::size_t>(blocks)));
+    adopt_windows(sequence, *leader, shared);
     sequence.cached_tokens = shared;
     if (with_state) {
       sequence.state.start_from(leader->state.kept());
@@ -305,6 +326,7 @@ void Scheduler::adopt_computed(Sequence& sequence) {
   } else if (prefix_cache_ != nullptr) {
     const std::vector<BlockId> blocks = prefix_cache_->match(sequence.tokens);
     sequence.pages.adopt(blocks);
+    adopt_windows(sequence, blocks);
     sequence.cached_tokens = sequence.pages.capacity_tokens();
     if (with_state && !blocks.empty()) {
       sequence.state.start_from(prefix_cache_->state_behind(blocks.back()));
@@ -317,7 +339,7 @@ bool Scheduler::has_room_for(const Sequence& sequence) const {
     return false;
   }
   // One block to spare for each running sequence: else the newcomer would be preempted as soon as one of them grows.
-  return blocks_wanted(sequence) + num_running() <= blocks_available();
+  return blocks_wanted(sequence) + num_running() <= blocks_available() && has_window_room_for(sequence);
 }
 
 std::int32_t Scheduler::blocks_available() const {
@@ -326,7 +348,7 @@ std::int32_t Scheduler::blocks_available() const {
 
 bool Scheduler::still_no_room(const Sequence& sequence) const {
   return no_room_.id == sequence.id && num_running() >= no_room_.running && blocks_available() <= no_room_.available &&
-         slots_available() <= no_room_.slots &&
+         slots_available() <= no_room_.slots && all_window_blocks_available() <= no_room_.window_blocks &&
          (prefix_cache_ == nullptr || prefix_cache_->num_inserted() == no_room_.known_blocks);
 }
 
@@ -356,8 +378,12 @@ bool Scheduler::admit() {
     const Sequence* maker = MakingWay(running_).to(*sequence);
     if (maker == nullptr) {
       forget_computed(*sequence);
-      no_room_ = {sequence->id, blocks_available(), slots_available(), num_running(),
-                  prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
+      no_room_ = {.id = sequence->id,
+                  .available = blocks_available(),
+                  .slots = slots_available(),
+                  .window_blocks = all_window_blocks_available(),
+                  .running = num_running(),
+                  .known_blocks = prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
     if (maker->request.priority == sequence->request.priority) {  // goes to the end of the list, and out of it
@@ -435,6 +461,7 @@ std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
   if (chunk.count <= 0) {
     return 0;
   }
+  chunk.count = extend_windows(sequence, chunk.count);
   chunk.completes = chunk.count == sequence.pending();
   chunk.wants_logits = chunk.completes && sequence.draws();
   if (slots_ != nullptr) {
@@ -461,6 +488,7 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
   if (chunk.count > 1) {
     remember(sequence, sequence.cached_tokens);  // prompts that start alike find the blocks while this one still runs
   }
+  give_up_behind_windows(sequence);
   if (token >= 0) {
     sequence.tokens.push_back(token);
   }
@@ -472,7 +500,12 @@ void Scheduler::remember(Sequence& sequence, std::int32_t count) {
   }
   try {
     const std::span<const std::int32_t> tokens = sequence.tokens;
-    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(), sequence.remembered);
+    std::vector<std::span<const BlockId>> windows;
+    for (const WindowPages& window : sequence.windows) {
+      windows.push_back(window.pages.blocks());
+    }
+    prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(), sequence.remembered,
+                          windows);
   } catch (const std::bad_alloc&) {  // who asks for them computes them again
   }
 }
@@ -487,8 +520,12 @@ void Scheduler::shift(Sequence& sequence) {
   sequence.remembered = {};  // blocks after the kept start hold other tokens now
   // Whole blocks of the kept start stay.
   const std::int32_t kept = keep / block_tokens_ * block_tokens_;
-  sequence.cached_tokens = slots_ != nullptr ? 0 : std::min(sequence.cached_tokens, kept);
+  const bool goes_on = slots_ == nullptr && has_windows_before(sequence, kept);
+  sequence.cached_tokens = goes_on ? std::min(sequence.cached_tokens, kept) : 0;
   sequence.pages.truncate(sequence.cached_tokens);
+  for (WindowPages& window : sequence.windows) {
+    window.pages.truncate(sequence.cached_tokens);
+  }
   sequence.state.start_from(-1);
   sequence.state.release_kept();
   sequence.kept_tokens = 0;
@@ -497,7 +534,7 @@ void Scheduler::shift(Sequence& sequence) {
 void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   check(sequence.finish == FinishReason::none && reason != FinishReason::none, "a sequence finishes once");
   remember(sequence, sequence.cached_tokens);
-  sequence.pages.clear();
+  sequence.clear_pages();
   sequence.state.clear();
   sequence.finish = reason;
   unfinished_.erase(sequence.id);

@@ -43,12 +43,17 @@ struct SchedulerLimits {
 /// With slots of recurrent state a sequence runs only with slots of its own beside its blocks, and a computed prefix is of
 /// use where its state was kept: behind the last whole block of each part of a prompt. Kept states give way to sequences.
 ///
+/// Groups of pages with a window hold what the next token sees and what a step computes: blocks behind the window are given
+/// up when a step has been computed. A sequence runs only with the blocks of its window, or of all its tokens where these
+/// are fewer; a step's part of a prompt takes what is free beyond that, and is the shorter the less there is.
+///
 /// A step looks at what runs, never at the whole cache or queue.
 class Scheduler {
  public:
-  /// `slots` are of recurrent state, null for a model without; the prefix cache must know them too.
+  /// `slots` are of recurrent state, null for a model without; `windows` are the groups with a window. The prefix cache must
+  /// know both too.
   Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens,
-            BlockAllocator* slots = nullptr);
+            BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
 
   /// Why `count` sequences of this request can't be taken now, if so.
   [[nodiscard]] RequestRefusal refusal(const Request& request, std::int32_t count = 1) const;
@@ -108,9 +113,26 @@ class Scheduler {
   bool reserve(Sequence& sequence);
   /// The same for the slots of its state.
   bool reserve_state(Sequence& sequence);
+  [[nodiscard]] std::int32_t window_blocks_wanted(const WindowPages& pages, const Sequence& sequence) const;
+  /// Free blocks of a group with a window, `count` if need be at the cost of what the prefix cache knows.
+  bool free_window_blocks(std::size_t window, std::int32_t count);
+  [[nodiscard]] std::int32_t window_blocks_available(std::size_t window) const;
+  [[nodiscard]] bool has_window_room_for(const Sequence& sequence) const;
+  /// Whether the blocks that the sequence wants in groups with a window are free; makes them free where that can be.
+  bool free_for_windows(Sequence& sequence);
+  void reserve_windows(Sequence& sequence);
+  /// How many of the next `count` tokens have room in every window, at least 1 of a sequence that has its blocks; takes it.
+  std::int32_t extend_windows(Sequence& sequence, std::int32_t count);
+  void give_up_behind_windows(Sequence& sequence);
+  /// Whether the sequence still has what the position behind `tokens` sees.
+  [[nodiscard]] static bool has_windows_before(const Sequence& sequence, std::int32_t tokens);
+  /// Takes over what the position behind `tokens` sees, from another sequence or from the prefix cache behind `blocks`.
+  static void adopt_windows(Sequence& sequence, const Sequence& leader, std::int32_t tokens);
+  void adopt_windows(Sequence& sequence, std::span<const BlockId> blocks);
   /// Free slots, `count` if need be at the cost of kept states.
   bool free_slots(std::int32_t count);
   [[nodiscard]] std::int32_t slots_available() const;
+  [[nodiscard]] std::int32_t all_window_blocks_available() const;
   /// Positions behind which the state is to be kept when these are computed; 0: none.
   std::int32_t positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk);
   void keep_state(Sequence& sequence, const SequenceState::Step& computed);
@@ -143,6 +165,7 @@ class Scheduler {
   PrefixCache* prefix_cache_;
   std::int32_t block_tokens_;
   BlockAllocator* slots_;
+  std::vector<WindowGroup> windows_;
   // Both in the order of priority, turn and arrival.
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
@@ -154,6 +177,7 @@ class Scheduler {
     RequestId id = 0;
     std::int32_t available = 0;
     std::int32_t slots = 0;
+    std::int32_t window_blocks = 0;  ///< of all groups with a window
     std::int32_t running = 0;
     std::uint64_t known_blocks = 0;
   };

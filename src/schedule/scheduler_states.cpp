@@ -32,10 +32,10 @@ bool Scheduler::reserve_state(Sequence& sequence) {
 }
 
 void Scheduler::forget_computed(Sequence& sequence) {
-  if (slots_ != nullptr) {
-    sequence.remembered = {};  // what is computed again may have lost its kept states
+  if (slots_ != nullptr || !windows_.empty()) {
+    sequence.remembered = {};  // what is computed again may have lost its kept states, or blocks of its windows
   }
-  sequence.pages.clear();
+  sequence.clear_pages();
   sequence.state.clear();
   sequence.kept_tokens = 0;
   sequence.cached_tokens = 0;

@@ -99,10 +99,14 @@ class Server::Implementation {
 
  private:
   static Exposition::Labels cache_labels(Engine& engine) {
-    const KvLayout& layout = engine.cache().layout();
-    return {{"block_size", fmt::format("{}", layout.block_tokens)},
-            {"num_blocks", fmt::format("{}", engine.cache().num_blocks())},
-            {"cache_dtype", std::string(name(layout.dtype))}};
+    const SequenceMemory& memory = engine.memory();
+    DType dtype = KvLayout{}.dtype;
+    for (const KvGroup& group : memory.groups()) {
+      dtype = group.planes.empty() ? dtype : group.planes.front().dtype;
+    }
+    return {{"block_size", fmt::format("{}", memory.block_tokens())},
+            {"num_blocks", fmt::format("{}", memory.pages().num_blocks())},
+            {"cache_dtype", std::string(name(dtype))}};
   }
 
   HttpHandler handler() {

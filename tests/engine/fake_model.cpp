@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "kernels/register_all.h"
+#include "kv/window_group.h"
 
 namespace rocmforge {
 
@@ -23,8 +24,36 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ value >> 33;
 }
 
-float* slot(const KvLayout& layout, const KvCacheView& view, std::int32_t block, std::int64_t offset) {
-  return static_cast<float*>(view.data) + block * layout.block_elems() + offset;
+/// What is stored of a position.
+struct Stored {
+  float* token = nullptr;
+  float* position = nullptr;
+};
+
+Stored stored(const BatchPlan& batch, const SequenceMemory& memory, const KvPlace& place, std::int32_t sequence,
+              std::int32_t position) {
+  const KvCache& pages = memory.pages(place.group);
+  const KvLayout& layout = pages.planes()[static_cast<std::size_t>(place.plane)];
+  const std::int32_t row = place.group * batch.num_sequences() + sequence;
+  const std::int32_t entry = row * batch.max_blocks + position / layout.block_tokens;
+  const std::int32_t block = batch.block_tables[static_cast<std::size_t>(entry)];
+  float* from = static_cast<float*>(pages.plane(place.plane).data) + block * layout.block_elems();
+  const std::int32_t offset = position % layout.block_tokens;
+  return {from + layout.k_offset(0) + offset, from + layout.v_offset(0) + offset};
+}
+
+/// What stands for a token in that place.
+float mark(std::int32_t token, const KvPlace& place) {
+  return static_cast<float>(token + 1000 * place.plane + 100'000 * place.group);
+}
+
+template <class Visit>
+void for_each_place(const KvGroups& groups, Visit visit) {
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t plane = 0; plane < groups[group].planes.size(); ++plane) {
+      visit(KvPlace{static_cast<std::int32_t>(group), static_cast<std::int32_t>(plane)});
+    }
+  }
 }
 
 }  // namespace
@@ -35,11 +64,12 @@ FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind)
   config_.vocab = vocab;
   config_.hidden = hidden_size;
   config_.context_length = context_length;
+  const KvLayout layout{.dtype = DType::f32, .block_tokens = block_tokens, .kv_heads = 1, .head_dim = 1};
+  kv_groups_ = {{0, std::vector<KvLayout>(kind == Kind::state_alone ? 0 : layers, layout)}};
+  if (kind == Kind::windows) {
+    kv_groups_.push_back({window, kv_groups_[0].planes});
+  }
   register_all_kernels(registry_);
-}
-
-KvLayout FakeModel::kv_layout() const {
-  return {.dtype = DType::f32, .block_tokens = block_tokens, .kv_heads = 1, .head_dim = 1};
 }
 
 std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
@@ -69,21 +99,20 @@ std::vector<float> FakeModel::hidden_after(const Tokens& visible) {
 }
 
 std::size_t FakeModel::state_bytes() const {
-  return kind_ == Kind::attention ? 0 : (static_cast<std::size_t>(config_.context_length) + 1) * sizeof(std::int32_t);
+  return kind_ == Kind::attention || kind_ == Kind::windows
+             ? 0
+             : (static_cast<std::size_t>(config_.context_length) + 1) * sizeof(std::int32_t);
 }
 
-void FakeModel::append(const BatchPlan& batch, const Tokens& ids, const KvCache& cache) const {
-  const KvLayout layout = kv_layout();
-  const RaggedBatch view = batch.view();
-  for (std::int32_t row = 0; row < view.num_tokens; ++row) {
-    for (std::int32_t layer = 0; layer < page_layers(); ++layer) {
-      const std::int32_t position = view.positions[row];
-      const std::int32_t block = view.block_tables[view.sequence_of[row] * view.max_blocks + position / block_tokens];
-      const std::int32_t place = position % block_tokens;
-      const std::int32_t id = ids[static_cast<std::size_t>(row)];
-      *slot(layout, cache.layer(layer), block, layout.k_offset(0) + place) = static_cast<float>(id + 1000 * layer);
-      *slot(layout, cache.layer(layer), block, layout.v_offset(0) + place) = static_cast<float>(position);
-    }
+void FakeModel::append(const BatchPlan& batch, const Tokens& ids, const SequenceMemory& memory) const {
+  for (std::int32_t row = 0; row < batch.num_tokens(); ++row) {
+    const auto index = static_cast<std::size_t>(row);
+    for_each_place(kv_groups_, [&](const KvPlace& place) {
+      const std::int32_t position = batch.positions[index];
+      const Stored to = stored(batch, memory, place, batch.sequence_of[index], position);
+      *to.token = mark(ids[index], place);
+      *to.position = static_cast<float>(position);
+    });
   }
 }
 
@@ -118,26 +147,25 @@ std::vector<FakeModel::Tokens> FakeModel::carry_on(const BatchPlan& batch, const
   return all;
 }
 
-FakeModel::Tokens FakeModel::visible_to(const RaggedBatch& batch, std::int32_t row, const KvCache& cache) const {
-  const KvLayout layout = kv_layout();
-  const auto at = [&](std::int32_t layer, std::int32_t position, std::int64_t part) {
-    const std::int32_t block = batch.block_tables[batch.sequence_of[row] * batch.max_blocks + position / block_tokens];
-    return *slot(layout, cache.layer(layer), block, part + position % block_tokens);
-  };
+FakeModel::Tokens FakeModel::visible_to(const BatchPlan& batch, std::int32_t row, const SequenceMemory& memory) const {
+  const std::int32_t last = batch.positions[static_cast<std::size_t>(row)];
+  const std::int32_t sequence = batch.sequence_of[static_cast<std::size_t>(row)];
   Tokens visible;
-  for (std::int32_t position = 0; position <= batch.positions[row]; ++position) {
-    visible.push_back(static_cast<std::int32_t>(at(0, position, layout.k_offset(0))));
-    for (std::int32_t layer = 0; layer < layers; ++layer) {
-      check(at(layer, position, layout.k_offset(0)) == static_cast<float>(visible.back() + 1000 * layer) &&
-                at(layer, position, layout.v_offset(0)) == static_cast<float>(position),
-            "a page holds something else than its sequence wrote there");
-    }
+  for (std::int32_t position = 0; position <= last; ++position) {
+    visible.push_back(static_cast<std::int32_t>(*stored(batch, memory, {}, sequence, position).token));
+    for_each_place(kv_groups_, [&](const KvPlace& place) {
+      if (place.group == 0 || position > last - window) {
+        const Stored found = stored(batch, memory, place, sequence, position);
+        check(*found.token == mark(visible.back(), place) && *found.position == static_cast<float>(position),
+              "a page holds something else than its sequence wrote there");
+      }
+    });
   }
   return visible;
 }
 
 void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
-  batch.validate(memory.pages().num_blocks(), block_tokens, memory.states().num_slots);
+  batch.validate(memory.num_blocks(), block_tokens, memory.states().num_slots);
   ++steps_;
   largest_step_ = std::max(largest_step_, batch.num_tokens());
   computed_tokens_ += batch.num_tokens();
@@ -147,16 +175,15 @@ void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
   for (const std::int32_t token : batch.tokens) {
     ids.push_back(token < 0 ? sampled_.at(static_cast<std::size_t>(EmbeddingRows::drawn_token(token))) : token);
   }
-  append(batch, ids, memory.pages());
-  const std::vector<Tokens> carried =
-      kind_ == Kind::attention ? std::vector<Tokens>() : carry_on(batch, ids, memory.states());
+  append(batch, ids, memory);
+  const std::vector<Tokens> carried = state_bytes() == 0 ? std::vector<Tokens>() : carry_on(batch, ids, memory.states());
   const auto visible_to = [&](std::int32_t row) {
-    if (kind_ == Kind::attention) {
-      return this->visible_to(view, row, memory.pages());
+    if (state_bytes() == 0) {
+      return this->visible_to(batch, row, memory);
     }
     const Tokens& all = carried[static_cast<std::size_t>(view.sequence_of[row])];
     Tokens visible(all.begin(), all.begin() + view.positions[row] + 1);
-    check(kind_ == Kind::state_alone || visible == this->visible_to(view, row, memory.pages()),
+    check(kind_ == Kind::state_alone || visible == this->visible_to(batch, row, memory),
           "a state holds something else than the pages");
     return visible;
   };
@@ -246,12 +273,19 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
   parts.device = std::make_unique<Device>();
   const auto num_blocks = static_cast<std::int32_t>(options.kv_tokens / FakeModel::block_tokens);
   const std::int32_t slots = model->state_bytes() > 0 ? 2 * options.max_sequences + 4 : 0;
+  std::vector<std::int32_t> blocks{num_blocks};
+  if (kind == FakeModel::Kind::windows) {
+    blocks.push_back(window_blocks(FakeModel::window, FakeModel::block_tokens, num_blocks, options.max_sequences,
+                                   options.max_batch_tokens));
+  }
   parts.memory = std::make_unique<SequenceMemory>(
-      *parts.device, model->kv_layout(),
+      *parts.device, model->kv_groups(),
       SequenceMemory::Size{
-          .page_layers = model->page_layers(), .blocks = num_blocks, .slot_bytes = model->state_bytes(), .slots = slots});
-  if (KvCache& pages = parts.memory->pages(); pages.num_layers() > 0) {
-    std::fill_n(static_cast<float*>(pages.layer(0).data), pages.bytes() / sizeof(float), -7.0f);  // nobody wrote this
+          .blocks = blocks, .block_tokens = FakeModel::block_tokens, .slot_bytes = model->state_bytes(), .slots = slots});
+  for (std::int32_t group = 0; group < parts.memory->num_groups(); ++group) {
+    if (KvCache& pages = parts.memory->pages(group); pages.num_planes() > 0) {
+      std::fill_n(static_cast<float*>(pages.plane(0).data), pages.bytes() / sizeof(float), -7.0f);  // nobody wrote this
+    }
   }
   std::fill_n(reinterpret_cast<std::int32_t*>(parts.memory->states().data),
               parts.memory->state_bytes() / sizeof(std::int32_t), -7);

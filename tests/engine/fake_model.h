@@ -26,8 +26,9 @@ class FakeModel : public Model {
   static constexpr std::int32_t hidden_size = 3;
 
   /// A recurrent one also carries all tokens in its state, and finds the same there as in its pages; without pages, there
-  /// alone.
-  enum class Kind { attention, recurrent, state_alone };
+  /// alone. One with windows has as many layers again, which see no more than `window` positions.
+  enum class Kind { attention, recurrent, state_alone, windows };
+  static constexpr std::int32_t window = 6;
 
   FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention);
 
@@ -40,8 +41,7 @@ class FakeModel : public Model {
   [[nodiscard]] std::int64_t computed_tokens() const { return computed_tokens_; }
 
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
-  [[nodiscard]] KvLayout kv_layout() const override;
-  [[nodiscard]] std::int32_t page_layers() const override { return kind_ == Kind::state_alone ? 0 : layers; }
+  [[nodiscard]] const KvGroups& kv_groups() const override { return kv_groups_; }
   [[nodiscard]] std::size_t state_bytes() const override;
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_; }
   [[nodiscard]] std::size_t packed_bytes() const override { return packed_bytes_; }
@@ -70,14 +70,15 @@ class FakeModel : public Model {
 
  private:
   /// Appends the step's tokens to the pages.
-  void append(const BatchPlan& batch, const Tokens& ids, const KvCache& cache) const;
+  void append(const BatchPlan& batch, const Tokens& ids, const SequenceMemory& memory) const;
   /// Carries the states on and gives all tokens of each sequence.
   std::vector<Tokens> carry_on(const BatchPlan& batch, const Tokens& ids, const StateView& states) const;
-  [[nodiscard]] Tokens visible_to(const RaggedBatch& batch, std::int32_t row, const KvCache& cache) const;
+  [[nodiscard]] Tokens visible_to(const BatchPlan& batch, std::int32_t row, const SequenceMemory& memory) const;
   void draw(const BatchPlan& batch);
 
   Kind kind_;
   ModelConfig config_;
+  KvGroups kv_groups_;
   std::vector<PlannedOperation> plan_;
   Script script_;
   KernelRegistry registry_;

@@ -48,10 +48,22 @@ TEST(MemoryNeeds, OfAProcessorAreTheFilesBytesOrThoseOfItsCopiesIfThereAreMore) 
   Device cpu;
   for (const auto& [packed, expected] : {std::pair(0, 1000), {900, 1000}, {2100, 2100}}) {
     model.pack(static_cast<std::size_t>(packed));
-    const MemoryNeeds needs = memory_needs(1000, model, cpu, 10, 1);
+    const MemoryNeeds needs = memory_needs(1000, model, cpu, 10, 1, 512);
     EXPECT_EQ(needs.weight_bytes, expected);
     EXPECT_EQ(needs.total_bytes(), expected + 10 * needs.kv_bytes_per_token);
   }
+}
+
+TEST(MemoryNeeds, OfAWindowDoNotGrowWithTheContext) {
+  FakeModel model(byte_vocab, 256, FakeModel::Kind::windows);
+  Device cpu;
+  const auto needs = [&](std::int64_t tokens) { return memory_needs(0, model, cpu, tokens, 2, 10); };
+  EXPECT_EQ(needs(1000).blocks, (std::vector<std::int32_t>{250, 2 * 4 + 3}));
+  EXPECT_EQ(needs(100'000).blocks, (std::vector<std::int32_t>{25'000, 2 * 4 + 3}));
+  EXPECT_EQ(needs(20).blocks, (std::vector<std::int32_t>{5, 5})) << "never more than positions";
+  const std::int64_t block_bytes = FakeModel::layers * 2 * FakeModel::block_tokens * std::int64_t{sizeof(float)};
+  EXPECT_EQ(needs(100'000).window_bytes, 11 * block_bytes);
+  EXPECT_EQ(needs(100'000).total_bytes(), (25'000 + 11) * block_bytes);
 }
 
 }  // namespace

@@ -284,15 +284,15 @@ TEST_F(LoadedModel, SizesFollowTheOptions) {
   EngineOptions options = small();
   options.kv_tokens = 100;
   const auto engine = load(options);
-  const std::int32_t block_tokens = engine->cache().layout().block_tokens;
-  EXPECT_EQ(engine->cache().num_blocks(), (100 + block_tokens - 1) / block_tokens);
+  const std::int32_t block_tokens = engine->memory().block_tokens();
+  EXPECT_EQ(engine->memory().pages().num_blocks(), (100 + block_tokens - 1) / block_tokens);
   EXPECT_LE(engine->context_length(), 128);
   EXPECT_EQ(engine->threads(), 2);
   EXPECT_EQ(engine->file().path(), path_);
 
   const auto plain = load({});
   EXPECT_EQ(plain->context_length(), plain->model().config().context_length);
-  EXPECT_GE(plain->cache().num_blocks() * block_tokens, plain->context_length()) << "one full context by default";
+  EXPECT_GE(plain->memory().pages().num_blocks() * block_tokens, plain->context_length()) << "one full context by default";
 }
 
 TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {

@@ -1,5 +1,6 @@
-// Models whose state is more than pages. Whatever happens to a sequence, its answer is that of a model which sees all its
-// tokens: the fake model stops with an error where a state is not that of a sequence's positions.
+// Models that remember sequences otherwise than in one group of pages: in states, or in pages that are given up behind a
+// window. Whatever happens to a sequence, its answer is that of a model which sees all its tokens: the fake model stops with
+// an error where a state is not that of a sequence's positions, or a window's page holds something else.
 
 #include <gtest/gtest.h>
 
@@ -46,6 +47,7 @@ Outcomes run(Engine& engine) {
   EXPECT_EQ(status.free_blocks + status.evictable_blocks, status.kv_blocks);
   EXPECT_EQ(status.free_slots + status.evictable_states, status.state_slots);
   EXPECT_EQ(status.evictable_states, status.kept_states);
+  EXPECT_EQ(status.free_window_blocks + status.evictable_window_blocks, status.window_blocks);
   return outcomes;
 }
 
@@ -99,7 +101,8 @@ TEST_P(RecurrentEngine, AKnownPrefixIsReusedWhereItsStateWasKept) {
   next.prompt.push_back(9);
   const RequestId id = fake.engine->submit(next);
   EXPECT_EQ(run(*fake.engine).at(id), alone(next, options));
-  EXPECT_EQ(fake.engine->take_stats(id).cached_tokens, 48);
+  const bool in_pages = std::get<0>(GetParam()) == Kind::windows;  // what was generated is known too
+  EXPECT_EQ(fake.engine->take_stats(id).cached_tokens, in_pages ? 68 : 48);
 }
 
 TEST_P(RecurrentEngine, AnswersToOnePromptShareItsState) {
@@ -175,10 +178,13 @@ TEST_P(RecurrentEngine, RandomRequestsGetTheirAnswers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentEngine,
-                         testing::Combine(testing::Values(Kind::recurrent, Kind::state_alone), testing::Bool()),
+                         testing::Combine(testing::Values(Kind::recurrent, Kind::state_alone, Kind::windows),
+                                          testing::Bool()),
                          [](const auto& instance) {
-                           const bool alone = std::get<0>(instance.param) == Kind::state_alone;
-                           return std::string(alone ? "StateAlone" : "StateAndPages") +
+                           const Kind kind = std::get<0>(instance.param);
+                           return std::string(kind == Kind::windows       ? "Windows"
+                                              : kind == Kind::state_alone ? "StateAlone"
+                                                                          : "StateAndPages") +
                                   (std::get<1>(instance.param) ? "Ahead" : "");
                          });
 

@@ -104,8 +104,11 @@ TEST(PageTable, RandomOperationsNeitherLeakNorShareByAccident) {
       case 2:
         if (table.blocks().empty()) {
           const PageTable& other = tables[random() % tables.size()];
-          table.adopt(std::vector<BlockId>(other.blocks().begin(), other.blocks().end()));
+          table.adopt(std::vector<BlockId>(other.blocks().begin(), other.blocks().end()), other.num_given_up());
         }
+        break;
+      case 3:
+        table.give_up_before(static_cast<std::int32_t>(random() % 60));
         break;
       default: {
         const auto tokens = static_cast<std::int32_t>(random() % 60);
@@ -120,7 +123,8 @@ TEST(PageTable, RandomOperationsNeitherLeakNorShareByAccident) {
     std::vector<std::int32_t> owners(num_blocks, 0);
     for (const PageTable& each : tables) {
       std::set<BlockId> own;
-      for (const BlockId block : each.blocks()) {
+      ASSERT_EQ(each.num_held(), std::ssize(each.blocks()) - static_cast<std::ptrdiff_t>(each.num_given_up()));
+      for (const BlockId block : each.blocks().subspan(each.num_given_up())) {
         ASSERT_TRUE(own.insert(block).second) << "a block occurs twice in one table";
         ++owners[static_cast<std::size_t>(block)];
       }

@@ -186,7 +186,7 @@ TEST_F(GpuStep, AnotherCacheIsNotServedByGraphsOfTheFirst) {
   for (std::int32_t position = 0; position < 3; ++position) {
     count_draw(*runner, decode(1, position));
   }
-  SequenceMemory other(*device_, runner->cache().layout(), {.page_layers = runner->model().page_layers(), .blocks = 4});
+  SequenceMemory other(*device_, runner->memory().groups(), {.blocks = {4}});
   BatchPlan plan;
   plan.clear();
   const std::vector<std::int32_t> one{1};
@@ -377,7 +377,8 @@ TEST_F(GpuStep, MemoryIsCountedBeforeItIsTaken) {
   const std::size_t before = held();
   {
     const auto runner = load();
-    EXPECT_EQ(held() - before, runner->model().packed_bytes() + runner->model().workspace_bytes() + runner->cache().bytes());
+    EXPECT_EQ(held() - before,
+              runner->model().packed_bytes() + runner->model().workspace_bytes() + runner->memory().page_bytes());
     KernelRegistry registry;
     register_all_kernels(registry);
     ModelOptions options;

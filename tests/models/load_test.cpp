@@ -227,9 +227,9 @@ TEST(ModelStep, MistakesOfTheCallerAreCaught) {
   EXPECT_THROW(runner.step({{{-1}, 0, {0}}}), LogicError);
   EXPECT_THROW(runner.step({{{1}, 16, {0}}}), LogicError);  // no block for that position
   EXPECT_THROW(runner.step({{{1}, 0, {Runner::num_blocks}}}), LogicError);
-  KvLayout layout = runner.model().kv_layout();
-  layout.head_dim *= 2;
-  SequenceMemory other(runner.device(), layout, {.page_layers = 2, .blocks = 4});
+  KvGroups groups = runner.model().kv_groups();
+  groups[0].planes[1].head_dim *= 2;
+  SequenceMemory other(runner.device(), groups, {.blocks = {4}});
   BatchPlan plan;
   plan.clear();
   const std::vector<std::int32_t> token{1};

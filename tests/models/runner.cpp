@@ -7,6 +7,7 @@
 
 #include "kernels/reference/backend.h"
 #include "kernels/register_all.h"
+#include "kv/window_group.h"
 
 namespace rocmforge::testing {
 namespace {
@@ -27,22 +28,25 @@ std::string attention_of(const std::string& kernel_set) {
 
 /// The cache in blocks of `block_tokens`, its elements far from any real key or value; states likewise.
 std::unique_ptr<SequenceMemory> poisoned_memory(Device& device, const Model& model) {
-  KvLayout layout = model.kv_layout();
-  layout.block_tokens = Runner::block_tokens;
+  KvGroups groups = model.kv_groups();
+  set_block_tokens(groups, Runner::block_tokens);
   const std::int32_t slots = model.state_bytes() > 0 ? Runner::num_slots : 0;
-  auto memory = std::make_unique<SequenceMemory>(device, layout,
-                                                 SequenceMemory::Size{.page_layers = model.page_layers(),
-                                                                      .blocks = Runner::num_blocks,
-                                                                      .slot_bytes = model.state_bytes(),
-                                                                      .slots = slots});
+  auto memory = std::make_unique<SequenceMemory>(
+      device, groups,
+      SequenceMemory::Size{.blocks = std::vector<std::int32_t>(groups.size(), Runner::num_blocks),
+                           .block_tokens = Runner::block_tokens,
+                           .slot_bytes = model.state_bytes(),
+                           .slots = slots});
   const auto poison = [&](void* data, std::size_t size_bytes) {
     if (size_bytes > 0) {
       const std::vector<float> values(size_bytes / sizeof(float), 1000.0f);
       device.upload(data, values.data(), size_bytes);
     }
   };
-  if (layout.dtype == DType::f32 && model.page_layers() > 0) {
-    poison(memory->pages().layer(0).data, memory->pages().bytes());
+  for (std::int32_t group = 0; group < memory->num_groups(); ++group) {
+    if (KvCache& pages = memory->pages(group); pages.num_planes() > 0 && pages.planes()[0].dtype == DType::f32) {
+      poison(pages.plane(0).data, pages.bytes());
+    }
   }
   poison(memory->states().data, memory->state_bytes());
   return memory;
@@ -210,11 +214,22 @@ void Runner::add_state(BatchPlan& plan, const Piece& piece) {
   }
 }
 
+void Runner::add_windows(BatchPlan& plan, const Piece& piece) {
+  for (std::int32_t group = 1; group < memory_->num_groups(); ++group) {
+    const std::int32_t window = memory_->groups()[static_cast<std::size_t>(group)].window;
+    std::vector<std::int32_t> blocks = piece.blocks;
+    const std::int32_t behind = first_seen(window, piece.first_position) / block_tokens;
+    std::fill_n(blocks.begin(), std::min<std::ptrdiff_t>(behind, std::ssize(blocks)), -1);
+    plan.add_blocks(group, blocks);
+  }
+}
+
 std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
   BatchPlan plan;
   plan.clear();
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
+    add_windows(plan, piece);
     add_state(plan, piece);
   }
   plan.finish();
@@ -239,6 +254,7 @@ std::vector<float> Runner::rows(const std::vector<std::int32_t>& tokens, const s
   BatchPlan plan;
   plan.clear();
   plan.add_sequence(tokens, 0, blocks, false);
+  add_windows(plan, {tokens, 0, blocks});
   add_state(plan, {tokens, 0, blocks});
   plan.logit_rows = rows;
   plan.finish();
@@ -258,6 +274,7 @@ void Runner::start_draw(const std::vector<Piece>& pieces) {
   plan.clear();
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true);
+    add_windows(plan, piece);
     add_state(plan, piece);
   }
   plan.sample_rows.resize(pieces.size());

@@ -68,7 +68,6 @@ class Runner {
 
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] SequenceMemory& memory() { return *memory_; }
-  [[nodiscard]] KvCache& cache() { return memory_->pages(); }
   [[nodiscard]] Device& device() { return *device_; }
 
  private:
@@ -76,6 +75,8 @@ class Runner {
   /// behind its end and behind its last whole block.
   void add_state(BatchPlan& plan, const Piece& piece);
   std::int32_t free_slot(const BatchPlan& plan);
+  /// Gives it its blocks in groups with a window, the same as in the one without; those behind the window are given up.
+  void add_windows(BatchPlan& plan, const Piece& piece);
   void load(const GgufFile& file, const ModelOptions& options);
 
   KernelRegistry registry_;

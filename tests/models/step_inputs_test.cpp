@@ -85,6 +85,29 @@ TEST_F(StepInputsTest, OneCopyBringsEveryArray) {
   EXPECT_EQ(arrays.batch.max_kv_len, 21);
 }
 
+TEST_F(StepInputsTest, TheTablesOfAllGroupsFollowEachOther) {
+  BatchPlan plan;
+  plan.clear();
+  for (std::int32_t s = 0; s < 3; ++s) {
+    const std::vector<std::int32_t> token{10 + s};
+    const std::vector<std::int32_t> blocks{s, s + 4};
+    const std::vector<std::int32_t> of_window{-1, s + 8};
+    plan.add_sequence(token, 16 + s, blocks, true);
+    plan.add_blocks(1, of_window);
+  }
+  plan.finish();
+  const StepGraphs::Limits limits{.sequences = 8, .kv_len = 48, .block_tokens = 16};
+  const StepInputs::Shape shape = StepGraphs::padded(StepInputs::shape_of(plan), limits);
+  bool moved = false;
+  const StepArrays arrays = inputs_->upload(plan, shape, moved);
+  ASSERT_EQ(arrays.batch.num_sequences, 4);
+  ASSERT_EQ(arrays.batch.max_blocks, 3);
+  EXPECT_THAT(read(arrays.batch.block_tables, 24), ElementsAre(0, 4, -1, 1, 5, -1, 2, 6, -1, -1, -1, -1,  //
+                                                               8, 8, -1, 9, 9, -1, 10, 10, -1, -1, -1, -1));
+  EXPECT_LT(StepInputs::device_bytes({.tokens = 8, .sequences = 8, .blocks = 64, .logit_rows = 8}),
+            StepInputs::device_bytes({.tokens = 8, .sequences = 8, .blocks = 64, .groups = 2, .logit_rows = 8}));
+}
+
 TEST_F(StepInputsTest, PaddingSequencesHaveOneRowAndNoKeys) {
   const BatchPlan plan = decode_plan(3);
   const StepGraphs::Limits limits{.sequences = 8, .kv_len = 128, .block_tokens = 16};
@@ -132,7 +155,7 @@ TEST_F(StepInputsTest, MasksAndRowsOfHiddenStatesComeInTheSameCopy) {
   std::ranges::fill(plan.add_mask(2), 5u);
   plan.sample_rows[2].mask = plan.num_masks();
   std::ranges::fill(plan.add_mask(2), 6u);
-  plan.validate(16, 16);
+  plan.validate({16}, 16);
   bool moved = true;
   const DriverCounters before = device_->driver().counters();
   const StepArrays arrays = inputs_->upload(plan, StepInputs::shape_of(plan), moved);

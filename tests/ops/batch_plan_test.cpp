@@ -32,7 +32,37 @@ TEST(BatchPlan, lays_sequences_out_flat) {
   EXPECT_THAT(plan.kv_lengths, ElementsAre(3, 41));
   EXPECT_THAT(plan.block_tables, ElementsAre(4, -1, -1, 2, 0, 1));
   EXPECT_THAT(plan.logit_rows, ElementsAre(2, 3));
-  EXPECT_NO_THROW(plan.validate(5, 16));
+  EXPECT_NO_THROW(plan.validate({5}, 16));
+}
+
+TEST(BatchPlan, every_group_has_a_table) {
+  BatchPlan plan;
+  for (int round = 0; round < 2; ++round) {
+    plan.clear();
+    const std::int32_t tokens[] = {10, 11, 12};
+    const std::int32_t blocks[] = {4, 2};
+    const std::int32_t long_blocks[] = {3, 0, 1};
+    const std::int32_t behind_window[] = {-1, -1, 7};
+    plan.add_sequence(tokens, 14, blocks, true);
+    plan.add_blocks(1, blocks);
+    plan.add_sequence(tokens, 40, long_blocks, true);
+    plan.add_blocks(1, behind_window);
+    plan.add_padding(1);
+    plan.finish();
+    EXPECT_EQ(plan.num_groups(), 2);
+    EXPECT_THAT(plan.block_tables, ElementsAre(4, 2, -1, 3, 0, 1, -1, -1, -1, 4, 2, -1, 7, 7, 7, -1, -1, -1))
+        << "where blocks were given up stands one that is held";
+    EXPECT_NO_THROW(plan.validate({5, 8}, 16));
+    EXPECT_THROW(plan.validate({5, 7}, 16), LogicError);
+    EXPECT_THROW(plan.validate({5}, 16), LogicError);
+    EXPECT_THROW(plan.validate({5, 8, 8}, 16), LogicError);
+  }
+  plan.clear();
+  EXPECT_EQ(plan.num_groups(), 1) << "the next step may have fewer";
+  const std::int32_t one[] = {1};
+  plan.add_sequence(one, 0, one, true);
+  plan.add_sequence(one, 0, one, true);
+  EXPECT_THROW(plan.add_blocks(1, one), LogicError) << "the first sequence has none";
 }
 
 TEST(BatchPlan, logits_of_all_rows_or_of_none) {
@@ -55,7 +85,7 @@ TEST(BatchPlan, is_reusable) {
   plan.add_sequence(tokens, 0, blocks, true);
   plan.finish();
   EXPECT_THAT(plan.block_tables, ElementsAre(3));
-  EXPECT_NO_THROW(plan.validate(4, 16));
+  EXPECT_NO_THROW(plan.validate({4}, 16));
 }
 
 TEST(BatchPlan, validate_names_the_array_that_is_wrong) {
@@ -63,7 +93,7 @@ TEST(BatchPlan, validate_names_the_array_that_is_wrong) {
     BatchPlan plan = two_sequences();
     damage(plan);
     try {
-      plan.validate(5, 16);
+      plan.validate({5}, 16);
       return "";
     } catch (const LogicError& error) {
       return error.what();
@@ -85,15 +115,15 @@ TEST(BatchPlan, draws_are_one_for_each_row_of_logits_and_stay_in_their_list) {
   plan.finish();
   const std::size_t rows = plan.logit_rows.size();
   plan.sample_rows.resize(rows);
-  EXPECT_NO_THROW(plan.validate(5, 16));
+  EXPECT_NO_THROW(plan.validate({5}, 16));
   plan.sample_rows[0].num_adjustments = 1;
-  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  EXPECT_THROW(plan.validate({5}, 16), LogicError);
   plan.adjustments.resize(1);
-  EXPECT_NO_THROW(plan.validate(5, 16));
+  EXPECT_NO_THROW(plan.validate({5}, 16));
   plan.sample_rows[0].first_adjustment = 1;
-  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  EXPECT_THROW(plan.validate({5}, 16), LogicError);
   plan.sample_rows.assign(rows + 1, {});
-  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  EXPECT_THROW(plan.validate({5}, 16), LogicError);
   plan.clear();
   EXPECT_TRUE(plan.sample_rows.empty() && plan.adjustments.empty());
 }
@@ -107,32 +137,32 @@ TEST(BatchPlan, padding_rows_have_no_positions_and_come_last) {
   EXPECT_THAT(plan.sequence_of, ElementsAre(0, 0, 0, 1, 2, 3));
   EXPECT_THAT(plan.block_tables, ElementsAre(4, -1, -1, 2, 0, 1, -1, -1, -1, -1, -1, -1));
   EXPECT_THAT(plan.logit_rows, ElementsAre(2, 3));
-  EXPECT_NO_THROW(plan.validate(5, 16));
+  EXPECT_NO_THROW(plan.validate({5}, 16));
   const std::int32_t token[] = {1};
   EXPECT_THROW(plan.add_sequence(token, 0, token, true), LogicError);
   std::swap(plan.kv_lengths[0], plan.kv_lengths[3]);
-  EXPECT_THROW(plan.validate(5, 16), LogicError);
+  EXPECT_THROW(plan.validate({5}, 16), LogicError);
 }
 
 TEST(BatchPlan, every_sequence_has_slots_of_its_own_where_the_model_has_state) {
   BatchPlan plan = two_sequences();
-  EXPECT_NO_THROW(plan.validate(5, 16));
+  EXPECT_NO_THROW(plan.validate({5}, 16));
   EXPECT_EQ(plan.view().states, nullptr);
-  EXPECT_THROW(plan.validate(5, 16, 6), LogicError);
+  EXPECT_THROW(plan.validate({5}, 16, 6), LogicError);
   const std::vector<StateSlots> good{{.write = 0, .keep = 1, .keep_rows = 2}, {.read = 3, .write = 5}};
   plan.states = good;
   plan.add_padding(1);
   plan.finish();
   ASSERT_EQ(plan.states.size(), 3u);
   EXPECT_EQ(plan.states.back(), StateSlots{});
-  EXPECT_NO_THROW(plan.validate(5, 16, 6));
+  EXPECT_NO_THROW(plan.validate({5}, 16, 6));
   EXPECT_EQ(plan.view().states, plan.states.data());
-  EXPECT_THROW(plan.validate(5, 16), LogicError) << "the model has none";
-  EXPECT_THROW(plan.validate(5, 16, 5), LogicError) << "slot 5 of 5";
+  EXPECT_THROW(plan.validate({5}, 16), LogicError) << "the model has none";
+  EXPECT_THROW(plan.validate({5}, 16, 5), LogicError) << "slot 5 of 5";
   const auto expect_wrong = [&](std::size_t s, StateSlots slots, const char* why) {
     BatchPlan wrong = plan;
     wrong.states[s] = slots;
-    EXPECT_THROW(wrong.validate(5, 16, 6), LogicError) << why;
+    EXPECT_THROW(wrong.validate({5}, 16, 6), LogicError) << why;
   };
   expect_wrong(0, {.read = 2, .write = 0}, "a sequence that starts reads a state");
   expect_wrong(1, {.read = -1, .write = 5}, "one that goes on reads none");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -22,21 +23,30 @@ inline Tokens counting(std::int32_t first, std::int32_t count) {
   return tokens;
 }
 
+/// A group of pages with a window.
+struct BenchWindow {
+  std::int32_t window = 0;
+  std::int32_t num_blocks = 0;
+};
+
 /// A scheduler and a stand-in for everything above it: the next token is a function of all tokens before it, and max_tokens,
 /// a full context and shifts are handled as an engine would.
 struct Bench {
   Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false,
-        std::int32_t num_slots = 0)
+        std::int32_t num_slots = 0, const std::vector<BenchWindow>& windows = {})
       : block_tokens(tokens_of_a_block), allocator(num_blocks) {
     if (num_slots > 0) {
       slots.emplace(num_slots);
       states.resize(static_cast<std::size_t>(num_slots));
     }
+    for (const BenchWindow& window : windows) {
+      groups.push_back({&window_allocators.emplace_back(window.num_blocks), window.window});
+    }
     BlockAllocator* known_slots = slots ? &*slots : nullptr;
     if (prefix) {
-      cache.emplace(allocator, block_tokens, PrefixCache::hash_block, known_slots);
+      cache.emplace(allocator, block_tokens, PrefixCache::hash_block, known_slots, groups);
     }
-    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens, known_slots);
+    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens, known_slots, groups);
   }
 
   void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0,
@@ -99,18 +109,28 @@ struct Bench {
     }
   }
 
-  /// Calls visit(slot, content, is_new) for every position the chunk needs. A position's content depends on all tokens up to
-  /// it.
+  /// Calls visit(slot, content, is_new) for every position that the chunk needs of each group. A position's content depends
+  /// on all tokens up to it.
   template <class Visit>
   void visit_storage(const ScheduledChunk& chunk, Visit visit) {
     const Sequence& sequence = *chunk.sequence;
     std::uint32_t content = 1;
     for (std::int32_t position = 0; position < chunk.first + chunk.count; ++position) {
       content = content * 31 + static_cast<std::uint32_t>(sequence.tokens[static_cast<std::size_t>(position)]);
-      const BlockId block = sequence.pages.blocks()[static_cast<std::size_t>(position / block_tokens)];
-      visit(storage[static_cast<std::size_t>(block * block_tokens + position % block_tokens)], content,
-            position >= chunk.first);
+      const bool is_new = position >= chunk.first;
+      visit(slot_of(0, sequence.pages, position), content, is_new);
+      for (std::size_t w = 0; w < groups.size(); ++w) {
+        if (position >= first_seen(groups[w].window, chunk.first)) {
+          visit(slot_of(w + 1, sequence.windows[w].pages, position), content, is_new);
+        }
+      }
     }
+  }
+
+  std::uint32_t& slot_of(std::size_t group, const PageTable& pages, std::int32_t position) {
+    const BlockId block = pages.blocks()[static_cast<std::size_t>(position / block_tokens)];
+    EXPECT_GE(block, 0) << "position " << position << " of group " << group << " was given up";
+    return storage[group][static_cast<std::size_t>(std::max(block, 0) * block_tokens + position % block_tokens)];
   }
 
   /// A state is the content of the last position that it has seen, and how many those are. Every sequence starts from its
@@ -143,12 +163,21 @@ struct Bench {
     if (slots) {
       std::ranges::for_each(batch, [this](const ScheduledChunk& chunk) { compute_state(chunk); });
     }
-    storage.resize(static_cast<std::size_t>(allocator.num_blocks() * block_tokens));
+    storage.resize(1 + groups.size());
+    for (std::size_t group = 0; group < storage.size(); ++group) {
+      const BlockAllocator& blocks = group == 0 ? allocator : *groups[group - 1].allocator;
+      storage[group].resize(static_cast<std::size_t>(blocks.num_blocks() * block_tokens));
+    }
     for (const BlockCopy& copy : scheduler->block_copies()) {
-      std::copy_n(storage.begin() + copy.from * block_tokens, block_tokens, storage.begin() + copy.to * block_tokens);
+      std::vector<std::uint32_t>& pages = storage.at(static_cast<std::size_t>(copy.group));
+      std::copy_n(pages.begin() + copy.from * block_tokens, block_tokens, pages.begin() + copy.to * block_tokens);
       ++copied_blocks;
     }
     scheduler->copies_made();
+    for (std::size_t w = 0; w < groups.size(); ++w) {
+      const std::int32_t used = groups[w].allocator->num_blocks() - window_blocks_available(w);
+      most_window_blocks = std::max(most_window_blocks, used);
+    }
     for (const ScheduledChunk& chunk : batch) {
       visit_storage(chunk, [](std::uint32_t& slot, std::uint32_t content, bool is_new) { slot = is_new ? content : slot; });
     }
@@ -166,6 +195,10 @@ struct Bench {
 
   [[nodiscard]] std::int32_t blocks_available() const { return allocator.num_free() + (cache ? cache->num_evictable() : 0); }
 
+  [[nodiscard]] std::int32_t window_blocks_available(std::size_t window) const {
+    return groups[window].allocator->num_free() + (cache ? cache->num_evictable(window) : 0);
+  }
+
   [[nodiscard]] std::int32_t slots_available() const {
     return slots->num_free() + (cache ? cache->num_evictable_states() : 0);
   }
@@ -181,13 +214,16 @@ struct Bench {
     std::int32_t prefix_hits = 0;
   };
   std::int32_t block_tokens;
-  std::vector<std::uint32_t> storage;  ///< what each slot of the cache was last written with
+  std::vector<std::vector<std::uint32_t>> storage;  ///< of each group: what each slot of the cache was last written with
+  std::int32_t most_window_blocks = 0;              ///< that sequences held of one group in a step
   int copied_blocks = 0;
   std::int32_t scored_in_step = 0;
   std::map<RequestId, Tokens> scored;  ///< positions
   std::map<RequestId, Tokens> pooled;
   std::vector<State> states;  ///< of each slot
   BlockAllocator allocator;
+  std::deque<BlockAllocator> window_allocators;
+  std::vector<WindowGroup> groups;  ///< with a window
   std::optional<BlockAllocator> slots;
   std::optional<PrefixCache> cache;
   std::optional<Scheduler> scheduler;

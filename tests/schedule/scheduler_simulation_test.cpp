@@ -30,6 +30,7 @@ struct Simulation {
   int events = 100'000;
   int least_preemptions = 100;
   std::int32_t num_slots = 0;
+  std::vector<BenchWindow> windows{};
 };
 
 /// Everything at once, on a cache that is far too small: every position reads what its own sequence wrote (see
@@ -38,7 +39,7 @@ class SchedulerSimulation {
  public:
   explicit SchedulerSimulation(const Simulation& simulation)
       : simulation_(simulation),
-        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix, simulation.num_slots),
+        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix, simulation.num_slots, simulation.windows),
         random_(simulation.seed) {}
 
   void run() {
@@ -55,6 +56,9 @@ class SchedulerSimulation {
         ASSERT_EQ(bench_.blocks_available(), simulation_.num_blocks) << "blocks leaked";
         if (simulation_.num_slots > 0) {
           ASSERT_EQ(bench_.slots_available(), simulation_.num_slots) << "slots leaked";
+        }
+        for (std::size_t w = 0; w < simulation_.windows.size(); ++w) {
+          ASSERT_EQ(bench_.window_blocks_available(w), simulation_.windows[w].num_blocks) << "blocks of a window leaked";
         }
       }
     }
@@ -223,6 +227,47 @@ TEST(SchedulerSimulation, LosesNoStateInTheSmallestMemories) {
                          .num_slots = 3})
         .run();
   }
+}
+
+/// Groups with windows: from one block's length to more than the context, with room for all sequences and with hardly any.
+TEST(SchedulerSimulation, LosesNothingBehindWindows) {
+  unsigned seed = 20;
+  for (const bool prefix : {false, true}) {
+    for (const std::vector<BenchWindow>& windows :
+         {std::vector<BenchWindow>{{5, 24}}, {{4, 8}}, {{1, 3}, {13, 30}}, {{17, 9}}, {{100, 30}, {9, 12}}}) {
+      SCOPED_TRACE(seed);
+      SchedulerSimulation(
+          {.limits = small, .prefix = prefix, .seed = seed++, .events = 20'000, .least_preemptions = 10, .windows = windows})
+          .run();
+    }
+  }
+}
+
+TEST(SchedulerSimulation, LosesNothingBehindWindowsInTheSmallestCaches) {
+  for (std::int32_t num_blocks = 1; num_blocks <= 6; ++num_blocks) {
+    for (const std::int32_t window : {1, 4, 6, 30}) {
+      SCOPED_TRACE(100 * num_blocks + window);
+      SchedulerSimulation({.limits = small,
+                           .num_blocks = 8,
+                           .prefix = num_blocks % 2 == 0 || window > 4,
+                           .seed = static_cast<unsigned>(num_blocks * 100 + window),
+                           .events = 4000,
+                           .least_preemptions = 0,
+                           .windows = {{window, num_blocks}}})
+          .run();
+    }
+  }
+}
+
+TEST(SchedulerSimulation, LosesNeitherStateNorWhatIsBehindWindows) {
+  SchedulerSimulation({.limits = small,
+                       .prefix = true,
+                       .seed = 50,
+                       .events = 20'000,
+                       .least_preemptions = 10,
+                       .num_slots = 16,
+                       .windows = {{7, 20}}})
+      .run();
 }
 
 TEST(SchedulerSimulation, OneSequenceAndOneTokenAtATime) {

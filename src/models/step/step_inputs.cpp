@@ -73,6 +73,7 @@ StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
   return {.tokens = view.num_tokens,
           .sequences = view.num_sequences,
           .max_blocks = view.max_blocks,
+          .groups = plan.num_groups(),
           .logit_rows = plan.num_logit_rows(),
           .max_q_len = view.max_q_len,
           .max_kv_len = view.max_kv_len,
@@ -93,7 +94,7 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
   layout.sequence_of = take<std::int32_t>(used, shape.tokens);
   layout.query_offsets = take<std::int32_t>(used, shape.sequences + 1);
   layout.kv_lengths = take<std::int32_t>(used, shape.sequences);
-  layout.block_tables = take<std::int32_t>(used, std::int64_t{shape.sequences} * shape.max_blocks);
+  layout.block_tables = take<std::int32_t>(used, std::int64_t{shape.groups} * shape.sequences * shape.max_blocks);
   layout.states = take<StateSlots>(used, shape.states ? shape.sequences : 0);
   layout.logit_rows = take<std::int32_t>(used, shape.logit_rows);
   layout.hidden_rows = take<std::int32_t>(used, shape.hidden_rows);
@@ -106,6 +107,7 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
   const Shape largest{.tokens = limits.tokens,
                       .sequences = limits.sequences,
                       .max_blocks = limits.blocks,
+                      .groups = limits.groups,
                       .logit_rows = limits.logit_rows,
                       .draw = Draw::any,
                       .hidden_rows = limits.tokens,
@@ -184,10 +186,13 @@ void StepInputs::write(const BatchPlan& plan, const Shape& shape, const Layout& 
   put_counting(to + layout.query_offsets, plan.query_offsets, shape.sequences + 1, plan.num_tokens() + 1);
   put(to + layout.kv_lengths, plan.kv_lengths, shape.sequences, 0);
   auto* tables = reinterpret_cast<std::int32_t*>(to + layout.block_tables);
-  std::fill_n(tables, std::int64_t{shape.sequences} * shape.max_blocks, -1);
-  for (std::int32_t s = 0; s < plan.num_sequences(); ++s) {
-    std::copy_n(plan.block_tables.begin() + std::ptrdiff_t{s} * plan.max_blocks, plan.max_blocks,
-                tables + std::ptrdiff_t{s} * shape.max_blocks);
+  std::fill_n(tables, std::int64_t{shape.groups} * shape.sequences * shape.max_blocks, -1);
+  auto row = plan.block_tables.begin();
+  for (std::int32_t group = 0; group < plan.num_groups(); ++group) {
+    for (std::int32_t s = 0; s < plan.num_sequences(); ++s) {
+      std::copy_n(row, plan.max_blocks, tables + (std::ptrdiff_t{group} * shape.sequences + s) * shape.max_blocks);
+      row += plan.max_blocks;
+    }
   }
   if (shape.states) {
     put(to + layout.states, plan.states, shape.sequences, StateSlots{});

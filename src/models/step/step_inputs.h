@@ -14,8 +14,8 @@ enum class Draw { none, greedy, any };
 
 /// The arrays of one step where its kernels read them: host memory on the CPU, the device's on a GPU.
 struct StepArrays {
-  const std::int32_t* tokens = nullptr;  ///< [batch.num_tokens]
-  RaggedBatch batch;
+  const std::int32_t* tokens = nullptr;      ///< [batch.num_tokens]
+  RaggedBatch batch;                         ///< with the block tables of group 0: those of the others follow, each as large
   const std::int32_t* logit_rows = nullptr;  ///< [num_logit_rows]
   std::int32_t num_logit_rows = 0;
   bool any_single = false;  ///< a sequence has one row
@@ -38,7 +38,8 @@ class StepInputs {
   struct Limits {
     std::int32_t tokens = 0;
     std::int32_t sequences = 0;
-    std::int32_t blocks = 0;  ///< of one sequence
+    std::int32_t blocks = 0;  ///< of one sequence in one group of pages
+    std::int32_t groups = 1;
     std::int32_t logit_rows = 0;
     bool states = false;
   };
@@ -48,6 +49,7 @@ class StepInputs {
     std::int32_t tokens = 0;
     std::int32_t sequences = 0;
     std::int32_t max_blocks = 0;
+    std::int32_t groups = 1;  ///< of pages
     std::int32_t logit_rows = 0;
     std::int32_t max_q_len = 0;
     std::int32_t max_kv_len = 0;

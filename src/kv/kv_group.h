@@ -1,0 +1,74 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/kv_layout.h"
+
+namespace rocmforge {
+
+/// Layers whose pages are found by one block table, because they have the same window. A plane is what one layer stores in a
+/// block, or what several layers share.
+struct KvGroup {
+  std::int32_t window = 0;  ///< a block wholly behind the window of the next position is freed; 0: none is
+  std::vector<KvLayout> planes;
+
+  friend bool operator==(const KvGroup&, const KvGroup&) = default;
+};
+
+/// Those of a model: the first has no window, holds a block for every `block_tokens` positions of a sequence, and may be
+/// without planes; each of the others has a window of its own. Blocks of all of them have the same number of positions.
+using KvGroups = std::vector<KvGroup>;
+
+/// Where a layer's K and V are.
+struct KvPlace {
+  std::int32_t group = 0;
+  std::int32_t plane = 0;  ///< of the group
+
+  friend bool operator==(const KvPlace&, const KvPlace&) = default;
+};
+
+/// Gives all planes blocks of that many positions.
+inline void set_block_tokens(KvGroups& groups, std::int32_t block_tokens) {
+  for (KvGroup& group : groups) {
+    for (KvLayout& plane : group.planes) {
+      plane.block_tokens = block_tokens;
+    }
+  }
+}
+
+/// The most positions that a plane wants in a block; those of a layout without a wish when there is no plane.
+inline std::int32_t block_tokens_of(const KvGroups& groups) {
+  std::int32_t most = 0;
+  for (const KvGroup& group : groups) {
+    for (const KvLayout& plane : group.planes) {
+      most = std::max(most, plane.block_tokens);
+    }
+  }
+  return most > 0 ? most : KvLayout{}.block_tokens;
+}
+
+/// Whether both have the same groups, whatever the size of their blocks.
+inline bool same_planes(const KvGroups& a, const KvGroups& b) {
+  const auto same_plane = [](const KvLayout& left, KvLayout right) {
+    right.block_tokens = left.block_tokens;
+    return left == right;
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const KvGroup& left, const KvGroup& right) {
+    return left.window == right.window &&
+           std::equal(left.planes.begin(), left.planes.end(), right.planes.begin(), right.planes.end(), same_plane);
+  });
+}
+
+/// Bytes of one block of a group.
+inline std::size_t block_bytes_of(const KvGroup& group) {
+  std::size_t bytes = 0;
+  for (const KvLayout& plane : group.planes) {
+    bytes += plane.block_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace rocmforge
