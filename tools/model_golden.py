@@ -12,6 +12,7 @@ import math
 import pathlib
 import struct
 import sys
+import zlib
 
 import numpy
 import torch
@@ -200,12 +201,51 @@ MODELS = {
     "glm4-moe-lite": ("deepseek2", "Glm4MoeLite", {
         **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
         "rope_parameters": rope(1000.0)}),
+    # Ling's own code is no part of transformers; GLM-4.5 with norms of its heads and without biases is the same graph.
+    "bailingmoe2": ("bailingmoe2", "Glm4Moe", {
+        **EXPERTS, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 4, "topk_group": 2,
+        "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5, "use_qk_norm": True,
+        "rms_norm_eps": 1e-6, "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "mistral4": ("mistral4", "Mistral4", {
+        **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
+        "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=1.0,
+                                mscale_all_dim=1.0, llama_4_scaling_beta=0.4)}),
+    "falcon": ("falcon", "Falcon", {
+        **SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "ffn_hidden_size": 64, "num_key_value_heads": 1,
+        "rope_parameters": rope(1000.0)}),
+    # Falcon 40B: several KV heads, and a norm of its own for attention.
+    "falcon-groups": ("falcon", "Falcon", {
+        **SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "ffn_hidden_size": 64, "num_key_value_heads": 2,
+        "num_kv_heads": 2, "new_decoder_architecture": True, "tie_word_embeddings": False,
+        "rope_parameters": rope(1000.0)}),
+    "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
+# A model's seed follows from its name, so that a new one changes no other. These are older: they have 1000 and the place
+# that they had in the list when they were made.
+SEEDS = dict(zip("""
+llama-gqa4 llama-mqa llama-tied llama3 llama-linear llama-yarn mistral-window qwen2 qwen3 olmo2 olmo3 phi3 phi3-long
+smollm3 granite glm4 exaone4 exaone4-full seed-oss ernie4_5 gemma gemma2 gemma3 command-r cohere2 starcoder2
+hunyuan-dense qwen3moe qwen2moe mixtral olmoe granitemoe ernie4_5-moe hunyuan-moe dots1 glm4moe glm4moe-norms
+minimax-m2 gpt-oss qwen2vl qwen3vl qwen3vlmoe mistral3
+""".split(), range(1000, 1100)))
+SEEDS.update({
+    "lfm2": 1038, "lfm2-conv": 1039, "lfm2moe": 1040, "deepseek-v3": 1038, "deepseek-v2": 1039, "deepseek-v2-lite": 1040,
+    "glm4-moe-lite": 1041})
+
+
+def seed_of(name):
+    return SEEDS.get(name, zlib.crc32(name.encode()))
+
+
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
 # Files of DeepSeek from before K and V of a head had tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
+LATENT_ARCHITECTURES = ("deepseek2", "mistral4")
+
+# Architectures whose converter joins Q, K and V.
+JOINED_QKV = ("bailingmoe2",)
 
 # Keys of experts: attribute of the configuration, or the value itself.
 EXPERT_KEYS = {
@@ -230,6 +270,13 @@ EXPERT_KEYS = {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
         "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": lambda config: None if config.model_type == "deepseek_v2" else 2},
+    "mistral4": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "weights_scale": "routed_scaling_factor",
+        "weights_norm": "norm_topk_prob"},
+    "bailingmoe2": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
+        "shared_feed_forward_length": "moe_intermediate_size", "group_used_count": "topk_group",
+        "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob", "gating_func": 2},
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
     "qwen3vlmoe": {"count": "num_experts"},
@@ -270,6 +317,15 @@ NAMES.update({
     "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
     "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up",
     "feed_forward.gate": "ffn_gate_inp"})
+# Falcon and GPT-2, under the names that named_weights gives them.
+NAMES.update({
+    "model.embed_positions": "position_embd", "ln_attn": "attn_norm_2", "ln_mlp": "attn_norm",
+    "ln_1": "attn_norm", "ln_2": "ffn_norm", "self_attention.query_key_value": "attn_qkv",
+    "self_attention.dense": "attn_output", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down",
+    "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output"})
+OLD_NAMES = {
+    "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
+    "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
@@ -279,6 +335,8 @@ POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe",
 
 def named_weights(model):
     for name, parameter in model.named_parameters():
+        for old, new in OLD_NAMES.items():
+            name = name.replace(old, new)
         if not name.startswith("model.visual."):
             yield name.replace("model.language_model.", "model."), parameter
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith(CHOICE_BIAS))
@@ -289,11 +347,11 @@ def spread(model, generator, norm_offset):
     for name, weight in named_weights(model):
         if name.endswith(CHOICE_BIAS):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
-        elif weight.dim() == 1 and name.endswith("norm.weight"):
+        elif weight.dim() == 1 and (name.endswith("norm.weight") or ".ln_" in name and name.endswith(".weight")):
             values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
-        elif "embed_tokens" in name:
+        elif "embed_tokens" in name or "embed_positions" in name:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif name.endswith("down_proj_bias"):
             values = 1.2 * torch.randn(weight.shape, generator=generator)
@@ -360,7 +418,27 @@ def neighbours(weight, heads):
     return rows.swapaxes(1, 2).reshape(weight.shape)
 
 
+def falcon_rows(values, config):
+    """Rows of Q of all heads, then of K, then of V; the model has them group by group."""
+    head_dim, kv_heads = config.hidden_size // config.num_attention_heads, config.num_key_value_heads
+    groups = values.reshape(kv_heads, -1, head_dim, values.shape[-1])
+    return numpy.concatenate([part.reshape(-1, values.shape[-1]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])])
+
+
 def tensors(architecture, name, config, model):
+    """Those that the converter writes, Q, K and V joined where it joins them."""
+    waiting = {}
+    for target, values in single_tensors(architecture, name, config, model):
+        part = target.split(".")[-2]
+        if architecture in JOINED_QKV and part in ("attn_q", "attn_k", "attn_v"):
+            waiting[part] = values
+            if len(waiting) == 3:
+                yield target.replace(part, "attn_qkv"), numpy.concatenate([waiting.pop(f"attn_{part}") for part in "qkv"])
+            continue
+        yield target, values
+
+
+def single_tensors(architecture, name, config, model):
     joined = name in JOINED_LATENT
     for source, parameter in named_weights(model):
         values = parameter.detach().numpy()
@@ -371,6 +449,10 @@ def tensors(architecture, name, config, model):
         if "attn_kv_b" in target and not joined:
             yield from latent_parts(target, values, config)
             continue
+        if architecture == "falcon" and ".attn_qkv." in target:
+            values = falcon_rows(values, config)
+        if architecture == "gpt2" and source.startswith("model.layers.") and values.ndim == 2:
+            values = values.swapaxes(0, 1)
         if architecture in PERMUTED and ".attn_q." in target:
             values = neighbours(values, config.num_attention_heads)
         if architecture in PERMUTED and ".attn_k." in target:
@@ -389,7 +471,8 @@ def tensors(architecture, name, config, model):
 
 def main_rope(config):
     """Of the layers that see everything, where layers differ."""
-    return config.rope_parameters.get("full_attention", config.rope_parameters)
+    parameters = getattr(config, "rope_parameters", None) or {"rope_type": "none"}
+    return parameters.get("full_attention", parameters)
 
 
 def llama3_factors(config):
@@ -410,21 +493,22 @@ def metadata(architecture, name, config):
     yield "general.architecture", STRING, architecture
     yield "general.name", STRING, name
     parameters = main_rope(config)
+    latent = architecture in LATENT_ARCHITECTURES
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
         ("attention.head_count", U32, config.num_attention_heads),
-        ("attention.head_count_kv", U32, 1) if architecture == "deepseek2" and name not in JOINED_LATENT else kv_heads(config),
+        ("attention.head_count_kv", U32, 1) if latent and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
-        ("rope.freq_base", F32, parameters["rope_theta"]),
+        ("rope.freq_base", F32, parameters.get("rope_theta")),
     ]
-    if architecture == "deepseek2":
+    if latent:
         own += latent_keys(name, config)
     elif head_dim * config.num_attention_heads != config.hidden_size:
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
     if architecture == "llama":
         own += [("rope.dimension_count", U32, head_dim), ("vocab_size", U32, config.vocab_size)]
-    if "partial_rotary_factor" in parameters:
+    if "partial_rotary_factor" in parameters and not latent:
         own.append(("rope.dimension_count", U32, int(head_dim * parameters["partial_rotary_factor"])))
     if getattr(config, "sliding_window", None):
         own.append(("attention.sliding_window", U32, config.sliding_window))
@@ -441,7 +525,7 @@ def metadata(architecture, name, config):
         own.append(("rope.scaling.original_context_length", U32, original))
     if "mrope_section" in parameters:
         own.append(("rope.dimension_sections", COUNTS, [*parameters["mrope_section"], 0]))
-    if parameters.get("mscale_all_dim"):
+    if parameters.get("mscale_all_dim") and not latent:
         own.append(("rope.scaling.yarn_log_multiplier", F32, parameters["mscale_all_dim"]))
     if "llama_4_scaling_beta" in parameters:
         own.append(("attention.temperature_scale", F32, parameters["llama_4_scaling_beta"]))
@@ -453,7 +537,8 @@ def metadata(architecture, name, config):
         stretch = config.max_position_embeddings / original
         own.append(("rope.scaling.attn_factor", F32, math.sqrt(1.0 + math.log(stretch) / math.log(original))))
     for key, kind, value in own:
-        yield f"{architecture}.{key}", kind, value
+        if value is not None:
+            yield f"{architecture}.{key}", kind, value
 
 
 def latent_keys(name, config):
@@ -489,7 +574,7 @@ def expert_keys(architecture, config):
 def kv_heads(config):
     """None in layers without attention."""
     if "conv" not in (getattr(config, "layer_types", None) or ()):
-        return "attention.head_count_kv", U32, config.num_key_value_heads
+        return "attention.head_count_kv", U32, getattr(config, "num_key_value_heads", None)
     return "attention.head_count_kv", COUNTS, [
         0 if kind == "conv" else config.num_key_value_heads for kind in config.layer_types]
 
@@ -498,7 +583,9 @@ def norm_epsilon(config):
     for attribute in ("rms_norm_eps", "norm_eps"):
         if hasattr(config, attribute):
             return "attention.layer_norm_rms_epsilon", F32, getattr(config, attribute)
-    return "attention.layer_norm_epsilon", F32, getattr(config, "norm_epsilon", None) or config.layer_norm_eps
+    epsilon = next(getattr(config, name) for name in ("norm_epsilon", "layer_norm_epsilon", "layer_norm_eps")
+                   if hasattr(config, name))
+    return "attention.layer_norm_epsilon", F32, epsilon
 
 
 FACTORS = {
@@ -545,15 +632,15 @@ def make_config(family, config_class, own):
     return getattr(transformers, config_class)(text_config=own, vision_config=blind)
 
 
-def make(folder, number, name):
+def make(folder, name):
     architecture, family, own = MODELS[name]
     config_class = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
-    model_class = family + ("ForConditionalGeneration" if family in SEEING else "ForCausalLM")
+    model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")
     model = getattr(transformers, model_class)(config).float().eval()
     config = config.text_config if family in SEEING else config
-    generator = torch.Generator().manual_seed(1000 + number)
+    generator = torch.Generator().manual_seed(seed_of(name))
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
@@ -569,9 +656,9 @@ def make(folder, number, name):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(MODELS):
+    for name in MODELS:
         if name in sys.argv[2:] or len(sys.argv) == 2:
-            make(folder, number, name)
+            make(folder, name)
 
 
 if __name__ == "__main__":

@@ -62,5 +62,9 @@ Architecture mistral3_architecture();
 Architecture lfm2_architecture();
 Architecture lfm2moe_architecture();
 Architecture deepseek2_architecture();
+Architecture bailingmoe2_architecture();
+Architecture mistral4_architecture();
+Architecture falcon_architecture();
+Architecture gpt2_architecture();
 
 }  // namespace rocmforge

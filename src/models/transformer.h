@@ -60,6 +60,8 @@ class Transformer final : public Model {
   /// A step's operations in their order, in groups which `run` gets with what they work on.
   void compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
   /// The operations of the frame.
+  /// Checks that every position of a sequence has a row.
+  void plan_positions(const GgufFile& file);
   void add_operations();
   /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
   [[nodiscard]] Step wanted_rows(const Step& step, bool mixed, const RunOperations& run) const;
@@ -71,6 +73,7 @@ class Transformer final : public Model {
   ModelOptions options_;
   ExecutionPlan plan_;
   WeightTable* embedding_ = nullptr;
+  WeightTable* positions_ = nullptr;  ///< [trained positions, hidden], or null
   std::vector<std::unique_ptr<Block>> blocks_;
   Resolved<GatherRows> gather_hidden_;
   Resolved<GatherRows> gather_mixed_;

@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); silu or gelu_tanh
+/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); not clamped_swiglu
 struct GatedActivation {
   static constexpr std::string_view name = "gated_activation";
 

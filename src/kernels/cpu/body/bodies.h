@@ -99,6 +99,7 @@ struct BodyTable {
   void (*rms_norm)(const float* x, const float* weight, int64_t dim, float eps, float* out);
   void (*silu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*gelu_tanh_gate)(const float* gate, const float* up, int64_t width, float* out);
+  void (*gelu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*clamped_swiglu_gate)(const float* gate, const float* up, int64_t width, float* out);
 
   /// cos and sin of position * inverse_frequency[p], times `magnitude`.

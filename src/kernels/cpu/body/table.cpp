@@ -7,6 +7,7 @@ const BodyTable body_table = {
     .rms_norm = rms_norm,
     .silu_gate = silu_gate,
     .gelu_tanh_gate = gelu_tanh_gate,
+    .gelu_gate = gelu_gate,
     .clamped_swiglu_gate = clamped_swiglu_gate,
     .rope_angles = rope_angles,
     .rope_append = rope_append,
