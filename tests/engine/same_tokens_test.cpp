@@ -130,7 +130,7 @@ TEST_P(PreemptedModel, GivesTheSameTokens) {
     const auto engine = load_model(path, options);
     std::vector<RequestId> ids;
     for (unsigned i = 0; i < 5; ++i) {
-      ids.push_back(engine->submit(numbered(i, engine->model().config().vocab, 24)));
+      ids.push_back(engine->submit(numbered(i, engine->model().config().vocab, 60)));
     }
     const auto results = run(*engine);
     std::vector<Tokens> tokens;
