@@ -52,16 +52,17 @@ def with_tokenizer(source, target):
     gguf_io.write(target, metadata, file.tensors)
 
 
-def run(command):
+def run(command, folder=None):
     """(perplexity or None, why not)"""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace", cwd=folder)
     except subprocess.TimeoutExpired:
         return None, "no end after 300 s"
     output = done.stdout + done.stderr
     if found := re.search(r"Final estimate: PPL[^\n]*?= *([0-9.einfa]+) \+/-", output):
         return float(found.group(1)), ""
-    lines = [line.strip() for line in output.splitlines() if COMPLAINT.search(line) and not line.startswith(("main:", "llm_load_print_meta:"))]
+    lines = [line.strip() for line in output.splitlines()
+             if COMPLAINT.search(line) and not line.startswith(("main:", "llm_load_print_meta:"))]
     return None, lines[0][:150] if lines else f"exit status {done.returncode}"
 
 
@@ -72,7 +73,8 @@ def compare(name, folder, arguments):
     text.write_text("".join(draw.choice(ASCII[1:]) for _ in range(CONTEXT * CHUNKS)), encoding="utf-8")
     common = ["-m", str(model), "-f", str(text), "-c", str(CONTEXT)]
     own = run([arguments.rocmforge, "perplexity", *common, "--kv-type", "f16", "--device", "cpu"])
-    peer = run([arguments.peer, *common, "-t", "1", *arguments.peer_options.split()])
+    command = [str(pathlib.Path(arguments.peer).resolve()), *common, "-t", "1", *arguments.peer_options.split()]
+    peer = run(command, folder)  # it leaves a log where it runs
     return own, peer
 
 
