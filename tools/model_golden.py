@@ -12,11 +12,13 @@ import math
 import pathlib
 import struct
 import sys
-import zlib
 
 import numpy
 import torch
 import transformers
+
+from model_golden_parts import (
+    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, latent_parts, llama3_factors, neighbours, seed_of, write_gguf)
 
 TOKENS = 44
 SIZES = {
@@ -29,7 +31,6 @@ LATENT = {
     **EXPERTS, "num_key_value_heads": 4, "kv_lora_rank": 48, "qk_nope_head_dim": 24, "qk_rope_head_dim": 16,
     "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1,
     "routed_scaling_factor": 1.7, "rms_norm_eps": 1e-6}
-U32, F32, BOOL, STRING, COUNTS = 4, 6, 7, 8, 9
 
 
 def rope(theta, **scaling):
@@ -220,23 +221,6 @@ MODELS = {
         "rope_parameters": rope(1000.0)}),
     "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
-# A model's seed follows from its name, so that a new one changes no other. These are older: they have 1000 and the place
-# that they had in the list when they were made.
-SEEDS = dict(zip("""
-llama-gqa4 llama-mqa llama-tied llama3 llama-linear llama-yarn mistral-window qwen2 qwen3 olmo2 olmo3 phi3 phi3-long
-smollm3 granite glm4 exaone4 exaone4-full seed-oss ernie4_5 gemma gemma2 gemma3 command-r cohere2 starcoder2
-hunyuan-dense qwen3moe qwen2moe mixtral olmoe granitemoe ernie4_5-moe hunyuan-moe dots1 glm4moe glm4moe-norms
-minimax-m2 gpt-oss qwen2vl qwen3vl qwen3vlmoe mistral3
-""".split(), range(1000, 1100)))
-SEEDS.update({
-    "lfm2": 1038, "lfm2-conv": 1039, "lfm2moe": 1040, "deepseek-v3": 1038, "deepseek-v2": 1039, "deepseek-v2-lite": 1040,
-    "glm4-moe-lite": 1041})
-
-
-def seed_of(name):
-    return SEEDS.get(name, zlib.crc32(name.encode()))
-
-
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
@@ -373,15 +357,6 @@ def gguf_name(architecture, name):
     return f"{NAMES[stem]}.{suffix}"
 
 
-def gpt_oss_experts(layer, suffix, values):
-    """Weights are transposed; gate and up are every other column."""
-    kind = "bias" if suffix.endswith("bias") else "weight"
-    values = values if kind == "bias" else values.swapaxes(1, 2)
-    if suffix.startswith("down"):
-        return [(f"{layer}.ffn_down_exps.{kind}", values)]
-    return [(f"{layer}.ffn_gate_exps.{kind}", values[:, 0::2]), (f"{layer}.ffn_up_exps.{kind}", values[:, 1::2])]
-
-
 def expert_parts(architecture, name, values):
     """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
     stem, suffix = name.rsplit(".", 1)
@@ -402,27 +377,6 @@ def expert_parts(architecture, name, values):
     if stem.endswith("shared_expert_gate"):
         return [(f"{layer}.ffn_gate_inp_shexp.weight", values.reshape(-1))]
     return []
-
-
-def latent_parts(target, values, config):
-    """K and V of a head as the converter stores them: K's part transposed, so that queries are multiplied by it."""
-    heads = values.reshape(config.num_attention_heads, -1, values.shape[-1])
-    keys, own = heads[:, :config.qk_nope_head_dim], heads[:, config.qk_nope_head_dim:]
-    yield target.replace("attn_kv_b", "attn_k_b"), keys.swapaxes(1, 2)
-    yield target.replace("attn_kv_b", "attn_v_b"), own
-
-
-def neighbours(weight, heads):
-    """Rows of Q or K so that elements p and p + n/2 of a head, which turn together, become neighbours."""
-    rows = weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1)
-    return rows.swapaxes(1, 2).reshape(weight.shape)
-
-
-def falcon_rows(values, config):
-    """Rows of Q of all heads, then of K, then of V; the model has them group by group."""
-    head_dim, kv_heads = config.hidden_size // config.num_attention_heads, config.num_key_value_heads
-    groups = values.reshape(kv_heads, -1, head_dim, values.shape[-1])
-    return numpy.concatenate([part.reshape(-1, values.shape[-1]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])])
 
 
 def tensors(architecture, name, config, model):
@@ -473,19 +427,6 @@ def main_rope(config):
     """Of the layers that see everything, where layers differ."""
     parameters = getattr(config, "rope_parameters", None) or {"rope_type": "none"}
     return parameters.get("full_attention", parameters)
-
-
-def llama3_factors(config):
-    """What each pair's angle is divided by: fast pairs stay, slow ones are stretched in full, those between in part."""
-    scaling = config.rope_parameters
-    head_dim = config.hidden_size // config.num_attention_heads
-    factors = []
-    for pair in range(head_dim // 2):
-        turns = scaling["original_max_position_embeddings"] / (2 * math.pi * scaling["rope_theta"] ** (2 * pair / head_dim))
-        share = (turns - scaling["low_freq_factor"]) / (scaling["high_freq_factor"] - scaling["low_freq_factor"])
-        share = min(1.0, max(0.0, share))
-        factors.append(1.0 / (share + (1.0 - share) / scaling["factor"]))
-    return numpy.array(factors, dtype=numpy.float32)
 
 
 def metadata(architecture, name, config):
@@ -600,28 +541,6 @@ FACTORS = {
     "gemma2": {
         "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping"},
 }
-
-
-def string(text):
-    return struct.pack("<Q", len(text.encode())) + text.encode()
-
-
-def write_gguf(path, pairs, weights):
-    align = 32
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
-    for key, kind, value in pairs:
-        head += string(key) + struct.pack("<I", kind)
-        if kind == COUNTS:
-            head += struct.pack(f"<IQ{len(value)}I", U32, len(value), *value)
-        else:
-            head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
-    data = b""
-    for name, values in weights:
-        head += string(name) + struct.pack("<I", values.ndim) + struct.pack(f"<{values.ndim}Q", *reversed(values.shape))
-        head += struct.pack("<IQ", 0, len(data))
-        data += numpy.ascontiguousarray(values, dtype="<f4").tobytes()
-        data += bytes(-len(data) % align)
-    path.write_bytes(head + bytes(-len(head) % align) + data)
 
 
 def make_config(family, config_class, own):
