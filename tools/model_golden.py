@@ -18,6 +18,9 @@ import torch
 import transformers
 
 import model_golden_mamba as mamba
+from model_golden_parts import (
+    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, latent_parts, llama3_factors, neighbours, norm_epsilon,
+    seed_of, write_gguf)
 
 TOKENS = 44
 SIZES = {
@@ -30,7 +33,6 @@ LATENT = {
     **EXPERTS, "num_key_value_heads": 4, "kv_lora_rank": 48, "qk_nope_head_dim": 24, "qk_rope_head_dim": 16,
     "v_head_dim": 20, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1,
     "routed_scaling_factor": 1.7, "rms_norm_eps": 1e-6}
-U32, F32, BOOL, STRING, COUNTS = 4, 6, 7, 8, 9
 
 
 def rope(theta, **scaling):
@@ -202,6 +204,24 @@ MODELS = {
     "glm4-moe-lite": ("deepseek2", "Glm4MoeLite", {
         **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
         "rope_parameters": rope(1000.0)}),
+    # Ling's own code is no part of transformers; GLM-4.5 with norms of its heads and without biases is the same graph.
+    "bailingmoe2": ("bailingmoe2", "Glm4Moe", {
+        **EXPERTS, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 4, "topk_group": 2,
+        "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5, "use_qk_norm": True,
+        "rms_norm_eps": 1e-6, "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
+    "mistral4": ("mistral4", "Mistral4", {
+        **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
+        "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=1.0,
+                                mscale_all_dim=1.0, llama_4_scaling_beta=0.4)}),
+    "falcon": ("falcon", "Falcon", {
+        **SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "ffn_hidden_size": 64, "num_key_value_heads": 1,
+        "rope_parameters": rope(1000.0)}),
+    # Falcon 40B: several KV heads, and a norm of its own for attention.
+    "falcon-groups": ("falcon", "Falcon", {
+        **SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "ffn_hidden_size": 64, "num_key_value_heads": 2,
+        "num_kv_heads": 2, "new_decoder_architecture": True, "tie_word_embeddings": False,
+        "rope_parameters": rope(1000.0)}),
+    "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
 MODELS.update(mamba.MODELS)
 
@@ -213,6 +233,10 @@ SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
 # Files of DeepSeek from before K and V of a head had tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
+LATENT_ARCHITECTURES = ("deepseek2", "mistral4")
+
+# Architectures whose converter joins Q, K and V.
+JOINED_QKV = ("bailingmoe2",)
 
 # Keys of experts: attribute of the configuration, or the value itself.
 EXPERT_KEYS = {
@@ -237,6 +261,13 @@ EXPERT_KEYS = {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
         "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": lambda config: None if config.model_type == "deepseek_v2" else 2},
+    "mistral4": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "weights_scale": "routed_scaling_factor",
+        "weights_norm": "norm_topk_prob"},
+    "bailingmoe2": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
+        "shared_feed_forward_length": "moe_intermediate_size", "group_used_count": "topk_group",
+        "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob", "gating_func": 2},
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
     "qwen3vlmoe": {"count": "num_experts"},
@@ -278,6 +309,15 @@ NAMES.update({
     "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
     "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up",
     "feed_forward.gate": "ffn_gate_inp"})
+# Falcon and GPT-2, under the names that named_weights gives them.
+NAMES.update({
+    "model.embed_positions": "position_embd", "ln_attn": "attn_norm_2", "ln_mlp": "attn_norm",
+    "ln_1": "attn_norm", "ln_2": "ffn_norm", "self_attention.query_key_value": "attn_qkv",
+    "self_attention.dense": "attn_output", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down",
+    "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output"})
+OLD_NAMES = {
+    "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
+    "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
@@ -288,6 +328,8 @@ POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe",
 
 def named_weights(model):
     for name, parameter in model.named_parameters():
+        for old, new in OLD_NAMES.items():
+            name = name.replace(old, new)
         if not name.startswith("model.visual."):
             yield name.replace("model.language_model.", "model.").replace("backbone.", "model."), parameter
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith(CHOICE_BIAS))
@@ -298,11 +340,11 @@ def spread(model, generator, norm_offset):
     for name, weight in named_weights(model):
         if name.endswith(CHOICE_BIAS):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
-        elif weight.dim() == 1 and name.endswith(("norm.weight", "norm_f.weight")):
+        elif weight.dim() == 1 and (name.endswith(("norm.weight", "norm_f.weight")) or ".ln_" in name and name.endswith(".weight")):
             values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
-        elif "embed_tokens" in name or "embeddings" in name:
+        elif any(part in name for part in ("embed_tokens", "embed_positions", "embeddings")):
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif name.endswith("down_proj_bias"):
             values = 1.2 * torch.randn(weight.shape, generator=generator)
@@ -322,15 +364,6 @@ def gguf_name(architecture, name):
             return f"blk.{layer}.post_attention_norm.{suffix}"
         return f"blk.{layer}.{NAMES[part]}.{suffix}"
     return f"{NAMES[stem]}.{suffix}"
-
-
-def gpt_oss_experts(layer, suffix, values):
-    """Weights are transposed; gate and up are every other column."""
-    kind = "bias" if suffix.endswith("bias") else "weight"
-    values = values if kind == "bias" else values.swapaxes(1, 2)
-    if suffix.startswith("down"):
-        return [(f"{layer}.ffn_down_exps.{kind}", values)]
-    return [(f"{layer}.ffn_gate_exps.{kind}", values[:, 0::2]), (f"{layer}.ffn_up_exps.{kind}", values[:, 1::2])]
 
 
 def expert_parts(architecture, name, values):
@@ -357,21 +390,20 @@ def expert_parts(architecture, name, values):
     return []
 
 
-def latent_parts(target, values, config):
-    """K and V of a head as the converter stores them: K's part transposed, so that queries are multiplied by it."""
-    heads = values.reshape(config.num_attention_heads, -1, values.shape[-1])
-    keys, own = heads[:, :config.qk_nope_head_dim], heads[:, config.qk_nope_head_dim:]
-    yield target.replace("attn_kv_b", "attn_k_b"), keys.swapaxes(1, 2)
-    yield target.replace("attn_kv_b", "attn_v_b"), own
-
-
-def neighbours(weight, heads):
-    """Rows of Q or K so that elements p and p + n/2 of a head, which turn together, become neighbours."""
-    rows = weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1)
-    return rows.swapaxes(1, 2).reshape(weight.shape)
-
-
 def tensors(architecture, name, config, model):
+    """Those that the converter writes, Q, K and V joined where it joins them."""
+    waiting = {}
+    for target, values in single_tensors(architecture, name, config, model):
+        part = target.split(".")[-2]
+        if architecture in JOINED_QKV and part in ("attn_q", "attn_k", "attn_v"):
+            waiting[part] = values
+            if len(waiting) == 3:
+                yield target.replace(part, "attn_qkv"), numpy.concatenate([waiting.pop(f"attn_{part}") for part in "qkv"])
+            continue
+        yield target, values
+
+
+def single_tensors(architecture, name, config, model):
     joined = name in JOINED_LATENT
     for source, parameter in named_weights(model):
         values = parameter.detach().numpy()
@@ -385,6 +417,10 @@ def tensors(architecture, name, config, model):
         if "attn_kv_b" in target and not joined:
             yield from latent_parts(target, values, config)
             continue
+        if architecture == "falcon" and ".attn_qkv." in target:
+            values = falcon_rows(values, config)
+        if architecture == "gpt2" and source.startswith("model.layers.") and values.ndim == 2:
+            values = values.swapaxes(0, 1)
         if architecture in PERMUTED and ".attn_q." in target:
             values = neighbours(values, config.num_attention_heads)
         if architecture in PERMUTED and ".attn_k." in target:
@@ -403,22 +439,8 @@ def tensors(architecture, name, config, model):
 
 def main_rope(config):
     """Of the layers that see everything, where layers differ."""
-    if getattr(config, "rope_parameters", None) is None:
-        return {"rope_type": "none"}
-    return config.rope_parameters.get("full_attention", config.rope_parameters)
-
-
-def llama3_factors(config):
-    """What each pair's angle is divided by: fast pairs stay, slow ones are stretched in full, those between in part."""
-    scaling = config.rope_parameters
-    head_dim = config.hidden_size // config.num_attention_heads
-    factors = []
-    for pair in range(head_dim // 2):
-        turns = scaling["original_max_position_embeddings"] / (2 * math.pi * scaling["rope_theta"] ** (2 * pair / head_dim))
-        share = (turns - scaling["low_freq_factor"]) / (scaling["high_freq_factor"] - scaling["low_freq_factor"])
-        share = min(1.0, max(0.0, share))
-        factors.append(1.0 / (share + (1.0 - share) / scaling["factor"]))
-    return numpy.array(factors, dtype=numpy.float32)
+    parameters = getattr(config, "rope_parameters", None) or {"rope_type": "none"}
+    return parameters.get("full_attention", parameters)
 
 
 def metadata(architecture, name, config):
@@ -428,11 +450,12 @@ def metadata(architecture, name, config):
     yield "general.architecture", STRING, architecture
     yield "general.name", STRING, name
     parameters = main_rope(config)
+    latent = architecture in LATENT_ARCHITECTURES
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size),
         ("feed_forward_length", COUNTS if isinstance(widths, list) else U32, widths), ("attention.head_count", U32, heads),
-        ("attention.head_count_kv", U32, 1) if architecture == "deepseek2" and name not in JOINED_LATENT else kv_heads(config),
+        ("attention.head_count_kv", U32, 1) if latent and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
     ]
     if "rope_theta" in parameters:
@@ -441,13 +464,13 @@ def metadata(architecture, name, config):
         own += [(f"ssm.{key}", U32, value) for key, value in mamba.keys(config).items()]
     if architecture == "granitehybrid":
         own.append(("rope.scaling.finetuned", BOOL, config.position_embedding_type == "rope"))
-    if architecture == "deepseek2":
+    if latent:
         own += latent_keys(name, config)
     elif heads > 0 and head_dim * heads != config.hidden_size:
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
     if architecture == "llama":
         own += [("rope.dimension_count", U32, head_dim), ("vocab_size", U32, config.vocab_size)]
-    if "partial_rotary_factor" in parameters:
+    if "partial_rotary_factor" in parameters and not latent:
         own.append(("rope.dimension_count", U32, int(head_dim * parameters["partial_rotary_factor"])))
     if getattr(config, "sliding_window", None):
         own.append(("attention.sliding_window", U32, config.sliding_window))
@@ -464,7 +487,7 @@ def metadata(architecture, name, config):
         own.append(("rope.scaling.original_context_length", U32, original))
     if "mrope_section" in parameters:
         own.append(("rope.dimension_sections", COUNTS, [*parameters["mrope_section"], 0]))
-    if parameters.get("mscale_all_dim"):
+    if parameters.get("mscale_all_dim") and not latent:
         own.append(("rope.scaling.yarn_log_multiplier", F32, parameters["mscale_all_dim"]))
     if "llama_4_scaling_beta" in parameters:
         own.append(("attention.temperature_scale", F32, parameters["llama_4_scaling_beta"]))
@@ -476,7 +499,8 @@ def metadata(architecture, name, config):
         stretch = config.max_position_embeddings / original
         own.append(("rope.scaling.attn_factor", F32, math.sqrt(1.0 + math.log(stretch) / math.log(original))))
     for key, kind, value in own:
-        yield f"{architecture}.{key}", kind, value
+        if value is not None:
+            yield f"{architecture}.{key}", kind, value
 
 
 def latent_keys(name, config):
@@ -519,15 +543,6 @@ def kv_heads(config):
     return "attention.head_count_kv", COUNTS, [0 if kind in OTHER_MIXERS else heads for kind in kinds]
 
 
-def norm_epsilon(config):
-    if config.model_type in ("mamba2", "nemotron_h"):
-        return "attention.layer_norm_rms_epsilon", F32, config.layer_norm_epsilon
-    for attribute in ("rms_norm_eps", "norm_eps"):
-        if hasattr(config, attribute):
-            return "attention.layer_norm_rms_epsilon", F32, getattr(config, attribute)
-    return "attention.layer_norm_epsilon", F32, getattr(config, "norm_epsilon", None) or config.layer_norm_eps
-
-
 FACTORS = {
     "granitehybrid": mamba.GRANITE_FACTORS, "granite": mamba.GRANITE_FACTORS, "granitemoe": mamba.GRANITE_FACTORS,
     "command-r": {"logit_scale": "logit_scale"},
@@ -535,28 +550,6 @@ FACTORS = {
     "gemma2": {
         "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping"},
 }
-
-
-def string(text):
-    return struct.pack("<Q", len(text.encode())) + text.encode()
-
-
-def write_gguf(path, pairs, weights):
-    align = 32
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
-    for key, kind, value in pairs:
-        head += string(key) + struct.pack("<I", kind)
-        if kind == COUNTS:
-            head += struct.pack(f"<IQ{len(value)}I", U32, len(value), *value)
-        else:
-            head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
-    data = b""
-    for name, values in weights:
-        head += string(name) + struct.pack("<I", values.ndim) + struct.pack(f"<{values.ndim}Q", *reversed(values.shape))
-        head += struct.pack("<IQ", 0, len(data))
-        data += numpy.ascontiguousarray(values, dtype="<f4").tobytes()
-        data += bytes(-len(data) % align)
-    path.write_bytes(head + bytes(-len(head) % align) + data)
 
 
 def make_config(family, config_class, own):
@@ -567,15 +560,15 @@ def make_config(family, config_class, own):
     return getattr(transformers, config_class)(text_config=own, vision_config=blind)
 
 
-def make(folder, number, name):
+def make(folder, name):
     architecture, family, own = MODELS[name]
     config_class = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
-    model_class = family + ("ForConditionalGeneration" if family in SEEING else "ForCausalLM")
+    model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")
     model = getattr(transformers, model_class)(config).float().eval()
     config = config.text_config if family in SEEING else config
-    generator = torch.Generator().manual_seed(1000 + number)
+    generator = torch.Generator().manual_seed(seed_of(name))
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
@@ -591,9 +584,9 @@ def make(folder, number, name):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(MODELS):
+    for name in MODELS:
         if name in sys.argv[2:] or len(sys.argv) == 2:
-            make(folder, number, name)
+            make(folder, name)
 
 
 if __name__ == "__main__":

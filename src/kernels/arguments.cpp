@@ -179,6 +179,7 @@ void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
   require(!args.outputs[0].accumulate && !args.outputs[1].accumulate, "{}: a gated output accumulates", operation);
   require(args.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
   require(args.activation != Activation::relu_squared, "{}: relu_squared has no gate", operation);
+  require(args.activation != Activation::gelu, "{}: gelu is not for products", operation);
 }
 
 }  // namespace

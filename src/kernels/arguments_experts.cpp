@@ -44,6 +44,7 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
   require_least(args.k, 1, operation, "k");
   require_least(args.used, 1, operation, "used");
   require_least(args.experts, args.used, operation, "experts");
+  require(args.activation != Activation::gelu, "{}: gelu is not for experts", operation);
   require(args.weights.size() == 1 || args.weights.size() == 2, "{}: {} weights, neither gate and up nor down", operation,
           args.weights.size());
   for (const ExpertWeight& weight : args.weights) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "kernels/argument_checks.h"
 #include "kernels/arguments.h"
 
@@ -38,6 +40,9 @@ Support check_spec(const LatentAppend::Spec& spec) {
   }
   if (spec.n_rot < 0 || spec.n_rot % 2 != 0 || spec.n_rot > spec.q_dim) {
     return Support::no(fmt::format("n_rot {} is not an even number up to q_dim {}", spec.n_rot, spec.q_dim));
+  }
+  if (spec.temperature_scale != 0.0f && spec.temperature_length <= 0) {
+    return Support::no(fmt::format("a temperature that rises every {} positions", spec.temperature_length));
   }
   return check_layout(layout);
 }

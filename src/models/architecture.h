@@ -67,5 +67,9 @@ Architecture mamba2_architecture();
 Architecture granitehybrid_architecture();
 Architecture nemotron_h_architecture();
 Architecture nemotron_h_moe_architecture();
+Architecture bailingmoe2_architecture();
+Architecture mistral4_architecture();
+Architecture falcon_architecture();
+Architecture gpt2_architecture();
 
 }  // namespace rocmforge

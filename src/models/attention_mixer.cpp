@@ -7,7 +7,8 @@ AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, i
   width_ = config_.q_dim();
   plan_projections(plan, config, index);
   plan_attention(plan, config, index);
-  output_ = ResidualOutput(plan, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
+  output_ = ResidualOutput(plan, config, index,
+                           {"attn_output", width_, config.layer(index).graph.mixer_post_norm, config_.output_needs_bias});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
   if (q_vector_norm_) {

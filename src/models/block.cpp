@@ -17,7 +17,7 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
   if (part.empty()) {
     return std::nullopt;
   }
-  return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps};
+  return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps, config.norm_needs_bias};
 }
 
 namespace {
@@ -59,7 +59,7 @@ void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int
   FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
   if (graph.parallel) {
     // Computed again from the stream that the mixer's output has not joined yet: between the halves rows may be dropped.
-    parallel_norm_ = plan.norm(*block_norm(config, index, graph.mixer_norm), config.hidden);
+    parallel_norm_ = plan.norm(*block_norm(config, index, graph.ffn_norm), config.hidden);
     parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
     input = {std::nullopt, &Buffers::normed};
   }

@@ -20,6 +20,7 @@ void configure_cohere(ModelConfig& config, MetadataReader& metadata) {
   }
   for (LayerConfig& layer : config.blocks) {
     layer.graph.parallel = true;
+    layer.graph.ffn_norm = layer.graph.mixer_norm;
   }
 }
 

@@ -9,12 +9,13 @@ DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& confi
   const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{part.width};
   const bool one_tensor =
       !own.gated || (!plan.has_tensor(name("ffn_gate") + ".weight") && plan.rows_of(name("ffn_up") + ".weight") == up_rows);
-  const std::vector<LinearName> one{{name("ffn_up"), up_rows}};
-  const std::vector<LinearName> two{{name("ffn_gate"), part.width}, {name("ffn_up"), part.width}};
+  const std::vector<LinearName> one{{name("ffn_up"), up_rows, own.needs_bias}};
+  const std::vector<LinearName> two{{name("ffn_gate"), part.width, own.needs_bias},
+                                    {name("ffn_up"), part.width, own.needs_bias}};
   up_ = plan.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
                           GatedActivation::Spec{own.activation, part.width, own.gated});
   const std::string down = std::string("ffn_down").append(part.suffix);
-  down_ = ResidualOutput(plan, config, index, {down, part.width, config.layer(index).graph.ffn_post_norm});
+  down_ = ResidualOutput(plan, config, index, {down, part.width, config.layer(index).graph.ffn_post_norm, own.needs_bias});
 
   up_.append(operations_, input.from, &Buffers::gathered);
   down_.append(operations_);

@@ -138,6 +138,9 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
   } else {
     fused.fusions.norm_tokens = 0;
   }
+  if (gate && gate->activation == Activation::gelu) {
+    fused.fusions.gate_tokens = 0;  // products take only the other two
+  }
   if (gate && fused.fusions.gate_tokens > 0) {
     planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);
   }
@@ -156,7 +159,7 @@ Norm ExecutionPlan::norm(const NormName& name, std::int64_t dim) {
     return {resolve<RmsNorm>({dim, name.eps}), weight};
   }
   const std::string bias = name.name + ".bias";
-  const bool has_bias = has_tensor(bias);
+  const bool has_bias = name.needs_bias || has_tensor(bias);
   return {resolve<LayerNorm>({dim, name.eps, has_bias}), weight, has_bias ? vector(bias, dim) : nullptr};
 }
 

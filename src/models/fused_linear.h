@@ -26,6 +26,7 @@ struct NormName {
   std::string name;
   NormKind kind = NormKind::rms;
   float eps = 1e-5f;
+  bool needs_bias = false;  ///< a LayerNorm's; one in the file is always used
 };
 
 /// A norm of rows with its weights.

@@ -18,6 +18,7 @@ void configure_gpt_oss(ModelConfig& config, MetadataReader& metadata) {
     layer.attention.rope = rope;
     layer.attention.rope.kind = RopeKind::half;
     layer.attention.needs_bias = true;
+    layer.attention.output_needs_bias = true;
     layer.attention.sinks = true;
     layer.feed_forward.activation = Activation::clamped_swiglu;
     layer.graph.ffn_norm = "post_attention_norm";

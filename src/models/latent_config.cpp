@@ -84,6 +84,9 @@ AttentionConfig read_latent_attention(const ModelConfig& config, MetadataReader&
   attention.head_dim = attention.latent.rank + attention.rope.n_rot;
   const std::int32_t key_length = read_head_lengths(metadata, q_heads, attention.rope.n_rot, attention.latent);
   attention.scale = read_scale(metadata, key_length, attention.rope);
+  attention.temperature_scale = static_cast<float>(metadata.number("attention.temperature_scale", 0.0));
+  const std::int32_t original = metadata.count("rope.scaling.original_context_length", config.context_length);
+  attention.temperature_length = metadata.count("attention.temperature_length", original);
   return attention;
 }
 

@@ -57,6 +57,8 @@ void LatentMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config,
                                         .n_rot = rope.n_rot,
                                         .norm_eps = config.norm_eps,
                                         .magnitude = rope.frequencies->magnitude,
+                                        .temperature_scale = config_.temperature_scale,
+                                        .temperature_length = config_.temperature_length,
                                         .layout = plan.kv_layout()});
 }
 

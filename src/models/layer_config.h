@@ -49,6 +49,7 @@ struct AttentionConfig {
   std::int32_t temperature_length = 0;
   bool sinks = false;       ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
   bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
+  bool output_needs_bias = false;
   QkNorm qk_norm = QkNorm::none;
   bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
@@ -104,6 +105,7 @@ struct FeedForwardConfig {
   std::int32_t width = 0;  ///< without experts
   Activation activation = Activation::silu;
   bool gated = true;
+  bool needs_bias = false;  ///< a dense part's layers must have a bias; one in the file is always used
   ExpertConfig experts{};
 
   /// Elements of a row that the part keeps in Buffers::projected and in Buffers::gathered.
@@ -124,7 +126,8 @@ enum class BlockParts { both, mixer, feed_forward };
 /// none. With m the mixer and f the feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
-/// or, when parallel, both of them read mixer_norm(h) and ffn_norm does not count. A block of one part has one of the lines.
+/// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part has
+/// one of the lines.
 struct BlockGraph {
   BlockParts parts = BlockParts::both;
   std::string_view mixer_norm = "attn_norm";

@@ -19,9 +19,11 @@ struct ModelConfig {
   std::int32_t vocab = 0;
   std::int32_t context_length = 0;  ///< the model was trained for this many positions
   NormKind norm_kind = NormKind::rms;
+  bool norm_needs_bias = false;             ///< of a LayerNorm; one in the file is always used
   float norm_eps = 1e-5f;                   ///< of every norm
   std::string output_norm = "output_norm";  ///< its tensor, without ".weight"
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
+  bool learned_positions = false;           ///< a row for each position is added to them: tensor position_embd
   float logit_scale = 1.0f;                 ///< multiplies the logits
   float logit_soft_cap = 0.0f;              ///< logits then become c * tanh(logit / c); 0 for none
   std::vector<LayerConfig> blocks;          ///< [layers]

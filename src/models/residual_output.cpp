@@ -7,7 +7,7 @@ namespace rocmforge {
 ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names)
     : hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
   const std::string name = block_tensor(index, names.linear);
-  linear_ = plan.linear(name, {{name, hidden_}}, names.k);
+  linear_ = plan.linear(name, {{name, hidden_, names.needs_bias}}, names.k);
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = plan.norm(*norm, hidden_);
   }

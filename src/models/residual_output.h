@@ -18,6 +18,7 @@ class ResidualOutput {
     std::string_view linear;  ///< "attn_output"
     std::int64_t k = 0;
     std::string_view norm;  ///< "" for none
+    bool needs_bias = false;
   };
 
   ResidualOutput() = default;

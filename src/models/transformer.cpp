@@ -1,5 +1,7 @@
 #include "models/transformer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -29,6 +31,9 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
       options_(complete(options, config_)),
       plan_(file, registry, device, num_threads, options_) {
   embedding_ = plan_.embedding("token_embd.weight", config_.vocab, config_.hidden);
+  if (config_.learned_positions) {
+    plan_positions(file);
+  }
   for (int index = 0; index < config_.layers; ++index) {
     blocks_.push_back(std::make_unique<Block>(plan_, config_, index));
   }
@@ -38,13 +43,22 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
     gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({width});
   }
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.fused_linear("output", NormName{config_.output_norm, config_.norm_kind, config_.norm_eps},
+  output_ = plan_.fused_linear("output",
+                               NormName{config_.output_norm, config_.norm_kind, config_.norm_eps, config_.norm_needs_bias},
                                {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
   if (config_.logit_scale != 1.0f || config_.logit_soft_cap > 0.0f) {
     scale_logits_ = plan_.resolve_for_width<Scale>({}, 2 * std::int64_t{config_.vocab});
   }
   sample_ = plan_.resolve<SampleTokens>({config_.vocab});
   add_operations();
+}
+
+void Transformer::plan_positions(const GgufFile& file) {
+  if (options_.context_length > config_.context_length) {
+    throw Error(fmt::format("{}: a context of {} positions, but the model has learned {} and knows no others",
+                            file.path().string(), options_.context_length, config_.context_length));
+  }
+  positions_ = plan_.embedding("position_embd.weight", config_.context_length, config_.hidden);
 }
 
 Transformer::~Transformer() {
@@ -62,6 +76,16 @@ void Transformer::add_operations() {
         {step.arrays->tokens, step.tokens, embedding_->data, config_.embedding_scale, buffers.hidden, buffers.sampled},
         step);
   }));
+  if (positions_ != nullptr) {
+    embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
+      positions_->operation.run({.ids = step.batch.positions,
+                                 .tokens = step.tokens,
+                                 .table = positions_->data,
+                                 .out = step.buffers.hidden,
+                                 .add = true},
+                                step);
+    }));
+  }
   pick_hidden_.push_back(operation(GatherRows::name, [this](const Step& step) {
     gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
   }));

@@ -61,6 +61,8 @@ class Transformer final : public Model {
   /// Tells `step` where the next block's K and V are.
   static void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step);
   /// The operations of the frame.
+  /// Checks that every position of a sequence has a row.
+  void plan_positions(const GgufFile& file);
   void add_operations();
   /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
   [[nodiscard]] Step wanted_rows(const Step& step, bool mixed, const RunOperations& run) const;
@@ -72,6 +74,7 @@ class Transformer final : public Model {
   ModelOptions options_;
   ExecutionPlan plan_;
   WeightTable* embedding_ = nullptr;
+  WeightTable* positions_ = nullptr;  ///< [trained positions, hidden], or null
   std::vector<std::unique_ptr<Block>> blocks_;
   KvGroups kv_groups_;
   Resolved<GatherRows> gather_hidden_;

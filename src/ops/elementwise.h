@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); silu, gelu_tanh or, without a
-/// gate, relu_squared
+/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); not clamped_swiglu, and relu_squared
+/// without a gate alone
 struct GatedActivation {
   static constexpr std::string_view name = "gated_activation";
 

@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// out[t] = scale * table[ids[t]], dequantised.
+/// out[t] = scale * table[ids[t]], dequantised, or added to what is there.
 struct EmbeddingRows {
   static constexpr std::string_view name = "embedding";
 
@@ -27,6 +27,7 @@ struct EmbeddingRows {
     float* out = nullptr;  ///< [tokens, hidden]
     /// What SampleTokens wrote, -1 included: that gives a row of NaN. Null: no id is negative.
     const std::int32_t* drawn = nullptr;
+    bool add = false;
   };
 
   /// The id that stands for row `row` of Args::drawn, and that row; each is the other's inverse.

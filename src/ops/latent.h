@@ -13,7 +13,8 @@ namespace rocmforge {
 // What multi-head latent attention (DeepSeek-V2, 2024) does beside Attention with a value_dim.
 
 /// Appends each token's latent row to the pages and turns its queries. A token's kv is [c | r]: c, value_dim elements,
-/// becomes its RMSNorm, r turns, and both together are the row. The last n_rot elements of each query head turn in place.
+/// becomes its RMSNorm, r turns, and both together are the row. The last n_rot elements of each query head turn in place;
+/// then all of it is multiplied as RopeAppend's Q.
 struct LatentAppend {
   static constexpr std::string_view name = "latent_append";
 
@@ -23,8 +24,10 @@ struct LatentAppend {
     std::int32_t q_dim = 0;  ///< elements of a query head
     std::int32_t n_rot = 0;  ///< even; the rest of a query head passes through
     float norm_eps = 1e-6f;
-    float magnitude = 1.0f;  ///< YaRN's mscale
-    KvLayout layout;         ///< a latent plane of one head: head_dim = value_dim + n_rot
+    float magnitude = 1.0f;               ///< YaRN's mscale
+    float temperature_scale = 0.0f;       ///< as in RopeAppend
+    std::int32_t temperature_length = 0;  ///< positions
+    KvLayout layout;                      ///< a latent plane of one head: head_dim = value_dim + n_rot
   };
 
   struct Args {

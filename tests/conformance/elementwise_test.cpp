@@ -203,7 +203,7 @@ void expect_gated(Activation activation, std::int64_t width, std::int64_t tokens
 }
 
 TEST(GatedActivationConformance, TinyEqualsTheReference) {
-  for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu}) {
     expect_gated(activation, 33, 3);
     expect_gated(activation, 1, 2);
     expect_gated(activation, 33, 3, false);
@@ -224,7 +224,7 @@ TEST(GatedActivationConformance, TinyReluSquaredStandsWithoutAGate) {
 }
 
 TEST(GatedActivationConformance, EqualsTheReference) {
-  for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu}) {
     for (const std::int64_t width : {1, 33, 64, 257, 5632}) {
       expect_gated(activation, width, 9);
     }
@@ -271,6 +271,28 @@ TEST_P(EmbeddingConformanceTiny, EqualsTheReference) {
 }
 
 /// Tokens that a step before has drawn and the host does not know yet.
+TEST(EmbeddingConformance, TinyRowsAreAddedToWhatIsThere) {
+  for (const DType dtype : {DType::f32, DType::q8_0}) {
+    const EmbeddingRows::Spec spec{dtype, 30, 96};
+    Random random(31);
+    const std::vector<std::byte> table = random_rows(dtype, spec.vocab, spec.hidden, random);
+    const std::vector<std::int32_t> ids = {7, 29, 0};
+    const std::vector<float> before = random.normals(3 * spec.hidden, 1.0f);
+    const std::vector<float> rows = run_embedding(harness().reference<EmbeddingRows>(spec), spec, table, ids, 1.5f);
+    harness().for_each_kernel_or_reference<EmbeddingRows>(spec, [&](const OpKernel<EmbeddingRows>& kernel) {
+      Arena arena(harness().place_of(kernel));
+      float* out = arena.in_out(before);
+      const EmbeddingRows::Args args{
+          .ids = arena.in(ids), .tokens = 3, .table = arena.in(table), .scale = 1.5f, .out = out, .add = true};
+      arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+      const std::vector<float> sums = arena.read(out, 3 * spec.hidden);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        ASSERT_NEAR(sums[i], before[i] + rows[i], 1e-6f * (1.0f + std::abs(rows[i]))) << i;
+      }
+    });
+  }
+}
+
 TEST(EmbeddingConformance, TinyDrawnTokens) {
   const EmbeddingRows::Spec spec{DType::f16, 20, 72};
   Random random(19);

@@ -24,6 +24,7 @@ struct AppendCase {
   RopeKind kind = RopeKind::adjacent;
   float magnitude = 1.0f;
   std::int32_t padding = 0;
+  float temperature_scale = 0.0f;
 
   [[nodiscard]] LatentAppend::Spec spec() const {
     return {.kind = kind,
@@ -32,6 +33,8 @@ struct AppendCase {
             .n_rot = n_rot,
             .norm_eps = 1e-4f,
             .magnitude = magnitude,
+            .temperature_scale = temperature_scale,
+            .temperature_length = 7,
             .layout = {.dtype = dtype, .block_tokens = 16, .kv_heads = 1, .head_dim = rank + n_rot, .value_dim = rank}};
   }
 };
@@ -117,6 +120,10 @@ void expect_append(const AppendCase& c, const OpKernel<LatentAppend>& kernel) {
     for (std::int32_t h = 0; h < c.q_heads; ++h) {
       const std::int64_t at = t * q_stride + (h + 1) * std::int64_t{c.q_dim} - c.n_rot;
       std::ranges::copy(turned(c, q.data() + at, position, frequency), expected_q.begin() + at);
+      const auto end = expected_q.begin() + at + c.n_rot;
+      const double factor = 1.0 + double{c.temperature_scale} * std::log(1.0 + position / 7);
+      std::transform(end - c.q_dim, end, end - c.q_dim,
+                     [factor](float value) { return static_cast<float>(double{value} * factor); });
     }
     const std::vector<float> row = expected_row(c, kv.data() + t * kv_stride, norm, position, frequency);
     expected_rows.insert(expected_rows.end(), row.begin(), row.end());
@@ -140,6 +147,7 @@ TEST(LatentAppend, TinyEqualsTheDefinition) {
       {.dtype = DType::f16, .kind = RopeKind::half},
       {.dtype = DType::f16, .kind = RopeKind::none},
       {.q_heads = 20, .dtype = DType::f16},
+      {.q_heads = 3, .dtype = DType::f16, .temperature_scale = 0.3f},
   };
   for (const AppendCase& c : cases) {
     harness().for_each_kernel_or_reference<LatentAppend>(

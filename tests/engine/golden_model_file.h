@@ -4,14 +4,29 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rocmforge {
+
+/// All golden models.
+inline std::vector<std::string> golden_model_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(ROCMFORGE_TEST_DATA "/golden/models")) {
+    if (entry.path().extension() == ".gguf") {
+      names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 /// A golden model as a file without tokenizer, which is said by a key that the golden files lack.
 inline std::string golden_model_file(const std::string& model) {

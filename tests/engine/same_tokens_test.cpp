@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
@@ -112,6 +115,44 @@ TEST_P(SameTokens, AloneAmong64OthersAfterAPrefixHitInChunksAndPreempted) {
   expect_all(*tight, "when preempted");
   EXPECT_GT(tight->status().preemptions, 2);
 }
+
+/// Every architecture, by the scheduler's own preemption.
+class PreemptedModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(PreemptedModel, GivesTheSameTokens) {
+  const std::string path = golden_model_file(GetParam());
+  const auto run_all = [&](const EngineOptions& wanted) {
+    EngineOptions options = wanted;
+    options.device = "cpu";
+    options.threads = 1;
+    options.context_length = 128;
+    options.model.kv_dtype = DType::f32;
+    const auto engine = load_model(path, options);
+    std::vector<RequestId> ids;
+    for (unsigned i = 0; i < 5; ++i) {
+      ids.push_back(engine->submit(numbered(i, engine->model().config().vocab, 60)));
+    }
+    const auto results = run(*engine);
+    std::vector<Tokens> tokens;
+    for (const RequestId id : ids) {
+      tokens.push_back(results.at(id).tokens);
+    }
+    return std::pair{tokens, engine->status().preemptions};
+  };
+  const auto [alone, none] = run_all({.max_batch_tokens = 128, .max_sequences = 1, .prefix_cache = false});
+  EXPECT_EQ(none, 0);
+  const auto [tight, preemptions] =
+      run_all({.max_batch_tokens = 64, .max_sequences = 5, .kv_tokens = 128, .prefix_cache = false});
+  EXPECT_EQ(tight, alone);
+  EXPECT_GT(preemptions, 0);
+  std::remove(path.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, PreemptedModel, testing::ValuesIn(golden_model_names()), [](const auto& instance) {
+  std::string text = instance.param;
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+});
 
 TEST_P(SameTokens, AnswersToOnePromptAreThoseOfTheirSeeds) {
   const auto engine = load({.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 2048});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -37,6 +38,7 @@ class ModelTest : public ::testing::TestWithParam<std::tuple<std::string, std::s
     if (const std::string problem = missing(set_, file_); !problem.empty()) {
       GTEST_SKIP() << problem;
     }
+    RecordProperty("architecture", file_.string("general.architecture"));
     runner_ = std::make_unique<Runner>(file_, set_);
   }
 
@@ -128,6 +130,25 @@ TEST_P(ModelTest, AReusedPrefixGivesTheSameBits) {
   expect_same_logits(rest, {whole.begin() + std::ptrdiff_t{shared} * golden_.vocab, whole.end()}, set_);
 }
 
+/// A sequence that lost its blocks to another one is computed again in others, what it had drawn included, and goes on.
+TEST_P(ModelTest, APreemptedSequenceGivesTheSameBits) {
+  const std::vector<float> whole = runner_->whole(golden_.tokens);
+  const std::int32_t lost_at = 29;
+  runner_->step({{tokens(0, 24), 0, {5, 11}}});
+  for (std::int32_t position = 24; position < lost_at; ++position) {
+    runner_->step({{tokens(position, 1), position, {5, 11}}});
+  }
+  std::vector<std::int32_t> other = golden_.tokens;
+  std::reverse(other.begin(), other.end());
+  runner_->step({{other, 0, {11, 5, 2}}});
+  std::vector<float> logits = runner_->step({{tokens(0, lost_at), 0, {2, 20, 11}}});
+  for (std::int32_t position = lost_at; position < length(); ++position) {
+    const std::vector<float> row = runner_->step({{tokens(position, 1), position, {2, 20, 11}}});
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  expect_same_logits(logits, whole, set_);
+}
+
 TEST_P(ModelTest, SequencesInOneBatchDoNotSeeEachOther) {
   const std::vector<float> whole = runner_->whole(golden_.tokens);
   const auto rows = [&](std::int32_t first, std::int32_t count) {
@@ -154,6 +175,17 @@ TEST(ModelArchitectures, EachHasAGoldenModel) {
   }
   const std::vector<std::string> all = supported_architectures();
   EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(all));
+}
+
+TEST(ModelArchitectures, EachHasALineInTheTableOfTheDocuments) {
+  std::ifstream table(ROCMFORGE_SOURCE_DIR "/docs/models.md");
+  std::vector<std::string> listed;
+  for (std::string line; std::getline(table, line);) {
+    if (line.starts_with("| ") && !line.starts_with("| architecture ")) {
+      listed.push_back(line.substr(2, line.find(" |") - 2));
+    }
+  }
+  EXPECT_THAT(listed, ::testing::UnorderedElementsAreArray(supported_architectures())) << "tools/model_table.py writes it";
 }
 
 TEST(ModelAttention, EveryKernelOfAGpuGivesTheLogitsOfTheOthers) {

@@ -106,6 +106,9 @@ TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
               100 * allowed);
   }
   EXPECT_GT(error_after_key("mistral3", "mistral3.rope.scaling.original_context_length", std::uint64_t{32}), 100 * allowed);
+  EXPECT_GT(error_after_key("mistral4", "mistral4.attention.temperature_scale", 0.2), 100 * allowed);
+  EXPECT_GT(error_after_key("mistral4", "mistral4.attention.temperature_length", std::uint64_t{8}), 100 * allowed);
+  EXPECT_LE(error_after_key("mistral4", "mistral4.attention.temperature_length", std::uint64_t{16}), allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base_swa", 100.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base", 10000.0), 100 * allowed);
   EXPECT_GT(error_after_key("olmo3", "olmo2.rope.scaling.type", std::string("none")), 100 * allowed);

@@ -133,9 +133,10 @@ TEST_P(PreTokenizers, RandomStrings) {
 
 INSTANTIATE_TEST_SUITE_P(Names, PreTokenizers,
                          testing::Values(PreCase{"llama-bpe", "pre.llama-bpe"}, PreCase{"glm4", "pre.llama-bpe"},
-                                         PreCase{"qwen2", "pre.qwen2"}, PreCase{"qwen35", "pre.qwen35"},
-                                         PreCase{"gpt-4o", "pre.gpt-4o"}, PreCase{"tekken", "pre.tekken"},
-                                         PreCase{"kimi-k2", "pre.kimi-k2"}, PreCase{"deepseek-llm", "pre.deepseek-llm"},
+                                         PreCase{"qwen2", "pre.qwen2"}, PreCase{"bailingmoe2", "pre.qwen2"},
+                                         PreCase{"qwen35", "pre.qwen35"}, PreCase{"gpt-4o", "pre.gpt-4o"},
+                                         PreCase{"tekken", "pre.tekken"}, PreCase{"kimi-k2", "pre.kimi-k2"},
+                                         PreCase{"deepseek-llm", "pre.deepseek-llm"},
                                          PreCase{"deepseek-coder", "pre.deepseek-coder"},
                                          PreCase{"deepseek-v3", "pre.deepseek-v3"}, PreCase{"starcoder", "pre.starcoder"},
                                          PreCase{"smollm", "pre.starcoder"}, PreCase{"command-r", "pre.starcoder"},

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "kernels/arguments.h"
 #include "kernels/cpu/kernels.h"
@@ -26,6 +27,7 @@ class CpuEmbedding final : public OpKernel<EmbeddingRows> {
     const auto* table = static_cast<const std::byte*>(args.table);
     const std::size_t bytes = row_bytes(spec.table, spec.hidden);
     for_each_range(context, args.tokens, row_grain(spec.hidden), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> row(args.add ? static_cast<std::size_t>(spec.hidden) : 0);
       for (std::int64_t t = begin; t < end; ++t) {
         float* out = args.out + t * spec.hidden;
         const std::int32_t id = embedded_token(args, t);
@@ -33,7 +35,13 @@ class CpuEmbedding final : public OpKernel<EmbeddingRows> {
           std::fill_n(out, spec.hidden, std::numeric_limits<float>::quiet_NaN());
           continue;
         }
-        dequantize_row(spec.table, table + static_cast<std::size_t>(id) * bytes, out, spec.hidden);
+        const std::byte* source = table + static_cast<std::size_t>(id) * bytes;
+        if (args.add) {
+          dequantize_row(spec.table, source, row.data(), spec.hidden);
+          std::transform(row.begin(), row.end(), out, out, [&](float value, float sum) { return sum + value * args.scale; });
+          continue;
+        }
+        dequantize_row(spec.table, source, out, spec.hidden);
         if (args.scale != 1.0f) {
           std::for_each(out, out + spec.hidden, [&](float& value) { value *= args.scale; });
         }
@@ -76,6 +84,7 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
     check_arguments(spec, args);
     const auto gate = spec.activation == Activation::silu        ? body().silu_gate
                       : spec.activation == Activation::gelu_tanh ? body().gelu_tanh_gate
+                      : spec.activation == Activation::gelu      ? body().gelu_gate
                                                                  : body().relu_squared;
     for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {

@@ -42,7 +42,9 @@ class GpuEmbedding final : public PortableGpuKernel<EmbeddingRows> {
                              .hidden = spec.hidden,
                              .row_bytes = static_cast<std::int64_t>(row_bytes(spec.table, spec.hidden)),
                              .dtype = spec.table,
-                             .scale = args.scale});
+                             .scale = args.scale,
+                             .add = args.add ? 1 : 0,
+                             .unused = 0});
   }
 };
 

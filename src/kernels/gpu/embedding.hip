@@ -51,6 +51,9 @@ __device__ __forceinline__ void embed(const EmbeddingRowsArgs& args) {
 #pragma unroll
       for (int i = 0; i < read_elems; ++i) {
         values[i] *= factor;
+        if (args.add != 0 && first + i < args.hidden) {
+          values[i] += args.out[token * args.hidden + first + i];
+        }
       }
       write_elements(args.out + token * args.hidden, first, args.hidden, values);
     }

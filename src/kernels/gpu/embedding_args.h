@@ -18,6 +18,8 @@ struct EmbeddingRowsArgs {
   std::int64_t row_bytes;
   DType dtype;
   float scale;
+  std::int32_t add;  ///< 1: rows are added to `out`
+  std::int32_t unused;
 };
 
 struct DequantizeArgs {

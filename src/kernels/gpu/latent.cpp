@@ -83,7 +83,9 @@ class GpuLatentAppend final : public GpuKernel<OpKernel<LatentAppend>> {
                  .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
                  .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
                  .norm_eps = spec.norm_eps,
-                 .magnitude = spec.magnitude});
+                 .magnitude = spec.magnitude,
+                 .temperature_scale = spec.temperature_scale,
+                 .temperature_length = std::max(spec.temperature_length, 1)});
   }
 };
 

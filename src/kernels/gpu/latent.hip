@@ -268,6 +268,15 @@ __device__ void turn_queries(const LatentAppendArgs& args, std::int64_t token, c
   }
 }
 
+/// Multiplies all query heads of a token.
+__device__ void scale_queries(const LatentAppendArgs& args, std::int64_t token, std::int32_t position) {
+  const float factor = 1.0f + args.temperature_scale * logf(static_cast<float>(1 + position / args.temperature_length));
+  float* q = args.q + token * args.q_stride;
+  for (int i = thread_index(); i < args.q_heads * args.q_dim; i += latent_append_threads) {
+    q[i] *= factor;
+  }
+}
+
 /// The latent row of a token to `row`, shared memory.
 __device__ void make_row(const LatentAppendArgs& args, std::int64_t token, const Turn* turns, float* row, float* scratch) {
   const float* kv = args.kv + token * args.kv_stride;
@@ -303,6 +312,9 @@ __device__ void latent_append(const LatentAppendArgs& args, Turn* turns) {
   const std::int32_t position = args.positions[token];
   for (int p = thread_index(); p < args.pairs; p += latent_append_threads) {
     turns[p] = turn_of(static_cast<float>(position), args.inverse_frequency[p], args.magnitude);
+  }
+  if (args.temperature_scale != 0.0f) {
+    scale_queries(args, token, position);
   }
   __syncthreads();
   float* row = reinterpret_cast<float*>(turns + args.pairs);

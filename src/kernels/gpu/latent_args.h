@@ -29,6 +29,8 @@ struct LatentAppendArgs {
   std::int32_t adjacent;     ///< 1: pairs (2p, 2p + 1), 0: (p, p + pairs)
   float norm_eps;
   float magnitude;
+  float temperature_scale;          ///< 0 for none
+  std::int32_t temperature_length;  ///< at least 1
 };
 inline constexpr int latent_append_threads = 256;
 

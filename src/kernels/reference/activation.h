@@ -8,13 +8,16 @@
 
 namespace rocmforge {
 
-/// silu, gelu_tanh or relu_squared. In double, as the reference computes everything.
+/// Any but clamped_swiglu. In double, as the reference computes everything.
 inline double activate(Activation activation, double x) {
   if (activation == Activation::silu) {
     return x / (1.0 + std::exp(-x));
   }
   if (activation == Activation::relu_squared) {
     return x > 0.0 ? x * x : 0.0 * x;  // a NaN stays one
+  }
+  if (activation == Activation::gelu) {
+    return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
   }
   // Hendrycks and Gimpel 2016, the tanh form.
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/arguments.h"
 #include "kernels/parallel.h"
@@ -20,6 +21,7 @@ class ReferenceEmbedding final : public ReferenceKernel<OpKernel<EmbeddingRows>>
   void run(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, ExecutionContext&) const override {
     check_arguments(spec, args);
     const std::size_t bytes = row_bytes(spec.table, spec.hidden);
+    std::vector<float> row(static_cast<std::size_t>(spec.hidden));
     for (std::int64_t t = 0; t < args.tokens; ++t) {
       float* out = args.out + t * spec.hidden;
       const std::int32_t id = embedded_token(args, t);
@@ -27,10 +29,11 @@ class ReferenceEmbedding final : public ReferenceKernel<OpKernel<EmbeddingRows>>
         std::fill_n(out, spec.hidden, std::numeric_limits<float>::quiet_NaN());
         continue;
       }
-      dequantize_row(spec.table, static_cast<const std::byte*>(args.table) + static_cast<std::size_t>(id) * bytes, out,
-                     spec.hidden);
+      dequantize_row(spec.table, static_cast<const std::byte*>(args.table) + static_cast<std::size_t>(id) * bytes,
+                     row.data(), spec.hidden);
       for (std::int64_t i = 0; i < spec.hidden; ++i) {
-        out[i] *= args.scale;
+        const float value = row[static_cast<std::size_t>(i)] * args.scale;
+        out[i] = args.add ? out[i] + value : value;
       }
     }
   }

@@ -41,6 +41,14 @@ struct PositionTurns {
   }
 };
 
+/// One head's [q_dim].
+void scale_query(const LatentAppend::Spec& spec, std::int32_t position, float* q) {
+  if (spec.temperature_scale != 0.0f) {
+    const double factor = 1.0 + double{spec.temperature_scale} * std::log(1.0 + position / spec.temperature_length);
+    std::transform(q, q + spec.q_dim, q, [factor](float value) { return static_cast<float>(double{value} * factor); });
+  }
+}
+
 class ReferenceLatentAppend final : public AnyReference<LatentAppend> {
  public:
   void run(const LatentAppend::Spec& spec, const LatentAppend::Args& args, ExecutionContext& context) const override {
@@ -61,6 +69,7 @@ class ReferenceLatentAppend final : public AnyReference<LatentAppend> {
     for (std::int32_t h = 0; h < spec.q_heads; ++h) {
       float* q = args.q + t * args.q_stride + (h + 1) * std::int64_t{spec.q_dim} - spec.n_rot;
       turns.turn(spec, q, q);
+      scale_query(spec, position, q + spec.n_rot - spec.q_dim);
     }
     const float* kv = args.kv + t * args.kv_stride;
     const std::int32_t rank = spec.layout.value_dim;

@@ -69,6 +69,27 @@ void gelu_tanh_gate(const float* gate, const float* up, int64_t width, float* ou
   });
 }
 
+void gelu_gate(const float* gate, const float* up, int64_t width, float* out) {
+  // The share of |x| that does not pass is erfc(z) / 2 = e^(-z^2) t P(t), z = |x| / sqrt(2), t = 1 / (1 + 0.4 z), P fitted
+  // to a relative error of 7e-8 up to z = 10.
+  activate(gate, up, width, out, [](Vec x) {
+    const Vec one = broadcast(1.0f);
+    const Vec z = maximum(x, zero_vec() - x) * broadcast(0.70710678f);
+    const Vec t = one / fma(z, broadcast(0.4f), one);
+    Vec p = broadcast(0.0206283331f);
+    p = fma(p, t, broadcast(-0.070168294f));
+    p = fma(p, t, broadcast(0.0420112088f));
+    p = fma(p, t, broadcast(0.0439625531f));
+    p = fma(p, t, broadcast(0.0398914143f));
+    p = fma(p, t, broadcast(0.0966911837f));
+    p = fma(p, t, broadcast(0.10094513f));
+    p = fma(p, t, broadcast(0.113221377f));
+    p = fma(p, t, broadcast(0.112817124f));
+    const Vec rest = p * t * exponential(zero_vec() - z * z);
+    return x * (x < zero_vec() ? rest : one - rest);
+  });
+}
+
 void clamped_swiglu_gate(const float* gate, const float* up, int64_t width, float* out) {
   const Vec limit = broadcast(clamped_swiglu_limit);
   const Vec one = broadcast(1.0f);

@@ -7,6 +7,7 @@ const BodyTable body_table = {
     .rms_norm = rms_norm,
     .silu_gate = silu_gate,
     .gelu_tanh_gate = gelu_tanh_gate,
+    .gelu_gate = gelu_gate,
     .clamped_swiglu_gate = clamped_swiglu_gate,
     .relu_squared = relu_squared,
     .ssm_scan_row = ssm_scan_row,

@@ -1,0 +1,17 @@
+#include "models/architecture.h"
+#include "models/expert_config.h"
+
+namespace rocmforge {
+namespace {
+
+/// Mistral Small 4: latent attention whose queries may grow with their position; experts chosen by a softmax beside one that
+/// every token takes.
+void configure_mistral4(ModelConfig& config, MetadataReader& metadata) {
+  read_experts(config, metadata, {.normalise = true, .may_be_dense = true});
+}
+
+}  // namespace
+
+Architecture mistral4_architecture() { return {.name = "mistral4", .configure = configure_mistral4, .latent = true}; }
+
+}  // namespace rocmforge
