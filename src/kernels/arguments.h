@@ -31,6 +31,8 @@ void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNor
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
 void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args);
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const LatentAppend::Spec& spec, const LatentAppend::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args);
@@ -56,6 +58,8 @@ void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args)
 [[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
 [[nodiscard]] Support check_spec(const CausalConv::Spec& spec);
+[[nodiscard]] Support check_spec(const GatedDeltaNet::Spec& spec);
+[[nodiscard]] Support check_spec(const OutputGate::Spec& spec);
 [[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);
 [[nodiscard]] Support check_spec(const LatentAppend::Spec& spec);
 [[nodiscard]] Support check_spec(const HeadMatmul::Spec& spec);

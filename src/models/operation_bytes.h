@@ -19,6 +19,8 @@ std::size_t decode_bytes(const GatherRows::Spec& spec);
 std::size_t decode_bytes(const SampleTokens::Spec& spec);
 std::size_t decode_bytes(const RouteTokens::Spec& spec);
 std::size_t decode_bytes(const CausalConv::Spec& spec);
+std::size_t decode_bytes(const GatedDeltaNet::Spec& spec);
+std::size_t decode_bytes(const OutputGate::Spec& spec);
 std::size_t decode_bytes(const LatentAppend::Spec& spec);
 std::size_t decode_bytes(const HeadMatmul::Spec& spec);
 // Nothing is known from these alone.
