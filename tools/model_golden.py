@@ -17,6 +17,8 @@ import numpy
 import torch
 import transformers
 
+import golden_delta_net
+
 TOKENS = 44
 SIZES = {
     "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 112, "max_position_embeddings": 128}
@@ -201,6 +203,7 @@ MODELS = {
         **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
         "rope_parameters": rope(1000.0)}),
 }
+MODELS.update(golden_delta_net.models(EXPERTS, rope))
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
@@ -233,6 +236,8 @@ EXPERT_KEYS = {
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
     "qwen3vlmoe": {"count": "num_experts"},
+    "qwen3next": {"count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size"},
+    "qwen35moe": {"count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size"},
     "lfm2moe": {
         "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": 2},
@@ -243,7 +248,7 @@ LAYER_KEYS = {
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "mistral3")
-NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3")
+NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe")
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
@@ -270,11 +275,13 @@ NAMES.update({
     "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
     "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up",
     "feed_forward.gate": "ffn_gate_inp"})
+NAMES.update(golden_delta_net.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
-POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss")
+POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
+                  "qwen35moe")
 
 
 def named_weights(model):
@@ -290,7 +297,8 @@ def spread(model, generator, norm_offset):
         if name.endswith(CHOICE_BIAS):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
         elif weight.dim() == 1 and name.endswith("norm.weight"):
-            values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
+            offset = 0.0 if name.endswith("linear_attn.norm.weight") else norm_offset
+            values = 0.5 + torch.rand(weight.shape, generator=generator) - offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif "embed_tokens" in name:
@@ -367,6 +375,9 @@ def tensors(architecture, name, config, model):
         if parts := expert_parts(architecture, source, values):
             yield from parts
             continue
+        if "linear_attn." in source:
+            yield from golden_delta_net.parts(architecture, name in golden_delta_net.JOINED, source, values, config)
+            continue
         target = gguf_name(architecture, source)
         if "attn_kv_b" in target and not joined:
             yield from latent_parts(target, values, config)
@@ -412,12 +423,16 @@ def metadata(architecture, name, config):
     parameters = main_rope(config)
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
-        ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
+        ("embedding_length", U32, config.hidden_size),
+        # Qwen3.5's has none where all layers have experts.
+        *([("feed_forward_length", U32, config.intermediate_size)] if architecture != "qwen35moe" else []),
         ("attention.head_count", U32, config.num_attention_heads),
         ("attention.head_count_kv", U32, 1) if architecture == "deepseek2" and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
         ("rope.freq_base", F32, parameters["rope_theta"]),
     ]
+    if hasattr(config, "linear_num_key_heads"):
+        own += golden_delta_net.keys(config, U32)
     if architecture == "deepseek2":
         own += latent_keys(name, config)
     elif head_dim * config.num_attention_heads != config.hidden_size:
@@ -547,7 +562,7 @@ def make_config(family, config_class, own):
 
 def make(folder, number, name):
     architecture, family, own = MODELS[name]
-    config_class = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
+    config_class = family + ("TextConfig" if family in ("Gemma3", "Qwen3_5", "Qwen3_5Moe") else "Config")
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "ForCausalLM")

@@ -36,6 +36,15 @@ Json attention_json(const AttentionConfig& attention) {
 
 Json convolution_json(const LayerConfig& layer) { return {{"layers", 0}, {"taps", layer.short_conv_taps}}; }
 
+Json delta_net_json(const DeltaNetConfig& layer) {
+  return {{"layers", 0},
+          {"value_heads", layer.value_heads},
+          {"value_dim", layer.value_dim},
+          {"key_heads", layer.key_heads},
+          {"key_dim", layer.key_dim},
+          {"taps", layer.taps}};
+}
+
 Json feed_forward_json(const FeedForwardConfig& part) {
   if (part.experts.count == 0) {
     return {{"layers", 0}, {"width", part.width}, {"gated", part.gated}};
@@ -97,6 +106,12 @@ std::string attention_text(const Json& kind) {
 
 std::string convolution_text(const Json& kind) {
   return fmt::format("{} of short convolutions over {} positions", layers_text(kind), kind["taps"].get<int>());
+}
+
+std::string delta_net_text(const Json& kind) {
+  return fmt::format("{} of gated delta nets with {} of {} and {} of {}, convolutions over {} positions", layers_text(kind),
+                     counted(kind["value_heads"], "value head"), kind["value_dim"].get<int>(),
+                     counted(kind["key_heads"], "key head"), kind["key_dim"].get<int>(), kind["taps"].get<int>());
 }
 
 std::string feed_forward_text(const Json& kind) {
@@ -180,10 +195,13 @@ Json model_json(const GgufFile& file) {
     const ModelConfig config = ModelConfig::from_gguf(file);
     Json attention = Json::array();
     Json convolution = Json::array();
+    Json delta_net = Json::array();
     Json feed_forward = Json::array();
     for (const LayerConfig& layer : config.blocks) {
       if (layer.mixer == MixerKind::attention) {
         count_layer(attention, attention_json(layer.attention));
+      } else if (layer.mixer == MixerKind::delta_net) {
+        count_layer(delta_net, delta_net_json(layer.delta_net));
       } else {
         count_layer(convolution, convolution_json(layer));
       }
@@ -197,6 +215,7 @@ Json model_json(const GgufFile& file) {
                 {"context_length", config.context_length},
                 {"attention", attention},
                 {"convolution", convolution},
+                {"delta_net", delta_net},
                 {"feed_forward", feed_forward}});
   } catch (const Error& error) {
     out["refused"] = error.what();
@@ -265,6 +284,7 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
                         model["hidden"].get<int>(), model["vocab"].get<int>(), model["context_length"].get<int>()));
   lines.add_kinds("attention", model["attention"], attention_text);
   lines.add_kinds("convolution", model["convolution"], convolution_text);
+  lines.add_kinds("delta net", model["delta_net"], delta_net_text);
   lines.add_kinds("feed-forward", model["feed_forward"], feed_forward_text);
   const auto planned = std::ranges::find_if(devices, [](const Json& device) { return !device.contains("refused"); });
   if (planned != devices.end()) {

@@ -62,5 +62,8 @@ Architecture mistral3_architecture();
 Architecture lfm2_architecture();
 Architecture lfm2moe_architecture();
 Architecture deepseek2_architecture();
+Architecture qwen3next_architecture();
+Architecture qwen35_architecture();
+Architecture qwen35moe_architecture();
 
 }  // namespace rocmforge

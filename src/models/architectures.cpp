@@ -18,7 +18,8 @@ std::span<const Architecture> architectures() {
       olmoe_architecture(),      granitemoe_architecture(),    ernie4_5_moe_architecture(), hunyuan_moe_architecture(),
       dots1_architecture(),      glm4moe_architecture(),       minimax_m2_architecture(),   gpt_oss_architecture(),
       qwen2vl_architecture(),    qwen3vl_architecture(),       qwen3vlmoe_architecture(),   mistral3_architecture(),
-      lfm2_architecture(),       lfm2moe_architecture(),       deepseek2_architecture(),
+      lfm2_architecture(),       lfm2moe_architecture(),       deepseek2_architecture(),    qwen3next_architecture(),
+      qwen35_architecture(),     qwen35moe_architecture(),
   };
   return all;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/attention_mixer.h"
+#include "models/delta_net_mixer.h"
 #include "models/dense_feed_forward.h"
 #include "models/experts_feed_forward.h"
 #include "models/latent_mixer.h"
@@ -30,6 +31,8 @@ std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config
       return std::make_unique<AttentionMixer>(plan, config, index);
     case MixerKind::short_conv:
       return std::make_unique<ShortConvMixer>(plan, config, index);
+    case MixerKind::delta_net:
+      return std::make_unique<DeltaNetMixer>(plan, config, index);
   }
   fail_check("unknown mixer");
 }

@@ -47,8 +47,9 @@ struct AttentionConfig {
   float soft_cap = 0.0f;           ///< of the scores; 0: none
   float temperature_scale = 0.0f;  ///< of Q, by its position: RopeAppend::Spec
   std::int32_t temperature_length = 0;
-  bool sinks = false;       ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
-  bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
+  bool sinks = false;        ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
+  bool needs_bias = false;   ///< Q, K and V must have a bias; one in the file is always used
+  bool output_gate = false;  ///< each head of attn_q has a gate behind its query, whose sigmoid multiplies the output
   QkNorm qk_norm = QkNorm::none;
   bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
@@ -56,16 +57,33 @@ struct AttentionConfig {
 
   [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
+  /// Where the keys begin in a row of [queries | gates, if any | keys | values].
+  [[nodiscard]] std::int64_t keys_at() const { return (output_gate ? 2 : 1) * q_dim(); }
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const {
     const std::int64_t queries = std::int64_t{q_heads} * (latent.plain_dim + rope.n_rot);
-    return latent.rank == 0 ? q_dim() + 2 * kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
+    return latent.rank == 0 ? keys_at() + 2 * kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
   }
   [[nodiscard]] std::int64_t gathered_width() const {
     return latent.rank == 0
                ? q_dim()
                : std::max({q_dim(), std::int64_t{latent.q_rank} + head_dim, std::int64_t{q_heads} * latent.value_dim});
   }
+};
+
+/// A gated delta net: see GatedDeltaNet.
+struct DeltaNetConfig {
+  std::int32_t key_heads = 0;
+  std::int32_t value_heads = 0;
+  std::int32_t key_dim = 0;
+  std::int32_t value_dim = 0;
+  std::int32_t taps = 0;  ///< of the convolution of queries, keys and values
+  bool tiled = false;     ///< value head h has key head h % key_heads
+
+  [[nodiscard]] std::int64_t values() const { return std::int64_t{value_heads} * value_dim; }
+  [[nodiscard]] std::int64_t channels() const { return 2 * std::int64_t{key_heads} * key_dim + values(); }
+  /// Elements of a row [queries, keys, values | gates of the output | beta | alpha].
+  [[nodiscard]] std::int64_t projected_width() const { return channels() + values() + 2 * std::int64_t{value_heads}; }
 };
 
 /// The experts of a feed-forward part, each a gated one, of which every token takes a few.
@@ -116,13 +134,14 @@ struct BlockGraph {
 };
 
 /// How the positions of a layer meet.
-enum class MixerKind { attention, short_conv };
+enum class MixerKind { attention, short_conv, delta_net };
 
 /// The numbers of one layer.
 struct LayerConfig {
   MixerKind mixer = MixerKind::attention;
   AttentionConfig attention{};
   std::int32_t short_conv_taps = 0;
+  DeltaNetConfig delta_net{};
   FeedForwardConfig feed_forward{};
   BlockGraph graph{};
 };

@@ -132,7 +132,10 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
 }
 
 void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, const Architecture& architecture) {
-  const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers);
+  // Where all layers have experts, files may leave out a width that no layer has.
+  const bool experts_alone = !metadata.contains("feed_forward_length") && metadata.contains("expert_feed_forward_length");
+  const std::string_view width_key = experts_alone ? "expert_feed_forward_length" : "feed_forward_length";
+  const std::vector<std::int32_t> widths = metadata.counts(width_key, config.layers);
   const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers);
   const AttentionConfig common = architecture.latent ? read_latent_attention(config, metadata, q_heads[0], context)
                                                      : read_attention(config, metadata, q_heads[0], context);

@@ -12,6 +12,19 @@ constexpr std::size_t buffer_alignment = 256;
 /// The smallest blocks a cache may have.
 constexpr std::int32_t least_block_tokens = 16;
 
+/// Elements of a row that a layer's mixer keeps in Buffers::projected and in Buffers::gathered.
+std::pair<std::int64_t, std::int64_t> mixer_widths(const LayerConfig& layer, std::int64_t hidden) {
+  switch (layer.mixer) {
+    case MixerKind::attention:
+      return {layer.attention.projected_width(), layer.attention.gathered_width()};
+    case MixerKind::short_conv:
+      return {3 * hidden, hidden};
+    case MixerKind::delta_net:
+      return {layer.delta_net.projected_width(), layer.delta_net.channels()};
+  }
+  fail_check("unknown mixer");
+}
+
 ModelOptions complete(ModelOptions options, const ModelConfig& config) {
   check(options.max_batch_tokens >= 1 && options.max_logit_rows >= 1 && options.max_sequences >= 1,
         "a step has at least one token, one sequence and one row of logits");
@@ -140,9 +153,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
-    const bool attends = layer.mixer == MixerKind::attention;
-    const std::int64_t mixer_inputs = attends ? layer.attention.projected_width() : 3 * std::int64_t{config_.hidden};
-    const std::int64_t mixed = attends ? layer.attention.gathered_width() : std::int64_t{config_.hidden};
+    const auto [mixer_inputs, mixed] = mixer_widths(layer, config_.hidden);
     projected = std::max({projected, mixer_inputs, ffn.projected_width()});
     gathered = std::max({gathered, mixed, ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -43,13 +44,13 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
       return reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride) +
              static_cast<std::size_t>(head) * elems;
     };
-    std::vector<double> state(elems, 0.0);
+    std::vector<float> state(elems, 0.0f);
     if (slots.read >= 0) {
       state.assign(in_slot(slots.read), in_slot(slots.read) + elems);
     }
     const auto keep = [&](std::int32_t slot) {
-      for (std::size_t i = 0; slot >= 0 && i < elems; ++i) {
-        in_slot(slot)[i] = static_cast<float>(state[i]);
+      if (slot >= 0) {
+        std::ranges::copy(state, in_slot(slot));
       }
     };
     const std::int32_t first = args.batch.query_offsets[s];
@@ -63,7 +64,7 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
   }
 
   static void step(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, std::int64_t t, std::int32_t head,
-                   std::vector<double>& state) {
+                   std::vector<float>& state) {
     const float* row = args.qkv + t * args.qkv_stride;
     const std::int64_t key_offset = std::int64_t{spec.key_head(head)} * spec.key_dim;
     const std::vector<double> q = unit_vector(row + key_offset, spec.key_dim);
@@ -74,16 +75,16 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
     const double share = sigmoid(double{args.beta[t * args.gate_stride + head]});
     float* out = args.out + t * args.out_stride + std::int64_t{head} * spec.value_dim;
     for (std::int32_t j = 0; j < spec.value_dim; ++j) {
-      double* column = state.data() + k.size() * static_cast<std::size_t>(j);
+      float* column = state.data() + k.size() * static_cast<std::size_t>(j);
       double recalled = 0.0;
       for (std::size_t i = 0; i < k.size(); ++i) {
-        column[i] *= decay;
-        recalled += column[i] * k[i];
+        recalled += decay * double{column[i]} * k[i];
       }
       double sum = 0.0;
       for (std::size_t i = 0; i < k.size(); ++i) {
-        column[i] += share * (double{v[j]} - recalled) * k[i];
-        sum += column[i] * q[i];
+        // Rounded behind every row, as between steps: a row has the same bits however its sequence is cut into steps.
+        column[i] = static_cast<float>(decay * double{column[i]} + share * (double{v[j]} - recalled) * k[i]);
+        sum += double{column[i]} * q[i];
       }
       out[j] = static_cast<float>(sum / std::sqrt(static_cast<double>(spec.key_dim)));
     }
