@@ -86,7 +86,11 @@ struct Piece {
 
   /// Rows from `token` on.
   __device__ void stage(Staged& staged, std::int64_t token, int rows) const {
-    for (int row = thread_index() / staging_lanes; row < rows; row += delta_net_threads / staging_lanes) {
+    constexpr int at_once = delta_net_threads / staging_lanes;
+    for (int first = 0; first < rows; first += at_once) {
+      // Whole waves go on together: who has no row left stages the last once more.
+      const int own = first + thread_index() / staging_lanes;
+      const int row = own < rows ? own : rows - 1;
       stage_keys(staged, row, token + row);
     }
     const std::int64_t values = 2 * std::int64_t{args.key_heads} * args.key_dim + std::int64_t{head} * args.value_dim;
@@ -190,22 +194,24 @@ ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetAr
 ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
   begin_dependent();
   const int lane = thread_index() % output_gate_lanes;
-  const std::int64_t heads = std::int64_t{gridDim.x} * blockDim.x / output_gate_lanes;
+  const std::int64_t at_once = blockDim.x / output_gate_lanes;
   const std::int64_t width = std::int64_t{args.heads} * args.dim;
   for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
-    for (std::int64_t head = grid_index() / output_gate_lanes; head < args.heads; head += heads) {
+    for (std::int64_t first = blockIdx.x * at_once; first < args.heads; first += gridDim.x * at_once) {
+      const std::int64_t head = first + thread_index() / output_gate_lanes;
+      const int dim = head < args.heads ? args.dim : 0;  // whole waves go on together
       const float* x = args.x + token * args.x_stride + head * args.dim;
       const float* gate = args.gate + token * args.gate_stride + head * args.dim;
       float* out = args.out + token * width + head * args.dim;
       float scale = 1.0f;
       if (args.weight != nullptr) {
         float squares = 0.0f;
-        for (int i = lane; i < args.dim; i += output_gate_lanes) {
+        for (int i = lane; i < dim; i += output_gate_lanes) {
           squares += x[i] * x[i];
         }
         scale = 1.0f / sqrtf(wave_reduce<Sum, output_gate_lanes>(squares) / static_cast<float>(args.dim) + args.eps);
       }
-      for (int i = lane; i < args.dim; i += output_gate_lanes) {
+      for (int i = lane; i < dim; i += output_gate_lanes) {
         const float open = args.silu ? Silu::value(gate[i]) : 1.0f / (1.0f + expf(-gate[i]));
         out[i] = x[i] * scale * (args.weight != nullptr ? args.weight[i] : 1.0f) * open;
       }
