@@ -114,6 +114,9 @@ class Stream {
   void launch(const Graph& graph);
   /// Whether LaunchShape::dependent is heeded, in what is launched or recorded from now on; true at first.
   void allow_overlap(bool allowed) { overlap_ = allowed; }
+  /// Whether all but the last of what was put on the stream has ended when a dependent kernel that is launched next starts:
+  /// results of what ran before the last kernel may be read before wait_for_predecessor().
+  [[nodiscard]] bool all_but_last_ended() const { return all_but_last_ended_; }
 
   /// Everything that `record` puts on this stream, as a graph. The work is not run. When `record` throws, the capture ends
   /// and the error passes on.
@@ -145,6 +148,7 @@ class Stream {
   StreamHandle handle_;
   bool owned_ = true;
   bool overlap_ = true;
+  bool all_but_last_ended_ = false;
 };
 
 /// Where a model lives: the CPU, or one GPU with its code objects loaded. Owns the compute stream, and outlives everything
@@ -221,8 +225,9 @@ class Device {
   std::unique_ptr<Stream> stream_;
 };
 
-/// Whether a kernel keeps the order of the stream itself (launch_order.h), or leaves that to the runtime.
-enum class LaunchOrder { by_runtime, by_kernel };
+/// Whether a kernel keeps the order of the stream itself (launch_order.h), or leaves that to the runtime. In turn: it waits
+/// for its predecessor before it lets its successor start.
+enum class LaunchOrder { by_runtime, by_kernel, by_kernel_in_turn };
 
 /// A kernel by its source and its name, with the type of its one parameter. `Args` is plain data, the same struct in host
 /// and device code.
@@ -235,7 +240,8 @@ class Kernel {
   void launch(Stream& stream, const LaunchShape& shape, const Args& args) const {
     static_assert(std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>);
     LaunchShape ordered = shape;
-    ordered.dependent = order_ == LaunchOrder::by_kernel;
+    ordered.dependent = order_ != LaunchOrder::by_runtime;
+    ordered.waits_first = order_ == LaunchOrder::by_kernel_in_turn;
     stream.launch(object_, kernel_, ordered, std::as_bytes(std::span(&args, 1)));
   }
 

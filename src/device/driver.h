@@ -37,6 +37,9 @@ struct LaunchShape {
   /// May start while its predecessor on the stream still runs, whose end the kernel itself waits for (launch_order.h). A
   /// permission: runtimes without the means start it in order.
   bool dependent = false;
+  /// A dependent kernel of which every work-group waits for its predecessor before it lets the successor start: what ran
+  /// before the predecessor has ended when the successor starts.
+  bool waits_first = false;
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };

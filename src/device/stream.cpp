@@ -74,9 +74,13 @@ void Stream::launch(std::string_view object, std::string_view kernel, const Laun
   LaunchShape allowed = shape;
   allowed.dependent = shape.dependent && overlap_;
   device_->driver().launch(device_->function(object, kernel), kernel, allowed, args, handle_);
+  all_but_last_ended_ = !allowed.dependent || allowed.waits_first;
 }
 
-void Stream::launch(const Graph& graph) { device_->driver().launch(graph.handle_, handle_); }
+void Stream::launch(const Graph& graph) {
+  device_->driver().launch(graph.handle_, handle_);
+  all_but_last_ended_ = false;  // the graph's last kernel is not known
+}
 
 void Stream::record(Event& event) { device_->driver().record(event.handle_, handle_); }
 

@@ -30,6 +30,7 @@ void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args)
 void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
+void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args);
 void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args);
@@ -57,6 +58,7 @@ void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args)
 [[nodiscard]] Support check_spec(const DequantizeRmsNorm::Spec& spec);
 [[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
+[[nodiscard]] Support check_spec(const RouteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const CausalConv::Spec& spec);
 [[nodiscard]] Support check_spec(const GatedDeltaNet::Spec& spec);
 [[nodiscard]] Support check_spec(const OutputGate::Spec& spec);

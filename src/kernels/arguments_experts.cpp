@@ -1,3 +1,7 @@
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
 #include "kernels/argument_checks.h"
 #include "kernels/arguments.h"
 
@@ -10,6 +14,23 @@ void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& arg
   require_pointer(args.weights, operation, "weights");
   require_least(args.tokens, 0, operation, "tokens");
   if (spec.bias) {
+    require_pointer(args.bias, operation, "bias");
+  }
+}
+
+void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args) {
+  constexpr std::string_view operation = RouteRows::name;
+  for (const auto& [pointer, what] : {std::pair{args.x, "x"}, {args.norm, "norm"}, {args.router, "router"}}) {
+    require_pointer(pointer, operation, what);
+    require(reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0, "{}: {} is not 16-byte aligned", operation, what);
+  }
+  require_pointer(args.normed, operation, "normed");
+  require_pointer(args.ids, operation, "ids");
+  require_pointer(args.weights, operation, "weights");
+  require_least(args.tokens, 0, operation, "tokens");
+  require(args.tokens <= RouteRows::most_tokens, "{}: {} tokens, at most {} are possible", operation, args.tokens,
+          RouteRows::most_tokens);
+  if (spec.route.bias) {
     require_pointer(args.bias, operation, "bias");
   }
 }
@@ -62,6 +83,13 @@ Support check_spec(const RouteTokens::Spec& spec) {
     return Support::no(fmt::format("groups by their {} best", spec.group_best));
   }
   return Support::yes();
+}
+
+Support check_spec(const RouteRows::Spec& spec) {
+  if (spec.hidden <= 0) {
+    return Support::no(fmt::format("rows of {}", spec.hidden));
+  }
+  return check_spec(spec.route);
 }
 
 Support check_spec(const ExpertMatmul::Spec& spec) {

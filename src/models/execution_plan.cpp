@@ -155,6 +155,47 @@ Linear ExecutionPlan::linear(std::string_view operation, const std::vector<Linea
   return linear;
 }
 
+Router ExecutionPlan::router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden) {
+  auto [linear, planned] = choose_linear(names.weight, {{names.weight, choice.experts, names.needs_bias}}, hidden);
+  const std::string kind = linear.kind();
+  Router router;
+  router.linear = std::move(linear);
+  if (names.norm && names.norm->kind == NormKind::rms) {
+    router.norm = Norm{Resolved<RmsNorm>{{hidden, names.norm->eps}}, vector(names.norm->name + ".weight", hidden)};
+  }
+  if (!names.choice_bias.empty()) {
+    router.choice_bias = vector(names.choice_bias, choice.experts);
+  }
+  router.rows = router_rows(router, choice);
+  const std::int64_t in_one = router.rows ? RouteRows::most_tokens : 0;
+  if (router.norm) {
+    router.norm->operation = resolve_part<RmsNorm>({hidden, names.norm->eps}, kind, in_one);
+  } else if (names.norm) {
+    router.norm = norm(*names.norm, hidden);
+  }
+  if (router.rows) {
+    planned.kernel = fmt::format("{} {} + {}", router.rows->operation.kernel->name(), RouteRows::name, planned.kernel);
+  }
+  line(std::move(planned));
+  router.choice = resolve_part<RouteTokens>(choice, kind, in_one);
+  return router;
+}
+
+std::optional<Router::Rows> ExecutionPlan::router_rows(const Router& router, const RouteTokens::Spec& choice) {
+  const Linear::Part* part = router.linear.only_part();
+  if (!router.norm || part == nullptr || part->weight->spec.weight != DType::f32 ||
+      part->weight->kernel->packed_bytes(part->weight->spec) != 0) {
+    return std::nullopt;  // without a norm, or with a weight in a layout of its own
+  }
+  const RmsNorm::Spec& norm = std::get<Resolved<RmsNorm>>(router.norm->operation).spec;
+  const RouteRows::Spec spec{.route = choice, .hidden = norm.dim, .eps = norm.eps};
+  const Candidates<RouteRows> found = registry_->candidates<RouteRows>(spec, device_);
+  if (found.able.empty() || found.able[0]->priority() == KernelPriority::reference) {
+    return std::nullopt;
+  }
+  return Router::Rows{{spec, found.able[0]}, *part};
+}
+
 std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_view operation,
                                                                  const std::vector<LinearName>& names, std::int64_t k) {
   std::vector<Linear::Part> parts;

@@ -13,6 +13,7 @@
 #include "models/head_matrix.h"
 #include "models/model.h"
 #include "models/operation_bytes.h"
+#include "models/router.h"
 #include "models/step/step_attention.h"
 #include "ops/kernel_registry.h"
 #include "weights/weight_store.h"
@@ -74,6 +75,8 @@ class ExecutionPlan {
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
+  /// What chooses experts for rows [hidden].
+  Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
   /// The matrices of all experts in the places `names`, gate and up or down, with one kernel; each is `wanted` in a format
   /// of its own.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
@@ -144,6 +147,8 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
+  /// The kernel that takes a router in one call, if there is one for this device and these weights.
+  std::optional<Router::Rows> router_rows(const Router& router, const RouteTokens::Spec& choice);
   /// Linear layers and their line of the plan.
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
                                                     std::int64_t k);

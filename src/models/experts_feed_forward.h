@@ -14,7 +14,6 @@ class ExpertsFeedForward final : public FeedForward {
   ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
 
  private:
-  std::optional<Norm> norm_;
   std::optional<RoutedExperts> routed_;
   std::optional<RoutedExperts> gated_;
   std::optional<DenseFeedForward> shared_;

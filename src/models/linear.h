@@ -73,6 +73,11 @@ class Linear {
   /// What the kernels of all calls take in.
   [[nodiscard]] MatmulFusions fusions() const;
 
+  /// The one layer of the group, null where there are several.
+  [[nodiscard]] const Part* only_part() const {
+    return calls_.size() == 1 && calls_[0].size() == 1 ? &calls_[0][0].part : nullptr;
+  }
+
   /// Columns of a row of all outputs.
   [[nodiscard]] std::int64_t width() const { return width_; }
 

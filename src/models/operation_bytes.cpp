@@ -31,6 +31,8 @@ std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vo
 
 std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.experts + 2 * spec.used); }
 
+std::size_t decode_bytes(const RouteRows::Spec& spec) { return floats(2 * spec.hidden + 2 * spec.route.used); }
+
 std::size_t decode_bytes(const CausalConv::Spec& spec) {
   return floats(spec.input_width() + spec.channels + 2 * spec.state_elems());
 }

@@ -18,6 +18,7 @@ std::size_t decode_bytes(const GatedActivation::Spec& spec);
 std::size_t decode_bytes(const GatherRows::Spec& spec);
 std::size_t decode_bytes(const SampleTokens::Spec& spec);
 std::size_t decode_bytes(const RouteTokens::Spec& spec);
+std::size_t decode_bytes(const RouteRows::Spec& spec);
 std::size_t decode_bytes(const CausalConv::Spec& spec);
 std::size_t decode_bytes(const GatedDeltaNet::Spec& spec);
 std::size_t decode_bytes(const OutputGate::Spec& spec);

@@ -6,11 +6,7 @@ namespace rocmforge {
 
 RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names) : config_(config) {
   const RouteTokens::Spec& route = config.route;
-  router_ = plan.linear(names.router, {{names.router, route.experts, config.needs_bias}}, config.hidden);
-  if (route.bias) {
-    bias_ = plan.vector(names.bias, route.experts);
-  }
-  route_ = plan.resolve<RouteTokens>(route);
+  router_ = plan.router(names.router, route, config.hidden);
   const auto wanted = [&](std::int64_t n, std::int64_t k) {
     return ExpertMatmul::Spec{.experts = route.experts, .n = n, .k = k, .used = route.used};
   };
@@ -20,25 +16,14 @@ RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Na
   down_ = plan.experts(names.down.stacked, {names.down}, wanted(config.hidden, config.width));
 }
 
-void RoutedExperts::append(Operations& operations) const {
-  operations.push_back(
-      {router_.kind(), [this](const Step& step) { router_.run(step, step.buffers.normed, step.buffers.projected); }});
-  operations.push_back({std::string(RouteTokens::name), [this](const Step& step) { route(step); }});
+void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
+  router_.append(operations, x);
   operations.push_back({up_kind_, [this](const Step& step) {
                           multiply(step, gate_up_, config_.hidden, step.buffers.normed, step.buffers.gathered);
                         }});
   operations.push_back({down_kind_, [this](const Step& step) {
                           multiply(step, down_, config_.width, step.buffers.gathered, step.buffers.hidden);
                         }});
-}
-
-void RoutedExperts::route(const Step& step) const {
-  route_.run({.logits = step.buffers.projected,
-              .tokens = step.tokens,
-              .bias = bias_ != nullptr ? bias_->data : nullptr,
-              .ids = step.buffers.experts,
-              .weights = step.buffers.expert_weights},
-             step);
 }
 
 void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,

@@ -10,7 +10,8 @@
 namespace rocmforge {
 
 /// A router and the experts it chooses from: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the
-/// chosen e, x = Buffers::normed. Not moved once it has given out operations.
+/// chosen e, x = Buffers::normed, the output of the router's norm where it has one. Not moved once it has given out
+/// operations.
 class RoutedExperts {
  public:
   struct Config {
@@ -18,12 +19,10 @@ class RoutedExperts {
     std::int64_t width = 0;  ///< of one expert
     std::int64_t hidden = 0;
     Activation activation = Activation::silu;
-    bool needs_bias = false;  ///< of the router; places have their own
   };
-  /// The tensors of a block without ".weight"; `bias` with its suffix, "" for none.
+  /// The tensors of a block without ".weight".
   struct Names {
-    std::string router;
-    std::string bias{};
+    RouterNames router;
     ExpertTensorName gate;
     ExpertTensorName up;
     ExpertTensorName down;
@@ -31,17 +30,15 @@ class RoutedExperts {
 
   RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names);
 
-  void append(Operations& operations) const;
+  /// `x`: what the router's norm reads.
+  void append(Operations& operations, float* Buffers::*x) const;
 
  private:
-  void route(const Step& step) const;
   void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k, const float* x,
                 float* out) const;
 
   Config config_;
-  Linear router_;
-  const WeightVector* bias_ = nullptr;
-  Resolved<RouteTokens> route_;
+  Router router_;
   std::string up_kind_;
   std::string down_kind_;
   std::vector<const ExpertMatrix*> gate_up_;

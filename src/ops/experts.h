@@ -49,10 +49,37 @@ struct RouteTokens {
   };
 };
 
+/// What stands before the products of experts, in one call, for up to `most_tokens` tokens:
+///   normed = x / sqrt(mean(x^2) + eps) * norm;  logits = router normed + router_bias;  ids and weights as RouteTokens
+/// Kernels of it exist where calls cost more than this work; elsewhere the three are operations of their own.
+struct RouteRows {
+  static constexpr std::string_view name = "route_rows";
+  static constexpr std::int64_t most_tokens = 8;
+
+  struct Spec {
+    RouteTokens::Spec route;
+    std::int64_t hidden = 0;
+    float eps = 1e-5f;
+  };
+
+  struct Args {
+    const float* x = nullptr;            ///< [tokens, hidden], 16-byte aligned as the other rows
+    const float* norm = nullptr;         ///< [hidden]
+    const float* router = nullptr;       ///< [experts, hidden]
+    const float* router_bias = nullptr;  ///< [experts], or null for none
+    std::int64_t tokens = 0;             ///< at most most_tokens
+    const float* bias = nullptr;         ///< [experts], read when Spec::route.bias
+    float* normed = nullptr;             ///< [tokens, hidden]
+    std::int32_t* ids = nullptr;         ///< [tokens, used]
+    float* weights = nullptr;            ///< [tokens, used]
+  };
+};
+
 /// The least by which weights are divided when they are normalised.
 inline constexpr float least_route_sum = 1e-20f;
 
 std::string to_string(const RouteTokens::Spec& spec);
+std::string to_string(const RouteRows::Spec& spec);
 
 /// The matrices of all experts that stand in one place of the feed-forward part.
 struct ExpertWeight {

@@ -21,7 +21,7 @@ namespace rocmforge {
 
 using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
                                         SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
-                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, ExpertMatmul,
-                                        CausalConv, LatentAppend, HeadMatmul, GatedDeltaNet, OutputGate>;
+                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows,
+                                        ExpertMatmul, CausalConv, LatentAppend, HeadMatmul, GatedDeltaNet, OutputGate>;
 
 }  // namespace rocmforge

@@ -108,6 +108,10 @@ std::string to_string(const RouteTokens::Spec& spec) {
   return spec.scale != 1.0f ? text + fmt::format(" scale {:g}", spec.scale) : text;
 }
 
+std::string to_string(const RouteRows::Spec& spec) {
+  return fmt::format("{} of rows of {}", to_string(spec.route), spec.hidden);
+}
+
 std::string to_string(const ExpertMatmul::Spec& spec) {
   return fmt::format("{} [{}, {}, {}] {} used", name(spec.weight), spec.experts, spec.n, spec.k, spec.used);
 }

@@ -134,6 +134,80 @@ TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
   }
 }
 
+void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_bias) {
+  Random random(at(tokens * 31 + spec.route.experts + spec.hidden));
+  const std::int64_t experts = spec.route.experts;
+  const std::vector<float> x = random.normals(tokens * spec.hidden, 3.0f);
+  const std::vector<float> norm = random.normals(spec.hidden, 1.0f);
+  const std::vector<float> router = random.normals(experts * spec.hidden, 2.0f / std::sqrt(float(spec.hidden)));
+  const std::vector<float> product_bias = random.normals(experts, router_bias ? 0.5f : 0.0f);
+  const std::vector<float> bias = random.normals(experts, 0.2f);
+  std::vector<float> normed;
+  std::vector<float> logits;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const float* row = x.data() + t * spec.hidden;
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < spec.hidden; ++i) {
+      squares += double{row[i]} * double{row[i]};
+    }
+    const double root = std::sqrt(squares / double(spec.hidden) + double{spec.eps});
+    for (std::int64_t i = 0; i < spec.hidden; ++i) {
+      normed.push_back(static_cast<float>(double{row[i]} / root * double{norm[at(i)]}));
+    }
+    for (std::int64_t e = 0; e < experts; ++e) {
+      double sum = double{product_bias[at(e)]};
+      for (std::int64_t i = 0; i < spec.hidden; ++i) {
+        sum += double{router[at(e * spec.hidden + i)]} * double{row[i]} / root * double{norm[at(i)]};
+      }
+      logits.push_back(static_cast<float>(sum));
+    }
+  }
+  const Routes expected = expected_routes(spec.route, logits, bias);
+  harness().for_each_kernel_or_reference<RouteRows>(spec, [&](const OpKernel<RouteRows>& kernel) {
+    Arena arena(harness().place_of(kernel));
+    RouteRows::Args args{.x = arena.in(x), .norm = arena.in(norm), .router = arena.in(router), .tokens = tokens};
+    args.router_bias = router_bias ? arena.in(product_bias) : nullptr;
+    args.bias = spec.route.bias ? arena.in(bias) : nullptr;
+    args.normed = arena.out<float>(tokens * spec.hidden);
+    args.ids = arena.out<std::int32_t>(tokens * spec.route.used);
+    args.weights = arena.out<float>(tokens * spec.route.used);
+    for (int call = 0; call < 2; ++call) {
+      arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+      EXPECT_LE(relative_error(arena.read(args.normed, tokens * spec.hidden), normed), 1e-5) << tokens << " tokens";
+      EXPECT_EQ(arena.read(args.ids, tokens * spec.route.used), expected.ids) << tokens << " tokens";
+      EXPECT_LE(relative_error(arena.read(args.weights, tokens * spec.route.used), expected.weights), 1e-4) << tokens;
+    }
+  });
+}
+
+TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
+  KernelRegistry& registry = harness().registry;
+  const RouteRows::Spec any{.route = {.experts = 8, .used = 2}, .hidden = 64};
+  if (registry.candidates<RouteRows>(any, harness().device).able.empty()) {
+    GTEST_SKIP() << "the three are operations of their own on this device";
+  }
+  for (const std::int32_t hidden : {4, 100, 2048, 2880}) {
+    for (const std::int64_t tokens : {1, 3, 8}) {
+      expect_rows({.route = {.experts = 8, .used = 2}, .hidden = hidden}, tokens, false);
+      expect_rows({.route = {.experts = 60, .used = 4, .bias = true, .normalise = true}, .hidden = hidden}, tokens, true);
+    }
+  }
+  expect_rows({.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid}, .hidden = 512}, 2, false);
+  expect_rows({.route = {.experts = 128, .used = 8, .normalise = true}, .hidden = 2048, .eps = 1e-6f}, 2, false);
+  expect_rows({.route = {.experts = 32, .used = 4, .score = RouteScore::chosen_softmax}, .hidden = 2880}, 2, true);
+  expect_rows({.route = {.experts = 300, .used = 10}, .hidden = 7168}, 1, false);
+  expect_rows({.route = {.experts = 256,
+                         .used = 8,
+                         .score = RouteScore::sigmoid,
+                         .bias = true,
+                         .normalise = true,
+                         .scale = 2.5f,
+                         .groups = 8,
+                         .groups_used = 4},
+               .hidden = 7168},
+              2, false);
+}
+
 TEST(RouteTokens, ManyTokens) {
   expect_routes({.experts = 128, .used = 8, .normalise = true}, 513);
   expect_routes({.experts = 512, .used = 10, .score = RouteScore::sigmoid, .bias = true, .groups = 8, .groups_used = 4},

@@ -85,6 +85,15 @@ __device__ inline T wave_reduce(T value) {
   return value;
 }
 
+/// The largest value of the wave, in every lane.
+__device__ inline std::uint32_t wave_max(std::uint32_t value) {
+#if ROCMFORGE_DEVICE_AMD
+  return wave_reduce<Max>(value);
+#else
+  return __reduce_max_sync(0xffffffffu, value);
+#endif
+}
+
 /// The same result in every thread of the work-group; `scratch` holds one value for each wave. `identity` leaves a value
 /// as it is. Synchronises before and after.
 template <class Operation, class T>

@@ -8,6 +8,7 @@
 #include "kernels/gpu/kernels.h"
 #include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_kernels.h"
+#include "kernels/gpu/route_choice.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge {
@@ -114,11 +115,7 @@ class GpuRouteTokens final : public PortableGpuKernel<RouteTokens> {
   using PortableGpuKernel::PortableGpuKernel;
 
   [[nodiscard]] Support supports(const RouteTokens::Spec& spec, const DeviceInfo&) const override {
-    if (spec.experts > gpu::most_experts || spec.used > gpu::most_experts_used) {
-      return Support::no(fmt::format("{} of {} experts, at most {} of {} are possible", spec.used, spec.experts,
-                                     gpu::most_experts_used, gpu::most_experts));
-    }
-    return check_spec(spec);
+    return check_route_room(spec);
   }
 
   void run(const RouteTokens::Spec& spec, const RouteTokens::Args& args, ExecutionContext& context) const override {
@@ -126,19 +123,8 @@ class GpuRouteTokens final : public PortableGpuKernel<RouteTokens> {
     if (args.tokens == 0) {
       return;
     }
-    route_kernel.launch(*context.stream, grid_of(args.tokens, 1, gpu::route_threads),
-                        {.logits = args.logits,
-                         .bias = spec.bias ? args.bias : nullptr,
-                         .ids = args.ids,
-                         .weights = args.weights,
-                         .experts = spec.experts,
-                         .used = spec.used,
-                         .score = static_cast<std::int32_t>(spec.score),
-                         .normalise = spec.normalise ? 1 : 0,
-                         .scale = spec.scale,
-                         .groups = spec.groups,
-                         .groups_used = spec.groups_used,
-                         .group_best = spec.group_best});
+    route_kernel.launch(*context.stream, grid_of(args.tokens, 1, context.stream->device().info().wave_size),
+                        {.choice = route_choice(spec, args), .logits = args.logits});
   }
 };
 
@@ -277,6 +263,14 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
 };
 
 }  // namespace
+
+Support check_route_room(const RouteTokens::Spec& spec) {
+  if (spec.experts > gpu::most_experts || spec.used > gpu::most_experts_used) {
+    return Support::no(fmt::format("{} of {} experts, at most {} of {} are possible", spec.used, spec.experts,
+                                   gpu::most_experts_used, gpu::most_experts));
+  }
+  return check_spec(spec);
+}
 
 std::unique_ptr<OpKernel<RouteTokens>> make_gpu_route_tokens(DeviceKind kind) {
   return std::make_unique<GpuRouteTokens>(kind);

@@ -7,12 +7,11 @@
 
 namespace rocmforge::gpu {
 
-/// Choice of experts; see ops/experts.h. Grid: tokens.
-struct RouteArgs {
-  const float* logits;  ///< [tokens, experts]
-  const float* bias;    ///< [experts] or null
-  std::int32_t* ids;    ///< [tokens, used]
-  float* weights;       ///< [tokens, used]
+/// Choice of experts; see ops/experts.h.
+struct RouteChoice {
+  const float* bias;  ///< [experts] or null
+  std::int32_t* ids;  ///< [tokens, used]
+  float* weights;     ///< [tokens, used]
   std::int32_t experts;
   std::int32_t used;
   std::int32_t score;  ///< RouteScore
@@ -22,7 +21,11 @@ struct RouteArgs {
   std::int32_t groups_used;
   std::int32_t group_best;
 };
-inline constexpr int route_threads = 64;
+/// Grid: tokens, each a wave.
+struct RouteArgs {
+  RouteChoice choice;
+  const float* logits;  ///< [tokens, experts]
+};
 inline constexpr int most_experts = 1024;
 inline constexpr int most_experts_used = 64;
 

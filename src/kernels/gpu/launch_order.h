@@ -30,4 +30,10 @@ __device__ inline void begin_dependent() {
   wait_for_predecessor();
 }
 
+/// The beginning of a kernel that is launched in turn (LaunchOrder::by_kernel_in_turn).
+__device__ inline void begin_in_turn() {
+  wait_for_predecessor();
+  release_successor();
+}
+
 }  // namespace rocmforge::gpu

@@ -9,6 +9,7 @@ void register_hopper_kernels(KernelRegistry& registry, Device* device) {
   registry.add<Attention>(make_hopper_attention_decode());
   registry.add<Matmul>(make_hopper_matmul());
   registry.add<Matmul>(make_hopper_dense_matmul(device));
+  registry.add<RouteRows>(make_hopper_route_rows());
   registry.add<ExpertMatmul>(make_hopper_expert_matmul());
 }
 

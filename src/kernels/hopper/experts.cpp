@@ -25,18 +25,23 @@ constexpr Kernel<hopper::ExpertConvertArgs> convert_kernel{"matmul_tiles_convert
                                                            LaunchOrder::by_kernel};
 constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_convert", "expert_tiles_convert_long",
                                                                 LaunchOrder::by_kernel};
+constexpr Kernel<hopper::ExpertFewConvertArgs> convert_few_kernel{"experts_few", "expert_few_convert",
+                                                                  LaunchOrder::by_kernel_in_turn};
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 constexpr std::int64_t most_vector_tokens = 8;
 
 /// Slots of a tile: the larger tile dequantises less, the smaller one leaves less of itself empty.
-int tile_tokens(std::int64_t slots, std::int64_t experts) { return slots < 48 * experts ? 32 : 128; }
-
-std::int64_t most_tiles(std::int64_t slots, std::int64_t experts) {
-  return slots / tile_tokens(slots, experts) + std::min(slots, experts);
+int tile_tokens(std::int64_t slots, std::int64_t experts, std::int64_t k) {
+  if (slots < 12 * experts && k <= hopper::most_few_columns) {
+    return hopper::few_slots;
+  }
+  return slots < 48 * experts ? 32 : 128;
 }
 
 /// What a call with many tokens keeps in its workspace.
 struct ExpertWorkspace {
+  int tile_tokens = 0;
+  std::int64_t most_tiles = 0;
   std::uint8_t* boxes = nullptr;  ///< of all tiles
   float* scales = nullptr;        ///< of their slots
   std::int32_t* order = nullptr;  ///< [slots]
@@ -45,17 +50,18 @@ struct ExpertWorkspace {
   float* products = nullptr;  ///< [slots, n] of down
   std::size_t bytes = 0;
 
-  ExpertWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base) {
+  ExpertWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base)
+      : tile_tokens(rocmforge::tile_tokens(slots, experts, k)), most_tiles(slots / tile_tokens + std::min(slots, experts)) {
     const auto place = [&](auto*& pointer, std::int64_t count) {
       using Element = std::remove_reference_t<decltype(*pointer)>;
       pointer = base == nullptr ? nullptr : reinterpret_cast<Element*>(static_cast<std::byte*>(base) + bytes);
       bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
     };
-    const std::int64_t rows = most_tiles(slots, experts) * tile_tokens(slots, experts);
+    const std::int64_t rows = most_tiles * tile_tokens;
     place(boxes, rows * round_up(k, record_columns) * 2);
     place(scales, rows);
     place(order, slots);
-    place(tiles, most_tiles(slots, experts));
+    place(tiles, most_tiles);
     place(tile_count, 1);
     place(products, slots * n);
   }
@@ -133,7 +139,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const auto records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k));
     const auto used = static_cast<std::int32_t>(args.used);
     // As many runs as warps, where there are so many records.
-    const std::int32_t parts = std::min(std::max(hopper::expert_warps / (gated ? 2 : used), 1), records);
+    const int most_warps = gated ? hopper::expert_gate_up_warps : hopper::expert_down_warps;
+    const std::int32_t parts = std::min(std::max(most_warps / (gated ? 2 : used), 1), records);
+    const int runs = parts * (gated ? 2 : used);
+    const int warps = std::min(runs, most_warps);
     const hopper::ExpertVectorArgs launch{
         .weights = {bytes_of(weight), bytes_of(other)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
@@ -149,16 +158,18 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .parts = parts,
         .ring = static_cast<std::int32_t>(std::min<std::int64_t>(divide_up(records, parts), hopper::most_expert_ring)),
         .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
-        .activation = args.activation};
-    const int runs = parts * (gated ? 2 : used);
+        .activation = args.activation,
+        .chosen_before = stream.all_but_last_ended() ? 1 : 0,
+        .unused = 0};
     LaunchShape shape;
     shape.grid = {static_cast<std::uint32_t>(hopper::weight_tiles(weight.n)),
                   static_cast<std::uint32_t>(gated ? args.tokens * args.used : args.tokens), 1};
-    shape.block[0] = hopper::expert_warps * 32;
+    shape.block[0] = static_cast<std::uint32_t>(warps * 32);
     shape.shared_bytes =
-        static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, launch.ring, layout.record_bytes).bytes);
+        static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, warps, launch.ring, layout.record_bytes).bytes);
     const std::string kernel = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
-    Kernel<hopper::ExpertVectorArgs>("experts_vectors", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
+    const LaunchOrder order = gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel;
+    Kernel<hopper::ExpertVectorArgs>("experts_vectors", kernel, order).launch(stream, shape, launch);
   }
 
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
@@ -174,10 +185,15 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                         .tile_count = space.tile_count,
                         .slots = static_cast<std::int32_t>(slots),
                         .experts = static_cast<std::int32_t>(args.experts),
-                        .tile_tokens = tile_tokens(slots, args.experts),
+                        .tile_tokens = space.tile_tokens,
                         .unused = 0});
-    convert(args, space, stream);
-    multiply(args, space, stream);
+    if (space.tile_tokens == hopper::few_slots) {
+      convert_few(args, space, stream);
+      multiply_few(args, space, stream);
+    } else {
+      convert(args, space, stream);
+      multiply(args, space, stream);
+    }
     if (args.weights.size() == 1) {
       const std::int64_t n = args.weights[0].n;
       constexpr std::int64_t most_rows = 65535;  // the kernel walks over the rest
@@ -196,12 +212,12 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   static void convert(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+    const int tokens = space.tile_tokens;
     const std::int64_t slots = args.tokens * args.used;
-    const int tokens = tile_tokens(slots, args.experts);
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
     const bool is_short = args.k <= hopper::expert_convert_short;
     LaunchShape shape;
-    shape.grid[0] = static_cast<std::uint32_t>(most_tiles(slots, args.experts) * tokens);
+    shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * tokens);
     shape.block[0] = is_short ? hopper::expert_convert_threads : hopper::tiles_convert_long_threads;
     (is_short ? convert_kernel : convert_long_kernel)
         .launch(stream, shape,
@@ -226,9 +242,75 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                  .unused = 0});
   }
 
+  /// Bytes of a tile's activations.
+  static std::int32_t few_bytes(const ExpertMatmul::Args& args) {
+    return static_cast<std::int32_t>(round_up(args.k, record_columns) * hopper::few_slots * 2);
+  }
+
+  static void convert_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+    LaunchShape shape;
+    shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * hopper::few_slots);
+    shape.block[0] = hopper::few_convert_threads;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
+    convert_few_kernel.launch(stream, shape,
+                              {.x = args.x,
+                               .to = space.boxes,
+                               .scales = space.scales,
+                               .work = space.tiles,
+                               .work_count = space.tile_count,
+                               .order = space.order,
+                               .stride = args.k,
+                               .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
+                               .k = static_cast<std::int32_t>(args.k),
+                               .x_bytes = few_bytes(args),
+                               .aligned = aligned ? 1 : 0});
+  }
+
+  static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+    const bool gated = args.weights.size() == 2;
+    const ExpertWeight& weight = args.weights[0];
+    const ExpertWeight& other = args.weights[gated ? 1 : 0];
+    const WeightFormat format = hopper::weight_format(weight.dtype);
+    const WeightLayout layout = hopper::weight_layout(format);
+    hopper::ExpertFewArgs launch{
+        .weights = {bytes_of(weight), bytes_of(other)},
+        .expert_bytes = {weight.expert_bytes, other.expert_bytes},
+        .finish = {finish_of(weight), finish_of(other)},
+        .x = space.boxes,
+        .x_scales = space.scales,
+        .work = space.tiles,
+        .work_count = space.tile_count,
+        .order = space.order,
+        .out = gated ? args.out : space.products,
+        .n = static_cast<std::int32_t>(weight.n),
+        .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
+        .x_bytes = few_bytes(args),
+        .ring = 0,
+        .activation = args.activation,
+        .chosen_before = stream.all_but_last_ended() ? 1 : 0};
+    // Two work-groups share a multiprocessor where the activations leave room for two records of each warp.
+    constexpr int most_shared = 226 * 1024;
+    const auto shared_with = [&](int ring) {
+      return hopper::expert_few_shared(launch.x_bytes, ring, layout.record_bytes).bytes;
+    };
+    const int room = shared_with(2) <= most_shared / 2 - 1024 ? most_shared / 2 - 1024 : most_shared;
+    for (launch.ring = std::min(hopper::most_few_ring, launch.records); launch.ring > 1 && shared_with(launch.ring) > room;) {
+      --launch.ring;
+    }
+    LaunchShape shape;
+    shape.grid = {static_cast<std::uint32_t>(
+                      divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows)),
+                  static_cast<std::uint32_t>(space.most_tiles), 1};
+    shape.block[0] = hopper::few_warps * 32;
+    shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
+    const std::string kernel =
+        fmt::format("expert_few_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
+    Kernel<hopper::ExpertFewArgs>("experts_few", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
+  }
+
   static void multiply(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
     const std::int64_t slots = args.tokens * args.used;
-    const int tokens = tile_tokens(slots, args.experts);
+    const int tokens = space.tile_tokens;
     const bool gated = args.weights.size() == 2;
     const WeightFormat format = hopper::weight_format(args.weights[0].dtype);
     const std::int64_t n = args.weights[0].n;
@@ -263,7 +345,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const TilesShape tile{1, tokens, 2};
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(
-        std::min<std::int64_t>(most_tiles(slots, args.experts) * row_tiles, stream.device().info().compute_units));
+        std::min<std::int64_t>(space.most_tiles * row_tiles, stream.device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(tile.threads());
     shape.shared_bytes = static_cast<std::uint32_t>(hopper::tiles_rings(tile, format).bytes);
     const std::string_view name = hopper::weight_format_name(format);

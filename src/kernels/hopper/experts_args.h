@@ -27,8 +27,11 @@ struct ExpertVectorArgs {
   std::int32_t ring;     ///< records of a warp that are on their way at a time
   std::int32_t x_aligned;
   Activation activation;
+  std::int32_t chosen_before;  ///< ids may be read before the predecessor has ended
+  std::int32_t unused;
 };
-inline constexpr int expert_warps = 8;
+inline constexpr int expert_gate_up_warps = 8;
+inline constexpr int expert_down_warps = 24;  ///< at most
 inline constexpr int most_expert_ring = 4;
 /// Shared memory of a work-group: rings of records, a record's activations of each warp, sums of 16 rows of each run.
 struct ExpertVectorShared {
@@ -37,12 +40,12 @@ struct ExpertVectorShared {
   int barriers;
   int bytes;
 };
-constexpr ExpertVectorShared expert_vector_shared(int runs, int ring, int record_bytes) {
+constexpr ExpertVectorShared expert_vector_shared(int runs, int warps, int ring, int record_bytes) {
   ExpertVectorShared shared{};
-  shared.x = expert_warps * ring * record_bytes;
-  shared.sums = shared.x + expert_warps * 512;
+  shared.x = warps * ring * record_bytes;
+  shared.sums = shared.x + warps * 512;
   shared.barriers = shared.sums + runs * weight_tile_rows * 4;
-  shared.bytes = shared.barriers + expert_warps * ring * 8;
+  shared.bytes = shared.barriers + warps * ring * 8;
   return shared;
 }
 /// Runs of records of a token's slots at most.
@@ -60,6 +63,61 @@ struct ExpertTilesArgs {
   Activation activation;
   std::int32_t unused;
 };
+
+/// Few slots of each expert, sorted by expert: tiles of up to 8, of which the tensor core's eight columns hold one each. A
+/// work-group has a tile and 8 tiles of 16 rows: of gate and up the same 64 rows, or 128 of down. See experts_few.h.
+/// Grid: row groups, room for the tiles of slots.
+struct ExpertFewArgs {
+  const std::uint8_t* weights[2];
+  std::int64_t expert_bytes[2];
+  gpu::ExpertFinish finish[2];
+  const std::uint8_t* x;  ///< [tiles][blocks of 32 columns][8 slots][4] of 8 activations in the order of activation_element
+  const float* x_scales;  ///< [tiles, 8]
+  const gpu::ExpertTile* work;
+  const std::int32_t* work_count;
+  const std::int32_t* order;
+  float* out;  ///< [slots, n]
+  std::int32_t n;
+  std::int32_t records;
+  std::int32_t x_bytes;  ///< of a tile
+  std::int32_t ring;     ///< records of a warp that are on their way at a time
+  Activation activation;
+  std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
+};
+inline constexpr int few_slots = 8;
+inline constexpr int few_warps = 8;
+inline constexpr int most_few_ring = 4;
+inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
+struct ExpertFewShared {
+  int ring;
+  int sums;
+  int barriers;
+  int bytes;
+};
+constexpr ExpertFewShared expert_few_shared(int x_bytes, int ring, int record_bytes) {
+  ExpertFewShared shared{};
+  shared.ring = x_bytes;
+  shared.sums = shared.ring + few_warps * ring * record_bytes;
+  shared.barriers = shared.sums + few_warps * weight_tile_rows * few_slots * 4;
+  shared.bytes = shared.barriers + (few_warps * ring + 1) * 8;
+  return shared;
+}
+
+/// Slots' activations for ExpertFewArgs. Grid: room for the tiles, times few_slots.
+struct ExpertFewConvertArgs {
+  const float* x;
+  std::uint8_t* to;
+  float* scales;
+  const gpu::ExpertTile* work;
+  const std::int32_t* work_count;
+  const std::int32_t* order;
+  std::int64_t stride;  ///< of rows of x
+  std::int32_t slots_of_row;
+  std::int32_t k;
+  std::int32_t x_bytes;
+  std::int32_t aligned;  ///< rows of x begin at multiples of 16 bytes
+};
+inline constexpr int few_convert_threads = 256;
 
 /// Slots' activations in boxes. Grid: room for the tiles, times their tokens.
 struct ExpertConvertArgs {

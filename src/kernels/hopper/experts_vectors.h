@@ -7,7 +7,7 @@
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
-#include "kernels/hopper/experts_args.h"
+#include "kernels/hopper/experts_finish.h"
 #include "kernels/hopper/matmul_dequantize.h"
 
 namespace rocmforge::hopper {
@@ -87,13 +87,17 @@ struct ExpertWarp {
     multiply<half>(sums, a[1], b[2], b[3]);
   }
 
-  /// Records [first, last) of 16 rows times x: of rows lane / 4 and 8 further on.
-  __device__ float2 run(const std::uint8_t* tile, int first, int last, const float* x) {
-    const int ahead = min(args.ring, last - first);
-    for (int i = 0, at = place; i < ahead; ++i) {
-      fetch(at, tile + static_cast<std::int64_t>(first + i) * layout.record_bytes);
+  /// Starts the copies of as many of the records [first, last) of 16 rows as the ring holds.
+  __device__ void start(const std::uint8_t* tile, int first, int last) const {
+    for (int i = first, at = place; i < min(first + args.ring, last); ++i) {
+      fetch(at, tile + std::int64_t{i} * layout.record_bytes);
       at = at + 1 == args.ring ? 0 : at + 1;
     }
+  }
+
+  /// Records [first, last), whose copies were started, times x: of rows lane / 4 and 8 further on.
+  __device__ float2 run(const std::uint8_t* tile, int first, int last, const float* x) {
+    const int ahead = min(args.ring, last - first);
     float2 total{0.0f, 0.0f};
     float values[8];
     if (first < last) {
@@ -131,12 +135,24 @@ struct ExpertWarp {
   }
 };
 
-/// A product of row `row` of expert `expert` with what is done to it.
-__device__ inline float finish_product(const gpu::ExpertFinish& finish, int expert, int row, float sum) {
-  const float scale = finish.scale != nullptr ? finish.scale[expert] : 1.0f;
-  const float bias = finish.bias != nullptr ? finish.bias[expert * finish.bias_stride + row] : 0.0f;
-  return sum * scale + bias;
-}
+/// A run of records of 16 rows for a slot.
+struct ExpertRun {
+  const std::uint8_t* tile;
+  const float* x;
+  int first;
+  int last;
+
+  __device__ ExpertRun(const ExpertVectorArgs& args, bool gated, int run, std::int64_t tile_bytes) {
+    const int part = run % args.parts;
+    const int which = gated ? run / args.parts : 0;
+    const int slot = gated ? static_cast<int>(blockIdx.y) : static_cast<int>(blockIdx.y) * args.used + run / args.parts;
+    const std::int64_t expert = __ldcg(args.ids + slot);  // the first cache may still have those of another step
+    tile = args.weights[which] + expert * args.expert_bytes[which] + std::int64_t{blockIdx.x} * tile_bytes;
+    x = args.x + static_cast<std::int64_t>(gated ? slot / args.used : slot) * args.k;
+    first = args.records * part / args.parts;
+    last = args.records * (part + 1) / args.parts;
+  }
+};
 
 template <WeightFormat format, bool gated>
 __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
@@ -144,8 +160,9 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   extern __shared__ __align__(128) char memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warps = static_cast<int>(blockDim.x) / 32;
   const int runs = gated ? 2 * args.parts : args.used * args.parts;
-  const ExpertVectorShared shared = expert_vector_shared(runs, args.ring, layout.record_bytes);
+  const ExpertVectorShared shared = expert_vector_shared(runs, warps, args.ring, layout.record_bytes);
   char* ring = memory + warp * args.ring * layout.record_bytes;
   auto* sums = reinterpret_cast<float*>(memory + shared.sums);
   auto* barriers = reinterpret_cast<std::uint64_t*>(memory + shared.barriers) + warp * args.ring;
@@ -156,22 +173,32 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
     barrier_init_fence();
   }
   __syncwarp();
-  gpu::begin_dependent();
+  if (gated) {
+    gpu::begin_in_turn();
+  } else {
+    gpu::release_successor();
+    if (args.chosen_before == 0) {
+      gpu::wait_for_predecessor();
+    }
+  }
   ExpertWarp<format> own{args, shared_address(ring), shared_address(memory + shared.x + warp * 512), ring, barriers, lane};
   const std::int64_t tile_bytes = std::int64_t{args.records} * layout.record_bytes;
   const auto tile = static_cast<std::int64_t>(blockIdx.x);
   const int first_slot = static_cast<int>(blockIdx.y) * (gated ? 1 : args.used);
-  for (int run = warp; run < runs; run += expert_warps) {
-    const int part = run % args.parts;
-    const int which = gated ? run / args.parts : 0;
-    const int slot = first_slot + (gated ? 0 : run / args.parts);
-    const std::uint8_t* weight = args.weights[which] + args.ids[slot] * args.expert_bytes[which] + tile * tile_bytes;
-    const float* x = args.x + static_cast<std::int64_t>(gated ? slot / args.used : slot) * args.k;
-    const float2 found = own.run(weight, args.records * part / args.parts, args.records * (part + 1) / args.parts, x);
+  for (int run = warp; run < runs; run += warps) {
+    const ExpertRun work(args, gated, run, tile_bytes);
+    own.start(work.tile, work.first, work.last);
+    if (!gated && run == warp) {
+      gpu::wait_for_predecessor();  // for x; weights are on their way
+    }
+    const float2 found = own.run(work.tile, work.first, work.last, work.x);
     if (lane % 4 == 0) {
       sums[run * weight_tile_rows + lane / 4] = found.x;
       sums[run * weight_tile_rows + lane / 4 + 8] = found.y;
     }
+  }
+  if (!gated && warp >= runs) {
+    gpu::wait_for_predecessor();
   }
   __syncthreads();
   const int thread = static_cast<int>(threadIdx.x);

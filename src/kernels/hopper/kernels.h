@@ -14,6 +14,8 @@ std::unique_ptr<MatmulKernel> make_hopper_matmul();
 /// "hopper_dense": F16 and BF16 weights as the file stores them; more than a few tokens by cuBLASLt (make_gpu_blas_matmul).
 std::unique_ptr<MatmulKernel> make_hopper_dense_matmul(Device* device = nullptr);
 
+/// "hopper": the norm before experts, the router's product and the choice in one launch.
+std::unique_ptr<OpKernel<RouteRows>> make_hopper_route_rows();
 /// "hopper": quantised weights of experts, repacked at load.
 std::unique_ptr<ExpertMatmulKernel> make_hopper_expert_matmul();
 

@@ -25,6 +25,24 @@ __device__ inline void store_shared(std::uint32_t address, const std::uint32_t (
                : "memory");
 }
 
+// --- clusters ---------------------------------------------------------------------------------------------------------
+
+/// Writes a float to the same place in the shared memory of work-group `rank` of the cluster.
+__device__ inline void store_cluster(const float* pointer, std::uint32_t rank, float value) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.f32 [there], %2;\n"
+      "}\n" ::"r"(shared_address(pointer)),
+      "r"(rank), "f"(value)
+      : "memory");
+}
+/// The two halves of a barrier of all threads of the cluster; what they wrote to each other's shared memory before the first
+/// is there after the second. A work-group's shared memory may be written by others once it has arrived at one.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
 // --- mbarrier ---------------------------------------------------------------------------------------------------------
 
 __device__ inline void barrier_init(std::uint64_t* barrier, std::uint32_t arrivals) {

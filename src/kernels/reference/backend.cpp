@@ -24,6 +24,7 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<DequantizeRmsNorm>(make_reference_dequantize_rms_norm());
   registry.add<GatherRows>(make_reference_gather_rows());
   registry.add<RouteTokens>(make_reference_route_tokens());
+  registry.add<RouteRows>(make_reference_route_rows());
   registry.add<CausalConv>(make_reference_causal_conv());
   registry.add<GatedDeltaNet>(make_reference_delta_net());
   registry.add<OutputGate>(make_reference_output_gate());

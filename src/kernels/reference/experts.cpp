@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "kernels/parallel.h"
@@ -58,49 +59,75 @@ std::vector<bool> outside_groups(const RouteTokens::Spec& spec, const std::vecto
   return out;
 }
 
+/// `scores`: a token's logits; `ids` and `weights` are its own.
+void route(const RouteTokens::Spec& spec, std::vector<double> scores, const float* bias, std::int32_t* ids, float* to) {
+  if (spec.score == RouteScore::softmax) {
+    softmax(scores);
+  } else if (spec.score == RouteScore::sigmoid) {
+    std::ranges::transform(scores, scores.begin(), [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+  }
+  std::vector<double> choice = scores;
+  for (std::size_t e = 0; spec.bias && e < choice.size(); ++e) {
+    choice[e] += double{bias[e]};
+  }
+  std::vector<bool> taken = outside_groups(spec, choice);
+  std::vector<double> weights;
+  for (std::int32_t j = 0; j < spec.used; ++j) {
+    const std::size_t best = largest_of(choice, taken);
+    taken[best] = true;
+    ids[j] = static_cast<std::int32_t>(best);
+    weights.push_back(scores[best]);
+  }
+  if (spec.score == RouteScore::chosen_softmax) {
+    softmax(weights);
+  }
+  double sum = 0.0;
+  for (const double weight : weights) {
+    sum += weight;
+  }
+  const double factor = double{spec.scale} / (spec.normalise ? std::max(sum, double{least_route_sum}) : 1.0);
+  for (std::size_t j = 0; j < weights.size(); ++j) {
+    to[j] = static_cast<float>(weights[j] * factor);
+  }
+}
+
 class ReferenceRouteTokens final : public AnyReference<RouteTokens> {
  public:
   void run(const RouteTokens::Spec& spec, const RouteTokens::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     for_each_range(context, args.tokens, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
-        route(spec, args, t);
+        const float* logits = args.logits + t * spec.experts;
+        route(spec, {logits, logits + spec.experts}, args.bias, args.ids + t * spec.used, args.weights + t * spec.used);
       }
     });
   }
+};
 
- private:
-  static void route(const RouteTokens::Spec& spec, const RouteTokens::Args& args, std::int64_t t) {
-    const float* logits = args.logits + t * spec.experts;
-    std::vector<double> scores(logits, logits + spec.experts);
-    if (spec.score == RouteScore::softmax) {
-      softmax(scores);
-    } else if (spec.score == RouteScore::sigmoid) {
-      std::ranges::transform(scores, scores.begin(), [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
-    }
-    std::vector<double> choice = scores;
-    for (std::size_t e = 0; spec.bias && e < choice.size(); ++e) {
-      choice[e] += double{args.bias[e]};
-    }
-    std::vector<bool> taken = outside_groups(spec, choice);
-    std::int32_t* ids = args.ids + t * spec.used;
-    std::vector<double> weights;
-    for (std::int32_t j = 0; j < spec.used; ++j) {
-      const std::size_t best = largest_of(choice, taken);
-      taken[best] = true;
-      ids[j] = static_cast<std::int32_t>(best);
-      weights.push_back(scores[best]);
-    }
-    if (spec.score == RouteScore::chosen_softmax) {
-      softmax(weights);
-    }
-    double sum = 0.0;
-    for (const double weight : weights) {
-      sum += weight;
-    }
-    const double factor = double{spec.scale} / (spec.normalise ? std::max(sum, double{least_route_sum}) : 1.0);
-    for (std::size_t j = 0; j < weights.size(); ++j) {
-      args.weights[t * spec.used + static_cast<std::int64_t>(j)] = static_cast<float>(weights[j] * factor);
+class ReferenceRouteRows final : public AnyReference<RouteRows> {
+ public:
+  void run(const RouteRows::Spec& spec, const RouteRows::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    for (std::int64_t t = 0; t < args.tokens; ++t) {
+      const float* x = args.x + t * spec.hidden;
+      float* normed = args.normed + t * spec.hidden;
+      double squares = 0.0;
+      for (std::int64_t i = 0; i < spec.hidden; ++i) {
+        squares += double{x[i]} * double{x[i]};
+      }
+      const double factor = 1.0 / std::sqrt(squares / static_cast<double>(spec.hidden) + double{spec.eps});
+      std::vector<double> logits(static_cast<std::size_t>(spec.route.experts));
+      for (std::size_t e = 0; e < logits.size(); ++e) {
+        logits[e] = args.router_bias != nullptr ? double{args.router_bias[e]} : 0.0;
+      }
+      for (std::int64_t i = 0; i < spec.hidden; ++i) {
+        const double value = double{x[i]} * factor * double{args.norm[i]};
+        normed[i] = static_cast<float>(value);
+        for (std::size_t e = 0; e < logits.size(); ++e) {
+          logits[e] += value * double{args.router[static_cast<std::int64_t>(e) * spec.hidden + i]};
+        }
+      }
+      route(spec.route, std::move(logits), args.bias, args.ids + t * spec.route.used, args.weights + t * spec.route.used);
     }
   }
 };
@@ -177,6 +204,7 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
 }  // namespace
 
 std::unique_ptr<OpKernel<RouteTokens>> make_reference_route_tokens() { return std::make_unique<ReferenceRouteTokens>(); }
+std::unique_ptr<OpKernel<RouteRows>> make_reference_route_rows() { return std::make_unique<ReferenceRouteRows>(); }
 
 std::unique_ptr<ExpertMatmulKernel> make_reference_expert_matmul() { return std::make_unique<ReferenceExpertMatmul>(); }
 

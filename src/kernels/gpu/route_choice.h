@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/gpu/experts_args.h"
+#include "ops/experts.h"
+
+namespace rocmforge {
+
+/// What the kernels that choose experts are told, of the Args of RouteTokens or RouteRows.
+template <class Args>
+gpu::RouteChoice route_choice(const RouteTokens::Spec& spec, const Args& args) {
+  return {.bias = spec.bias ? args.bias : nullptr,
+          .ids = args.ids,
+          .weights = args.weights,
+          .experts = spec.experts,
+          .used = spec.used,
+          .score = static_cast<std::int32_t>(spec.score),
+          .normalise = spec.normalise ? 1 : 0,
+          .scale = spec.scale,
+          .groups = spec.groups,
+          .groups_used = spec.groups_used,
+          .group_best = spec.group_best};
+}
+
+/// Whether those kernels have room for so many experts.
+[[nodiscard]] Support check_route_room(const RouteTokens::Spec& spec);
+
+}  // namespace rocmforge

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/hopper/experts_args.h"
+
+namespace rocmforge::hopper {
+
+/// A product of row `row` of expert `expert` with what is done to it.
+__device__ inline float finish_product(const gpu::ExpertFinish& finish, int expert, int row, float sum) {
+  const float scale = finish.scale != nullptr ? finish.scale[expert] : 1.0f;
+  const float bias = finish.bias != nullptr ? finish.bias[expert * finish.bias_stride + row] : 0.0f;
+  return sum * scale + bias;
+}
+
+}  // namespace rocmforge::hopper

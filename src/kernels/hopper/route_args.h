@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gpu/experts_args.h"
+
+namespace rocmforge::hopper {
+
+/// A norm, the router's product and the choice of experts; see ops/experts.h, RouteRows. Grid: route_ranks for each token,
+/// which are a cluster; shared memory: a row.
+struct RouteRowsArgs {
+  gpu::RouteChoice choice;
+  const float* x;            ///< [tokens, hidden]
+  const float* norm;         ///< [hidden]
+  const float* router;       ///< [experts, hidden]
+  const float* router_bias;  ///< [experts] or null
+  float* normed;             ///< [tokens, hidden]
+  float eps;
+  std::int32_t hidden;  ///< a multiple of 4
+};
+inline constexpr int route_ranks = 8;  ///< work-groups that share out the experts of a token
+inline constexpr int route_rows_threads = 512;
+inline constexpr int route_rows_warps = route_rows_threads / 32;
+inline constexpr int most_rank_experts = gpu::most_experts / route_ranks;
+/// Longest row: it stays in shared memory beside what the choice needs.
+inline constexpr int most_route_hidden = 16384;
+
+}  // namespace rocmforge::hopper

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "models/fused_linear.h"
+
+namespace rocmforge {
+
+/// The tensors of a router, without ".weight".
+struct RouterNames {
+  std::optional<NormName> norm{};  ///< of its input, when it is the router's
+  std::string weight;
+  bool needs_bias = false;  ///< the product's
+  std::string choice_bias{};  ///< with its suffix, "" for none
+};
+
+/// Which experts each token takes: the norm of its input where it is its own, the router's product and the choice. One call
+/// where a kernel takes all three with so many tokens, operations of their own where none does.
+struct Router {
+  std::optional<Norm> norm;
+  Linear linear;
+  const WeightVector* choice_bias = nullptr;
+  Resolved<RouteTokens> choice;
+  /// For up to RouteRows::most_tokens tokens.
+  struct Rows {
+    Resolved<RouteRows> operation;
+    Linear::Part router;
+  };
+  std::optional<Rows> rows;
+
+  /// Adds its operations: from `x`, or from Buffers::normed without a norm, to Buffers::experts and expert_weights. With a
+  /// norm Buffers::normed has its output.
+  void append(Operations& operations, float* Buffers::*x) const;
+
+ private:
+  [[nodiscard]] bool in_one(const Step& step) const { return rows && step.tokens <= RouteRows::most_tokens; }
+  void route_rows(const Step& step, const float* x) const;
+  void choose(const Step& step) const;
+};
+
+}  // namespace rocmforge
