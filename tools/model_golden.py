@@ -17,9 +17,10 @@ import numpy
 import torch
 import transformers
 
+import golden_delta_net
 import model_golden_mamba as mamba
 from model_golden_parts import (
-    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, latent_parts, llama3_factors, neighbours, norm_epsilon,
+    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, latent_keys, latent_parts, llama3_factors, neighbours, norm_epsilon,
     seed_of, write_gguf)
 
 TOKENS = 44
@@ -223,6 +224,7 @@ MODELS = {
         "rope_parameters": rope(1000.0)}),
     "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
+MODELS.update(golden_delta_net.models(EXPERTS, rope))
 MODELS.update(mamba.MODELS)
 
 # Kinds of layers without attention.
@@ -271,6 +273,8 @@ EXPERT_KEYS = {
     "minimax-m2": {"count": "num_local_experts", "feed_forward_length": "intermediate_size", "gating_func": 2},
     "gpt-oss": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
     "qwen3vlmoe": {"count": "num_experts"},
+    "qwen3next": {"count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size"},
+    "qwen35moe": {"count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size"},
     "lfm2moe": {
         "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": 2},
@@ -282,7 +286,7 @@ LAYER_KEYS = {
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3")
-NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3")
+NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe")
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
@@ -318,12 +322,14 @@ NAMES.update({
 OLD_NAMES = {
     "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
     "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
+NAMES.update(golden_delta_net.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
-POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss")
+POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
+                  "qwen35moe")
 
 
 def named_weights(model):
@@ -341,7 +347,8 @@ def spread(model, generator, norm_offset):
         if name.endswith(CHOICE_BIAS):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
         elif weight.dim() == 1 and (name.endswith(("norm.weight", "norm_f.weight")) or ".ln_" in name and name.endswith(".weight")):
-            values = 0.5 + torch.rand(weight.shape, generator=generator) - norm_offset
+            offset = 0.0 if name.endswith("linear_attn.norm.weight") else norm_offset
+            values = 0.5 + torch.rand(weight.shape, generator=generator) - offset
         elif weight.dim() == 1:
             values = 0.5 * torch.randn(weight.shape, generator=generator)
         elif any(part in name for part in ("embed_tokens", "embed_positions", "embeddings")):
@@ -410,6 +417,9 @@ def single_tensors(architecture, name, config, model):
         if architecture in mamba.ARCHITECTURES and (part := mamba.converted(source, values, config)):
             yield part
             continue
+        if "linear_attn." in source:
+            yield from golden_delta_net.parts(architecture, name in golden_delta_net.JOINED, source, values, config)
+            continue
         if parts := expert_parts(architecture, source, values):
             yield from ((mamba.dense_name(name, config), own) for name, own in parts)
             continue
@@ -454,7 +464,9 @@ def metadata(architecture, name, config):
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size),
-        ("feed_forward_length", COUNTS if isinstance(widths, list) else U32, widths), ("attention.head_count", U32, heads),
+        # Qwen3.5's has none where all layers have experts.
+        *([("feed_forward_length", COUNTS if isinstance(widths, list) else U32, widths)] if architecture != "qwen35moe" else []),
+        ("attention.head_count", U32, heads),
         ("attention.head_count_kv", U32, 1) if latent and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
     ]
@@ -464,8 +476,10 @@ def metadata(architecture, name, config):
         own += [(f"ssm.{key}", U32, value) for key, value in mamba.keys(config).items()]
     if architecture == "granitehybrid":
         own.append(("rope.scaling.finetuned", BOOL, config.position_embedding_type == "rope"))
+    if hasattr(config, "linear_num_key_heads"):
+        own += golden_delta_net.keys(config, U32)
     if latent:
-        own += latent_keys(name, config)
+        own += latent_keys(name in JOINED_LATENT, config)
     elif heads > 0 and head_dim * heads != config.hidden_size:
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
     if architecture == "llama":
@@ -503,22 +517,6 @@ def metadata(architecture, name, config):
             yield f"{architecture}.{key}", kind, value
 
 
-def latent_keys(name, config):
-    key_length, value_length = config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
-    yield "attention.kv_lora_rank", U32, config.kv_lora_rank
-    yield "rope.dimension_count", U32, config.qk_rope_head_dim
-    if config.q_lora_rank is not None:
-        yield "attention.q_lora_rank", U32, config.q_lora_rank
-    if name in JOINED_LATENT:
-        yield from (("attention.key_length", U32, key_length), ("attention.value_length", U32, value_length))
-    else:
-        yield "attention.key_length", U32, config.kv_lora_rank + config.qk_rope_head_dim
-        yield "attention.value_length", U32, config.kv_lora_rank
-        yield from (("attention.key_length_mla", U32, key_length), ("attention.value_length_mla", U32, value_length))
-    if "mscale_all_dim" in config.rope_parameters:
-        yield "rope.scaling.yarn_log_multiplier", F32, 0.1 * config.rope_parameters["mscale_all_dim"]
-
-
 def expert_keys(architecture, config):
     may_be_dense = architecture in ("llama", "granitehybrid")
     if architecture not in EXPERT_KEYS or may_be_dense and not getattr(config, "num_local_experts", 0):
@@ -535,9 +533,9 @@ def expert_keys(architecture, config):
 
 
 def kv_heads(config):
-    """None in layers without attention."""
+    """None in layers without attention, of which delta nets are told by other keys."""
     kinds = getattr(config, "layer_types", None) or ()
-    if not set(kinds).intersection(OTHER_MIXERS):
+    if hasattr(config, "linear_num_key_heads") or not set(kinds).intersection(OTHER_MIXERS):
         return "attention.head_count_kv", U32, config.num_key_value_heads
     heads = getattr(config, "num_key_value_heads", 0)
     return "attention.head_count_kv", COUNTS, [0 if kind in OTHER_MIXERS else heads for kind in kinds]
@@ -562,7 +560,7 @@ def make_config(family, config_class, own):
 
 def make(folder, name):
     architecture, family, own = MODELS[name]
-    config_class = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
+    config_class = family + ("TextConfig" if family in ("Gemma3", "Qwen3_5", "Qwen3_5Moe") else "Config")
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")

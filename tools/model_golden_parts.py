@@ -18,7 +18,7 @@ minimax-m2 gpt-oss qwen2vl qwen3vl qwen3vlmoe mistral3
 SEEDS.update({
     "lfm2": 1038, "lfm2-conv": 1039, "lfm2moe": 1040, "deepseek-v3": 1038, "deepseek-v2": 1039, "deepseek-v2-lite": 1040,
     "glm4-moe-lite": 1041, "mamba2": 1050, "granitehybrid": 1051, "granitehybrid-dense": 1052, "nemotron_h": 1053,
-    "nemotron_h_moe": 1054})
+    "nemotron_h_moe": 1054, "qwen3next": 1050, "qwen3next-joined": 1051, "qwen35": 1052, "qwen35moe": 1053})
 
 
 def seed_of(name):
@@ -99,3 +99,19 @@ def norm_epsilon(config):
     epsilon = next(getattr(config, name) for name in ("norm_epsilon", "layer_norm_epsilon", "layer_norm_eps")
                    if hasattr(config, name))
     return "attention.layer_norm_epsilon", F32, epsilon
+
+
+def latent_keys(joined, config):
+    key_length, value_length = config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
+    yield "attention.kv_lora_rank", U32, config.kv_lora_rank
+    yield "rope.dimension_count", U32, config.qk_rope_head_dim
+    if config.q_lora_rank is not None:
+        yield "attention.q_lora_rank", U32, config.q_lora_rank
+    if joined:
+        yield from (("attention.key_length", U32, key_length), ("attention.value_length", U32, value_length))
+    else:
+        yield "attention.key_length", U32, config.kv_lora_rank + config.qk_rope_head_dim
+        yield "attention.value_length", U32, config.kv_lora_rank
+        yield from (("attention.key_length_mla", U32, key_length), ("attention.value_length_mla", U32, value_length))
+    if "mscale_all_dim" in config.rope_parameters:
+        yield "rope.scaling.yarn_log_multiplier", F32, 0.1 * config.rope_parameters["mscale_all_dim"]

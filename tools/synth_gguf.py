@@ -36,11 +36,26 @@ class Model:
     window: int = 0  # of the layers that have one
     post_norms: bool = False
     tied: bool = False  # no output matrix: the embedding serves
+    n_rot: int = 0  # of a head, where not all of it turns
+    sections: tuple = ()  # of the turning pairs: time, height, width, other
+    shared_ffn: int = 0  # of the expert that every token takes, behind a gate
+    attention_every: int = 0  # layers; the others are gated delta nets, and heads of attention have a gate
+    key_heads: int = 0  # of a gated delta net
+    value_heads: int = 0
+    state_dim: int = 0  # of its heads, keys and values
+    conv_kernel: int = 0
+
+    def attends(self, layer):
+        return self.attention_every == 0 or (layer + 1) % self.attention_every == 0
 
     def metadata(self):
         """Keys beyond those of every model, without the architecture's name before them."""
         entries = {"attention.sliding_window": self.window, "expert_count": self.experts, "expert_used_count": self.experts_used,
-                   "expert_feed_forward_length": self.expert_ffn}
+                   "expert_feed_forward_length": self.expert_ffn, "expert_shared_feed_forward_length": self.shared_ffn,
+                   "feed_forward_length": self.ffn, "full_attention_interval": self.attention_every,
+                   "ssm.conv_kernel": self.conv_kernel, "ssm.state_size": self.state_dim,
+                   "ssm.group_count": self.key_heads, "ssm.time_step_rank": self.value_heads,
+                   "ssm.inner_size": self.value_heads * self.state_dim}
         return {key: value for key, value in entries.items() if value}
 
 
@@ -55,6 +70,9 @@ SHAPES = {
     "qwen3-8b": Model("qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 1e6, qk_norm=True),
     "qwen3-30b-a3b": Model("qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 1e6, qk_norm=True, experts=128, experts_used=8,
                            expert_ffn=768),
+    "qwen3.5-35b-a3b": Model("qwen35moe", 40, 2048, 0, 16, 2, 256, 248320, 1e7, qk_norm=True, experts=256, experts_used=8,
+                             expert_ffn=512, shared_ffn=512, n_rot=64, sections=(11, 11, 10, 0), attention_every=4,
+                             key_heads=16, value_heads=32, state_dim=128, conv_kernel=4),
     "gemma3-12b": Model("gemma3", 48, 3840, 15360, 16, 8, 256, 262208, 1e6, qk_norm=True, window=1024, post_norms=True,
                         tied=True),
 }
@@ -113,22 +131,40 @@ def tensors_of(model, mix):
     def vector(name, size, fill):
         return gguf_io.Tensor(name, (size,), "F32", np.full(size, fill, np.float32).tobytes())
 
-    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    def delta_net(layer):
+        values, heads = model.value_heads * model.state_dim, model.value_heads
+        channels = 2 * model.key_heads * model.state_dim + values
+        yield matrix("attn_qkv", model.hidden, channels, layer)
+        yield matrix("attn_gate", model.hidden, values, layer)
+        for name in ("ssm_alpha", "ssm_beta"):
+            yield matrix(name, model.hidden, heads, layer)
+        conv = weights.normal(model.conv_kernel * channels)
+        yield gguf_io.Tensor(f"blk.{layer}.ssm_conv1d.weight", (model.conv_kernel, channels), "F32", conv)
+        yield vector(f"blk.{layer}.ssm_a", heads, -1)
+        yield vector(f"blk.{layer}.ssm_dt.bias", heads, 0)
+        yield vector(f"blk.{layer}.ssm_norm.weight", model.state_dim, 1)
+        yield matrix("ssm_out", values, model.hidden, layer)
+
+    def attention(layer):
+        queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+        query_rows = 2 * queries if model.attention_every else queries
+        for name, size in (("attn_q", query_rows), ("attn_k", keys), ("attn_v", keys)):
+            yield matrix(name, model.hidden, size, layer)
+            if model.qkv_bias:
+                yield vector(f"blk.{layer}.{name}.bias", size, 0)
+        if model.qk_norm:
+            for name in ("attn_q_norm", "attn_k_norm"):
+                yield vector(f"blk.{layer}.{name}.weight", model.head_dim, 1)
+        yield matrix("attn_output", queries, model.hidden, layer)
+
     yield matrix("token_embd", model.hidden, model.vocab)
     yield vector("output_norm.weight", model.hidden, 1)
     if not model.tied:
         yield matrix("output", model.hidden, model.vocab)
     for i in range(model.layers):
         yield vector(f"blk.{i}.attn_norm.weight", model.hidden, 1)
-        for name, size in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys)):
-            yield matrix(name, model.hidden, size, i)
-            if model.qkv_bias:
-                yield vector(f"blk.{i}.{name}.bias", size, 0)
-        if model.qk_norm:
-            for name in ("attn_q_norm", "attn_k_norm"):
-                yield vector(f"blk.{i}.{name}.weight", model.head_dim, 1)
-        yield matrix("attn_output", queries, model.hidden, i)
-        yield vector(f"blk.{i}.ffn_norm.weight", model.hidden, 1)
+        yield from attention(i) if model.attends(i) else delta_net(i)
+        yield vector(f"blk.{i}.{'post_attention_norm' if model.attention_every else 'ffn_norm'}.weight", model.hidden, 1)
         if model.post_norms:
             for name in ("post_attention_norm", "post_ffw_norm"):
                 yield vector(f"blk.{i}.{name}.weight", model.hidden, 1)
@@ -138,6 +174,12 @@ def tensors_of(model, mix):
             yield matrix("ffn_gate_exps", model.hidden, model.expert_ffn, i, model.experts)
             yield matrix("ffn_up_exps", model.hidden, model.expert_ffn, i, model.experts)
             yield matrix("ffn_down_exps", model.expert_ffn, model.hidden, i, model.experts)
+            if model.shared_ffn:
+                gate = weights.normal(model.hidden)
+                yield gguf_io.Tensor(f"blk.{i}.ffn_gate_inp_shexp.weight", (model.hidden,), "F32", gate)
+                yield matrix("ffn_gate_shexp", model.hidden, model.shared_ffn, i)
+                yield matrix("ffn_up_shexp", model.hidden, model.shared_ffn, i)
+                yield matrix("ffn_down_shexp", model.shared_ffn, model.hidden, i)
         else:
             yield matrix("ffn_gate", model.hidden, model.ffn, i)
             yield matrix("ffn_up", model.hidden, model.ffn, i)
@@ -154,17 +196,19 @@ def metadata_of(model, shape, mix):
         f"{a}.block_count": (u32, model.layers),
         f"{a}.context_length": (u32, 32768),
         f"{a}.embedding_length": (u32, model.hidden),
-        f"{a}.feed_forward_length": (u32, model.ffn),
         f"{a}.attention.head_count": (u32, model.heads),
         f"{a}.attention.head_count_kv": (u32, model.kv_heads),
         f"{a}.attention.key_length": (u32, model.head_dim),
         f"{a}.attention.value_length": (u32, model.head_dim),
         f"{a}.attention.layer_norm_rms_epsilon": (f32, 1e-5),
-        f"{a}.rope.dimension_count": (u32, model.head_dim),
+        f"{a}.rope.dimension_count": (u32, model.n_rot or model.head_dim),
         f"{a}.rope.freq_base": (f32, model.rope_base),
         f"{a}.vocab_size": (u32, model.vocab),
     } | {f"{a}.{key}": (u32, value) for key, value in model.metadata().items()}
-    return {key: gguf_io.value(*entry) for key, entry in entries.items()}
+    values = {key: gguf_io.value(*entry) for key, entry in entries.items()}
+    if model.sections:
+        values[f"{a}.rope.dimension_sections"] = synth_vocab.integers(model.sections)
+    return values
 
 
 def synthesise(shape, mix, target, vocab=None):
@@ -179,7 +223,7 @@ def synthesise(shape, mix, target, vocab=None):
     model = dataclasses.replace(SHAPES[shape], layers=int(layers or SHAPES[shape].layers))
     tokenizer = {"tokenizer.ggml.model": gguf_io.value(gguf_io.STRING, "no_vocab")}
     if vocab == "words":
-        tokenizer = synth_vocab.metadata(model.vocab, "llama-bpe" if model.arch == "llama" else "qwen2")
+        tokenizer = synth_vocab.metadata(model.vocab, {"llama": "llama-bpe", "qwen35moe": "qwen35"}.get(model.arch, "qwen2"))
     elif vocab:
         file = gguf_io.File(vocab)
         tokenizer = {key: raw for key, raw in file.metadata.items() if key.startswith("tokenizer.")}

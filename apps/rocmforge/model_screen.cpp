@@ -41,6 +41,15 @@ Json scan_json(const SsmConfig& ssm) {
           {"groups", ssm.groups}, {"taps", ssm.taps}};
 }
 
+Json delta_net_json(const DeltaNetConfig& layer) {
+  return {{"layers", 0},
+          {"value_heads", layer.value_heads},
+          {"value_dim", layer.value_dim},
+          {"key_heads", layer.key_heads},
+          {"key_dim", layer.key_dim},
+          {"taps", layer.taps}};
+}
+
 Json feed_forward_json(const FeedForwardConfig& part) {
   if (part.experts.count == 0) {
     return {{"layers", 0}, {"width", part.width}, {"gated", part.gated}};
@@ -108,6 +117,12 @@ std::string scan_text(const Json& kind) {
   return fmt::format("{} of Mamba-2 with {} of {}, rows of state of {} and {} taps", layers_text(kind),
                      counted(kind["heads"], "head"), kind["head_dim"].get<int>(), kind["state_size"].get<int>(),
                      kind["taps"].get<int>());
+}
+
+std::string delta_net_text(const Json& kind) {
+  return fmt::format("{} of gated delta nets with {} of {} and {} of {}, convolutions over {} positions", layers_text(kind),
+                     counted(kind["value_heads"], "value head"), kind["value_dim"].get<int>(),
+                     counted(kind["key_heads"], "key head"), kind["key_dim"].get<int>(), kind["taps"].get<int>());
 }
 
 std::string feed_forward_text(const Json& kind) {
@@ -192,6 +207,7 @@ Json model_json(const GgufFile& file) {
     Json attention = Json::array();
     Json convolution = Json::array();
     Json scan = Json::array();
+    Json delta_net = Json::array();
     Json feed_forward = Json::array();
     for (const LayerConfig& layer : config.blocks) {
       if (layer.has_mixer()) {
@@ -201,6 +217,9 @@ Json model_json(const GgufFile& file) {
             break;
           case MixerKind::short_conv:
             count_layer(convolution, convolution_json(layer));
+            break;
+          case MixerKind::delta_net:
+            count_layer(delta_net, delta_net_json(layer.delta_net));
             break;
           case MixerKind::ssm:
             count_layer(scan, scan_json(layer.ssm));
@@ -220,6 +239,7 @@ Json model_json(const GgufFile& file) {
                 {"attention", attention},
                 {"convolution", convolution},
                 {"scan", scan},
+                {"delta_net", delta_net},
                 {"feed_forward", feed_forward}});
   } catch (const Error& error) {
     out["refused"] = error.what();
@@ -290,6 +310,7 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
   lines.add_kinds("attention", model["attention"], attention_text);
   lines.add_kinds("convolution", model["convolution"], convolution_text);
   lines.add_kinds("scan", model["scan"], scan_text);
+  lines.add_kinds("delta net", model["delta_net"], delta_net_text);
   lines.add_kinds("feed-forward", model["feed_forward"], feed_forward_text);
   const auto planned = std::ranges::find_if(devices, [](const Json& device) { return !device.contains("refused"); });
   if (planned != devices.end()) {

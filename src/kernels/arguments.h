@@ -33,6 +33,8 @@ void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& arg
 void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args);
 void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const SsmScan::Spec& spec, const SsmScan::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args);
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const LatentAppend::Spec& spec, const LatentAppend::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args);
@@ -60,6 +62,8 @@ void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args)
 [[nodiscard]] Support check_spec(const RouteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const CausalConv::Spec& spec);
 [[nodiscard]] Support check_spec(const SsmScan::Spec& spec);
+[[nodiscard]] Support check_spec(const GatedDeltaNet::Spec& spec);
+[[nodiscard]] Support check_spec(const OutputGate::Spec& spec);
 [[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);
 [[nodiscard]] Support check_spec(const LatentAppend::Spec& spec);
 [[nodiscard]] Support check_spec(const HeadMatmul::Spec& spec);

@@ -76,4 +76,46 @@ Support check_spec(const SsmScan::Spec& spec) {
              : Support::no(fmt::format("{} heads in {} groups", spec.heads, spec.groups));
 }
 
+void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = GatedDeltaNet::name;
+  require_pointer(args.qkv, operation, "qkv");
+  require_pointer(args.beta, operation, "beta");
+  require_pointer(args.alpha, operation, "alpha");
+  require_pointer(args.rate, operation, "rate");
+  require_pointer(args.step_bias, operation, "step_bias");
+  require_pointer(args.out, operation, "out");
+  require_least(args.qkv_stride, spec.input_width(), operation, "qkv_stride");
+  require_least(args.gate_stride, spec.value_heads, operation, "gate_stride");
+  require_least(args.out_stride, spec.values(), operation, "out_stride");
+  require(args.out != args.qkv && args.out != args.beta && args.out != args.alpha, "{}: out is what it reads", operation);
+  check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);
+}
+
+Support check_spec(const GatedDeltaNet::Spec& spec) {
+  if (spec.key_heads <= 0 || spec.value_heads <= 0 || spec.value_heads % spec.key_heads != 0) {
+    return Support::no(fmt::format("{} value heads for {} key heads", spec.value_heads, spec.key_heads));
+  }
+  return spec.key_dim > 0 && spec.value_dim > 0
+             ? Support::yes()
+             : Support::no(fmt::format("heads of {} keys and {} values", spec.key_dim, spec.value_dim));
+}
+
+void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args) {
+  constexpr std::string_view operation = OutputGate::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.gate, operation, "gate");
+  require_pointer(args.out, operation, "out");
+  require(spec.norm == (args.weight != nullptr), "{}: {} weight of a norm", operation, spec.norm ? "no" : "a");
+  require_least(args.tokens, 0, operation, "tokens");
+  require_least(args.x_stride, spec.width(), operation, "x_stride");
+  require_least(args.gate_stride, spec.width(), operation, "gate_stride");
+  require(args.out != args.gate && (args.out != args.x || args.x_stride == spec.width()), "{}: out is what it reads",
+          operation);
+}
+
+Support check_spec(const OutputGate::Spec& spec) {
+  return spec.heads > 0 && spec.dim > 0 ? Support::yes()
+                                        : Support::no(fmt::format("{} heads of {} elements", spec.heads, spec.dim));
+}
+
 }  // namespace rocmforge

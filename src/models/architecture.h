@@ -71,5 +71,8 @@ Architecture bailingmoe2_architecture();
 Architecture mistral4_architecture();
 Architecture falcon_architecture();
 Architecture gpt2_architecture();
+Architecture qwen3next_architecture();
+Architecture qwen35_architecture();
+Architecture qwen35moe_architecture();
 
 }  // namespace rocmforge

@@ -20,7 +20,8 @@ std::span<const Architecture> architectures() {
       qwen2vl_architecture(),       qwen3vl_architecture(),       qwen3vlmoe_architecture(),     mistral3_architecture(),
       lfm2_architecture(),          lfm2moe_architecture(),       deepseek2_architecture(),      mamba2_architecture(),
       granitehybrid_architecture(), nemotron_h_architecture(),    nemotron_h_moe_architecture(), bailingmoe2_architecture(),
-      mistral4_architecture(),      falcon_architecture(),        gpt2_architecture(),
+      mistral4_architecture(),      falcon_architecture(),        gpt2_architecture(),           qwen3next_architecture(),
+      qwen35_architecture(),        qwen35moe_architecture(),
   };
   return all;
 }

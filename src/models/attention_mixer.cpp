@@ -16,18 +16,22 @@ AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, i
   }
   mix_.push_back({std::string(RopeAppend::name), [this](const Step& step) { append_keys(step); }});
   mix_.push_back({std::string(Attention::name), [this](const Step& step) { attend(step); }});
+  if (config_.output_gate) {
+    mix_.push_back({std::string(OutputGate::name), [this](const Step& step) { gate(step); }});
+  }
   output_.append(project_);
 }
 
 void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
-  const bool one_tensor = plan.has_tensor(name("attn_qkv.weight"));
+  const bool one_tensor = !config_.output_gate && plan.has_tensor(name("attn_qkv.weight"));
   const std::int64_t q_dim = config_.q_dim();
   const std::int64_t kv_dim = config_.kv_dim();
   const bool needs_bias = config_.needs_bias;
   const std::vector<LinearName> one{{name("attn_qkv"), q_dim + 2 * kv_dim, needs_bias}};
-  const std::vector<LinearName> three{
-      {name("attn_q"), q_dim, needs_bias}, {name("attn_k"), kv_dim, needs_bias}, {name("attn_v"), kv_dim, needs_bias}};
+  const RowGroups gates{config_.q_heads, {config_.head_dim, config_.head_dim}};
+  const LinearName queries{name("attn_q"), config_.keys_at(), needs_bias, config_.output_gate ? gates : RowGroups{}};
+  const std::vector<LinearName> three{queries, {name("attn_k"), kv_dim, needs_bias}, {name("attn_v"), kv_dim, needs_bias}};
   qkv_ = plan.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
                            one_tensor ? one : three, config.hidden);
   if (config_.qk_norm == QkNorm::heads) {
@@ -56,6 +60,9 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                .soft_cap = config_.soft_cap,
                                .sinks = config_.sinks});
   kv_place_ = plan.kv_place();
+  if (config_.output_gate) {
+    output_gate_ = plan.resolve<OutputGate>({.heads = config_.q_heads, .dim = config_.head_dim});
+  }
   rope_append_ = plan.resolve<RopeAppend>({.kind = rope.kind,
                                            .q_heads = config_.q_heads,
                                            .head_dim = config_.head_dim,
@@ -71,7 +78,7 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
 
 void AttentionMixer::normalise_vectors(const Step& step) const {
   float* q = step.buffers.projected;
-  float* k = q + config_.q_dim();
+  float* k = q + config_.keys_at();
   const std::int64_t stride = qkv_.linear.width();
   q_vector_norm_->run_strided(step.tokens, q, stride, step);
   k_vector_norm_->run_strided(step.tokens, k, stride, step);
@@ -79,7 +86,7 @@ void AttentionMixer::normalise_vectors(const Step& step) const {
 
 void AttentionMixer::append_keys(const Step& step) const {
   float* q = step.buffers.projected;
-  float* k = q + config_.q_dim();
+  float* k = q + config_.keys_at();
   float* v = k + config_.kv_dim();
   Resolved<RopeAppend> rope_append = rope_append_;
   rope_append.spec.layout = step.layout;
@@ -95,6 +102,18 @@ void AttentionMixer::attend(const Step& step) const {
                     .sinks = sinks_ != nullptr ? sinks_->data : nullptr,
                     .out = step.buffers.gathered},
                    step);
+  }
+}
+
+void AttentionMixer::gate(const Step& step) const {
+  if (step.results) {
+    output_gate_.run({.x = step.buffers.gathered,
+                      .x_stride = config_.q_dim(),
+                      .gate = step.buffers.projected + config_.q_dim(),
+                      .gate_stride = qkv_.linear.width(),
+                      .tokens = step.tokens,
+                      .out = step.buffers.gathered},
+                     step);
   }
 }
 

@@ -24,6 +24,8 @@ class AttentionMixer final : public Mixer {
   /// Rotates Q and K and appends K and V to the cache.
   void append_keys(const Step& step) const;
   void attend(const Step& step) const;
+  /// Multiplies the heads' outputs by their gates.
+  void gate(const Step& step) const;
 
   const AttentionConfig& config_;
   FusedLinear qkv_;  ///< with the norm before it
@@ -35,6 +37,7 @@ class AttentionMixer final : public Mixer {
   const WeightVector* sinks_ = nullptr;              ///< [q_heads] or null
   const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2]; null without rotation
   StepAttention attention_;
+  Resolved<OutputGate> output_gate_;  ///< without a kernel where there is none
   ResidualOutput output_;
 };
 

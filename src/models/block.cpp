@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/attention_mixer.h"
+#include "models/delta_net_mixer.h"
 #include "models/dense_feed_forward.h"
 #include "models/experts_feed_forward.h"
 #include "models/latent_mixer.h"
@@ -33,6 +34,8 @@ std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config
       return std::make_unique<ShortConvMixer>(plan, config, index);
     case MixerKind::ssm:
       return std::make_unique<SsmMixer>(plan, config, index);
+    case MixerKind::delta_net:
+      return std::make_unique<DeltaNetMixer>(plan, config, index);
   }
   fail_check("unknown mixer");
 }

@@ -295,7 +295,8 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
     }
   }
   needs_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
-  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr, weight_scale(layer.name, spec.weight)});
+  return &matrices_.emplace_back(
+      MatmulWeight{&found, spec, choice.kernel, nullptr, weight_scale(layer.name, spec.weight), layer.groups});
 }
 
 std::size_t ExecutionPlan::packed_bytes() const {
@@ -313,6 +314,8 @@ std::size_t ExecutionPlan::packed_bytes() const {
   for (const MatmulWeight& weight : matrices_) {
     if (const std::size_t packed = weight.kernel->packed_bytes(weight.spec); packed > 0) {
       total += WeightStore::copy_bytes(packed);
+    } else if (weight.groups.groups > 0) {
+      total += WeightStore::copy_bytes(weight.tensor->tensor.bytes());
     } else {
       add_raw(weight.tensor);
     }
@@ -358,6 +361,47 @@ void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
   warn_of_unused();
 }
 
+namespace {
+
+/// The rows of a matrix of the file in the order of RowGroups.
+void order_rows(const MatmulWeight& weight, std::byte* out) {
+  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
+  const auto* rows = static_cast<const std::byte*>(weight.tensor->tensor.data);
+  const std::int64_t each = weight.spec.n / weight.groups.groups;
+  std::int64_t before = 0;
+  for (const std::int64_t part : weight.groups.parts) {
+    const std::size_t size = static_cast<std::size_t>(part) * row;
+    for (std::int64_t group = 0; group < weight.groups.groups; ++group) {
+      std::memcpy(out, rows + static_cast<std::size_t>(group * each + before) * row, size);
+      out += size;
+    }
+    before += part;
+  }
+  check(before == each, "the parts are the rows of a group");
+}
+
+const void* load_matrix(const MatmulWeight& weight, WeightStore& store, ExecutionContext& context) {
+  const std::size_t packed_bytes = weight.kernel->packed_bytes(weight.spec);
+  if (packed_bytes > 0) {
+    return store.repack(*weight.tensor, packed_bytes, [&](const void* rows, void* packed) {
+      std::vector<std::byte> ordered;
+      if (weight.groups.groups > 0) {
+        ordered.resize(weight.tensor->tensor.bytes());
+        order_rows(weight, ordered.data());
+        rows = ordered.data();
+      }
+      weight.kernel->pack(weight.spec, rows, packed, context);
+    });
+  }
+  if (weight.groups.groups > 0) {
+    const GgufTensor* const tensors[] = {weight.tensor};
+    return store.assemble(tensors, weight.tensor->tensor.bytes(), [&](std::byte* out) { order_rows(weight, out); });
+  }
+  return store.view(*weight.tensor);
+}
+
+}  // namespace
+
 void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes) {
   ExecutionContext context{&pool};
   std::size_t shown = 0;
@@ -368,14 +412,7 @@ void ExecutionPlan::load_matrices(WeightStore& store, ThreadPool& pool, std::siz
     }
   };
   for (MatmulWeight& weight : matrices_) {
-    const std::size_t packed_bytes = weight.kernel->packed_bytes(weight.spec);
-    if (packed_bytes == 0) {
-      weight.data = store.view(*weight.tensor);
-    } else {
-      weight.data = store.repack(*weight.tensor, packed_bytes, [&](const void* rows, void* packed) {
-        weight.kernel->pack(weight.spec, rows, packed, context);
-      });
-    }
+    weight.data = load_matrix(weight, store, context);
     show();
   }
   for (ExpertMatrix& experts : expert_matrices_) {

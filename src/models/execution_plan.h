@@ -33,6 +33,7 @@ struct LinearName {
   std::string name;
   std::int64_t n = 0;
   bool needs_bias = false;  ///< a bias in the file is always used
+  RowGroups groups{};       ///< of its rows; together they are n
 };
 
 /// The kernels and weights of a model. First every tensor is looked up, checked and given a kernel, so that whatever does

@@ -50,6 +50,7 @@ struct AttentionConfig {
   bool sinks = false;       ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
   bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
   bool output_needs_bias = false;
+  bool output_gate = false;  ///< each head of attn_q has a gate behind its query, whose sigmoid multiplies the output
   QkNorm qk_norm = QkNorm::none;
   bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
@@ -57,10 +58,12 @@ struct AttentionConfig {
 
   [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
+  /// Where the keys begin in a row of [queries | gates, if any | keys | values].
+  [[nodiscard]] std::int64_t keys_at() const { return (output_gate ? 2 : 1) * q_dim(); }
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const {
     const std::int64_t queries = std::int64_t{q_heads} * (latent.plain_dim + rope.n_rot);
-    return latent.rank == 0 ? q_dim() + 2 * kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
+    return latent.rank == 0 ? keys_at() + 2 * kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
   }
   [[nodiscard]] std::int64_t gathered_width() const {
     return latent.rank == 0
@@ -83,6 +86,21 @@ struct SsmConfig {
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const { return inner() + channels() + heads; }
   [[nodiscard]] std::int64_t gathered_width() const { return inner() + channels(); }
+};
+
+/// A gated delta net: see GatedDeltaNet.
+struct DeltaNetConfig {
+  std::int32_t key_heads = 0;
+  std::int32_t value_heads = 0;
+  std::int32_t key_dim = 0;
+  std::int32_t value_dim = 0;
+  std::int32_t taps = 0;  ///< of the convolution of queries, keys and values
+  bool tiled = false;     ///< value head h has key head h % key_heads
+
+  [[nodiscard]] std::int64_t values() const { return std::int64_t{value_heads} * value_dim; }
+  [[nodiscard]] std::int64_t channels() const { return 2 * std::int64_t{key_heads} * key_dim + values(); }
+  /// Elements of a row [queries, keys, values | gates of the output | beta | alpha].
+  [[nodiscard]] std::int64_t projected_width() const { return channels() + values() + 2 * std::int64_t{value_heads}; }
 };
 
 /// The experts of a feed-forward part, each a gated one, of which every token takes a few.
@@ -126,8 +144,8 @@ enum class BlockParts { both, mixer, feed_forward };
 /// none. With m the mixer and f the feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
-/// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part has
-/// one of the lines.
+/// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
+/// has one of the lines.
 struct BlockGraph {
   BlockParts parts = BlockParts::both;
   std::string_view mixer_norm = "attn_norm";
@@ -139,7 +157,7 @@ struct BlockGraph {
 };
 
 /// How the positions of a layer meet.
-enum class MixerKind { attention, short_conv, ssm };
+enum class MixerKind { attention, short_conv, ssm, delta_net };
 
 /// The numbers of one layer.
 struct LayerConfig {
@@ -147,24 +165,33 @@ struct LayerConfig {
   AttentionConfig attention{};
   std::int32_t short_conv_taps = 0;
   SsmConfig ssm{};
+  DeltaNetConfig delta_net{};
   FeedForwardConfig feed_forward{};
   BlockGraph graph{};
 
   [[nodiscard]] bool has_mixer() const { return graph.parts != BlockParts::feed_forward; }
   [[nodiscard]] bool has_feed_forward() const { return graph.parts != BlockParts::mixer; }
+  struct MixerWidths {
+    std::int64_t projected = 0;
+    std::int64_t gathered = 0;
+  };
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered, with rows of `hidden` between
   /// the blocks.
-  [[nodiscard]] std::int64_t mixer_projected_width(std::int64_t hidden) const {
-    return !has_mixer()                     ? 0
-           : mixer == MixerKind::ssm        ? ssm.projected_width()
-           : mixer == MixerKind::short_conv ? 3 * hidden
-                                            : attention.projected_width();
-  }
-  [[nodiscard]] std::int64_t mixer_gathered_width(std::int64_t hidden) const {
-    return !has_mixer()                     ? 0
-           : mixer == MixerKind::ssm        ? ssm.gathered_width()
-           : mixer == MixerKind::short_conv ? hidden
-                                            : attention.gathered_width();
+  [[nodiscard]] MixerWidths mixer_widths(std::int64_t hidden) const {
+    if (!has_mixer()) {
+      return {};
+    }
+    switch (mixer) {
+      case MixerKind::attention:
+        return {attention.projected_width(), attention.gathered_width()};
+      case MixerKind::short_conv:
+        return {3 * hidden, hidden};
+      case MixerKind::ssm:
+        return {ssm.projected_width(), ssm.gathered_width()};
+      case MixerKind::delta_net:
+        return {delta_net.projected_width(), delta_net.channels()};
+    }
+    fail_check("unknown mixer");
   }
 };
 

@@ -12,6 +12,13 @@
 
 namespace rocmforge {
 
+/// Rows of a matrix in groups of the same parts, one after another: of heads that each have a query and a gate {heads, {dim,
+/// dim}}. The product gives the first part of all groups, then the second of all.
+struct RowGroups {
+  std::int64_t groups = 0;  ///< 0: rows stay in the order of the file
+  std::vector<std::int64_t> parts{};
+};
+
 /// A weight matrix and the kernel chosen for it.
 struct MatmulWeight {
   const GgufTensor* tensor = nullptr;
@@ -19,6 +26,7 @@ struct MatmulWeight {
   const MatmulKernel* kernel = nullptr;
   const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
   float scale = 1.0f;          ///< MatmulOutput::scale
+  RowGroups groups{};          ///< by which its rows are put in another order as they are loaded
 };
 
 /// A vector that operations read beside their input: a tensor of the file or computed numbers.

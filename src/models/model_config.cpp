@@ -132,8 +132,11 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
 }
 
 void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, const Architecture& architecture) {
+  // Where all layers have experts, files may leave out a width that no layer has.
+  const bool experts_alone = !metadata.contains("feed_forward_length") && metadata.contains("expert_feed_forward_length");
+  const std::string_view width_key = experts_alone ? "expert_feed_forward_length" : "feed_forward_length";
   const std::int32_t least = architecture.single_parts ? 0 : 1;
-  const std::vector<std::int32_t> widths = metadata.counts("feed_forward_length", config.layers, least);
+  const std::vector<std::int32_t> widths = metadata.counts(width_key, config.layers, least);
   const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers, least);
   const auto attending = std::ranges::find_if(q_heads, [](std::int32_t heads) { return heads > 0; });
   const AttentionConfig common = attending == q_heads.end() ? AttentionConfig{}

@@ -41,6 +41,10 @@ std::size_t decode_bytes(const SsmScan::Spec& spec) {
   return floats(spec.input_width() + 2 * spec.inner() + spec.heads + 2 * spec.state_elems());
 }
 
+std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
+  return floats(spec.input_width() + spec.values() + 2 * std::int64_t{spec.value_heads} + 2 * spec.state_elems());
+}
+std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(3 * spec.width()); }
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {
   const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
   return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype, spec.layout.head_dim);

@@ -21,6 +21,8 @@ std::size_t decode_bytes(const RouteTokens::Spec& spec);
 std::size_t decode_bytes(const RouteRows::Spec& spec);
 std::size_t decode_bytes(const CausalConv::Spec& spec);
 std::size_t decode_bytes(const SsmScan::Spec& spec);
+std::size_t decode_bytes(const GatedDeltaNet::Spec& spec);
+std::size_t decode_bytes(const OutputGate::Spec& spec);
 std::size_t decode_bytes(const LatentAppend::Spec& spec);
 std::size_t decode_bytes(const HeadMatmul::Spec& spec);
 // Nothing is known from these alone.

@@ -11,7 +11,7 @@ namespace rocmforge {
 struct RouterNames {
   std::optional<NormName> norm{};  ///< of its input, when it is the router's
   std::string weight;
-  bool needs_bias = false;  ///< the product's
+  bool needs_bias = false;    ///< the product's
   std::string choice_bias{};  ///< with its suffix, "" for none
 };
 

@@ -167,8 +167,9 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
-    projected = std::max({projected, layer.mixer_projected_width(config_.hidden), ffn.projected_width()});
-    gathered = std::max({gathered, layer.mixer_gathered_width(config_.hidden), ffn.gathered_width()});
+    const LayerConfig::MixerWidths mixer = layer.mixer_widths(config_.hidden);
+    projected = std::max({projected, mixer.projected, ffn.projected_width()});
+    gathered = std::max({gathered, mixer.gathered, ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
   }

@@ -4,12 +4,14 @@
 #include "ops/attention_steps.h"
 #include "ops/building_blocks.h"
 #include "ops/causal_conv.h"
+#include "ops/delta_net.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
 #include "ops/latent.h"
 #include "ops/layer_norm.h"
 #include "ops/matmul.h"
+#include "ops/output_gate.h"
 #include "ops/registry.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -18,9 +20,10 @@
 
 namespace rocmforge {
 
-using KernelRegistry = KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
-                                        SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue,
-                                        ReplicateKv, Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows,
-                                        ExpertMatmul, CausalConv, SsmScan, LatentAppend, HeadMatmul>;
+using KernelRegistry =
+    KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
+                     ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
+                     DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, GatedDeltaNet,
+                     OutputGate, LatentAppend, HeadMatmul>;
 
 }  // namespace rocmforge

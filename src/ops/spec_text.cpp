@@ -53,6 +53,16 @@ std::string to_string(const SsmScan::Spec& spec) {
   return fmt::format("heads {} of {} state {} groups {}", spec.heads, spec.head_dim, spec.state_size, spec.groups);
 }
 
+std::string to_string(const GatedDeltaNet::Spec& spec) {
+  return fmt::format("heads {}:{} of {}:{}{}", spec.value_heads, spec.key_heads, spec.value_dim, spec.key_dim,
+                     spec.tiled ? " tiled" : "");
+}
+
+std::string to_string(const OutputGate::Spec& spec) {
+  return fmt::format("{} heads {} of {}{}", spec.gate == OutputGate::Gate::silu ? "silu" : "sigmoid", spec.heads, spec.dim,
+                     spec.norm ? fmt::format(" norm eps {:g}", spec.eps) : "");
+}
+
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
 
 std::string to_string(const GatedActivation::Spec& spec) {

@@ -103,6 +103,47 @@ TEST(ModelConfig, AbsentKeysHaveTheirDefaults) {
   EXPECT_FLOAT_EQ(frequencies[1], std::pow(10000.0f, -2.0f / 16.0f));
 }
 
+TEST(ModelConfig, LayersAreGatedDeltaNetsButThoseThatTheFileNames) {
+  const ModelConfig config = config_of(ModelFile::golden("qwen35moe"));
+  EXPECT_EQ(config.layer(0).mixer, MixerKind::delta_net);
+  EXPECT_EQ(config.layer(1).mixer, MixerKind::attention);
+  EXPECT_EQ(config.layer(2).mixer, MixerKind::delta_net);
+  EXPECT_TRUE(config.layer(1).attention.output_gate);
+  const DeltaNetConfig& delta_net = config.layer(0).delta_net;
+  EXPECT_EQ(delta_net.key_heads, 2);
+  EXPECT_EQ(delta_net.value_heads, 6);
+  EXPECT_EQ(delta_net.key_dim, 8);
+  EXPECT_EQ(delta_net.value_dim, 12);
+  EXPECT_EQ(delta_net.taps, 4);
+  EXPECT_TRUE(delta_net.tiled);
+  EXPECT_FALSE(config_of(ModelFile::golden("qwen3next")).layer(0).delta_net.tiled);
+
+  ModelFile model = ModelFile::golden("qwen35");
+  model.set("qwen35.attention.recurrent_layers", per_layer({0, 1, 1}));
+  EXPECT_EQ(config_of(model).layer(0).mixer, MixerKind::attention);
+  EXPECT_EQ(config_of(model).layer(1).mixer, MixerKind::delta_net);
+  model.remove("qwen35.attention.recurrent_layers");
+  model.set("qwen35.nextn_predict_layers", std::uint64_t{1});
+  EXPECT_EQ(config_of(model).layers, 2);
+
+  const auto refusal_with = [](const std::string& key, GgufValue value) {
+    return refusal("qwen35", [&](ModelFile& changed) { changed.set("qwen35." + key, std::move(value)); });
+  };
+  EXPECT_EQ(refusal_with("attention.recurrent_layers", per_layer({0, 1})),
+            "tiny.gguf: key 'qwen35.attention.recurrent_layers' has 2 values for 3 layers");
+  EXPECT_EQ(refusal_with("ssm.conv_kernel", std::uint64_t{1}),
+            "tiny.gguf: key 'qwen35.ssm.conv_kernel' is 1, it must be in [2, 1024]");
+  EXPECT_EQ(refusal_with("ssm.group_count", std::uint64_t{4}),
+            "tiny.gguf: key 'qwen35.ssm.time_step_rank' is 6, not a multiple of the 4 key heads");
+  EXPECT_EQ(refusal_with("ssm.inner_size", std::uint64_t{71}),
+            "tiny.gguf: key 'qwen35.ssm.inner_size' is 71, not a multiple of the 6 value heads");
+  EXPECT_EQ(refusal_with("ssm.state_size", std::uint64_t{65537}),
+            "tiny.gguf: key 'qwen35.ssm.state_size' is 65537, at most 65536 is possible");
+  EXPECT_THAT(refusal_with("ssm.group_count", std::uint64_t{0}), HasSubstr("'qwen35.ssm.group_count' is 0"));
+  EXPECT_EQ(refusal_with("attention.head_count_kv", per_layer({2, 0, 2})),
+            "tiny.gguf: key 'qwen35.attention.head_count_kv' is 0 in layer 1, which attends");
+}
+
 TEST(ModelConfig, LayersWithoutKvHeadsHaveAnotherMixer) {
   const ModelConfig config = config_of(ModelFile::golden("lfm2"));
   const auto mixer = [&](int index) { return config.layer(index).mixer; };

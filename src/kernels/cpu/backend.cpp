@@ -12,6 +12,8 @@ void register_cpu_kernels(KernelRegistry& registry) {
     registry.add<GatedActivation>(make_cpu_gated_activation(bodies));
     registry.add<CausalConv>(make_cpu_causal_conv(bodies));
     registry.add<SsmScan>(make_cpu_ssm_scan(bodies));
+    registry.add<GatedDeltaNet>(make_cpu_delta_net(bodies));
+    registry.add<OutputGate>(make_cpu_output_gate(bodies));
     registry.add<RopeAppend>(make_cpu_rope_append(bodies));
     registry.add<Attention>(make_cpu_attention(bodies));
   }

@@ -32,6 +32,8 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<RouteTokens>(make_gpu_route_tokens(kind));
   registry.add<CausalConv>(make_gpu_causal_conv(kind));
   registry.add<SsmScan>(make_gpu_ssm_scan(kind));
+  registry.add<GatedDeltaNet>(make_gpu_delta_net(kind));
+  registry.add<OutputGate>(make_gpu_output_gate(kind));
   registry.add<ExpertMatmul>(make_gpu_expert_matmul(kind));
   registry.add<LatentAppend>(make_gpu_latent_append(kind));
   registry.add<HeadMatmul>(make_gpu_head_matmul(kind));

@@ -63,11 +63,13 @@ ROCMFORGE_KERNEL causal_conv(CausalConvArgs args) {
     for (std::int64_t channel = grid_index(); channel < args.channels; channel += grid_threads()) {
       const Channel inputs{args, first, slots.read, channel};
       args.out[token * args.channels + channel] = inputs.output(row);
-      if (slots.keep >= 0 && row + 1 == slots.keep_rows) {
-        inputs.keep(row, slots.keep);
-      }
-      if (slots.write >= 0 && token + 1 == args.query_offsets[sequence + 1]) {
-        inputs.keep(row, slots.write);
+      const bool last = token + 1 == args.query_offsets[sequence + 1];
+      const std::int32_t kept[] = {row + 1 == slots.keep_rows ? slots.keep : -1, last ? slots.write : -1};
+#pragma unroll 1
+      for (int i = 0; i < 2; ++i) {
+        if (kept[i] >= 0) {
+          inputs.keep(row, kept[i]);
+        }
       }
     }
   }

@@ -19,6 +19,8 @@ std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<SampleTokens>> make_gpu_sample(DeviceKind kind);
 std::unique_ptr<OpKernel<CausalConv>> make_gpu_causal_conv(DeviceKind kind);
 std::unique_ptr<OpKernel<SsmScan>> make_gpu_ssm_scan(DeviceKind kind);
+std::unique_ptr<OpKernel<GatedDeltaNet>> make_gpu_delta_net(DeviceKind kind);
+std::unique_ptr<OpKernel<OutputGate>> make_gpu_output_gate(DeviceKind kind);
 
 /// Up to 8 tokens every slot is computed by itself; with more, slots are sorted by expert and go through matrix tiles.
 std::unique_ptr<OpKernel<RouteTokens>> make_gpu_route_tokens(DeviceKind kind);

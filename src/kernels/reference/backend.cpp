@@ -27,6 +27,8 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<RouteRows>(make_reference_route_rows());
   registry.add<CausalConv>(make_reference_causal_conv());
   registry.add<SsmScan>(make_reference_ssm_scan());
+  registry.add<GatedDeltaNet>(make_reference_delta_net());
+  registry.add<OutputGate>(make_reference_output_gate());
   registry.add<ExpertMatmul>(make_reference_expert_matmul());
   registry.add<LatentAppend>(make_reference_latent_append());
   registry.add<HeadMatmul>(make_reference_head_matmul());

@@ -30,6 +30,8 @@ std::unique_ptr<OpKernel<RouteTokens>> make_reference_route_tokens();
 std::unique_ptr<OpKernel<RouteRows>> make_reference_route_rows();
 std::unique_ptr<OpKernel<CausalConv>> make_reference_causal_conv();
 std::unique_ptr<OpKernel<SsmScan>> make_reference_ssm_scan();
+std::unique_ptr<OpKernel<GatedDeltaNet>> make_reference_delta_net();
+std::unique_ptr<OpKernel<OutputGate>> make_reference_output_gate();
 std::unique_ptr<ExpertMatmulKernel> make_reference_expert_matmul();
 std::unique_ptr<OpKernel<LatentAppend>> make_reference_latent_append();
 std::unique_ptr<HeadMatmulKernel> make_reference_head_matmul();

@@ -108,6 +108,32 @@ struct SsmScanHead {
   int32_t state_size;
 };
 
+/// One row of a gated delta net for some columns of a value head's state.
+struct DeltaNetRow {
+  int32_t key_dim;
+  int32_t value_dim;  ///< columns
+  float norm_eps;
+  float decay;
+  float share;
+  const float* q;  ///< [key_dim], as k not yet normalised
+  const float* k;
+  const float* v;  ///< [value_dim]
+  float* unit_q;   ///< [key_dim], memory for the normalised
+  float* unit_k;
+  float* state;  ///< [value_dim, key_dim]
+  float* out;    ///< [value_dim]
+};
+
+struct OutputGateHead {
+  int32_t dim;
+  bool silu;  ///< or sigmoid
+  float eps;
+  const float* x;
+  const float* gate;
+  const float* weight;  ///< of the norm, or null
+  float* out;
+};
+
 struct BodyTable {
   void (*exponential)(const float* x, int64_t count, float* out);  ///< what softmax and the activations use
   void (*rms_norm)(const float* x, const float* weight, int64_t dim, float eps, float* out);
@@ -118,6 +144,8 @@ struct BodyTable {
   void (*relu_squared)(const float* gate, const float* up, int64_t width, float* out);  ///< without a gate: null
 
   void (*ssm_scan_row)(const SsmScanHead& head);
+  void (*delta_net_row)(const DeltaNetRow& row);
+  void (*output_gate_head)(const OutputGateHead& head);
 
   /// cos and sin of position * inverse_frequency[p], times `magnitude`.
   void (*rope_angles)(const float* inverse_frequency, int32_t pairs, float position, float magnitude, float* cosine,

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ops/kv_layout.h"
+#include "ops/registry.h"
+#include "ops/state_slots.h"
+
+namespace rocmforge {
+
+/// The gated delta rule (Yang, Kautz and Hatamizadeh 2024). Each value head has a state S [value_dim, key_dim] and a key
+/// head with q and k; with a = sigmoid(beta) and g = rate * softplus(alpha + step_bias), row after row:
+///   q = q / sqrt(|q|^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(|k|^2 + 1e-6)
+///   S = e^g S;  S = S + a (v - S k) k^T;  out = S q
+/// S is zeros before the sequence and stays in the slot between steps.
+struct GatedDeltaNet {
+  static constexpr std::string_view name = "gated_delta_net";
+  static constexpr float norm_eps = 1e-6f;
+
+  struct Spec {
+    std::int32_t key_heads = 0;
+    std::int32_t value_heads = 0;  ///< a multiple of key_heads
+    std::int32_t key_dim = 0;
+    std::int32_t value_dim = 0;
+    /// The key head of value head h: h % key_heads when tiled, otherwise h / (value_heads / key_heads).
+    bool tiled = false;
+
+    [[nodiscard]] std::int64_t state_elems() const { return std::int64_t{value_heads} * value_dim * key_dim; }
+    [[nodiscard]] std::int64_t keys() const { return std::int64_t{key_heads} * key_dim; }        ///< of a row, and queries
+    [[nodiscard]] std::int64_t values() const { return std::int64_t{value_heads} * value_dim; }  ///< of a row
+    [[nodiscard]] std::int64_t input_width() const { return 2 * keys() + values(); }
+    [[nodiscard]] std::int32_t key_head(std::int32_t value_head) const {
+      return tiled ? value_head % key_heads : value_head / (value_heads / key_heads);
+    }
+  };
+
+  struct Args {
+    const float* qkv = nullptr;  ///< [tokens, input_width()]: q of all key heads, k, v of all value heads
+    std::int64_t qkv_stride = 0;
+    const float* beta = nullptr;   ///< [tokens, value_heads], rows gate_stride apart
+    const float* alpha = nullptr;  ///< likewise
+    std::int64_t gate_stride = 0;
+    const float* rate = nullptr;       ///< [value_heads], at most 0
+    const float* step_bias = nullptr;  ///< [value_heads]
+    StateView states;                  ///< f32 [value_heads, value_dim, key_dim] in each slot
+    RaggedBatch batch;                 ///< its sequences, rows and slots; positions and pages are not read
+    float* out = nullptr;              ///< [tokens, values()], rows out_stride apart, nothing that is read
+    std::int64_t out_stride = 0;
+  };
+};
+
+std::string to_string(const GatedDeltaNet::Spec& spec);
+
+}  // namespace rocmforge
