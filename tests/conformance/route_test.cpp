@@ -1,0 +1,238 @@
+// The choice of experts. Expected values come from the definitions, written out here in double: the reference is tested along
+// with the kernels of the device.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "conformance/harness.h"
+#include "kernels/arguments.h"
+
+namespace rocmforge::test {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+struct Routes {
+  std::vector<std::int32_t> ids;
+  std::vector<float> weights;
+};
+
+std::vector<double> softmax(std::vector<double> values) {
+  double sum = 0.0;
+  for (double& value : values) {
+    sum += value = std::exp(value);
+  }
+  std::ranges::transform(values, values.begin(), [sum](double value) { return value / sum; });
+  return values;
+}
+
+/// Indices of `values`, largest first, the lower first of equal ones.
+std::vector<std::size_t> ranked(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  return order;
+}
+
+/// The experts of the groups that remain.
+std::set<std::size_t> in_groups(const RouteTokens::Spec& spec, const std::vector<double>& choice) {
+  const std::size_t size = choice.size() / at(spec.groups);
+  std::vector<double> sums;
+  for (std::size_t first = 0; first < choice.size(); first += size) {
+    std::vector<double> own(choice.begin() + std::ptrdiff_t(first), choice.begin() + std::ptrdiff_t(first + size));
+    std::ranges::sort(own, std::greater());
+    sums.push_back(size > 1 && spec.group_best == 2 ? own[0] + own[1] : own[0]);
+  }
+  std::set<std::size_t> experts;
+  const std::vector<std::size_t> order = ranked(sums);
+  for (std::int32_t i = 0; i < spec.groups_used; ++i) {
+    for (std::size_t e = 0; e < size; ++e) {
+      experts.insert(order[at(i)] * size + e);
+    }
+  }
+  return experts;
+}
+
+Routes expected_routes(const RouteTokens::Spec& spec, const std::vector<float>& logits, const std::vector<float>& bias) {
+  Routes routes;
+  for (auto row = logits.begin(); row != logits.end(); row += spec.experts) {
+    const std::vector<double> x(row, row + spec.experts);
+    std::vector<double> scores = spec.score == RouteScore::softmax ? softmax(x) : x;
+    if (spec.score == RouteScore::sigmoid) {
+      std::ranges::transform(x, scores.begin(), [](double value) { return 1.0 / (1.0 + std::exp(-value)); });
+    }
+    std::vector<double> choice = scores;
+    for (std::size_t e = 0; spec.bias && e < choice.size(); ++e) {
+      choice[e] += double{bias[e]};
+    }
+    const std::set<std::size_t> allowed = in_groups(spec, choice);
+    std::vector<double> chosen;
+    for (const std::size_t e : ranked(choice)) {
+      if (allowed.contains(e) && chosen.size() < at(spec.used)) {
+        routes.ids.push_back(static_cast<std::int32_t>(e));
+        chosen.push_back(scores[e]);
+      }
+    }
+    if (spec.score == RouteScore::chosen_softmax) {
+      chosen = softmax(chosen);
+    }
+    const double sum = spec.normalise ? std::accumulate(chosen.begin(), chosen.end(), 0.0) : 1.0;
+    for (const double weight : chosen) {
+      routes.weights.push_back(static_cast<float>(weight / sum * double{spec.scale}));
+    }
+  }
+  return routes;
+}
+
+Routes run_route(const OpKernel<RouteTokens>& kernel, const RouteTokens::Spec& spec, const std::vector<float>& logits,
+                 const std::vector<float>& bias) {
+  Arena arena(harness().place_of(kernel));
+  const auto tokens = static_cast<std::int64_t>(logits.size()) / spec.experts;
+  RouteTokens::Args args{.logits = arena.in(logits), .tokens = tokens, .bias = spec.bias ? arena.in(bias) : nullptr};
+  args.ids = arena.out<std::int32_t>(tokens * spec.used);
+  args.weights = arena.out<float>(tokens * spec.used);
+  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+  return {arena.read(args.ids, tokens * spec.used), arena.read(args.weights, tokens * spec.used)};
+}
+
+void expect_routes(const RouteTokens::Spec& spec, std::int64_t tokens) {
+  Random random(at(tokens * 31 + spec.experts));
+  const std::vector<float> logits = random.normals(tokens * spec.experts, 2.0f);
+  const std::vector<float> bias = random.normals(spec.experts, 0.2f);
+  const Routes expected = expected_routes(spec, logits, bias);
+  harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
+    const Routes actual = run_route(kernel, spec, logits, bias);
+    EXPECT_EQ(actual.ids, expected.ids) << tokens << " tokens";
+    EXPECT_LE(relative_error(actual.weights, expected.weights), 1e-5) << tokens << " tokens";
+  });
+}
+
+TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
+  for (const RouteScore score : {RouteScore::softmax, RouteScore::sigmoid, RouteScore::chosen_softmax}) {
+    const std::vector<RouteTokens::Spec> specs = {
+        {.experts = 8, .used = 2, .score = score},
+        {.experts = 60, .used = 4, .score = score, .bias = true, .normalise = true},
+        {.experts = 64, .used = 8, .score = score, .bias = true, .scale = 2.5f, .groups = 8, .groups_used = 3},
+        {.experts = 64, .used = 6, .score = score, .scale = 16.0f, .groups = 8, .groups_used = 3, .group_best = 1},
+        {.experts = 130, .used = 6, .score = score, .normalise = true, .scale = 0.5f},
+        {.experts = 3, .used = 3, .score = score},
+        {.experts = 1, .used = 1, .score = score},
+    };
+    for (const RouteTokens::Spec& spec : specs) {
+      for (const std::int64_t tokens : {1, 5}) {
+        expect_routes(spec, tokens);
+      }
+    }
+  }
+}
+
+void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_bias) {
+  Random random(at(tokens * 31 + spec.route.experts + spec.hidden));
+  const std::int64_t experts = spec.route.experts;
+  const std::vector<float> x = random.normals(tokens * spec.hidden, 3.0f);
+  const std::vector<float> norm = random.normals(spec.hidden, 1.0f);
+  const std::vector<float> router = random.normals(experts * spec.hidden, 2.0f / std::sqrt(float(spec.hidden)));
+  const std::vector<float> product_bias = random.normals(experts, router_bias ? 0.5f : 0.0f);
+  const std::vector<float> bias = random.normals(experts, 0.2f);
+  std::vector<float> normed;
+  std::vector<float> logits;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const float* row = x.data() + t * spec.hidden;
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < spec.hidden; ++i) {
+      squares += double{row[i]} * double{row[i]};
+    }
+    const double root = std::sqrt(squares / double(spec.hidden) + double{spec.eps});
+    for (std::int64_t i = 0; i < spec.hidden; ++i) {
+      normed.push_back(static_cast<float>(double{row[i]} / root * double{norm[at(i)]}));
+    }
+    for (std::int64_t e = 0; e < experts; ++e) {
+      double sum = double{product_bias[at(e)]};
+      for (std::int64_t i = 0; i < spec.hidden; ++i) {
+        sum += double{router[at(e * spec.hidden + i)]} * double{row[i]} / root * double{norm[at(i)]};
+      }
+      logits.push_back(static_cast<float>(sum));
+    }
+  }
+  const Routes expected = expected_routes(spec.route, logits, bias);
+  harness().for_each_kernel_or_reference<RouteRows>(spec, [&](const OpKernel<RouteRows>& kernel) {
+    Arena arena(harness().place_of(kernel));
+    RouteRows::Args args{.x = arena.in(x), .norm = arena.in(norm), .router = arena.in(router), .tokens = tokens};
+    args.router_bias = router_bias ? arena.in(product_bias) : nullptr;
+    args.bias = spec.route.bias ? arena.in(bias) : nullptr;
+    args.normed = arena.out<float>(tokens * spec.hidden);
+    args.ids = arena.out<std::int32_t>(tokens * spec.route.used);
+    args.weights = arena.out<float>(tokens * spec.route.used);
+    for (int call = 0; call < 2; ++call) {
+      arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+      EXPECT_LE(relative_error(arena.read(args.normed, tokens * spec.hidden), normed), 1e-5) << tokens << " tokens";
+      EXPECT_EQ(arena.read(args.ids, tokens * spec.route.used), expected.ids) << tokens << " tokens";
+      EXPECT_LE(relative_error(arena.read(args.weights, tokens * spec.route.used), expected.weights), 1e-4) << tokens;
+    }
+  });
+}
+
+TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
+  KernelRegistry& registry = harness().registry;
+  const RouteRows::Spec any{.route = {.experts = 8, .used = 2}, .hidden = 64};
+  if (registry.candidates<RouteRows>(any, harness().device).able.empty()) {
+    GTEST_SKIP() << "the three are operations of their own on this device";
+  }
+  for (const std::int32_t hidden : {4, 100, 2048, 2880}) {
+    for (const std::int64_t tokens : {1, 3, 8}) {
+      expect_rows({.route = {.experts = 8, .used = 2}, .hidden = hidden}, tokens, false);
+      expect_rows({.route = {.experts = 60, .used = 4, .bias = true, .normalise = true}, .hidden = hidden}, tokens, true);
+    }
+  }
+  expect_rows({.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid}, .hidden = 512}, 2, false);
+  expect_rows({.route = {.experts = 128, .used = 8, .normalise = true}, .hidden = 2048, .eps = 1e-6f}, 64, false);
+  expect_rows({.route = {.experts = 32, .used = 4, .score = RouteScore::chosen_softmax}, .hidden = 2880}, 2, true);
+  expect_rows({.route = {.experts = 300, .used = 10}, .hidden = 7168}, 1, false);
+  expect_rows({.route = {.experts = 256,
+                         .used = 8,
+                         .score = RouteScore::sigmoid,
+                         .bias = true,
+                         .normalise = true,
+                         .scale = 2.5f,
+                         .groups = 8,
+                         .groups_used = 4},
+               .hidden = 7168},
+              2, false);
+}
+
+TEST(RouteTokens, ManyTokens) {
+  expect_routes({.experts = 128, .used = 8, .normalise = true}, 513);
+  expect_routes({.experts = 512, .used = 10, .score = RouteScore::sigmoid, .bias = true, .groups = 8, .groups_used = 4},
+                300);
+}
+
+TEST(RouteTokens, TinyOfEqualScoresTheLowerIndexIsChosen) {
+  const RouteTokens::Spec spec{.experts = 8, .used = 3, .score = RouteScore::sigmoid, .groups = 4, .groups_used = 2};
+  const std::vector<float> logits = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3};
+  harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
+    EXPECT_EQ(run_route(kernel, spec, logits, {}).ids, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 2, 6, 7, 0}));
+  });
+}
+
+TEST(RouteTokens, TinyIdsAreDistinctAndValidWhateverTheLogitsAre) {
+  const RouteTokens::Spec spec{.experts = 8, .used = 4, .score = RouteScore::softmax, .groups = 4, .groups_used = 3};
+  const float nan = std::nanf("");
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {nan, nan, nan,  nan,  nan,  nan,  nan,  nan,  1,      2,     nan, nan, 3, 4, 5, 6,
+                                     inf, inf, -inf, -inf, -inf, -inf, -inf, -inf, -3e38f, 3e38f, 0,   0,   0, 0, 0, 0};
+  harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
+    const std::vector<std::int32_t> ids = run_route(kernel, spec, logits, {}).ids;
+    for (auto row = ids.begin(); row != ids.end(); row += spec.used) {
+      const std::set<std::int32_t> distinct(row, row + spec.used);
+      EXPECT_EQ(distinct.size(), at(spec.used));
+      EXPECT_GE(*distinct.begin(), 0);
+      EXPECT_LT(*distinct.rbegin(), spec.experts);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rocmforge::test
