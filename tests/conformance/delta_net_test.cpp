@@ -186,7 +186,8 @@ void expect_problem(const Problem& problem, const OpKernel<GatedDeltaNet>& kerne
           elems_before * std::int64_t{sizeof(float)}),
       .batch = arena.batch(problem.plan),
       .out = out,
-      .out_stride = problem.out_stride};
+      .out_stride = problem.out_stride,
+      .workspace = arena.workspace(kernel.workspace_bytes(spec, tokens))};
   arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
 
   const std::vector<float> strided = arena.read(out, tokens * problem.out_stride);

@@ -189,7 +189,8 @@ void expect_problem(const Problem& problem, const OpKernel<SsmScan>& kernel) {
       .states = StateView{reinterpret_cast<std::byte*>(states), stride * std::int64_t{sizeof(float)}, problem.num_slots}.at(
           elems_before * std::int64_t{sizeof(float)}),
       .batch = arena.batch(problem.plan),
-      .out = out};
+      .out = out,
+      .workspace = arena.workspace(kernel.workspace_bytes(spec, problem.plan.num_tokens()))};
   arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
 
   std::vector<float> expected;
