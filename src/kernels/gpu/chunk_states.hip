@@ -13,6 +13,14 @@ namespace {
 /// Steps of a product whose operands may be on their way together; registers limit them.
 constexpr int operands_ahead = ROCMFORGE_DEVICE_AMD ? 1 : 8;
 
+/// The number, of which the compiler knows nothing: it would keep every comparison with it through the loop over chunks.
+__device__ inline int opaque(int number) {
+#if ROCMFORGE_DEVICE_AMD
+  asm volatile("" : "+s"(number));
+#endif
+  return number;
+}
+
 /// A power of two, and one over it.
 struct Scale {
   float factor;
@@ -56,25 +64,25 @@ struct States {
   __device__ static int column_tile(int i) { return (i * chunk_waves + wave_index()) / key_tiles; }
   __device__ static int row_tile(int task) { return task % chunk_tiles; }
 
-  /// Element e of an own tile, null where the head has none.
-  __device__ float* element(std::int32_t slot, int i, int e) const {
-    const int column = first_column + 16 * column_tile(i) + ChunkTile::c_row(e);
-    const int key = 16 * key_tile(i) + ChunkTile::c_col(e);
-    return column < args.value_dim && key < args.key_dim
-               ? reinterpret_cast<float*>(args.states + slot * args.slot_stride) +
-                     (std::int64_t{head} * args.value_dim + column) * args.key_dim + key
-               : nullptr;
+  /// The state's columns in a slot.
+  [[nodiscard]] __device__ float* columns_in(std::int32_t slot) const {
+    return reinterpret_cast<float*>(args.states + slot * args.slot_stride) +
+           (std::int64_t{head} * args.value_dim + first_column) * args.key_dim;
   }
 
   /// Zeros for slot -1.
   __device__ void load(std::int32_t slot) {
     float most = 0.0f;
+    const int keys = opaque(args.key_dim);
+    const int there = slot >= 0 ? opaque(args.value_dim) - first_column : 0;
+    const float* from = slot >= 0 ? columns_in(slot) : nullptr;
 #pragma unroll
     for (int i = 0; i < own_tiles; ++i) {
 #pragma unroll
       for (int e = 0; e < ChunkTile::c_elems; ++e) {
-        const float* from = slot >= 0 ? element(slot, i, e) : nullptr;
-        state[i][e] = from != nullptr ? *from : 0.0f;
+        const int column = 16 * column_tile(i) + ChunkTile::c_row(e);
+        const int key = 16 * key_tile(i) + ChunkTile::c_col(e);
+        state[i][e] = column < there && key < keys ? from[std::int64_t{column} * keys + key] : 0.0f;
         most = fmaxf(most, fabsf(state[i][e]));
       }
     }
@@ -82,12 +90,17 @@ struct States {
   }
 
   __device__ void store(std::int32_t slot) const {
+    const int keys = opaque(args.key_dim);
+    const int there = opaque(args.value_dim) - first_column;
+    float* to = columns_in(slot);
 #pragma unroll
     for (int i = 0; i < own_tiles; ++i) {
 #pragma unroll
       for (int e = 0; e < ChunkTile::c_elems; ++e) {
-        if (float* to = element(slot, i, e); to != nullptr) {
-          *to = state[i][e];
+        const int column = 16 * column_tile(i) + ChunkTile::c_row(e);
+        const int key = 16 * key_tile(i) + ChunkTile::c_col(e);
+        if (column < there && key < keys) {
+          to[std::int64_t{column} * keys + key] = state[i][e];
         }
       }
     }
@@ -124,8 +137,9 @@ struct States {
     return args.values + (chunk.first + row) * args.row_stride + std::int64_t{head} * args.value_dim + first_column + column;
   }
 
-  __device__ float value_of(const Chunk& chunk, int row, int column) const {
-    return row < chunk.rows && first_column + column < args.value_dim ? *value(chunk, row, column) : 0.0f;
+  /// Of rows that the chunk lacks the last, which has no share; of columns that the head lacks the last, which nobody reads.
+  [[nodiscard]] __device__ float value_of(const Chunk& chunk, int row, int column) const {
+    return *value(chunk, min(row, chunk.rows - 1), min(column, args.value_dim - 1 - first_column));
   }
 
   /// What the state leaves of a row's value, times its share.
@@ -174,6 +188,7 @@ struct States {
 
   __device__ void write_rows(const Chunk& chunk, const ChunkRow& rows, const std::byte* queries, const std::byte* weights,
                              const Scale& scale) const {
+    const int there = opaque(args.value_dim) - first_column;
 #pragma unroll
     for (int r = 0; r < rounds; ++r) {
       const int task = r * chunk_waves + wave_index();
@@ -189,7 +204,7 @@ struct States {
         const int column = 16 * (task / chunk_tiles) + ChunkTile::c_row(e);
         const int row = 16 * row_tile(task) + ChunkTile::c_col(e);
         const float sum = rows.decay[row] * before.value(e) + own.value(e);
-        if (row < chunk.rows && first_column + column < args.value_dim) {
+        if (row < chunk.rows && column < there) {
           write(chunk, row, column, sum * (rows.scale[row] / chunk_scale) * scale.inverse);
         }
       }
