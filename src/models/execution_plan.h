@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -125,7 +126,11 @@ class ExecutionPlan {
   /// The kernel of an operation and its line of the plan.
   template <class Op>
   std::pair<Resolved<Op>, PlannedOperation> choose(const typename Op::Spec& spec, std::string_view forced = {}) {
-    return describe<Op>(spec, registry_->choose<Op>(spec, device_, forced));
+    auto described = describe<Op>(spec, registry_->choose<Op>(spec, device_, forced));
+    if constexpr (std::is_base_of_v<OpKernel<Op>, typename KernelInterfaceOf<Op>::type>) {
+      needs_scratch(described.first.kernel->workspace_bytes(spec, options_.max_batch_tokens));
+    }
+    return described;
   }
   template <class Op>
   static std::pair<Resolved<Op>, PlannedOperation> describe(const typename Op::Spec& spec, Choice<Op> choice) {
