@@ -169,6 +169,8 @@ std::vector<AttentionCase> attention_cases() {
       {"latent_f32", latent(heads(20, 1, 576, f32), 512), {{150, 20}, {40, 1}}},
       {"latent_q8_0", latent(heads(20, 1, 576, q8_0), 512), {{150, 20}, {700, 1}}},
       {"latent_decode_padding", decode(latent(heads(16, 1, 576), 512)), {{600, 1}, {40, 1}}, with_padding(6)},
+      {"latent_decode_of_320", decode(latent(heads(32, 1, 320), 256)), {{5000, 1}, {64, 1}, {65, 1}}},
+      {"latent_decode_bf16", decode(latent(heads(33, 1, 576, bf16), 512)), {{1025, 1}, {9000, 1}, {4097, 1}}},
   };
 }
 

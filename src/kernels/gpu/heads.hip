@@ -38,7 +38,7 @@ __device__ bool is_wanted(const HeadProductArgs& args, std::int64_t first, int t
 template <class Block, int rows>
 __device__ void head_products(const HeadProductArgs& args) {
   constexpr int waves = matvec_threads / wave_size;
-  begin_dependent();
+  release_successor();  // wave_products waits for the predecessor: weights and the arrays of a step are read before
   const int head = static_cast<int>(blockIdx.y);
   const int heads = static_cast<int>(gridDim.y);
   const int first_row = (static_cast<int>(blockIdx.x) * waves + wave_index()) * rows;
@@ -75,6 +75,7 @@ __device__ void head_products(const HeadProductArgs& args) {
     }
     __syncthreads();  // before x of the next group comes
   }
+  wait_for_predecessor();
 }
 
 }  // namespace

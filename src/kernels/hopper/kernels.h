@@ -8,6 +8,7 @@ namespace rocmforge {
 
 std::unique_ptr<AttentionBackend> make_hopper_attention_prefill();  ///< "hopper_prefill"
 std::unique_ptr<AttentionBackend> make_hopper_attention_decode();   ///< "hopper_decode"
+std::unique_ptr<AttentionBackend> make_hopper_latent_decode();      ///< "hopper_latent"
 
 /// "hopper": quantised weights, repacked at load (weight_layout.h).
 std::unique_ptr<MatmulKernel> make_hopper_matmul();
