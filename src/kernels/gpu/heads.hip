@@ -1,6 +1,6 @@
-// Products with a matrix for each head: head_products_FORMAT. Groups of tokens go through the products of matvec.h, always
-// with the same number of places, so that a token's sums have the same order in every call. A head's matrix is read again
-// for each group: it is small enough to stay in a cache.
+// Products with a matrix for each head: head_products_FORMAT, head_product_FORMAT for one token. Groups of tokens go through
+// the products of matvec.h, where a token's sums have the same order in every group. A head's matrix is read again for each
+// group: it is small enough to stay in a cache.
 
 #include "kernels/gpu/latent_args.h"
 #include "kernels/gpu/matvec.h"
@@ -35,7 +35,8 @@ __device__ bool is_wanted(const HeadProductArgs& args, std::int64_t first, int t
   return wanted;
 }
 
-template <class Block, int rows>
+/// `places`: tokens of a group.
+template <class Block, int rows, int places>
 __device__ void head_products(const HeadProductArgs& args) {
   constexpr int waves = matvec_threads / wave_size;
   release_successor();  // wave_products waits for the predecessor: weights and the arrays of a step are read before
@@ -47,24 +48,24 @@ __device__ void head_products(const HeadProductArgs& args) {
   for (int r = 0; r < rows; ++r) {
     weights[r] = args.weight + head * args.head_bytes + min(first_row + r, args.n - 1) * args.row_bytes;
   }
-  for (std::int64_t first = std::int64_t{blockIdx.z} * head_tokens; first < args.tokens;
-       first += std::int64_t{gridDim.z} * head_tokens) {
+  for (std::int64_t first = std::int64_t{blockIdx.z} * places; first < args.tokens;
+       first += std::int64_t{gridDim.z} * places) {
     const std::int64_t left = args.tokens - first;
-    const int tokens = left < head_tokens ? static_cast<int>(left) : head_tokens;
+    const int tokens = left < places ? static_cast<int>(left) : places;
     if (!is_wanted(args, first, tokens)) {  // the whole work-group sees the same
       continue;
     }
     const MatvecArgs input = group_input(args, head, first, tokens);
     float* out = args.out + (first * heads + head) * (args.n + args.tail);
     const std::int64_t stride = std::int64_t{heads} * (args.n + args.tail);
-    float sums[rows][head_tokens] = {};
-    wave_products<Block, head_tokens, rows>(input, weights, staged_chunk(), sums);
+    float sums[rows][places] = {};
+    wave_products<Block, places, rows>(input, weights, staged_chunk(), sums);
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
 #pragma unroll
-      for (int t = 0; t < head_tokens; ++t) {
+      for (int t = 0; t < places; ++t) {
         const float sum = wave_reduce<Sum>(sums[r][t]);
-        if (lane_index() == (r * head_tokens + t) % wave_size && first_row + r < args.n && t < tokens) {
+        if (lane_index() == (r * places + t) % wave_size && first_row + r < args.n && t < tokens) {
           out[t * stride + first_row + r] = sum;
         }
       }
@@ -84,7 +85,11 @@ __device__ void head_products(const HeadProductArgs& args) {
 #define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                   \
   ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens)) \
       head_products_##format(HeadProductArgs args) {                                            \
-    gpu::head_products<Block, gpu::head_wave_rows(rows)>(args);                                 \
+    gpu::head_products<Block, gpu::head_wave_rows(rows), gpu::head_tokens>(args);               \
+  }                                                                                             \
+  ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens)) \
+      head_product_##format(HeadProductArgs args) {                                             \
+    gpu::head_products<Block, gpu::head_wave_rows(rows), 1>(args);                              \
   }
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_PRODUCTS)

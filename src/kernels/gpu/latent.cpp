@@ -93,15 +93,22 @@ struct HeadFormat {
   DType dtype;
   int few_rows;
   Kernel<gpu::HeadProductArgs> kernel;
+  Kernel<gpu::HeadProductArgs> of_one;  ///< of one token
 };
 
-#define ROCMFORGE_HEAD_FORMAT(format, Block, Element, rows) \
-  HeadFormat{DType::format, rows, {"heads", "head_products_" #format, LaunchOrder::by_kernel}},
+#define ROCMFORGE_HEAD_FORMAT(format, Block, Element, rows)               \
+  HeadFormat{DType::format,                                               \
+             rows,                                                        \
+             {"heads", "head_products_" #format, LaunchOrder::by_kernel}, \
+             {"heads", "head_product_" #format, LaunchOrder::by_kernel}},
 constexpr HeadFormat head_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_FORMAT)};
 #undef ROCMFORGE_HEAD_FORMAT
 
 /// Of all of gpu::CodedFormats.
-constexpr HeadFormat coded_heads = {DType::nvfp4, 1, {"heads", "head_products_coded", LaunchOrder::by_kernel}};
+constexpr HeadFormat coded_heads = {DType::nvfp4,
+                                    1,
+                                    {"heads", "head_products_coded", LaunchOrder::by_kernel},
+                                    {"heads", "head_product_coded", LaunchOrder::by_kernel}};
 
 /// Null for a format without a kernel.
 const HeadFormat* find_format(DType dtype) {
@@ -144,6 +151,7 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     const HeadFormat& format = *find_format(spec.weight);
     const int wave_size = context.stream->device().info().wave_size;
     const int rows = gpu::matvec_threads / wave_size * gpu::head_wave_rows(format.few_rows);
+    const int places = args.tokens == 1 ? 1 : gpu::head_tokens;
     const std::int64_t chunk =
         std::min<std::int64_t>(round_up(spec.k, 256), std::int64_t{256} * wave_size / gpu::head_tokens);
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.x_stride % 4 == 0 && spec.k % 4 == 0 &&
@@ -153,23 +161,24 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     shape.grid = {static_cast<std::uint32_t>(divide_up(spec.n, rows)), static_cast<std::uint32_t>(spec.heads),
                   static_cast<std::uint32_t>(std::min(divide_up(args.tokens, gpu::head_tokens), most_groups))};
     shape.block[0] = gpu::matvec_threads;
-    shape.shared_bytes = static_cast<std::uint32_t>(chunk * gpu::head_tokens) * 4;
-    format.kernel.launch(*context.stream, shape,
-                         {.weight = static_cast<const std::uint8_t*>(args.weight),
-                          .head_bytes = args.head_bytes,
-                          .row_bytes = static_cast<std::int64_t>(row_bytes(spec.weight, spec.k)),
-                          .x = args.x,
-                          .x_stride = args.x_stride,
-                          .out = args.out,
-                          .tokens = args.tokens,
-                          .n = static_cast<std::int32_t>(spec.n),
-                          .k = static_cast<std::int32_t>(spec.k),
-                          .tail = static_cast<std::int32_t>(spec.tail),
-                          .chunk = static_cast<std::int32_t>(chunk),
-                          .x_aligned = aligned ? 1 : 0,
-                          .dtype = spec.weight,
-                          .sequence_of = args.single_rows != nullptr ? args.single_rows->sequence_of : nullptr,
-                          .query_offsets = args.single_rows != nullptr ? args.single_rows->query_offsets : nullptr});
+    shape.shared_bytes = static_cast<std::uint32_t>(chunk * places) * 4;
+    (places == 1 ? format.of_one : format.kernel)
+        .launch(*context.stream, shape,
+                {.weight = static_cast<const std::uint8_t*>(args.weight),
+                 .head_bytes = args.head_bytes,
+                 .row_bytes = static_cast<std::int64_t>(row_bytes(spec.weight, spec.k)),
+                 .x = args.x,
+                 .x_stride = args.x_stride,
+                 .out = args.out,
+                 .tokens = args.tokens,
+                 .n = static_cast<std::int32_t>(spec.n),
+                 .k = static_cast<std::int32_t>(spec.k),
+                 .tail = static_cast<std::int32_t>(spec.tail),
+                 .chunk = static_cast<std::int32_t>(chunk),
+                 .x_aligned = aligned ? 1 : 0,
+                 .dtype = spec.weight,
+                 .sequence_of = args.single_rows != nullptr ? args.single_rows->sequence_of : nullptr,
+                 .query_offsets = args.single_rows != nullptr ? args.single_rows->query_offsets : nullptr});
   }
 };
 
