@@ -49,7 +49,8 @@ struct ChunkHead {
   static constexpr std::size_t operands = std::size_t{2} * chunk_tiles * chunk_tiles * chunk_tile_bytes;
   static constexpr std::size_t weights = operands;
   static constexpr std::size_t rows = 2 * operands;
-  static constexpr std::size_t bytes = rows + sizeof(ChunkRow);
+  static constexpr std::size_t bytes =
+      rows + (sizeof(ChunkRow) + chunk_tile_bytes - 1) / chunk_tile_bytes * chunk_tile_bytes;
 };
 
 /// Chunk c of a sequence with rows from token f on has place f / chunk_least_rows + c, which no other chunk has. Place p is
