@@ -20,7 +20,9 @@ std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const T
   auto wanted = read_constraint(fields, backend.grammars, exchange, waits ? &after_thoughts : nullptr);
   if (wanted != nullptr && use.constraint != nullptr) {
     throw ApiError(
-        400, "tools can't be combined with response_format, json_schema or grammar; tool_choice none leaves them aside",
+        400,
+        "tools can't be combined with response_format, json_schema, grammar, structured_outputs or a guided_ field; "
+        "tool_choice none leaves them aside",
         "tools");
   }
   return wanted != nullptr ? wanted : use.constraint;
