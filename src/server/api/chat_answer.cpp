@@ -7,6 +7,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
+#include "server/api/thoughts.h"
 #include "server/api/unserved_fields.h"
 
 namespace rocmforge {
@@ -37,7 +38,8 @@ AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend&
   asked.use = prepare_tools(asked.call, selection, splits_reasoning, backend, exchange);
   asked.request.prompt = encode_prompt(exchange, backend.model.text(), asked.call.prompt.segments);
   read_sampling(fields, backend.model, asked.request);
-  asked.request.constraint = choose_constraint(fields, asked.use, backend, exchange);
+  asked.request.constraint =
+      bound_thoughts(fields, asked.use, backend.model, choose_constraint(fields, asked.use, backend, exchange));
   return asked;
 }
 
