@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -110,12 +109,11 @@ class BoundedThoughts final : public TokenConstraint {
   void begin_thoughts() { place_ = count_ >= budget().tokens ? Place::closing : Place::thoughts; }
 
   void step_before() {
-    const std::size_t first = std::min(text_.find_first_not_of(" \t\r\n"), text_.size());
-    const std::string_view text = std::string_view(text_).substr(first);
-    if (text.starts_with(budget().begin)) {
-      text_ = text.substr(budget().begin.size());
+    text_.erase(0, std::min(text_.find_first_not_of(" \t\r\n"), text_.size()));
+    if (text_.starts_with(budget().begin)) {
+      text_.erase(0, budget().begin.size());
       begin_thoughts();
-    } else if (!budget().begin.starts_with(text)) {
+    } else if (!budget().begin.starts_with(text_)) {
       go_behind();
     }
   }

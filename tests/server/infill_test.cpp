@@ -171,6 +171,7 @@ TEST(Infill, IsRefusedWhereTheModelHasNoMarks) {
   const GapServer server(false, false);
   const HttpAnswer gap = post(server.port(), "/infill", {{"input_prefix", "a"}, {"input_suffix", "b"}});
   const HttpAnswer suffix = post(server.port(), "/v1/completions", {{"prompt", "a"}, {"suffix", "b"}});
+  EXPECT_EQ(suffix.json()["error"]["param"], "suffix");
   for (const HttpAnswer& answer : {gap, suffix}) {
     EXPECT_EQ(answer.status, 501);
     EXPECT_EQ(answer.json()["error"]["message"],

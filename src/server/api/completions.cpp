@@ -137,7 +137,7 @@ std::vector<Ids> read_texts(Fields& fields, const ServedModel& model, Exchange& 
   if (suffix.empty()) {
     return read_prompts(fields, "prompt", model, exchange);
   }
-  require_infill(model);
+  require_infill(model, "suffix");
   if (fields.boolean("echo").value_or(false)) {
     fields.fail("echo", "and suffix can't both be given");
   }

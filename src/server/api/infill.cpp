@@ -91,12 +91,13 @@ Ids encode_infill(Exchange& exchange, const ServedModel& model, const InfillRequ
 
 }  // namespace
 
-void require_infill(const ServedModel& model) {
+void require_infill(const ServedModel& model, const std::string& field) {
   const Vocabulary& vocabulary = model.text().vocabulary();
   if (vocabulary.fim_pre < 0 || vocabulary.fim_suf < 0 || vocabulary.fim_mid < 0) {
     throw ApiError(501,
                    "the model's file names no tokens for a gap in a text (tokenizer.ggml.fim_pre_token_id, "
-                   "fim_suf_token_id, fim_mid_token_id): it can't fill one in");
+                   "fim_suf_token_id, fim_mid_token_id): it can't fill one in",
+                   field);
   }
 }
 
@@ -119,6 +120,7 @@ void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& back
   const Document document = exchange->take_json();
   Fields fields(document.root);
   require_infill(backend.model);
+  exchange->hold(exchange->held());  // the texts once more
   const InfillRequest asked = read_infill(fields);
   // Editors send limits of time and a filter of their own with every request.
   fields.ignore({"t_max_prompt_ms", "t_max_predict_ms", "n_indent", "samplers"});

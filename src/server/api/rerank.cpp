@@ -171,6 +171,7 @@ void serve_rerank(const std::shared_ptr<Exchange>& exchange, const Backend& back
   Fields fields(document.root);
   const ServedModel& model = backend.model;
   const Verdicts verdicts = find_verdicts(model);
+  exchange->hold(exchange->held());  // the texts once more
   RerankRequest asked = read_request(fields);
   Request shared;
   shared.sampling.temperature = 0.0f;
