@@ -126,7 +126,8 @@ class RerankGeneration final : public Generation {
     const auto logprob = [&](std::int32_t token) {
       return double{std::ranges::find(tokens.front().top, token, &TokenLogprob::token)->logprob};
     };
-    return 1.0 / (1.0 + std::exp(logprob(verdicts_.no) - logprob(verdicts_.yes)));
+    const double yes = logprob(verdicts_.yes);
+    return std::isinf(yes) ? 0.0 : 1.0 / (1.0 + std::exp(logprob(verdicts_.no) - yes));
   }
 
   RerankRequest request_;
