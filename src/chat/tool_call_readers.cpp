@@ -17,7 +17,7 @@ std::string json_string(std::string_view text) {
   return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// `f[CALL_ID]id[ARGS]{...}` and `<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{...}`.
+/// `f[CALL_ID]id[ARGS]{...}`, `<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{...}` and the like.
 class NamedCallReader final : public ToolCallReader {
  public:
   explicit NamedCallReader(const NamedCallMarks& marks) : marks_(marks) {}
@@ -48,19 +48,24 @@ class NamedCallReader final : public ToolCallReader {
 
   /// Leaves the name empty where no call can begin so.
   void read_head(std::string_view head) {
-    if (!head.starts_with(marks_.begin) || (!marks_.begin.empty() && !head.ends_with(marks_.arguments))) {
+    const std::string_view mark = trimmed(marks_.arguments);
+    if (!head.starts_with(marks_.begin) || (!marks_.begin.empty() && !head.ends_with(mark))) {
       return;
     }
     head.remove_prefix(marks_.begin.size());
-    head.remove_suffix(head.ends_with(marks_.arguments) ? marks_.arguments.size() : 0);
+    head.remove_suffix(head.ends_with(mark) ? mark.size() : 0);
     head = trimmed(head);
     if (head.find_first_of(blanks) != std::string_view::npos) {
       return;
     }
     if (!marks_.id.empty()) {
-      const std::size_t mark = std::min(head.find(marks_.id), head.size());
-      id_ = head.substr(std::min(mark + marks_.id.size(), head.size()));
-      name_ = head.substr(0, mark);
+      const std::size_t id = std::min(head.find(marks_.id), head.size());
+      id_ = head.substr(std::min(id + marks_.id.size(), head.size()));
+      name_ = head.substr(0, id);
+      return;
+    }
+    if (marks_.name_prefix.empty()) {
+      name_ = head;
       return;
     }
     id_ = head;  // "functions.f:0"
@@ -93,17 +98,19 @@ std::vector<std::string> argument_types(const ordered_json* tools, const std::st
   return {};
 }
 
-/// `<function=f><parameter=a>1</parameter></function>`. A value is a text where the tool says so, else what it reads as.
+/// `<function=f><parameter=a>1</parameter></function>` and `f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. A
+/// value is a text where the tool says so, else what it reads as.
 class TaggedCallReader final : public ToolCallReader {
  public:
-  TaggedCallReader(const TaggedCallMarks& marks, const ordered_json* tools) : marks_(marks), tools_(tools) {}
+  TaggedCallReader(const TaggedCallMarks& marks, const ordered_json* tools)
+      : marks_(marks), tools_(tools), place_(marks.begin.empty() ? Place::name : Place::begin) {}
 
  private:
-  enum class Place { begin, name, between, key, value };
+  enum class Place { begin, name, between, key, before_value, value };
 
   void step(char c) override {
     held_ += c;
-    const bool in_tag = place_ == Place::begin || place_ == Place::between;
+    const bool in_tag = place_ == Place::begin || place_ == Place::between || place_ == Place::before_value;
     if (in_tag && is_blank(held_)) {
       held_.clear();
       return;
@@ -117,7 +124,9 @@ class TaggedCallReader final : public ToolCallReader {
         }
         break;
       case Place::name:
-        if (read_name(marks_.name_end, name_)) {
+        if (marks_.name_end.empty()) {
+          step_open_name(c);
+        } else if (read_name(marks_.name_end, name_)) {
           arguments_ = "{";
           go_on(Place::between);
         }
@@ -127,7 +136,14 @@ class TaggedCallReader final : public ToolCallReader {
         break;
       case Place::key:
         if (read_name(marks_.parameter_name_end, key_)) {
+          go_on(marks_.value.empty() ? Place::value : Place::before_value);
+        }
+        break;
+      case Place::before_value:
+        if (held_ == marks_.value) {
           go_on(Place::value);
+        } else if (!marks_.value.starts_with(held_)) {
+          status_ = Status::failed;
         }
         break;
       case Place::value:
@@ -145,6 +161,21 @@ class TaggedCallReader final : public ToolCallReader {
     held_.clear();
   }
 
+  /// A name that no mark ends. What follows it tells whether it is one, and not the beginning of a text.
+  void step_open_name(char c) {
+    if (c != '\n' && c != '<') {
+      const bool is_text = trimmed(held_).find_first_of(blanks) != std::string_view::npos;
+      status_ = is_text || held_.size() > longest_call_name ? Status::failed : Status::reading;
+      return;
+    }
+    function_ = trimmed(std::string_view(held_).substr(0, held_.size() - 1));
+    status_ = function_.empty() ? Status::failed : Status::reading;
+    go_on(Place::between);
+    if (c == '<') {
+      held_ = c;
+    }
+  }
+
   bool read_name(std::string_view end, std::string& name) {
     if (held_.ends_with(end)) {
       name = trimmed(std::string_view(held_).substr(0, held_.size() - end.size()));
@@ -156,6 +187,10 @@ class TaggedCallReader final : public ToolCallReader {
   }
 
   void step_between() {
+    if (!has_name() && (held_ == marks_.end || held_ == marks_.parameter)) {
+      name_ = function_;
+      arguments_ = "{";
+    }
     if (held_ == marks_.end) {
       arguments_ += '}';
       status_ = Status::done;
@@ -180,8 +215,8 @@ class TaggedCallReader final : public ToolCallReader {
 
   const TaggedCallMarks& marks_;
   const ordered_json* tools_;
-  Place place_ = Place::begin;
-  std::string held_, key_;
+  Place place_;
+  std::string held_, function_, key_;
   bool has_arguments_ = false;
 };
 

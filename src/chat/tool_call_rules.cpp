@@ -86,7 +86,7 @@ class CallRules {
 
   std::string named_call() {
     const NamedCallMarks& marks = format_.named;
-    const std::string number = marks.begin.empty() ? "" : R"( ":" [0-9]{1,3})";
+    const std::string number = marks.name_prefix.empty() ? "" : R"( ":" [0-9]{1,3})";
     std::string call = fmt::format("{}{} {} {}", literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_)),
                                    number, literal(marks.arguments), json_rule("arguments", schema_));
     return call + (marks.end.empty() ? "" : " " + literal(marks.end));
@@ -125,14 +125,18 @@ class CallRules {
     const std::string end = literal(fmt::format("{}\n", tags.parameter_end));
     std::size_t count = 0;
     for (const Argument& argument : arguments()) {
-      const std::string begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, tags.parameter_name_end));
+      const std::string begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, before_value()));
       call += fmt::format(" ({} {} {}){}", begin, tagged_value(argument, count++), end, argument.is_required ? "" : "?");
     }
     if (takes_any_argument()) {
-      call += fmt::format(" ({} [^<>\"\\n]+ {} {} {})*", literal(tags.parameter), literal(tags.parameter_name_end),
-                          text_rule(), end);
+      call += fmt::format(" ({} [^<>\"\\n]+ {} {} {})*", literal(tags.parameter), literal(before_value()), text_rule(), end);
     }
     return call + " " + literal(tags.end);
+  }
+
+  [[nodiscard]] std::string before_value() const {
+    const TaggedCallMarks& tags = format_.tagged;
+    return fmt::format("{}{}{}", tags.parameter_name_end, tags.value.empty() ? "" : "\n", tags.value);
   }
 
   std::string tagged_value(const Argument& argument, std::size_t index) {

@@ -12,11 +12,21 @@ constexpr NamedCallMarks kimi_marks = {.begin = "<|tool_call_begin|>",
                                        .name_prefix = "functions.",
                                        .arguments = "<|tool_call_argument_begin|>",
                                        .end = "<|tool_call_end|>"};
+constexpr NamedCallMarks deepseek_marks = {.begin = "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
+                                           .arguments = "<\uFF5Ctool\u2581sep\uFF5C>",
+                                           .end = "<\uFF5Ctool\u2581call\u2581end\uFF5C>"};
+constexpr NamedCallMarks deepseek_v3_marks = {
+    .begin = "<\uFF5Ctool\u2581call\u2581begin\uFF5C>function<\uFF5Ctool\u2581sep\uFF5C>",
+    .arguments = "\n```json\n",
+    .end = "\n```<\uFF5Ctool\u2581call\u2581end\uFF5C>"};
+constexpr std::string_view deepseek_begin = "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>";
+constexpr std::string_view deepseek_end = "<\uFF5Ctool\u2581calls\u2581end\uFF5C>";
+constexpr TaggedCallMarks key_tags = {"", "", "<arg_key>", "</arg_key>", "</arg_value>", "</tool_call>", "<arg_value>"};
 constexpr TaggedCallMarks function_tags = {"<function=", ">", "<parameter=", ">", "</parameter>", "</function>"};
 constexpr TaggedCallMarks invoke_tags = {"<invoke name=\"", "\">", "<parameter name=\"", "\">", "</parameter>", "</invoke>"};
 
 // In the order of ToolCallStyle.
-constexpr std::array<ToolCallFormat, 14> formats = {{
+constexpr std::array<ToolCallFormat, 17> formats = {{
     {.name = "generic", .opening = "", .is_marked = false, .before = "{\"tool_calls\": [", .between = ", ", .after = "]}"},
     {.name = "hermes",
      .opening = "<tool_call>",
@@ -99,6 +109,27 @@ constexpr std::array<ToolCallFormat, 14> formats = {{
      .before = "[",
      .between = ", ",
      .after = "]</TOOLCALL>"},
+    {.name = "glm",
+     .opening = "<tool_call>",
+     .form = Form::tagged,
+     .between = "\n<tool_call>",
+     .opens_each = true,
+     .tagged = key_tags},
+    {.name = "deepseek",
+     .opening = deepseek_begin,
+     .closings = {deepseek_marks.end, deepseek_end},
+     .form = Form::named,
+     .is_section = true,
+     .after = deepseek_end,
+     .named = deepseek_marks},
+    {.name = "deepseek-v3",
+     .opening = deepseek_begin,
+     .closings = {deepseek_v3_marks.end.substr(1), deepseek_end},
+     .form = Form::named,
+     .is_section = true,
+     .between = "\n",
+     .after = deepseek_end,
+     .named = deepseek_v3_marks},
     {.name = "harmony",
      .opening = "<|channel|>commentary to=functions.",
      .form = Form::named,
@@ -106,15 +137,15 @@ constexpr std::array<ToolCallFormat, 14> formats = {{
      .named = {.arguments = " <|constrain|>json<|message|>"}},
 }};
 
-/// A template whose source holds `text`, and `also`, and not `never`, is of that style.
+/// A template whose source holds `text` and `also` is of that style.
 struct Sign {
   std::string_view text;
   ToolCallStyle style;
-  std::string_view also{}, never{};
+  std::string_view also{};
 };
 
 // The first that fits counts.
-constexpr std::array<Sign, 16> signs = {{
+constexpr std::array<Sign, 19> signs = {{
     {"<|channel|>commentary", ToolCallStyle::harmony},
     {"[TOOL_CALLS]", ToolCallStyle::mistral_named, "[ARGS]"},
     {"[TOOL_CALLS]", ToolCallStyle::mistral},
@@ -127,8 +158,11 @@ constexpr std::array<Sign, 16> signs = {{
     {"<|tool_call|>", ToolCallStyle::granite},
     {"<TOOLCALL>", ToolCallStyle::nemotron},
     {"<tool_calls>", ToolCallStyle::minimax_m1},
+    {deepseek_begin, ToolCallStyle::deepseek_v3, "```json"},
+    {deepseek_begin, ToolCallStyle::deepseek},
+    {"<tool_call>", ToolCallStyle::glm, "<arg_key>"},
     {"<tool_call>", ToolCallStyle::qwen_coder, "<function="},
-    {"<tool_call>", ToolCallStyle::hermes, "", "<arg_key>"},
+    {"<tool_call>", ToolCallStyle::hermes},
     {"<|python_tag|>", ToolCallStyle::llama3},
     {"\"parameters\": ", ToolCallStyle::llama3},
 }};
@@ -144,7 +178,7 @@ ToolCallStyle detect_tool_call_style(const ChatTemplate& chat_template) {
     return ToolCallStyle::generic;
   }
   for (const Sign& sign : signs) {
-    if (has(sign.text) && has(sign.also) && (sign.never.empty() || !has(sign.never))) {
+    if (has(sign.text) && has(sign.also)) {
       return sign.style;
     }
   }

@@ -25,6 +25,13 @@ namespace rocmforge {
 ///   `</minimax:tool_call>`;
 /// - lfm2: `<|tool_call_start|>[f(a=1, b="x"), ...]<|tool_call_end|>`, calls as Python writes them;
 /// - nemotron (Nemotron Nano v2): `<TOOLCALL>[{"name": "f", "arguments": {...}}, ...]</TOOLCALL>`;
+/// - glm (GLM 4.5 and later): `<tool_call>f`, on lines of their own `<arg_key>a</arg_key>` and `<arg_value>1</arg_value>`
+/// for
+///   each argument, `</tool_call>`, again for each call;
+/// - deepseek (DeepSeek V3.1): `<｜tool▁calls▁begin｜>`, `<｜tool▁call▁begin｜>f<｜tool▁sep｜>{...}<｜tool▁call▁end｜>` for
+/// each
+///   call, `<｜tool▁calls▁end｜>`;
+/// - deepseek_v3 (DeepSeek V3 and R1): the same with `function<｜tool▁sep｜>f` and {...} between lines "```json" and "```";
 /// - harmony (gpt-oss): a message `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}`, which ends the
 ///   answer;
 /// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
@@ -43,17 +50,23 @@ enum class ToolCallStyle : std::uint8_t {
   minimax_m2,
   lfm2,
   nemotron,
+  glm,
+  deepseek,
+  deepseek_v3,
   harmony,
 };
 
-/// What stands around a function's name and before its arguments, a JSON object. The name may be left of an id's mark.
+/// What stands around a function's name and before its arguments, a JSON object. The name may be left of an id's mark;
+/// behind a prefix it and a number are the call's id.
 struct NamedCallMarks {
   std::string_view begin{}, name_prefix{}, id{}, arguments{}, end{};
 };
 
-/// What stands around a function's name and around each of its arguments' names and values.
+/// What stands around a function's name and around each of its arguments' names and values. Without name_end the name's line
+/// ends, or the first tag begins. `value`, on a line of its own, stands before a value.
 struct TaggedCallMarks {
   std::string_view begin, name_end, parameter, parameter_name_end, parameter_end, end;
+  std::string_view value{};
 };
 
 /// A style's texts. A call that begins with { is a JSON object in every style.

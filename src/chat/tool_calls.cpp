@@ -368,9 +368,14 @@ bool MarkedAnswerReader::may_be_half_a_call() const {
 void MarkedAnswerReader::finish(bool is_cut) {
   switch (place_) {
     case Place::reasoning:
-      emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size());
+      emit_trimmed(AnswerDelta::Kind::reasoning,
+                   pending_.size() - (is_cut ? partial_mark(pending_, format_.reasoning.end) : 0));
       break;
     case Place::start:
+      if (is_cut && format_.splits_reasoning && format_.reasoning.begin.starts_with(trimmed(pending_))) {
+        pending_.clear();
+      }
+      [[fallthrough]];
     case Place::content:
       finish_text(is_cut);
       break;

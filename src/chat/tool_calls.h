@@ -62,7 +62,8 @@ class AnswerParser {
 
   std::vector<AnswerDelta> add(std::string_view text);
   /// What was held back. `is_cut`: the answer ends because of a limit and not because the model ended it. Then what may be
-  /// the beginning of a call, even of its mark, is dropped: half a call is no text for the reader.
+  /// the beginning of a call, even of its mark or of one around reasoning, is dropped: half of these is no text for the
+  /// reader.
   std::vector<AnswerDelta> finish(bool is_cut = false);
   [[nodiscard]] std::int32_t calls() const;
   /// A call has been given out whose end has not come.

@@ -73,6 +73,9 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
     return invalid(fmt::format("the prompt's token {} is {}, the vocabulary has {} tokens", token - request.prompt.begin(),
                                *token, vocab));
   }
+  if (const auto token = std::ranges::find_if(request.logprobs_of, outside); token != request.logprobs_of.end()) {
+    return invalid(fmt::format("logprobs_of names token {}, the vocabulary has {} tokens", *token, vocab));
+  }
   for (const auto& [token, bias] : request.sampling.logit_bias) {
     if (outside(token)) {
       return invalid(fmt::format("logit_bias names token {}, the vocabulary has {} tokens", token, vocab));

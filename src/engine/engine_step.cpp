@@ -48,7 +48,8 @@ void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
       for (const std::size_t i :
            std::span(scored).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
         try {
-          logprobs[i] = token_logprobs(results[i].logits, results[i].token, step[i].sequence->request.logprobs);
+          const Request& request = step[i].sequence->request;
+          logprobs[i] = token_logprobs(results[i].logits, results[i].token, request.logprobs, request.logprobs_of);
         } catch (const std::bad_alloc&) {  // this row's sequence ends
         }
       }

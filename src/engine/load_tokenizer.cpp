@@ -111,6 +111,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const GgufFile& file) {
   vocabulary.add_space_prefix = read_flag(file, "add_space_prefix");
   vocabulary.chat_template = file.string("tokenizer.chat_template", "");
   vocabulary.tool_use_template = file.string("tokenizer.chat_template.tool_use", "");
+  vocabulary.rerank_template = file.string("tokenizer.chat_template.rerank", "");
   return with_context("tokenizer", [&] { return Tokenizer::create(std::move(vocabulary)); });
 }
 

@@ -34,7 +34,8 @@ std::vector<TokenLogprob> largest(std::span<const float> logits, std::size_t cou
 
 }  // namespace
 
-TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, std::int32_t top) {
+TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, std::int32_t top,
+                             std::span<const std::int32_t> wanted) {
   check(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "the token has a logit");
   float maximum = impossible;
   for (const float logit : logits) {
@@ -49,7 +50,12 @@ TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, 
     return logit == impossible ? impossible : static_cast<float>(double{logit} - log_sum);
   };
   TokenLogprobs result{token, logprob(clean(logits[static_cast<std::size_t>(token)])), {}};
-  result.top = largest(logits, static_cast<std::size_t>(std::max(top, 0)));
+  for (const std::int32_t id : wanted) {
+    result.top.push_back({id, clean(logits[static_cast<std::size_t>(id)])});
+  }
+  if (wanted.empty()) {
+    result.top = largest(logits, static_cast<std::size_t>(std::max(top, 0)));
+  }
   for (TokenLogprob& other : result.top) {
     other.logprob = logprob(other.logprob);
   }

@@ -21,7 +21,9 @@ struct TokenLogprobs {
   std::vector<TokenLogprob> top{};  ///< the most likely ones first, of equal ones the lower id; may hold `token`
 };
 
-/// `logits` [vocab] as a model gives them; NaN counts as impossible. `top` of the most likely tokens are given.
-TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, std::int32_t top);
+/// `logits` [vocab] as a model gives them; NaN counts as impossible. `top` of the most likely tokens are given, or, in
+/// their order, those of `wanted` unless it is empty.
+TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, std::int32_t top,
+                             std::span<const std::int32_t> wanted = {});
 
 }  // namespace rocmforge

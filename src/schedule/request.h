@@ -59,7 +59,9 @@ struct Request {
   /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
   /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.
   std::int32_t logprobs = -1;
-  /// Likewise for every token of the prompt but the first.
+  /// Where `logprobs` is not -1: the log probabilities of these tokens are given in place of the most likely ones'.
+  std::vector<std::int32_t> logprobs_of{};
+  /// As `logprobs` for every token of the prompt but the first.
   std::int32_t prompt_logprobs = -1;
   /// What the answer may be; null: anything. Each sequence goes on from a clone. Under a constraint an end token always
   /// ends.

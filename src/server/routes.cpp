@@ -7,10 +7,13 @@
 #include "server/api/chat_prompt.h"
 #include "server/api/completions.h"
 #include "server/api/embeddings.h"
+#include "server/api/infill.h"
 #include "server/api/information.h"
 #include "server/api/native.h"
 #include "server/api/ollama.h"
+#include "server/api/rerank.h"
 #include "server/api/responses.h"
+#include "server/api/tokenization.h"
 #include "server/page_files.h"
 
 namespace rocmforge {
@@ -94,7 +97,9 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   get({"/api/ps"}, with_backend(serve_ollama_ps), false, true);
   get({"/api/version"}, serve_version, true, false);
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
+  post({"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}, with_backend(serve_rerank));
   post({"/generate", "/completion", "/completions"}, with_backend(serve_native));
+  post({"/infill"}, with_backend(serve_infill));
   post({"/tokenize"}, with_backend(serve_tokenize));
   post({"/detokenize"}, with_backend(serve_detokenize));
   post({"/apply-template"}, with_backend(serve_apply_template));
@@ -105,6 +110,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   get({"/metrics"}, serve_metrics, false, false);
   get({"/v1/models", "/models"}, serve_models, true, true);
   get({"/v1/models/"}, serve_model, true, true);
+  get({"/tokenizer_info"}, with_backend(serve_tokenizer_info), false, true);
   get({"/props"}, serve_props, false, true);
   get({"/slots"}, serve_slots, false, true);
   if (options.page) {

@@ -36,9 +36,34 @@ constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
                                                         "<end_of_utterance>",
                                                         "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
 
+/// The texts of a mark around a gap in a text, in the models' families that have such marks.
+struct GapMark {
+  std::int32_t Vocabulary::*id;
+  std::array<std::string_view, 8> texts;
+};
+
+constexpr std::array<GapMark, 3> gap_marks = {{
+    {&Vocabulary::fim_pre,
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uFF5Cfim\u2581begin\uFF5C>", "<PRE>", "\u2581<PRE>",
+      "<|code_prefix|>", "<|prefix|>"}},
+    {&Vocabulary::fim_suf,
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uFF5Cfim\u2581hole\uFF5C>", "<SUF>", "\u2581<SUF>",
+      "<|code_suffix|>", "<|suffix|>"}},
+    {&Vocabulary::fim_mid,
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uFF5Cfim\u2581end\uFF5C>", "<MID>", "\u2581<MID>",
+      "<|code_middle|>", "<|middle|>"}},
+}};
+
+// Beside these marks; an answer that comes to one has left its file.
+constexpr std::array<GapMark, 3> file_marks = {{
+    {&Vocabulary::fim_pad, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>"}},
+    {&Vocabulary::fim_rep, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {&Vocabulary::fim_sep, {"<|file_sep|>"}},
+}};
+
 // Marks of an answer's parts (the harmony format's, reasoning, calls of functions): they separate what a reader must be able
 // to tell apart.
-constexpr std::array<std::string_view, 23> shown_texts = {"<|channel|>",
+constexpr std::array<std::string_view, 32> shown_texts = {"<|channel|>",
                                                           "<|message|>",
                                                           "<|start|>",
                                                           "<|constrain|>",
@@ -60,7 +85,16 @@ constexpr std::array<std::string_view, 23> shown_texts = {"<|channel|>",
                                                           "<|tool_calls_section_begin|>",
                                                           "<|tool_calls_section_end|>",
                                                           "<|tool_call_begin|>",
-                                                          "<|tool_call_argument_begin|>"};
+                                                          "<|tool_call_argument_begin|>",
+                                                          "<arg_key>",
+                                                          "</arg_key>",
+                                                          "<arg_value>",
+                                                          "</arg_value>",
+                                                          "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
+                                                          "<\uFF5Ctool\u2581calls\u2581end\uFF5C>",
+                                                          "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
+                                                          "<\uFF5Ctool\u2581call\u2581end\uFF5C>",
+                                                          "<\uFF5Ctool\u2581sep\uFF5C>"};
 
 void check_vocabulary(const Vocabulary& vocabulary) {
   const std::size_t count = vocabulary.tokens.size();
@@ -113,6 +147,7 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   for (std::int32_t id = 0; id < size(); ++id) {
     ids_.emplace(vocabulary_.tokens[static_cast<std::size_t>(id)], id);
   }
+  find_gap_ids();
   find_end_ids();
   for (const std::string_view text : shown_texts) {
     shown_ids_.push_back(find(text));
@@ -120,6 +155,28 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   for (std::int32_t id = 0; id < size(); ++id) {
     if (is_control(type(id)) || type(id) == TokenType::user_defined) {
       special_tokens_.add(vocabulary_.tokens[static_cast<std::size_t>(id)], id, type(id) == TokenType::user_defined);
+    }
+  }
+}
+
+// Few files name the marks of gaps; all of one family are known, or none.
+void Tokenizer::find_gap_ids() {
+  const auto find_any = [this](const GapMark& mark) {
+    std::int32_t id = vocabulary_.*mark.id;
+    for (const std::string_view text : mark.texts) {
+      id = id < 0 && !text.empty() ? find(text) : id;
+    }
+    return id;
+  };
+  if (std::ranges::any_of(gap_marks, [&](const GapMark& mark) { return find_any(mark) < 0; })) {
+    return;
+  }
+  for (const auto& marks : {gap_marks, file_marks}) {
+    for (const GapMark& mark : marks) {
+      if (const std::int32_t id = find_any(mark); id >= 0 && vocabulary_.*mark.id < 0) {
+        vocabulary_.*mark.id = id;
+        vocabulary_.types[static_cast<std::size_t>(id)] = TokenType::control;  // a user's text must not become one
+      }
     }
   }
 }

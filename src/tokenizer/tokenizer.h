@@ -83,6 +83,7 @@ class Tokenizer {
   bool drops_leading_space_ = false;
 
  private:
+  void find_gap_ids();
   void find_end_ids();
 
   std::unordered_map<std::string_view, std::int32_t> ids_;  // views into vocabulary_.tokens

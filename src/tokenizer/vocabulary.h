@@ -28,6 +28,7 @@ struct Vocabulary {
   std::optional<bool> add_bos, add_eos, add_space_prefix;  ///< unset: the model's and pre-tokenizer's default
   std::string chat_template;                               ///< Jinja text, "" when the file has none
   std::string tool_use_template;  ///< another for conversations with tools, "" when the file has none
+  std::string rerank_template;    ///< a text with "{query}" and "{document}" in it, "" when the file has none
 };
 
 }  // namespace rocmforge

@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "engine/grammar/automaton_states.h"
-#include "engine/grammar/byte_automaton.h"
-#include "engine/grammar/grammar.h"
+#include "chat/written_calls.h"
 #include "engine/grammar/json_schema.h"
 
 namespace rocmforge::test {
@@ -27,118 +25,14 @@ ordered_json tools() {
 
 std::string to_gbnf(const nlohmann::ordered_json& schema) { return json_schema_to_gbnf(schema); }
 
-bool accepts(const ToolGrammar& grammar, const std::string& text) {
-  WorkBudget budget(grammar_compile_units, "compiling the grammar");
-  AutomatonStates states(std::make_shared<const ByteAutomaton>(parse_gbnf(grammar.gbnf, budget), budget));
-  AutomatonStates::State state = states.start();
-  for (const char c : text) {
-    states.allow_work(1'000'000);
-    state = states.next(state, static_cast<std::uint8_t>(c));
-  }
-  return states.accepts(state);
-}
-
 ToolGrammar grammar_of(Style style, const ToolChoice& choice) { return make_tool_grammar(style, tools(), choice, to_gbnf); }
-
-std::string with_key(std::string text, Style style) {
-  const std::string from = "\"arguments\"";
-  for (std::size_t at = text.find(from); style == Style::llama3 && at != std::string::npos; at = text.find(from)) {
-    text.replace(at, from.size(), "\"parameters\"");
-  }
-  return text;
-}
-
-/// A call in tags.
-std::string tagged(const ordered_json& call, const std::string& begin, const std::string& end_of_name,
-                   const std::string& parameter, const std::string& end) {
-  std::string text = begin + call.at("name").get<std::string>() + end_of_name + "\n";
-  for (const auto& [key, value] : call.at("arguments").items()) {
-    text += parameter + key + end_of_name + (value.is_string() ? value.get<std::string>() : value.dump()) + "</parameter>\n";
-  }
-  return text + end;
-}
-
-std::string as_python(const ordered_json& call) {
-  std::string text = call.at("name").get<std::string>() + "(";
-  for (const auto& [key, value] : call.at("arguments").items()) {
-    text += (text.ends_with('(') ? "" : ", ") + key + "=" + value.dump();
-  }
-  return text + ")";
-}
-
-/// One call in a style whose calls are no JSON objects.
-std::string one_call(Style style, const ordered_json& call, std::size_t index) {
-  if (style == Style::kimi) {
-    return "<|tool_call_begin|>functions." + call.at("name").get<std::string>() + ":" + std::to_string(index) +
-           "<|tool_call_argument_begin|>" + call.at("arguments").dump() + "<|tool_call_end|>";
-  }
-  if (style == Style::lfm2) {
-    return as_python(call);
-  }
-  return style == Style::minimax_m2 ? tagged(call, "<invoke name=\"", "\">", "<parameter name=\"", "</invoke>")
-                                    : tagged(call, "<function=", ">", "<parameter=", "</function>");
-}
-
-/// The same for the styles that the table alone describes.
-std::string written_by_table(Style style, const std::vector<std::string>& calls) {
-  const ToolCallFormat& format = tool_call_format(style);
-  std::string text = std::string(format.opening) + std::string(format.before);
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    text += i == 0 ? "" : format.between;
-    const bool as_json = style == Style::minimax_m1 || style == Style::nemotron;
-    text += as_json ? calls[i] : one_call(style, ordered_json::parse(calls[i]), i);
-  }
-  return text + std::string(format.after);
-}
-
-/// The answer to a request that needs calls of `calls`, as a model of that style writes it.
-std::string written(Style style, const std::vector<std::string>& calls) {
-  if (style >= Style::kimi) {
-    return written_by_table(style, calls);
-  }
-  std::string text;
-  for (const std::string& call : calls) {
-    const bool first = text.empty();
-    switch (style) {
-      case Style::hermes:
-        text += (first ? "<tool_call>\n" : "\n<tool_call>\n") + call + "\n</tool_call>";
-        break;
-      case Style::llama3:
-        text += (first ? "" : "; ") + call;
-        break;
-      case Style::mistral_named: {
-        const auto parsed = ordered_json::parse(call);
-        const std::string arguments = call.substr(call.find(": {") + 2);
-        text += "[TOOL_CALLS]" + parsed.at("name").get<std::string>() + "[ARGS]" + arguments.substr(0, arguments.size() - 1);
-        break;
-      }
-      default:
-        text += (first ? "" : ", ") + call;
-        break;
-    }
-  }
-  switch (style) {
-    case Style::mistral:
-      return "[TOOL_CALLS][" + text + "]";
-    case Style::granite:
-      return "<|tool_call|>[" + text + "]";
-    case Style::generic:
-      return "{\"tool_calls\": [" + text + "]}";
-    default:
-      return with_key(text, style);
-  }
-}
-
-constexpr Style styles[] = {Style::generic,       Style::hermes, Style::llama3,     Style::mistral, Style::granite,
-                            Style::mistral_named, Style::kimi,   Style::qwen_coder, Style::seed,    Style::minimax_m1,
-                            Style::minimax_m2,    Style::lfm2,   Style::nemotron};
 
 const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
 const std::string now_call = R"({"name": "now", "arguments": {}})";
 const std::string bare_call = R"({"name": "bare", "arguments": {"$ref": "#", "x": "#"}})";
 
 TEST(ToolGrammar, RequiredCalls) {
-  for (const Style style : styles) {
+  for (const Style style : styles_with_several_calls) {
     const ToolGrammar grammar = grammar_of(style, {.is_required = true});
     const auto fits = [&](const std::vector<std::string>& calls) {
       const std::string answer = written(style, calls);
@@ -175,7 +69,7 @@ TEST(ToolGrammar, TextInTagsIsAnythingButTheEndOfTheTag) {
 }
 
 TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
-  for (const Style style : styles) {
+  for (const Style style : styles_with_several_calls) {
     const ToolGrammar named = grammar_of(style, {.is_required = true, .name = "add", .parallel = false});
     const auto rest = [&](const std::vector<std::string>& calls) {
       return written(style, calls).substr(named.opening.size());
@@ -193,7 +87,7 @@ TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
 }
 
 TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
-  for (const Style style : styles) {
+  for (const Style style : styles_with_several_calls) {
     const ToolGrammar grammar = grammar_of(style, {});
     EXPECT_EQ(grammar.opening, "");
     const std::string answer = written(style, {add_call});
@@ -201,8 +95,8 @@ TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
     const std::size_t skipped = grammar.trigger_is_part_of_grammar ? 0 : grammar.trigger.size();
     EXPECT_TRUE(accepts(grammar, answer.substr(skipped))) << name(style);
     EXPECT_EQ(grammar.trigger_at_start_only, style == Style::llama3 || style == Style::generic);
-    EXPECT_EQ(grammar.repeats,
-              style == Style::hermes || style == Style::mistral_named || style == Style::qwen_coder || style == Style::seed);
+    EXPECT_EQ(grammar.repeats, style == Style::hermes || style == Style::mistral_named || style == Style::qwen_coder ||
+                                   style == Style::seed || style == Style::glm);
   }
 }
 
@@ -226,7 +120,7 @@ TEST(ToolGrammar, ACallOfTheHarmonyFormatEndsTheAnswer) {
 }
 
 TEST(ToolGrammar, WhatFitsIsParsedBack) {
-  for (const Style style : styles) {
+  for (const Style style : styles_with_several_calls) {
     AnswerFormat format;
     format.has_tools = true;
     format.style = style;

@@ -438,5 +438,25 @@ TEST(TokenLogprobs, TiesInfinitiesAndShortVocabularies) {
   EXPECT_THROW(token_logprobs(logits, 6, 0), LogicError);
 }
 
+TEST(TokenLogprobs, OfTokensThatAreAskedForInTheirOrder) {
+  const std::vector<float> logits{1.0f, 4.0f, 3.0f, -std::numeric_limits<float>::infinity()};
+  const TokenLogprobs most_likely = token_logprobs(logits, 0, 4);
+  const TokenLogprobs result = token_logprobs(logits, 0, 1, std::vector<std::int32_t>{2, 3, 0});
+  EXPECT_EQ(result.logprob, most_likely.logprob);
+  ASSERT_EQ(result.top.size(), 3u);
+  EXPECT_EQ(result.top[0], most_likely.top[1]);
+  EXPECT_EQ(result.top[1], most_likely.top[3]);
+  EXPECT_EQ(result.top[2], most_likely.top[2]);
+  const FakeEngine fake = make_fake_engine({.kv_tokens = 256});
+  Request request = make_request(byte_ids("a"), 1);
+  request.logprobs = 0;
+  request.logprobs_of = {byte_vocab};
+  fake.engine->submit(request);
+  const std::vector<StepOutput>& outputs = fake.engine->step();
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0].error, RequestError::invalid);
+  EXPECT_EQ(outputs[0].text, "logprobs_of names token 260, the vocabulary has 260 tokens");
+}
+
 }  // namespace
 }  // namespace rocmforge

@@ -265,7 +265,11 @@ Request make_request(std::vector<std::int32_t> prompt, std::int32_t max_tokens, 
 }
 
 FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, FakeModel::Kind kind) {
-  auto model = std::make_unique<FakeModel>(byte_vocab, 256, kind);
+  return make_fake_engine(options, with_tokenizer ? byte_tokenizer() : nullptr, kind);
+}
+
+FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind) {
+  auto model = std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), 256, kind);
   FakeEngine fake;
   fake.model = model.get();
   EngineParts parts;
@@ -290,7 +294,7 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
   std::fill_n(reinterpret_cast<std::int32_t*>(parts.memory->states().data),
               parts.memory->state_bytes() / sizeof(std::int32_t), -7);
   parts.model = std::move(model);
-  parts.tokenizer = with_tokenizer ? byte_tokenizer() : nullptr;
+  parts.tokenizer = std::move(tokenizer);
   fake.engine = make_engine(std::move(parts), options);
   return fake;
 }

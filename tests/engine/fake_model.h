@@ -114,5 +114,7 @@ struct FakeEngine {
 /// `options.kv_tokens` must be set; the model's context is 256.
 FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true,
                             FakeModel::Kind kind = FakeModel::Kind::attention);
+/// The same with another tokenizer, null for none; the model has as many tokens as that.
+FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind);
 
 }  // namespace rocmforge

@@ -318,26 +318,6 @@ TEST_F(ApiTest, Completions) {
   EXPECT_EQ(echoed["choices"][0]["text"], "Once upon" + answer["choices"][0]["text"].get<std::string>());
 }
 
-TEST_F(ApiTest, Tokenize) {
-  const std::string text = "Hello wörld <|im_start|>";
-  const Json ids = post(server->port(), "/tokenize", {{"content", text}}).json()["tokens"];
-  EXPECT_EQ(post(server->port(), "/detokenize", {{"tokens", ids}}).json()["content"], text);
-  const Json plain = post(server->port(), "/tokenize", {{"content", text}, {"parse_special", false}}).json()["tokens"];
-  EXPECT_GT(plain.size(), ids.size());
-  std::string pieces;
-  const Json with_pieces = post(server->port(), "/tokenize", {{"content", text}, {"with_pieces", true}}).json();
-  for (const Json& token : with_pieces["tokens"]) {
-    if (token["piece"].is_string()) {
-      pieces += token["piece"];
-    } else {
-      for (const Json& byte : token["piece"]) {
-        pieces += static_cast<char>(byte.get<int>());
-      }
-    }
-  }
-  EXPECT_EQ(pieces, text);
-}
-
 TEST_F(ApiTest, Embeddings) {
   const Json answer = post(server->port(), "/v1/embeddings", {{"input", {"a cat", "a dog", "a cat", ""}}}).json();
   ASSERT_EQ(answer["data"].size(), 4u) << answer.dump();

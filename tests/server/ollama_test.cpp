@@ -48,7 +48,7 @@ TEST(OllamaRequest, BecomesAConversation) {
   EXPECT_EQ(chat["stop"], Json::array({"x"}));
   EXPECT_EQ(chat["options.num_ctx"], 4096) << "is named among what is ignored";
   EXPECT_EQ(chat["response_format"]["json_schema"]["schema"], Json({{"type", "object"}}));
-  EXPECT_EQ(chat["chat_template_kwargs"], Json({{"enable_thinking", true}}));
+  EXPECT_EQ(chat["thinking"], Json({{"type", "enabled"}}));
   EXPECT_EQ(chat["reasoning_effort"], "low");
   EXPECT_EQ(chat["stream"], true) << "unless it says otherwise";
   EXPECT_FALSE(chat.contains("keep_alive"));

@@ -101,6 +101,17 @@ class OpenAiClient(unittest.TestCase):
             self.assertEqual(len(token.top_logprobs), 4)
             self.assertLessEqual(sum(math.exp(t.logprob) for t in token.top_logprobs), 1 + 1e-6)
 
+    def test_fields_of_vllm(self):
+        schema = {"type": "object", "properties": {"sum": {"enum": [584, 585]}}, "required": ["sum"],
+                  "additionalProperties": False}
+        for extra in ({"structured_outputs": {"json": schema}}, {"guided_json": schema}):
+            self.validate(json.loads(self.ask(extra_body=extra).choices[0].message.content), schema)
+        for extra in ({"structured_outputs": {"choice": ["red", "blue"]}}, {"guided_choice": ["red", "blue"]}):
+            self.assertIn(self.ask(extra_body=extra).choices[0].message.content, ("red", "blue"))
+        answer = self.client.completions.create(model="m", prompt="Once", extra_body={"guided_regex": "[ab]{3}"})
+        self.assertRegex(answer.choices[0].text, "^[ab]{3}$")
+        self.assertEqual(self.ask(extra_body={"reasoning_budget": 5}).choices[0].message.content, "585")
+
     def test_completions(self):
         create = self.client.completions.create
         answer = create(model="m", prompt=["Once upon", "What"], max_tokens=5, n=2, echo=True, logprobs=2, temperature=0)

@@ -20,6 +20,7 @@ struct TestServerOptions {
     return options;
   }();
   EngineOptions engine = {.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 4096};
+  std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
 };
 
 /// A server of the fake model, whose tokens are bytes and whose answers a script may tell.

@@ -103,10 +103,12 @@ TEST(LoadTokenizer, ByteLevelBpe) {
                              .flag(prefix + "add_bos_token", true)
                              .flag(prefix + "add_eos_token", true)
                              .text("tokenizer.chat_template", "{{ messages }}")
+                             .text("tokenizer.chat_template.rerank", "{query}")
                              .load();
   EXPECT_THAT(tokenizer->encode("ab", {}), ElementsAre(3, 2, 4));
   EXPECT_THAT(tokenizer->end_of_generation_ids(), ElementsAre(4, 5));
   EXPECT_EQ(tokenizer->vocabulary().chat_template, "{{ messages }}");
+  EXPECT_EQ(tokenizer->vocabulary().rerank_template, "{query}");
   EXPECT_EQ(tokenizer->vocabulary().pre, "gpt-2");
 }
 

@@ -293,6 +293,27 @@ TEST(EndOfGeneration, OfTheVocabularies) {
   EXPECT_THAT(load_golden("deepseek-coder")->end_of_generation_ids(), ElementsAre(32014));
 }
 
+TEST(GapMarks, AreKnownByTheirTextsAllOrNone) {
+  Vocabulary vocabulary = small_bpe();
+  vocabulary.tokens.insert(vocabulary.tokens.end(), {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"});
+  vocabulary.types.resize(vocabulary.tokens.size(), TokenType::user_defined);
+  const auto tokenizer = Tokenizer::create(vocabulary);
+  EXPECT_EQ(tokenizer->vocabulary().fim_pre, 11);
+  EXPECT_EQ(tokenizer->vocabulary().fim_suf, 12);
+  EXPECT_EQ(tokenizer->vocabulary().fim_mid, 13);
+  EXPECT_EQ(tokenizer->vocabulary().fim_sep, 14);
+  EXPECT_EQ(tokenizer->vocabulary().fim_rep, -1);
+  EXPECT_TRUE(tokenizer->is_end_of_generation(14));
+  EXPECT_THAT(tokenizer->encode("<|fim_prefix|>", plain), testing::Not(testing::Contains(11)));
+  // What the file says stands.
+  vocabulary.fim_mid = 14;
+  EXPECT_EQ(Tokenizer::create(vocabulary)->vocabulary().fim_mid, 14);
+  vocabulary.fim_mid = -1;
+  vocabulary.tokens[13] = "<|other|>";
+  EXPECT_EQ(Tokenizer::create(vocabulary)->vocabulary().fim_pre, -1);
+  EXPECT_EQ(Tokenizer::create(vocabulary)->vocabulary().fim_sep, -1);
+}
+
 TEST(Create, IdsOutsideTheVocabularyAreNone) {
   Vocabulary vocabulary = small_bpe();
   vocabulary.eos = 11;

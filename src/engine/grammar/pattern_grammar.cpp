@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -60,10 +61,16 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return a == 0 || b == 0 ? 0 : a == endless || b == endless ? endless : std::min(endless, a * b);
 }
 
+/// What a pattern is written for, in terms of the grammar.
+struct PatternTarget {
+  std::function<std::string(const Ranges&)> characters;  ///< one of these
+  std::string anything;                                  ///< any character, where '^' or '$' leave room for a text; else ""
+};
+
 /// Reads a pattern from left to right and writes the grammar as it goes.
 class PatternReader {
  public:
-  PatternReader(std::string_view text, GrammarText& grammar) : text_(text), grammar_(grammar) {}
+  PatternReader(std::string_view text, PatternTarget target) : text_(text), target_(std::move(target)) {}
 
   PatternGrammar read() {
     if (text_.size() > longest_pattern) {
@@ -136,14 +143,14 @@ class PatternReader {
     groups_.back().sequence = {};
     groups_.back().is_ended = false;
     if (groups_.size() == 1 && !take('^')) {
-      append(anything());
+      append_anything();
     }
   }
 
   void end_sequence() {
     Group& group = groups_.back();
     if (groups_.size() == 1 && !group.is_ended) {
-      append(anything());
+      append_anything();
     }
     if (group.sequence.expression.empty()) {
       group.sequence.expression = "\"\"";
@@ -182,7 +189,11 @@ class PatternReader {
     begin_sequence();
   }
 
-  PatternGrammar anything() { return {json_character(grammar_) + "*", 0, endless, json_character(grammar_)}; }
+  void append_anything() {
+    if (!target_.anything.empty()) {
+      append({target_.anything + "*", 0, endless, target_.anything});
+    }
+  }
 
   PatternGrammar repeated(PatternGrammar item) {
     std::uint64_t minimum = 1, maximum = 1;
@@ -264,8 +275,8 @@ class PatternReader {
     }
   }
 
-  static PatternGrammar of(const Ranges& ranges) {
-    const std::string character = json_characters(ranges);
+  [[nodiscard]] PatternGrammar of(const Ranges& ranges) const {
+    const std::string character = target_.characters(ranges);
     return {character, 1, 1, character};
   }
 
@@ -390,7 +401,7 @@ class PatternReader {
   std::pair<Ranges, Ranges> one_of_class() { return peek() == '\\' ? escape(true) : std::pair(Ranges{one()}, Ranges{}); }
 
   std::string_view text_;
-  GrammarText& grammar_;
+  PatternTarget target_;
   std::size_t position_ = 0;
   std::vector<Group> groups_;  // none calls itself for what is nested
 };
@@ -398,7 +409,11 @@ class PatternReader {
 }  // namespace
 
 PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar) {
-  return PatternReader(pattern, grammar).read();
+  return PatternReader(pattern, {json_characters, json_character(grammar)}).read();
+}
+
+std::string pattern_gbnf(std::string_view pattern) {
+  return fmt::format("root ::= {}\n", PatternReader(pattern, {GrammarText::characters, ""}).read().expression);
 }
 
 std::string json_characters(const std::vector<CodeRange>& ranges) {

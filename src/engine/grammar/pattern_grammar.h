@@ -20,6 +20,10 @@ struct PatternGrammar {
 /// Throws Error, with the place in the pattern, for what is not supported.
 PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar);
 
+/// A grammar in GBNF of the texts that the whole of `pattern` matches, as they stand: no JSON, and '^' and '$' change
+/// nothing. Throws Error like pattern_grammar().
+std::string pattern_gbnf(std::string_view pattern);
+
 /// The pattern of one of JSON Schema's formats for strings, or "" for a format that isn't known.
 std::string format_pattern(std::string_view format);
 

@@ -156,26 +156,6 @@ void read_choice_of_tools(Fields& fields, Json& chat) {
   }
 }
 
-/// What is asked of the thoughts goes to the template. Their number of tokens has no limit of its own: it becomes a field
-/// that nobody knows.
-void read_thinking(Fields& fields, Json& chat) {
-  const Json* given = fields.object("thinking");
-  if (given == nullptr) {
-    return;
-  }
-  Fields thinking(*given, "thinking.");
-  const std::string type = thinking.needed_choice("type", {"enabled", "disabled", "adaptive"});
-  const Json* own = fields.object("chat_template_kwargs");
-  Json arguments = own != nullptr ? *own : Json::object();
-  if (!arguments.contains("enable_thinking")) {
-    arguments["enable_thinking"] = type != "disabled";
-  }
-  chat["chat_template_kwargs"] = std::move(arguments);
-  if (const Json* budget = thinking.find("budget_tokens")) {
-    chat["thinking.budget_tokens"] = *budget;
-  }
-}
-
 void read_format(const Json& given, const std::string& path, Json& chat) {
   Fields format(given, path + ".");
   static_cast<void>(format.needed_choice("type", {"json_schema"}));
@@ -206,7 +186,7 @@ Json chat_body_of_anthropic(const Json& body) {
   Fields fields(body);
   Json chat = body;
   for (const std::string_view name :
-       {"system", "tools", "tool_choice", "thinking", "output_config", "output_format", "stop_sequences", "cache_control"}) {
+       {"system", "tools", "tool_choice", "output_config", "output_format", "stop_sequences", "cache_control"}) {
     chat.erase(std::string(name));
   }
   chat["messages"] = anthropic::messages_of(fields);
@@ -214,7 +194,6 @@ Json chat_body_of_anthropic(const Json& body) {
     chat["tools"] = std::move(tools);
   }
   anthropic::read_choice_of_tools(fields, chat);
-  anthropic::read_thinking(fields, chat);
   anthropic::read_output(fields, chat);
   if (const Json* stop = fields.find("stop_sequences")) {
     chat["stop"] = *stop;

@@ -7,6 +7,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
+#include "server/api/thoughts.h"
 #include "server/api/unserved_fields.h"
 
 namespace rocmforge {
@@ -20,7 +21,9 @@ std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const T
   auto wanted = read_constraint(fields, backend.grammars, exchange, waits ? &after_thoughts : nullptr);
   if (wanted != nullptr && use.constraint != nullptr) {
     throw ApiError(
-        400, "tools can't be combined with response_format, json_schema or grammar; tool_choice none leaves them aside",
+        400,
+        "tools can't be combined with response_format, json_schema, grammar, structured_outputs or a guided_ field; "
+        "tool_choice none leaves them aside",
         "tools");
   }
   return wanted != nullptr ? wanted : use.constraint;
@@ -35,7 +38,8 @@ AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend&
   asked.use = prepare_tools(asked.call, selection, splits_reasoning, backend, exchange);
   asked.request.prompt = encode_prompt(exchange, backend.model.text(), asked.call.prompt.segments);
   read_sampling(fields, backend.model, asked.request);
-  asked.request.constraint = choose_constraint(fields, asked.use, backend, exchange);
+  asked.request.constraint =
+      bound_thoughts(fields, asked.use, backend.model, choose_constraint(fields, asked.use, backend, exchange));
   return asked;
 }
 

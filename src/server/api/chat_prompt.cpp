@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "server/api/api_error.h"
+#include "server/api/thoughts.h"
 #include "server/api/unserved_fields.h"
 
 namespace rocmforge {
@@ -75,18 +76,14 @@ Json read_tools(Fields& fields) {
 }
 
 Json read_arguments(Fields& fields, const ServedModel& model) {
-  Json arguments = model.template_arguments;
-  if (const Json* given = fields.object("chat_template_kwargs")) {
-    // The server's own are few: to look for each of what is given would take a time that grows as its square.
-    arguments = *given;
-    for (const auto& [name, value] : model.template_arguments.items()) {
-      if (!given->contains(name)) {
-        arguments[name] = value;
-      }
+  const Json* given = fields.object("chat_template_kwargs");
+  Json arguments = given == nullptr ? Json::object() : *given;
+  read_thinking_variables(fields, arguments);
+  // The server's own are few: to look for each of what is given would take a time that grows as its square.
+  for (const auto& [name, value] : model.template_arguments.items()) {
+    if (!arguments.contains(name)) {
+      arguments[name] = value;
     }
-  }
-  if (const auto effort = fields.text("reasoning_effort")) {
-    arguments["reasoning_effort"] = *effort;
   }
   return arguments;
 }

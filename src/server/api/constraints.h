@@ -52,9 +52,8 @@ class GrammarCache {
 /// what GrammarCache::get throws.
 std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Exchange& exchange);
 
-/// Reads `grammar` (GBNF), `json_schema` and `response_format`, of which one may be given. Null when the answer is free.
-/// Throws ApiError(400) with the reason for a grammar or schema that can't be kept to.
-/// With `trigger` it begins there.
+/// Reads what the answer is to keep to (read_asked_grammar). Null when it is free. Throws ApiError(400) with the reason for
+/// a grammar or schema that can't be kept to. With `trigger` it begins there.
 std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Exchange& exchange,
                                                        const GrammarTrigger* trigger = nullptr);
 

@@ -269,8 +269,8 @@ TextPieces Generation::whole() {
   if (is_single()) {
     return entry_in_pieces(0);
   }
-  TextPieces entries = list_of_pieces(choices_.size(), entry_in_pieces);
   const Json around = envelope();
+  TextPieces entries = list_of_pieces(num_entries(), entry_in_pieces);
   return around.is_null() ? entries : with_member(around, entries_name(), std::move(entries));
 }
 

@@ -93,6 +93,8 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   virtual Json envelope() = 0;
   [[nodiscard]] virtual std::string_view entries_name() const { return "choices"; }
   [[nodiscard]] virtual bool is_single() const { return false; }
+  /// Of a whole answer; asked for behind envelope().
+  [[nodiscard]] virtual std::size_t num_entries() const { return choices_.size(); }
   /// The part of an answer in it, but for its log probabilities, which become the member logprobs_name(); null until then.
   virtual Json entry(int index) = 0;
   [[nodiscard]] virtual std::string_view logprobs_name() const { return ""; }

@@ -6,11 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/utf8.h"
-#include "server/api/json_pieces.h"
-#include "server/api/prompts.h"
 #include "server/api/sampling_fields.h"
-#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -46,38 +42,6 @@ void require_working(const ServerState& state) {
   if (const std::string failure = backend->loop.failure(); !failure.empty()) {
     throw ApiError(503, fmt::format("the engine has failed: {}", failure));
   }
-}
-
-/// A token's text, or its bytes where they are no text of their own.
-Json piece_of(const Tokenizer& tokenizer, std::int32_t id) {
-  const std::string bytes = tokenizer.token_bytes(id, true);
-  std::string rest = bytes;
-  std::string text = take_utf8(rest, true);
-  if (text == bytes) {
-    return text;
-  }
-  Json piece = Json::array();
-  for (const char byte : bytes) {
-    piece.push_back(static_cast<unsigned char>(byte));
-  }
-  return piece;
-}
-
-/// The text of the ids as a JSON string.
-TextPieces text_in_pieces(std::shared_ptr<const Ids> ids, const std::shared_ptr<const Tokenizer>& tokenizer) {
-  constexpr std::size_t step = 256;
-  const auto decoder = std::make_shared<StreamDecoder>(tokenizer, true);
-  const auto inside = [ids = std::move(ids), decoder, next = std::size_t{0}](std::string& out) mutable {
-    const std::size_t end = std::min(next + step, ids->size());
-    std::string text;
-    for (; next < end; ++next) {
-      text += decoder->add((*ids)[next]);
-    }
-    const bool goes_on = next < ids->size();
-    out += escaped(goes_on ? text : text + decoder->finish());
-    return goes_on;
-  };
-  return pieces_of({pieces_of("\""), inside, pieces_of("\"")});
 }
 
 }  // namespace
@@ -162,41 +126,6 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
     }
     exchange->send_json(slots);
   });
-}
-
-void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = exchange->take_json();
-  const Json& body = document.root;
-  Fields fields(body);
-  const Tokenizer& tokenizer = backend.model.text();
-  const std::string content = fields.needed_text("content");
-  const bool add_special = fields.boolean("add_special").value_or(false);
-  const bool parse_special = fields.boolean("parse_special").value_or(true);
-  const bool with_pieces = fields.boolean("with_pieces").value_or(false);
-  finish_fields(fields, *exchange, backend);
-  Ids ids = encode_text(*exchange, tokenizer, content, {.add_special = add_special, .parse_special = parse_special});
-  exchange->keep(static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
-  const auto held = std::make_shared<const Ids>(std::move(ids));
-  TextPieces list = list_in_pieces(held->size(), [held, with_pieces, of = backend.model.tokenizer](std::size_t i) {
-    const std::int32_t id = (*held)[i];
-    return with_pieces ? to_text({{"id", id}, {"piece", piece_of(*of, id)}}) : fmt::format("{}", id);
-  });
-  exchange->send_pieces(with_member({{"tokens", nullptr}}, "tokens", std::move(list)));
-}
-
-void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = exchange->take_json();
-  const Json& body = document.root;
-  Fields fields(body);
-  const Json* tokens = fields.array("tokens");
-  if (tokens == nullptr) {
-    fields.fail("tokens", "is missing");
-  }
-  const auto ids = std::make_shared<const Ids>(read_prompt(fields, "tokens", *tokens, backend.model, *exchange));
-  static_cast<void>(backend.model.text());
-  finish_fields(fields, *exchange, backend);
-  exchange->keep(static_cast<std::int64_t>(ids->size() * sizeof(std::int32_t)));
-  exchange->send_pieces(with_member({{"content", nullptr}}, "content", text_in_pieces(ids, backend.model.tokenizer)));
 }
 
 }  // namespace rocmforge

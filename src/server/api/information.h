@@ -16,7 +16,4 @@ void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state);
 void serve_props(const std::shared_ptr<Exchange>& exchange, ServerState& state);
 void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state);
 
-void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
-void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
-
 }  // namespace rocmforge

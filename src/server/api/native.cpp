@@ -166,20 +166,9 @@ Json settings_of(const Request& request, const ServedModel& model) {
 
 }  // namespace
 
-void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = exchange->take_json();
-  const Json& body = document.root;
-  Fields fields(body);
-  const Json* prompt = fields.find("prompt");
-  if (prompt == nullptr) {
-    fields.fail("prompt", "is missing");
-  }
+void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, const Backend& backend, NativePrompts prompts) {
   NativeOptions options;
-  options.list = !is_one_prompt(*prompt);
-  options.prompts = options.list ? prompt->get<std::vector<Json>>() : std::vector<Json>{*prompt};
-  if (options.prompts.empty() || options.prompts.size() > most_prompts) {
-    fields.fail("prompt", "is empty or holds too many prompts");
-  }
+  options.prompts = std::move(prompts.sent);
   Request request;
   read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars, *exchange);
@@ -189,21 +178,40 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
     request.logprobs = static_cast<std::int32_t>(*number);
     options.probabilities = true;
   }
-  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
   options.return_tokens = fields.boolean("return_tokens").value_or(false);
   options.response_fields = read_response_fields(fields);
-  request.max_tokens = read_max_tokens(fields, -1);
+  request.max_tokens = read_max_tokens(fields, -1, prompts.may_be_computed_alone);
   finish_fields(fields, *exchange, backend);
   options.settings = settings_of(request, backend.model);
   std::vector<Request> requests;
   for (const Json& one : options.prompts) {
     requests.push_back(request);
-    requests.back().prompt = read_prompt(fields, "prompt", one, backend.model, *exchange, add_special);
+    requests.back().prompt = prompts.encode(one, request);
   }
   const int count = options.count;
-  options.list = options.list || count > 1;
+  options.list = prompts.is_list || count > 1;
   auto generation = std::make_shared<NativeGeneration>(exchange, backend, std::move(options));
   generation->start(std::move(requests), count);
+}
+
+void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) {
+    fields.fail("prompt", "is missing");
+  }
+  NativePrompts prompts;
+  prompts.is_list = !is_one_prompt(*prompt);
+  prompts.sent = prompts.is_list ? prompt->get<std::vector<Json>>() : std::vector<Json>{*prompt};
+  if (prompts.sent.empty() || prompts.sent.size() > most_prompts) {
+    fields.fail("prompt", "is empty or holds too many prompts");
+  }
+  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
+  prompts.encode = [&](const Json& one, const Request&) {
+    return read_prompt(fields, "prompt", one, backend.model, *exchange, add_special);
+  };
+  start_native(fields, exchange, backend, std::move(prompts));
 }
 
 }  // namespace rocmforge

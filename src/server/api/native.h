@@ -1,12 +1,25 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "server/api/generation.h"
+#include "server/api/prompts.h"
 
 namespace rocmforge {
 
 /// POST /generate and /completion: llama-server's own form of completion. Throws ApiError.
 void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
+struct NativePrompts {
+  std::vector<Json> sent;  ///< as the answers name them
+  bool is_list = false;    ///< the answers are an array
+  std::function<Ids(const Json& sent, const Request& request)> encode;
+  bool may_be_computed_alone = false;  ///< n_predict may be 0
+};
+
+/// Reads all but the prompts, and starts the answers to these. No field follows. Throws ApiError.
+void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, const Backend& backend, NativePrompts prompts);
 
 }  // namespace rocmforge

@@ -72,7 +72,7 @@ void read_thinking(Fields& fields, Json& chat) {
   if (!think->is_boolean() && !think->is_string()) {
     fields.fail("think", "must be true, false or an effort");
   }
-  chat["chat_template_kwargs"] = {{"enable_thinking", *think != false}};
+  chat["thinking"] = {{"type", *think != false ? "enabled" : "disabled"}};
   if (think->is_string()) {
     chat["reasoning_effort"] = *think;
   }

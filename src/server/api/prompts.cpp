@@ -77,8 +77,9 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   return ids;
 }
 
-std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange) {
-  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange,
+                              bool add_bos) {
+  const bool add_special = fields.boolean("add_special_tokens").value_or(true) && add_bos;
   const Json* value = fields.find(name);
   if (value == nullptr) {
     fields.fail(name, "is missing");

@@ -18,8 +18,9 @@ constexpr std::size_t most_prompts = 2048;
 
 /// Reads field `name`: a string, an array of token ids (and strings between them), or an array of any of these. Texts become
 /// ids with BOS where the model adds it and `add_special_tokens` is not false; control tokens written in them stay text. At
-/// least one prompt; an empty text is an empty prompt.
-std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange);
+/// least one prompt; an empty text is an empty prompt. Without `add_bos` no text has BOS put before it.
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange,
+                              bool add_bos = true);
 
 /// Whether a value of that kind is one prompt: no array, or one of ids, or of ids and texts.
 bool is_one_prompt(const Json& value);

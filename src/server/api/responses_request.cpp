@@ -234,6 +234,9 @@ Json chat_body_of_responses(const Json& body, Json earlier) {
     if (const auto effort = reasoning.text("effort")) {
       chat["reasoning_effort"] = *effort;
     }
+    if (const Json* most = reasoning.find("max_tokens")) {
+      chat["reasoning.max_tokens"] = *most;  // so that a message names it
+    }
   }
   if (const Json* most = fields.find("max_output_tokens")) {
     chat["max_tokens"] = *most;

@@ -11,7 +11,6 @@ namespace rocmforge {
 namespace {
 
 constexpr std::string_view use_tools = "use tools and tool_choice";
-constexpr std::string_view use_format = "use response_format, json_schema or grammar";
 constexpr std::string_view use_logprobs = "use logprobs";
 constexpr std::string_view answers_are_text = "answers are text";
 constexpr std::string_view template_arguments = "variables of the template go into chat_template_kwargs";
@@ -41,15 +40,11 @@ constexpr std::array unserved = {
     UnservedField{"stop_token_ids", "[[]]", "use stop"},
     UnservedField{"include_stop_str_in_output", "[false]"},
     UnservedField{"skip_special_tokens", "[true]"},
-    UnservedField{"suffix", "[\"\"]", "text is only continued at its end"},
+    UnservedField{"suffix", "[\"\"]", "/v1/completions and /infill fill gaps in texts"},
     UnservedField{"n_indent", "[0]"},
     UnservedField{"t_max_prompt_ms", "[-1, 0]"},
     UnservedField{"t_max_predict_ms", "[-1, 0]"},
-    UnservedField{"guided_json", "[]", use_format},
-    UnservedField{"guided_regex", "[]", use_format},
-    UnservedField{"guided_choice", "[]", use_format},
-    UnservedField{"guided_grammar", "[]", use_format},
-    UnservedField{"structured_outputs", "[]", use_format},
+    UnservedField{"guided_whitespace_pattern", "[]", "at most one blank, or a line's end, stands between pieces"},
     UnservedField{"grammar_lazy", "[false]"},
     UnservedField{"grammar_triggers", "[[]]"},
     UnservedField{"modalities", "[[\"text\"]]", answers_are_text},
@@ -65,8 +60,6 @@ constexpr std::array unserved = {
     UnservedField{"chat_template", "[]", "--chat-template-file replaces the model's"},
     UnservedField{"documents", "[[]]", template_arguments},
     UnservedField{"include_reasoning", "[true]", "use reasoning_format"},
-    UnservedField{"thinking_token_budget", "[-1]"},
-    UnservedField{"thinking_budget_tokens", "[-1]"},
     UnservedField{"truncate_prompt_tokens", "[]", "a prompt that is too long is refused"},
     UnservedField{"image_data", "[[]]"},
     UnservedField{"lora", "[[]]"},
@@ -80,7 +73,7 @@ void ignore_harmless(Fields& fields) {
   fields.ignore({"mirostat_tau", "mirostat_eta", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
                  "dry_sequence_breakers", "xtc_threshold", "dynatemp_exponent", "length_penalty",
                  "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs",
-                 "mm_processor_kwargs"});
+                 "mm_processor_kwargs", "guided_decoding_backend"});
   const Json off = Json::array({false});
   for (const std::string_view name : {"return_progress", "return_tokens", "return_token_ids", "logprobs", "echo"}) {
     fields.ignore_unless(name, off);

@@ -1,0 +1,170 @@
+#include "server/api/asked_grammar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "chat/json_document.h"
+#include "engine/grammar/grammar_text.h"
+#include "engine/grammar/json_schema.h"
+#include "engine/grammar/pattern_grammar.h"
+#include "server/api/api_error.h"
+#include "server/exchange.h"
+
+namespace rocmforge {
+namespace {
+
+using AskedGrammars = std::vector<AskedGrammar>;
+
+AskedGrammar from_schema(const Json& schema, const std::string& field, Exchange& exchange) {
+  if (!schema.is_object() && !schema.is_boolean()) {
+    throw ApiError(400, fmt::format("{} must be an object", field), field);
+  }
+  try {
+    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &exchange.budget);
+    return {json_schema_to_gbnf(schema, budget), field};
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("{}: {}", field, error.what()), field);
+  }
+}
+
+void check_name(const Fields& fields, const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, allowed)) {
+    fields.fail("name", "must be 1 to 64 of A-Z a-z 0-9 _ -");
+  }
+}
+
+void read_response_format(Fields& request, Exchange& exchange, AskedGrammars& asked) {
+  const Json* object = request.object("response_format");
+  if (object == nullptr) {
+    return;
+  }
+  Fields fields = request.inner(*object, "response_format.");
+  const std::string type = fields.needed_choice("type", {"text", "json_object", "json_schema"});
+  if (type == "json_object") {
+    const Json* schema = fields.find("schema");
+    asked.push_back(schema == nullptr ? AskedGrammar{json_object_gbnf(), "response_format"}
+                                      : from_schema(*schema, "response_format.schema", exchange));
+  } else if (type == "json_schema") {
+    Fields schema = request.inner(fields.needed_object("json_schema"), "response_format.json_schema.");
+    if (const auto name = schema.text("name")) {
+      check_name(schema, *name);
+    }
+    static_cast<void>(schema.boolean("strict"));  // it always is
+    schema.ignore({"description"});
+    const Json* value = schema.find("schema");
+    if (value == nullptr) {
+      schema.fail("schema", "is missing");
+    }
+    asked.push_back(from_schema(*value, "response_format.json_schema.schema", exchange));
+    schema.finish();
+  }
+  fields.finish();
+}
+
+void read_text_grammar(Fields& fields, std::string_view name, AskedGrammars& asked) {
+  if (const auto grammar = fields.text(name); grammar && !grammar->empty()) {
+    asked.push_back({*grammar, fields.full_name(name)});
+  }
+}
+
+/// A schema, or its JSON as a text.
+void read_schema(Fields& fields, std::string_view name, Exchange& exchange, AskedGrammars& asked) {
+  const Json* schema = fields.find(name);
+  if (schema == nullptr) {
+    return;
+  }
+  if (!schema->is_string()) {
+    asked.push_back(from_schema(*schema, fields.full_name(name), exchange));
+    return;
+  }
+  const ReadingCost cost{.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }};
+  JsonDocument read = read_json(schema->get_ref<const std::string&>(), cost);
+  const Document document(std::move(read.value));
+  if (!read.problem.empty()) {
+    fields.fail(name, "is no JSON: " + read.problem);
+  }
+  asked.push_back(from_schema(document.root, fields.full_name(name), exchange));
+}
+
+void read_pattern(Fields& fields, std::string_view name, AskedGrammars& asked) {
+  const auto pattern = fields.text(name);
+  if (!pattern) {
+    return;
+  }
+  try {
+    asked.push_back({pattern_gbnf(*pattern), fields.full_name(name)});
+  } catch (const Error& error) {
+    throw ApiError(400, fmt::format("{}: {}", fields.full_name(name), error.what()), fields.full_name(name));
+  }
+}
+
+void read_choices(Fields& fields, std::string_view name, AskedGrammars& asked) {
+  const Json* choices = fields.array(name);
+  if (choices == nullptr) {
+    return;
+  }
+  std::vector<std::string> texts;
+  for (const Json& choice : *choices) {
+    if (!choice.is_string()) {
+      fields.fail(name, "must be an array of strings");
+    }
+    texts.push_back(GrammarText::literal(choice.get_ref<const std::string&>()));
+  }
+  if (texts.empty()) {
+    fields.fail(name, "names nothing to choose");
+  }
+  asked.push_back({fmt::format("root ::= {}\n", GrammarText::choice(texts)), fields.full_name(name)});
+}
+
+/// vLLM's object. What its other members would change is not served.
+void read_structured_outputs(Fields& request, Exchange& exchange, AskedGrammars& asked) {
+  const Json* object = request.object("structured_outputs");
+  if (object == nullptr) {
+    return;
+  }
+  Fields fields = request.inner(*object, "structured_outputs.");
+  read_schema(fields, "json", exchange, asked);
+  read_pattern(fields, "regex", asked);
+  read_choices(fields, "choice", asked);
+  read_text_grammar(fields, "grammar", asked);
+  if (fields.boolean("json_object").value_or(false)) {
+    asked.push_back({json_object_gbnf(), fields.full_name("json_object")});
+  }
+  const Json off = Json::array({false});
+  fields.refuse_unless("structural_tag", Json::array(), "use tools");
+  fields.refuse_unless("whitespace_pattern", Json::array(), "at most one blank, or a line's end, stands between pieces");
+  fields.refuse_unless("disable_any_whitespace", off, "at most one blank, or a line's end, stands between pieces");
+  fields.refuse_unless("disable_additional_properties", off, "the schema's additionalProperties says it");
+  fields.ignore({"disable_fallback"});  // there is one way
+  fields.finish();
+}
+
+}  // namespace
+
+std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Exchange& exchange) {
+  AskedGrammars asked;
+  read_text_grammar(fields, "grammar", asked);
+  if (const Json* schema = fields.find("json_schema")) {
+    asked.push_back(from_schema(*schema, fields.full_name("json_schema"), exchange));
+  }
+  read_response_format(fields, exchange, asked);
+  read_structured_outputs(fields, exchange, asked);
+  read_schema(fields, "guided_json", exchange, asked);
+  read_pattern(fields, "guided_regex", asked);
+  read_choices(fields, "guided_choice", asked);
+  read_text_grammar(fields, "guided_grammar", asked);
+  if (asked.size() > 1) {
+    throw ApiError(400, fmt::format("{} and {} can't both rule the answer", asked[0].field, asked[1].field), asked[1].field);
+  }
+  return asked.empty() ? std::nullopt : std::optional(std::move(asked.front()));
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,133 @@
+#include "server/api/infill.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/api/native.h"
+
+namespace rocmforge {
+namespace {
+
+/// Another text of the same project.
+struct ExtraText {
+  std::string filename, text;
+};
+
+struct InfillRequest {
+  std::string prefix, suffix, prompt;
+  std::vector<ExtraText> extra;
+  bool add_special = true;
+};
+
+InfillRequest read_infill(Fields& fields) {
+  InfillRequest read;
+  read.prefix = fields.needed_text("input_prefix");
+  read.suffix = fields.needed_text("input_suffix");
+  read.prompt = fields.text("prompt").value_or("");
+  read.add_special = fields.boolean("add_special_tokens").value_or(true);
+  const Json* extra = fields.array("input_extra");
+  for (std::size_t i = 0; extra != nullptr && i < extra->size(); ++i) {
+    Fields one = fields.inner((*extra)[i], fmt::format("input_extra[{}].", i));
+    ExtraText& text = read.extra.emplace_back();
+    text.filename = one.text("filename").value_or("tmp");
+    text.text = one.needed_text("text");
+    one.ignore({"time"});  // when it was looked at, which clients use themselves
+    one.finish();
+  }
+  return read;
+}
+
+/// The other texts, each behind the mark of a file, or of a snippet where the model has none.
+Ids encode_extra(Exchange& exchange, const Tokenizer& tokenizer, const std::vector<ExtraText>& extra) {
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  const bool has_files = vocabulary.fim_sep >= 0;
+  Ids ids;
+  const auto add = [&](std::string_view text) {
+    const Ids more = encode_text(exchange, tokenizer, text, {.add_special = false});
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  if (vocabulary.fim_rep >= 0) {
+    ids.push_back(vocabulary.fim_rep);
+    add("project\n");
+  }
+  for (const ExtraText& one : extra) {
+    if (has_files) {
+      ids.push_back(vocabulary.fim_sep);
+    }
+    add(has_files ? one.filename + "\n" : "\n\n--- snippet ---\n\n");
+    add(one.text);
+  }
+  if (has_files) {
+    ids.push_back(vocabulary.fim_sep);
+    add("filename\n");  // of the text with the gap, which clients do not tell
+  }
+  return ids;
+}
+
+/// The whole prompt. Of the other texts the last that fit beside an answer of `max_tokens` stay; without a limit an eighth
+/// of the context is left for it.
+Ids encode_infill(Exchange& exchange, const ServedModel& model, const InfillRequest& asked, std::int32_t max_tokens) {
+  const Tokenizer& tokenizer = model.text();
+  const Ids prefix = encode_text(exchange, tokenizer, asked.prefix + asked.prompt, {.add_special = false});
+  const Ids suffix = encode_text(exchange, tokenizer, asked.suffix, {.add_special = false});
+  Ids gap = infill_prompt(tokenizer, prefix, suffix, asked.add_special);
+  if (asked.extra.empty()) {
+    return gap;
+  }
+  Ids prompt = encode_extra(exchange, tokenizer, asked.extra);
+  const std::int64_t answer = max_tokens < 0 ? model.context_length / 8 : max_tokens;
+  const std::int64_t room = model.context_length - static_cast<std::int64_t>(gap.size()) - answer;
+  const auto taken =
+      static_cast<std::ptrdiff_t>(std::clamp(room, std::int64_t{0}, static_cast<std::int64_t>(prompt.size())));
+  prompt.erase(prompt.begin(), prompt.end() - taken);
+  prompt.insert(prompt.end(), gap.begin(), gap.end());
+  return prompt;
+}
+
+}  // namespace
+
+void require_infill(const ServedModel& model, const std::string& field) {
+  const Vocabulary& vocabulary = model.text().vocabulary();
+  if (vocabulary.fim_pre < 0 || vocabulary.fim_suf < 0 || vocabulary.fim_mid < 0) {
+    throw ApiError(501,
+                   "the model's file names no tokens for a gap in a text (tokenizer.ggml.fim_pre_token_id, "
+                   "fim_suf_token_id, fim_mid_token_id): it can't fill one in",
+                   field);
+  }
+}
+
+Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suffix, bool add_special) {
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  Ids ids;
+  ids.reserve(prefix.size() + suffix.size() + 4);
+  if (add_special && tokenizer.adds_bos() && vocabulary.bos >= 0) {
+    ids.push_back(vocabulary.bos);
+  }
+  ids.push_back(vocabulary.fim_pre);
+  ids.insert(ids.end(), prefix.begin(), prefix.end());
+  ids.push_back(vocabulary.fim_suf);
+  ids.insert(ids.end(), suffix.begin(), suffix.end());
+  ids.push_back(vocabulary.fim_mid);
+  return ids;
+}
+
+void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  require_infill(backend.model);
+  exchange->hold(exchange->held());  // the texts once more
+  const InfillRequest asked = read_infill(fields);
+  // Editors send limits of time and a filter of their own with every request.
+  fields.ignore({"t_max_prompt_ms", "t_max_predict_ms", "n_indent", "samplers"});
+  const auto encode = [&](const Json&, const Request& request) {
+    return encode_infill(*exchange, backend.model, asked, request.max_tokens);
+  };
+  start_native(fields, exchange, backend, {.sent = {asked.prompt}, .encode = encode, .may_be_computed_alone = true});
+}
+
+}  // namespace rocmforge

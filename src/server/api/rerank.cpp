@@ -1,0 +1,201 @@
+#include "server/api/rerank.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/api/prompts.h"
+#include "server/api/unserved_fields.h"
+
+namespace rocmforge {
+namespace {
+
+struct RerankRequest {
+  std::string query;
+  std::vector<std::string> documents;
+  std::size_t most_results = 0;
+  bool is_list = false;       ///< the form of text-embeddings-inference: the answer is an array
+  bool returns_texts = true;  ///< beside the scores
+};
+
+/// The tokens that say whether a document answers the query.
+struct Verdicts {
+  std::int32_t yes = -1, no = -1;
+};
+
+/// A text, or {"text": a text}.
+std::string read_document(Fields& fields, const std::string& name, const Json& value) {
+  if (value.is_string()) {
+    return value.get<std::string>();
+  }
+  Fields document = fields.inner(value, name + ".");
+  std::string text = document.needed_text("text");
+  document.finish();
+  return text;
+}
+
+RerankRequest read_request(Fields& fields) {
+  RerankRequest read;
+  read.query = fields.needed_text("query");
+  read.is_list = !fields.has("documents") && fields.has("texts");
+  const std::string name = read.is_list ? "texts" : "documents";
+  const Json* documents = fields.array(name);
+  if (documents == nullptr || documents->empty() || documents->size() > most_prompts) {
+    fields.fail(name, fmt::format("must be an array of 1 to {} texts", most_prompts));
+  }
+  for (std::size_t i = 0; i < documents->size(); ++i) {
+    read.documents.push_back(read_document(fields, fmt::format("{}[{}]", name, i), (*documents)[i]));
+  }
+  const auto count = static_cast<std::int64_t>(read.documents.size());
+  const auto most = fields.integer("top_n", 1, INT64_MAX);
+  read.most_results = static_cast<std::size_t>(std::min(count, most.value_or(count)));
+  const auto texts = fields.boolean(read.is_list ? "return_text" : "return_documents");
+  read.returns_texts = texts.value_or(!read.is_list);
+  if (fields.boolean("raw_scores").value_or(false)) {
+    fields.fail("raw_scores", "is true: scores are probabilities");
+  }
+  return read;
+}
+
+class RerankGeneration final : public Generation {
+ public:
+  RerankGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, RerankRequest request, Verdicts verdicts)
+      : Generation(std::move(exchange), backend, {}, "rerank-"), request_(std::move(request)), verdicts_(verdicts) {}
+
+ protected:
+  std::vector<Json> events(int /*index*/, const StepOutput& /*output*/) override { return {}; }
+
+  Json envelope() override {
+    rank();
+    if (request_.is_list) {
+      return nullptr;
+    }
+    const Json tokens = usage()["prompt_tokens"];
+    return {{"id", id()},
+            {"object", "list"},
+            {"model", model().id},
+            {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
+            {"results", nullptr}};
+  }
+  [[nodiscard]] std::string_view entries_name() const override { return "results"; }
+  [[nodiscard]] std::size_t num_entries() const override { return request_.most_results; }
+
+  Json entry(int index) override {
+    const auto [document, score] = ranked_[static_cast<std::size_t>(index)];
+    Json result = {{"index", document}, {request_.is_list ? "score" : "relevance_score", score}};
+    if (request_.returns_texts) {
+      const std::string& text = request_.documents[document];
+      request_.is_list ? result["text"] = text : result["document"] = {{"text", text}};
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::int64_t own_bytes() const override {
+    std::size_t bytes = request_.query.size();
+    for (const std::string& document : request_.documents) {
+      bytes += document.size() + sizeof(document) + sizeof(Ranked);
+    }
+    return static_cast<std::int64_t>(bytes);
+  }
+
+ private:
+  struct Ranked {
+    std::size_t document = 0;
+    double score = 0.0;
+  };
+
+  /// Of equal scores the earlier document comes first.
+  void rank() {
+    for (std::size_t i = 0; i < choices().size(); ++i) {
+      ranked_.push_back({i, score(choices()[i])});
+    }
+    std::ranges::stable_sort(ranked_, std::ranges::greater(), &Ranked::score);
+  }
+
+  [[nodiscard]] double score(Choice& choice) const {
+    const auto tokens = choice.logprobs.take(choice.text_bytes, true);
+    if (tokens.empty()) {
+      throw ApiError(500, "a document got no score");
+    }
+    const auto logprob = [&](std::int32_t token) {
+      return double{std::ranges::find(tokens.front().top, token, &TokenLogprob::token)->logprob};
+    };
+    const double yes = logprob(verdicts_.yes);
+    return std::isinf(yes) ? 0.0 : 1.0 / (1.0 + std::exp(logprob(verdicts_.no) - yes));
+  }
+
+  RerankRequest request_;
+  Verdicts verdicts_;
+  std::vector<Ranked> ranked_;
+};
+
+/// The template with the texts in its places.
+std::vector<ChatSegment> prompt_of(std::string_view source, const std::string& query, const std::string& document) {
+  constexpr std::string_view query_place = "{query}", document_place = "{document}";
+  std::vector<ChatSegment> segments;
+  while (!source.empty()) {
+    const std::size_t at_query = source.find(query_place), at_document = source.find(document_place);
+    const std::size_t at = std::min({at_query, at_document, source.size()});
+    segments.push_back({std::string(source.substr(0, at)), true});
+    source.remove_prefix(at);
+    if (!source.empty()) {
+      segments.push_back({at == at_query ? query : document, false});
+      source.remove_prefix(at == at_query ? query_place.size() : document_place.size());
+    }
+  }
+  return segments;
+}
+
+Verdicts find_verdicts(const ServedModel& model) {
+  const Tokenizer& tokenizer = model.text();
+  const std::string& source = tokenizer.vocabulary().rerank_template;
+  const Verdicts verdicts{tokenizer.find("yes"), tokenizer.find("no")};
+  if (source.find("{query}") == std::string::npos || source.find("{document}") == std::string::npos || verdicts.yes < 0 ||
+      verdicts.no < 0) {
+    throw ApiError(501,
+                   "the model is no reranker: its file has no template that asks for \"yes\" or \"no\" "
+                   "(tokenizer.chat_template.rerank)");
+  }
+  return verdicts;
+}
+
+}  // namespace
+
+void serve_rerank(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  const ServedModel& model = backend.model;
+  const Verdicts verdicts = find_verdicts(model);
+  exchange->hold(exchange->held());  // the texts once more
+  RerankRequest asked = read_request(fields);
+  Request shared;
+  shared.sampling.temperature = 0.0f;
+  shared.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
+  shared.max_tokens = 1;
+  shared.ignore_eos = true;  // the draw is of no matter
+  shared.logprobs = 0;
+  shared.logprobs_of = {verdicts.yes, verdicts.no};
+  finish_fields(fields, *exchange, backend);
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < asked.documents.size(); ++i) {
+    Request& request = requests.emplace_back(shared);
+    request.prompt = encode_prompt(*exchange, model.text(),
+                                   prompt_of(model.text().vocabulary().rerank_template, asked.query, asked.documents[i]));
+    if (request.prompt.size() >= static_cast<std::size_t>(model.context_length)) {
+      throw ApiError(400,
+                     fmt::format("document {} is too large: {} tokens with the query, the context holds {}", i,
+                                 request.prompt.size(), model.context_length),
+                     asked.is_list ? "texts" : "documents", "context_length_exceeded");
+    }
+  }
+  auto generation = std::make_shared<RerankGeneration>(exchange, backend, std::move(asked), verdicts);
+  generation->start(std::move(requests), 1);
+}
+
+}  // namespace rocmforge
