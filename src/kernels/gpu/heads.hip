@@ -47,33 +47,30 @@ __device__ void head_products(const HeadProductArgs& args) {
   for (int r = 0; r < rows; ++r) {
     weights[r] = args.weight + head * args.head_bytes + min(first_row + r, args.n - 1) * args.row_bytes;
   }
-  for (std::int64_t first = std::int64_t{blockIdx.z} * head_tokens; first < args.tokens;
-       first += std::int64_t{gridDim.z} * head_tokens) {
-    const std::int64_t left = args.tokens - first;
-    const int tokens = left < head_tokens ? static_cast<int>(left) : head_tokens;
-    if (!is_wanted(args, first, tokens)) {  // the whole work-group sees the same
-      continue;
-    }
-    const MatvecArgs input = group_input(args, head, first, tokens);
-    float* out = args.out + (first * heads + head) * (args.n + args.tail);
-    const std::int64_t stride = std::int64_t{heads} * (args.n + args.tail);
-    float sums[rows][head_tokens] = {};
-    wave_products<Block, head_tokens, rows>(input, weights, staged_chunk(), sums);
+  const std::int64_t first = std::int64_t{blockIdx.z} * head_tokens;
+  const std::int64_t left = args.tokens - first;
+  const int tokens = left < head_tokens ? static_cast<int>(left) : head_tokens;
+  if (!is_wanted(args, first, tokens)) {  // the whole work-group sees the same
+    return;
+  }
+  const MatvecArgs input = group_input(args, head, first, tokens);
+  float* out = args.out + (first * heads + head) * (args.n + args.tail);
+  const std::int64_t stride = std::int64_t{heads} * (args.n + args.tail);
+  float sums[rows][head_tokens] = {};
+  wave_products<Block, head_tokens, rows>(input, weights, staged_chunk(), sums);
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
+  for (int r = 0; r < rows; ++r) {
 #pragma unroll
-      for (int t = 0; t < head_tokens; ++t) {
-        const float sum = wave_reduce<Sum>(sums[r][t]);
-        if (lane_index() == (r * head_tokens + t) % wave_size && first_row + r < args.n && t < tokens) {
-          out[t * stride + first_row + r] = sum;
-        }
+    for (int t = 0; t < head_tokens; ++t) {
+      const float sum = wave_reduce<Sum>(sums[r][t]);
+      if (lane_index() == (r * head_tokens + t) % wave_size && first_row + r < args.n && t < tokens) {
+        out[t * stride + first_row + r] = sum;
       }
     }
-    for (int i = thread_index(); blockIdx.x == 0 && i < tokens * args.tail; i += matvec_threads) {
-      const int t = i / args.tail;
-      out[t * stride + args.n + i % args.tail] = input.x[t * input.x_stride + args.k + i % args.tail];
-    }
-    __syncthreads();  // before x of the next group comes
+  }
+  for (int i = thread_index(); blockIdx.x == 0 && i < tokens * args.tail; i += matvec_threads) {
+    const int t = i / args.tail;
+    out[t * stride + args.n + i % args.tail] = input.x[t * input.x_stride + args.k + i % args.tail];
   }
 }
 
@@ -83,7 +80,7 @@ __device__ void head_products(const HeadProductArgs& args) {
 #define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                   \
   ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens)) \
       head_products_##format(HeadProductArgs args) {                                            \
-    gpu::head_products<Block, gpu::head_wave_rows(rows)>(args);                                 \
+    gpu::head_products<Block, gpu::matvec_wave_rows(gpu::head_tokens, rows)>(args);             \
   }
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_PRODUCTS)

@@ -83,8 +83,6 @@ struct HeadProductArgs {
   const std::int32_t* query_offsets;  ///< [sequences + 1]
 };
 inline constexpr int head_tokens = 4;  ///< of a group
-/// Rows that a wave takes; `few_rows` is the format's number (matmul_args.h).
-constexpr int head_wave_rows(int few_rows) { return few_rows < 2 ? few_rows : 2; }
 
 /// The matrices of some heads as 16-bit rows along the latent; see ops/latent.h. Grid: pieces, heads, K and V.
 struct LatentWeightsArgs {
