@@ -9,9 +9,9 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<gpu::AttentionArgs> matrix_f16{"latent_matrix", "latent_matrix_f16"};
-constexpr Kernel<gpu::AttentionArgs> matrix_bf16{"latent_matrix", "latent_matrix_bf16"};
-constexpr Kernel<gpu::LatentMergeArgs> merge{"latent_matrix", "latent_merge"};
+constexpr Kernel<gpu::AttentionArgs> matrix_f16{"latent_matrix", "latent_matrix_f16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::AttentionArgs> matrix_bf16{"latent_matrix", "latent_matrix_bf16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::LatentMergeArgs> merge{"latent_matrix", "latent_merge", LaunchOrder::by_kernel};
 
 std::int32_t pieces_for(std::int64_t kv_len) {
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(divide_up(kv_len, gpu::split_keys), 1, gpu::latent_pieces));

@@ -242,6 +242,7 @@ struct LatentValues {
 template <class T>
 __device__ __forceinline__ void latent_matrix(const AttentionArgs& args, Bytes16* shared) {
   using Shape = MatrixShape<T>;
+  begin_dependent();
   const PagedPlace place = latent_place(args);
   if (place.split >= place.splits) {
     return;
@@ -298,6 +299,7 @@ ROCMFORGE_KERNEL __launch_bounds__(4 * wave_size) latent_matrix_bf16(AttentionAr
 /// Adds up the pieces of each row in their order. Grid: as latent_matrix, in the place of pieces heads of a tile x tiles of
 /// dimensions.
 ROCMFORGE_KERNEL __launch_bounds__(latent_merge_threads) latent_merge(LatentMergeArgs args) {
+  begin_dependent();
   const AttentionArgs& attention = args.attention;
   const PagedPlace place = latent_place(attention);
   const int tiles = (attention.value_dim + latent_merge_threads - 1) / latent_merge_threads;
