@@ -125,6 +125,9 @@ MODELS = {
     "starcoder2": ("starcoder2", "Starcoder2", {
         **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "norm_epsilon": 1e-5, "use_bias": True,
         "sliding_window": 13, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    "nemotron": ("nemotron", "Nemotron", {
+        **SMALL, "num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 16, "norm_eps": 1e-4, "bos_token_id": 1,
+        "eos_token_id": 2, "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
     "hunyuan-dense": ("hunyuan-dense", "HunYuanDenseV1", {
         **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-5,
         "rope_parameters": rope(1000.0)}),
@@ -286,7 +289,7 @@ LAYER_KEYS = {
 
 # Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3")
-NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe")
+NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe", "nemotron")
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",

@@ -94,9 +94,9 @@ def norm_epsilon(config):
     if config.model_type in ("mamba2", "nemotron_h"):
         return "attention.layer_norm_rms_epsilon", F32, config.layer_norm_epsilon
     for attribute in ("rms_norm_eps", "norm_eps"):
-        if hasattr(config, attribute):
+        if hasattr(config, attribute) and config.model_type != "nemotron":
             return "attention.layer_norm_rms_epsilon", F32, getattr(config, attribute)
-    epsilon = next(getattr(config, name) for name in ("norm_epsilon", "layer_norm_epsilon", "layer_norm_eps")
+    epsilon = next(getattr(config, name) for name in ("norm_eps", "norm_epsilon", "layer_norm_epsilon", "layer_norm_eps")
                    if hasattr(config, name))
     return "attention.layer_norm_epsilon", F32, epsilon
 

@@ -65,6 +65,7 @@ Architecture lfm2moe_architecture();
 Architecture deepseek2_architecture();
 Architecture mamba2_architecture();
 Architecture granitehybrid_architecture();
+Architecture nemotron_architecture();
 Architecture nemotron_h_architecture();
 Architecture nemotron_h_moe_architecture();
 Architecture bailingmoe2_architecture();

@@ -21,7 +21,7 @@ std::span<const Architecture> architectures() {
       lfm2_architecture(),          lfm2moe_architecture(),       deepseek2_architecture(),      mamba2_architecture(),
       granitehybrid_architecture(), nemotron_h_architecture(),    nemotron_h_moe_architecture(), bailingmoe2_architecture(),
       mistral4_architecture(),      falcon_architecture(),        gpt2_architecture(),           qwen3next_architecture(),
-      qwen35_architecture(),        qwen35moe_architecture(),
+      qwen35_architecture(),        qwen35moe_architecture(),     nemotron_architecture(),
   };
   return all;
 }

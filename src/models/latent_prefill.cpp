@@ -8,14 +8,14 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::size_t alignment = 256;
+constexpr std::size_t scratch_alignment = 256;
 
-std::size_t aligned(std::int64_t size_bytes) {
-  return (static_cast<std::size_t>(size_bytes) + alignment - 1) / alignment * alignment;
+std::size_t scratch_bytes_of(std::int64_t size_bytes) {
+  return (static_cast<std::size_t>(size_bytes) + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
 }
 
 std::size_t key_bytes(const LatentPrefill::Pass& pass, std::int64_t head_dim) {
-  return aligned(pass.sequences * pass.heads * pass.keys * head_dim * std::int64_t{sizeof(std::uint16_t)});
+  return scratch_bytes_of(pass.sequences * pass.heads * pass.keys * head_dim * std::int64_t{sizeof(std::uint16_t)});
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ struct LatentPrefill::Places {
 
 std::size_t LatentPrefill::bytes_of(const Pass& pass) const {
   const std::int64_t head_dim = expand.spec.head_dim();
-  return aligned(static_cast<std::int64_t>(expand.spec.workspace_bytes(1)) * pass.heads) + 2 * key_bytes(pass, head_dim) +
-         aligned(pass.tokens * pass.heads * head_dim * std::int64_t{sizeof(float)});
+  return scratch_bytes_of(static_cast<std::int64_t>(expand.spec.workspace_bytes(1)) * pass.heads) +
+         2 * key_bytes(pass, head_dim) + scratch_bytes_of(pass.tokens * pass.heads * head_dim * std::int64_t{sizeof(float)});
 }
 
 template <class Body>
@@ -93,7 +93,7 @@ void LatentPrefill::attend(const Step& step, const Range& range, const float* q,
   const Pass pass = pass_of(step, range, at_once);
   Places places;
   places.weights = static_cast<std::byte*>(step.buffers.scratch) + general_bytes;
-  places.k = places.weights + aligned(static_cast<std::int64_t>(expand.spec.workspace_bytes(1)) * at_once);
+  places.k = places.weights + scratch_bytes_of(static_cast<std::int64_t>(expand.spec.workspace_bytes(1)) * at_once);
   places.v = places.k + key_bytes(pass, head_dim);
   const bool in_place = passes == 1 && head_dim == expand.spec.value_dim;
   places.out = in_place ? out : reinterpret_cast<float*>(places.v + key_bytes(pass, head_dim));
@@ -192,12 +192,12 @@ std::optional<LatentPrefill> ExecutionPlan::latent_prefill(const HeadMatrix& key
   const LatentPrefill::Pass one{1, 1, limits_.max_kv_len, limits_.max_tokens};
   const LatentPrefill::Pass all{1, limits_.max_sequences, limits_.max_kv_len, limits_.max_tokens};
   const std::size_t wanted = std::min(options_.expanded_bytes, static_cast<std::size_t>(heads) * prefill.bytes_of(all));
-  prefill.pass_bytes = aligned(static_cast<std::int64_t>(std::max(prefill.bytes_of(one), wanted)));
+  prefill.pass_bytes = scratch_bytes_of(static_cast<std::int64_t>(std::max(prefill.bytes_of(one), wanted)));
   const Attention::Spec& dense = prefill.attention.spec;
-  prefill.general_bytes = aligned(static_cast<std::int64_t>(
+  prefill.general_bytes = scratch_bytes_of(static_cast<std::int64_t>(
       std::max(prefill.attention.kernel->workspace_bytes(dense, limits_), absorbed.workspace_bytes(limits_))));
   attention_state_bytes_ = std::max(attention_state_bytes_, prefill.attention.kernel->state_bytes(dense, limits_));
-  const auto kept = aligned(limits_.max_tokens * heads * spec.value_dim * std::int64_t{sizeof(float)});
+  const auto kept = scratch_bytes_of(limits_.max_tokens * heads * spec.value_dim * std::int64_t{sizeof(float)});
   needs_scratch(prefill.general_bytes + prefill.pass_bytes + kept);
   return prefill;
 }

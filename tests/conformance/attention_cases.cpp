@@ -30,6 +30,7 @@ std::vector<AttentionCase> tiny_attention_cases() {
       {"head_dim_72", heads(2, 1, 72), {{18, 18}}},
       {"head_dim_80", heads(2, 1, 80), {{19, 19}}},
       {"head_dim_96", heads(2, 1, 96), {{19, 19}}},
+      {"head_dim_192", heads(2, 1, 192), {{18, 18}, {70, 3}}},
       {"head_dim_256", heads(2, 1, 256), {{18, 3}}},
       {"blocks_of_16", heads(2, 1, 64), {{35, 20}}, in_blocks_of(16)},
       {"blocks_of_64", heads(2, 1, 64), {{67, 4}}, in_blocks_of(64)},

@@ -17,6 +17,7 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<Attention>(make_gpu_composed_attention(kind));
   registry.add<Attention>(make_gpu_paged_rows_attention(kind));
   registry.add<Attention>(make_gpu_latent_attention(kind));
+  registry.add<Attention>(make_gpu_latent_matrix_attention(kind));
   registry.add<GatedActivation>(make_gpu_gated_activation(kind));
   registry.add<ResidualAdd>(make_gpu_residual_add(kind));
   registry.add<ReplicateKv>(make_gpu_replicate_kv(kind));

@@ -20,6 +20,7 @@ constexpr std::array flash_kernels{
     FlashKernels{80, {"flash", "flash_80_f16"}, {"flash", "flash_80_bf16"}},
     FlashKernels{96, {"flash", "flash_96_f16"}, {"flash", "flash_96_bf16"}},
     FlashKernels{128, {"flash", "flash_128_f16"}, {"flash", "flash_128_bf16"}},
+    FlashKernels{192, {"flash", "flash_192_f16"}, {"flash", "flash_192_bf16"}},
     FlashKernels{256, {"flash", "flash_256_f16"}, {"flash", "flash_256_bf16"}},
 };
 
@@ -43,7 +44,7 @@ class FlashAttention final : public gpu::GpuAttention {
       return support;
     }
     if (find_kernels(spec.head_dim) == nullptr) {
-      return Support::no(fmt::format("head_dim {} is not one of 64, 80, 96, 128, 256", spec.head_dim));
+      return Support::no(fmt::format("head_dim {} is not one of 64, 80, 96, 128, 192, 256", spec.head_dim));
     }
     if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
       return Support::no(fmt::format("K and V of type {}: matrix cores take F16 and BF16", rocmforge::name(spec.kv_dtype)));

@@ -46,5 +46,6 @@ std::unique_ptr<AttentionBackend> make_gpu_composed_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_paged_rows_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_latent_attention(DeviceKind kind);
+std::unique_ptr<AttentionBackend> make_gpu_latent_matrix_attention(DeviceKind kind);
 
 }  // namespace rocmforge

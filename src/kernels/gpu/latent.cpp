@@ -150,16 +150,17 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     }
     const HeadFormat& format = *find_format(spec.weight);
     const int wave_size = context.stream->device().info().wave_size;
-    const int rows = gpu::matvec_threads / wave_size * gpu::head_wave_rows(format.few_rows);
+    const int rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(gpu::head_tokens, format.few_rows);
     const int places = args.tokens == 1 ? 1 : gpu::head_tokens;
     const std::int64_t chunk =
         std::min<std::int64_t>(round_up(spec.k, 256), std::int64_t{256} * wave_size / gpu::head_tokens);
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.x_stride % 4 == 0 && spec.k % 4 == 0 &&
                          spec.tail % 4 == 0;
-    constexpr std::int64_t most_groups = 65535;  // work-groups walk over the rest
+    constexpr std::int64_t most_groups = 65535;
+    check(divide_up(args.tokens, gpu::head_tokens) <= most_groups, "head_matmul: more than 262,140 tokens");
     LaunchShape shape;
     shape.grid = {static_cast<std::uint32_t>(divide_up(spec.n, rows)), static_cast<std::uint32_t>(spec.heads),
-                  static_cast<std::uint32_t>(std::min(divide_up(args.tokens, gpu::head_tokens), most_groups))};
+                  static_cast<std::uint32_t>(divide_up(args.tokens, gpu::head_tokens))};
     shape.block[0] = gpu::matvec_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(chunk * places) * 4;
     (places == 1 ? format.of_one : format.kernel)

@@ -36,6 +36,33 @@ struct LatentAppendArgs {
 };
 inline constexpr int latent_append_threads = 256;
 
+/// Attention over a latent plane on matrix cores (latent_matrix.hip): query heads of a work-group and keys of a tile;
+/// elements from one row to the next in shared memory, so that eight rows fall on different banks.
+inline constexpr std::int32_t latent_matrix_heads = 16;
+inline constexpr std::int32_t latent_matrix_keys = 32;
+inline constexpr std::int32_t latent_matrix_stride = latent_dims + 8;
+inline constexpr std::int32_t latent_matrix_weight_stride = latent_matrix_keys + 8;
+/// Dynamic shared memory with so many tiles of keys.
+constexpr std::int64_t latent_matrix_shared_bytes(int stages) {
+  return std::int64_t{2} * latent_matrix_stride * (latent_matrix_heads + stages * latent_matrix_keys) +
+         std::int64_t{4} * latent_matrix_heads * (2 * latent_matrix_keys + 3) +
+         std::int64_t{2} * latent_matrix_heads * latent_matrix_weight_stride;
+}
+
+/// The keys that a row sees are cut into at most latent_pieces pieces of a multiple of 256 keys, by their number alone.
+inline constexpr std::int32_t latent_pieces = 128;
+constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
+  const std::int32_t pieces = (keys + split_keys - 1) / split_keys;
+  return (pieces + latent_pieces - 1) / latent_pieces * split_keys;
+}
+
+struct LatentMergeArgs {
+  AttentionArgs attention;
+  std::int32_t pieces;  ///< for which the launch had work-groups
+  std::int32_t unused;
+};
+inline constexpr int latent_merge_threads = 128;
+
 /// A matrix for each head; see ops/latent.h. Grid: tiles of rows, heads, groups of tokens. Dynamic shared memory: `chunk`
 /// elements of each token of a group.
 struct HeadProductArgs {
@@ -56,8 +83,6 @@ struct HeadProductArgs {
   const std::int32_t* query_offsets;  ///< [sequences + 1]
 };
 inline constexpr int head_tokens = 4;  ///< of a group
-/// Rows that a wave takes; `few_rows` is the format's number (matmul_args.h).
-constexpr int head_wave_rows(int few_rows) { return few_rows < 2 ? few_rows : 2; }
 
 /// The matrices of some heads as 16-bit rows along the latent; see ops/latent.h. Grid: pieces, heads, K and V.
 struct LatentWeightsArgs {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/gpu/attention_launch.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"

@@ -1,0 +1,19 @@
+#include "models/architecture.h"
+
+namespace rocmforge {
+namespace {
+
+/// Nemotron and Minitron: LayerNorm, whose stored weights have the formula's 1 added, heads of which a part turns, and a
+/// feed-forward part of the squared ReLU without a gate.
+void configure_nemotron(ModelConfig& config, MetadataReader& /*metadata*/) {
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.rope.kind = RopeKind::half;
+    layer.feed_forward = {.width = layer.feed_forward.width, .activation = Activation::relu_squared, .gated = false};
+  }
+}
+
+}  // namespace
+
+Architecture nemotron_architecture() { return {"nemotron", configure_nemotron, NormKind::layer}; }
+
+}  // namespace rocmforge
