@@ -21,12 +21,14 @@ struct Resolved {
   void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
 };
 
-/// A norm by the name of its tensor without ".weight".
+/// A norm by the name of its tensor without the suffix.
 struct NormName {
   std::string name;
   NormKind kind = NormKind::rms;
   float eps = 1e-5f;
-  bool needs_bias = false;  ///< a LayerNorm's; one in the file is always used
+  bool needs_bias = false;              ///< a LayerNorm's; one in the file is always used
+  std::string_view suffix = ".weight";  ///< of the tensor of its weights
+  float factor = 1.0f;                  ///< of these
 };
 
 /// A norm of rows with its weights.

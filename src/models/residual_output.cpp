@@ -11,7 +11,10 @@ ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, i
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = plan.norm(*norm, hidden_);
   }
-  if (norm_ || scale_ != 1.0f) {
+  if (!names.output_scale.empty()) {
+    output_scale_ = plan.number(block_tensor(index, names.output_scale) + ".weight");
+  }
+  if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
@@ -32,7 +35,8 @@ void ResidualOutput::append(Operations& operations) const {
                                      .b = buffers.projected,
                                      .count = step.tokens * hidden_,
                                      .out = buffers.hidden,
-                                     .factor = scale_},
+                                     .factor = scale_,
+                                     .scale = output_scale_},
                                     step);
                         }});
 }

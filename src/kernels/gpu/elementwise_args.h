@@ -30,11 +30,12 @@ struct LayerNormArgs {
 /// Grid: columns, rows.
 struct GatedActivationArgs {
   const float* gate;  ///< [tokens, width], rows `stride` apart; null: `up` is what is activated
-  const float* up;    ///< [tokens, width], rows `stride` apart
+  const float* up;    ///< [tokens, width], rows `up_stride` apart
   float* out;         ///< [tokens, width]
   std::int64_t tokens;
   std::int64_t width;
   std::int64_t stride;
+  std::int64_t up_stride;
 };
 
 struct ResidualAddArgs {
@@ -43,6 +44,7 @@ struct ResidualAddArgs {
   float* out;      ///< [count], may be a or b
   std::int64_t count;
   float factor;  ///< of b
+  float scale;   ///< of the sum
 };
 
 /// Grid: columns, rows.
