@@ -10,7 +10,7 @@ namespace {
 
 using PagedKernel = Kernel<gpu::AttentionArgs>;
 
-/// By head_dim up to 64, 128, 256, 512 and by 1, 4, 8 query heads at once, of the widest by 4 at most.
+/// By head_dim up to 64, 128, 256, 512 and by 1, 4, 8 query heads at once, of the widest by 4 alone.
 struct PagedKernels {
   PagedKernel by_shape[4][3];
 };
@@ -18,23 +18,23 @@ constexpr PagedKernels f16_kernels{
     {{{"paged", "paged_f16_64_1"}, {"paged", "paged_f16_64_4"}, {"paged", "paged_f16_64_8"}},
      {{"paged", "paged_f16_128_1"}, {"paged", "paged_f16_128_4"}, {"paged", "paged_f16_128_8"}},
      {{"paged", "paged_f16_256_1"}, {"paged", "paged_f16_256_4"}, {"paged", "paged_f16_256_8"}},
-     {{"paged", "paged_f16_512_1"}, {"paged", "paged_f16_512_4"}, {"paged", "paged_f16_512_4"}}}};
+     {{"paged", "paged_f16_512_4"}, {"paged", "paged_f16_512_4"}, {"paged", "paged_f16_512_4"}}}};
 constexpr PagedKernels bf16_kernels{
     {{{"paged", "paged_bf16_64_1"}, {"paged", "paged_bf16_64_4"}, {"paged", "paged_bf16_64_8"}},
      {{"paged", "paged_bf16_128_1"}, {"paged", "paged_bf16_128_4"}, {"paged", "paged_bf16_128_8"}},
      {{"paged", "paged_bf16_256_1"}, {"paged", "paged_bf16_256_4"}, {"paged", "paged_bf16_256_8"}},
-     {{"paged", "paged_bf16_512_1"}, {"paged", "paged_bf16_512_4"}, {"paged", "paged_bf16_512_4"}}}};
+     {{"paged", "paged_bf16_512_4"}, {"paged", "paged_bf16_512_4"}, {"paged", "paged_bf16_512_4"}}}};
 constexpr PagedKernels f32_kernels{
     {{{"paged", "paged_f32_64_1"}, {"paged", "paged_f32_64_4"}, {"paged", "paged_f32_64_8"}},
      {{"paged", "paged_f32_128_1"}, {"paged", "paged_f32_128_4"}, {"paged", "paged_f32_128_8"}},
      {{"paged", "paged_f32_256_1"}, {"paged", "paged_f32_256_4"}, {"paged", "paged_f32_256_8"}},
-     {{"paged", "paged_f32_512_1"}, {"paged", "paged_f32_512_4"}, {"paged", "paged_f32_512_4"}}}};
+     {{"paged", "paged_f32_512_4"}, {"paged", "paged_f32_512_4"}, {"paged", "paged_f32_512_4"}}}};
 
 constexpr PagedKernels q8_0_kernels{
     {{{"paged", "paged_q8_0_64_1"}, {"paged", "paged_q8_0_64_4"}, {"paged", "paged_q8_0_64_8"}},
      {{"paged", "paged_q8_0_128_1"}, {"paged", "paged_q8_0_128_4"}, {"paged", "paged_q8_0_128_8"}},
      {{"paged", "paged_q8_0_256_1"}, {"paged", "paged_q8_0_256_4"}, {"paged", "paged_q8_0_256_8"}},
-     {{"paged", "paged_q8_0_512_1"}, {"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}}}};
+     {{"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}}}};
 
 constexpr PagedKernel latent_kernels[] = {
     {"latent", "latent_f16"}, {"latent", "latent_bf16"}, {"latent", "latent_f32"}, {"latent", "latent_q8_0"}};
@@ -50,13 +50,13 @@ Grouping grouping(const Attention::Spec& spec) {
   if (spec.value_dim > 0) {
     return {0, gpu::latent_group, (group + gpu::latent_group - 1) / gpu::latent_group};
   }
+  if (spec.head_dim > 256) {
+    return {1, 4, (group + 3) / 4};
+  }
   if (group == 1) {
     return {0, 1, 1};
   }
-  if (group <= 4 || spec.head_dim > 256) {
-    return {1, 4, (group + 3) / 4};
-  }
-  return {2, 8, (group + 7) / 8};
+  return group <= 4 ? Grouping{1, 4, 1} : Grouping{2, 8, (group + 7) / 8};
 }
 
 const PagedKernel& find_kernel(const Attention::Spec& spec) {

@@ -15,7 +15,6 @@ namespace rocmforge::gpu {
   ROCMFORGE_PAGED_GROUPS(name, type, 8, 64)   \
   ROCMFORGE_PAGED_GROUPS(name, type, 16, 128) \
   ROCMFORGE_PAGED_GROUPS(name, type, 32, 256) \
-  ROCMFORGE_PAGED(name, type, 32, 512, 1)     \
   ROCMFORGE_PAGED(name, type, 32, 512, 4)
 
 ROCMFORGE_PAGED_TYPE(f16, half)
