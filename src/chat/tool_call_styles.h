@@ -25,6 +25,7 @@ namespace rocmforge {
 ///   `</minimax:tool_call>`;
 /// - lfm2: `<|tool_call_start|>[f(a=1, b="x"), ...]<|tool_call_end|>`, calls as Python writes them;
 /// - nemotron (Nemotron Nano v2): `<TOOLCALL>[{"name": "f", "arguments": {...}}, ...]</TOOLCALL>`;
+/// - gemma4: `<|tool_call>call:f{a:1,b:<|"|>x<|"|>}<tool_call|>`, again for each call;
 /// - harmony (gpt-oss): a message `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}`, which ends the
 ///   answer;
 /// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
@@ -44,6 +45,7 @@ enum class ToolCallStyle : std::uint8_t {
   lfm2,
   nemotron,
   harmony,
+  gemma4,
 };
 
 /// What stands around a function's name and before its arguments, a JSON object. The name may be left of an id's mark.
@@ -53,12 +55,12 @@ struct NamedCallMarks {
 
 /// What stands around a function's name and around each of its arguments' names and values.
 struct TaggedCallMarks {
-  std::string_view begin, name_end, parameter, parameter_name_end, parameter_end, end;
+  std::string_view begin{}, name_end{}, parameter{}, parameter_name_end{}, parameter_end{}, end{};
 };
 
 /// A style's texts. A call that begins with { is a JSON object in every style.
 struct ToolCallFormat {
-  enum class Form : std::uint8_t { object, named, tagged, python };
+  enum class Form : std::uint8_t { object, named, tagged, python, gemma };
 
   std::string_view name;
   std::string_view opening;                    ///< before the first call

@@ -66,6 +66,15 @@ std::string as_python(const ordered_json& call) {
   return text + ")";
 }
 
+std::string as_gemma(const ordered_json& call) {
+  std::string text = "call:" + call.at("name").get<std::string>() + "{";
+  for (const auto& [key, value] : call.at("arguments").items()) {
+    const std::string written = value.is_string() ? "<|\"|>" + value.get<std::string>() + "<|\"|>" : value.dump();
+    text += (text.ends_with('{') ? "" : ",") + key + ":" + written;
+  }
+  return text + "}";
+}
+
 /// One call in a style whose calls are no JSON objects.
 std::string one_call(Style style, const ordered_json& call, std::size_t index) {
   if (style == Style::kimi) {
@@ -74,6 +83,9 @@ std::string one_call(Style style, const ordered_json& call, std::size_t index) {
   }
   if (style == Style::lfm2) {
     return as_python(call);
+  }
+  if (style == Style::gemma4) {
+    return as_gemma(call);
   }
   return style == Style::minimax_m2 ? tagged(call, "<invoke name=\"", "\">", "<parameter name=\"", "</invoke>")
                                     : tagged(call, "<function=", ">", "<parameter=", "</function>");
@@ -131,7 +143,7 @@ std::string written(Style style, const std::vector<std::string>& calls) {
 
 constexpr Style styles[] = {Style::generic,       Style::hermes, Style::llama3,     Style::mistral, Style::granite,
                             Style::mistral_named, Style::kimi,   Style::qwen_coder, Style::seed,    Style::minimax_m1,
-                            Style::minimax_m2,    Style::lfm2,   Style::nemotron};
+                            Style::minimax_m2,    Style::lfm2,   Style::nemotron,   Style::gemma4};
 
 const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
 const std::string now_call = R"({"name": "now", "arguments": {}})";
@@ -201,8 +213,8 @@ TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
     const std::size_t skipped = grammar.trigger_is_part_of_grammar ? 0 : grammar.trigger.size();
     EXPECT_TRUE(accepts(grammar, answer.substr(skipped))) << name(style);
     EXPECT_EQ(grammar.trigger_at_start_only, style == Style::llama3 || style == Style::generic);
-    EXPECT_EQ(grammar.repeats,
-              style == Style::hermes || style == Style::mistral_named || style == Style::qwen_coder || style == Style::seed);
+    EXPECT_EQ(grammar.repeats, style == Style::hermes || style == Style::mistral_named || style == Style::qwen_coder ||
+                                   style == Style::seed || style == Style::gemma4);
   }
 }
 
