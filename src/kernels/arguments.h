@@ -38,6 +38,8 @@ void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args)
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const LatentAppend::Spec& spec, const LatentAppend::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args);
+void check_arguments(const LatentExpand::Spec& spec, const LatentExpand::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 
 /// What every kernel asks of a spec; kernels add limits of their own.
 [[nodiscard]] Support check_spec(const EmbeddingRows::Spec& spec);
@@ -67,6 +69,8 @@ void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args)
 [[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);
 [[nodiscard]] Support check_spec(const LatentAppend::Spec& spec);
 [[nodiscard]] Support check_spec(const HeadMatmul::Spec& spec);
+[[nodiscard]] Support check_spec(const LatentExpand::Spec& spec);
+[[nodiscard]] Support check_spec(const CopyHeads::Spec& spec);
 
 /// Of an attention kernel that reads V from a plane of its own.
 [[nodiscard]] Support check_separate_values(const Attention::Spec& spec);

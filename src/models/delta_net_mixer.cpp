@@ -93,7 +93,8 @@ void DeltaNetMixer::scan(const Step& step) const {
                   .states = step.states.at(state_),
                   .batch = step.batch,
                   .out = step.buffers.projected,
-                  .out_stride = stride},
+                  .out_stride = stride,
+                  .workspace = step.buffers.scratch},
                  step);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "models/expert_matrix.h"
 #include "models/fused_linear.h"
 #include "models/head_matrix.h"
+#include "models/latent_prefill.h"
 #include "models/model.h"
 #include "models/operation_bytes.h"
 #include "models/router.h"
@@ -85,6 +87,10 @@ class ExecutionPlan {
                                            const ExpertMatmul::Spec& wanted);
   /// The matrices of all heads; `spec` without the format, which is the tensor's. Those that are transposed are F32.
   const HeadMatrix* heads(const HeadTensorName& name, HeadMatmul::Spec spec);
+  /// The decompressed form of latent attention for prompts, beside `absorbed`, which the layer asked for last. None where
+  /// the device has no kernels for it or another kernel was asked for.
+  std::optional<LatentPrefill> latent_prefill(const HeadMatrix& keys, const HeadMatrix& values,
+                                              const StepAttention& absorbed);
   /// A norm of rows [dim] that no product takes in.
   Norm norm(const NormName& name, std::int64_t dim);
 
@@ -129,7 +135,11 @@ class ExecutionPlan {
   /// The kernel of an operation and its line of the plan.
   template <class Op>
   std::pair<Resolved<Op>, PlannedOperation> choose(const typename Op::Spec& spec, std::string_view forced = {}) {
-    return describe<Op>(spec, registry_->choose<Op>(spec, device_, forced));
+    auto described = describe<Op>(spec, registry_->choose<Op>(spec, device_, forced));
+    if constexpr (std::is_base_of_v<OpKernel<Op>, typename KernelInterfaceOf<Op>::type>) {
+      needs_scratch(described.first.kernel->workspace_bytes(spec, options_.max_batch_tokens));
+    }
+    return described;
   }
   template <class Op>
   static std::pair<Resolved<Op>, PlannedOperation> describe(const typename Op::Spec& spec, Choice<Op> choice) {

@@ -43,6 +43,9 @@ struct Norm {
   void run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const;
   /// Adds it to the operations of a part, which it outlives: from `x` to `out`, buffers of a step, maybe the same.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
+  /// The same for an RMSNorm: out = (out + factor * norm(x)) * scale.
+  void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out, float factor,
+                       float scale = 1.0f) const;
 };
 
 /// Linear layers, with the norm of their input and the gated activation of their outputs where they have them. Both belong

@@ -54,7 +54,7 @@ void HeadMatrix::copy(std::byte* to, ExecutionContext& context) const {
   }
 }
 
-void HeadMatrix::run(const Step& step, const float* x, std::int64_t x_stride, float* out) const {
+void HeadMatrix::run(const Step& step, const float* x, std::int64_t x_stride, float* out, bool single_rows) const {
   kernel->run(spec,
               {.x = x,
                .x_stride = x_stride,
@@ -62,7 +62,8 @@ void HeadMatrix::run(const Step& step, const float* x, std::int64_t x_stride, fl
                .weight = data,
                .head_bytes = head_bytes(),
                .out = out,
-               .workspace = step.buffers.scratch},
+               .workspace = step.buffers.scratch,
+               .single_rows = single_rows ? &step.batch : nullptr},
               *step.context);
 }
 

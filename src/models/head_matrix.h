@@ -31,8 +31,9 @@ struct HeadMatrix {
   /// Writes a copy of all heads in the kernel's layout.
   void copy(std::byte* to, ExecutionContext& context) const;
 
-  /// out [tokens, heads * (n + tail)] from x, rows `x_stride` apart.
-  void run(const Step& step, const float* x, std::int64_t x_stride, float* out) const;
+  /// out [tokens, heads * (n + tail)] from x, rows `x_stride` apart. With `single_rows` alone those of sequences with
+  /// several rows are left undefined.
+  void run(const Step& step, const float* x, std::int64_t x_stride, float* out, bool single_rows = false) const;
 
  private:
   void transpose(std::int64_t head, float* to) const;

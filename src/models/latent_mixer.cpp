@@ -6,7 +6,7 @@ namespace rocmforge {
 
 // The two buffers take turns, each step reading one and writing the other: with a latent of the queries gathered [q latent |
 // c | r], projected queries; without one projected [queries | c | r]. Then gathered absorbed queries, projected sums of
-// latents, gathered outputs of the heads.
+// latents, gathered outputs of the heads. The decompressed form goes from projected queries to gathered outputs at once.
 
 LatentMixer::LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index)
     : config_(config.layer(index).attention) {
@@ -51,6 +51,7 @@ void LatentMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config,
                                .scale = config_.scale,
                                .value_dim = latent.rank});
   kv_place_ = plan.kv_place();
+  prefill_ = plan.latent_prefill(*keys_, *values_, attention_);
   append_ = plan.resolve<LatentAppend>({.kind = rope.kind,
                                         .q_heads = config_.q_heads,
                                         .q_dim = static_cast<std::int32_t>(query_dim()),
@@ -72,18 +73,19 @@ void LatentMixer::add_operations() {
   }
   mix_.push_back({std::string(LatentAppend::name), [this](const Step& step) { append(step); }});
   // In the last layer of a step of which nothing but its latents is wanted the rest is left out.
-  mix_.push_back({"attn_k_b", [this](const Step& step) {
-                    if (step.results) {
-                      keys_->run(step, step.buffers.projected, query_stride(), step.buffers.gathered);
-                    }
-                  }});
-  mix_.push_back({std::string(Attention::name), [this](const Step& step) { attend(step); }});
-  mix_.push_back({"attn_v_b", [this](const Step& step) {
-                    if (step.results) {
-                      values_->run(step, step.buffers.projected, std::int64_t{config_.q_heads} * config_.latent.rank,
-                                   step.buffers.gathered);
-                    }
-                  }});
+  const auto add = [this](std::string_view kind, void (LatentMixer::*run)(const Step&) const) {
+    mix_.push_back({std::string(kind), [this, run](const Step& step) {
+                      if (step.results) {
+                        (this->*run)(step);
+                      }
+                    }});
+  };
+  if (prefill_) {
+    add(LatentExpand::name, &LatentMixer::attend_prompts);
+  }
+  add("attn_k_b", &LatentMixer::absorb_queries);
+  add(Attention::name, &LatentMixer::attend);
+  add("attn_v_b", &LatentMixer::gather_values);
   output_.append(project_);
 }
 
@@ -106,9 +108,34 @@ void LatentMixer::append(const Step& step) const {
              step);
 }
 
+void LatentMixer::attend_prompts(const Step& step) const {
+  if (step.any_several) {
+    prefill_->run(step, step.buffers.projected, query_stride(), step.buffers.gathered);
+  }
+}
+
+void LatentMixer::absorb_queries(const Step& step) const {
+  if (is_absorbed(step)) {
+    keys_->run(step, step.buffers.projected, query_stride(), step.buffers.gathered, prefill_.has_value());
+  }
+}
+
 void LatentMixer::attend(const Step& step) const {
-  if (step.results) {
-    attention_.run({.q = step.buffers.gathered, .q_stride = config_.q_dim(), .out = step.buffers.projected}, step);
+  const Attention::Args args{.q = step.buffers.gathered, .q_stride = config_.q_dim(), .out = step.buffers.projected};
+  if (!prefill_) {
+    attention_.run(args, step);
+  } else if (is_absorbed(step)) {
+    attention_.run_single(args, step);
+  }
+}
+
+void LatentMixer::gather_values(const Step& step) const {
+  if (is_absorbed(step)) {
+    values_->run(step, step.buffers.projected, std::int64_t{config_.q_heads} * config_.latent.rank, step.buffers.gathered,
+                 prefill_.has_value());
+  }
+  if (prefill_ && step.any_several) {
+    prefill_->finish(step, step.buffers.gathered);
   }
 }
 

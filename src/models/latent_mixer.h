@@ -10,9 +10,10 @@
 
 namespace rocmforge {
 
-/// Multi-head latent attention in its absorbed form. Of a position [c | r] is kept, c = norm(Wc x), r turned, for all heads.
+/// Multi-head latent attention. Of a position [c | r] is kept, c = norm(Wc x), r turned, for all heads.
 /// A head's query [p | s], s turned, becomes [Wk p | s], which attends to those rows as keys with c as values; Wv brings the
-/// result to the head's output. Queries come from x, or from a latent of their own: Wqb norm(Wqa x).
+/// result to the head's output: the absorbed form. Prompts may take the decompressed one (LatentPrefill). Queries come from
+/// x, or from a latent of their own: Wqb norm(Wqa x).
 class LatentMixer final : public Mixer {
  public:
   LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
@@ -24,8 +25,13 @@ class LatentMixer final : public Mixer {
   void add_operations();
   void project_queries(const Step& step) const;
   void append(const Step& step) const;
+  void attend_prompts(const Step& step) const;
+  void absorb_queries(const Step& step) const;
   void attend(const Step& step) const;
+  void gather_values(const Step& step) const;
 
+  /// Whether the absorbed form computes any row of the step.
+  [[nodiscard]] bool is_absorbed(const Step& step) const { return !prefill_ || step.any_single; }
   [[nodiscard]] bool has_query_latent() const { return config_.latent.q_rank > 0; }
   [[nodiscard]] std::int64_t query_dim() const { return std::int64_t{config_.latent.plain_dim} + config_.rope.n_rot; }
   [[nodiscard]] std::int64_t query_width() const { return config_.q_heads * query_dim(); }
@@ -42,6 +48,7 @@ class LatentMixer final : public Mixer {
   const HeadMatrix* keys_ = nullptr;
   const HeadMatrix* values_ = nullptr;
   StepAttention attention_;
+  std::optional<LatentPrefill> prefill_;  ///< for sequences with several rows; none: `attention_` takes them too
   ResidualOutput output_;
 };
 

@@ -23,7 +23,9 @@ struct ModelOptions {
   std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
   bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, where they can
-  std::string matmul;                   ///< forced kernel names, "" = best
+  /// GPU: of K and V that latent attention computes for prompts at once; more goes in passes.
+  std::size_t expanded_bytes = std::size_t{256} << 20;
+  std::string matmul;  ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };

@@ -14,18 +14,22 @@ ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, i
   if (!names.output_scale.empty()) {
     output_scale_ = plan.number(block_tensor(index, names.output_scale) + ".weight");
   }
-  if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
+  if (norm_ ? norm_->kind() != RmsNorm::name : scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
 
 void ResidualOutput::append(Operations& operations) const {
-  if (!add_) {
+  if (!norm_ && !add_) {
     linear_.append_residual(operations, &Buffers::gathered, &Buffers::hidden);
     return;
   }
   operations.push_back(
       {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.projected); }});
+  if (norm_ && !add_) {
+    norm_->append_residual(operations, &Buffers::projected, &Buffers::hidden, scale_, output_scale_);
+    return;
+  }
   if (norm_) {
     norm_->append(operations, &Buffers::projected, &Buffers::projected);
   }

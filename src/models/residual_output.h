@@ -31,7 +31,7 @@ class ResidualOutput {
  private:
   Linear linear_;
   std::optional<Norm> norm_;
-  std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product adds
+  std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or an RMSNorm adds
   std::int64_t hidden_ = 0;
   float scale_ = 1.0f;
   float output_scale_ = 1.0f;

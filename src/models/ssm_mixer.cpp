@@ -54,7 +54,8 @@ void SsmMixer::scan(const Step& step) const {
              .dt_bias = dt_bias_->data,
              .states = step.states.at(scan_state_),
              .batch = step.batch,
-             .out = step.buffers.gathered},
+             .out = step.buffers.gathered,
+             .workspace = step.buffers.scratch},
             step);
 }
 

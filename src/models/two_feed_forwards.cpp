@@ -4,16 +4,15 @@
 
 namespace rocmforge {
 
-TwoFeedForwards::TwoFeedForwards(ExecutionPlan& plan, const ModelConfig& config, int index)
-    : hidden_(config.hidden), residual_scale_(config.layer(index).graph.residual_scale) {
+TwoFeedForwards::TwoFeedForwards(ExecutionPlan& plan, const ModelConfig& config, int index) : hidden_(config.hidden) {
   const BlockGraph& graph = config.layer(index).graph;
   plan_experts(plan, config, index);
   plan_dense(plan, config, index);
   post_norm_ = plan.norm(*block_norm(config, index, graph.ffn_post_norm), hidden_);
   scale_ = plan.resolve_for_width<Scale>({}, 2 * hidden_);
-  add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
+  float output_scale = 1.0f;
   if (const std::string_view scale = feed_forward_scale(config, index); !scale.empty()) {
-    output_scale_ = plan.number(block_tensor(index, scale) + ".weight");
+    output_scale = plan.number(block_tensor(index, scale) + ".weight");
   }
 
   experts_->append_router(operations_, &Buffers::hidden);
@@ -25,10 +24,8 @@ TwoFeedForwards::TwoFeedForwards(ExecutionPlan& plan, const ModelConfig& config,
   experts_->append_up(operations_);
   operations_.push_back({std::string(Scale::name), [this](const Step& step) { clear(step); }});
   experts_->append_down(operations_, &Buffers::normed);
-  experts_post_norm_.append(operations_, &Buffers::normed, &Buffers::normed);
-  operations_.push_back({std::string(ResidualAdd::name), [this](const Step& step) { add_experts(step); }});
-  post_norm_.append(operations_, &Buffers::projected, &Buffers::projected);
-  operations_.push_back({std::string(ResidualAdd::name), [this](const Step& step) { add_residual(step); }});
+  experts_post_norm_.append_residual(operations_, &Buffers::normed, &Buffers::projected, 1.0f);
+  post_norm_.append_residual(operations_, &Buffers::projected, &Buffers::hidden, graph.residual_scale, output_scale);
 }
 
 void TwoFeedForwards::plan_dense(ExecutionPlan& plan, const ModelConfig& config, int index) {
@@ -72,22 +69,6 @@ void TwoFeedForwards::plan_experts(ExecutionPlan& plan, const ModelConfig& confi
 // Rows do not meet: where one holds what times 0 is not 0, it is lost already.
 void TwoFeedForwards::clear(const Step& step) const {
   scale_.run({.x = step.buffers.normed, .count = step.tokens * hidden_, .factor = 0.0f}, step);
-}
-
-void TwoFeedForwards::add_experts(const Step& step) const {
-  float* sum = step.buffers.projected;
-  add_.run({.a = sum, .b = step.buffers.normed, .count = step.tokens * hidden_, .out = sum}, step);
-}
-
-void TwoFeedForwards::add_residual(const Step& step) const {
-  float* hidden = step.buffers.hidden;
-  add_.run({.a = hidden,
-            .b = step.buffers.projected,
-            .count = step.tokens * hidden_,
-            .out = hidden,
-            .factor = residual_scale_,
-            .scale = output_scale_},
-           step);
 }
 
 }  // namespace rocmforge

@@ -20,12 +20,8 @@ class TwoFeedForwards final : public FeedForward {
   void plan_experts(ExecutionPlan& plan, const ModelConfig& config, int index);
   /// The experts' sum goes to Buffers::normed, which their input leaves: it begins as zeros.
   void clear(const Step& step) const;
-  void add_experts(const Step& step) const;
-  void add_residual(const Step& step) const;
 
   std::int64_t hidden_;
-  float residual_scale_;
-  float output_scale_ = 1.0f;
   FusedLinear up_;  ///< of the dense part, with its norm and activation
   Linear down_;
   Norm dense_post_norm_;
@@ -34,7 +30,6 @@ class TwoFeedForwards final : public FeedForward {
   Norm experts_post_norm_;
   Norm post_norm_;
   Resolved<Scale> scale_;
-  Resolved<ResidualAdd> add_;
 };
 
 }  // namespace rocmforge

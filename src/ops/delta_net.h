@@ -48,6 +48,7 @@ struct GatedDeltaNet {
     RaggedBatch batch;                 ///< its sequences, rows and slots; positions and pages are not read
     float* out = nullptr;              ///< [tokens, values()], rows out_stride apart, nothing that is read
     std::int64_t out_stride = 0;
+    void* workspace = nullptr;  ///< at least OpKernel::workspace_bytes, 256-byte aligned
   };
 };
 

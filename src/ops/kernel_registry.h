@@ -24,6 +24,6 @@ using KernelRegistry =
     KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
                      ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
                      DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, GatedDeltaNet,
-                     OutputGate, LatentAppend, HeadMatmul>;
+                     OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads>;
 
 }  // namespace rocmforge

@@ -67,6 +67,8 @@ struct HeadMatmul {
     std::int64_t head_bytes = 0;   ///< from one head's matrix to the next
     float* out = nullptr;          ///< [tokens, heads * (n + tail)], dense, not x
     void* workspace = nullptr;     ///< at least workspace_bytes, 64-byte aligned
+    /// Set: only tokens of sequences with one row are wanted; what is written for others is undefined.
+    const RaggedBatch* single_rows = nullptr;
   };
 };
 
@@ -90,5 +92,66 @@ class HeadMatmulKernel {
 
   virtual void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const = 0;
 };
+
+/// K and V of single heads, from the rows [c | r] of a latent plane: K_h = [Wk_h^T c | r] and V_h = Wv_h c, zeros up to K's
+/// length. Attention over them is the decompressed form of latent attention.
+struct LatentExpand {
+  static constexpr std::string_view name = "latent_expand";
+
+  struct Spec {
+    std::int32_t plain_dim = 0;  ///< elements of K before those that turn
+    std::int32_t value_dim = 0;  ///< of V, at most head_dim()
+    DType key_weight = DType::f32;
+    DType value_weight = DType::f32;
+    DType out = DType::f16;  ///< f16 or bf16
+    KvLayout layout;         ///< a latent plane of one head
+
+    [[nodiscard]] std::int32_t rank() const { return layout.value_dim; }
+    [[nodiscard]] std::int32_t n_rot() const { return layout.head_dim - layout.value_dim; }
+    [[nodiscard]] std::int32_t head_dim() const { return plain_dim + n_rot(); }
+    /// Of the matrices of `heads` heads as 16-bit numbers.
+    [[nodiscard]] std::size_t workspace_bytes(std::int32_t heads) const {
+      return static_cast<std::size_t>(std::int64_t{heads} * (plain_dim + value_dim) * rank()) * sizeof(std::uint16_t);
+    }
+  };
+
+  struct Args {
+    const void* key_weight = nullptr;    ///< of the first head: rows [rank, plain_dim] of the file
+    std::int64_t key_head_bytes = 0;     ///< from one head's matrix to the next
+    const void* value_weight = nullptr;  ///< rows [value_dim, rank]
+    std::int64_t value_head_bytes = 0;
+    std::int32_t heads = 0;
+    KvCacheView cache;
+    RaggedBatch batch;
+    void* k = nullptr;  ///< [num_sequences, heads, max_kv_len, head_dim]; behind a sequence's end nothing is written
+    void* v = nullptr;
+    void* workspace = nullptr;  ///< at least workspace_bytes, 256-byte aligned
+  };
+};
+
+std::string to_string(const LatentExpand::Spec& spec);
+
+/// Parts of heads from one array of rows to another: out[t, first_head + h, i] = x[t, h, i] for tokens [first_token,
+/// first_token + tokens), the first out_dim elements of each head.
+struct CopyHeads {
+  static constexpr std::string_view name = "copy_heads";
+
+  struct Spec {
+    std::int32_t dim = 0;      ///< of a head of x
+    std::int32_t out_dim = 0;  ///< at most dim
+  };
+
+  struct Args {
+    const float* x = nullptr;  ///< [tokens, heads, dim]
+    std::int32_t heads = 0;
+    std::int64_t first_token = 0;
+    std::int64_t tokens = 0;
+    float* out = nullptr;  ///< [tokens, out_heads, out_dim]
+    std::int32_t out_heads = 0;
+    std::int32_t first_head = 0;
+  };
+};
+
+std::string to_string(const CopyHeads::Spec& spec);
 
 }  // namespace rocmforge

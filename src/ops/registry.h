@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +53,10 @@ class OpKernel {
   [[nodiscard]] virtual DeviceKind device() const = 0;
   [[nodiscard]] virtual KernelPriority priority() const = 0;
   [[nodiscard]] virtual Support supports(const typename Op::Spec& spec, const DeviceInfo& device) const = 0;
+  /// What a call with up to `tokens` rows needs as Args::workspace, where Args has one.
+  [[nodiscard]] virtual std::size_t workspace_bytes(const typename Op::Spec& /*spec*/, std::int64_t /*tokens*/) const {
+    return 0;
+  }
   virtual void run(const typename Op::Spec& spec, const typename Op::Args& args, ExecutionContext& context) const = 0;
 };
 

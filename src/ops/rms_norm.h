@@ -8,6 +8,7 @@
 namespace rocmforge {
 
 /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight   (Zhang and Sennrich 2019, no mean removed)
+/// With a residual: out[r] = (residual[r] + factor * that) * scale.
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
 
@@ -20,9 +21,12 @@ struct RmsNorm {
   struct Args {
     const float* x = nullptr;  ///< [rows, dim], rows `stride` elements apart
     std::int64_t rows = 0;
-    const float* weight = nullptr;  ///< [groups, dim]: row r has those of r % groups
-    float* out = nullptr;           ///< likewise; may be x
-    std::int64_t stride = 0;        ///< 0: dim
+    const float* weight = nullptr;    ///< [groups, dim]: row r has those of r % groups
+    float* out = nullptr;             ///< likewise; may be x
+    std::int64_t stride = 0;          ///< 0: dim
+    const float* residual = nullptr;  ///< likewise, null for none; may be out
+    float factor = 1.0f;
+    float scale = 1.0f;
   };
 };
 

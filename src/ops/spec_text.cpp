@@ -134,6 +134,13 @@ std::string to_string(const HeadMatmul::Spec& spec) {
                      spec.tail > 0 ? fmt::format(" tail {}", spec.tail) : "");
 }
 
+std::string to_string(const LatentExpand::Spec& spec) {
+  return fmt::format("{} K of {} + {} from {}, {} V of {}, latent {} of {}", name(spec.out), spec.plain_dim, spec.n_rot(),
+                     name(spec.key_weight), name(spec.value_weight), spec.value_dim, name(spec.layout.dtype), spec.rank());
+}
+
+std::string to_string(const CopyHeads::Spec& spec) { return fmt::format("{} of {}", spec.out_dim, spec.dim); }
+
 std::string to_string(const SampleTokens::Spec& spec) { return fmt::format("vocab {}", spec.vocab); }
 
 std::string to_string(const ResidualAdd::Spec&) { return "f32"; }

@@ -40,6 +40,7 @@ struct SsmScan {
     StateView states;                ///< f32 [heads, head_dim, state_size] in each slot
     RaggedBatch batch;               ///< its sequences, rows and slots; positions and pages are not read
     float* out = nullptr;            ///< [tokens, inner()], neither x nor z nor dt
+    void* workspace = nullptr;       ///< at least OpKernel::workspace_bytes, 256-byte aligned
   };
 };
 

@@ -415,6 +415,13 @@ TEST(Program, InspectTellsLayersThatDoNotAttendAndThoseThatShareLatents) {
       << scans;
   EXPECT_NE(scans.find("2 layers of width 40"), std::string::npos) << scans;
   expect_one_screen(scans);
+  // Of 2 layers 6 matrices of 12 by 8 floats each, and 4 positions of 104 channels.
+  const json nets = json::parse(run_program({"inspect", folder + "qwen35.gguf", "--json", "--device", "cpu"}).out);
+  EXPECT_EQ(nets.at("devices").at(0).at("slot_bytes"), 2 * 4 * (6 * 12 * 8 + 4 * 104));
+  const std::string states = run_program({"inspect", folder + "qwen35.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(states.find("\nstate "), std::string::npos) << states;
+  EXPECT_NE(states.find("7.8 KiB in each of "), std::string::npos) << states;
+  expect_one_screen(states);
   EXPECT_NE(run_program({"inspect", folder + "deepseek-v3.gguf", "--device", "cpu"}).out.find("over latent rows of 64"),
             std::string::npos);
 }

@@ -59,7 +59,35 @@ TEST(RmsNormConformance, TinyTheMeanIsNotRemoved) {
   });
 }
 
-/// Rows that lie in wider ones, as Q and K do in those of a fused product: what stands between them stays.
+TEST(RmsNormConformance, TinyIsAddedToAResidual) {
+  for (const std::int64_t dim : {1, 24, 65, 640}) {
+    for (const std::int64_t stride : {dim, dim + 4}) {
+      for (const float factor : {1.0f, 0.22f}) {
+        const RmsNorm::Spec spec{dim, 1e-5f};
+        constexpr std::int64_t rows = 5;
+        Random random(static_cast<std::uint64_t>(dim + stride));
+        const std::vector<float> x = random.normals(rows * stride);
+        const std::vector<float> weight = random.uniforms(dim, 0.5f, 2.0f);
+        const std::vector<float> residual = random.normals(rows * stride);
+        std::vector<float> expected = residual;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const std::vector<float> own(x.begin() + r * stride, x.begin() + r * stride + dim);
+          const std::vector<float> norm = run_rms_norm(harness().reference<RmsNorm>(spec), spec, own, weight, false);
+          std::transform(norm.begin(), norm.end(), expected.begin() + r * stride, expected.begin() + r * stride,
+                         [&](float value, float sum) { return (sum + factor * value) * (1.5f - factor); });
+        }
+        harness().for_each_kernel_or_reference<RmsNorm>(spec, [&](const OpKernel<RmsNorm>& kernel) {
+          Arena arena(harness().place_of(kernel));
+          float* sums = arena.in_out(residual);
+          const RmsNorm::Args args{arena.in(x), rows, arena.in(weight), sums, stride, sums, factor, 1.5f - factor};
+          arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+          EXPECT_LE(relative_error(arena.read(sums, rows * stride), expected), tolerance(DType::f32));
+        });
+      }
+    }
+  }
+}
+
 TEST(RmsNormConformance, TinyGroupsHaveTheirOwnWeights) {
   for (const std::int64_t dim : {8, 33}) {
     const RmsNorm::Spec spec{dim, 1e-5f, 3};
@@ -83,6 +111,7 @@ TEST(RmsNormConformance, TinyGroupsHaveTheirOwnWeights) {
   }
 }
 
+/// Rows that lie in wider ones, as Q and K do in those of a fused product: what stands between them stays.
 TEST(RmsNormConformance, TinyRowsAtAStride) {
   for (const std::int64_t dim : {1, 24, 64, 65}) {
     for (const std::int64_t stride : {dim, dim + 4, 3 * dim + 1}) {

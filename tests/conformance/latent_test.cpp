@@ -295,6 +295,44 @@ TEST(HeadMatmul, TinyATokenHasTheSameBitsInEveryCall) {
   }
 }
 
+/// Tokens 0 to 4 belong to one sequence, 5 to another, 6 and 7 to a third: only token 5 is wanted.
+TEST(HeadMatmul, TinyOfSingleRowsAlone) {
+  const HeadProblem problem{{.weight = DType::f16, .heads = 3, .n = 40, .k = 128, .tail = 8}, 8};
+  const HeadMatmul::Spec& spec = problem.spec;
+  const std::vector<float> expected = expected_of(problem);
+  const std::vector<std::byte> rows = problem.rows();
+  const std::int64_t width = spec.heads * (spec.n + spec.tail);
+  harness().for_each_kernel<HeadMatmul>(spec, [&](const HeadMatmulKernel& kernel) {
+    if (kernel.packed_bytes(spec) > 0) {
+      return;  // computes all rows, as the other tests see
+    }
+    Arena arena(harness().place_of(kernel));
+    const std::vector<std::int32_t> sequence_of = {0, 0, 0, 0, 0, 1, 2, 2};
+    const std::vector<std::int32_t> query_offsets = {0, 5, 6, 8};
+    RaggedBatch batch;
+    batch.num_sequences = 3;
+    batch.num_tokens = 8;
+    batch.sequence_of = arena.in(sequence_of);
+    batch.query_offsets = arena.in(query_offsets);
+    auto* out = arena.in_out(std::vector<float>(static_cast<std::size_t>(problem.outputs()), -7.0f));
+    const HeadMatmul::Args args{.x = arena.in(problem.x()),
+                                .x_stride = problem.x_stride(),
+                                .tokens = problem.tokens,
+                                .weight = arena.in(rows),
+                                .head_bytes = static_cast<std::int64_t>(rows.size()) / spec.heads,
+                                .out = out,
+                                .workspace = arena.workspace(kernel.workspace_bytes(spec, problem.tokens)),
+                                .single_rows = &batch};
+    arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+    const std::vector<float> all = arena.read(out, problem.outputs());
+    const auto row = [&](const std::vector<float>& from) {
+      return std::span(from).subspan(static_cast<std::size_t>(5 * width), static_cast<std::size_t>(width));
+    };
+    EXPECT_LE(relative_error(row(all), row(expected)), 2 * tolerance(spec.weight)) << kernel.name();
+    EXPECT_EQ(all[0], -7.0f) << kernel.name() << " computes what nobody wants";
+  });
+}
+
 /// What `call` complains about.
 template <class Call>
 std::string complaint(Call&& call) {

@@ -65,11 +65,15 @@ std::vector<float> rounded(std::vector<double>& state) {
   return floats;
 }
 
-Sequence make_sequence(const SsmScan::Spec& spec, const Weights& weights, const Part& part, Random& random) {
+/// `dt` is added to random numbers.
+Sequence make_sequence(const SsmScan::Spec& spec, const Weights& weights, const Part& part, float dt, Random& random) {
   Sequence sequence;
   const std::int64_t rows = part.before + part.rows;
   sequence.x = random.normals(rows * spec.input_width());
   sequence.gates = random.normals(rows * gates_width(spec));
+  for (std::int64_t i = 0; i < rows * gates_width(spec); ++i) {
+    sequence.gates[static_cast<std::size_t>(i)] += i % gates_width(spec) >= spec.inner() ? dt : 0.0f;
+  }
   std::vector<double> state(static_cast<std::size_t>(spec.state_elems()), 0.0);
   sequence.state = rounded(state);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -107,13 +111,13 @@ struct Problem {
 };
 
 /// Slots of the sequences lie apart, each read one before those that are written.
-Problem make_problem(const SsmScan::Spec& spec, const std::vector<Part>& parts, std::int32_t padding) {
+Problem make_problem(const SsmScan::Spec& spec, const std::vector<Part>& parts, std::int32_t padding, float dt) {
   Problem problem;
   problem.spec = spec;
   Random random(static_cast<std::uint64_t>(spec.state_elems() + spec.heads));
   problem.weights = make_weights(spec, random);
   for (const Part& part : parts) {
-    Sequence& sequence = problem.sequences.emplace_back(make_sequence(spec, problem.weights, part, random));
+    Sequence& sequence = problem.sequences.emplace_back(make_sequence(spec, problem.weights, part, dt, random));
     const std::vector<std::int32_t> tokens(static_cast<std::size_t>(part.rows), 0);
     const std::vector<std::int32_t> blocks(static_cast<std::size_t>(part.before + part.rows), 0);
     problem.plan.add_sequence(tokens, part.before, blocks, false);
@@ -189,7 +193,8 @@ void expect_problem(const Problem& problem, const OpKernel<SsmScan>& kernel) {
       .states = StateView{reinterpret_cast<std::byte*>(states), stride * std::int64_t{sizeof(float)}, problem.num_slots}.at(
           elems_before * std::int64_t{sizeof(float)}),
       .batch = arena.batch(problem.plan),
-      .out = out};
+      .out = out,
+      .workspace = arena.workspace(kernel.workspace_bytes(spec, problem.plan.num_tokens()))};
   arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
 
   std::vector<float> expected;
@@ -202,8 +207,8 @@ void expect_problem(const Problem& problem, const OpKernel<SsmScan>& kernel) {
   expect_slots(problem, arena.read(states, static_cast<std::int64_t>(memory.size())), memory, stride);
 }
 
-void expect_parts(const SsmScan::Spec& spec, const std::vector<Part>& parts, std::int32_t padding = 0) {
-  const Problem problem = make_problem(spec, parts, padding);
+void expect_parts(const SsmScan::Spec& spec, const std::vector<Part>& parts, std::int32_t padding = 0, float dt = 0.0f) {
+  const Problem problem = make_problem(spec, parts, padding, dt);
   harness().for_each_kernel_or_reference<SsmScan>(spec,
                                                   [&](const OpKernel<SsmScan>& kernel) { expect_problem(problem, kernel); });
 }
@@ -231,6 +236,33 @@ TEST(SsmScanConformance, TinyPaddingWritesNothing) { expect_parts({4, 8, 16, 2},
 TEST(SsmScanConformance, ManyRowsAndHeads) {
   expect_parts({24, 64, 128, 8}, {{0, 150, 128}, {33, 40}, {12, 1}});
   expect_parts({8, 64, 64, 1}, std::vector<Part>(70, Part{3, 1}), 3);
+}
+
+// GPUs scan in chunks of 64 rows what has 32 or more in a step.
+
+TEST(SsmScanConformance, TinyChunksOfEveryLength) {
+  expect_parts({2, 9, 20, 1}, {{0, 31}, {0, 32}, {5, 33}, {0, 63}, {3, 64}, {0, 65}});
+  expect_parts({2, 33, 128, 2}, {{2, 127}, {1, 1}, {0, 128}, {6, 129}}, 3);
+  expect_parts({2, 17, 144, 1}, {{3, 66}, {0, 32}});
+}
+
+TEST(SsmScanConformance, TinyStatesBehindAnyRowOfAChunkAreKept) {
+  expect_parts({2, 5, 16, 1}, {{0, 40, 1}, {3, 64, 64}, {7, 130, 65}, {2, 130, 64}, {1, 70, 70}});
+}
+
+TEST(SsmScanConformance, TinyChunksWithStepsFarFromOne) {
+  for (const float dt : {-15.0f, 5.0f, 40.0f, 400.0f}) {
+    SCOPED_TRACE(dt);
+    expect_parts({1, 16, 16, 1}, {{20, 70, 68}}, 0, dt);
+  }
+}
+
+TEST(SsmScanConformance, ChunksOfManySequences) {
+  expect_parts({4, 48, 64, 2}, {{0, 300}, {64, 1}, {10, 35, 35}, {0, 64}, {0, 3}, {200, 97, 60}, {31, 32}}, 2);
+}
+
+TEST(SsmScanConformance, StepsLongerThanWhatIsComputedAtOnce) {
+  expect_parts({2, 8, 16, 1}, {{3, 40}, {5, 4300, 4200}, {0, 50, 7}});
 }
 
 /// A step far from zero is itself: e^dt would overflow.

@@ -63,9 +63,16 @@ class CpuRmsNorm final : public CpuKernel<OpKernel<RmsNorm>> {
     check_arguments(spec, args);
     const std::int64_t stride = args.stride != 0 ? args.stride : spec.dim;
     for_each_range(context, args.rows, row_grain(spec.dim), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> normalised(args.residual != nullptr ? static_cast<std::size_t>(spec.dim) : 0);
       for (std::int64_t r = begin; r < end; ++r) {
         const float* weight = args.weight + r % spec.groups * spec.dim;
-        body().rms_norm(args.x + r * stride, weight, spec.dim, spec.eps, args.out + r * stride);
+        float* out = args.out + r * stride;
+        body().rms_norm(args.x + r * stride, weight, spec.dim, spec.eps, args.residual != nullptr ? normalised.data() : out);
+        if (args.residual != nullptr) {
+          std::transform(normalised.begin(), normalised.end(), args.residual + r * stride, out, [&](float value, float sum) {
+            return static_cast<float>((double{sum} + double{args.factor} * double{value}) * double{args.scale});
+          });
+        }
       }
     });
   }

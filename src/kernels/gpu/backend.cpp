@@ -37,6 +37,8 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<ExpertMatmul>(make_gpu_expert_matmul(kind));
   registry.add<LatentAppend>(make_gpu_latent_append(kind));
   registry.add<HeadMatmul>(make_gpu_head_matmul(kind));
+  registry.add<LatentExpand>(make_gpu_latent_expand(kind));
+  registry.add<CopyHeads>(make_gpu_copy_heads(kind));
 }
 
 }  // namespace rocmforge

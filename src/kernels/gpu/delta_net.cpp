@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "kernels/gpu/chunk_launch.h"
 #include "kernels/gpu/delta_net_args.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"
@@ -22,13 +23,52 @@ class GpuDeltaNet final : public GpuKernel<OpKernel<GatedDeltaNet>> {
     return check_spec(spec);
   }
 
+  [[nodiscard]] std::size_t workspace_bytes(const GatedDeltaNet::Spec& spec, std::int64_t tokens) const override {
+    return chunk_workspace_bytes(spec.key_heads, spec.value_heads, spec.key_dim, tokens);
+  }
+
   void run(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args, device());
     if (args.batch.num_sequences == 0) {
       return;
     }
+    if (takes_chunks(args.batch)) {
+      scan_chunks(chunk_args(spec, args), args.batch, args.workspace, *context.stream);
+    }
+    if (leaves_rows(args.batch)) {
+      scan_rows(spec, args, *context.stream);
+    }
+  }
+
+ private:
+  static gpu::ChunkArgs chunk_args(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args) {
+    return {.queries = args.qkv,
+            .keys = args.qkv + spec.keys(),
+            .values = args.qkv + 2 * spec.keys(),
+            .beta = args.beta,
+            .gate = args.alpha,
+            .rate = args.rate,
+            .gate_bias = args.step_bias,
+            .skip = nullptr,
+            .open = nullptr,
+            .out = args.out,
+            .states = args.states.data,
+            .row_stride = args.qkv_stride,
+            .gate_stride = args.gate_stride,
+            .out_stride = args.out_stride,
+            .slot_stride = args.states.slot_stride,
+            .key_heads = spec.key_heads,
+            .value_heads = spec.value_heads,
+            .key_dim = spec.key_dim,
+            .value_dim = spec.value_dim,
+            .eps = GatedDeltaNet::norm_eps,
+            .tiled = spec.tiled};
+  }
+
+  /// Sequences with few rows.
+  static void scan_rows(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, Stream& stream) {
     const std::int64_t pieces = divide_up(spec.value_dim, gpu::delta_net_columns) * spec.value_heads;
-    delta_net_kernel.launch(*context.stream, launch_of(pieces, args.batch.num_sequences, gpu::delta_net_threads),
+    delta_net_kernel.launch(stream, launch_of(pieces, args.batch.num_sequences, gpu::delta_net_threads),
                             {.qkv = args.qkv,
                              .beta = args.beta,
                              .alpha = args.alpha,

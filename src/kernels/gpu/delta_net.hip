@@ -4,6 +4,7 @@
 // from row to row: two sums over 8 lanes, which do not wait for each other. docs/kernels/delta_net.md.
 
 #include "kernels/gpu/activation.h"
+#include "kernels/gpu/chunk_scan_args.h"
 #include "kernels/gpu/delta_net_args.h"
 #include "kernels/gpu/elementwise.h"
 
@@ -167,6 +168,9 @@ ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetAr
     const StateSlots slots = args.slots[sequence];
     const std::int64_t first = args.query_offsets[sequence];
     const int rows = static_cast<int>(args.query_offsets[sequence + 1] - first);
+    if (rows >= chunk_least_rows) {
+      continue;  // scanned in chunks
+    }
     Column own;
     own.load_from(inside && slots.read >= 0 ? piece.column_of(slots.read, column) : nullptr, args.key_dim, lane);
     for (int base = 0; base < rows; base += staged_rows) {

@@ -31,11 +31,14 @@ class GpuRmsNorm final : public PortableGpuKernel<RmsNorm> {
                            {.x = args.x,
                             .weight = args.weight,
                             .out = args.out,
+                            .residual = args.residual,
                             .rows = args.rows,
                             .dim = spec.dim,
                             .stride = args.stride != 0 ? args.stride : spec.dim,
                             .groups = spec.groups,
-                            .eps = spec.eps});
+                            .eps = spec.eps,
+                            .factor = args.factor,
+                            .scale = args.scale});
   }
 };
 

@@ -21,15 +21,31 @@ __device__ float sum_of_squares(const Floats<width>& item) {
   return sum;
 }
 
-template <int width>
-__device__ void write_scaled(const float* weights, float* out, std::int64_t item, Floats<width> x, float scale) {
-  const Floats<width> weight = load<width>(weights, item);
+/// A row's way out.
+struct RmsNormOut {
+  const float* weights;
+  const float* residual;  ///< or null
+  float* out;
+  float factor;
+  float sum_scale;
+
+  template <int width>
+  __device__ void write(std::int64_t item, Floats<width> x, float scale) const {
+    const Floats<width> weight = load<width>(weights, item);
 #pragma unroll
-  for (int i = 0; i < width; ++i) {
-    x.values[i] *= scale * weight.values[i];
+    for (int i = 0; i < width; ++i) {
+      x.values[i] *= scale * weight.values[i];
+    }
+    if (residual != nullptr) {
+      const Floats<width> sum = load<width>(residual, item);
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        x.values[i] = (sum.values[i] + factor * x.values[i]) * sum_scale;
+      }
+    }
+    store(out, item, x);
   }
-  store(out, item, x);
-}
+};
 
 template <int width>
 __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
@@ -37,8 +53,9 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   const int stride = static_cast<int>(blockDim.x);
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
     const float* x = args.x + row * args.stride;
-    const float* weights = args.weight + row % args.groups * args.dim;
-    float* out = args.out + row * args.stride;
+    const RmsNormOut out{args.weight + row % args.groups * args.dim,
+                         args.residual != nullptr ? args.residual + row * args.stride : nullptr,
+                         args.out + row * args.stride, args.factor, args.scale};
     Floats<width> kept[kept_loads];
     float sum = 0.0f;
 #pragma unroll
@@ -56,11 +73,11 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
 #pragma unroll
     for (int l = 0; l < kept_loads; ++l) {
       if (const int item = thread_index() + l * stride; item < items) {
-        write_scaled(weights, out, item, kept[l], scale);
+        out.write(item, kept[l], scale);
       }
     }
     for (std::int64_t item = thread_index() + kept_loads * stride; item < items; item += stride) {
-      write_scaled(weights, out, item, load<width>(x, item), scale);
+      out.write(item, load<width>(x, item), scale);
     }
   }
 }
@@ -125,7 +142,8 @@ __device__ void gated_activation(const GatedActivationArgs& args) {
 ROCMFORGE_KERNEL __launch_bounds__(1024, 1) rms_norm(RmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
   begin_dependent();
-  if (takes_fours(args.x, args.stride) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.stride)) {
+  if (takes_fours(args.x, args.stride) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.stride) &&
+      (args.residual == nullptr || takes_fours(args.residual, args.stride))) {
     rms_norm_rows<4>(args, scratch);
   } else {
     rms_norm_rows<1>(args, scratch);

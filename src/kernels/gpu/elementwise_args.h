@@ -6,14 +6,17 @@ namespace rocmforge::gpu {
 
 /// One work-group a row.
 struct RmsNormArgs {
-  const float* x;       ///< [rows, dim], rows `stride` apart
-  const float* weight;  ///< [groups, dim]: row r has those of r % groups
-  float* out;           ///< likewise, may be x
+  const float* x;         ///< [rows, dim], rows `stride` apart
+  const float* weight;    ///< [groups, dim]: row r has those of r % groups
+  float* out;             ///< likewise, may be x
+  const float* residual;  ///< likewise, null for none: out = (residual + factor * norm) * scale; may be out
   std::int64_t rows;
   std::int64_t dim;
   std::int64_t stride;
   std::int64_t groups;
   float eps;
+  float factor;
+  float scale;  ///< of the sum with the residual
 };
 
 /// One work-group a row.

@@ -6,6 +6,7 @@
 #include "kernels/gpu/matvec.h"
 
 using namespace rocmforge;
+using rocmforge::gpu::BlockCoded;
 using rocmforge::gpu::HeadProductArgs;
 
 namespace rocmforge::gpu {
@@ -20,7 +21,18 @@ __device__ MatvecArgs group_input(const HeadProductArgs& args, int head, std::in
   own.tokens = tokens;
   own.chunk = args.chunk;
   own.x_aligned = args.x_aligned;
+  own.dtype = args.dtype;
   return own;
+}
+
+/// Whether any of the group's tokens is wanted.
+__device__ bool is_wanted(const HeadProductArgs& args, std::int64_t first, int tokens) {
+  bool wanted = args.sequence_of == nullptr;
+  for (int t = 0; !wanted && t < tokens; ++t) {
+    const std::int32_t sequence = args.sequence_of[first + t];
+    wanted = args.query_offsets[sequence + 1] - args.query_offsets[sequence] == 1;
+  }
+  return wanted;
 }
 
 template <class Block, int rows>
@@ -39,6 +51,9 @@ __device__ void head_products(const HeadProductArgs& args) {
        first += std::int64_t{gridDim.z} * head_tokens) {
     const std::int64_t left = args.tokens - first;
     const int tokens = left < head_tokens ? static_cast<int>(left) : head_tokens;
+    if (!is_wanted(args, first, tokens)) {  // the whole work-group sees the same
+      continue;
+    }
     const MatvecArgs input = group_input(args, head, first, tokens);
     float* out = args.out + (first * heads + head) * (args.n + args.tail);
     const std::int64_t stride = std::int64_t{heads} * (args.n + args.tail);
@@ -68,7 +83,8 @@ __device__ void head_products(const HeadProductArgs& args) {
 #define ROCMFORGE_HEAD_PRODUCTS(format, Block, Element, rows)                                   \
   ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups(gpu::head_tokens)) \
       head_products_##format(HeadProductArgs args) {                                            \
-    gpu::head_products<Block, gpu::matvec_wave_rows(gpu::head_tokens, rows)>(args);             \
+    gpu::head_products<Block, gpu::head_wave_rows(rows)>(args);                                 \
   }
 
 ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_PRODUCTS)
+ROCMFORGE_MATMUL_CODED(ROCMFORGE_HEAD_PRODUCTS)

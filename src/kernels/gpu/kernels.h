@@ -37,6 +37,8 @@ std::unique_ptr<OpKernel<WeightsValue>> make_gpu_weights_value(DeviceKind kind);
 // Latent attention beside Attention itself.
 std::unique_ptr<OpKernel<LatentAppend>> make_gpu_latent_append(DeviceKind kind);
 std::unique_ptr<HeadMatmulKernel> make_gpu_head_matmul(DeviceKind kind);
+std::unique_ptr<OpKernel<LatentExpand>> make_gpu_latent_expand(DeviceKind kind);
+std::unique_ptr<OpKernel<CopyHeads>> make_gpu_copy_heads(DeviceKind kind);
 
 // Attention: fused, as separate steps, and with split KV for steps of one row a sequence, for any, and for a latent plane.
 std::unique_ptr<AttentionBackend> make_gpu_flash_attention(DeviceKind kind);

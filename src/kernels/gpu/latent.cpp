@@ -100,8 +100,14 @@ struct HeadFormat {
 constexpr HeadFormat head_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_FORMAT)};
 #undef ROCMFORGE_HEAD_FORMAT
 
+/// Of all of gpu::CodedFormats.
+constexpr HeadFormat coded_heads = {DType::nvfp4, 1, {"heads", "head_products_coded", LaunchOrder::by_kernel}};
+
 /// Null for a format without a kernel.
 const HeadFormat* find_format(DType dtype) {
+  if (gpu::CodedFormats::contains(dtype)) {
+    return &coded_heads;
+  }
   const auto* found = std::ranges::find(head_formats, dtype, &HeadFormat::dtype);
   return found != std::end(head_formats) ? found : nullptr;
 }
@@ -137,7 +143,7 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     }
     const HeadFormat& format = *find_format(spec.weight);
     const int wave_size = context.stream->device().info().wave_size;
-    const int rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(gpu::head_tokens, format.few_rows);
+    const int rows = gpu::matvec_threads / wave_size * gpu::head_wave_rows(format.few_rows);
     const std::int64_t chunk =
         std::min<std::int64_t>(round_up(spec.k, 256), std::int64_t{256} * wave_size / gpu::head_tokens);
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.x_stride % 4 == 0 && spec.k % 4 == 0 &&
@@ -161,7 +167,9 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
                           .tail = static_cast<std::int32_t>(spec.tail),
                           .chunk = static_cast<std::int32_t>(chunk),
                           .x_aligned = aligned ? 1 : 0,
-                          .unused = 0});
+                          .dtype = spec.weight,
+                          .sequence_of = args.single_rows != nullptr ? args.single_rows->sequence_of : nullptr,
+                          .query_offsets = args.single_rows != nullptr ? args.single_rows->query_offsets : nullptr});
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/gpu/attention_args.h"
+
 namespace rocmforge::gpu {
 
 /// Append of latent rows; see ops/latent.h. Grid: tokens. Dynamic shared memory: cosine and sine of each pair, then the row,
@@ -47,10 +49,65 @@ struct HeadProductArgs {
   std::int32_t n;
   std::int32_t k;
   std::int32_t tail;
-  std::int32_t chunk;      ///< as in MatvecArgs
-  std::int32_t x_aligned;  ///< likewise
-  std::int32_t unused;
+  std::int32_t chunk;                 ///< as in MatvecArgs
+  std::int32_t x_aligned;             ///< likewise
+  DType dtype;                        ///< of the weights
+  const std::int32_t* sequence_of;    ///< [tokens], or null: all tokens are wanted, else those of sequences with one row
+  const std::int32_t* query_offsets;  ///< [sequences + 1]
 };
 inline constexpr int head_tokens = 4;  ///< of a group
+/// Rows that a wave takes; `few_rows` is the format's number (matmul_args.h).
+constexpr int head_wave_rows(int few_rows) { return few_rows < 2 ? few_rows : 2; }
+
+/// The matrices of some heads as 16-bit rows along the latent; see ops/latent.h. Grid: pieces, heads, K and V.
+struct LatentWeightsArgs {
+  const void* keys;    ///< [heads] of rows [rank, plain_dim]
+  const void* values;  ///< [heads] of rows [value_dim, rank]
+  void* out;           ///< [heads, plain_dim + value_dim, rank]
+  std::int64_t key_head_bytes;
+  std::int64_t value_head_bytes;
+  std::int64_t key_row_bytes;
+  std::int64_t value_row_bytes;
+  DType key_type;
+  DType value_type;
+  std::int32_t rank;
+  std::int32_t plain_dim;
+  std::int32_t value_dim;
+  std::int32_t unused;
+};
+inline constexpr int latent_weights_threads = 128;
+
+/// K and V of heads from latent rows. Grid: tiles of keys, tiles of a head's columns x heads, sequences.
+struct LatentExpandArgs {
+  KvAddress kv;         ///< of the latent plane
+  const void* weights;  ///< as LatentWeightsArgs::out
+  void* k;              ///< [sequences, heads, capacity, head_dim]
+  void* v;
+  const std::int32_t* kv_lengths;  ///< [sequences]
+  std::int64_t capacity;           ///< keys of a sequence
+  std::int32_t heads;
+  std::int32_t rank;
+  std::int32_t plain_dim;
+  std::int32_t value_dim;
+  std::int32_t head_dim;
+  std::int32_t in_eights;  ///< 1: eight columns of K or V lie side by side at a 16-byte boundary
+};
+inline constexpr int expand_rows = 128;  ///< of a work-group
+inline constexpr int expand_columns = 64;
+inline constexpr int expand_threads = 256;
+
+/// See CopyHeads in ops/latent.h. Grid: parts of a token's row, tokens.
+struct CopyHeadsArgs {
+  const float* x;
+  float* out;
+  std::int64_t first_token;
+  std::int64_t tokens;
+  std::int32_t heads;
+  std::int32_t dim;
+  std::int32_t out_dim;
+  std::int32_t out_heads;
+  std::int32_t first_head;
+  std::int32_t unused;
+};
 
 }  // namespace rocmforge::gpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gpu/chunk_launch.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"
 #include "kernels/gpu/ssm_scan_args.h"
@@ -50,15 +51,58 @@ class GpuSsmScan final : public GpuKernel<OpKernel<SsmScan>> {
                                      : Support::no(fmt::format("{} heads of {}", spec.heads, spec.head_dim));
   }
 
+  [[nodiscard]] std::size_t workspace_bytes(const SsmScan::Spec& spec, std::int64_t tokens) const override {
+    return chunk_workspace_bytes(spec.groups, spec.heads, spec.state_size, tokens);
+  }
+
   void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args, device());
+    if (args.batch.num_sequences == 0) {
+      return;
+    }
+    if (takes_chunks(args.batch)) {
+      scan_chunks(chunk_args(spec, args), args.batch, args.workspace, *context.stream);
+    }
+    if (leaves_rows(args.batch)) {
+      scan_rows(spec, args, *context.stream);
+    }
+  }
+
+ private:
+  static gpu::ChunkArgs chunk_args(const SsmScan::Spec& spec, const SsmScan::Args& args) {
+    const float* keys = args.x + spec.inner();
+    return {.queries = keys + spec.groups * spec.state_size,
+            .keys = keys,
+            .values = args.x,
+            .beta = nullptr,
+            .gate = args.dt,
+            .rate = args.a,
+            .gate_bias = args.dt_bias,
+            .skip = args.d,
+            .open = args.z,
+            .out = args.out,
+            .states = args.states.data,
+            .row_stride = spec.input_width(),
+            .gate_stride = args.stride,
+            .out_stride = spec.inner(),
+            .slot_stride = args.states.slot_stride,
+            .key_heads = static_cast<std::int32_t>(spec.groups),
+            .value_heads = static_cast<std::int32_t>(spec.heads),
+            .key_dim = static_cast<std::int32_t>(spec.state_size),
+            .value_dim = static_cast<std::int32_t>(spec.head_dim),
+            .eps = 0.0f,
+            .tiled = false};
+  }
+
+  /// Sequences with few rows.
+  static void scan_rows(const SsmScan::Spec& spec, const SsmScan::Args& args, Stream& stream) {
     const SizedSsmScan& scan = *find_ssm_scan(spec.state_size);
     const std::int64_t runs = divide_up(spec.head_dim, scan.group_rows);
     constexpr std::int64_t most_sequences = 65535;  // of one grid
     for (std::int64_t first = 0; first < args.batch.num_sequences; first += most_sequences) {
       LaunchShape shape = launch_of(spec.heads * runs, gpu::ssm_scan_threads);
       shape.grid[1] = static_cast<std::uint32_t>(std::min(args.batch.num_sequences - first, most_sequences));
-      scan.kernel.launch(*context.stream, shape,
+      scan.kernel.launch(stream, shape,
                          {.x = args.x,
                           .z = args.z,
                           .dt = args.dt,

@@ -4,6 +4,7 @@
 // those of the next eight are fetched meanwhile. Sums have the same order in a step of one row and of many.
 
 #include "kernels/gpu/activation.h"
+#include "kernels/gpu/chunk_scan_args.h"
 #include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/ssm_scan_args.h"
 
@@ -194,6 +195,10 @@ __device__ void scan_run(const SsmScanArgs& args, int run, int sequence, float* 
   const StateSlots slots = args.slots[sequence];
   const int first = args.query_offsets[sequence];
   const int count = args.query_offsets[sequence + 1] - first;
+  if (count >= chunk_least_rows) {
+    wait_for_predecessor();
+    return;  // scanned in chunks
+  }
   const int first_row = run % args.runs * ssm_scan_group_rows(size) + thread_index() / lanes;
   Scan<size> scan{args, run / args.runs, first_row, thread_index() % lanes, first, 0, {}};
   scan.load_state(slots.read);  // what an earlier step wrote

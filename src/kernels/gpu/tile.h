@@ -11,8 +11,12 @@
 //   load_b_k  B[k][col] = from[k * stride + col]  (as V is stored)
 //   load_a_shared, load_b_shared, load_b_k_shared  the same from shared memory alone, rows 16-byte aligned, faster
 //   multiply  C += A * B
+//   transposed          the A that holds the transpose of a B
+//   keep, fetch         a B in memory, stored_bytes of it, 16-byte aligned: what its lanes hold, side by side
 // Pointers are to shared (LDS) or global memory, 4-byte aligned for load_a and load_b with an even stride.
 // Lane layouts: AMD RDNA3 and CDNA3 instruction set manuals (WMMA, MFMA); NVIDIA PTX manual, mma.m16n8k16.
+
+#include <cstddef>
 
 #include "kernels/gpu/device_code.h"
 
@@ -113,6 +117,18 @@ struct MatrixTile : MatrixTileBase<T> {
   }
   __device__ static B load_b_shared(const T* from, int stride) { return load_a_shared(from, stride); }
   __device__ static B load_b_k_shared(const T* from, int stride) { return load_b_k(from, stride); }
+  __device__ static A transposed(const B& b) { return b; }
+  static constexpr int stored_bytes = 512;
+  /// RDNA3's halves of a wave hold the same.
+  static constexpr int stored_lanes = stored_bytes / static_cast<int>(sizeof(B));
+  __device__ static void keep(std::byte* to, const B& b) {
+    if (lane_index() < stored_lanes) {
+      reinterpret_cast<B*>(to)[lane_index()] = b;
+    }
+  }
+  __device__ static B fetch(const std::byte* from) {
+    return reinterpret_cast<const B*>(from)[lane_index() & (stored_lanes - 1)];
+  }
   __device__ static void multiply(C& c, A a, B b) {
     constexpr bool is_half = sizeof(Element) == 2 && __is_same(T, half);
 #if defined(__GFX9__)
@@ -145,7 +161,7 @@ struct MatrixTile {
   struct A {
     std::uint32_t words[4];
   };
-  struct B {
+  struct alignas(16) B {
     std::uint32_t words[4];  ///< columns 0 to 7, then 8 to 15
   };
   struct C {
@@ -194,6 +210,10 @@ struct MatrixTile {
     load_matrices<true>(b.words, from + (lane & 15) * stride + 8 * (lane >> 4));
     return b;
   }
+  __device__ static A transposed(const B& b) { return {{b.words[0], b.words[2], b.words[1], b.words[3]}}; }
+  static constexpr int stored_bytes = 512;
+  __device__ static void keep(std::byte* to, const B& b) { reinterpret_cast<B*>(to)[lane_index()] = b; }
+  __device__ static B fetch(const std::byte* from) { return reinterpret_cast<const B*>(from)[lane_index()]; }
   __device__ static void multiply(C& c, const A& a, const B& b) {
     half_product(&c.values[0], a, b.words[0], b.words[1]);
     half_product(&c.values[4], a, b.words[2], b.words[3]);

@@ -191,7 +191,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                   static_cast<std::uint32_t>(gated ? args.tokens * args.used : args.tokens), 1};
     shape.block[0] = static_cast<std::uint32_t>(warps * 32);
     shape.shared_bytes =
-        static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, warps, launch.ring, layout.record_bytes).bytes);
+        static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, warps, launch.ring, layout.record_bytes, used).bytes);
     const std::string kernel = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
     const LaunchOrder order = gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel;
     Kernel<hopper::ExpertVectorArgs>("experts_vectors", kernel, order).launch(stream, shape, launch);

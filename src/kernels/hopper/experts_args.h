@@ -33,19 +33,24 @@ struct ExpertVectorArgs {
 inline constexpr int expert_gate_up_warps = 8;
 inline constexpr int expert_down_warps = 24;  ///< at most
 inline constexpr int most_expert_ring = 4;
-/// Shared memory of a work-group: rings of records, a record's activations of each warp, sums of 16 rows of each run.
+/// Shared memory of a work-group: rings of records, a record's activations of each warp, sums of 16 rows of each run, and for
+/// down of each slot its share and its expert.
 struct ExpertVectorShared {
   int x;
   int sums;
   int barriers;
+  int shares;
+  int experts;
   int bytes;
 };
-constexpr ExpertVectorShared expert_vector_shared(int runs, int warps, int ring, int record_bytes) {
+constexpr ExpertVectorShared expert_vector_shared(int runs, int warps, int ring, int record_bytes, int used) {
   ExpertVectorShared shared{};
   shared.x = warps * ring * record_bytes;
   shared.sums = shared.x + warps * 512;
   shared.barriers = shared.sums + runs * weight_tile_rows * 4;
-  shared.bytes = shared.barriers + warps * ring * 8;
+  shared.shares = shared.barriers + warps * ring * 8;
+  shared.experts = shared.shares + used * 4;
+  shared.bytes = shared.experts + used * 4;
   return shared;
 }
 /// Runs of records of a token's slots at most.

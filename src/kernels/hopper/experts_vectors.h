@@ -132,16 +132,20 @@ struct ExpertWarp {
 struct ExpertRun {
   const std::uint8_t* tile;
   const float* x;
+  int slot;  ///< of the token for down
+  int part;
+  int expert;
   int first;
   int last;
 
   __device__ ExpertRun(const ExpertVectorArgs& args, bool gated, int run, std::int64_t tile_bytes) {
-    const int part = run % args.parts;
+    part = run % args.parts;
+    slot = gated ? 0 : run / args.parts;
     const int which = gated ? run / args.parts : 0;
-    const int slot = gated ? static_cast<int>(blockIdx.y) : static_cast<int>(blockIdx.y) * args.used + run / args.parts;
-    const std::int64_t expert = __ldcg(args.ids + slot);  // the first cache may still have those of another step
+    const int at = gated ? static_cast<int>(blockIdx.y) : static_cast<int>(blockIdx.y) * args.used + slot;
+    expert = __ldcg(args.ids + at);  // the first cache may still have those of another step
     tile = args.weights[which] + expert * args.expert_bytes[which] + std::int64_t{blockIdx.x} * tile_bytes;
-    x = args.x + static_cast<std::int64_t>(gated ? slot / args.used : slot) * args.k;
+    x = args.x + static_cast<std::int64_t>(gated ? at / args.used : at) * args.k;
     first = args.records * part / args.parts;
     last = args.records * (part + 1) / args.parts;
   }
@@ -155,7 +159,7 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int runs = gated ? 2 * args.parts : args.used * args.parts;
-  const ExpertVectorShared shared = expert_vector_shared(runs, warps, args.ring, layout.record_bytes);
+  const ExpertVectorShared shared = expert_vector_shared(runs, warps, args.ring, layout.record_bytes, args.used);
   char* ring = memory + warp * args.ring * layout.record_bytes;
   auto* sums = reinterpret_cast<float*>(memory + shared.sums);
   auto* barriers = reinterpret_cast<std::uint64_t*>(memory + shared.barriers) + warp * args.ring;
@@ -176,27 +180,43 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   }
   ExpertWarp<format> own{args, shared_address(ring), shared_address(memory + shared.x + warp * 512), ring, barriers, lane};
   const std::int64_t tile_bytes = std::int64_t{args.records} * layout.record_bytes;
-  const auto tile = static_cast<std::int64_t>(blockIdx.x);
-  const int first_slot = static_cast<int>(blockIdx.y) * (gated ? 1 : args.used);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int row = static_cast<int>(blockIdx.x) * weight_tile_rows + thread;
+  const bool writes = thread < weight_tile_rows && row < args.n;
+  float* out = args.out + static_cast<std::int64_t>(blockIdx.y) * args.n + row;
+  auto* shares = reinterpret_cast<float*>(memory + shared.shares);
+  auto* experts = reinterpret_cast<int*>(memory + shared.experts);
+  // What the sums are finished with is loaded before they are made.
+  float before = 0.0f;
+  int expert = 0;
   for (int run = warp; run < runs; run += warps) {
     const ExpertRun work(args, gated, run, tile_bytes);
     own.start(work.tile, work.first, work.last);
-    if (!gated && run == warp) {
-      gpu::wait_for_predecessor();  // for x; weights are on their way
+    const bool first_part = !gated && work.part == 0 && lane == 0;
+    float share = 0.0f;
+    if constexpr (!gated) {
+      if (run == warp) {
+        gpu::wait_for_predecessor();  // for x; weights are on their way
+        before = writes ? *out : 0.0f;
+      }
+      share = first_part ? args.shares[static_cast<int>(blockIdx.y) * args.used + work.slot] : 0.0f;
     }
     const float2 found = own.run(work.tile, work.first, work.last, work.x);
     if (lane % 4 == 0) {
       sums[run * weight_tile_rows + lane / 4] = found.x;
       sums[run * weight_tile_rows + lane / 4 + 8] = found.y;
     }
+    if (first_part) {
+      shares[work.slot] = share;
+      experts[work.slot] = work.expert;
+    }
+    expert = work.expert;
   }
   if (!gated && warp >= runs) {
     gpu::wait_for_predecessor();
   }
   __syncthreads();
-  const int thread = static_cast<int>(threadIdx.x);
-  const int row = static_cast<int>(tile) * weight_tile_rows + thread;
-  if (thread >= weight_tile_rows || row >= args.n) {
+  if (!writes) {
     return;
   }
   const auto sum_of = [&](int first) {
@@ -207,17 +227,15 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
     return sum;
   };
   if constexpr (gated) {
-    const int expert = args.ids[first_slot];
     const float gate = finish_product(args.finish[0], expert, row, sum_of(0));
     const float up = finish_product(args.finish[1], expert, row, sum_of(args.parts));
-    args.out[static_cast<std::int64_t>(first_slot) * args.n + row] = gpu::activate(args.activation, gate, up);
+    *out = gpu::activate(args.activation, gate, up);
   } else {
     float total = 0.0f;
     for (int j = 0; j < args.used; ++j) {
-      const float product = finish_product(args.finish[0], args.ids[first_slot + j], row, sum_of(j * args.parts));
-      total = fmaf(args.shares[first_slot + j], product, total);
+      total = fmaf(shares[j], finish_product(args.finish[0], experts[j], row, sum_of(j * args.parts)), total);
     }
-    args.out[static_cast<std::int64_t>(blockIdx.y) * args.n + row] += total;
+    *out = before + total;
   }
 }
 

@@ -184,8 +184,8 @@ class Halves {
         const uint4& high = weights[j][1];
         const std::uint32_t a0[4] = {low.x, high.x, low.y, high.y};
         const std::uint32_t a1[4] = {low.z, high.z, low.w, high.w};
-        multiply_halves<Element>(sums, a0, b.x, b.y);
-        multiply_halves<Element>(sums, a1, b.z, b.w);
+        multiply<Element>(sums, a0, b.x, b.y);
+        multiply<Element>(sums, a1, b.z, b.w);
       }
     }
 #pragma unroll

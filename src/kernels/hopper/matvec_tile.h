@@ -23,22 +23,6 @@ __device__ inline void multiply_bytes(int (&c)[4], const std::uint32_t (&a)[4], 
   }
 }
 
-/// C += A B of 16-bit floats for 16 rows, 8 columns and 16 along k, by one warp. Lane 4 g + c holds, of A, rows g and g + 8
-/// (a[0], a[1]) at k = 2 c.. and the same (a[2], a[3]) at k = 8 + 2 c..; of B, column g at the same two places; C as
-/// multiply_bytes.
-template <class T>
-__device__ inline void multiply_halves(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  if constexpr (__is_same(T, half)) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
-
 /// What is read once should not push out of the L2 cache what is read again.
 __device__ inline std::uint64_t read_once_policy() {
   std::uint64_t policy;

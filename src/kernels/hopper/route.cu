@@ -70,8 +70,17 @@ struct RouteRows {
         sum = quad < work.quads ? dot(ahead[i], x[quad], sum) : sum;
       }
     }
-    for (; quad < work.quads; quad += stride()) {
-      sum = dot(row[quad], x[quad], sum);
+    constexpr int together = 8;  // loads on their way at a time
+    for (; quad < work.quads; quad += together * stride()) {
+      float4 more[together];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        more[i] = quad + i * stride() < work.quads ? row[quad + i * stride()] : float4{};
+      }
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        sum = quad + i * stride() < work.quads ? dot(more[i], x[quad + i * stride()], sum) : sum;
+      }
     }
     return gpu::wave_reduce<gpu::Sum>(sum);
   }

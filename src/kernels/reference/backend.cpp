@@ -32,6 +32,8 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<ExpertMatmul>(make_reference_expert_matmul());
   registry.add<LatentAppend>(make_reference_latent_append());
   registry.add<HeadMatmul>(make_reference_head_matmul());
+  registry.add<LatentExpand>(make_reference_latent_expand());
+  registry.add<CopyHeads>(make_reference_copy_heads());
 }
 
 }  // namespace rocmforge

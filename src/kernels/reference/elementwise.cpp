@@ -49,6 +49,7 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
     for (std::int64_t r = 0; r < args.rows; ++r) {
       const float* x = args.x + r * stride;
       const float* weight = args.weight + r % spec.groups * spec.dim;
+      const float* residual = args.residual != nullptr ? args.residual + r * stride : nullptr;
       float* out = args.out + r * stride;
       double sum = 0.0;
       for (std::int64_t i = 0; i < spec.dim; ++i) {
@@ -56,7 +57,10 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
       }
       const double scale = 1.0 / std::sqrt(sum / static_cast<double>(spec.dim) + double{spec.eps});
       for (std::int64_t i = 0; i < spec.dim; ++i) {
-        out[i] = static_cast<float>(double{x[i]} * scale * double{weight[i]});
+        const double normalised = double{x[i]} * scale * double{weight[i]};
+        out[i] = static_cast<float>(residual != nullptr
+                                        ? (double{residual[i]} + double{args.factor} * normalised) * double{args.scale}
+                                        : normalised);
       }
     }
   }

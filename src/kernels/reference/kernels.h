@@ -35,6 +35,8 @@ std::unique_ptr<OpKernel<OutputGate>> make_reference_output_gate();
 std::unique_ptr<ExpertMatmulKernel> make_reference_expert_matmul();
 std::unique_ptr<OpKernel<LatentAppend>> make_reference_latent_append();
 std::unique_ptr<HeadMatmulKernel> make_reference_head_matmul();
+std::unique_ptr<OpKernel<LatentExpand>> make_reference_latent_expand();
+std::unique_ptr<OpKernel<CopyHeads>> make_reference_copy_heads();
 
 /// What all of them answer.
 template <class Interface>

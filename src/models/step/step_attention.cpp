@@ -1,5 +1,7 @@
 #include "models/step/step_attention.h"
 
+#include <algorithm>
+
 namespace rocmforge {
 
 StepAttention::StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode)
@@ -17,6 +19,15 @@ void StepAttention::run(Attention::Args args, const Step& step) const {
     call(true, args, Attention::Rows::single, step);
     call(false, args, Attention::Rows::several, step);
   }
+}
+
+void StepAttention::run_single(const Attention::Args& args, const Step& step) const {
+  call(true, args, step.any_several ? Attention::Rows::single : Attention::Rows::all, step);
+}
+
+std::size_t StepAttention::workspace_bytes(const AttentionLimits& limits) const {
+  return std::max(phases_[0].backend->workspace_bytes(phases_[0].spec, limits),
+                  phases_[1].backend->workspace_bytes(phases_[1].spec, limits));
 }
 
 void StepAttention::call(bool decode, Attention::Args args, Attention::Rows rows, const Step& step) const {

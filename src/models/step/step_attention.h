@@ -14,6 +14,12 @@ class StepAttention {
 
   /// `args` without its cache, batch, rows and memory, which come from `step`.
   void run(Attention::Args args, const Step& step) const;
+  /// Of the step's sequences with a single row alone.
+  void run_single(const Attention::Args& args, const Step& step) const;
+
+  [[nodiscard]] float scale() const { return phases_[0].spec.scale; }
+  /// Scratch memory of either phase.
+  [[nodiscard]] std::size_t workspace_bytes(const AttentionLimits& limits) const;
 
  private:
   void call(bool decode, Attention::Args args, Attention::Rows rows, const Step& step) const;

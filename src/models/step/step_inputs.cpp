@@ -35,6 +35,17 @@ bool any_single(const BatchPlan& plan) {
   return false;
 }
 
+std::vector<PromptSequence> prompts_of(const BatchPlan& plan) {
+  std::vector<PromptSequence> prompts;
+  for (std::int32_t sequence = 0; sequence < plan.num_sequences(); ++sequence) {
+    const auto s = static_cast<std::size_t>(sequence);
+    if (plan.q_len(sequence) > 1) {
+      prompts.push_back({sequence, plan.query_offsets[s], plan.q_len(sequence), plan.kv_lengths[s]});
+    }
+  }
+  return prompts;
+}
+
 /// The values of `from`, then `padding` up to `count`.
 template <class T>
 void put(std::byte* to, const std::vector<T>& from, std::int64_t count, const std::type_identity_t<T>& padding) {
@@ -59,6 +70,7 @@ StepArrays host_arrays(const BatchPlan& plan) {
           .logit_rows = plan.logit_rows.data(),
           .num_logit_rows = plan.num_logit_rows(),
           .any_single = any_single(plan),
+          .prompts = prompts_of(plan),
           .draw = draw_of(plan),
           .sample_rows = plan.sample_rows.data(),
           .adjustments = plan.adjustments.data(),
@@ -166,6 +178,7 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
   arrays.logit_rows = at(layout.logit_rows);
   arrays.num_logit_rows = shape.logit_rows;
   arrays.any_single = shape.any_single;
+  arrays.prompts = prompts_of(plan);
   arrays.draw = shape.draw;
   arrays.sample_rows = reinterpret_cast<const SampleTokens::Row*>(memory_.data() + layout.sample_rows);
   arrays.adjustments = reinterpret_cast<const SampleTokens::Adjustment*>(memory_.data() + layout.adjustments);

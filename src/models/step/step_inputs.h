@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "device/device.h"
 #include "ops/batch_plan.h"
@@ -12,13 +13,22 @@ namespace rocmforge {
 /// How tokens are drawn in a step.
 enum class Draw { none, greedy, any };
 
+/// A sequence with several rows, as the host knows it.
+struct PromptSequence {
+  std::int32_t sequence = 0;  ///< of the batch
+  std::int32_t first_token = 0;
+  std::int32_t q_len = 0;
+  std::int32_t kv_len = 0;
+};
+
 /// The arrays of one step where its kernels read them: host memory on the CPU, the device's on a GPU.
 struct StepArrays {
   const std::int32_t* tokens = nullptr;      ///< [batch.num_tokens]
   RaggedBatch batch;                         ///< with the block tables of group 0: those of the others follow, each as large
   const std::int32_t* logit_rows = nullptr;  ///< [num_logit_rows]
   std::int32_t num_logit_rows = 0;
-  bool any_single = false;  ///< a sequence has one row
+  bool any_single = false;                ///< a sequence has one row
+  std::vector<PromptSequence> prompts{};  ///< ascending
   Draw draw = Draw::none;
   const SampleTokens::Row* sample_rows = nullptr;  ///< [num_logit_rows] unless nothing is drawn
   const SampleTokens::Adjustment* adjustments = nullptr;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/device.h"
+#include "kernels/gpu/chunk_scan_args.h"
+#include "ops/kv_layout.h"
+
+namespace rocmforge {
+
+/// What a scan in chunks keeps while it runs: of a gated delta net with `key_heads` of `key_dim`, of Mamba-2 with as many
+/// groups of states of that size. Places for 2,048 tokens are enough for a step, whatever its length.
+std::size_t chunk_workspace_bytes(std::int64_t key_heads, std::int64_t value_heads, std::int64_t key_dim,
+                                  std::int64_t tokens);
+
+/// Whether some sequence of the step has rows for a chunk.
+bool takes_chunks(const RaggedBatch& batch);
+/// Whether some may have too few.
+bool leaves_rows(const RaggedBatch& batch);
+
+/// Scans the sequences of the step with at least gpu::chunk_least_rows rows. The caller sets what is of its operation:
+/// inputs, outputs, strides, heads. The workspace is what chunk_workspace_bytes says, for all tokens of the step.
+void scan_chunks(gpu::ChunkArgs args, const RaggedBatch& batch, void* workspace, Stream& stream);
+
+}  // namespace rocmforge
