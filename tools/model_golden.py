@@ -18,6 +18,7 @@ import torch
 import transformers
 
 import golden_delta_net
+import golden_gemma4
 import model_golden_mamba as mamba
 from model_golden_parts import (
     BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, latent_keys, latent_parts, llama3_factors, neighbours, norm_epsilon,
@@ -228,7 +229,7 @@ MODELS = {
     "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
 MODELS.update(golden_delta_net.models(EXPERTS, rope))
-MODELS.update(mamba.MODELS)
+MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 
 # Kinds of layers without attention.
 OTHER_MIXERS = ("conv", "linear_attention", "moe", "mlp")
@@ -325,14 +326,14 @@ NAMES.update({
 OLD_NAMES = {
     "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
     "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
-NAMES.update(golden_delta_net.NAMES)
+NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
-                  "qwen35moe")
+                  "qwen35moe", "gemma4")
 
 
 def named_weights(model):
@@ -341,7 +342,7 @@ def named_weights(model):
             name = name.replace(old, new)
         if not name.startswith("model.visual."):
             yield name.replace("model.language_model.", "model.").replace("backbone.", "model."), parameter
-    yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith(CHOICE_BIAS))
+    yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith((*CHOICE_BIAS, "layer_scalar")))
 
 
 def spread(model, generator, norm_offset):
@@ -349,6 +350,8 @@ def spread(model, generator, norm_offset):
     for name, weight in named_weights(model):
         if name.endswith(CHOICE_BIAS):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
+        elif name.endswith(golden_gemma4.FACTORS):
+            values = golden_gemma4.factor_of(name, weight) * (0.5 + torch.rand(weight.shape, generator=generator))
         elif weight.dim() == 1 and (name.endswith(("norm.weight", "norm_f.weight")) or ".ln_" in name and name.endswith(".weight")):
             offset = 0.0 if name.endswith("linear_attn.norm.weight") else norm_offset
             values = 0.5 + torch.rand(weight.shape, generator=generator) - offset
@@ -417,7 +420,8 @@ def single_tensors(architecture, name, config, model):
     joined = name in JOINED_LATENT
     for source, parameter in named_weights(model):
         values = parameter.detach().numpy()
-        if architecture in mamba.ARCHITECTURES and (part := mamba.converted(source, values, config)):
+        if architecture in mamba.ARCHITECTURES and (part := mamba.converted(source, values, config)) or \
+                architecture == "gemma4" and (part := golden_gemma4.converted(source, values)):
             yield part
             continue
         if "linear_attn." in source:
@@ -446,6 +450,8 @@ def single_tensors(architecture, name, config, model):
     parameters = main_rope(config)
     if parameters["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(config)
+    if parameters["rope_type"] == "proportional":
+        yield "rope_freqs.weight", golden_gemma4.pair_factors(config)
     if parameters["rope_type"] == "longrope":  # of the two only the one that so long a context takes
         yield "rope_factors_long.weight", numpy.array(parameters["long_factor"], dtype=numpy.float32)
 
@@ -496,6 +502,8 @@ def metadata(architecture, name, config):
     if hasattr(config, "conv_L_cache"):
         own.append(("shortconv.l_cache", U32, config.conv_L_cache))
     own += expert_keys(architecture, config)
+    if architecture == "gemma4":
+        own = golden_gemma4.described(own, config)
     kind = parameters["rope_type"]
     if kind in ("linear", "yarn"):
         own += [("rope.scaling.type", STRING, kind), ("rope.scaling.factor", F32, parameters["factor"])]
@@ -563,7 +571,7 @@ def make_config(family, config_class, own):
 
 def make(folder, name):
     architecture, family, own = MODELS[name]
-    config_class = family + ("TextConfig" if family in ("Gemma3", "Qwen3_5", "Qwen3_5Moe") else "Config")
+    config_class = family + ("TextConfig" if family in ("Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe") else "Config")
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")

@@ -5,7 +5,7 @@ import zlib
 
 import numpy
 
-U32, F32, BOOL, STRING, COUNTS = 4, 6, 7, 8, 9
+U32, F32, BOOL, STRING, COUNTS, BOOLS = 4, 6, 7, 8, 9, 10
 
 # A model's seed follows from its name, so that a new one changes no other. These are older: they have 1000 and the place
 # that they had in the list when they were made.
@@ -76,9 +76,10 @@ def write_gguf(path, pairs, weights):
     align = 32
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
     for key, kind, value in pairs:
-        head += string(key) + struct.pack("<I", kind)
-        if kind == COUNTS:
-            head += struct.pack(f"<IQ{len(value)}I", U32, len(value), *value)
+        head += string(key) + struct.pack("<I", COUNTS if kind == BOOLS else kind)
+        if kind in (COUNTS, BOOLS):
+            of, letter = (U32, "I") if kind == COUNTS else (BOOL, "?")
+            head += struct.pack(f"<IQ{len(value)}{letter}", of, len(value), *value)
         else:
             head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)
     data = b""

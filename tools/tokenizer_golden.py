@@ -240,8 +240,8 @@ def byte_level(vocabulary, pre):
     return tokenizer
 
 
-def sentence_piece(vocabulary):
-    """Merges are all ways to write a token as two, the highest score first."""
+def sentence_piece(vocabulary, prefix="\u2581"):
+    """Merges are all ways to write a token as two, the highest score first. Without a prefix it is Gemma 4's kind."""
     ids = {text: i for i, text in enumerate(vocabulary.tokens) if vocabulary.types[i] != UNUSED}
     usable = {text for text, kind in zip(vocabulary.tokens, vocabulary.types) if kind in (NORMAL, USER_DEFINED)}
     merges = []
@@ -253,7 +253,7 @@ def sentence_piece(vocabulary):
     unknown = vocabulary.tokens[0]
     pairs = [merge[3:] for merge in merges]
     tokenizer = Tokenizer(models.BPE(ids, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tokenizer.normalizer = normalizers.Sequence([*([normalizers.Prepend(prefix)] if prefix else []), normalizers.Replace(" ", "\u2581")])
     add_user_defined(tokenizer, vocabulary)
     return tokenizer
 
@@ -264,6 +264,7 @@ def all_tokenizers():
         yield name, lambda name=name: byte_level(Vocabulary(name), name)
     for name in ("llama-spm", "phi-3"):
         yield name, lambda name=name: sentence_piece(Vocabulary(name))
+    yield "gemma4", lambda: sentence_piece(Vocabulary("llama-spm"), "")
     yield "lacking.gpt-2", lambda: byte_level(without_bytes(Vocabulary("gpt-2")), "gpt-2")
     yield "lacking.llama-spm", lambda: sentence_piece(without_bytes(Vocabulary("llama-spm")))
     for pre in PASSES:

@@ -175,6 +175,10 @@ ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
 
 ReasoningMarks ChatTemplate::reasoning_marks() const {
   constexpr ReasoningMarks seed = {"<seed:think>", "</seed:think>"};
+  constexpr ReasoningMarks gemma = {"<|channel>thought", "<channel|>"};
+  if (source_.find(gemma.begin) != std::string::npos) {
+    return gemma;
+  }
   if (has_channels()) {
     return {"<|channel|>analysis<|message|>", "<|channel|>final<|message|>"};
   }

@@ -54,6 +54,9 @@ class ToolCallReader {
 std::unique_ptr<ToolCallReader> make_tool_call_reader(const ToolCallFormat& format, bool in_list, char first,
                                                       const nlohmann::ordered_json* tools);
 
+/// The reader of ToolCallFormat::Form::gemma.
+std::unique_ptr<ToolCallReader> make_gemma_call_reader();
+
 /// The types that a schema names, itself or one of its alternatives; none where it does not say.
 std::vector<std::string> schema_types(const nlohmann::ordered_json& schema);
 

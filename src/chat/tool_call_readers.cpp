@@ -330,6 +330,9 @@ std::unique_ptr<ToolCallReader> make_tool_call_reader(const ToolCallFormat& form
   if (first != '{' && format.form == Form::python) {
     return std::make_unique<PythonCallReader>();
   }
+  if (first != '{' && format.form == Form::gemma) {
+    return make_gemma_call_reader();
+  }
   return std::make_unique<ToolCallObject>();
 }
 

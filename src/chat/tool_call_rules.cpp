@@ -63,6 +63,9 @@ class CallRules {
     if (format_.form == Form::tagged) {
       return tagged_call();
     }
+    if (format_.form == Form::gemma) {
+      return gemma_call();
+    }
     return format_.form == Form::python ? python_call() : named_call();
   }
   [[nodiscard]] const std::string& rules() const { return rules_; }
@@ -172,7 +175,24 @@ class CallRules {
     return prefix_ + "text";
   }
 
-  /// first<i>: arguments from the i-th on where none has come; rest<i>: where one has.
+  /// The arguments in their order, `pair(i)` between separators. first<i>: those from the i-th on where none has come;
+  /// rest<i>: where one has.
+  template <class Pair>
+  std::string listed(const std::vector<Argument>& list, std::string_view separator, const Pair& pair) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string own = pair(i);
+      const auto skipped = [&](const char* kind) {
+        return list[i].is_required ? "" : fmt::format(" | {}{}{}", prefix_, kind, i + 1);
+      };
+      add_rule(fmt::format("first{}", i), fmt::format("{} {}rest{}{}", own, prefix_, i + 1, skipped("first")));
+      add_rule(fmt::format("rest{}", i),
+               fmt::format("{} {} {}rest{}{}", literal(separator), own, prefix_, i + 1, skipped("rest")));
+    }
+    add_rule(fmt::format("first{}", list.size()), R"("")");
+    add_rule(fmt::format("rest{}", list.size()), R"("")");
+    return prefix_ + "first0";
+  }
+
   std::string python_call() {
     const std::vector<Argument> list = arguments();
     const std::string head = literal(name_ + "(");
@@ -180,19 +200,97 @@ class CallRules {
       const std::string pair = add_rule("pair", "[a-zA-Z_] [a-zA-Z0-9_]* \"=\" " + json_rule("any", true));
       return fmt::format(R"g({0} ({1} (", " {1})*)? ")")g", head, pair);
     }
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string all = listed(list, ", ", [&](std::size_t i) {
       const bool is_flag = list[i].schema.value("type", ordered_json()) == "boolean";
       const std::string value = is_flag ? R"(("True" | "False"))" : json_rule(fmt::format("value{}", i), list[i].schema);
-      const std::string pair = fmt::format("{} {}", literal(list[i].name + "="), value);
-      const auto skipped = [&](const char* kind) {
-        return list[i].is_required ? "" : fmt::format(" | {}{}{}", prefix_, kind, i + 1);
-      };
-      add_rule(fmt::format("first{}", i), fmt::format("{} {}rest{}{}", pair, prefix_, i + 1, skipped("first")));
-      add_rule(fmt::format("rest{}", i), fmt::format("\", \" {} {}rest{}{}", pair, prefix_, i + 1, skipped("rest")));
+      return fmt::format("{} {}", literal(list[i].name + "="), value);
+    });
+    return fmt::format(R"g({} {} ")")g", head, all);
+  }
+
+  std::string gemma_call() {
+    const std::vector<Argument> list = arguments();
+    const std::string head = literal(fmt::format("{}{}{{", format_.named.begin, name_));
+    if (takes_any_argument()) {
+      return fmt::format(R"({} {} "}}")", head, gemma_pairs());
     }
-    add_rule(fmt::format("first{}", list.size()), R"("")");
-    add_rule(fmt::format("rest{}", list.size()), R"("")");
-    return fmt::format(R"g({} {}first0 ")")g", head, prefix_);
+    const std::string all = listed(list, ",", [&](std::size_t i) {
+      return fmt::format("{} {}", literal(list[i].name + ":"), gemma_value(list[i], i));
+    });
+    return fmt::format(R"({} {} "}}")", head, all);
+  }
+
+  /// Texts, numbers and lists of these are held to the schema, of others, which are written otherwise than in JSON, the
+  /// form.
+  std::string gemma_value(const Argument& argument, std::size_t index) {
+    const std::string name = fmt::format("value{}", index);
+    const ordered_json& schema = referred(argument.schema);
+    if (std::string rule = gemma_scalar(name, schema); !rule.empty()) {
+      return rule;
+    }
+    const std::vector<std::string> types = schema_types(schema);
+    const bool is_list = types.size() == 1 && types[0] == "array";
+    const ordered_json own_items = is_list ? schema.value("items", ordered_json()) : ordered_json();
+    const ordered_json& items = referred(own_items);
+    if (std::string rule = items.is_object() ? gemma_scalar(name, items) : ""; !rule.empty()) {
+      return add_rule(name + "-list", fmt::format(R"("[" ({0} ("," {0})*)? "]")", add_rule(name + "-item", rule)));
+    }
+    gemma_pairs();
+    return prefix_ + (is_list ? "list" : types.size() == 1 && types[0] == "object" ? "object" : "any");
+  }
+
+  /// What a schema refers to within the tool's, or itself.
+  [[nodiscard]] const ordered_json& referred(const ordered_json& schema) const {
+    const ordered_json* found = &schema;
+    constexpr int most = 8;
+    for (int i = 0; i < most && found->is_object() && found->contains("$ref"); ++i) {
+      const ordered_json& place = (*found)["$ref"];
+      const std::string text = place.is_string() ? place.get<std::string>() : "";
+      if (!text.starts_with("#/") || text.find('~') != std::string::npos ||
+          !schema_.contains(ordered_json::json_pointer(text.substr(1)))) {
+        break;
+      }
+      found = &schema_[ordered_json::json_pointer(text.substr(1))];
+    }
+    return *found;
+  }
+
+  /// A text of an enum, a number, true, false or null, or a text; "" where the schema may want something else.
+  std::string gemma_scalar(const std::string& name, const ordered_json& schema) {
+    const std::string mark = literal(format_.tagged.parameter_end);
+    const std::vector<std::string> types = schema_types(schema);
+    const auto choices = schema.is_object() ? schema.find("enum") : schema.end();
+    if (schema.is_object() && choices != schema.end() && choices->is_array() && !choices->empty() &&
+        std::ranges::all_of(*choices, [](const ordered_json& each) { return each.is_string(); })) {
+      std::string body;
+      for (const ordered_json& each : *choices) {
+        body += (body.empty() ? "" : " | ") + each.dump();
+      }
+      return fmt::format("{} ({}) {}", mark, body, mark);
+    }
+    const auto is_plain = [](const std::string& type) {
+      return type == "integer" || type == "number" || type == "boolean" || type == "null";
+    };
+    if (!types.empty() && std::ranges::all_of(types, is_plain)) {
+      return json_rule(name, schema);
+    }
+    return types.size() == 1 && types[0] == "string" ? fmt::format("{} {} {}", mark, text_rule(), mark) : "";
+  }
+
+  /// Any pairs of an object; with them the rules "any", "list" and "object".
+  std::string gemma_pairs() {
+    if (!has_any_rule_) {
+      has_any_rule_ = true;
+      const std::string mark = literal(format_.tagged.parameter_end);
+      const std::string text = fmt::format("{} {} {}", mark, text_rule(), mark);
+      const std::string plain = json_rule("plain", ordered_json{{"type", {"number", "boolean", "null"}}});
+      add_rule("any", fmt::format("{0} | {1} | {2}list | {2}object", text, plain, prefix_));
+      add_rule("list", fmt::format(R"("[" ({0}any ("," {0}any)*)? "]")", prefix_));
+      add_rule("object", fmt::format(R"("{{" {}pairs "}}")", prefix_));
+      add_rule("pair", fmt::format(R"([a-zA-Z_] [a-zA-Z0-9_-]* ":" {}any)", prefix_));
+      add_rule("pairs", fmt::format(R"(({0}pair ("," {0}pair)*)?)", prefix_));
+    }
+    return prefix_ + "pairs";
   }
 
   const ToolCallFormat& format_;
@@ -202,6 +300,7 @@ class CallRules {
   const SchemaToGbnf& schema_to_gbnf_;
   std::string rules_;
   bool has_text_rule_ = false;
+  bool has_any_rule_ = false;
 };
 
 }  // namespace

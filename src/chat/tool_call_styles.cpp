@@ -26,7 +26,7 @@ constexpr TaggedCallMarks function_tags = {"<function=", ">", "<parameter=", ">"
 constexpr TaggedCallMarks invoke_tags = {"<invoke name=\"", "\">", "<parameter name=\"", "\">", "</parameter>", "</invoke>"};
 
 // In the order of ToolCallStyle.
-constexpr std::array<ToolCallFormat, 17> formats = {{
+constexpr std::array<ToolCallFormat, 18> formats = {{
     {.name = "generic", .opening = "", .is_marked = false, .before = "{\"tool_calls\": [", .between = ", ", .after = "]}"},
     {.name = "hermes",
      .opening = "<tool_call>",
@@ -135,6 +135,15 @@ constexpr std::array<ToolCallFormat, 17> formats = {{
      .form = Form::named,
      .is_single = true,
      .named = {.arguments = " <|constrain|>json<|message|>"}},
+    {.name = "gemma4",
+     .opening = "<|tool_call>",
+     .closings = {"<tool_call|>"},
+     .form = Form::gemma,
+     .between = "<tool_call|><|tool_call>",
+     .after = "<tool_call|>",
+     .opens_each = true,
+     .named = {.begin = "call:"},
+     .tagged = {.parameter_end = "<|\"|>"}},
 }};
 
 /// A template whose source holds `text` and `also` is of that style.
@@ -145,8 +154,9 @@ struct Sign {
 };
 
 // The first that fits counts.
-constexpr std::array<Sign, 19> signs = {{
+constexpr std::array<Sign, 20> signs = {{
     {"<|channel|>commentary", ToolCallStyle::harmony},
+    {"<|tool_call>", ToolCallStyle::gemma4},
     {"[TOOL_CALLS]", ToolCallStyle::mistral_named, "[ARGS]"},
     {"[TOOL_CALLS]", ToolCallStyle::mistral},
     {"<seed:tool_call>", ToolCallStyle::seed},

@@ -32,6 +32,7 @@ namespace rocmforge {
 /// each
 ///   call, `<｜tool▁calls▁end｜>`;
 /// - deepseek_v3 (DeepSeek V3 and R1): the same with `function<｜tool▁sep｜>f` and {...} between lines "```json" and "```";
+/// - gemma4: `<|tool_call>call:f{a:1,b:<|"|>x<|"|>}<tool_call|>`, again for each call;
 /// - harmony (gpt-oss): a message `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}`, which ends the
 ///   answer;
 /// - generic: the whole answer is `{"tool_calls": [{"name": "f", "arguments": {...}}, ...]}` or one such call; what
@@ -54,6 +55,7 @@ enum class ToolCallStyle : std::uint8_t {
   deepseek,
   deepseek_v3,
   harmony,
+  gemma4,
 };
 
 /// What stands around a function's name and before its arguments, a JSON object. The name may be left of an id's mark;
@@ -65,13 +67,13 @@ struct NamedCallMarks {
 /// What stands around a function's name and around each of its arguments' names and values. Without name_end the name's line
 /// ends, or the first tag begins. `value`, on a line of its own, stands before a value.
 struct TaggedCallMarks {
-  std::string_view begin, name_end, parameter, parameter_name_end, parameter_end, end;
+  std::string_view begin{}, name_end{}, parameter{}, parameter_name_end{}, parameter_end{}, end{};
   std::string_view value{};
 };
 
 /// A style's texts. A call that begins with { is a JSON object in every style.
 struct ToolCallFormat {
-  enum class Form : std::uint8_t { object, named, tagged, python };
+  enum class Form : std::uint8_t { object, named, tagged, python, gemma };
 
   std::string_view name;
   std::string_view opening;                    ///< before the first call

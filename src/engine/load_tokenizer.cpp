@@ -84,9 +84,12 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const GgufFile& file) {
   } else if (model == "gpt2") {
     vocabulary.model = TokenizerModel::bpe;
     vocabulary.pre = file.string(key_of("pre"), "");
+  } else if (model == "gemma4") {
+    vocabulary.model = TokenizerModel::marked_bpe;
   } else {
     throw Error("tokenizer '" + model +
-                "' is not supported; known are llama (SentencePiece-style BPE) and gpt2 (byte-level BPE)");
+                "' is not supported; known are llama (SentencePiece-style BPE), gpt2 (byte-level BPE) and gemma4 (BPE of "
+                "characters)");
   }
   const auto required_strings = [&file](std::string_view name) -> const std::vector<std::string>& {
     const std::vector<std::string>* strings = file.strings(key_of(name));
@@ -102,7 +105,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const GgufFile& file) {
       vocabulary.scores.push_back(static_cast<float>(score));
     }
   }
-  if (vocabulary.model == TokenizerModel::bpe) {
+  if (vocabulary.model != TokenizerModel::spm) {
     vocabulary.merges = required_strings("merges");
   }
   read_special_ids(file, vocabulary);

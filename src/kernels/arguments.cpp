@@ -156,6 +156,8 @@ void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::A
   require_pointer(args.out, operation, "out");
   require(args.tokens >= 0, "{}: tokens is {}", operation, args.tokens);
   require(args.stride >= spec.width, "{}: stride {} is less than the width {}", operation, args.stride, spec.width);
+  require(args.up_stride == 0 || args.up_stride >= spec.width, "{}: up_stride {} is less than the width {}", operation,
+          args.up_stride, spec.width);
   require(spec.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
   require(spec.activation != Activation::relu_squared || !spec.gated, "{}: relu_squared has no gate", operation);
 }
@@ -231,12 +233,16 @@ void check_append(std::string_view operation, const KvLayout& layout, const KvCa
 void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device) {
   constexpr std::string_view operation = RopeAppend::name;
   require_pointer(args.q, operation, "q");
-  require_pointer(args.k, operation, "k");
-  require_pointer(args.v, operation, "v");
+  if (spec.append) {
+    require_pointer(args.k, operation, "k");
+    require_pointer(args.v, operation, "v");
+  }
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
   require(args.stride >= q_width, "{}: stride {} is less than q_heads * head_dim = {}", operation, args.stride, q_width);
   if (spec.head_norm) {
     require_pointer(args.q_norm, operation, "q_norm");
+  }
+  if (spec.head_norm && spec.append) {
     require_pointer(args.k_norm, operation, "k_norm");
   }
   if (spec.kind != RopeKind::none) {

@@ -34,6 +34,7 @@ Architecture qwen3_architecture();
 Architecture gemma_architecture();
 Architecture gemma2_architecture();
 Architecture gemma3_architecture();
+Architecture gemma4_architecture();
 Architecture olmo2_architecture();
 Architecture phi3_architecture();
 Architecture smollm3_architecture();

@@ -2,11 +2,12 @@
 
 namespace rocmforge {
 
-AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index)
+AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index,
+                               const std::optional<KvPlace>& shared)
     : config_(config.layer(index).attention) {
   width_ = config_.q_dim();
   plan_projections(plan, config, index);
-  plan_attention(plan, config, index);
+  plan_attention(plan, config, index, shared);
   output_ = ResidualOutput(plan, config, index,
                            {"attn_output", width_, config.layer(index).graph.mixer_post_norm, config_.output_needs_bias});
 
@@ -28,22 +29,34 @@ void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& co
   const std::int64_t q_dim = config_.q_dim();
   const std::int64_t kv_dim = config_.kv_dim();
   const bool needs_bias = config_.needs_bias;
-  const std::vector<LinearName> one{{name("attn_qkv"), q_dim + 2 * kv_dim, needs_bias}};
+  const std::vector<LinearName> one{{name("attn_qkv"), q_dim + config_.own_kv_dim(), needs_bias}};
   const RowGroups gates{config_.q_heads, {config_.head_dim, config_.head_dim}};
   const LinearName queries{name("attn_q"), config_.keys_at(), needs_bias, config_.output_gate ? gates : RowGroups{}};
-  const std::vector<LinearName> three{queries, {name("attn_k"), kv_dim, needs_bias}, {name("attn_v"), kv_dim, needs_bias}};
+  std::vector<LinearName> several{queries};
+  if (config_.has_keys()) {
+    several.push_back({name("attn_k"), kv_dim, needs_bias});
+  }
+  for (const char* tensor : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
+    if (!config_.has_keys()) {
+      plan.pass_over(name(tensor));
+    }
+  }
+  if (config_.has_keys() && !config_.values_are_keys) {
+    several.push_back({name("attn_v"), kv_dim, needs_bias});
+  }
   qkv_ = plan.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
-                           one_tensor ? one : three, config.hidden);
+                           one_tensor ? one : several, config.hidden);
   if (config_.qk_norm == QkNorm::heads) {
     q_norm_ = plan.vector(name("attn_q_norm.weight"), config_.head_dim);
-    k_norm_ = plan.vector(name("attn_k_norm.weight"), config_.head_dim);
+    k_norm_ = config_.has_keys() ? plan.vector(name("attn_k_norm.weight"), config_.head_dim) : nullptr;
   } else if (config_.qk_norm == QkNorm::vectors) {
     q_vector_norm_ = plan.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
     k_vector_norm_ = plan.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
   }
 }
 
-void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index,
+                                    const std::optional<KvPlace>& shared) {
   const RopeConfig& rope = config_.rope;
   if (rope.kind != RopeKind::none) {
     inverse_frequency_ = plan.constants(rope.frequencies->inverse_frequency);
@@ -58,7 +71,8 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                .scale = config_.scale,
                                .window = config_.window,
                                .soft_cap = config_.soft_cap,
-                               .sinks = config_.sinks});
+                               .sinks = config_.sinks},
+                              shared);
   kv_place_ = plan.kv_place();
   if (config_.output_gate) {
     output_gate_ = plan.resolve<OutputGate>({.heads = config_.q_heads, .dim = config_.head_dim});
@@ -69,6 +83,8 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                            .n_rot = rope.n_rot,
                                            .head_norm = config_.qk_norm == QkNorm::heads,
                                            .norm_after_turn = config_.norm_after_turn,
+                                           .value_norm = config_.value_norm,
+                                           .append = config_.has_keys(),
                                            .norm_eps = config.norm_eps,
                                            .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
                                            .temperature_scale = config_.temperature_scale,
@@ -87,7 +103,7 @@ void AttentionMixer::normalise_vectors(const Step& step) const {
 void AttentionMixer::append_keys(const Step& step) const {
   float* q = step.buffers.projected;
   float* k = q + config_.keys_at();
-  float* v = k + config_.kv_dim();
+  float* v = config_.values_are_keys ? k : k + config_.kv_dim();
   Resolved<RopeAppend> rope_append = rope_append_;
   rope_append.spec.layout = step.layout;
   const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };

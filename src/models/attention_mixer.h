@@ -12,16 +12,17 @@ namespace rocmforge {
 /// rotation and window as LayerConfig::attention says. Q, K and V are three tensors of the file or one.
 class AttentionMixer final : public Mixer {
  public:
-  AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  /// `shared`: where the K and V of AttentionConfig::keys_of are.
+  AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
 
   [[nodiscard]] bool has_pages() const override { return true; }
 
  private:
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises all heads of Q together, and all of K.
   void normalise_vectors(const Step& step) const;
-  /// Rotates Q and K and appends K and V to the cache.
+  /// Rotates Q and K and appends K and V to the cache, where they are the layer's own.
   void append_keys(const Step& step) const;
   void attend(const Step& step) const;
   /// Multiplies the heads' outputs by their gates.

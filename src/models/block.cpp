@@ -9,10 +9,15 @@
 #include "models/latent_mixer.h"
 #include "models/short_conv_mixer.h"
 #include "models/ssm_mixer.h"
+#include "models/two_feed_forwards.h"
 
 namespace rocmforge {
 
 std::string block_tensor(int index, std::string_view part) { return fmt::format("blk.{}.{}", index, part); }
+
+std::string_view feed_forward_scale(const ModelConfig& config, int index) {
+  return config.per_layer_width > 0 ? std::string_view() : config.layer(index).graph.output_scale;
+}
 
 std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part) {
   if (part.empty()) {
@@ -23,13 +28,14 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
 
 namespace {
 
-std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config, int index) {
+std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config, int index,
+                                  const std::optional<KvPlace>& shared) {
   switch (config.layer(index).mixer) {
     case MixerKind::attention:
       if (config.layer(index).attention.latent.rank > 0) {
         return std::make_unique<LatentMixer>(plan, config, index);
       }
-      return std::make_unique<AttentionMixer>(plan, config, index);
+      return std::make_unique<AttentionMixer>(plan, config, index, shared);
     case MixerKind::short_conv:
       return std::make_unique<ShortConvMixer>(plan, config, index);
     case MixerKind::ssm:
@@ -42,10 +48,15 @@ std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config
 
 }  // namespace
 
-Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) {
+Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier) {
   const LayerConfig& layer = config.layer(index);
   if (layer.has_mixer()) {
-    mixer_ = make_mixer(plan, config, index);
+    std::optional<KvPlace> shared;
+    if (layer.mixer == MixerKind::attention && !layer.attention.has_keys()) {
+      shared = earlier[static_cast<std::size_t>(layer.attention.keys_of)]->kv_place();
+    }
+    mixer_ = make_mixer(plan, config, index, shared);
+    keeps_ = !shared;
   }
   if (layer.has_feed_forward()) {
     add_feed_forward(plan, config, index);
@@ -54,6 +65,10 @@ Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index) {
   const Operations& feed = feed_forward_ != nullptr ? feed_forward_->operations() : none_;
   for (const Operations* part : {&project, &feed}) {
     finish_.insert(finish_.end(), part->begin(), part->end());
+  }
+  if (config.per_layer_width > 0) {
+    per_layer_.emplace(plan, config, index);
+    per_layer_->append(finish_);
   }
 }
 
@@ -66,7 +81,9 @@ void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int
     parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
     input = {std::nullopt, &Buffers::normed};
   }
-  if (const FeedForwardConfig& ffn = config.layer(index).feed_forward; ffn.experts.count > 0) {
+  if (const FeedForwardConfig& ffn = config.layer(index).feed_forward; ffn.experts.count > 0 && ffn.experts.apart) {
+    feed_forward_ = std::make_unique<TwoFeedForwards>(plan, config, index);
+  } else if (ffn.experts.count > 0) {
     feed_forward_ = std::make_unique<ExpertsFeedForward>(plan, config, index, input);
   } else {
     feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input, DenseFeedForward::Part{ffn.width});

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "models/execution_plan.h"
 #include "models/model_config.h"
 #include "models/operation.h"
+#include "models/per_layer_input.h"
 
 namespace rocmforge {
 
@@ -55,14 +57,16 @@ class FeedForward {
 /// One layer of a model: a mixer and a feed-forward part, or one of them, put together as LayerConfig::graph says.
 class Block {
  public:
-  /// `config` must outlive the block.
-  Block(ExecutionPlan& plan, const ModelConfig& config, int index);
+  /// `config` must outlive the block; `earlier` are those before it.
+  Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
 
   /// The mixer's first half; nothing without a mixer.
   [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
   /// Elements of a row that it leaves in Buffers::gathered, 0 without a mixer.
   [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
   [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
+  /// Whether later steps read what it leaves: K and V of its own, or a state.
+  [[nodiscard]] bool keeps() const { return keeps_; }
   /// Of one that has pages.
   [[nodiscard]] const KvPlace& kv_place() const { return mixer_->kv_place(); }
   /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
@@ -74,12 +78,16 @@ class Block {
   std::unique_ptr<Mixer> mixer_;  ///< null in a block without one
   std::optional<Norm> parallel_norm_;
   std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
+  std::optional<PerLayerInput> per_layer_;
+  bool keeps_ = false;
   Operations none_;
   Operations finish_;
 };
 
 /// "blk.7.attn_output"
 std::string block_tensor(int index, std::string_view part);
+/// The scale that stands behind the feed-forward part of block `index`, "" where that is not the block's end.
+std::string_view feed_forward_scale(const ModelConfig& config, int index);
 /// The norm of block `index` with this tensor, or none for "".
 std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part);
 

@@ -15,7 +15,9 @@ DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& confi
   up_ = plan.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
                           GatedActivation::Spec{own.activation, part.width, own.gated});
   const std::string down = std::string("ffn_down").append(part.suffix);
-  down_ = ResidualOutput(plan, config, index, {down, part.width, config.layer(index).graph.ffn_post_norm, own.needs_bias});
+  down_ = ResidualOutput(
+      plan, config, index,
+      {down, part.width, config.layer(index).graph.ffn_post_norm, own.needs_bias, feed_forward_scale(config, index)});
 
   up_.append(operations_, input.from, &Buffers::gathered);
   down_.append(operations_);

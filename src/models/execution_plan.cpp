@@ -49,12 +49,32 @@ const WeightVector* ExecutionPlan::floats(std::string_view name, const Shape& sh
   return find_vector(name, shape);
 }
 
-const WeightVector* ExecutionPlan::find_vector(std::string_view name, const Shape& shape) {
+const GgufTensor& ExecutionPlan::vector_tensor(std::string_view name, const Shape& shape) {
   const GgufTensor& found = tensor(name, shape);
   if (const DType type = found.tensor.dtype; type != DType::f32 && type != DType::f16 && type != DType::bf16) {
     throw Error(fmt::format("{}: tensor {} is {}, a vector must be F32, F16 or BF16", file_->path().string(), quote(name),
                             rocmforge::name(found.tensor.dtype)));
   }
+  return found;
+}
+
+/// The weights of a norm times their factor.
+const WeightVector* ExecutionPlan::norm_weight(const NormName& name, std::int64_t dim) {
+  const std::string tensor = name.name + std::string(name.suffix);
+  if (name.factor == 1.0f) {
+    return vector(tensor, dim);
+  }
+  bytes_per_token_ += static_cast<std::size_t>(dim) * sizeof(float);
+  Device host;
+  WeightStore store(*file_, host);
+  const float* values = store.floats(vector_tensor(tensor, {dim}));
+  std::vector<float>& own = computed_.emplace_back(values, values + dim);
+  std::ranges::for_each(own, [&](float& value) { value *= name.factor; });
+  return constants(own);
+}
+
+const WeightVector* ExecutionPlan::find_vector(std::string_view name, const Shape& shape) {
+  const GgufTensor& found = vector_tensor(name, shape);
   const auto known = std::ranges::find(vectors_, &found, &WeightVector::tensor);
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
 }
@@ -84,12 +104,15 @@ WeightTable* ExecutionPlan::embedding(std::string_view name, std::int64_t vocab,
   });
 }
 
-StepAttention ExecutionPlan::attention(const Attention::Spec& spec) {
+StepAttention ExecutionPlan::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared) {
   Attention::Spec decode_spec = spec;
   decode_spec.decode = true;
   AttentionPair pair = choose_attention(*registry_, spec, device_, options_.attention);
   kv_layout_ = pair.layout;
-  kv_place_ = add_plane(spec.window, pair.layout);
+  kv_place_ = shared ? *shared : add_plane(spec.window, pair.layout);
+  check(
+      kv_groups_[static_cast<std::size_t>(kv_place_.group)].planes[static_cast<std::size_t>(kv_place_.plane)] == pair.layout,
+      "layers that share a plane want the same layout");
   const AttentionBackend& prefill = *pair.prefill.kernel;
   const AttentionBackend& decode = *pair.decode.kernel;
   line(describe<Attention>(spec, std::move(pair.prefill)).second);
@@ -133,8 +156,7 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
     fused.fusions.norm_tokens = 0;
     fused.norm = this->norm(*norm, k);
   } else if (norm) {
-    fused.norm =
-        Norm{resolve_part<RmsNorm>({k, norm->eps}, kind, fused.fusions.norm_tokens), vector(norm->name + ".weight", k)};
+    fused.norm = Norm{resolve_part<RmsNorm>({k, norm->eps}, kind, fused.fusions.norm_tokens), norm_weight(*norm, k)};
   } else {
     fused.fusions.norm_tokens = 0;
   }
@@ -154,7 +176,7 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
 }
 
 Norm ExecutionPlan::norm(const NormName& name, std::int64_t dim) {
-  const WeightVector* weight = vector(name.name + ".weight", dim);
+  const WeightVector* weight = norm_weight(name, dim);
   if (name.kind == NormKind::rms) {
     return {resolve<RmsNorm>({dim, name.eps}), weight};
   }
@@ -180,7 +202,7 @@ Router ExecutionPlan::router(const RouterNames& names, const RouteTokens::Spec& 
   Router router;
   router.linear = std::move(linear);
   if (names.norm && names.norm->kind == NormKind::rms) {
-    router.norm = Norm{Resolved<RmsNorm>{{hidden, names.norm->eps}}, vector(names.norm->name + ".weight", hidden)};
+    router.norm = Norm{Resolved<RmsNorm>{{hidden, names.norm->eps}}, norm_weight(*names.norm, hidden)};
   }
   if (!names.choice_bias.empty()) {
     router.choice_bias = vector(names.choice_bias, choice.experts);
@@ -257,11 +279,15 @@ float ExecutionPlan::weight_scale(std::string_view layer, DType type) {
   if (type != DType::nvfp4 || !has_tensor(name)) {
     return 1.0f;
   }
+  return number(name);
+}
+
+float ExecutionPlan::number(std::string_view name) {
   const GgufTensor& found = tensor(name, {1});
   check_scales(found);
-  float scale = 0.0f;
-  std::memcpy(&scale, found.tensor.data, sizeof scale);
-  return scale;
+  float value = 0.0f;
+  std::memcpy(&value, found.tensor.data, sizeof value);
+  return value;
 }
 
 void ExecutionPlan::check_scales(const GgufTensor& scales) const {

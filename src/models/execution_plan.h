@@ -72,8 +72,8 @@ class ExecutionPlan {
   }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
   /// Both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its window; a window that no
-  /// sequence outgrows is none.
-  StepAttention attention(const Attention::Spec& spec);
+  /// sequence outgrows is none. With `shared` it reads the plane of another layer, which has the same spec.
+  StepAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {});
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// With a gate the outputs together are the gate's and then as many of what it multiplies.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
@@ -98,6 +98,8 @@ class ExecutionPlan {
   const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
   /// The same for a small tensor of any shape.
   const WeightVector* floats(std::string_view name, const Shape& shape);
+  /// The number that an F32 tensor of one element holds. Throws Error naming a tensor whose number is not finite.
+  float number(std::string_view name);
   /// Room for `size_bytes` in each slot of state; gives the offset, for StateView::at.
   std::int64_t state(std::size_t size_bytes);
   /// Computed numbers in the device's memory. Their owner must outlive the plan; the same numbers share one copy.
@@ -105,6 +107,8 @@ class ExecutionPlan {
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
+  /// Keeps a tensor that the file may have and the model does not read from being warned of.
+  void pass_over(std::string name) { used_.insert(std::move(name)); }
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
   /// Rows of a matrix of the file, 0 when there is none with this name.
   [[nodiscard]] std::int64_t rows_of(std::string_view name) const;
@@ -172,10 +176,13 @@ class ExecutionPlan {
   float weight_scale(std::string_view layer, DType type);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
   ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted);
+  const GgufTensor& vector_tensor(std::string_view name, const Shape& shape);
   const WeightVector* find_vector(std::string_view name, const Shape& shape);
+  const WeightVector* norm_weight(const NormName& name, std::int64_t dim);
   void find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix);
   void refuse_tensor(const std::string& name) const;
   void check_scales(const GgufTensor& scales) const;
+  KvPlace add_plane(std::int32_t window, const KvLayout& layout);
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
   const void* load_heads(const HeadMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
   const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) const;
@@ -195,10 +202,10 @@ class ExecutionPlan {
   std::deque<ExpertMatrix> expert_matrices_;
   std::deque<HeadMatrix> head_matrices_;
   std::deque<WeightVector> vectors_;
+  std::deque<std::vector<float>> computed_;  ///< what vectors_ hold that no configuration owns
   std::deque<WeightTable> tables_;
   std::set<std::string, std::less<>> used_;
   std::vector<PlannedOperation> operations_;
-  KvPlace add_plane(std::int32_t window, const KvLayout& layout);
   KvLayout kv_layout_;
   KvPlace kv_place_;
   KvGroups kv_groups_ = KvGroups(1);

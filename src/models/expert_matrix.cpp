@@ -98,7 +98,7 @@ void ExecutionPlan::find_expert_vectors(const ExpertTensorName& name, bool joine
   if (one_by_one || !has_tensor(tensor + ".scale")) {
     return;
   }
-  if (matrix.spec.weight != DType::nvfp4) {
+  if (matrix.spec.weight != DType::nvfp4 && !name.any_scale) {
     refuse_scale(tensor);
   }
   matrix.scale = find_vector(tensor + ".scale", {matrix.spec.experts});

@@ -44,6 +44,7 @@ struct ExpertTensorName {
   std::string joined{};  ///< likewise
   bool second_half = false;
   bool needs_bias = false;
+  bool any_scale = false;  ///< experts may have scales in every format, not in NVFP4 alone
 };
 
 }  // namespace rocmforge

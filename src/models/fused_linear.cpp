@@ -23,15 +23,17 @@ void Norm::append(Operations& operations, float* Buffers::*x, float* Buffers::*o
                         [this, x, out](const Step& step) { run(step.tokens, step.buffers.*x, step.buffers.*out, step); }});
 }
 
-void Norm::append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out, float factor) const {
-  operations.push_back({std::string(kind()), [this, x, out, factor](const Step& step) {
+void Norm::append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out, float factor,
+                           float scale) const {
+  operations.push_back({std::string(kind()), [this, x, out, factor, scale](const Step& step) {
                           float* sums = step.buffers.*out;
                           std::get<Resolved<RmsNorm>>(operation).run({.x = step.buffers.*x,
                                                                       .rows = step.tokens,
                                                                       .weight = weight->data,
                                                                       .out = sums,
                                                                       .residual = sums,
-                                                                      .factor = factor},
+                                                                      .factor = factor,
+                                                                      .scale = scale},
                                                                      step);
                         }});
 }

@@ -21,12 +21,14 @@ struct Resolved {
   void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
 };
 
-/// A norm by the name of its tensor without ".weight".
+/// A norm by the name of its tensor without the suffix.
 struct NormName {
   std::string name;
   NormKind kind = NormKind::rms;
   float eps = 1e-5f;
-  bool needs_bias = false;  ///< a LayerNorm's; one in the file is always used
+  bool needs_bias = false;              ///< a LayerNorm's; one in the file is always used
+  std::string_view suffix = ".weight";  ///< of the tensor of its weights
+  float factor = 1.0f;                  ///< of these
 };
 
 /// A norm of rows with its weights.
@@ -41,8 +43,9 @@ struct Norm {
   void run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const;
   /// Adds it to the operations of a part, which it outlives: from `x` to `out`, buffers of a step, maybe the same.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
-  /// The same for an RMSNorm: out += factor * norm(x).
-  void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out, float factor) const;
+  /// The same for an RMSNorm: out = (out + factor * norm(x)) * scale.
+  void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out, float factor,
+                       float scale = 1.0f) const;
 };
 
 /// Linear layers, with the norm of their input and the gated activation of their outputs where they have them. Both belong

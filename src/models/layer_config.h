@@ -52,6 +52,9 @@ struct AttentionConfig {
   bool output_needs_bias = false;
   bool output_gate = false;  ///< each head of attn_q has a gate behind its query, whose sigmoid multiplies the output
   QkNorm qk_norm = QkNorm::none;
+  bool value_norm = false;       ///< each head of V is normalised, without weights
+  bool values_are_keys = false;  ///< V is K as it is before its norm and its turn: there is no attn_v
+  std::int32_t keys_of = -1;     ///< the earlier layer whose K and V are read; -1: the layer has its own
   bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
   LatentConfig latent{};
@@ -60,10 +63,13 @@ struct AttentionConfig {
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
   /// Where the keys begin in a row of [queries | gates, if any | keys | values].
   [[nodiscard]] std::int64_t keys_at() const { return (output_gate ? 2 : 1) * q_dim(); }
+  [[nodiscard]] bool has_keys() const { return keys_of < 0; }
+  /// Of K and V in that row.
+  [[nodiscard]] std::int64_t own_kv_dim() const { return has_keys() ? (values_are_keys ? 1 : 2) * kv_dim() : 0; }
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const {
     const std::int64_t queries = std::int64_t{q_heads} * (latent.plain_dim + rope.n_rot);
-    return latent.rank == 0 ? keys_at() + 2 * kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
+    return latent.rank == 0 ? keys_at() + own_kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
   }
   [[nodiscard]] std::int64_t gathered_width() const {
     return latent.rank == 0
@@ -117,6 +123,7 @@ struct ExpertConfig {
   std::int32_t shared_width = 0;  ///< of what every token takes beside its experts, all of it together; 0: nothing
   bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
   bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used
+  bool apart = false;             ///< what every token takes is a dense part with norms of its own: TwoFeedForwards
 };
 
 struct FeedForwardConfig {
@@ -144,6 +151,7 @@ enum class BlockParts { both, mixer, feed_forward };
 /// none. With m the mixer and f the feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
+///   h *= output_scale, behind what stands at the end of the block
 /// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
 /// has one of the lines.
 struct BlockGraph {
@@ -154,6 +162,7 @@ struct BlockGraph {
   std::string_view ffn_post_norm{};
   bool parallel = false;
   float residual_scale = 1.0f;
+  std::string_view output_scale{};  ///< a tensor of one number
 };
 
 /// How the positions of a layer meet.

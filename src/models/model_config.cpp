@@ -116,12 +116,8 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
   if (!metadata.contains(key)) {
     return q_heads;
   }
-  std::vector<std::int32_t> kv_heads(q_heads.size());
-  if (mixes_otherwise) {
-    kv_heads = metadata.counts(key, static_cast<std::int32_t>(q_heads.size()), 0);
-  } else {
-    std::ranges::fill(kv_heads, metadata.count(key));
-  }
+  const std::vector<std::int32_t> kv_heads =
+      metadata.counts(key, static_cast<std::int32_t>(q_heads.size()), mixes_otherwise ? 0 : 1);
   for (std::size_t index = 0; index < q_heads.size(); ++index) {
     if (kv_heads[index] > 0 && (q_heads[index] == 0 || q_heads[index] % kv_heads[index] != 0)) {
       throw metadata.error(key,

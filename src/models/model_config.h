@@ -24,9 +24,10 @@ struct ModelConfig {
   std::string output_norm = "output_norm";  ///< its tensor, without ".weight"
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
   bool learned_positions = false;           ///< a row for each position is added to them: tensor position_embd
-  float logit_scale = 1.0f;                 ///< multiplies the logits
-  float logit_soft_cap = 0.0f;              ///< logits then become c * tanh(logit / c); 0 for none
-  std::vector<LayerConfig> blocks;          ///< [layers]
+  std::int32_t per_layer_width = 0;  ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
+  float logit_scale = 1.0f;          ///< multiplies the logits
+  float logit_soft_cap = 0.0f;       ///< logits then become c * tanh(logit / c); 0 for none
+  std::vector<LayerConfig> blocks;   ///< [layers]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
 

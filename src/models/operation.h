@@ -18,6 +18,7 @@ struct Buffers {
   float* normed = nullptr;          ///< [tokens, hidden]
   float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
   float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts used, ffn]
+  float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
   std::int32_t* experts = nullptr;  ///< [tokens, experts used]: which
   float* expert_weights = nullptr;  ///< [tokens, experts used]
   float* logits = nullptr;          ///< [logit rows, vocab]

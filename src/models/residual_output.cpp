@@ -11,7 +11,10 @@ ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, i
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = plan.norm(*norm, hidden_);
   }
-  if (norm_ ? norm_->kind() != RmsNorm::name : scale_ != 1.0f) {
+  if (!names.output_scale.empty()) {
+    output_scale_ = plan.number(block_tensor(index, names.output_scale) + ".weight");
+  }
+  if (norm_ ? norm_->kind() != RmsNorm::name : scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
@@ -24,7 +27,7 @@ void ResidualOutput::append(Operations& operations) const {
   operations.push_back(
       {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.projected); }});
   if (norm_ && !add_) {
-    norm_->append_residual(operations, &Buffers::projected, &Buffers::hidden, scale_);
+    norm_->append_residual(operations, &Buffers::projected, &Buffers::hidden, scale_, output_scale_);
     return;
   }
   if (norm_) {
@@ -36,7 +39,8 @@ void ResidualOutput::append(Operations& operations) const {
                                      .b = buffers.projected,
                                      .count = step.tokens * hidden_,
                                      .out = buffers.hidden,
-                                     .factor = scale_},
+                                     .factor = scale_,
+                                     .scale = output_scale_},
                                     step);
                         }});
 }

@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// How a part of a block joins the residual stream: hidden += scale * norm(W gathered). With neither norm nor scale the
-/// product adds to the stream itself. Not moved once it has given out operations.
+/// How a part of a block joins the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale.
+/// With none of these the product adds to the stream itself. Not moved once it has given out operations.
 class ResidualOutput {
  public:
   struct Names {
@@ -19,6 +19,7 @@ class ResidualOutput {
     std::int64_t k = 0;
     std::string_view norm;  ///< "" for none
     bool needs_bias = false;
+    std::string_view output_scale{};  ///< "" for none
   };
 
   ResidualOutput() = default;
@@ -33,6 +34,7 @@ class ResidualOutput {
   std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or an RMSNorm adds
   std::int64_t hidden_ = 0;
   float scale_ = 1.0f;
+  float output_scale_ = 1.0f;
 };
 
 }  // namespace rocmforge

@@ -23,12 +23,20 @@ RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Na
 }
 
 void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
-  router_.append(operations, x);
+  append_router(operations, x);
+  append_up(operations);
+  append_down(operations, &Buffers::hidden);
+}
+
+void RoutedExperts::append_up(Operations& operations) const {
   operations.push_back({up_kind_, [this](const Step& step) {
                           multiply(step, gate_up_, config_.hidden, step.buffers.normed, step.buffers.gathered);
                         }});
-  operations.push_back({down_kind_, [this](const Step& step) {
-                          multiply(step, down_, config_.width, step.buffers.gathered, step.buffers.hidden);
+}
+
+void RoutedExperts::append_down(Operations& operations, float* Buffers::*out) const {
+  operations.push_back({down_kind_, [this, out](const Step& step) {
+                          multiply(step, down_, config_.width, step.buffers.gathered, step.buffers.*out);
                         }});
 }
 

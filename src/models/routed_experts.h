@@ -33,6 +33,11 @@ class RoutedExperts {
 
   /// `x`: what the router's norm reads.
   void append(Operations& operations, float* Buffers::*x) const;
+  /// The same in steps, for a part in which others stand between: the choice, gate and up from Buffers::normed, and down,
+  /// whose products join `out`.
+  void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
+  void append_up(Operations& operations) const;
+  void append_down(Operations& operations, float* Buffers::*out) const;
 
  private:
   void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k, const float* x,

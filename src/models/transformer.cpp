@@ -34,8 +34,15 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   if (config_.learned_positions) {
     plan_positions(file);
   }
+  if (config_.per_layer_width > 0) {
+    per_layer_.emplace(plan_, config_);
+  }
   for (int index = 0; index < config_.layers; ++index) {
-    blocks_.push_back(std::make_unique<Block>(plan_, config_, index));
+    blocks_.push_back(std::make_unique<Block>(plan_, config_, index, blocks_));
+  }
+  kept_blocks_ = blocks_.size();
+  while (kept_blocks_ > 1 && !blocks_[kept_blocks_ - 1]->keeps()) {
+    --kept_blocks_;
   }
   kv_groups_ = plan_.kv_groups();
   gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
@@ -86,6 +93,9 @@ void Transformer::add_operations() {
                                 step);
     }));
   }
+  if (per_layer_) {
+    per_layer_->append(embed_);
+  }
   pick_hidden_.push_back(operation(GatherRows::name, [this](const Step& step) {
     gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
   }));
@@ -130,6 +140,7 @@ void Transformer::load(Device& device, ThreadPool& pool) {
               .normed = floats(layout.normed),
               .projected = floats(layout.projected),
               .gathered = floats(layout.gathered),
+              .per_layer = floats(layout.per_layer),
               .experts = reinterpret_cast<std::int32_t*>(at(layout.experts)),
               .expert_weights = floats(layout.expert_weights),
               .logits = floats(layout.logits),
@@ -164,6 +175,8 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   layout.normed = take_floats(std::max(tokens, rows) * config_.hidden);
   std::int64_t projected = config_.hidden;
   std::int64_t gathered = (std::int64_t{config_.hidden} + 1) / 2;
+  projected = std::max<std::int64_t>(projected, config_.per_layer_width);
+  gathered = std::max<std::int64_t>(gathered, config_.per_layer_width);
   std::int64_t experts_used = 0;
   for (const LayerConfig& layer : config_.blocks) {
     const FeedForwardConfig& ffn = layer.feed_forward;
@@ -176,6 +189,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   projected = std::max(projected, (gathered + 1) / 2);  // each has room for half of the other, see wanted_rows
   layout.projected = take_floats(tokens * projected);
   layout.gathered = take_floats(tokens * gathered);
+  layout.per_layer = take_floats(tokens * config_.layers * config_.per_layer_width);
   layout.experts = take(static_cast<std::size_t>(tokens * experts_used) * sizeof(std::int32_t));
   layout.expert_weights = take_floats(tokens * experts_used);
   layout.logits = take_floats(rows * config_.vocab);
@@ -272,15 +286,19 @@ void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, cons
             .arrays = &arrays,
             .context = &context_};
 
+  const bool wanted = arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
+  const std::size_t blocks = wanted ? blocks_.size() : kept_blocks_;
+
   run(embed_, step);
-  for (std::size_t index = 0; index < blocks_.size(); ++index) {
-    const bool last = index + 1 == blocks_.size();
-    step.results = !last || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
+  for (std::size_t index = 0; index < blocks; ++index) {
+    const bool last = index + 1 == blocks;
+    step.results = !last || wanted;
     if (blocks_[index]->has_pages()) {
       find_pages(blocks_[index]->kv_place(), arrays, memory, step);
     }
     run(blocks_[index]->mix(), step);
-    if (last && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
+    // Where layers have elements of their own for each token, all rows go on: those elements are not picked.
+    if (last && !per_layer_ && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
       step = wanted_rows(step, blocks_[index]->mixed_width() > 0, run);
     }
     if (step.results) {

@@ -10,6 +10,7 @@
 #include "models/execution_plan.h"
 #include "models/model.h"
 #include "models/operation.h"
+#include "models/per_layer_input.h"
 #include "models/step/step_draws.h"
 #include "models/step/step_graphs.h"
 #include "models/step/step_inputs.h"
@@ -47,8 +48,8 @@ class Transformer final : public Model {
  private:
   /// Where the buffers of a step begin, in bytes from the start of the workspace.
   struct WorkspaceLayout {
-    std::size_t hidden, normed, projected, gathered, experts, expert_weights, logits, scratch, sampled, attention_states[2],
-        end;
+    std::size_t hidden, normed, projected, gathered, per_layer, experts, expert_weights, logits, scratch, sampled,
+        attention_states[2], end;
   };
   [[nodiscard]] WorkspaceLayout lay_out_workspace() const;
   [[nodiscard]] StepInputs::Limits input_limits() const;
@@ -75,7 +76,9 @@ class Transformer final : public Model {
   ExecutionPlan plan_;
   WeightTable* embedding_ = nullptr;
   WeightTable* positions_ = nullptr;  ///< [trained positions, hidden], or null
+  std::optional<PerLayerEmbedding> per_layer_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  std::size_t kept_blocks_ = 0;  ///< of a step of which nothing but what it leaves for later ones is wanted
   KvGroups kv_groups_;
   Resolved<GatherRows> gather_hidden_;
   std::optional<Resolved<GatherRows>> gather_mixed_;

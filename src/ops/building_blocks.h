@@ -11,7 +11,7 @@ namespace rocmforge {
 
 // Small steps of a layer as operations of their own. All tensors are f32 and dense unless said.
 
-/// out[i] = a[i] + factor * b[i]
+/// out[i] = (a[i] + factor * b[i]) * scale
 struct ResidualAdd {
   static constexpr std::string_view name = "residual_add";
   struct Spec {};
@@ -21,6 +21,7 @@ struct ResidualAdd {
     std::int64_t count = 0;
     float* out = nullptr;  ///< [count], may be a or b
     float factor = 1.0f;
+    float scale = 1.0f;
   };
 };
 

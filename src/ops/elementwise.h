@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); not clamped_swiglu, and relu_squared
-/// without a gate alone
+/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]); not clamped_swiglu, and
+/// relu_squared without a gate alone
 struct GatedActivation {
   static constexpr std::string_view name = "gated_activation";
 
@@ -21,10 +21,11 @@ struct GatedActivation {
 
   struct Args {
     const float* gate = nullptr;  ///< [tokens, width], rows `stride` apart; null when not Spec::gated
-    const float* up = nullptr;    ///< [tokens, width], rows `stride` apart
+    const float* up = nullptr;    ///< [tokens, width], rows `up_stride` apart
     std::int64_t tokens = 0;
-    std::int64_t stride = 0;  ///< elements between two rows of gate and of up
-    float* out = nullptr;     ///< [tokens, width], dense; must not overlap gate or up
+    std::int64_t stride = 0;     ///< elements between two rows of gate and of up
+    float* out = nullptr;        ///< [tokens, width], dense; must not overlap gate or up
+    std::int64_t up_stride = 0;  ///< of up, where it is not `stride`
   };
 };
 

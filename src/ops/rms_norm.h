@@ -8,7 +8,7 @@
 namespace rocmforge {
 
 /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight   (Zhang and Sennrich 2019, no mean removed)
-/// With a residual: out[r] = residual[r] + factor * that.
+/// With a residual: out[r] = (residual[r] + factor * that) * scale.
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
 
@@ -26,6 +26,7 @@ struct RmsNorm {
     std::int64_t stride = 0;          ///< 0: dim
     const float* residual = nullptr;  ///< likewise, null for none; may be out
     float factor = 1.0f;
+    float scale = 1.0f;
   };
 };
 

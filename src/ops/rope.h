@@ -15,9 +15,9 @@ enum class RopeKind {
   half,      ///< (p, p + n_rot / 2): qwen2, qwen3
 };
 
-/// Per token: optional RMSNorm over each head of Q and K, before or after it the rotation of Q (in place) and K, and the
-/// append of K and V to the sequence's pages. Pair p at position `pos` turns by pos * inverse_frequency[p]; cos and sin are
-/// multiplied by `magnitude`.
+/// Per token: optional RMSNorm over each head of Q and K, before or after it the rotation of Q (in place) and K, an optional
+/// RMSNorm without weights over each head of V, and the append of K and V to the sequence's pages. Pair p at position `pos`
+/// turns by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`.
 struct RopeAppend {
   static constexpr std::string_view name = "rope_append";
 
@@ -28,6 +28,8 @@ struct RopeAppend {
     std::int32_t n_rot = 0;        ///< rotated elements of a head, even; the rest pass through
     bool head_norm = false;        ///< Q and K are normalised per head, first (qwen3)
     bool norm_after_turn = false;  ///< or last (hunyuan-dense)
+    bool value_norm = false;       ///< heads of V are normalised, without weights (gemma4)
+    bool append = true;            ///< false: Q alone turns, K and V in the pages are another layer's
     float norm_eps = 1e-6f;
     float magnitude = 1.0f;  ///< YaRN's mscale
     /// Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)), last; 0: it is not.
@@ -38,11 +40,11 @@ struct RopeAppend {
 
   struct Args {
     float* q = nullptr;        ///< [tokens, q_heads * head_dim], rows `stride` apart, rotated in place
-    const float* k = nullptr;  ///< [tokens, kv_heads * head_dim], rows `stride` apart
-    const float* v = nullptr;  ///< likewise
+    const float* k = nullptr;  ///< [tokens, kv_heads * head_dim], rows `stride` apart; not read without Spec::append
+    const float* v = nullptr;  ///< likewise; may be k
     std::int64_t stride = 0;
     const float* q_norm = nullptr;             ///< [head_dim] when Spec::head_norm
-    const float* k_norm = nullptr;             ///< [head_dim] when Spec::head_norm
+    const float* k_norm = nullptr;             ///< [head_dim] when Spec::head_norm and append
     const float* inverse_frequency = nullptr;  ///< [n_rot / 2]
     KvCacheView cache;
     RaggedBatch batch;

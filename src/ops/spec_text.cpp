@@ -72,12 +72,13 @@ std::string to_string(const GatedActivation::Spec& spec) {
 }
 
 std::string to_string(const RopeAppend::Spec& spec) {
-  return fmt::format("{} heads {}:{} head_dim {} n_rot {}{} kv {} block {}", name(spec.kind), spec.q_heads,
+  return fmt::format("{} heads {}:{} head_dim {} n_rot {}{}{}{} kv {} block {}", name(spec.kind), spec.q_heads,
                      spec.layout.kv_heads, spec.head_dim, spec.n_rot,
                      !spec.head_norm        ? ""
                      : spec.norm_after_turn ? " head_norm after"
                                             : " head_norm",
-                     name(spec.layout.dtype), spec.layout.block_tokens) +
+                     spec.value_norm ? " value_norm" : "", spec.append ? "" : " Q alone", name(spec.layout.dtype),
+                     spec.layout.block_tokens) +
          (spec.temperature_scale != 0.0f
               ? fmt::format(" temperature {:g} from {}", spec.temperature_scale, spec.temperature_length)
               : "");

@@ -70,35 +70,12 @@ BpeTokenizer::BpeTokenizer(Vocabulary vocabulary)
   if (vocabulary_.pre.empty() || vocabulary_.pre == "default") {
     log_warning("the model names no pre-tokenizer; 'default' cuts text differently from most models, which costs quality");
   }
-  read_merges();
-  find_byte_symbols();
-  choose_special_tokens();
-}
-
-std::int32_t BpeTokenizer::symbol_of(std::string_view text) {
-  const std::int32_t id = find_mergeable(text);
-  if (id >= 0) {
-    return id;
-  }
-  return other_symbols_.emplace(text, size() + static_cast<std::int32_t>(other_symbols_.size())).first->second;
-}
-
-void BpeTokenizer::read_merges() {
   if (vocabulary_.merges.empty()) {
     throw Error("a byte-level BPE vocabulary needs merges, there are none");
   }
-  merges_ = PairTable(vocabulary_.merges.size());
-  for (std::size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
-    const std::string_view merge = vocabulary_.merges[rank];
-    const std::size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merge.size()) {
-      throw Error("merge " + std::to_string(rank) + " is '" + std::string(merge) +
-                  "', two texts with a space between were expected");
-    }
-    const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
-    merges_.add(symbol_of(left), symbol_of(right), static_cast<std::uint32_t>(rank),
-                symbol_of(std::string(left).append(right)));
-  }
+  merges_ = MergeTable(vocabulary_.merges, size(), [this](std::string_view text) { return find_mergeable(text); });
+  find_byte_symbols();
+  choose_special_tokens();
 }
 
 void BpeTokenizer::choose_special_tokens() {
@@ -116,8 +93,7 @@ void BpeTokenizer::find_byte_symbols() {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::string text = printable(static_cast<unsigned char>(byte));
     const std::int32_t id = find_mergeable(text);
-    const auto other = other_symbols_.find(text);
-    byte_symbols_[byte] = id >= 0 || other == other_symbols_.end() ? id : other->second;
+    byte_symbols_[byte] = id >= 0 ? id : merges_.other_symbol(text);
     const bool in_utf8 = byte != 0xC0 && byte != 0xC1 && byte < 0xF5;
     missing += in_utf8 && id < 0 ? 1 : 0;
   }
@@ -159,10 +135,8 @@ void BpeTokenizer::encode_piece(std::string_view piece, WorkBudget* budget, std:
   if (symbols.empty()) {
     return;
   }
-  merge_symbols(symbols, budget, [this](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
-    const PairTable::Entry* merge = merges_.find(left.value, right.value);
-    return merge == nullptr ? std::nullopt : std::optional(MergeResult{merge->rank, merge->result});
-  });
+  merge_symbols(symbols, budget,
+                [this](const MergeSymbol& left, const MergeSymbol& right) { return merges_.join(left, right); });
   for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
     const MergeSymbol& symbol = symbols[static_cast<std::size_t>(i)];
     if (symbol.value < size()) {

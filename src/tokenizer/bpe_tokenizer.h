@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "tokenizer/pair_table.h"
+#include "tokenizer/merge_table.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -18,19 +18,15 @@ class BpeTokenizer final : public Tokenizer {
   [[nodiscard]] std::string ordinary_bytes(std::int32_t id) const override;
 
  private:
-  void read_merges();
   void choose_special_tokens();
   void find_byte_symbols();
-  std::int32_t symbol_of(std::string_view text);
   void encode_piece(std::string_view piece, WorkBudget* budget, std::vector<std::int32_t>& ids) const;
   void append_bytes(std::string_view bytes, std::vector<std::int32_t>& ids) const;
 
   PreTokenizerRules rules_;
   PreTokenizer pre_tokenizer_;
-  // A symbol's number is its token's id, or size() and up for texts of merges that are no token.
-  std::unordered_map<std::string, std::int32_t> other_symbols_;
+  MergeTable merges_;
   std::array<std::int32_t, 256> byte_symbols_{};  // -1 where neither a token nor a merge knows the byte
-  PairTable merges_;
 };
 
 }  // namespace rocmforge

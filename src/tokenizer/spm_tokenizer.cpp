@@ -3,40 +3,22 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <iterator>
 #include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "tokenizer/merge.h"
+#include "tokenizer/space_marks.h"
 
 namespace rocmforge {
 namespace {
-
-constexpr std::string_view space_mark = "\u2581";
 
 /// Order of the scores as an unsigned number, the highest score first.
 std::uint32_t priority_of(float score) {
   const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // -0 becomes 0
   const std::uint32_t increasing = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
   return ~increasing;
-}
-
-/// The value of a "<0xHH>" token, or -1.
-int byte_of(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') {
-    return -1;
-  }
-  int value = 0;
-  for (const char c : text.substr(3, 2)) {
-    const bool is_digit = c >= '0' && c <= '9', is_letter = (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
-    if (!is_digit && !is_letter) {
-      return -1;
-    }
-    value = value * 16 + (is_digit ? c - '0' : (c | 0x20) - 'a' + 10);
-  }
-  return value;
 }
 
 /// True when a space follows something else than a space: the place where a word ends.
@@ -52,7 +34,7 @@ bool has_space_inside(std::string_view text) {
 
 }  // namespace
 
-SpmTokenizer::SpmTokenizer(Vocabulary vocabulary) : Tokenizer(std::move(vocabulary)) {
+SpmTokenizer::SpmTokenizer(Vocabulary vocabulary) : Tokenizer(std::move(vocabulary)), bytes_(vocabulary_) {
   if (vocabulary_.scores.empty()) {
     throw Error("a SentencePiece vocabulary needs a score for every token, there are none");
   }
@@ -63,7 +45,6 @@ SpmTokenizer::SpmTokenizer(Vocabulary vocabulary) : Tokenizer(std::move(vocabula
 }
 
 void SpmTokenizer::read_tokens() {
-  byte_ids_.fill(-1);
   for (std::int32_t id = 0; id < size(); ++id) {
     const std::string_view text = vocabulary_.tokens[static_cast<std::size_t>(id)];
     const float score = vocabulary_.scores[static_cast<std::size_t>(id)];
@@ -71,23 +52,13 @@ void SpmTokenizer::read_tokens() {
       throw Error("the score of token " + std::to_string(id) + " is not a number");
     }
     priorities_.push_back(priority_of(score));
-    if (type(id) == TokenType::byte) {
-      const int byte = byte_of(text);
-      if (byte < 0) {
-        throw Error("token " + std::to_string(id) + " is '" + std::string(text) + "', a byte such as '<0x0A>' was expected");
-      }
-      byte_ids_[static_cast<std::size_t>(byte)] = id;
-    } else if (find_mergeable(text) == id) {
+    if (find_mergeable(text) == id) {
       longest_ = std::max(longest_, text.size());
       words_are_apart_ = words_are_apart_ && !has_space_inside(text);
     }
   }
-  // Text must not become a control token, whatever the file calls its unknown one.
-  const std::int32_t named = vocabulary_.unknown;
-  if (named >= 0 && type(named) == TokenType::unknown && named != vocabulary_.bos && !is_end_of_generation(named)) {
-    unknown_ = named;
-  }
-  if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) {
+  unknown_ = text_unknown();
+  if (unknown_ < 0 && !bytes_.are_all()) {
     log_warning("the vocabulary has neither all bytes nor an unknown token; characters outside it are lost");
   }
 }
@@ -95,17 +66,10 @@ void SpmTokenizer::read_tokens() {
 void SpmTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
   // Called for the start of the text and after special tokens, where the tokenizer puts a space of its own.
   std::string marked;
-  marked.reserve(text.size() + text.size() / 2);
   if (drops_leading_space_) {
     marked.append(space_mark);
   }
-  for (const char c : text) {
-    if (c == ' ') {
-      marked.append(space_mark);
-    } else {
-      marked.push_back(c);
-    }
-  }
+  append_marked(marked, text);
   const std::string_view all = marked;
   std::size_t begin = 0;
   for (std::size_t end = all.find(space_mark, 1); words_are_apart_ && end != std::string_view::npos;
@@ -140,7 +104,7 @@ void SpmTokenizer::encode_stretch(std::string_view text, WorkBudget* budget, std
       after_unknown = false;
       continue;
     }
-    const bool is_known = append_bytes(text.substr(symbol.begin, symbol.length), ids);
+    const bool is_known = bytes_.append(text.substr(symbol.begin, symbol.length), ids);
     if (!is_known && !after_unknown && unknown_ >= 0) {
       ids.push_back(unknown_);
     }
@@ -148,27 +112,9 @@ void SpmTokenizer::encode_stretch(std::string_view text, WorkBudget* budget, std
   }
 }
 
-bool SpmTokenizer::append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const {
-  const auto byte_id = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
-  if (!std::ranges::all_of(character, [&](char byte) { return byte_id(byte) >= 0; })) {
-    return false;
-  }
-  std::ranges::transform(character, std::back_inserter(ids), byte_id);
-  return true;
-}
-
 std::string SpmTokenizer::ordinary_bytes(std::int32_t id) const {
   const std::string_view text = vocabulary_.tokens[static_cast<std::size_t>(id)];
-  if (type(id) == TokenType::byte) {
-    return std::string(1, static_cast<char>(byte_of(text)));
-  }
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size();) {
-    const bool is_space = text.substr(i).starts_with(space_mark);
-    bytes.push_back(is_space ? ' ' : text[i]);
-    i += is_space ? space_mark.size() : 1;
-  }
-  return bytes;
+  return type(id) == TokenType::byte ? std::string(1, static_cast<char>(byte_of(text))) : unmarked(text);
 }
 
 }  // namespace rocmforge

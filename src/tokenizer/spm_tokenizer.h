@@ -1,7 +1,6 @@
 #pragma once
 
-#include <array>
-
+#include "tokenizer/byte_tokens.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
@@ -18,14 +17,12 @@ class SpmTokenizer final : public Tokenizer {
  private:
   void read_tokens();
   void encode_stretch(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const;
-  /// The bytes' tokens; false where one of them is missing.
-  bool append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const;
 
-  std::vector<std::uint32_t> priorities_;     // by id, 0 for the highest score
-  std::array<std::int32_t, 256> byte_ids_{};  // -1 where the vocabulary has no such byte
-  std::int32_t unknown_ = -1;                 // -1 as well for a file's unknown token that is a control token
-  std::size_t longest_ = 0;                   // bytes of the longest token that merging can give
-  bool words_are_apart_ = true;               // no such token has a space after anything but a space
+  ByteTokens bytes_;
+  std::vector<std::uint32_t> priorities_;  // by id, 0 for the highest score
+  std::int32_t unknown_ = -1;              // -1 as well for a file's unknown token that is a control token
+  std::size_t longest_ = 0;                // bytes of the longest token that merging can give
+  bool words_are_apart_ = true;            // no such token has a space after anything but a space
 };
 
 }  // namespace rocmforge

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "tokenizer/bpe_tokenizer.h"
+#include "tokenizer/marked_bpe_tokenizer.h"
 #include "tokenizer/spm_tokenizer.h"
 
 namespace rocmforge {
@@ -63,7 +64,7 @@ constexpr std::array<GapMark, 3> file_marks = {{
 
 // Marks of an answer's parts (the harmony format's, reasoning, calls of functions): they separate what a reader must be able
 // to tell apart.
-constexpr std::array<std::string_view, 32> shown_texts = {"<|channel|>",
+constexpr std::array<std::string_view, 37> shown_texts = {"<|channel|>",
                                                           "<|message|>",
                                                           "<|start|>",
                                                           "<|constrain|>",
@@ -86,6 +87,11 @@ constexpr std::array<std::string_view, 32> shown_texts = {"<|channel|>",
                                                           "<|tool_calls_section_end|>",
                                                           "<|tool_call_begin|>",
                                                           "<|tool_call_argument_begin|>",
+                                                          "<|channel>",
+                                                          "<channel|>",
+                                                          "<|tool_call>",
+                                                          "<tool_call|>",
+                                                          "<|\"|>",
                                                           "<arg_key>",
                                                           "</arg_key>",
                                                           "<arg_value>",
@@ -139,6 +145,9 @@ std::shared_ptr<const Tokenizer> Tokenizer::create(Vocabulary vocabulary) {
   if (vocabulary.model == TokenizerModel::spm) {
     return std::make_shared<SpmTokenizer>(std::move(vocabulary));
   }
+  if (vocabulary.model == TokenizerModel::marked_bpe) {
+    return std::make_shared<MarkedBpeTokenizer>(std::move(vocabulary));
+  }
   return std::make_shared<BpeTokenizer>(std::move(vocabulary));
 }
 
@@ -179,6 +188,12 @@ void Tokenizer::find_gap_ids() {
       }
     }
   }
+}
+
+std::int32_t Tokenizer::text_unknown() const {
+  const std::int32_t named = vocabulary_.unknown;
+  const bool is_plain = named >= 0 && type(named) == TokenType::unknown && named != vocabulary_.bos;
+  return is_plain && !is_end_of_generation(named) ? named : -1;
 }
 
 void Tokenizer::find_end_ids() {

@@ -74,6 +74,8 @@ class Tokenizer {
 
   /// The id of a token that text may become by merging, or -1.
   [[nodiscard]] std::int32_t find_mergeable(std::string_view text) const;
+  /// The unknown token, for what has no bytes, or -1: also for a file's that is a control token, which text must not become.
+  [[nodiscard]] std::int32_t text_unknown() const;
   [[nodiscard]] TokenType type(std::int32_t id) const { return vocabulary_.types[static_cast<std::size_t>(id)]; }
 
   Vocabulary vocabulary_;

@@ -11,8 +11,9 @@ namespace rocmforge {
 enum class TokenType : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
 enum class TokenizerModel {
-  spm,  ///< "llama": SentencePiece-style BPE with scores
-  bpe,  ///< "gpt2": byte-level BPE with merges
+  spm,         ///< "llama": SentencePiece-style BPE with scores
+  bpe,         ///< "gpt2": byte-level BPE with merges
+  marked_bpe,  ///< "gemma4": BPE with merges over characters, spaces as U+2581
 };
 
 /// What a tokenizer is made of, as the model file tells it. Ids are -1 where the model has none.

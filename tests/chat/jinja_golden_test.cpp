@@ -106,9 +106,9 @@ INSTANTIATE_TEST_SUITE_P(Models, TemplateGolden,
                          testing::Values("GLM-4.6", "HuggingFaceTB-SmolLM3-3B",
                                          "NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "Qwen-Qwen2.5-7B-Instruct",
                                          "Qwen-Qwen3-0.6B", "deepseek-ai-DeepSeek-V3.1", "google-gemma-2-2b-it",
-                                         "ibm-granite-granite-3.3-2B-Instruct", "meta-llama-Llama-3.1-8B-Instruct",
-                                         "microsoft-Phi-3.5-mini-instruct", "mistralai-Mistral-Nemo-Instruct-2407",
-                                         "openai-gpt-oss-120b"),
+                                         "google-gemma-4-31B-it", "ibm-granite-granite-3.3-2B-Instruct",
+                                         "meta-llama-Llama-3.1-8B-Instruct", "microsoft-Phi-3.5-mini-instruct",
+                                         "mistralai-Mistral-Nemo-Instruct-2407", "openai-gpt-oss-120b"),
                          test_name);
 
 }  // namespace

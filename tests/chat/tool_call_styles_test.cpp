@@ -8,6 +8,7 @@
 
 #include "chat/chat_template_files.h"
 #include "chat/json.h"
+#include "chat/tool_calls.h"
 
 namespace rocmforge::test {
 namespace {
@@ -43,6 +44,7 @@ TEST(ToolCallStyles, AreKnownByTheMarksOfTheTemplate) {
                                                  {"<tool_calls>", Style::minimax_m1},
                                                  {"<TOOLCALL>", Style::nemotron},
                                                  {"<|tool_call_start|>", Style::lfm2},
+                                                 {"<|tool_call>", Style::gemma4},
                                                  {"<tool_call><function=", Style::qwen_coder},
                                                  {"<tool_call><arg_key>", Style::glm},
                                                  {"<｜tool▁calls▁begin｜>", Style::deepseek},
@@ -72,6 +74,35 @@ TEST(ToolCallStyles, ATemplateWithoutCallsShowsThemAsTheModelWritesThem) {
         "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "array"}}}}}])");
     EXPECT_THAT(text_of(shows_tools.prompt(request).segments), testing::HasSubstr(text)) << mark;
   }
+}
+
+TEST(ToolCalls, SeedMarksItsReasoningInItsOwnWay) {
+  const ChatTemplate seed("{% for m in messages %}{{ m.content }}{% endfor %}{{ '<seed:think>' }}");
+  ChatRequest request;
+  request.messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "Q"}])");
+  const ChatPrompt prompt = seed.prompt(request);
+  EXPECT_TRUE(prompt.reasoning_is_open);
+  EXPECT_EQ(prompt.reasoning.end, "</seed:think>");
+  AnswerFormat format;
+  format.reasoning_is_open = prompt.reasoning_is_open;
+  format.reasoning = prompt.reasoning;
+  EXPECT_EQ(parse_answer("Hm.</seed:think>\nYes", format), (ParsedAnswer{"Hm.", "Yes", {}}));
+}
+
+TEST(ToolCalls, Gemma4ThinksInAChannel) {
+  const ChatTemplate gemma = chat_template_of("google-gemma-4-31B-it");
+  EXPECT_EQ(name(detect_tool_call_style(gemma)), "gemma4");
+  EXPECT_EQ(gemma.reasoning_marks().begin, "<|channel>thought");
+  ChatRequest request;
+  request.messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "Q"}])");
+  EXPECT_THAT(text_of(gemma.prompt(request).segments), testing::EndsWith("<|turn>model\n<|channel>thought\n<channel|>"));
+  request.arguments = {{"enable_thinking", true}};
+  const ChatPrompt prompt = gemma.prompt(request);
+  EXPECT_THAT(text_of(prompt.segments), testing::EndsWith("<|turn>model\n"));
+  EXPECT_FALSE(prompt.reasoning_is_open);
+  AnswerFormat format;
+  format.reasoning = prompt.reasoning;
+  EXPECT_EQ(parse_answer("<|channel>thought\nHm.\n<channel|>Yes", format), (ParsedAnswer{"Hm.", "Yes", {}}));
 }
 
 }  // namespace

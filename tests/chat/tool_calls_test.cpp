@@ -26,6 +26,9 @@ AnswerFormat format_of(Style style) {
   if (style == Style::seed) {
     format.reasoning = {"<seed:think>", "</seed:think>"};
   }
+  if (style == Style::gemma4) {
+    format.reasoning = {"<|channel>thought", "<channel|>"};
+  }
   if (style == Style::harmony) {
     format.in_channels = format.header_is_open = true;
     format.reasoning = {"<|channel|>analysis<|message|>", "<|channel|>final<|message|>"};
@@ -209,6 +212,29 @@ const std::vector<Case> minimax_m2_cases = {
     {"<minimax:tool_call>\n<invoke name=\"add\">\n</invoke>\nno more", {"", "no more", {{"", "add", "{}"}}}},
 };
 
+const std::vector<Case> gemma4_cases = {
+    {"<|tool_call>call:add{a:1,b:[2,{c:<|\"|>}\"{,:<|\"|>}]}<tool_call|>",
+     {"", "", {{"", "add", "{\"a\": 1, \"b\": [2, {\"c\": \"}\\\"{,:\"}]}"}}}},
+    {"I look.\n<|tool_call>call:look_up{}<tool_call|><|tool_call>call:add{t:<|\"|>ä <b>\n<|\"|>}<tool_call|>",
+     {"", "I look.", {{"", "look_up", "{}"}, {"", "add", "{\"t\": \"ä <b>\\n\"}"}}}},
+    {"<|tool_call>call:add{ a : -1.5e3 , <|\"|>odd key<|\"|>:null,o:[],p:{},q:true,r:[[1],[]] }<tool_call|> Done.",
+     {"",
+      "Done.",
+      {{"", "add", "{\"a\": -1.5e3, \"odd key\": null, \"o\": [], \"p\": {}, \"q\": true, \"r\": [[1], []]}"}}}},
+    {"<|tool_call>call:add{t:word two,}<tool_call|>", {"", "", {{"", "add", "{\"t\": \"word two\"}"}}}},
+    {"<|channel>thought\nAdd.<channel|><|tool_call>call:add{}<tool_call|>", {"Add.", "", {{"", "add", "{}"}}}},
+    {"<|channel>thought\n<channel|>c", {"", "c", {}}},
+    {"<|channel>thought\na\nb\n<channel|>c", {"a\nb", "c", {}}},
+    // Broken off, by a limit for one.
+    {"<|tool_call>call:add{a:1,t:<|\"|>half", {"", "", {{"", "add", "{\"a\": 1, \"t\": "}}}},
+    {"x <|tool_call>call:ad", {"", "x <|tool_call>call:ad", {}}},
+    {"x <|tool_c", {"", "x <|tool_c", {}}},
+    // None.
+    {"a <|tool_call>no call<tool_call|> b", {"", "a <|tool_call>no call<tool_call|> b", {}}},
+    {"a <|tool_call>call:{}<tool_call|> b", {"", "a <|tool_call>call:{}<tool_call|> b", {}}},
+    {"call:add{a:1}", {"", "call:add{a:1}", {}}},
+};
+
 const std::vector<Case> lfm2_cases = {
     {"<|tool_call_start|>[add(a=1, b=[True, {'c': (1, 2.5)}], t=\"x, \\\"y\\\")\")]<|tool_call_end|>Done.",
      {"", "Done.", {{"", "add", "{\"a\": 1, \"b\": [true, {\"c\": [1, 2.5]}], \"t\": \"x, \\\"y\\\")\"}"}}}},
@@ -284,6 +310,7 @@ std::vector<std::pair<Style, std::vector<Case>>> all_cases() {
           {Style::minimax_m1, minimax_m1_cases},
           {Style::minimax_m2, minimax_m2_cases},
           {Style::lfm2, lfm2_cases},
+          {Style::gemma4, gemma4_cases},
           {Style::nemotron, nemotron_cases},
           {Style::glm, glm_cases},
           {Style::deepseek, deepseek_cases},
@@ -396,6 +423,8 @@ std::string two_calls(Style style) {
       return "Wait. <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{\"a\": 1}\n```"
              "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>look_up\n```json\n{\"b\": \"c\"}\n```"
              "<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
+    case Style::gemma4:
+      return "Wait. <|tool_call>call:add{a:1}<tool_call|><|tool_call>call:look_up{b:<|\"|>c<|\"|>}<tool_call|>";
     case Style::harmony:
       return "<|channel|>commentary<|message|>Wait.<|start|>assistant<|channel|>commentary to=functions.add "
              "<|constrain|>json<|message|>{\"a\": 1}<|call|><|start|>assistant<|channel|>commentary to=functions.look_up "
@@ -404,10 +433,10 @@ std::string two_calls(Style style) {
   return "";
 }
 
-constexpr Style every_style[] = {Style::generic,     Style::hermes, Style::llama3,     Style::mistral, Style::mistral_named,
-                                 Style::granite,     Style::kimi,   Style::qwen_coder, Style::seed,    Style::minimax_m1,
-                                 Style::minimax_m2,  Style::lfm2,   Style::nemotron,   Style::glm,     Style::deepseek,
-                                 Style::deepseek_v3, Style::harmony};
+constexpr Style every_style[] = {Style::generic,     Style::hermes,  Style::llama3,     Style::mistral, Style::mistral_named,
+                                 Style::granite,     Style::kimi,    Style::qwen_coder, Style::seed,    Style::minimax_m1,
+                                 Style::minimax_m2,  Style::lfm2,    Style::nemotron,   Style::glm,     Style::deepseek,
+                                 Style::deepseek_v3, Style::harmony, Style::gemma4};
 
 TEST(ToolCalls, ACutNeverShowsHalfACall) {
   for (const Style style : every_style) {
@@ -488,19 +517,6 @@ TEST(ToolCalls, ReasoningThatThePromptBegan) {
   EXPECT_EQ(parse_answer("Hm", format), (ParsedAnswer{"Hm", "", {}}));
 }
 
-TEST(ToolCalls, SeedMarksItsReasoningInItsOwnWay) {
-  const ChatTemplate seed("{% for m in messages %}{{ m.content }}{% endfor %}{{ '<seed:think>' }}");
-  ChatRequest request;
-  request.messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "Q"}])");
-  const ChatPrompt prompt = seed.prompt(request);
-  EXPECT_TRUE(prompt.reasoning_is_open);
-  EXPECT_EQ(prompt.reasoning.end, "</seed:think>");
-  AnswerFormat format;
-  format.reasoning_is_open = prompt.reasoning_is_open;
-  format.reasoning = prompt.reasoning;
-  EXPECT_EQ(parse_answer("Hm.</seed:think>\nYes", format), (ParsedAnswer{"Hm.", "Yes", {}}));
-}
-
 TEST(Harmony, WhatTheFormatSays) {
   const std::string call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": 1}";
   AnswerFormat format = format_of(Style::harmony);
@@ -577,13 +593,9 @@ TEST(ToolCalls, Ids) {
 
 TEST(ToolCalls, MarksThatAreControlTokensAreShown) {
   Vocabulary vocabulary = load_golden("gpt-2")->vocabulary();
-  const std::vector<std::string> marks = {"<tool_call>",
-                                          "[TOOL_CALLS]",
-                                          "<|python_tag|>",
-                                          "</think>",
-                                          "<seed:think>",
-                                          "<|tool_call_end|>",
-                                          "<|tool_call_argument_begin|>"};
+  const std::vector<std::string> marks = {"<tool_call>", "[TOOL_CALLS]",      "<|python_tag|>",
+                                          "</think>",    "<seed:think>",      "<|tool_call>",
+                                          "<channel|>",  "<|tool_call_end|>", "<|tool_call_argument_begin|>"};
   const auto first = static_cast<std::int32_t>(vocabulary.tokens.size());
   for (const std::string& mark : marks) {
     vocabulary.tokens.push_back(mark);

@@ -96,7 +96,7 @@ TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {
     EXPECT_TRUE(accepts(grammar, answer.substr(skipped))) << name(style);
     EXPECT_EQ(grammar.trigger_at_start_only, style == Style::llama3 || style == Style::generic);
     EXPECT_EQ(grammar.repeats, style == Style::hermes || style == Style::mistral_named || style == Style::qwen_coder ||
-                                   style == Style::seed || style == Style::glm);
+                                   style == Style::seed || style == Style::glm || style == Style::gemma4);
   }
 }
 

@@ -21,7 +21,8 @@ constexpr ToolCallStyle styles_with_several_calls[] = {
     ToolCallStyle::generic,  ToolCallStyle::hermes,        ToolCallStyle::llama3,     ToolCallStyle::mistral,
     ToolCallStyle::granite,  ToolCallStyle::mistral_named, ToolCallStyle::kimi,       ToolCallStyle::qwen_coder,
     ToolCallStyle::seed,     ToolCallStyle::minimax_m1,    ToolCallStyle::minimax_m2, ToolCallStyle::lfm2,
-    ToolCallStyle::nemotron, ToolCallStyle::glm,           ToolCallStyle::deepseek,   ToolCallStyle::deepseek_v3};
+    ToolCallStyle::nemotron, ToolCallStyle::glm,           ToolCallStyle::deepseek,   ToolCallStyle::deepseek_v3,
+    ToolCallStyle::gemma4};
 
 /// Whether the whole text is one of the grammar.
 inline bool accepts(const ToolGrammar& grammar, const std::string& text) {
@@ -62,6 +63,20 @@ inline std::string as_python(const nlohmann::ordered_json& call) {
   return text + ")";
 }
 
+inline std::string gemma_value(const nlohmann::ordered_json& value) {
+  if (value.is_string()) {
+    return "<|\"|>" + value.get<std::string>() + "<|\"|>";
+  }
+  if (!value.is_structured()) {
+    return value.dump();
+  }
+  std::string text = value.is_object() ? "{" : "[";
+  for (const auto& [key, part] : value.items()) {
+    text += (text.size() == 1 ? "" : ",") + (value.is_object() ? key + ":" : "") + gemma_value(part);
+  }
+  return text + (value.is_object() ? "}" : "]");
+}
+
 inline std::string with_keys(const nlohmann::ordered_json& call) {
   std::string text = call.at("name").get<std::string>() + "\n";
   for (const auto& [key, value] : call.at("arguments").items()) {
@@ -94,6 +109,9 @@ inline std::string one_call(ToolCallStyle style, const nlohmann::ordered_json& c
   }
   if (style == ToolCallStyle::lfm2) {
     return as_python(call);
+  }
+  if (style == ToolCallStyle::gemma4) {
+    return "call:" + call.at("name").get<std::string>() + gemma_value(call.at("arguments"));
   }
   return style == ToolCallStyle::minimax_m2 ? tagged(call, "<invoke name=\"", "\">", "<parameter name=\"", "</invoke>")
                                             : tagged(call, "<function=", ">", "<parameter=", "</function>");

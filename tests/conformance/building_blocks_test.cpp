@@ -56,6 +56,8 @@ TEST(BuildingBlocks, TinyResidualAddWithAFactor) {
     float* x = arena.in_out(a);
     call<ResidualAdd>(kernel, arena, {}, {x, arena.in(b), 5, x, 0.25f});
     EXPECT_TRUE(same_bits(arena.read(x, 5), std::vector<float>{2.0f, -1.5f, -1.5f, 8.25f, 3.0f}));
+    call<ResidualAdd>(kernel, arena, {}, {x, arena.in(b), 5, x, 0.25f, 2.0f});
+    EXPECT_TRUE(same_bits(arena.read(x, 5), std::vector<float>{6.0f, -2.0f, -7.0f, 17.0f, 6.0f}));
   });
 }
 

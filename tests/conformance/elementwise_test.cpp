@@ -74,12 +74,12 @@ TEST(RmsNormConformance, TinyIsAddedToAResidual) {
           const std::vector<float> own(x.begin() + r * stride, x.begin() + r * stride + dim);
           const std::vector<float> norm = run_rms_norm(harness().reference<RmsNorm>(spec), spec, own, weight, false);
           std::transform(norm.begin(), norm.end(), expected.begin() + r * stride, expected.begin() + r * stride,
-                         [&](float value, float sum) { return sum + factor * value; });
+                         [&](float value, float sum) { return (sum + factor * value) * (1.5f - factor); });
         }
         harness().for_each_kernel_or_reference<RmsNorm>(spec, [&](const OpKernel<RmsNorm>& kernel) {
           Arena arena(harness().place_of(kernel));
           float* sums = arena.in_out(residual);
-          const RmsNorm::Args args{arena.in(x), rows, arena.in(weight), sums, stride, sums, factor};
+          const RmsNorm::Args args{arena.in(x), rows, arena.in(weight), sums, stride, sums, factor, 1.5f - factor};
           arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
           EXPECT_LE(relative_error(arena.read(sums, rows * stride), expected), tolerance(DType::f32));
         });
@@ -237,6 +237,30 @@ TEST(GatedActivationConformance, TinyEqualsTheReference) {
     expect_gated(activation, 1, 2);
     expect_gated(activation, 33, 3, false);
     expect_gated(activation, 64, 2, false);
+  }
+}
+
+/// What is multiplied may stand in rows of another length than the gate's.
+TEST(GatedActivationConformance, TinyRowsOfGateAndUpMayDiffer) {
+  constexpr std::int64_t tokens = 5;
+  for (const std::int64_t width : {12, 32}) {
+    const GatedActivation::Spec spec{Activation::gelu_tanh, width};
+    Random random(static_cast<std::uint64_t>(width));
+    const std::vector<float> gate = random.normals(tokens * width);
+    const std::vector<float> up = random.normals(tokens * 3 * width);
+    const auto run = [&](const OpKernel<GatedActivation>& kernel) {
+      Arena arena(harness().place_of(kernel));
+      auto* out = arena.out<float>(tokens * width);
+      const GatedActivation::Args args{arena.in(gate), arena.in(up) + width, tokens, width, out, 3 * width};
+      arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+      return arena.read(out, tokens * width);
+    };
+    const std::vector<float> expected = run(harness().reference<GatedActivation>(spec));
+    const float x = gate[static_cast<std::size_t>(width)];  // of the second row
+    const float gelu = 0.5f * x * (1.0f + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+    EXPECT_NEAR(expected[static_cast<std::size_t>(width)], gelu * up[static_cast<std::size_t>(4 * width)], 1e-5f);
+    harness().for_each_kernel<GatedActivation>(
+        spec, [&](const OpKernel<GatedActivation>& kernel) { EXPECT_LE(relative_error(run(kernel), expected), 1e-6); });
   }
 }
 

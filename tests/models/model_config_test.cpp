@@ -233,11 +233,12 @@ TEST(ModelConfig, NumbersOfAScanThatCannotBeAreRefused) {
 
 TEST(ModelConfig, ALayerHasItsOwnValueOfAnArray) {
   ModelFile model = ModelFile::golden("llama-gqa4");
-  model.set("llama.attention.head_count_kv", per_layer({2, 2}));
+  model.set("llama.attention.head_count_kv", per_layer({2, 1}));
   model.set("llama.attention.head_count", per_layer({8, 4}));
   model.set("llama.feed_forward_length", per_layer({64, 32}));
   const ModelConfig config = config_of(model);
   EXPECT_EQ(config.layer(0).attention.kv_heads, 2);
+  EXPECT_EQ(config.layer(1).attention.kv_heads, 1);
   EXPECT_EQ(config.layer(0).attention.q_heads, 8);
   EXPECT_EQ(config.layer(1).attention.q_heads, 4);
   EXPECT_EQ(config.layer(0).feed_forward.width, 64);
@@ -246,8 +247,8 @@ TEST(ModelConfig, ALayerHasItsOwnValueOfAnArray) {
             "tiny.gguf: key 'llama.feed_forward_length' has 3 values for 2 layers");
   EXPECT_EQ(refusal_of_key("llama.feed_forward_length", per_layer({64, 0})),
             "tiny.gguf: key 'llama.feed_forward_length' is 0, it must be in [1, 2^31)");
-  EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", per_layer({2, 1})),
-            "tiny.gguf: key 'llama.attention.head_count_kv' differs between layers (2, 1), which is not supported");
+  EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", per_layer({2, 0})),
+            "tiny.gguf: key 'llama.attention.head_count_kv' is 0, it must be in [1, 2^31)");
   EXPECT_EQ(refusal_of_key("llama.attention.head_count", per_layer({8, 3})),
             "tiny.gguf: key 'llama.attention.head_count_kv' is 2, which does not divide the 3 query heads");
 }

@@ -49,6 +49,9 @@ void put_pair(GgufBuilder& builder, const std::string& key, const GgufValue& val
     builder.scalar(key, GgufType::boolean, static_cast<std::uint8_t>(*flag));
   } else if (const auto& array = std::get<GgufArray>(value); array.element_type == GgufType::string) {
     builder.array(key, GgufType::string, std::get<std::vector<std::string>>(array.elements));
+  } else if (array.element_type == GgufType::boolean) {
+    const auto& flags = std::get<std::vector<bool>>(array.elements);
+    builder.array(key, GgufType::boolean, std::vector<std::uint8_t>(flags.begin(), flags.end()));
   } else {
     builder.array(key, GgufType::u64, std::get<std::vector<std::uint64_t>>(array.elements));
   }

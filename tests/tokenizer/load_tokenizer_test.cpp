@@ -171,11 +171,13 @@ TEST(LoadTokenizer, FileThatSaysItHasNone) {
 
 TEST(LoadTokenizer, MissingOrUnsupportedIsAnErrorNeverASubstitute) {
   EXPECT_THAT(Metadata().text("general.architecture", "llama").error(), HasSubstr("tokenizer.ggml.model"));
-  for (const char* model : {"bert", "t5", "rwkv", "plamo2", "gemma4", "sentencepiece"}) {
+  for (const char* model : {"bert", "t5", "rwkv", "plamo2", "sentencepiece"}) {
     EXPECT_THAT(Metadata().text(prefix + "model", model).error(), HasSubstr("tokenizer '" + std::string(model) + "'"));
   }
   EXPECT_THAT(Metadata().text(prefix + "model", "gpt2").error(), HasSubstr("tokenizer.ggml.tokens"));
   EXPECT_THAT(Metadata().text(prefix + "model", "gpt2").texts(prefix + "tokens", {"a"}).error(),
+              HasSubstr("tokenizer.ggml.merges"));
+  EXPECT_THAT(Metadata().text(prefix + "model", "gemma4").texts(prefix + "tokens", {"a"}).error(),
               HasSubstr("tokenizer.ggml.merges"));
   EXPECT_THAT(Metadata().text(prefix + "model", "llama").texts(prefix + "tokens", {"a"}).error(), HasSubstr("score"));
   EXPECT_THAT(Metadata().number(prefix + "model", 1).error(), HasSubstr("tokenizer.ggml.model"));

@@ -372,5 +372,64 @@ TEST(Find, ByExactText) {
   EXPECT_EQ(tokenizer->find("no such token"), -1);
 }
 
+/// Ids: 0 <unk>, 1 <bos>, 2 to 257 the bytes, then these.
+Vocabulary small_marked() {
+  Vocabulary vocabulary;
+  vocabulary.model = TokenizerModel::marked_bpe;
+  vocabulary.tokens = {"<unk>", "<bos>"};
+  vocabulary.types = {TokenType::unknown, TokenType::control};
+  for (int byte = 0; byte < 256; ++byte) {
+    vocabulary.tokens.push_back(fmt::format("<0x{:02X}>", byte));
+    vocabulary.types.push_back(TokenType::byte);
+  }
+  for (const char* text : {"\u2581", "a", "b", "ab", "\u2581a", "\n", "\n\n", "<turn|>"}) {
+    vocabulary.tokens.emplace_back(text);
+    vocabulary.types.push_back(TokenType::normal);
+  }
+  vocabulary.merges = {"\u2581 a", "a b", "\n \n"};
+  vocabulary.unknown = 0;
+  vocabulary.bos = 1;
+  return vocabulary;
+}
+
+TEST(MarkedBpe, CharactersMergeByRankAndSpacesAreMarked) {
+  const auto tokenizer = Tokenizer::create(small_marked());
+  const std::int32_t mark = 258, a = 259, b = 260, ab = 261, mark_a = 262;
+  const auto encode = [&](const char* text) { return tokenizer->encode(text, {.add_special = false}); };
+  EXPECT_THAT(encode("ab"), ElementsAre(ab));
+  EXPECT_THAT(encode(" ab"), ElementsAre(mark_a, b));  // the first merge is the more wanted
+  EXPECT_THAT(encode("a  ba"), ElementsAre(a, mark, mark, b, a));
+  EXPECT_EQ(tokenizer->decode(encode(" ab  a")), " ab  a");
+  EXPECT_THAT(tokenizer->encode("a", {}), ElementsAre(1, a));
+}
+
+TEST(MarkedBpe, RunsOfLineEndsAreTokensWhereTheyCanBe) {
+  const auto tokenizer = Tokenizer::create(small_marked());
+  const std::int32_t line = 263, two = 264;
+  const auto encode = [&](const char* text) { return tokenizer->encode(text, {.add_special = false}); };
+  EXPECT_THAT(encode("\n"), ElementsAre(line));
+  EXPECT_THAT(encode("\n\n"), ElementsAre(two));
+  EXPECT_THAT(encode("\n\n\n"), ElementsAre(two, line));
+  EXPECT_EQ(tokenizer->decode(encode("a\n\n\n b")), "a\n\n\n b");
+}
+
+TEST(MarkedBpe, OtherCharactersAreBytesOrUnknown) {
+  Vocabulary vocabulary = small_marked();
+  const auto tokenizer = Tokenizer::create(vocabulary);
+  EXPECT_THAT(tokenizer->encode("\u00E4", {.add_special = false}), ElementsAre(2 + 0xC3, 2 + 0xA4));
+  EXPECT_EQ(tokenizer->decode(std::vector<std::int32_t>{2 + 0xC3, 2 + 0xA4}), "\u00E4");
+  vocabulary.types[2 + 0xC3] = TokenType::unused;
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("a\u00E4\u00E4b", {.add_special = false}), ElementsAre(259, 0, 260));
+  EXPECT_THAT(Tokenizer::create(vocabulary)->end_of_generation_ids(), ElementsAre(265));
+}
+
+TEST(MarkedBpe, AVocabularyWithoutMergesIsRefused) {
+  Vocabulary vocabulary = small_marked();
+  vocabulary.merges.clear();
+  EXPECT_THROW(Tokenizer::create(vocabulary), Error);
+  vocabulary.merges = {"ab"};
+  EXPECT_THROW(Tokenizer::create(vocabulary), Error);
+}
+
 }  // namespace
 }  // namespace rocmforge::test

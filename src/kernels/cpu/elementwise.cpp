@@ -70,7 +70,7 @@ class CpuRmsNorm final : public CpuKernel<OpKernel<RmsNorm>> {
         body().rms_norm(args.x + r * stride, weight, spec.dim, spec.eps, args.residual != nullptr ? normalised.data() : out);
         if (args.residual != nullptr) {
           std::transform(normalised.begin(), normalised.end(), args.residual + r * stride, out, [&](float value, float sum) {
-            return static_cast<float>(double{sum} + double{args.factor} * double{value});
+            return static_cast<float>((double{sum} + double{args.factor} * double{value}) * double{args.scale});
           });
         }
       }
@@ -93,10 +93,11 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
                       : spec.activation == Activation::gelu_tanh ? body().gelu_tanh_gate
                       : spec.activation == Activation::gelu      ? body().gelu_gate
                                                                  : body().relu_squared;
+    const std::int64_t up_stride = args.up_stride != 0 ? args.up_stride : args.stride;
     for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         const float* gated_by = spec.gated ? args.gate + t * args.stride : nullptr;
-        gate(gated_by, args.up + t * args.stride, spec.width, args.out + t * spec.width);
+        gate(gated_by, args.up + t * up_stride, spec.width, args.out + t * spec.width);
       }
     });
   }

@@ -13,6 +13,15 @@ namespace {
 
 constexpr std::int64_t tokens_per_piece = 4;
 
+/// The weights of a norm without weights.
+constexpr auto ones = [] {
+  std::array<float, max_rope_head_dim> values{};
+  for (float& value : values) {
+    value = 1.0f;
+  }
+  return values;
+}();
+
 float query_factor(const RopeAppend::Spec& spec, std::int32_t position) {
   if (spec.temperature_scale == 0.0f) {
     return 1.0f;
@@ -68,13 +77,14 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
                        sine.data());
     body().rope_append({
         .q = args.q + t * args.stride,
-        .k = args.k + t * args.stride,
-        .v = args.v + t * args.stride,
+        .k = spec.append ? args.k + t * args.stride : nullptr,
+        .v = spec.append ? args.v + t * args.stride : nullptr,
         .q_heads = spec.q_heads,
-        .kv_heads = layout.kv_heads,
+        .kv_heads = spec.append ? layout.kv_heads : 0,
         .head_dim = spec.head_dim,
         .q_norm = spec.head_norm ? args.q_norm : nullptr,
         .k_norm = spec.head_norm ? args.k_norm : nullptr,
+        .v_norm = spec.value_norm ? ones.data() : nullptr,
         .norm_eps = spec.norm_eps,
         .norm_after_turn = spec.norm_after_turn,
         .adjacent = spec.kind == RopeKind::adjacent,

@@ -37,7 +37,8 @@ class GpuRmsNorm final : public PortableGpuKernel<RmsNorm> {
                             .stride = args.stride != 0 ? args.stride : spec.dim,
                             .groups = spec.groups,
                             .eps = spec.eps,
-                            .factor = args.factor});
+                            .factor = args.factor,
+                            .scale = args.scale});
   }
 };
 
@@ -81,7 +82,8 @@ class GpuGatedActivation final : public PortableGpuKernel<GatedActivation> {
                    .out = args.out,
                    .tokens = args.tokens,
                    .width = spec.width,
-                   .stride = args.stride});
+                   .stride = args.stride,
+                   .up_stride = args.up_stride != 0 ? args.up_stride : args.stride});
   }
 };
 
@@ -98,8 +100,9 @@ class GpuResidualAdd final : public PortableGpuKernel<ResidualAdd> {
   void run(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     if (args.count > 0) {
-      residual_add_kernel.launch(*context.stream, flat_launch(args.count),
-                                 {.a = args.a, .b = args.b, .out = args.out, .count = args.count, .factor = args.factor});
+      residual_add_kernel.launch(
+          *context.stream, flat_launch(args.count),
+          {.a = args.a, .b = args.b, .out = args.out, .count = args.count, .factor = args.factor, .scale = args.scale});
     }
   }
 };

@@ -27,6 +27,7 @@ struct RmsNormOut {
   const float* residual;  ///< or null
   float* out;
   float factor;
+  float sum_scale;
 
   template <int width>
   __device__ void write(std::int64_t item, Floats<width> x, float scale) const {
@@ -39,7 +40,7 @@ struct RmsNormOut {
       const Floats<width> sum = load<width>(residual, item);
 #pragma unroll
       for (int i = 0; i < width; ++i) {
-        x.values[i] = sum.values[i] + factor * x.values[i];
+        x.values[i] = (sum.values[i] + factor * x.values[i]) * sum_scale;
       }
     }
     store(out, item, x);
@@ -54,7 +55,7 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
     const float* x = args.x + row * args.stride;
     const RmsNormOut out{args.weight + row % args.groups * args.dim,
                          args.residual != nullptr ? args.residual + row * args.stride : nullptr,
-                         args.out + row * args.stride, args.factor};
+                         args.out + row * args.stride, args.factor, args.scale};
     Floats<width> kept[kept_loads];
     float sum = 0.0f;
 #pragma unroll
@@ -108,7 +109,7 @@ template <class Activation, int width>
 __device__ void gated_rows(const GatedActivationArgs& args) {
   for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
     for (std::int64_t item = grid_index(); item < args.width / width; item += grid_threads()) {
-      Floats<width> out = load<width>(args.up + token * args.stride, item);
+      Floats<width> out = load<width>(args.up + token * args.up_stride, item);
       if (args.gate != nullptr) {
         const Floats<width> gate = load<width>(args.gate + token * args.stride, item);
 #pragma unroll
@@ -129,7 +130,7 @@ __device__ void gated_rows(const GatedActivationArgs& args) {
 template <class Activation>
 __device__ void gated_activation(const GatedActivationArgs& args) {
   begin_dependent();
-  if (takes_fours(args.gate, args.stride) && takes_fours(args.up, args.stride) && takes_fours(args.out, args.width)) {
+  if (takes_fours(args.gate, args.stride) && takes_fours(args.up, args.up_stride) && takes_fours(args.out, args.width)) {
     gated_rows<Activation, 4>(args);
   } else {
     gated_rows<Activation, 1>(args);
@@ -170,12 +171,12 @@ ROCMFORGE_KERNEL residual_add(ResidualAddArgs args) {
     const Floats<4> b = load<4>(args.b, item);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      sum.values[i] += args.factor * b.values[i];
+      sum.values[i] = (sum.values[i] + args.factor * b.values[i]) * args.scale;
     }
     store(args.out, item, sum);
   }
   for (std::int64_t i = 4 * wide_items + grid_index(); i < args.count; i += grid_threads()) {
-    args.out[i] = args.a[i] + args.factor * args.b[i];
+    args.out[i] = (args.a[i] + args.factor * args.b[i]) * args.scale;
   }
 }
 

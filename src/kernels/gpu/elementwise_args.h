@@ -9,13 +9,14 @@ struct RmsNormArgs {
   const float* x;         ///< [rows, dim], rows `stride` apart
   const float* weight;    ///< [groups, dim]: row r has those of r % groups
   float* out;             ///< likewise, may be x
-  const float* residual;  ///< likewise, null for none: out = residual + factor * norm; may be out
+  const float* residual;  ///< likewise, null for none: out = (residual + factor * norm) * scale; may be out
   std::int64_t rows;
   std::int64_t dim;
   std::int64_t stride;
   std::int64_t groups;
   float eps;
   float factor;
+  float scale;  ///< of the sum with the residual
 };
 
 /// One work-group a row.
@@ -32,11 +33,12 @@ struct LayerNormArgs {
 /// Grid: columns, rows.
 struct GatedActivationArgs {
   const float* gate;  ///< [tokens, width], rows `stride` apart; null: `up` is what is activated
-  const float* up;    ///< [tokens, width], rows `stride` apart
+  const float* up;    ///< [tokens, width], rows `up_stride` apart
   float* out;         ///< [tokens, width]
   std::int64_t tokens;
   std::int64_t width;
   std::int64_t stride;
+  std::int64_t up_stride;
 };
 
 struct ResidualAddArgs {
@@ -45,6 +47,7 @@ struct ResidualAddArgs {
   float* out;      ///< [count], may be a or b
   std::int64_t count;
   float factor;  ///< of b
+  float scale;   ///< of the sum
 };
 
 /// Grid: columns, rows.

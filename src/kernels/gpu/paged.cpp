@@ -10,27 +10,31 @@ namespace {
 
 using PagedKernel = Kernel<gpu::AttentionArgs>;
 
-/// By head_dim up to 64, 128, 256 and by 1, 4, 8 query heads at once.
+/// By head_dim up to 64, 128, 256, 512 and by 1, 4, 8 query heads at once, of the widest by 4 alone.
 struct PagedKernels {
-  PagedKernel by_shape[3][3];
+  PagedKernel by_shape[4][3];
 };
 constexpr PagedKernels f16_kernels{
     {{{"paged", "paged_f16_64_1"}, {"paged", "paged_f16_64_4"}, {"paged", "paged_f16_64_8"}},
      {{"paged", "paged_f16_128_1"}, {"paged", "paged_f16_128_4"}, {"paged", "paged_f16_128_8"}},
-     {{"paged", "paged_f16_256_1"}, {"paged", "paged_f16_256_4"}, {"paged", "paged_f16_256_8"}}}};
+     {{"paged", "paged_f16_256_1"}, {"paged", "paged_f16_256_4"}, {"paged", "paged_f16_256_8"}},
+     {{"paged", "paged_f16_512_4"}, {"paged", "paged_f16_512_4"}, {"paged", "paged_f16_512_4"}}}};
 constexpr PagedKernels bf16_kernels{
     {{{"paged", "paged_bf16_64_1"}, {"paged", "paged_bf16_64_4"}, {"paged", "paged_bf16_64_8"}},
      {{"paged", "paged_bf16_128_1"}, {"paged", "paged_bf16_128_4"}, {"paged", "paged_bf16_128_8"}},
-     {{"paged", "paged_bf16_256_1"}, {"paged", "paged_bf16_256_4"}, {"paged", "paged_bf16_256_8"}}}};
+     {{"paged", "paged_bf16_256_1"}, {"paged", "paged_bf16_256_4"}, {"paged", "paged_bf16_256_8"}},
+     {{"paged", "paged_bf16_512_4"}, {"paged", "paged_bf16_512_4"}, {"paged", "paged_bf16_512_4"}}}};
 constexpr PagedKernels f32_kernels{
     {{{"paged", "paged_f32_64_1"}, {"paged", "paged_f32_64_4"}, {"paged", "paged_f32_64_8"}},
      {{"paged", "paged_f32_128_1"}, {"paged", "paged_f32_128_4"}, {"paged", "paged_f32_128_8"}},
-     {{"paged", "paged_f32_256_1"}, {"paged", "paged_f32_256_4"}, {"paged", "paged_f32_256_8"}}}};
+     {{"paged", "paged_f32_256_1"}, {"paged", "paged_f32_256_4"}, {"paged", "paged_f32_256_8"}},
+     {{"paged", "paged_f32_512_4"}, {"paged", "paged_f32_512_4"}, {"paged", "paged_f32_512_4"}}}};
 
 constexpr PagedKernels q8_0_kernels{
     {{{"paged", "paged_q8_0_64_1"}, {"paged", "paged_q8_0_64_4"}, {"paged", "paged_q8_0_64_8"}},
      {{"paged", "paged_q8_0_128_1"}, {"paged", "paged_q8_0_128_4"}, {"paged", "paged_q8_0_128_8"}},
-     {{"paged", "paged_q8_0_256_1"}, {"paged", "paged_q8_0_256_4"}, {"paged", "paged_q8_0_256_8"}}}};
+     {{"paged", "paged_q8_0_256_1"}, {"paged", "paged_q8_0_256_4"}, {"paged", "paged_q8_0_256_8"}},
+     {{"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}}}};
 
 constexpr PagedKernel latent_kernels[] = {
     {"latent", "latent_f16"}, {"latent", "latent_bf16"}, {"latent", "latent_f32"}, {"latent", "latent_q8_0"}};
@@ -45,6 +49,9 @@ Grouping grouping(const Attention::Spec& spec) {
   const std::int32_t group = spec.q_heads / spec.kv_heads;
   if (spec.value_dim > 0) {
     return {0, gpu::latent_group, (group + gpu::latent_group - 1) / gpu::latent_group};
+  }
+  if (spec.head_dim > 256) {
+    return {1, 4, (group + 3) / 4};
   }
   if (group == 1) {
     return {0, 1, 1};
@@ -64,7 +71,10 @@ const PagedKernel& find_kernel(const Attention::Spec& spec) {
                                 : spec.kv_dtype == DType::bf16 ? bf16_kernels
                                 : spec.kv_dtype == DType::q8_0 ? q8_0_kernels
                                                                : f32_kernels;
-  return kernels.by_shape[spec.head_dim <= 64 ? 0 : spec.head_dim <= 128 ? 1 : 2][grouping(spec).index];
+  return kernels.by_shape[spec.head_dim <= 64    ? 0
+                          : spec.head_dim <= 128 ? 1
+                          : spec.head_dim <= 256 ? 2
+                                                 : 3][grouping(spec).index];
 }
 
 std::int32_t splits_for(std::int64_t kv_len) {
@@ -102,8 +112,8 @@ class PagedAttention : public gpu::GpuAttention {
     if (Support support = check_separate_values(spec); !support.ok) {
       return support;
     }
-    if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
-      return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 256", spec.head_dim));
+    if (spec.head_dim % 8 != 0 || spec.head_dim > 512) {
+      return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 512", spec.head_dim));
     }
     if (decode_only_ && !spec.decode) {
       return Support::no("for steps of one query row a sequence; paged_rows takes any");

@@ -1,9 +1,10 @@
 #pragma once
 
 // Decode attention with split KV. One work-group takes one query row, up to `group` query heads of one KV head (which share
-// every key that is read) and one piece of the row's keys. A group of `key_lanes` lanes reads one key, eight dimensions a
-// lane; each lane group runs a softmax of its own over every 2nd, 4th, ... key, so that keys need no exchange between lanes
-// but the sum of a dot product. The last work-group of a row to arrive adds up the row's pieces in their order.
+// every key that is read) and one piece of the row's keys. A group of `key_lanes` lanes reads one key, one or two times
+// eight dimensions a lane; each lane group runs a softmax of its own over every 2nd, 4th, ... key, so that keys need no
+// exchange between lanes but the sum of a dot product. The last work-group of a row to arrive adds up the row's pieces in
+// their order.
 
 #include "kernels/gpu/attention.h"
 
@@ -102,16 +103,19 @@ __device__ inline PagedPlace paged_place(const AttentionArgs& args) {
   return place;
 }
 
-template <int key_lanes_, int group_>
+template <int key_lanes_, int group_, int eights_ = 1>
 struct PagedShape {
   static constexpr int key_lanes = key_lanes_;
   static constexpr int group = group_;
+  static constexpr int eights = eights_;  ///< of a lane
+  static constexpr int lane_dims = 8 * eights;
+  static constexpr int apart = 8 * key_lanes;  ///< dimensions from one eight of a lane to its next
   static constexpr int waves = 4;
   static constexpr int threads = waves * wave_size;
-  static constexpr int slots = wave_size / key_lanes;   ///< keys a wave reads at once
-  static constexpr int steps = group == 8 ? 2 : 4;      ///< keys a lane reads before it computes with them
-  static constexpr int stride = waves * slots * steps;  ///< keys a work-group reads in one round
-  static constexpr int dims = key_lanes * 8;
+  static constexpr int slots = wave_size / key_lanes;        ///< keys a wave reads at once
+  static constexpr int steps = group == 8 ? 2 : 4 / eights;  ///< keys a lane reads before it computes with them
+  static constexpr int stride = waves * slots * steps;       ///< keys a work-group reads in one round
+  static constexpr int dims = key_lanes * lane_dims;
 };
 
 /// Sums of `group` values over the lanes of a key, one value to each lane: lane l gets the sum of value
@@ -151,24 +155,28 @@ __device__ inline void gather(float mine, float (&values)[Shape::group]) {
   }
 }
 
-/// One lane's part: eight dimensions of every query head, and the softmax of one of them over the keys its lanes read.
+/// One lane's part: some dimensions of every query head, and the softmax of one of them over the keys its lanes read.
 template <class Shape>
 struct PagedLane {
-  float q[Shape::group][8];
-  float out[Shape::group][8];
+  float q[Shape::group][Shape::lane_dims];
+  float out[Shape::group][Shape::lane_dims];
   float maximum;
   float sum;
 
   /// The query head whose softmax the lane keeps.
   __device__ static int own_head() { return lane_index() % Shape::key_lanes / (Shape::key_lanes / Shape::group); }
 
+  /// Where the lane's element j lies, from its first dimension on.
+  __device__ static constexpr int dim_of(int j) { return j / 8 * Shape::apart + j % 8; }
+
   __device__ void begin(const AttentionArgs& args, const PagedPlace& place, int dim) {
 #pragma unroll
     for (int g = 0; g < Shape::group; ++g) {
       const std::int64_t from = place.row * args.q_stride + std::int64_t{place.first_head + g} * args.head_dim + dim;
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        q[g][j] = g < place.heads && dim < args.head_dim ? load_io(args.q, args.io_dtype, from + j) : 0.0f;
+      for (int j = 0; j < Shape::lane_dims; ++j) {
+        const int at = dim_of(j);
+        q[g][j] = g < place.heads && dim + at < args.head_dim ? load_io(args.q, args.io_dtype, from + at) : 0.0f;
         out[g][j] = 0.0f;
       }
     }
@@ -179,15 +187,16 @@ struct PagedLane {
   /// Folds `steps` keys, the first at `key`, the next `apart` further on; those at or after the end do not count.
   template <class T>
   __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart,
-                       const Eight<T> (&keys)[Shape::steps], const Eight<T> (&values)[Shape::steps]) {
+                       const Eight<T> (&keys)[Shape::steps][Shape::eights],
+                       const Eight<T> (&values)[Shape::steps][Shape::eights]) {
     float scores[Shape::steps];
     float now = maximum;
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
       float dots[Shape::group] = {};
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float k = keys[s][j];
+      for (int j = 0; j < Shape::lane_dims; ++j) {
+        const float k = keys[s][j / 8][j % 8];
 #pragma unroll
         for (int g = 0; g < Shape::group; ++g) {
           dots[g] = __builtin_fmaf(q[g][j], k, dots[g]);
@@ -211,8 +220,8 @@ struct PagedLane {
       float weights[Shape::group];
       gather<Shape>(weight, weights);
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float v = values[s][j];
+      for (int j = 0; j < Shape::lane_dims; ++j) {
+        const float v = values[s][j / 8][j % 8];
 #pragma unroll
         for (int g = 0; g < Shape::group; ++g) {
           out[g][j] = __builtin_fmaf(weights[g], v, out[g][j]);
@@ -232,7 +241,7 @@ struct PagedLane {
 #pragma unroll
       for (int g = 0; g < Shape::group; ++g) {
 #pragma unroll
-        for (int j = 0; j < 8; ++j) {
+        for (int j = 0; j < Shape::lane_dims; ++j) {
           out[g][j] += shuffle_xor(out[g][j], mask);
         }
       }
@@ -248,7 +257,7 @@ struct PagedLane {
 #pragma unroll
     for (int g = 0; g < Shape::group; ++g) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
+      for (int j = 0; j < Shape::lane_dims; ++j) {
         out[g][j] *= factors[g];
       }
     }
@@ -334,20 +343,24 @@ __device__ inline void paged_attention(const AttentionArgs& args) {
   constexpr int apart = Shape::waves * Shape::slots;
   for (int base = place.split_begin; base < place.split_end; base += Shape::stride) {
     const int key = base + wave_index() * Shape::slots + slot;
-    Eight<T> keys[Shape::steps];
-    Eight<T> values[Shape::steps];
+    Eight<T> keys[Shape::steps][Shape::eights];
+    Eight<T> values[Shape::steps][Shape::eights];
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
       const int at = key + s * apart;
-      keys[s].clear();
-      values[s].clear();
-      if (at < place.split_end && dim < args.head_dim) {
-        const std::int64_t row = kv_row(args.kv, place.sequence, at);
-        keys[s].load(k + row);
-        values[s].load(v + row);
-        if constexpr (sizeof(T) == 1) {
-          keys[s].scale = kv_scale(args.kv, args.kv.k, place.sequence, at, place.kv_head, dim);
-          values[s].scale = kv_scale(args.kv, args.kv.v, place.sequence, at, place.kv_head, dim);
+#pragma unroll
+      for (int e = 0; e < Shape::eights; ++e) {
+        const int own = dim + e * Shape::apart;
+        keys[s][e].clear();
+        values[s][e].clear();
+        if (at < place.split_end && own < args.head_dim) {
+          const std::int64_t row = kv_row(args.kv, place.sequence, at) + e * Shape::apart;
+          keys[s][e].load(k + row);
+          values[s][e].load(v + row);
+          if constexpr (sizeof(T) == 1) {
+            keys[s][e].scale = kv_scale(args.kv, args.kv.k, place.sequence, at, place.kv_head, own);
+            values[s][e].scale = kv_scale(args.kv, args.kv.v, place.sequence, at, place.kv_head, own);
+          }
         }
       }
     }
@@ -360,8 +373,8 @@ __device__ inline void paged_attention(const AttentionArgs& args) {
     const int at = wave_index() * Shape::group + g;
     if (slot == 0) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        shared_sums[at * Shape::dims + dim + j] = lane.out[g][j];
+      for (int j = 0; j < Shape::lane_dims; ++j) {
+        shared_sums[at * Shape::dims + dim + lane.dim_of(j)] = lane.out[g][j];
       }
       if (lane.own_head() == g) {  // several lanes write the same values
         shared_states[at * 2] = lane.maximum;

@@ -59,9 +59,10 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
       return;
     }
     const KvLayout& layout = spec.layout;
+    const std::int32_t kv_heads = spec.append ? layout.kv_heads : 0;
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(args.batch.num_tokens);
-    shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * layout.kv_heads, heads_per_group));
+    shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * kv_heads, heads_per_group));
     shape.block[0] = threads;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
     const bool in_bytes = layout.dtype == DType::q8_0;
@@ -82,7 +83,7 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
                  .block_elems = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems(),
                  .head_elems = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems(),
                  .q_heads = spec.q_heads,
-                 .kv_heads = layout.kv_heads,
+                 .kv_heads = kv_heads,
                  .head_dim = spec.head_dim,
                  .pairs = pairs_of(spec),
                  .max_blocks = args.batch.max_blocks,
@@ -90,6 +91,7 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
                  .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
                  .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
                  .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+                 .value_norm = spec.value_norm ? 1 : 0,
                  .norm_after_turn = spec.norm_after_turn ? 1 : 0,
                  .norm_eps = spec.norm_eps,
                  .magnitude = spec.magnitude,

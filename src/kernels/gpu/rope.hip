@@ -11,8 +11,11 @@ namespace {
 /// What becomes of one head.
 struct Head {
   const float* from;
-  const float* norm;  ///< null for no norm
-  int pairs;          ///< that turn
+  const float* norm;  ///< weights, null for none
+  bool normed;
+  int pairs;  ///< that turn
+
+  __device__ float weight(int dim) const { return norm != nullptr ? norm[dim] : 1.0f; }
 };
 
 /// Unit u of a head is a pair that turns, or two neighbours that pass through. The second of a pass-through unit may lie
@@ -34,7 +37,7 @@ template <class Write>
 __device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Turn* turns, Write write) {
   const int units = (args.head_dim + 1) / 2;
   float scale = 1.0f;
-  if (head.norm != nullptr) {
+  if (head.normed) {
     float sum = 0.0f;
     for (int dim = lane_index(); dim < args.head_dim; dim += wave_size) {
       sum += head.from[dim] * head.from[dim];
@@ -48,9 +51,9 @@ __device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Tu
     const int second_at = both ? unit.second : unit.first;
     float first = head.from[unit.first];
     float second = head.from[second_at];
-    if (head.norm != nullptr && args.norm_after_turn == 0) {
-      first *= scale * head.norm[unit.first];
-      second *= scale * head.norm[second_at];
+    if (head.normed && args.norm_after_turn == 0) {
+      first *= scale * head.weight(unit.first);
+      second *= scale * head.weight(second_at);
     }
     if (u < head.pairs) {
       const Turn turn = turns[u];
@@ -58,9 +61,9 @@ __device__ void turn_head(const RopeAppendArgs& args, const Head& head, const Tu
       second = first * turn.sine + second * turn.cosine;
       first = turned;
     }
-    if (head.norm != nullptr && args.norm_after_turn != 0) {  // a turn leaves the sum of squares
-      first *= scale * head.norm[unit.first];
-      second *= scale * head.norm[second_at];
+    if (head.normed && args.norm_after_turn != 0) {  // a turn leaves the sum of squares
+      first *= scale * head.weight(unit.first);
+      second *= scale * head.weight(second_at);
     }
     write(unit.first, first);
     if (both) {
@@ -120,13 +123,14 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
     const bool is_query = kv_head < 0;
     const bool is_value = kv_head >= args.kv_heads;
     float* q = args.q + token * args.stride + std::int64_t{h} * args.head_dim;
-    Head head{q, args.q_norm, args.pairs};
+    Head head{q, args.q_norm, args.q_norm != nullptr, args.pairs};
     T* to = block;
     if (!is_query) {
       to += kv_head * args.head_elems;
       const int own_head = is_value ? kv_head - args.kv_heads : kv_head;
       head.from = (is_value ? args.v : args.k) + token * args.stride + std::int64_t{own_head} * args.head_dim;
       head.norm = is_value ? nullptr : args.k_norm;
+      head.normed = is_value ? args.value_norm != 0 : args.k_norm != nullptr;
       head.pairs = is_value ? 0 : args.pairs;
     }
     const bool by_dim = (is_value ? args.v_by_dim : args.k_by_dim) != 0;

@@ -22,7 +22,7 @@ struct RopeAppendArgs {
   std::int64_t block_elems;
   std::int64_t head_elems;  ///< from one head of a block to the next, K's then V's
   std::int32_t q_heads;
-  std::int32_t kv_heads;
+  std::int32_t kv_heads;  ///< 0: Q alone turns
   std::int32_t head_dim;
   std::int32_t pairs;  ///< n_rot / 2, 0 for no rotation
   std::int32_t max_blocks;
@@ -30,6 +30,7 @@ struct RopeAppendArgs {
   std::int32_t adjacent;     ///< 1: pairs (2p, 2p + 1), 0: (p, p + pairs)
   std::int32_t k_by_dim;     ///< 1: K's blocks are dim_major
   std::int32_t v_by_dim;
+  std::int32_t value_norm;       ///< 1: heads of V are normalised, without weights
   std::int32_t norm_after_turn;  ///< 1: heads are normalised after they turn, 0: before
   float norm_eps;
   float magnitude;

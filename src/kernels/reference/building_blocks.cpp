@@ -15,8 +15,9 @@ class ReferenceResidualAdd final : public AnyReference<ResidualAdd> {
     check_arguments(spec, args);
     constexpr std::int64_t grain = 32768;
     for_each_range(context, args.count, grain, [&](std::int64_t begin, std::int64_t end) {
-      std::transform(args.a + begin, args.a + end, args.b + begin, args.out + begin,
-                     [&](float a, float b) { return static_cast<float>(double{a} + double{args.factor} * double{b}); });
+      std::transform(args.a + begin, args.a + end, args.b + begin, args.out + begin, [&](float a, float b) {
+        return static_cast<float>((double{a} + double{args.factor} * double{b}) * double{args.scale});
+      });
     });
   }
 };

@@ -58,8 +58,9 @@ class ReferenceRmsNorm final : public ReferenceKernel<OpKernel<RmsNorm>> {
       const double scale = 1.0 / std::sqrt(sum / static_cast<double>(spec.dim) + double{spec.eps});
       for (std::int64_t i = 0; i < spec.dim; ++i) {
         const double normalised = double{x[i]} * scale * double{weight[i]};
-        out[i] =
-            static_cast<float>(residual != nullptr ? double{residual[i]} + double{args.factor} * normalised : normalised);
+        out[i] = static_cast<float>(residual != nullptr
+                                        ? (double{residual[i]} + double{args.factor} * normalised) * double{args.scale}
+                                        : normalised);
       }
     }
   }
@@ -104,10 +105,11 @@ class ReferenceGatedActivation final : public ReferenceKernel<OpKernel<GatedActi
 
   void run(const GatedActivation::Spec& spec, const GatedActivation::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
+    const std::int64_t up_stride = args.up_stride != 0 ? args.up_stride : args.stride;
     for_each_range(context, args.tokens, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         for (std::int64_t i = 0; i < spec.width; ++i) {
-          const double up = double{args.up[t * args.stride + i]};
+          const double up = double{args.up[t * up_stride + i]};
           const double value = spec.gated ? activate(spec.activation, double{args.gate[t * args.stride + i]}) * up
                                           : activate(spec.activation, up);
           args.out[t * spec.width + i] = static_cast<float>(value);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -9,6 +10,7 @@
 namespace rocmforge {
 namespace {
 
+/// `weight` may be null.
 void normalise(double* head, std::int32_t dim, const float* weight, float eps) {
   double sum = 0.0;
   for (std::int32_t i = 0; i < dim; ++i) {
@@ -16,8 +18,17 @@ void normalise(double* head, std::int32_t dim, const float* weight, float eps) {
   }
   const double scale = 1.0 / std::sqrt(sum / dim + double{eps});
   for (std::int32_t i = 0; i < dim; ++i) {
-    head[i] *= scale * double{weight[i]};
+    head[i] *= weight != nullptr ? scale * double{weight[i]} : scale;
   }
+}
+
+/// A head of V as it is stored.
+void normalise_value(const float* v, const RopeAppend::Spec& spec, std::vector<double>& head, std::vector<float>& out) {
+  head.assign(v, v + spec.head_dim);
+  if (spec.value_norm) {
+    normalise(head.data(), spec.head_dim, nullptr, spec.norm_eps);
+  }
+  std::ranges::transform(head, out.begin(), [](double value) { return static_cast<float>(value); });
 }
 
 /// The angle is a product in float, as the models were trained with; its sine and cosine are exact.
@@ -74,14 +85,15 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
       }
       const std::int32_t s = args.batch.sequence_of[t];
       const std::int32_t slot = position % layout.block_tokens;
-      for (std::int32_t h = 0; h < layout.kv_heads; ++h) {
+      for (std::int32_t h = 0; spec.append && h < layout.kv_heads; ++h) {
         const float* k = args.k + t * args.stride + std::int64_t{h} * spec.head_dim;
         const float* v = args.v + t * args.stride + std::int64_t{h} * spec.head_dim;
         head.assign(k, k + spec.head_dim);
         prepare(head, spec, args.k_norm, args.inverse_frequency, position);
         std::ranges::transform(head, turned.begin(), [](double value) { return static_cast<float>(value); });
         kv_head_at(layout, args.cache, args.batch, s, position, false, h).store(slot, turned.data());
-        kv_head_at(layout, args.cache, args.batch, s, position, true, h).store(slot, v);
+        normalise_value(v, spec, head, turned);
+        kv_head_at(layout, args.cache, args.batch, s, position, true, h).store(slot, turned.data());
       }
     }
   }

@@ -19,6 +19,7 @@ struct RopeToken {
   int32_t head_dim;     ///< at most max_rope_head_dim
   const float* q_norm;  ///< [head_dim] or null
   const float* k_norm;  ///< [head_dim] or null
+  const float* v_norm;  ///< [head_dim] or null
   float norm_eps;
   bool norm_after_turn;  ///< else before
   bool adjacent;         ///< pairs (2p, 2p + 1), else (p, p + pairs)

@@ -97,13 +97,23 @@ inline void prepare(const RopeToken& token, const float* from, const float* norm
   }
 }
 
+/// A head of V as it is stored, in `head` where it is normalised.
+inline const float* value_head(const RopeToken& token, int32_t h, float* head) {
+  const float* v = token.v + h * token.head_dim;
+  if (token.v_norm == nullptr) {
+    return v;
+  }
+  rms_norm(v, token.v_norm, token.head_dim, token.norm_eps, head);
+  return head;
+}
+
 template <class T>
 inline void append_heads(const RopeToken& token, T* k_out, T* v_out) {
   float head[max_rope_head_dim];
   for (int32_t h = 0; h < token.kv_heads; ++h) {
     prepare(token, token.k + h * token.head_dim, token.k_norm, head);
     append(head, token.head_dim, k_out + h * token.head_elems, token.k_dim_stride);
-    append(token.v + h * token.head_dim, token.head_dim, v_out + h * token.head_elems, token.v_dim_stride);
+    append(value_head(token, h, head), token.head_dim, v_out + h * token.head_elems, token.v_dim_stride);
   }
 }
 
@@ -143,8 +153,8 @@ inline void append_quantised_heads(const RopeToken& token) {
     prepare(token, token.k + h * token.head_dim, token.k_norm, head);
     append_quants(head, token.head_dim, reinterpret_cast<int8_t*>(at(token.k_out)), token.k_dim_stride,
                   reinterpret_cast<HalfBits*>(at(token.k_scale)), token.k_scale_stride);
-    append_quants(token.v + h * token.head_dim, token.head_dim, reinterpret_cast<int8_t*>(at(token.v_out)),
-                  token.v_dim_stride, reinterpret_cast<HalfBits*>(at(token.v_scale)), token.v_scale_stride);
+    append_quants(value_head(token, h, head), token.head_dim, reinterpret_cast<int8_t*>(at(token.v_out)), token.v_dim_stride,
+                  reinterpret_cast<HalfBits*>(at(token.v_scale)), token.v_scale_stride);
   }
 }
 

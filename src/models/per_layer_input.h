@@ -1,0 +1,46 @@
+#pragma once
+
+#include "models/execution_plan.h"
+#include "models/model_config.h"
+#include "models/operation.h"
+#include "models/residual_output.h"
+
+namespace rocmforge {
+
+/// An embedding of each token with elements of its own for every layer, P each (Gemma 4 E), to Buffers::per_layer:
+///   (per_layer_proj_norm(per_layer_model_proj h / sqrt(hidden)) + sqrt(P) * per_layer_token_embd[token]) / sqrt(2)
+/// h the scaled embedding, the norm of each layer's elements by themselves.
+class PerLayerEmbedding {
+ public:
+  PerLayerEmbedding(ExecutionPlan& plan, const ModelConfig& config);
+
+  /// From Buffers::hidden. Not moved once it has given out operations.
+  void append(Operations& operations) const;
+
+ private:
+  std::int64_t layers_;
+  std::int64_t width_;
+  Linear project_;
+  Norm norm_;
+  WeightTable* table_;
+};
+
+/// What a layer takes of it, at its end: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale.
+class PerLayerInput {
+ public:
+  PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+  void append(Operations& operations) const;
+
+ private:
+  void activate(const Step& step) const;
+
+  std::int64_t width_;
+  std::int64_t offset_;  ///< of the layer's elements in a row of all layers
+  std::int64_t stride_;  ///< of those rows
+  Linear gate_;
+  Resolved<GatedActivation> activation_;
+  ResidualOutput output_;
+};
+
+}  // namespace rocmforge
