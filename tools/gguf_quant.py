@@ -238,6 +238,21 @@ def dequantize_nvfp4(b):
     return (scales[:, :, None] * values).reshape(-1, 64)
 
 
+def quantize_mxfp4(x):
+    largest = np.maximum(np.abs(x).max(axis=1), np.float32(2) ** -100)
+    exponent = np.clip(np.floor(np.log2(largest)) - 2 + 127, 1, 254).astype(np.int32)
+    scaled = x / np.exp2(exponent - 128).astype(np.float32)[:, None]
+    magnitude = np.searchsorted((E2M1_DOUBLED[1:8] + E2M1_DOUBLED[:7]) / 2, np.abs(scaled)).astype(np.uint8)
+    q = magnitude | (scaled < 0).astype(np.uint8) << 3
+    return np.hstack([exponent.astype(np.uint8)[:, None], q[:, :16] | q[:, 16:] << 4])
+
+
+def dequantize_mxfp4(b):
+    quants = b[:, 1:]
+    values = E2M1_DOUBLED[np.concatenate([quants & 15, quants >> 4], axis=1)]
+    return (np.exp2(b[:, :1].astype(np.float32) - 128) * values).reshape(-1, 32)
+
+
 def quantize_bf16(x):
     bits = x.view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(np.uint8)
@@ -246,13 +261,14 @@ def quantize_bf16(x):
 QUANTIZE = {
     "F32": lambda x: x.view(np.uint8), "F16": lambda x: half(x), "BF16": quantize_bf16, "Q8_0": quantize_q8_0,
     "Q4_0": quantize_q4_0, "Q4_K": quantize_q4_k, "Q5_K": quantize_q5_k, "Q6_K": quantize_q6_k, "NVFP4": quantize_nvfp4,
-    "TQ1_0": quantize_tq1_0, "TQ2_0": quantize_tq2_0,
+    "TQ1_0": quantize_tq1_0, "TQ2_0": quantize_tq2_0, "MXFP4": quantize_mxfp4,
 }
 DEQUANTIZE = {
     "F32": lambda b: b.copy().view(np.float32), "F16": lambda b: b.copy().view(np.float16).astype(np.float32),
     "BF16": lambda b: (b.copy().view(np.uint16).astype(np.uint32) << 16).view(np.float32), "Q8_0": dequantize_q8_0,
     "Q4_0": dequantize_q4_0, "Q4_K": dequantize_q4_k, "Q5_K": dequantize_q5_k, "Q6_K": dequantize_q6_k,
     "NVFP4": dequantize_nvfp4, "TQ1_0": dequantize_tq1_0, "TQ2_0": dequantize_tq2_0,
+    "MXFP4": dequantize_mxfp4,
 }
 
 

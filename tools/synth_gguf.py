@@ -5,7 +5,8 @@ With VOCAB.gguf its tokenizer is copied in and the model's vocabulary gets its s
 model's size is made up (a server needs one); without, there is none.
 usage: synth_gguf.py SHAPE[/LAYERS] MIX OUT.gguf [VOCAB.gguf | words]
 With LAYERS the model has that many, to fit a smaller machine.
-MIX: f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 for matrices of one type, or q4_k_m for the usual mix of Q4_K and Q6_K.
+MIX: f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 for matrices of one type, q4_k_m for the usual mix of Q4_K and Q6_K, or mxfp4 for experts
+in MXFP4 and all else in Q8_0.
 """
 import dataclasses
 import sys
@@ -44,14 +45,27 @@ class Model:
     value_heads: int = 0
     state_dim: int = 0  # of its heads, keys and values
     conv_kernel: int = 0
+    q_rank: int = 0  # of latent attention
+    kv_rank: int = 0
+    plain_dim: int = 0  # of a head's query, beside its n_rot turning elements
+    value_dim: int = 0
+    leading_dense: int = 0  # layers without experts
+    biases: bool = False  # of every matrix of a layer; and a sink for each head
+    yarn: float = 0  # RoPE's scaling factor, of 4,096 positions
 
     def attends(self, layer):
         return self.attention_every == 0 or (layer + 1) % self.attention_every == 0
 
     def metadata(self):
         """Keys beyond those of every model, without the architecture's name before them."""
-        entries = {"attention.sliding_window": self.window, "expert_count": self.experts, "expert_used_count": self.experts_used,
-                   "expert_feed_forward_length": self.expert_ffn, "expert_shared_feed_forward_length": self.shared_ffn,
+        latent = {"attention.q_lora_rank": self.q_rank, "attention.kv_lora_rank": self.kv_rank,
+                  "attention.key_length_mla": self.plain_dim + self.n_rot, "attention.value_length_mla": self.value_dim,
+                  "leading_dense_block_count": self.leading_dense, "expert_gating_func": SIGMOID, "expert_shared_count": 1,
+                  "expert_group_count": 1, "expert_group_used_count": 1} if self.kv_rank else {}
+        entries = latent | {"attention.sliding_window": self.window, "expert_count": self.experts, "expert_used_count": self.experts_used,
+                   "expert_feed_forward_length": self.expert_ffn,
+                   "expert_shared_feed_forward_length": 0 if self.kv_rank else self.shared_ffn,
+                   "rope.scaling.original_context_length": 4096 if self.yarn else 0,
                    "feed_forward_length": self.ffn, "full_attention_interval": self.attention_every,
                    "ssm.conv_kernel": self.conv_kernel, "ssm.state_size": self.state_dim,
                    "ssm.group_count": self.key_heads, "ssm.time_step_rank": self.value_heads,
@@ -75,8 +89,16 @@ SHAPES = {
                              key_heads=16, value_heads=32, state_dim=128, conv_kernel=4),
     "gemma3-12b": Model("gemma3", 48, 3840, 15360, 16, 8, 256, 262208, 1e6, qk_norm=True, window=1024, post_norms=True,
                         tied=True),
+    "glm-4.7-flash": Model("deepseek2", 47, 2048, 10240, 20, 1, 576, 154880, 1e6, experts=64, experts_used=4, expert_ffn=1536,
+                           shared_ffn=1536, n_rot=64, q_rank=768, kv_rank=512, plain_dim=192, value_dim=256, leading_dense=1),
+    "gpt-oss-20b": Model("gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, 1.5e5, experts=32, experts_used=4, expert_ffn=2880,
+                         window=128, biases=True, yarn=32.0),
 }
+SIGMOID = 2  # of expert_gating_func
 Q4_K_M_FILE_TYPE = 15
+MXFP4_FILE_TYPE = 38
+PRE_TOKENIZERS = {"llama": "llama-bpe", "qwen35moe": "qwen35", "gpt-oss": "gpt-4o", "deepseek2": "glm4"}
+BOOL = 7
 DEVIATION = 0.02  # of the weights
 # Random values are made once per type and repeated. A prime number of blocks keeps rows from repeating exactly.
 REPEATED_BLOCKS = {1: 2097143, 32: 65521, 256: 8191}
@@ -107,9 +129,11 @@ class RandomWeights:
 
 def matrix_type(model, mix, name, layer):
     """In the q4_k_m mix the head, and attn_v and ffn_down of the first and last eighth and every third layer, get Q6_K."""
+    if mix == "MXFP4":
+        return mix if name.endswith("_exps") else "Q8_0"
     if mix != "Q4_K_M":
         return mix
-    if name in ("attn_v", "ffn_down", "ffn_down_exps"):
+    if name in ("attn_v", "attn_v_b", "ffn_down", "ffn_down_exps", "ffn_down_shexp"):
         eighth = model.layers // 8
         finer = layer < eighth or layer >= 7 * model.layers // 8 or (layer - eighth) % 3 == 2
         return "Q6_K" if finer else "Q4_K"
@@ -122,7 +146,7 @@ def tensors_of(model, mix):
     def matrix(name, inputs, outputs, layer=None, experts=0):
         kind = matrix_type(model, mix, name, layer)
         if inputs % gguf_io.TYPES[kind][1]:
-            kind = "Q8_0"
+            kind = "Q8_0" if inputs % 32 == 0 else "F32"
         full = f"{name}.weight" if layer is None else f"blk.{layer}.{name}.weight"
         tensor = gguf_io.Tensor(full, (inputs, outputs, experts) if experts else (inputs, outputs), kind, None)
         tensor.data = weights.pieces(kind, tensor.nbytes())
@@ -145,6 +169,21 @@ def tensors_of(model, mix):
         yield vector(f"blk.{layer}.ssm_norm.weight", model.state_dim, 1)
         yield matrix("ssm_out", values, model.hidden, layer)
 
+    def latent_attention(layer):
+        for name, size in (("attn_q_a_norm", model.q_rank), ("attn_kv_a_norm", model.kv_rank)):
+            yield vector(f"blk.{layer}.{name}.weight", size, 1)
+        yield matrix("attn_q_a", model.hidden, model.q_rank, layer)
+        yield matrix("attn_q_b", model.q_rank, model.heads * (model.plain_dim + model.n_rot), layer)
+        yield matrix("attn_kv_a_mqa", model.hidden, model.kv_rank + model.n_rot, layer)
+        yield matrix("attn_k_b", model.plain_dim, model.kv_rank, layer, model.heads)
+        yield matrix("attn_v_b", model.kv_rank, model.value_dim, layer, model.heads)
+        yield matrix("attn_output", model.heads * model.value_dim, model.hidden, layer)
+
+    def biases(layer, sizes):
+        for name, shape in sizes.items():
+            values = weights.normal(int(np.prod(shape)))
+            yield gguf_io.Tensor(f"blk.{layer}.{name}", shape, "F32", values)
+
     def attention(layer):
         queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
         query_rows = 2 * queries if model.attention_every else queries
@@ -156,6 +195,9 @@ def tensors_of(model, mix):
             for name in ("attn_q_norm", "attn_k_norm"):
                 yield vector(f"blk.{layer}.{name}.weight", model.head_dim, 1)
         yield matrix("attn_output", queries, model.hidden, layer)
+        if model.biases:
+            yield from biases(layer, {"attn_q.bias": (queries,), "attn_k.bias": (keys,), "attn_v.bias": (keys,),
+                                      "attn_output.bias": (model.hidden,), "attn_sinks.weight": (model.heads,)})
 
     yield matrix("token_embd", model.hidden, model.vocab)
     yield vector("output_norm.weight", model.hidden, 1)
@@ -163,20 +205,29 @@ def tensors_of(model, mix):
         yield matrix("output", model.hidden, model.vocab)
     for i in range(model.layers):
         yield vector(f"blk.{i}.attn_norm.weight", model.hidden, 1)
-        yield from attention(i) if model.attends(i) else delta_net(i)
-        yield vector(f"blk.{i}.{'post_attention_norm' if model.attention_every else 'ffn_norm'}.weight", model.hidden, 1)
+        yield from latent_attention(i) if model.kv_rank else attention(i) if model.attends(i) else delta_net(i)
+        norm = "post_attention_norm" if model.attention_every or model.biases else "ffn_norm"
+        yield vector(f"blk.{i}.{norm}.weight", model.hidden, 1)
         if model.post_norms:
             for name in ("post_attention_norm", "post_ffw_norm"):
                 yield vector(f"blk.{i}.{name}.weight", model.hidden, 1)
-        if model.experts:
+        if model.experts and i >= model.leading_dense:
             router = weights.normal(model.experts * model.hidden)
             yield gguf_io.Tensor(f"blk.{i}.ffn_gate_inp.weight", (model.hidden, model.experts), "F32", router)
             yield matrix("ffn_gate_exps", model.hidden, model.expert_ffn, i, model.experts)
             yield matrix("ffn_up_exps", model.hidden, model.expert_ffn, i, model.experts)
             yield matrix("ffn_down_exps", model.expert_ffn, model.hidden, i, model.experts)
-            if model.shared_ffn:
+            if model.kv_rank:
+                yield from biases(i, {"exp_probs_b.bias": (model.experts,)})
+            if model.biases:
+                yield from biases(i, {"ffn_gate_inp.bias": (model.experts,),
+                                      "ffn_gate_exps.bias": (model.expert_ffn, model.experts),
+                                      "ffn_up_exps.bias": (model.expert_ffn, model.experts),
+                                      "ffn_down_exps.bias": (model.hidden, model.experts)})
+            if model.shared_ffn and not model.kv_rank:
                 gate = weights.normal(model.hidden)
                 yield gguf_io.Tensor(f"blk.{i}.ffn_gate_inp_shexp.weight", (model.hidden,), "F32", gate)
+            if model.shared_ffn:
                 yield matrix("ffn_gate_shexp", model.hidden, model.shared_ffn, i)
                 yield matrix("ffn_up_shexp", model.hidden, model.shared_ffn, i)
                 yield matrix("ffn_down_shexp", model.shared_ffn, model.hidden, i)
@@ -192,19 +243,23 @@ def metadata_of(model, shape, mix):
     entries = {
         "general.architecture": (text, a),
         "general.name": (text, f"synthetic {shape} {mix.lower()}"),
-        "general.file_type": (u32, Q4_K_M_FILE_TYPE if mix == "Q4_K_M" else gguf_io.FILE_TYPES[mix]),
+        "general.file_type": (u32, {"Q4_K_M": Q4_K_M_FILE_TYPE, "MXFP4": MXFP4_FILE_TYPE}.get(mix) or gguf_io.FILE_TYPES[mix]),
         f"{a}.block_count": (u32, model.layers),
         f"{a}.context_length": (u32, 32768),
         f"{a}.embedding_length": (u32, model.hidden),
         f"{a}.attention.head_count": (u32, model.heads),
         f"{a}.attention.head_count_kv": (u32, model.kv_heads),
         f"{a}.attention.key_length": (u32, model.head_dim),
-        f"{a}.attention.value_length": (u32, model.head_dim),
+        f"{a}.attention.value_length": (u32, model.kv_rank or model.head_dim),
         f"{a}.attention.layer_norm_rms_epsilon": (f32, 1e-5),
         f"{a}.rope.dimension_count": (u32, model.n_rot or model.head_dim),
         f"{a}.rope.freq_base": (f32, model.rope_base),
         f"{a}.vocab_size": (u32, model.vocab),
     } | {f"{a}.{key}": (u32, value) for key, value in model.metadata().items()}
+    if model.kv_rank:
+        entries |= {f"{a}.expert_weights_scale": (f32, 1.8), f"{a}.expert_weights_norm": (BOOL, True)}
+    if model.yarn:
+        entries |= {f"{a}.rope.scaling.type": (text, "yarn"), f"{a}.rope.scaling.factor": (f32, model.yarn)}
     values = {key: gguf_io.value(*entry) for key, entry in entries.items()}
     if model.sections:
         values[f"{a}.rope.dimension_sections"] = synth_vocab.integers(model.sections)
@@ -223,7 +278,7 @@ def synthesise(shape, mix, target, vocab=None):
     model = dataclasses.replace(SHAPES[shape], layers=int(layers or SHAPES[shape].layers))
     tokenizer = {"tokenizer.ggml.model": gguf_io.value(gguf_io.STRING, "no_vocab")}
     if vocab == "words":
-        tokenizer = synth_vocab.metadata(model.vocab, {"llama": "llama-bpe", "qwen35moe": "qwen35"}.get(model.arch, "qwen2"))
+        tokenizer = synth_vocab.metadata(model.vocab, PRE_TOKENIZERS.get(model.arch, "qwen2"))
     elif vocab:
         file = gguf_io.File(vocab)
         tokenizer = {key: raw for key, raw in file.metadata.items() if key.startswith("tokenizer.")}
