@@ -28,8 +28,7 @@ struct LatentPiece {
   int sequence;
   int row;
   int begin;
-  int end;      ///< begin: nothing to do
-  bool is_old;  ///< none of the keys is of this step
+  int end;  ///< begin: nothing to do
 
   __device__ explicit LatentPiece(const LatentDecodeArgs& args) {
     sequence = args.first_sequence + static_cast<int>(blockIdx.z);
@@ -39,7 +38,6 @@ struct LatentPiece {
     const int piece = latent_piece_keys(keys);
     begin = min(static_cast<int>(blockIdx.x) * piece, keys);
     end = min(begin + piece, keys);
-    is_old = end < keys;
   }
 };
 
@@ -88,31 +86,15 @@ struct LatentDecode {
     }
   }
 
-  [[nodiscard]] __device__ float4 load_quad(const float* from) const {
-    return args.q_aligned != 0 ? *reinterpret_cast<const float4*>(from) : float4{from[0], from[1], from[2], from[3]};
-  }
-
   __device__ void begin() {
-    constexpr int quads = C::dims / 4;
-    constexpr int threads = latent_decode_warps * 32;
-    constexpr int each = latent_tile_heads * quads / threads;
-    constexpr int at_once = each % 6 == 0 ? 6 : 5;  // loads on their way
-    static_assert(each * threads == latent_tile_heads * quads && each % at_once == 0);
+    constexpr int pairs = C::dims / 2;
     const float* q = args.q + std::int64_t{piece.row} * args.q_stride + std::int64_t{first_head} * C::dims;
-#pragma unroll 1
-    for (int first = static_cast<int>(threadIdx.x); first < latent_tile_heads * quads; first += at_once * threads) {
-      float4 values[at_once];
-#pragma unroll
-      for (int j = 0; j < at_once; ++j) {
-        const int i = first + j * threads;
-        values[j] = i < heads * quads ? load_quad(q + 4 * i) : float4{0.0f, 0.0f, 0.0f, 0.0f};
-      }
-#pragma unroll
-      for (int j = 0; j < at_once; ++j) {
-        const int i = first + j * threads;
-        *reinterpret_cast<uint2*>(memory + i / quads * C::shared.row_bytes + i % quads * 8) =
-            uint2{pack<T>(values[j].x, values[j].y), pack<T>(values[j].z, values[j].w)};
-      }
+    for (int i = static_cast<int>(threadIdx.x); i < latent_tile_heads * pairs; i += latent_decode_warps * 32) {
+      const int head = i / pairs;
+      const int pair = i % pairs;
+      const float2 value =
+          head < heads ? *reinterpret_cast<const float2*>(q + head * C::dims + 2 * pair) : float2{0.0f, 0.0f};
+      *reinterpret_cast<std::uint32_t*>(memory + head * C::shared.row_bytes + pair * 4) = pack<T>(value.x, value.y);
     }
 #pragma unroll
     for (int m = 0; m < halves; ++m) {
@@ -303,10 +285,9 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
     barrier_init_fence();
   }
   __syncthreads();
-  gpu::release_successor();
+  gpu::begin_dependent();
   const LatentPiece piece(args);
   if (piece.begin >= piece.end) {
-    gpu::wait_for_predecessor();
     return;
   }
   const int first_head = static_cast<int>(blockIdx.y) * latent_tile_heads;
@@ -317,62 +298,22 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
                        static_cast<int>(threadIdx.x) % 32,
                        first_head,
                        min(latent_tile_heads, args.q_heads - first_head)};
-  if (piece.is_old) {
-    work.fetch(0);
-    work.fetch(1);
-  }
-  gpu::wait_for_predecessor();
-  if (!piece.is_old) {
-    work.fetch(0);
-    work.fetch(1);
-  }
+  work.fetch(0);
+  work.fetch(1);
   work.begin();
   __syncthreads();
   work.run();
   work.store();
 }
 
-/// What the pieces' parts are multiplied with, and the sum of all weights; by one warp.
-__device__ inline void find_factors(const LatentDecodeArgs& args, std::int64_t first, int pieces, float* factors,
-                                    float* total) {
-  constexpr int each = most_pieces_of_a_sequence / 32;
-  const int lane = static_cast<int>(threadIdx.x);
-  float2 states[each];
-  float maximum = -INFINITY;
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    const int i = lane + j * 32;
-    states[j] = i < pieces ? reinterpret_cast<const float2*>(args.states)[first + std::int64_t{i} * args.q_heads]
-                           : float2{-INFINITY, 0.0f};
-    maximum = fmaxf(maximum, states[j].x);
-  }
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    maximum = fmaxf(maximum, __shfl_xor_sync(0xffffffffu, maximum, step));
-  }
-  float sum = 0.0f;
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    const float factor = exp2_fast(states[j].x - maximum);
-    factors[lane + j * 32] = factor;
-    sum = lane + j * 32 < pieces ? fmaf(states[j].y, factor, sum) : sum;
-  }
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    sum += __shfl_xor_sync(0xffffffffu, sum, step);
-  }
-  if (lane == 0) {
-    *total = sum;
-  }
-}
-
-/// Adds up the pieces of a head, a group of threads every n-th piece. Grid: heads, sequences.
+/// Adds up the pieces of a head, neighbouring groups of threads every n-th piece. Grid: heads, sequences.
 template <int values>
 __device__ void latent_merge(const LatentDecodeArgs& args) {
   constexpr int columns = values / 4;
   constexpr int groups = latent_merge_threads / columns;
-  __shared__ float factors[most_pieces_of_a_sequence];
-  __shared__ float total;
+  constexpr int most = latent_merge_threads / 4;  // pieces: see latent_piece_keys
+  __shared__ float factors[most];
+  __shared__ float weights[most];
   __shared__ float4 parts[groups][columns];
   gpu::begin_dependent();
   const int head = static_cast<int>(blockIdx.x);
@@ -385,17 +326,27 @@ __device__ void latent_merge(const LatentDecodeArgs& args) {
   const int pieces = keys > 0 ? latent_pieces(keys) : 0;
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t first = std::int64_t{blockIdx.y} * args.pieces * args.q_heads + head;
-  if (thread < 32) {
-    find_factors(args, first, pieces, factors, &total);
+  if (thread < pieces) {
+    const float2 state = reinterpret_cast<const float2*>(args.states)[first + std::int64_t{thread} * args.q_heads];
+    factors[thread] = state.x;
+    weights[thread] = state.y;
   }
   __syncthreads();
+  float maximum = -INFINITY;
+  for (int i = 0; i < pieces; ++i) {
+    maximum = fmaxf(maximum, factors[i]);
+  }
+  float total = 0.0f;
+  for (int i = 0; i < pieces; ++i) {
+    total = fmaf(weights[i], exp2_fast(factors[i] - maximum), total);
+  }
   const int column = thread % columns;
   float4 sum{0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 8
+#pragma unroll 4
   for (int i = thread / columns; i < pieces; i += groups) {
     const float4 part =
         reinterpret_cast<const float4*>(args.sums)[(first + std::int64_t{i} * args.q_heads) * columns + column];
-    const float factor = factors[i];
+    const float factor = exp2_fast(factors[i] - maximum);
     sum = float4{fmaf(part.x, factor, sum.x), fmaf(part.y, factor, sum.y), fmaf(part.z, factor, sum.z),
                  fmaf(part.w, factor, sum.w)};
   }

@@ -21,19 +21,18 @@ struct LatentDecodeArgs {
   std::int32_t q_heads;
   std::int32_t first_sequence;  ///< of this launch
   std::int32_t pieces;          ///< most of any sequence
-  std::int32_t q_aligned;       ///< rows of q begin at multiples of 16 bytes
   float scale_log2;             ///< scale * log2(e)
 };
 
 inline constexpr int latent_tile_heads = 32;
 inline constexpr int latent_tile_keys = 64;
 inline constexpr int latent_decode_warps = 8;
-inline constexpr int latent_merge_threads = 1024;
-inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
+inline constexpr int latent_merge_threads = 512;
 
 /// Keys of a piece, a multiple of a tile, by their number alone. A single sequence should occupy many multiprocessors, but
 /// the parts of its pieces are as long as some 40 keys and must be added up.
 constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
+  constexpr std::int32_t most_pieces = 128;
   if (keys <= 1024) {
     return latent_tile_keys;
   }
@@ -41,7 +40,7 @@ constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
     return 2 * latent_tile_keys;
   }
   const std::int32_t tiles = (keys + latent_tile_keys - 1) / latent_tile_keys;
-  const std::int32_t of_a_piece = (tiles + most_pieces_of_a_sequence - 1) / most_pieces_of_a_sequence;
+  const std::int32_t of_a_piece = (tiles + most_pieces - 1) / most_pieces;
   return (of_a_piece < 4 ? 4 : of_a_piece) * latent_tile_keys;
 }
 constexpr std::int32_t latent_pieces(std::int32_t keys) {
