@@ -21,8 +21,8 @@ import golden_delta_net
 import golden_gemma4
 import model_golden_mamba as mamba
 from model_golden_parts import (
-    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, latent_keys, latent_parts, llama3_factors, neighbours, norm_epsilon,
-    seed_of, write_gguf)
+    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, kv_heads, latent_keys, latent_parts, llama3_factors, neighbours,
+    norm_epsilon, seed_of, write_gguf)
 
 TOKENS = 44
 SIZES = {
@@ -232,7 +232,6 @@ MODELS.update(golden_delta_net.models(EXPERTS, rope))
 MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 
 # Kinds of layers without attention.
-OTHER_MIXERS = ("conv", "linear_attention", "moe", "mlp")
 
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
@@ -541,15 +540,6 @@ def expert_keys(architecture, config):
     for attribute, key in LAYER_KEYS.items():
         if hasattr(config, attribute):
             yield key, U32, getattr(config, attribute)
-
-
-def kv_heads(config):
-    """None in layers without attention, of which delta nets are told by other keys."""
-    kinds = getattr(config, "layer_types", None) or ()
-    if hasattr(config, "linear_num_key_heads") or not set(kinds).intersection(OTHER_MIXERS):
-        return "attention.head_count_kv", U32, config.num_key_value_heads
-    heads = getattr(config, "num_key_value_heads", 0)
-    return "attention.head_count_kv", COUNTS, [0 if kind in OTHER_MIXERS else heads for kind in kinds]
 
 
 FACTORS = {

@@ -116,3 +116,15 @@ def latent_keys(joined, config):
         yield from (("attention.key_length_mla", U32, key_length), ("attention.value_length_mla", U32, value_length))
     if "mscale_all_dim" in config.rope_parameters:
         yield "rope.scaling.yarn_log_multiplier", F32, 0.1 * config.rope_parameters["mscale_all_dim"]
+
+
+OTHER_MIXERS = ("conv", "linear_attention", "moe", "mlp")
+
+
+def kv_heads(config):
+    """None in layers without attention, of which delta nets are told by other keys."""
+    kinds = getattr(config, "layer_types", None) or ()
+    if hasattr(config, "linear_num_key_heads") or not set(kinds).intersection(OTHER_MIXERS):
+        return "attention.head_count_kv", U32, config.num_key_value_heads
+    heads = getattr(config, "num_key_value_heads", 0)
+    return "attention.head_count_kv", COUNTS, [0 if kind in OTHER_MIXERS else heads for kind in kinds]

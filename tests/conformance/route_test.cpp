@@ -1,5 +1,5 @@
-// The choice of experts. Expected values come from the definitions, written out here in double: the reference is tested along
-// with the kernels of the device.
+// The choice of experts. Expected values come from the definitions, written out here in double: the reference is tested
+// along with the kernels of the device.
 
 #include <algorithm>
 #include <cmath>

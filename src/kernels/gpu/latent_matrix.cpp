@@ -38,7 +38,10 @@ class LatentMatrixAttention final : public gpu::GpuAttention {
  public:
   using GpuAttention::GpuAttention;
   [[nodiscard]] std::string_view name() const override { return "latent_matrix"; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
+  /// On NVIDIA its second tile of keys has never been run: `latent` goes before it there.
+  [[nodiscard]] KernelPriority priority() const override {
+    return device() == DeviceKind::cuda ? KernelPriority::last_resort : KernelPriority::family;
+  }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
     if (Support support = check_spec(spec); !support.ok) {

@@ -292,36 +292,36 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const ExpertWeight& other = args.weights[gated ? 1 : 0];
     const WeightFormat format = hopper::weight_format(weight.dtype);
     const WeightLayout layout = hopper::weight_layout(format);
-    hopper::ExpertFewArgs launch{
-        .weights = {bytes_of(weight), bytes_of(other)},
-        .expert_bytes = {weight.expert_bytes, other.expert_bytes},
-        .finish = {finish_of(weight), finish_of(other)},
-        .x = space.boxes,
-        .work = space.tiles,
-        .work_count = space.tile_count,
-        .order = space.order,
-        .out = gated ? args.out : space.products,
-        .n = static_cast<std::int32_t>(weight.n),
-        .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
-        .parts = parts_of(args),
-        .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
-        .ring = 0,
-        .activation = args.activation,
-        .chosen_before = stream.all_but_last_ended() ? 1 : 0,
-        .unused = 0};
+    hopper::ExpertFewArgs launch{.weights = {bytes_of(weight), bytes_of(other)},
+                                 .expert_bytes = {weight.expert_bytes, other.expert_bytes},
+                                 .finish = {finish_of(weight), finish_of(other)},
+                                 .x = space.boxes,
+                                 .work = space.tiles,
+                                 .work_count = space.tile_count,
+                                 .order = space.order,
+                                 .out = gated ? args.out : space.products,
+                                 .n = static_cast<std::int32_t>(weight.n),
+                                 .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
+                                 .parts = parts_of(args),
+                                 .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+                                 .ring = 0,
+                                 .activation = args.activation,
+                                 .chosen_before = stream.all_but_last_ended() ? 1 : 0,
+                                 .unused = 0};
     // Two work-groups share a multiprocessor where the activations leave room for two records of each warp.
     constexpr int most_shared = 226 * 1024;
     const auto shared_with = [&](int ring) {
       return hopper::expert_few_shared(launch.padded_columns, ring, layout.record_bytes).bytes;
     };
     const int room = shared_with(2) <= most_shared / 2 - 1024 ? most_shared / 2 - 1024 : most_shared;
-    for (launch.ring = std::min(hopper::most_few_ring, launch.records); launch.ring > 1 && shared_with(launch.ring) > room;) {
+    for (launch.ring = std::min(hopper::most_few_ring, launch.records);
+         launch.ring > 1 && shared_with(launch.ring) > room;) {
       --launch.ring;
     }
     LaunchShape shape;
-    shape.grid = {static_cast<std::uint32_t>(
-                      divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows)),
-                  static_cast<std::uint32_t>(space.most_tiles), 1};
+    shape.grid = {
+        static_cast<std::uint32_t>(divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows)),
+        static_cast<std::uint32_t>(space.most_tiles), 1};
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
     const std::string kernel =

@@ -33,8 +33,8 @@ struct ExpertVectorArgs {
 inline constexpr int expert_gate_up_warps = 8;
 inline constexpr int expert_down_warps = 24;  ///< at most
 inline constexpr int most_expert_ring = 4;
-/// Shared memory of a work-group: rings of records, a record's activations of each warp, sums of 16 rows of each run, and for
-/// down of each slot its share and its expert.
+/// Shared memory of a work-group: rings of records, a record's activations of each warp, sums of 16 rows of each run, and
+/// for down of each slot its share and its expert.
 struct ExpertVectorShared {
   int x;
   int sums;

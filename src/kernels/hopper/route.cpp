@@ -21,8 +21,7 @@ class HopperRouteRows final : public OpKernel<RouteRows> {
       return Support::no(fmt::format("{} is not sm_90", device.architecture));
     }
     if (spec.hidden % 4 != 0 || spec.hidden > hopper::most_route_hidden) {
-      return Support::no(
-          fmt::format("rows of {}, not of a multiple of 4 up to {}", spec.hidden, hopper::most_route_hidden));
+      return Support::no(fmt::format("rows of {}, not of a multiple of 4 up to {}", spec.hidden, hopper::most_route_hidden));
     }
     const Support room = check_route_room(spec.route);
     return room.ok ? check_spec(spec) : room;
