@@ -33,6 +33,11 @@ void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args) {
   if (spec.route.bias) {
     require_pointer(args.bias, operation, "bias");
   }
+  if (spec.route.logits() > spec.route.experts) {
+    require_pointer(args.shared_gates, operation, "shared_gates");
+    require(reinterpret_cast<std::uintptr_t>(args.shared_gates) % 16 == 0, "{}: shared_gates is not 16-byte aligned",
+            operation);
+  }
 }
 
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
@@ -44,6 +49,7 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
   require_least(args.k, 1, operation, "k");
   require_least(args.used, 1, operation, "used");
   require_least(args.experts, args.used, operation, "experts");
+  require(args.shared >= 0 && args.shared <= args.used, "{}: {} shared experts of {}", operation, args.shared, args.used);
   require(args.activation != Activation::gelu, "{}: gelu is not for experts", operation);
   require(args.weights.size() == 1 || args.weights.size() == 2, "{}: {} weights, neither gate and up nor down", operation,
           args.weights.size());
@@ -86,6 +92,9 @@ Support check_spec(const RouteTokens::Spec& spec) {
   }
   if (spec.group_best != 1 && spec.group_best != 2) {
     return Support::no(fmt::format("groups by their {} best", spec.group_best));
+  }
+  if (spec.shared < 0) {
+    return Support::no(fmt::format("{} shared experts", spec.shared));
   }
   return Support::yes();
 }

@@ -197,7 +197,11 @@ Linear ExecutionPlan::linear(std::string_view operation, const std::vector<Linea
 }
 
 Router ExecutionPlan::router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden) {
-  auto [linear, planned] = choose_linear(names.weight, {{names.weight, choice.experts, names.needs_bias}}, hidden);
+  std::vector<LinearName> layers{{names.weight, choice.experts, names.needs_bias}};
+  if (choice.shared_gates) {
+    layers.push_back({names.shared_gates, choice.shared});
+  }
+  auto [linear, planned] = choose_linear(names.weight, layers, hidden);
   const std::string kind = linear.kind();
   Router router;
   router.linear = std::move(linear);
@@ -223,9 +227,11 @@ Router ExecutionPlan::router(const RouterNames& names, const RouteTokens::Spec& 
 }
 
 std::optional<Router::Rows> ExecutionPlan::router_rows(const Router& router, const RouteTokens::Spec& choice) {
-  const Linear::Part* part = router.linear.only_part();
-  if (!router.norm || part == nullptr || part->weight->spec.weight != DType::f32 ||
-      part->weight->kernel->packed_bytes(part->weight->spec) != 0) {
+  const std::vector<Linear::Part> parts = router.linear.parts();
+  const bool plain = std::ranges::all_of(parts, [](const Linear::Part& part) {
+    return part.weight->spec.weight == DType::f32 && part.weight->kernel->packed_bytes(part.weight->spec) == 0;
+  });
+  if (!router.norm || !plain || (choice.shared_gates && parts[1].bias != nullptr)) {
     return std::nullopt;  // without a norm, or with a weight in a layout of its own
   }
   const RmsNorm::Spec& norm = std::get<Resolved<RmsNorm>>(router.norm->operation).spec;
@@ -234,7 +240,7 @@ std::optional<Router::Rows> ExecutionPlan::router_rows(const Router& router, con
   if (found.able.empty() || found.able[0]->priority() == KernelPriority::reference) {
     return std::nullopt;
   }
-  return Router::Rows{{spec, found.able[0]}, *part};
+  return Router::Rows{{spec, found.able[0]}, parts[0], choice.shared_gates ? parts[1].weight : nullptr};
 }
 
 std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_view operation,

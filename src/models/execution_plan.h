@@ -81,6 +81,9 @@ class ExecutionPlan {
                            const std::optional<GatedActivation::Spec>& gate = {});
   /// What chooses experts for rows [hidden].
   Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
+  /// Whether the tensor of the shared expert has what it takes to stand behind the others: their format, no vectors beside
+  /// it.
+  [[nodiscard]] bool can_stack_shared(const ExpertTensorName& name) const;
   /// The matrices of all experts in the places `names`, gate and up or down, with one kernel; each is `wanted` in a format
   /// of its own.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
@@ -175,7 +178,7 @@ class ExecutionPlan {
   void line(PlannedOperation operation);
   float weight_scale(std::string_view layer, DType type);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
-  ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted);
+  ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& all);
   const GgufTensor& vector_tensor(std::string_view name, const Shape& shape);
   const WeightVector* find_vector(std::string_view name, const Shape& shape);
   const WeightVector* norm_weight(const NormName& name, std::int64_t dim);

@@ -13,7 +13,7 @@ std::int64_t ExpertMatrix::expert_bytes() const {
   if (const std::size_t packed = kernel->packed_bytes(spec); packed > 0) {
     return static_cast<std::int64_t>(packed);
   }
-  return (stacked() ? tensor_rows : spec.n) * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
+  return (in_place() ? tensor_rows : spec.n) * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
 }
 
 std::size_t ExpertMatrix::slot_bytes() const {
@@ -22,6 +22,9 @@ std::size_t ExpertMatrix::slot_bytes() const {
 }
 
 const std::byte* ExpertMatrix::rows(std::int64_t expert) const {
+  if (shared != nullptr && expert == spec.experts - 1) {
+    return static_cast<const std::byte*>(shared->tensor.data);
+  }
   const auto bytes = static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
   if (stacked()) {
     return static_cast<const std::byte*>(tensors[0]->tensor.data) + (expert * tensor_rows + first_row) * bytes;
@@ -46,7 +49,27 @@ void ExecutionPlan::refuse_tensor(const std::string& name) const {
   }
 }
 
-ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& wanted) {
+bool ExecutionPlan::can_stack_shared(const ExpertTensorName& name) const {
+  const auto found = [this](const std::string& tensor) { return file_->find_tensor(tensor); };
+  const GgufTensor* own = found(name.shared + ".weight");
+  const GgufTensor* others = found(name.stacked + ".weight");
+  if (others == nullptr && !name.joined.empty()) {
+    others = found(name.joined + ".weight");
+  }
+  if (own == nullptr || others == nullptr || own->tensor.dtype != others->tensor.dtype) {
+    return false;
+  }
+  for (const std::string& tensor : {name.shared, name.stacked, name.joined}) {
+    if (has_tensor(tensor + ".bias") || has_tensor(tensor + ".scale")) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& all) {
+  ExpertMatmul::Spec wanted = all;  // of the experts that are chosen
+  wanted.experts -= name.shared.empty() ? 0 : 1;
   ExpertMatrix matrix{.tensors = {}, .tensor_rows = wanted.n, .spec = wanted};
   const std::string joined = name.joined + ".weight";
   const bool is_joined = !name.joined.empty() && has_tensor(joined);
@@ -71,6 +94,10 @@ ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const Exp
   }
   matrix.spec.weight = matrix.tensors[0]->tensor.dtype;
   find_expert_vectors(name, is_joined, matrix);
+  if (!name.shared.empty()) {
+    matrix.shared = &tensor(name.shared + ".weight", {wanted.n, wanted.k});
+    matrix.spec.experts = all.experts;
+  }
   return matrix;
 }
 
@@ -147,7 +174,11 @@ const void* ExecutionPlan::load_experts(const ExpertMatrix& matrix, WeightStore&
     const auto skipped = static_cast<std::size_t>(matrix.first_row) * row_bytes(matrix.spec.weight, matrix.spec.k);
     return static_cast<const std::byte*>(store.view(*matrix.tensors[0])) + skipped;
   }
-  return store.assemble(matrix.tensors, matrix.bytes(), [&](std::byte* to) {
+  std::vector<const GgufTensor*> tensors = matrix.tensors;
+  if (matrix.shared != nullptr) {
+    tensors.push_back(matrix.shared);
+  }
+  return store.assemble(tensors, matrix.bytes(), [&](std::byte* to) {
     for (std::int64_t e = 0; e < matrix.spec.experts; ++e, to += matrix.expert_bytes()) {
       if (packed_bytes > 0) {
         matrix.kernel->pack(matrix.spec, matrix.rows(e), to, context);

@@ -14,6 +14,7 @@ namespace rocmforge {
 struct ExpertMatrix {
   /// Where the file keeps it: one tensor with the experts one after another, or one tensor for each.
   std::vector<const GgufTensor*> tensors;
+  const GgufTensor* shared = nullptr;  ///< the last expert, where it has a tensor of its own
   std::int64_t first_row = 0;    ///< of an expert's rows in the stacked tensor: those of up may lie behind those of gate
   std::int64_t tensor_rows = 0;  ///< that the stacked tensor has for each expert
   ExpertMatmul::Spec spec;
@@ -24,7 +25,7 @@ struct ExpertMatrix {
 
   [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
   /// Whether the kernel reads the rows of the stacked tensor where they are.
-  [[nodiscard]] bool in_place() const { return stacked() && kernel->packed_bytes(spec) == 0; }
+  [[nodiscard]] bool in_place() const { return stacked() && shared == nullptr && kernel->packed_bytes(spec) == 0; }
   /// From one expert to the next, in the memory of the kernel.
   [[nodiscard]] std::int64_t expert_bytes() const;
   /// What a slot reads.
@@ -45,6 +46,7 @@ struct ExpertTensorName {
   bool second_half = false;
   bool needs_bias = false;
   bool any_scale = false;  ///< experts may have scales in every format, not in NVFP4 alone
+  std::string shared{};    ///< the tensor of a shared expert, which stands behind the others; "" for none
 };
 
 }  // namespace rocmforge

@@ -1,6 +1,27 @@
 #include "models/experts_feed_forward.h"
 
 namespace rocmforge {
+namespace {
+
+/// On a GPU a shared expert as wide as the others becomes one of them, which every token takes: a call costs more there than
+/// its work. Names its tensors where their formats allow that.
+bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
+  if (!plan.device().is_gpu() || own.shared_width != own.width) {
+    return false;
+  }
+  RoutedExperts::Names with = names;
+  with.gate.shared = block_tensor(index, "ffn_gate_shexp");
+  with.up.shared = block_tensor(index, "ffn_up_shexp");
+  with.down.shared = block_tensor(index, "ffn_down_shexp");
+  with.router.shared_gates = own.shared_gate ? block_tensor(index, "ffn_gate_inp_shexp") : "";
+  if ((gated && !plan.can_stack_shared(with.gate)) || !plan.can_stack_shared(with.up) || !plan.can_stack_shared(with.down)) {
+    return false;
+  }
+  names = with;
+  return true;
+}
+
+}  // namespace
 
 ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index,
                                        const FeedForwardInput& input) {
@@ -25,15 +46,26 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
                                .hidden = config.hidden,
                                .activation = layer.feed_forward.activation,
                                .gated = gated};
-  const bool needs_bias = own.needs_bias;
-  routed_.emplace(plan, routed,
-                  RoutedExperts::Names{
-                      .router = {input.norm, name("ffn_gate_inp"), needs_bias, routed.route.bias ? bias : ""},
-                      .gate = {name("ffn_gate_exps"), name("ffn_gate"), name("ffn_gate_up_exps"), false, needs_bias},
-                      .up = {name("ffn_up_exps"), name("ffn_up"), gated ? name("ffn_gate_up_exps") : "", true, needs_bias},
-                      .down = {name("ffn_down_exps"), name("ffn_down"), {}, false, needs_bias}});
+  RoutedExperts::Names names{
+      .router = {input.norm, name("ffn_gate_inp"), own.needs_bias, routed.route.bias ? bias : ""},
+      .gate = {.stacked = name("ffn_gate_exps"), .single = name("ffn_gate"), .joined = name("ffn_gate_up_exps")},
+      .up = {.stacked = name("ffn_up_exps"), .single = name("ffn_up"), .second_half = true},
+      .down = {.stacked = name("ffn_down_exps"), .single = name("ffn_down")}};
+  for (ExpertTensorName* place : {&names.gate, &names.up, &names.down}) {
+    place->needs_bias = own.needs_bias;
+  }
+  if (gated) {
+    names.up.joined = names.gate.joined;
+  }
+  const bool stacked = stack_shared(plan, own, gated, index, names);
+  if (stacked) {
+    routed.route.shared = 1;
+    routed.route.shared_gates = own.shared_gate;
+    routed.route.shared_scale = residual_scale;
+  }
+  routed_.emplace(plan, routed, names);
   routed_->append(operations_, input.from);
-  if (own.shared_width == 0) {
+  if (own.shared_width == 0 || stacked) {
     return;
   }
   if (own.shared_gate) {

@@ -7,8 +7,9 @@
 
 namespace rocmforge {
 
-/// Routed experts, and beside them what every token takes: a dense part, or with a gate a part that is multiplied by the
-/// gate's sigmoid, which is a single expert that its router gives that weight.
+/// Routed experts, and beside them what every token takes, the shared expert: one more of the stacked experts, or a part of
+/// its own. That is a dense one, or with a gate, whose sigmoid multiplies it, a single expert to which its router gives that
+/// weight.
 class ExpertsFeedForward final : public FeedForward {
  public:
   ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);

@@ -48,6 +48,25 @@ void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buff
   }
 }
 
+void FusedLinear::append_strided(Operations& operations, float* Buffers::*x, std::int64_t stride,
+                                 float* Buffers::*out) const {
+  operations.push_back({std::string(norm->kind()), [this, x, stride](const Step& step) {
+                          if (step.tokens > fusions.norm_tokens) {
+                            norm->run_strided(step.tokens, step.buffers.*x, stride, step);
+                          }
+                        }});
+  operations.push_back({linear.kind(), [this, x, stride, out](const Step& step) {
+                          linear.run_strided(step, step.buffers.*x, stride, step.buffers.*out, fused_norm(step));
+                        }});
+}
+
+LinearFusion FusedLinear::fused_norm(const Step& step) const {
+  if (!norm || step.tokens > fusions.norm_tokens) {
+    return {};
+  }
+  return {.norm_weight = norm->weight->data, .norm_eps = std::get<Resolved<RmsNorm>>(norm->operation).spec.eps};
+}
+
 void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
   if (step.tokens > fusions.norm_tokens) {
     norm->run(step.tokens, step.buffers.*x, step.buffers.normed, step);
@@ -55,14 +74,8 @@ void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
 }
 
 void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const {
-  LinearFusion fusion;
-  const float* from = step.buffers.*x;
-  if (norm && step.tokens <= fusions.norm_tokens) {
-    fusion.norm_weight = norm->weight->data;
-    fusion.norm_eps = std::get<Resolved<RmsNorm>>(norm->operation).spec.eps;
-  } else if (norm) {
-    from = step.buffers.normed;
-  }
+  LinearFusion fusion = fused_norm(step);
+  const float* from = norm && fusion.norm_weight == nullptr ? step.buffers.normed : step.buffers.*x;
   if (gate && step.tokens <= fusions.gate_tokens) {
     fusion.gate = gate->spec.activation;
   }

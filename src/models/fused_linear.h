@@ -60,8 +60,13 @@ struct FusedLinear {
   /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
   /// dense buffers of a step.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
+  /// The same for layers with an RMSNorm and no gate, where rows of `x` are `stride` elements apart. Rows that are
+  /// normalised by an operation of its own are so in place.
+  void append_strided(Operations& operations, float* Buffers::*x, std::int64_t stride, float* Buffers::*out) const;
 
  private:
+  /// The norm, where the products take it in.
+  [[nodiscard]] LinearFusion fused_norm(const Step& step) const;
   void normalise(const Step& step, float* Buffers::*x) const;
   void multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const;
   void activate(const Step& step, float* Buffers::*out) const;

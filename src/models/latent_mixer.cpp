@@ -24,8 +24,8 @@ void LatentMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& confi
   const std::int64_t q_rank = config_.latent.q_rank;
   if (has_query_latent()) {
     input_ = plan.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q_a"), q_rank}, latent}, config.hidden);
-    q_norm_ = plan.norm({name("attn_q_a_norm"), NormKind::rms, config.norm_eps}, q_rank);
-    queries_ = plan.linear(name("attn_q_b"), {{name("attn_q_b"), query_width()}}, q_rank);
+    queries_ = plan.fused_linear(name("attn_q_b"), NormName{name("attn_q_a_norm"), NormKind::rms, config.norm_eps},
+                                 {{name("attn_q_b"), query_width()}}, q_rank);
   } else {
     input_ = plan.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q"), query_width()}, latent}, config.hidden);
   }
@@ -66,10 +66,7 @@ void LatentMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config,
 void LatentMixer::add_operations() {
   input_.append(mix_, &Buffers::hidden, has_query_latent() ? &Buffers::gathered : &Buffers::projected);
   if (has_query_latent()) {
-    mix_.push_back({std::string(q_norm_->kind()), [this](const Step& step) {
-                      q_norm_->run_strided(step.tokens, step.buffers.gathered, input_.linear.width(), step);
-                    }});
-    mix_.push_back({queries_->kind(), [this](const Step& step) { project_queries(step); }});
+    queries_->append_strided(mix_, &Buffers::gathered, input_.linear.width(), &Buffers::projected);
   }
   mix_.push_back({std::string(LatentAppend::name), [this](const Step& step) { append(step); }});
   // In the last layer of a step of which nothing but its latents is wanted the rest is left out.
@@ -87,10 +84,6 @@ void LatentMixer::add_operations() {
   add(Attention::name, &LatentMixer::attend);
   add("attn_v_b", &LatentMixer::gather_values);
   output_.append(project_);
-}
-
-void LatentMixer::project_queries(const Step& step) const {
-  queries_->run_strided(step, step.buffers.gathered, input_.linear.width(), step.buffers.projected);
 }
 
 void LatentMixer::append(const Step& step) const {

@@ -23,7 +23,6 @@ class LatentMixer final : public Mixer {
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
   void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);
   void add_operations();
-  void project_queries(const Step& step) const;
   void append(const Step& step) const;
   void attend_prompts(const Step& step) const;
   void absorb_queries(const Step& step) const;
@@ -39,9 +38,8 @@ class LatentMixer final : public Mixer {
   [[nodiscard]] std::int64_t query_stride() const { return has_query_latent() ? query_width() : input_.linear.width(); }
 
   const AttentionConfig& config_;
-  FusedLinear input_;              ///< queries or their latent, then [c | r], with the norm before them
-  std::optional<Norm> q_norm_;     ///< of the queries' latent
-  std::optional<Linear> queries_;  ///< from it
+  FusedLinear input_;                   ///< queries or their latent, then [c | r], with the norm before them
+  std::optional<FusedLinear> queries_;  ///< from their latent, with its norm
   const WeightVector* kv_norm_ = nullptr;
   const WeightVector* inverse_frequency_ = nullptr;  ///< null without rotation
   Resolved<LatentAppend> append_;

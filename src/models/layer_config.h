@@ -124,6 +124,9 @@ struct ExpertConfig {
   bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
   bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used
   bool apart = false;             ///< what every token takes is a dense part with norms of its own: TwoFeedForwards
+
+  /// The most experts of a token: what every token takes may be one of them.
+  [[nodiscard]] std::int32_t taken() const { return used + (shared_width == width ? 1 : 0); }
 };
 
 struct FeedForwardConfig {
@@ -136,11 +139,11 @@ struct FeedForwardConfig {
   /// Elements of a row that the part keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const {
     const std::int64_t shared = 2 * std::int64_t{experts.shared_width};
-    return experts.count == 0 ? 2 * std::int64_t{width} : std::max<std::int64_t>(shared, experts.count);
+    return experts.count == 0 ? 2 * std::int64_t{width} : std::max<std::int64_t>(shared, std::int64_t{experts.count} + 1);
   }
   [[nodiscard]] std::int64_t gathered_width() const {
     return experts.count == 0 ? width
-                              : std::max<std::int64_t>(experts.shared_width, std::int64_t{experts.used} * experts.width);
+                              : std::max<std::int64_t>(experts.shared_width, std::int64_t{experts.taken()} * experts.width);
   }
 };
 

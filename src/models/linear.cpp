@@ -25,6 +25,16 @@ Linear::Linear(std::string kind, const std::vector<Part>& parts) : kind_(std::mo
   }
 }
 
+std::vector<Linear::Part> Linear::parts() const {
+  std::vector<Part> parts;
+  for (const Call& call : calls_) {
+    for (const Column& column : call) {
+      parts.push_back(column.part);
+    }
+  }
+  return parts;
+}
+
 void Linear::append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
   operations.push_back(
       {kind_, [this, x, out](const Step& step) { run(step, step.buffers.*x, step.buffers.*out, {}, true); }});

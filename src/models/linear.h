@@ -73,10 +73,8 @@ class Linear {
   /// What the kernels of all calls take in.
   [[nodiscard]] MatmulFusions fusions() const;
 
-  /// The one layer of the group, null where there are several.
-  [[nodiscard]] const Part* only_part() const {
-    return calls_.size() == 1 && calls_[0].size() == 1 ? &calls_[0][0].part : nullptr;
-  }
+  /// The layers, by the calls that compute them; in the order of the group where all have one kernel.
+  [[nodiscard]] std::vector<Part> parts() const;
 
   /// Columns of a row of all outputs.
   [[nodiscard]] std::int64_t width() const { return width_; }

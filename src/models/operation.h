@@ -17,10 +17,10 @@ struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
   float* normed = nullptr;          ///< [tokens, hidden]
   float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
-  float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts used, ffn]
+  float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts taken, ffn]
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
-  std::int32_t* experts = nullptr;  ///< [tokens, experts used]: which
-  float* expert_weights = nullptr;  ///< [tokens, experts used]
+  std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: which
+  float* expert_weights = nullptr;  ///< [tokens, experts taken]
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
   std::int32_t* sampled = nullptr;  ///< [logit rows]

@@ -29,9 +29,9 @@ std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.
 
 std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }
 
-std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.experts + 2 * spec.used); }
+std::size_t decode_bytes(const RouteTokens::Spec& spec) { return floats(spec.logits() + 2 * spec.taken()); }
 
-std::size_t decode_bytes(const RouteRows::Spec& spec) { return floats(2 * spec.hidden + 2 * spec.route.used); }
+std::size_t decode_bytes(const RouteRows::Spec& spec) { return floats(2 * spec.hidden + 2 * spec.route.taken()); }
 
 std::size_t decode_bytes(const CausalConv::Spec& spec) {
   return floats(spec.input_width() + spec.channels + 2 * spec.state_elems());

@@ -8,7 +8,7 @@ RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Na
   const RouteTokens::Spec& route = config.route;
   router_ = plan.router(names.router, route, config.hidden);
   const auto wanted = [&](std::int64_t n, std::int64_t k) {
-    return ExpertMatmul::Spec{.experts = route.experts, .n = n, .k = k, .used = route.used};
+    return ExpertMatmul::Spec{.experts = route.experts + route.shared, .n = n, .k = k, .used = route.taken()};
   };
   up_kind_ = operation_kind(names.up.stacked);
   down_kind_ = operation_kind(names.down.stacked);
@@ -49,9 +49,10 @@ void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMat
   matrices[0]->kernel->run({.x = x,
                             .tokens = step.tokens,
                             .k = k,
-                            .used = config_.route.used,
-                            .experts = config_.route.experts,
+                            .used = config_.route.taken(),
+                            .experts = config_.route.experts + config_.route.shared,
                             .ids = step.buffers.experts,
+                            .shared = config_.route.shared,
                             .weights = std::span(weights.data(), matrices.size()),
                             .shares = step.buffers.expert_weights,
                             .out = out,

@@ -10,8 +10,8 @@
 namespace rocmforge {
 
 /// A router and the experts it chooses from: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the
-/// chosen e, x = Buffers::normed, the output of the router's norm where it has one; without gates activation(up_e x) alone.
-/// Not moved once it has given out operations.
+/// e of a token, x = Buffers::normed, the output of the router's norm where it has one; without gates activation(up_e x)
+/// alone. Not moved once it has given out operations.
 class RoutedExperts {
  public:
   struct Config {

@@ -25,16 +25,18 @@ void Router::append(Operations& operations, float* Buffers::*x) const {
 }
 
 void Router::route_rows(const Step& step, const float* x) const {
-  rows->operation.run({.x = x,
-                       .norm = norm->weight->data,
-                       .router = static_cast<const float*>(rows->router.weight->data),
-                       .router_bias = rows->router.bias != nullptr ? rows->router.bias->data : nullptr,
-                       .tokens = step.tokens,
-                       .bias = choice_bias != nullptr ? choice_bias->data : nullptr,
-                       .normed = step.buffers.normed,
-                       .ids = step.buffers.experts,
-                       .weights = step.buffers.expert_weights},
-                      step);
+  rows->operation.run(
+      {.x = x,
+       .norm = norm->weight->data,
+       .router = static_cast<const float*>(rows->router.weight->data),
+       .router_bias = rows->router.bias != nullptr ? rows->router.bias->data : nullptr,
+       .shared_gates = rows->shared_gates != nullptr ? static_cast<const float*>(rows->shared_gates->data) : nullptr,
+       .tokens = step.tokens,
+       .bias = choice_bias != nullptr ? choice_bias->data : nullptr,
+       .normed = step.buffers.normed,
+       .ids = step.buffers.experts,
+       .weights = step.buffers.expert_weights},
+      step);
 }
 
 void Router::choose(const Step& step) const {

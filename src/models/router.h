@@ -11,8 +11,9 @@ namespace rocmforge {
 struct RouterNames {
   std::optional<NormName> norm{};  ///< of its input, when it is the router's
   std::string weight;
-  bool needs_bias = false;    ///< the product's
-  std::string choice_bias{};  ///< with its suffix, "" for none
+  bool needs_bias = false;     ///< the product's
+  std::string choice_bias{};   ///< with its suffix, "" for none
+  std::string shared_gates{};  ///< of shared experts in their order, "" for none
 };
 
 /// Which experts each token takes: the norm of its input where it is its own, the router's product and the choice. One call
@@ -26,6 +27,7 @@ struct Router {
   struct Rows {
     Resolved<RouteRows> operation;
     Linear::Part router;
+    const MatmulWeight* shared_gates = nullptr;
   };
   std::optional<Rows> rows;
 

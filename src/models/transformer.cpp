@@ -184,7 +184,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
     projected = std::max({projected, mixer.projected, ffn.projected_width()});
     gathered = std::max({gathered, mixer.gathered, ffn.gathered_width()});
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
-    experts_used = std::max<std::int64_t>(experts_used, ffn.experts.used);
+    experts_used = std::max<std::int64_t>(experts_used, ffn.experts.taken());
   }
   projected = std::max(projected, (gathered + 1) / 2);  // each has room for half of the other, see wanted_rows
   layout.projected = take_floats(tokens * projected);

@@ -25,6 +25,8 @@ enum class RouteScore {
 ///   ids = the `used` experts with the largest s, best first; of equal ones the lower index, also among groups
 ///   weights = p[ids], divided by their sum when `normalise`, times `scale`
 /// The bias counts for the choice alone. A NaN is chosen last; ids are valid whatever the logits are.
+/// Shared experts are those of every token: their ids `experts`, `experts` + 1 and so on follow the chosen ones, with
+///   weights = shared_scale, or with gates sigmoid(the shared expert's logit) * shared_scale
 struct RouteTokens {
   static constexpr std::string_view name = "route_tokens";
 
@@ -38,14 +40,22 @@ struct RouteTokens {
     std::int32_t groups = 1;
     std::int32_t groups_used = 1;
     std::int32_t group_best = 2;  ///< 1 or 2; of groups of one expert that expert counts
+    std::int32_t shared = 0;
+    bool shared_gates = false;  ///< a row of logits ends with one for each shared expert
+    float shared_scale = 1.0f;
+
+    /// Experts of a token, chosen and shared.
+    [[nodiscard]] std::int32_t taken() const { return used + shared; }
+    /// Logits of a token.
+    [[nodiscard]] std::int32_t logits() const { return experts + (shared_gates ? shared : 0); }
   };
 
   struct Args {
-    const float* logits = nullptr;  ///< [tokens, experts]
+    const float* logits = nullptr;  ///< [tokens, logits()]
     std::int64_t tokens = 0;
     const float* bias = nullptr;  ///< [experts], read when Spec::bias
-    std::int32_t* ids = nullptr;  ///< [tokens, used]
-    float* weights = nullptr;     ///< [tokens, used]
+    std::int32_t* ids = nullptr;  ///< [tokens, taken()]
+    float* weights = nullptr;     ///< [tokens, taken()]
   };
 };
 
@@ -63,15 +73,16 @@ struct RouteRows {
   };
 
   struct Args {
-    const float* x = nullptr;            ///< [tokens, hidden], 16-byte aligned as the other rows
-    const float* norm = nullptr;         ///< [hidden]
-    const float* router = nullptr;       ///< [experts, hidden]
-    const float* router_bias = nullptr;  ///< [experts], or null for none
-    std::int64_t tokens = 0;             ///< at most most_tokens
-    const float* bias = nullptr;         ///< [experts], read when Spec::route.bias
-    float* normed = nullptr;             ///< [tokens, hidden]
-    std::int32_t* ids = nullptr;         ///< [tokens, used]
-    float* weights = nullptr;            ///< [tokens, used]
+    const float* x = nullptr;             ///< [tokens, hidden], 16-byte aligned as the other rows
+    const float* norm = nullptr;          ///< [hidden]
+    const float* router = nullptr;        ///< [experts, hidden]
+    const float* router_bias = nullptr;   ///< [experts], or null for none
+    const float* shared_gates = nullptr;  ///< [shared, hidden], read when Spec::route.shared_gates
+    std::int64_t tokens = 0;              ///< at most most_tokens
+    const float* bias = nullptr;          ///< [experts], read when Spec::route.bias
+    float* normed = nullptr;              ///< [tokens, hidden]
+    std::int32_t* ids = nullptr;          ///< [tokens, taken()]
+    float* weights = nullptr;             ///< [tokens, taken()]
   };
 };
 
@@ -122,6 +133,7 @@ struct ExpertMatmul {
     std::int64_t used = 0;
     std::int64_t experts = 0;
     const std::int32_t* ids = nullptr;  ///< [tokens, used]
+    std::int64_t shared = 0;            ///< the last slots of each token, whose ids are `experts` - `shared` and so on
     std::span<const ExpertWeight> weights;
     const float* shares = nullptr;  ///< [tokens, used], for {down}
     float* out = nullptr;           ///< [tokens * used, n] for gate and up, [tokens, n] for {down}; dense, not x

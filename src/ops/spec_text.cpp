@@ -112,7 +112,9 @@ std::string to_string(const RouteTokens::Spec& spec) {
   }
   text += spec.bias ? " bias" : "";
   text += spec.normalise ? " normalised" : "";
-  return spec.scale != 1.0f ? text + fmt::format(" scale {:g}", spec.scale) : text;
+  text += spec.scale != 1.0f ? fmt::format(" scale {:g}", spec.scale) : "";
+  return spec.shared > 0 ? text + fmt::format(" and {} shared{}", spec.shared, spec.shared_gates ? " with gates" : "")
+                         : text;
 }
 
 std::string to_string(const RouteRows::Spec& spec) {

@@ -58,7 +58,7 @@ std::set<std::size_t> in_groups(const RouteTokens::Spec& spec, const std::vector
 
 Routes expected_routes(const RouteTokens::Spec& spec, const std::vector<float>& logits, const std::vector<float>& bias) {
   Routes routes;
-  for (auto row = logits.begin(); row != logits.end(); row += spec.experts) {
+  for (auto row = logits.begin(); row != logits.end(); row += spec.logits()) {
     const std::vector<double> x(row, row + spec.experts);
     std::vector<double> scores = spec.score == RouteScore::softmax ? softmax(x) : x;
     if (spec.score == RouteScore::sigmoid) {
@@ -83,6 +83,11 @@ Routes expected_routes(const RouteTokens::Spec& spec, const std::vector<float>& 
     for (const double weight : chosen) {
       routes.weights.push_back(static_cast<float>(weight / sum * double{spec.scale}));
     }
+    for (std::int32_t i = 0; i < spec.shared; ++i) {
+      const double gate = spec.shared_gates ? 1.0 / (1.0 + std::exp(-double{row[spec.experts + i]})) : 1.0;
+      routes.ids.push_back(spec.experts + i);
+      routes.weights.push_back(static_cast<float>(gate * double{spec.shared_scale}));
+    }
   }
   return routes;
 }
@@ -90,17 +95,18 @@ Routes expected_routes(const RouteTokens::Spec& spec, const std::vector<float>& 
 Routes run_route(const OpKernel<RouteTokens>& kernel, const RouteTokens::Spec& spec, const std::vector<float>& logits,
                  const std::vector<float>& bias) {
   Arena arena(harness().place_of(kernel));
-  const auto tokens = static_cast<std::int64_t>(logits.size()) / spec.experts;
+  const auto tokens = static_cast<std::int64_t>(logits.size()) / spec.logits();
   RouteTokens::Args args{.logits = arena.in(logits), .tokens = tokens, .bias = spec.bias ? arena.in(bias) : nullptr};
-  args.ids = arena.out<std::int32_t>(tokens * spec.used);
-  args.weights = arena.out<float>(tokens * spec.used);
+  const std::int64_t taken = tokens * spec.taken();
+  args.ids = arena.out<std::int32_t>(taken);
+  args.weights = arena.out<float>(taken);
   arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
-  return {arena.read(args.ids, tokens * spec.used), arena.read(args.weights, tokens * spec.used)};
+  return {arena.read(args.ids, taken), arena.read(args.weights, taken)};
 }
 
 void expect_routes(const RouteTokens::Spec& spec, std::int64_t tokens) {
   Random random(at(tokens * 31 + spec.experts));
-  const std::vector<float> logits = random.normals(tokens * spec.experts, 2.0f);
+  const std::vector<float> logits = random.normals(tokens * spec.logits(), 2.0f);
   const std::vector<float> bias = random.normals(spec.experts, 0.2f);
   const Routes expected = expected_routes(spec, logits, bias);
   harness().for_each_kernel_or_reference<RouteTokens>(spec, [&](const OpKernel<RouteTokens>& kernel) {
@@ -120,6 +126,15 @@ TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
         {.experts = 130, .used = 6, .score = score, .normalise = true, .scale = 0.5f},
         {.experts = 3, .used = 3, .score = score},
         {.experts = 1, .used = 1, .score = score},
+        {.experts = 20, .used = 4, .score = score, .normalise = true, .scale = 2.0f, .shared = 1, .shared_scale = 0.5f},
+        {.experts = 64,
+         .used = 6,
+         .score = score,
+         .bias = true,
+         .groups = 8,
+         .groups_used = 3,
+         .shared = 2,
+         .shared_gates = true},
     };
     for (const RouteTokens::Spec& spec : specs) {
       for (const std::int64_t tokens : {1, 5}) {
@@ -132,9 +147,10 @@ TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
 void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_bias) {
   Random random(at(tokens * 31 + spec.route.experts + spec.hidden));
   const std::int64_t experts = spec.route.experts;
+  const std::int64_t rows = spec.route.logits();
   const std::vector<float> x = random.normals(tokens * spec.hidden, 3.0f);
   const std::vector<float> norm = random.normals(spec.hidden, 1.0f);
-  const std::vector<float> router = random.normals(experts * spec.hidden, 2.0f / std::sqrt(float(spec.hidden)));
+  const std::vector<float> router = random.normals(rows * spec.hidden, 2.0f / std::sqrt(float(spec.hidden)));
   const std::vector<float> product_bias = random.normals(experts, router_bias ? 0.5f : 0.0f);
   const std::vector<float> bias = random.normals(experts, 0.2f);
   std::vector<float> normed;
@@ -149,8 +165,8 @@ void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_b
     for (std::int64_t i = 0; i < spec.hidden; ++i) {
       normed.push_back(static_cast<float>(double{row[i]} / root * double{norm[at(i)]}));
     }
-    for (std::int64_t e = 0; e < experts; ++e) {
-      double sum = double{product_bias[at(e)]};
+    for (std::int64_t e = 0; e < rows; ++e) {
+      double sum = e < experts ? double{product_bias[at(e)]} : 0.0;
       for (std::int64_t i = 0; i < spec.hidden; ++i) {
         sum += double{router[at(e * spec.hidden + i)]} * double{row[i]} / root * double{norm[at(i)]};
       }
@@ -160,17 +176,21 @@ void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_b
   const Routes expected = expected_routes(spec.route, logits, bias);
   harness().for_each_kernel_or_reference<RouteRows>(spec, [&](const OpKernel<RouteRows>& kernel) {
     Arena arena(harness().place_of(kernel));
-    RouteRows::Args args{.x = arena.in(x), .norm = arena.in(norm), .router = arena.in(router), .tokens = tokens};
+    const auto gates = router.begin() + std::ptrdiff_t(experts * spec.hidden);
+    RouteRows::Args args{
+        .x = arena.in(x), .norm = arena.in(norm), .router = arena.in(std::vector(router.begin(), gates)), .tokens = tokens};
+    args.shared_gates = rows > experts ? arena.in(std::vector(gates, router.end())) : nullptr;
     args.router_bias = router_bias ? arena.in(product_bias) : nullptr;
     args.bias = spec.route.bias ? arena.in(bias) : nullptr;
     args.normed = arena.out<float>(tokens * spec.hidden);
-    args.ids = arena.out<std::int32_t>(tokens * spec.route.used);
-    args.weights = arena.out<float>(tokens * spec.route.used);
+    const std::int64_t taken = tokens * spec.route.taken();
+    args.ids = arena.out<std::int32_t>(taken);
+    args.weights = arena.out<float>(taken);
     for (int call = 0; call < 2; ++call) {
       arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
       EXPECT_LE(relative_error(arena.read(args.normed, tokens * spec.hidden), normed), 1e-5) << tokens << " tokens";
-      EXPECT_EQ(arena.read(args.ids, tokens * spec.route.used), expected.ids) << tokens << " tokens";
-      EXPECT_LE(relative_error(arena.read(args.weights, tokens * spec.route.used), expected.weights), 1e-4) << tokens;
+      EXPECT_EQ(arena.read(args.ids, taken), expected.ids) << tokens << " tokens";
+      EXPECT_LE(relative_error(arena.read(args.weights, taken), expected.weights), 1e-4) << tokens;
     }
   });
 }
@@ -188,6 +208,10 @@ TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
     }
   }
   expect_rows({.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid}, .hidden = 512}, 2, false);
+  expect_rows({.route = {.experts = 64, .used = 4, .shared = 1, .shared_scale = 0.5f}, .hidden = 2048}, 3, true);
+  expect_rows({.route = {.experts = 256, .used = 8, .normalise = true, .shared = 1, .shared_gates = true}, .hidden = 2048},
+              2, true);
+  expect_rows({.route = {.experts = 5, .used = 2, .shared = 2, .shared_gates = true}, .hidden = 100}, 1, false);
   expect_rows({.route = {.experts = 128, .used = 8, .normalise = true}, .hidden = 2048, .eps = 1e-6f}, 64, false);
   expect_rows({.route = {.experts = 32, .used = 4, .score = RouteScore::chosen_softmax}, .hidden = 2880}, 2, true);
   expect_rows({.route = {.experts = 300, .used = 10}, .hidden = 7168}, 1, false);

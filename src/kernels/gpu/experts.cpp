@@ -266,9 +266,9 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
 }  // namespace
 
 Support check_route_room(const RouteTokens::Spec& spec) {
-  if (spec.experts > gpu::most_experts || spec.used > gpu::most_experts_used) {
-    return Support::no(fmt::format("{} of {} experts, at most {} of {} are possible", spec.used, spec.experts,
-                                   gpu::most_experts_used, gpu::most_experts));
+  if (spec.experts > gpu::most_experts - spec.shared || spec.taken() > gpu::most_experts_used) {
+    return Support::no(fmt::format("{} of {} experts and {} shared, at most {} of {} are possible", spec.used, spec.experts,
+                                   spec.shared, gpu::most_experts_used, gpu::most_experts));
   }
   return check_spec(spec);
 }

@@ -17,7 +17,8 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::wave_size) route_tokens(RouteArgs args) 
   __shared__ gpu::RouteShared shared;
   gpu::begin_dependent();
   const auto token = static_cast<std::int64_t>(blockIdx.x);
-  gpu::choose_experts(args.choice, args.logits + token * args.choice.experts, token, shared);
+  const int logits = args.choice.experts + (args.choice.shared_gates != 0 ? args.choice.shared : 0);
+  gpu::choose_experts(args.choice, args.logits + token * logits, token, shared);
 }
 
 ROCMFORGE_KERNEL __launch_bounds__(gpu::sort_threads) sort_slots(SortSlotsArgs args) {

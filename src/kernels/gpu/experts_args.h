@@ -10,8 +10,8 @@ namespace rocmforge::gpu {
 /// Choice of experts; see ops/experts.h.
 struct RouteChoice {
   const float* bias;  ///< [experts] or null
-  std::int32_t* ids;  ///< [tokens, used]
-  float* weights;     ///< [tokens, used]
+  std::int32_t* ids;  ///< [tokens, used + shared]
+  float* weights;     ///< [tokens, used + shared]
   std::int32_t experts;
   std::int32_t used;
   std::int32_t score;  ///< RouteScore
@@ -20,11 +20,15 @@ struct RouteChoice {
   std::int32_t groups;
   std::int32_t groups_used;
   std::int32_t group_best;
+  std::int32_t shared;
+  std::int32_t shared_gates;  ///< a row of logits ends with theirs
+  float shared_scale;
+  std::int32_t unused;
 };
 /// Grid: tokens, each a wave.
 struct RouteArgs {
   RouteChoice choice;
-  const float* logits;  ///< [tokens, experts]
+  const float* logits;  ///< [tokens, experts and shared_gates]
 };
 inline constexpr int most_experts = 1024;
 inline constexpr int most_experts_used = 64;

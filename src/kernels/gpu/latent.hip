@@ -257,6 +257,7 @@ __device__ void store_row<Quant>(const LatentAppendArgs& args, const float* row,
 /// Turns the last elements of every query head of a token.
 __device__ void turn_queries(const LatentAppendArgs& args, std::int64_t token, const Turn* turns) {
   float* q = args.q + token * args.q_stride + args.q_dim - 2 * args.pairs;
+#pragma unroll 4
   for (int i = thread_index(); i < args.q_heads * args.pairs; i += latent_append_threads) {
     const TurnedPair pair = turned_pair(args, i % args.pairs);
     const Turn turn = turns[i % args.pairs];
@@ -277,7 +278,7 @@ __device__ void scale_queries(const LatentAppendArgs& args, std::int64_t token, 
   }
 }
 
-/// The latent row of a token to `row`, shared memory.
+/// The latent row of a token to `row`, shared memory, which has the norm's weights.
 __device__ void make_row(const LatentAppendArgs& args, std::int64_t token, const Turn* turns, float* row, float* scratch) {
   const float* kv = args.kv + token * args.kv_stride;
   float squares = 0.0f;
@@ -287,7 +288,7 @@ __device__ void make_row(const LatentAppendArgs& args, std::int64_t token, const
   squares = block_reduce<Sum>(squares, scratch, 0.0f);
   const float scale = 1.0f / sqrtf(squares / static_cast<float>(args.rank) + args.norm_eps);
   for (int dim = thread_index(); dim < args.rank; dim += latent_append_threads) {
-    row[dim] = kv[dim] * scale * args.norm[dim];
+    row[dim] *= kv[dim] * scale;
   }
   for (int dim = args.rank + 2 * args.pairs + thread_index(); dim < args.head_dim; dim += latent_append_threads) {
     row[dim] = kv[dim];
@@ -304,26 +305,32 @@ __device__ void make_row(const LatentAppendArgs& args, std::int64_t token, const
 template <class T>
 __device__ void latent_append(const LatentAppendArgs& args, Turn* turns) {
   __shared__ float scratch[latent_append_threads / 32];
-  begin_dependent();
+  release_successor();
   const std::int64_t token = blockIdx.x;
-  if (args.kv_lengths[args.sequence_of[token]] == 0) {
-    return;  // padding; the whole work-group sees the same
-  }
+  const std::int32_t sequence = args.sequence_of[token];
   const std::int32_t position = args.positions[token];
+  const bool is_padding = args.kv_lengths[sequence] == 0;  // the whole work-group sees the same
+  const std::int64_t entry = std::int64_t{sequence} * args.max_blocks + (position >> args.block_shift);
+  const std::int64_t block = is_padding ? 0 : args.block_tables[entry];
+  float* row = reinterpret_cast<float*>(turns + args.pairs);
   for (int p = thread_index(); p < args.pairs; p += latent_append_threads) {
     turns[p] = turn_of(static_cast<float>(position), args.inverse_frequency[p], args.magnitude);
+  }
+  for (int dim = thread_index(); dim < args.rank; dim += latent_append_threads) {
+    row[dim] = args.norm[dim];
+  }
+  wait_for_predecessor();
+  if (is_padding) {
+    return;
   }
   if (args.temperature_scale != 0.0f) {
     scale_queries(args, token, position);
   }
   __syncthreads();
-  float* row = reinterpret_cast<float*>(turns + args.pairs);
   turn_queries(args, token, turns);
   make_row(args, token, turns, row, scratch);
   __syncthreads();
-  const std::int64_t entry = std::int64_t{args.sequence_of[token]} * args.max_blocks + (position >> args.block_shift);
-  store_row(args, row, static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems,
-            position & ((1 << args.block_shift) - 1));
+  store_row(args, row, static_cast<T*>(args.cache) + block * args.block_elems, position & ((1 << args.block_shift) - 1));
 }
 
 extern __shared__ Turn latent_turns[];  // [pairs], then [head_dim] floats

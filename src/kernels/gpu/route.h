@@ -152,9 +152,22 @@ struct HeldKeys {
   }
 };
 
+/// The shared experts of a token, behind the chosen ones.
+__device__ inline void add_shared(const RouteChoice& choice, const float* logits, std::int32_t* ids, float* weights) {
+  for (int j = lane_index(); j < choice.shared; j += wave_size) {
+    const int expert = choice.experts + j;
+    ids[choice.used + j] = expert;
+    weights[choice.used + j] =
+        choice.shared_gates != 0 ? choice.shared_scale / (1.0f + expf(-logits[expert])) : choice.shared_scale;
+  }
+}
+
 /// The experts of token `token` by its `logits`. All lanes of one wave take part.
 __device__ inline void choose_experts(const RouteChoice& choice, const float* logits, std::int64_t token,
                                       RouteShared& shared) {
+  std::int32_t* ids = choice.ids + token * (choice.used + choice.shared);
+  float* weights = choice.weights + token * (choice.used + choice.shared);
+  add_shared(choice, logits, ids, weights);
   read_scores(choice, logits, shared);
   sync_wave();
   for (int e = lane_index(); e < choice.experts; e += wave_size) {
@@ -168,7 +181,7 @@ __device__ inline void choose_experts(const RouteChoice& choice, const float* lo
     for (int j = 0; j < choice.used; ++j) {
       const int best = take();
       if (lane_index() == 0) {
-        choice.ids[token * choice.used + j] = best;
+        ids[j] = best;
         shared.chosen[j] = shared.scores[best];
       }
     }
@@ -182,7 +195,7 @@ __device__ inline void choose_experts(const RouteChoice& choice, const float* lo
   } else {
     choose([&] { return take_largest(shared.keys, choice.experts); });
   }
-  write_weights(choice, choice.weights + token * choice.used, shared);
+  write_weights(choice, weights, shared);
 }
 
 }  // namespace rocmforge::gpu

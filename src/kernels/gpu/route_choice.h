@@ -18,7 +18,11 @@ gpu::RouteChoice route_choice(const RouteTokens::Spec& spec, const Args& args) {
           .scale = spec.scale,
           .groups = spec.groups,
           .groups_used = spec.groups_used,
-          .group_best = spec.group_best};
+          .group_best = spec.group_best,
+          .shared = spec.shared,
+          .shared_gates = spec.shared_gates ? 1 : 0,
+          .shared_scale = spec.shared_scale,
+          .unused = 0};
 }
 
 /// Whether those kernels have room for so many experts.

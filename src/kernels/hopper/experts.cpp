@@ -179,6 +179,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .n = static_cast<std::int32_t>(weight.n),
         .k = static_cast<std::int32_t>(args.k),
         .used = used,
+        .shared = static_cast<std::int32_t>(args.shared),
+        .experts = static_cast<std::int32_t>(args.experts),
         .records = records,
         .parts = parts,
         .ring = static_cast<std::int32_t>(std::min<std::int64_t>(divide_up(records, parts), hopper::most_expert_ring)),
@@ -188,7 +190,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .unused = 0};
     LaunchShape shape;
     shape.grid = {static_cast<std::uint32_t>(hopper::weight_tiles(weight.n)),
-                  static_cast<std::uint32_t>(gated ? args.tokens * args.used : args.tokens), 1};
+                  static_cast<std::uint32_t>(gated ? args.used : 1), static_cast<std::uint32_t>(args.tokens)};
     shape.block[0] = static_cast<std::uint32_t>(warps * 32);
     shape.shared_bytes =
         static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, warps, launch.ring, layout.record_bytes, used).bytes);

@@ -10,7 +10,7 @@ namespace rocmforge::hopper {
 
 /// Few tokens: every slot by itself. A work-group computes 16 rows, of gate and up for a slot, of down for all slots of a
 /// token; its warps share out the slots and, of each, `parts` runs of records along k. See experts_vectors.h.
-/// Grid: tiles of 16 rows, slots (gate and up) or tokens (down).
+/// Grid: tiles of 16 rows, slots of a token for gate and up, tokens.
 struct ExpertVectorArgs {
   const std::uint8_t* weights[2];  ///< gate and up, or down: [experts] as weight_layout.h says
   std::int64_t expert_bytes[2];
@@ -22,6 +22,8 @@ struct ExpertVectorArgs {
   std::int32_t n;
   std::int32_t k;
   std::int32_t used;
+  std::int32_t shared;  ///< the last of these, which are the last of all experts
+  std::int32_t experts;
   std::int32_t records;  ///< of a row of weights
   std::int32_t parts;    ///< of the records, each of a warp
   std::int32_t ring;     ///< records of a warp that are on their way at a time

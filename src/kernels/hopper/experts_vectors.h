@@ -128,11 +128,15 @@ struct ExpertWarp {
   }
 };
 
+/// The shared expert that a token's slot has, which needs no choice; below the first of them for the other slots.
+__device__ inline int shared_expert(const ExpertVectorArgs& args, int slot) { return args.experts - args.used + slot; }
+__device__ inline bool is_shared(const ExpertVectorArgs& args, int slot) { return slot >= args.used - args.shared; }
+
 /// A run of records of 16 rows for a slot.
 struct ExpertRun {
   const std::uint8_t* tile;
   const float* x;
-  int slot;  ///< of the token for down
+  int slot;  ///< of the token
   int part;
   int expert;
   int first;
@@ -140,12 +144,14 @@ struct ExpertRun {
 
   __device__ ExpertRun(const ExpertVectorArgs& args, bool gated, int run, std::int64_t tile_bytes) {
     part = run % args.parts;
-    slot = gated ? 0 : run / args.parts;
+    slot = gated ? static_cast<int>(blockIdx.y) : run / args.parts;
     const int which = gated ? run / args.parts : 0;
-    const int at = gated ? static_cast<int>(blockIdx.y) : static_cast<int>(blockIdx.y) * args.used + slot;
-    expert = __ldcg(args.ids + at);  // the first cache may still have those of another step
+    const int token = static_cast<int>(blockIdx.z);
+    const int at = token * args.used + slot;
+    // The first cache may still have the ids of another step.
+    expert = gated && is_shared(args, slot) ? shared_expert(args, slot) : __ldcg(args.ids + at);
     tile = args.weights[which] + expert * args.expert_bytes[which] + std::int64_t{blockIdx.x} * tile_bytes;
-    x = args.x + static_cast<std::int64_t>(gated ? at / args.used : at) * args.k;
+    x = args.x + static_cast<std::int64_t>(gated ? token : at) * args.k;
     first = args.records * part / args.parts;
     last = args.records * (part + 1) / args.parts;
   }
@@ -171,7 +177,9 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   }
   __syncwarp();
   if (gated) {
-    gpu::begin_in_turn();
+    if (!is_shared(args, static_cast<int>(blockIdx.y))) {
+      gpu::begin_in_turn();
+    }
   } else {
     gpu::release_successor();
     if (args.chosen_before == 0) {
@@ -183,7 +191,9 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   const int thread = static_cast<int>(threadIdx.x);
   const int row = static_cast<int>(blockIdx.x) * weight_tile_rows + thread;
   const bool writes = thread < weight_tile_rows && row < args.n;
-  float* out = args.out + static_cast<std::int64_t>(blockIdx.y) * args.n + row;
+  const int token = static_cast<int>(blockIdx.z);
+  const int out_row = gated ? token * args.used + static_cast<int>(blockIdx.y) : token;
+  float* out = args.out + static_cast<std::int64_t>(out_row) * args.n + row;
   auto* shares = reinterpret_cast<float*>(memory + shared.shares);
   auto* experts = reinterpret_cast<int*>(memory + shared.experts);
   // What the sums are finished with is loaded before they are made.
@@ -192,6 +202,9 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   for (int run = warp; run < runs; run += warps) {
     const ExpertRun work(args, gated, run, tile_bytes);
     own.start(work.tile, work.first, work.last);
+    if (gated && is_shared(args, work.slot)) {
+      gpu::begin_in_turn();  // for x; a warp has one run
+    }
     const bool first_part = !gated && work.part == 0 && lane == 0;
     float share = 0.0f;
     if constexpr (!gated) {
@@ -199,7 +212,7 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
         gpu::wait_for_predecessor();  // for x; weights are on their way
         before = writes ? *out : 0.0f;
       }
-      share = first_part ? args.shares[static_cast<int>(blockIdx.y) * args.used + work.slot] : 0.0f;
+      share = first_part ? args.shares[token * args.used + work.slot] : 0.0f;
     }
     const float2 found = own.run(work.tile, work.first, work.last, work.x);
     if (lane % 4 == 0) {

@@ -76,9 +76,9 @@ class HopperLatentDecode final : public AttentionBackend {
     check_arguments(spec, layout, args, device());
     check(layout.k_order == KvOrder::token_major, "attention: this backend reads K by token");
     check(args.workspace != nullptr, "attention: workspace is null");
-    check(reinterpret_cast<std::uintptr_t>(args.q) % 8 == 0 && args.q_stride % 2 == 0 &&
-              reinterpret_cast<std::uintptr_t>(args.out) % 16 == 0,
-          "attention: q and out of this backend lie at multiples of 8 and 16 bytes");
+    check(reinterpret_cast<std::uintptr_t>(args.out) % 16 == 0,
+          "attention: out of this backend begins at a multiple of 16 bytes");
+    const bool aligned = reinterpret_cast<std::uintptr_t>(args.q) % 16 == 0 && args.q_stride % 4 == 0;
     const RaggedBatch& batch = args.batch;
     if (batch.num_sequences == 0 || args.rows == Attention::Rows::several) {
       return;
@@ -100,6 +100,7 @@ class HopperLatentDecode final : public AttentionBackend {
                          .q_heads = spec.q_heads,
                          .first_sequence = 0,
                          .pieces = pieces,
+                         .q_aligned = aligned ? 1 : 0,
                          .scale_log2 = attention_scale(spec) * std::numbers::log2e_v<float>};
     for (std::int64_t first = 0; first < batch.num_sequences; first += at_once) {
       own.first_sequence = static_cast<std::int32_t>(first);
@@ -125,7 +126,8 @@ class HopperLatentDecode final : public AttentionBackend {
                              LaunchOrder::by_kernel)
         .launch(stream, decode, args);
     LaunchShape merge;
-    merge.grid = {static_cast<std::uint32_t>(spec.q_heads), static_cast<std::uint32_t>(sequences), 1};
+    merge.grid = {static_cast<std::uint32_t>(spec.q_heads * spec.value_dim / hopper::latent_merge_values),
+                  static_cast<std::uint32_t>(sequences), 1};
     merge.block[0] = hopper::latent_merge_threads;
     Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_merge_{}", spec.value_dim), LaunchOrder::by_kernel)
         .launch(stream, merge, args);

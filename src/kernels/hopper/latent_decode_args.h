@@ -22,18 +22,21 @@ struct LatentDecodeArgs {
   std::int32_t q_heads;
   std::int32_t first_sequence;  ///< of this launch
   std::int32_t pieces;          ///< most of any sequence
+  std::int32_t q_aligned;       ///< rows of q begin at multiples of 16 bytes
   float scale_log2;             ///< scale * log2(e)
 };
 
 inline constexpr int latent_tile_heads = 32;
 inline constexpr int latent_tile_keys = 64;
 inline constexpr int latent_decode_warps = 8;
+inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of a warp for either half of the heads
 inline constexpr int latent_merge_threads = 512;
+inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
+inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
 
 /// Keys of a piece, a multiple of a tile, by their number alone. A single sequence should occupy many multiprocessors, but
 /// the parts of its pieces are as long as some 40 keys and must be added up.
 constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
-  constexpr std::int32_t most_pieces = 128;
   if (keys <= 1024) {
     return latent_tile_keys;
   }
@@ -41,7 +44,7 @@ constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
     return 2 * latent_tile_keys;
   }
   const std::int32_t tiles = (keys + latent_tile_keys - 1) / latent_tile_keys;
-  const std::int32_t of_a_piece = (tiles + most_pieces - 1) / most_pieces;
+  const std::int32_t of_a_piece = (tiles + most_pieces_of_a_sequence - 1) / most_pieces_of_a_sequence;
   return (of_a_piece < 4 ? 4 : of_a_piece) * latent_tile_keys;
 }
 constexpr std::int32_t latent_pieces(std::int32_t keys) {
@@ -75,8 +78,8 @@ constexpr LatentDecodeShared latent_decode_shared(int head_dim) {
   shared.keys = latent_tile_heads * shared.row_bytes;
   shared.weights = shared.keys + 2 * latent_tile_keys * shared.row_bytes;
   shared.maxima = shared.weights + latent_tile_heads * latent_weight_row_bytes;
-  shared.sums = shared.maxima + latent_decode_warps * latent_tile_heads * 4;
-  shared.barriers = shared.sums + latent_decode_warps * latent_tile_heads * 4;
+  shared.sums = shared.maxima + latent_key_groups * latent_tile_heads * 4;
+  shared.barriers = shared.sums + latent_key_groups * latent_tile_heads * 4;
   shared.bytes = shared.barriers + 2 * 8;
   return shared;
 }

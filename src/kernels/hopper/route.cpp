@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/math.h"
 #include "kernels/arguments.h"
 #include "kernels/gpu/route_choice.h"
 #include "kernels/hopper/kernels.h"
@@ -8,7 +9,8 @@
 namespace rocmforge {
 namespace {
 
-constexpr Kernel<hopper::RouteRowsArgs> kernel{"route", "route_rows", LaunchOrder::by_kernel_in_turn};
+constexpr Kernel<hopper::RouteRowsArgs> one_kernel{"route", "route_rows", LaunchOrder::by_kernel_in_turn};
+constexpr Kernel<hopper::RouteRowsArgs> many_kernel{"route", "route_rows_4", LaunchOrder::by_kernel_in_turn};
 
 class HopperRouteRows final : public OpKernel<RouteRows> {
  public:
@@ -33,18 +35,24 @@ class HopperRouteRows final : public OpKernel<RouteRows> {
       return;
     }
     LaunchShape shape;
-    shape.grid[0] = static_cast<std::uint32_t>(args.tokens * hopper::route_ranks);
+    const bool many = args.tokens > hopper::most_route_clusters && spec.hidden <= hopper::most_route_many_hidden;
+    const std::int64_t each = many ? hopper::route_many_tokens : 1;
+    shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.tokens, each) * hopper::route_ranks);
     shape.block[0] = hopper::route_rows_threads;
-    shape.shared_bytes = static_cast<std::uint32_t>(spec.hidden) * 4;
+    shape.shared_bytes = static_cast<std::uint32_t>(each * spec.hidden) * 4;
+    const auto& kernel = many ? many_kernel : one_kernel;
     kernel.launch(*context.stream, shape,
                   {.choice = route_choice(spec.route, args),
                    .x = args.x,
                    .norm = args.norm,
                    .router = args.router,
                    .router_bias = args.router_bias,
+                   .shared_gates = spec.route.shared_gates ? args.shared_gates : nullptr,
                    .normed = args.normed,
                    .eps = spec.eps,
-                   .hidden = static_cast<std::int32_t>(spec.hidden)});
+                   .hidden = static_cast<std::int32_t>(spec.hidden),
+                   .tokens = static_cast<std::int32_t>(args.tokens),
+                   .unused = 0});
   }
 };
 

@@ -1,6 +1,6 @@
-// The norm, the router's product and the choice of experts in one launch: route_rows. A cluster of work-groups has a token:
-// each normalises the row and multiplies its part of the experts, whose rows it has read before the kernel that writes x
-// ended; the first one chooses.
+// The norm, the router's product and the choice of experts in one launch: route_rows, and route_rows_4 for many tokens. A
+// cluster of work-groups has a token or four: each normalises their rows and multiplies its part of the experts, whose rows it
+// has read before the kernel that writes x ended; then each chooses for one token.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/gpu/route.h"
@@ -20,9 +20,10 @@ struct RouteWork {
   int quads;  ///< of a row
 
   __device__ explicit RouteWork(const RouteRowsArgs& args, int rank) {
-    const int each = (args.choice.experts + route_ranks - 1) / route_ranks;
-    first = min(rank * each, args.choice.experts);
-    count = min(each, args.choice.experts - first);
+    const int rows = args.choice.experts + (args.shared_gates != nullptr ? args.choice.shared : 0);
+    const int each = (rows + route_ranks - 1) / route_ranks;
+    first = min(rank * each, rows);
+    count = min(each, rows - first);
     shares = each < route_rows_warps ? route_rows_warps / each : 1;
     quads = args.hidden / 4;
   }
@@ -39,11 +40,22 @@ struct RouteRows {
   float4 ahead[quads_ahead];  ///< of the warp's first part of a row
 
   [[nodiscard]] __device__ const float4* row_of(int unit) const {
-    return reinterpret_cast<const float4*>(args.router + std::int64_t{work.first + unit / work.shares} * args.hidden);
+    const int expert = work.first + unit / work.shares;
+    const float* rows = expert < args.choice.experts ? args.router + std::int64_t{expert} * args.hidden
+                                                     : args.shared_gates + std::int64_t{expert - args.choice.experts} * args.hidden;
+    return reinterpret_cast<const float4*>(rows);
   }
   /// The first quad of a lane in a unit; the next ones are `stride()` apart.
   [[nodiscard]] __device__ int first_quad(int unit) const { return unit % work.shares * 32 + lane; }
   [[nodiscard]] __device__ int stride() const { return work.shares * 32; }
+
+  /// What is not held comes as near as the second cache.
+  __device__ void prefetch() const {
+    const auto bytes = static_cast<std::uint32_t>(args.hidden) * 4;
+    for (int unit = warp + route_rows_warps; lane == 0 && unit < work.count * work.shares; unit += route_rows_warps) {
+      asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row_of(unit)), "r"(bytes) : "memory");
+    }
+  }
 
   __device__ void read_ahead() {
     const bool used = warp < work.count * work.shares;
@@ -59,18 +71,26 @@ struct RouteRows {
     return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
   }
 
-  /// A unit's part of its expert's logit, in every lane.
-  [[nodiscard]] __device__ float multiply(int unit, const float4* x) const {
+  /// A unit's part of its expert's logit for each token, in every lane.
+  template <int tokens>
+  __device__ void multiply(int unit, const float4* x, float (&sums)[tokens]) const {
     const float4* row = row_of(unit);
-    float sum = 0.0f;
+    const auto add = [&](const float4& weights, int quad) {
+#pragma unroll
+      for (int t = 0; t < tokens; ++t) {
+        sums[t] = dot(weights, x[t * work.quads + quad], sums[t]);
+      }
+    };
     int quad = first_quad(unit);
     if (unit == warp) {
 #pragma unroll
       for (int i = 0; i < quads_ahead; ++i, quad += stride()) {
-        sum = quad < work.quads ? dot(ahead[i], x[quad], sum) : sum;
+        if (quad < work.quads) {
+          add(ahead[i], quad);
+        }
       }
     }
-    constexpr int together = 8;  // loads on their way at a time
+    constexpr int together = tokens == 1 ? 8 : 4;  // loads on their way at a time
     for (; quad < work.quads; quad += together * stride()) {
       float4 more[together];
 #pragma unroll
@@ -79,82 +99,133 @@ struct RouteRows {
       }
 #pragma unroll
       for (int i = 0; i < together; ++i) {
-        sum = quad + i * stride() < work.quads ? dot(more[i], x[quad + i * stride()], sum) : sum;
+        if (quad + i * stride() < work.quads) {
+          add(more[i], quad + i * stride());
+        }
       }
     }
-    return gpu::wave_reduce<gpu::Sum>(sum);
+#pragma unroll
+    for (int t = 0; t < tokens; ++t) {
+      sums[t] = gpu::wave_reduce<gpu::Sum>(sums[t]);
+    }
   }
 };
+
+/// Shared memory of a work-group beside the rows.
+template <int tokens>
+struct RouteMemory {
+  static constexpr int most_units = route_rows_warps > most_rank_experts ? route_rows_warps : most_rank_experts;
+  float sums[tokens][most_units];
+  float squares[tokens][route_rows_warps];
+  float logits[gpu::most_experts];  ///< of the token that this work-group chooses for
+  gpu::RouteShared choice;
+};
+
+/// Normalises `count` rows to `x`, without the factor that is returned for each, and to args.normed.
+template <int tokens>
+__device__ void normalise(const RouteRows& rows, const float4& first_norm, std::int64_t token, int count, int rank,
+                          float4* x, RouteMemory<tokens>& memory, float (&factors)[tokens]) {
+  const RouteRowsArgs& args = rows.args;
+  const int quads = rows.work.quads;
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto* norm = reinterpret_cast<const float4*>(args.norm);
+  float squares[tokens] = {};
+  for (int quad = thread; quad < quads; quad += route_rows_threads) {
+    const float4 weight = quad == thread ? first_norm : norm[quad];
+#pragma unroll
+    for (int t = 0; t < tokens; ++t) {
+      const float4 value =
+          t < count ? reinterpret_cast<const float4*>(args.x + (token + t) * args.hidden)[quad] : float4{};
+      x[t * quads + quad] = float4{value.x * weight.x, value.y * weight.y, value.z * weight.z, value.w * weight.w};
+      squares[t] = RouteRows::dot(value, value, squares[t]);
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < tokens; ++t) {
+    squares[t] = gpu::wave_reduce<gpu::Sum>(squares[t]);
+    if (rows.lane == 0) {
+      memory.squares[t][rows.warp] = squares[t];
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int t = 0; t < tokens; ++t) {
+    float total = 0.0f;
+    for (int i = 0; i < route_rows_warps; ++i) {
+      total += memory.squares[t][i];
+    }
+    factors[t] = 1.0f / sqrtf(total / static_cast<float>(args.hidden) + args.eps);
+    auto* normed = reinterpret_cast<float4*>(args.normed + (token + t) * args.hidden);
+    for (int quad = thread; t < count && quad < quads; quad += route_rows_threads) {
+      if (quad % route_ranks == rank) {
+        const float4 value = x[t * quads + quad];
+        const float factor = factors[t];
+        normed[quad] = float4{value.x * factor, value.y * factor, value.z * factor, value.w * factor};
+      }
+    }
+  }
+}
+
+template <int tokens>
+__device__ void route_rows(const RouteRowsArgs& args) {
+  static_assert(tokens <= route_ranks);
+  extern __shared__ __align__(16) float4 x[];  // [tokens] rows
+  __shared__ RouteMemory<tokens> memory;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int rank = static_cast<int>(blockIdx.x) % route_ranks;
+  const std::int64_t token = static_cast<int>(blockIdx.x) / route_ranks * tokens;
+  const int count = min(tokens, args.tokens - static_cast<int>(token));
+  RouteRows rows{args, RouteWork(args, rank), thread / 32, thread % 32, {}};
+  cluster_arrive();
+  rows.read_ahead();
+  rows.prefetch();
+  const float4 first_norm = thread < rows.work.quads ? reinterpret_cast<const float4*>(args.norm)[thread] : float4{};
+  gpu::begin_in_turn();
+
+  float factors[tokens];
+  normalise<tokens>(rows, first_norm, token, count, rank, x, memory, factors);
+  const int units = rows.work.count * rows.work.shares;
+  for (int unit = rows.warp; unit < units; unit += route_rows_warps) {
+    float sums[tokens] = {};
+    rows.multiply(unit, x, sums);
+#pragma unroll
+    for (int t = 0; t < tokens; ++t) {
+      if (rows.lane == 0) {
+        memory.sums[t][unit] = sums[t];
+      }
+    }
+  }
+  __syncthreads();
+  cluster_wait();
+#pragma unroll
+  for (int t = 0; t < tokens; ++t) {
+    if (thread < rows.work.count) {
+      const int expert = rows.work.first + thread;
+      float logit = memory.sums[t][thread * rows.work.shares];
+      for (int i = 1; i < rows.work.shares; ++i) {
+        logit += memory.sums[t][thread * rows.work.shares + i];
+      }
+      logit *= factors[t];  // the products do not wait for the row's norm
+      const bool has_bias = args.router_bias != nullptr && expert < args.choice.experts;
+      store_cluster(&memory.logits[expert], t, has_bias ? logit + args.router_bias[expert] : logit);
+    }
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (rank < count && rows.warp == 0) {
+    gpu::choose_experts(args.choice, memory.logits, token + rank, memory.choice);
+  }
+}
 
 }  // namespace
 }  // namespace rocmforge::hopper
 
 extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1)
     __launch_bounds__(rocmforge::hopper::route_rows_threads) route_rows(const __grid_constant__ RouteRowsArgs args) {
-  using namespace rocmforge;
-  using namespace rocmforge::hopper;
-  extern __shared__ __align__(16) float4 row[];
-  __shared__ float sums[route_rows_warps > most_rank_experts ? route_rows_warps : most_rank_experts];
-  __shared__ float scratch[route_rows_warps];
-  __shared__ float logits[gpu::most_experts];
-  __shared__ gpu::RouteShared choice;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int rank = static_cast<int>(blockIdx.x) % route_ranks;
-  const std::int64_t token = static_cast<int>(blockIdx.x) / route_ranks;
-  RouteRows rows{args, RouteWork(args, rank), thread / 32, thread % 32, {}};
-  const int quads = rows.work.quads;
-  const auto* norm = reinterpret_cast<const float4*>(args.norm);
-  cluster_arrive();
-  rows.read_ahead();
-  const float4 first_norm = thread < quads ? norm[thread] : float4{};
-  gpu::begin_in_turn();
+  rocmforge::hopper::route_rows<1>(args);
+}
 
-  const float4* x = reinterpret_cast<const float4*>(args.x + token * args.hidden);
-  float squares = 0.0f;
-  for (int quad = thread; quad < quads; quad += route_rows_threads) {
-    const float4 value = x[quad];
-    const float4 weight = quad == thread ? first_norm : norm[quad];
-    row[quad] = float4{value.x * weight.x, value.y * weight.y, value.z * weight.z, value.w * weight.w};
-    squares = RouteRows::dot(value, value, squares);
-  }
-  squares = gpu::wave_reduce<gpu::Sum>(squares);
-  if (rows.lane == 0) {
-    scratch[rows.warp] = squares;
-  }
-  __syncthreads();
-  float total = 0.0f;
-  for (int i = 0; i < route_rows_warps; ++i) {
-    total += scratch[i];
-  }
-  const float factor = 1.0f / sqrtf(total / static_cast<float>(args.hidden) + args.eps);
-  auto* normed = reinterpret_cast<float4*>(args.normed + token * args.hidden);
-  for (int quad = thread; quad < quads; quad += route_rows_threads) {
-    if (quad % route_ranks == rank) {
-      const float4 value = row[quad];
-      normed[quad] = float4{value.x * factor, value.y * factor, value.z * factor, value.w * factor};
-    }
-  }
-  const int units = rows.work.count * rows.work.shares;
-  for (int unit = rows.warp; unit < units; unit += route_rows_warps) {
-    const float sum = rows.multiply(unit, row);
-    if (rows.lane == 0) {
-      sums[unit] = sum;
-    }
-  }
-  __syncthreads();
-  cluster_wait();
-  if (thread < rows.work.count) {
-    const int expert = rows.work.first + thread;
-    float logit = sums[thread * rows.work.shares];
-    for (int i = 1; i < rows.work.shares; ++i) {
-      logit += sums[thread * rows.work.shares + i];
-    }
-    logit *= factor;  // the products do not wait for the row's norm
-    store_cluster(&logits[expert], 0, args.router_bias != nullptr ? logit + args.router_bias[expert] : logit);
-  }
-  cluster_arrive();
-  cluster_wait();
-  if (rank == 0 && rows.warp == 0) {
-    gpu::choose_experts(args.choice, logits, token, choice);
-  }
+extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1)
+    __launch_bounds__(rocmforge::hopper::route_rows_threads) route_rows_4(const __grid_constant__ RouteRowsArgs args) {
+  rocmforge::hopper::route_rows<rocmforge::hopper::route_many_tokens>(args);
 }

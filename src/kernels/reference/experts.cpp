@@ -59,12 +59,20 @@ std::vector<bool> outside_groups(const RouteTokens::Spec& spec, const std::vecto
   return out;
 }
 
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
 /// `scores`: a token's logits; `ids` and `weights` are its own.
 void route(const RouteTokens::Spec& spec, std::vector<double> scores, const float* bias, std::int32_t* ids, float* to) {
+  for (std::int32_t j = 0; j < spec.shared; ++j) {
+    const auto expert = static_cast<std::size_t>(spec.experts + j);
+    ids[spec.used + j] = static_cast<std::int32_t>(expert);
+    to[spec.used + j] = static_cast<float>(double{spec.shared_scale} * (spec.shared_gates ? sigmoid(scores[expert]) : 1.0));
+  }
+  scores.resize(static_cast<std::size_t>(spec.experts));
   if (spec.score == RouteScore::softmax) {
     softmax(scores);
   } else if (spec.score == RouteScore::sigmoid) {
-    std::ranges::transform(scores, scores.begin(), [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+    std::ranges::transform(scores, scores.begin(), sigmoid);
   }
   std::vector<double> choice = scores;
   for (std::size_t e = 0; spec.bias && e < choice.size(); ++e) {
@@ -97,8 +105,9 @@ class ReferenceRouteTokens final : public AnyReference<RouteTokens> {
     check_arguments(spec, args);
     for_each_range(context, args.tokens, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
-        const float* logits = args.logits + t * spec.experts;
-        route(spec, {logits, logits + spec.experts}, args.bias, args.ids + t * spec.used, args.weights + t * spec.used);
+        const float* logits = args.logits + t * spec.logits();
+        route(spec, {logits, logits + spec.logits()}, args.bias, args.ids + t * spec.taken(),
+              args.weights + t * spec.taken());
       }
     });
   }
@@ -116,18 +125,22 @@ class ReferenceRouteRows final : public AnyReference<RouteRows> {
         squares += double{x[i]} * double{x[i]};
       }
       const double factor = 1.0 / std::sqrt(squares / static_cast<double>(spec.hidden) + double{spec.eps});
-      std::vector<double> logits(static_cast<std::size_t>(spec.route.experts));
-      for (std::size_t e = 0; e < logits.size(); ++e) {
+      const auto experts = static_cast<std::size_t>(spec.route.experts);
+      std::vector<double> logits(static_cast<std::size_t>(spec.route.logits()));
+      for (std::size_t e = 0; e < experts; ++e) {
         logits[e] = args.router_bias != nullptr ? double{args.router_bias[e]} : 0.0;
       }
       for (std::int64_t i = 0; i < spec.hidden; ++i) {
         const double value = double{x[i]} * factor * double{args.norm[i]};
         normed[i] = static_cast<float>(value);
         for (std::size_t e = 0; e < logits.size(); ++e) {
-          logits[e] += value * double{args.router[static_cast<std::int64_t>(e) * spec.hidden + i]};
+          const float* row = e < experts ? args.router + static_cast<std::int64_t>(e) * spec.hidden
+                                         : args.shared_gates + static_cast<std::int64_t>(e - experts) * spec.hidden;
+          logits[e] += value * double{row[i]};
         }
       }
-      route(spec.route, std::move(logits), args.bias, args.ids + t * spec.route.used, args.weights + t * spec.route.used);
+      route(spec.route, std::move(logits), args.bias, args.ids + t * spec.route.taken(),
+            args.weights + t * spec.route.taken());
     }
   }
 };
