@@ -138,6 +138,9 @@ MODELS = {
     "qwen2moe": ("qwen2moe", "Qwen2Moe", {
         **EXPERTS, "num_experts": 6, "shared_expert_intermediate_size": 40, "rms_norm_eps": 1e-6,
         "rope_parameters": rope(1000.0)}),
+    "qwen2moe-equal": ("qwen2moe", "Qwen2Moe", {
+        **EXPERTS, "num_experts": 6, "shared_expert_intermediate_size": 24, "rms_norm_eps": 1e-6,
+        "rope_parameters": rope(1000.0)}),
     "mixtral": ("llama", "Mixtral", {
         **EXPERTS, "num_local_experts": 4, "num_experts_per_tok": 2, "rms_norm_eps": 1e-5, "sliding_window": None,
         "rope_parameters": rope(1000.0)}),
