@@ -165,11 +165,12 @@ struct LatentDecode {
     const std::uint32_t k =
         shared_address(tile_at(tile)) +
         static_cast<std::uint32_t>((own_keys() + lane % 8 + lane / 16 * 8) * C::shared.row_bytes + lane / 8 % 2 * 16);
+    float sums[2][2][4] = {};  // every other step's, so that one product needs not wait for the one before
     const auto add = [&](int step, const std::uint32_t(&a)[4]) {
       std::uint32_t b[4];
       load_matrices<false>(b, k + static_cast<std::uint32_t>(step * 32));
-      multiply<T>(scores[0], a, b[0], b[1]);
-      multiply<T>(scores[1], a, b[2], b[3]);
+      multiply<T>(sums[step % 2][0], a, b[0], b[1]);
+      multiply<T>(sums[step % 2][1], a, b[2], b[3]);
     };
 #pragma unroll
     for (int step = 0; step < C::held_steps; ++step) {
@@ -187,7 +188,7 @@ struct LatentDecode {
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        scores[n][i] = key + n * 8 + i % 2 < count ? scores[n][i] * args.scale_log2 : -INFINITY;
+        scores[n][i] = key + n * 8 + i % 2 < count ? (sums[0][n][i] + sums[1][n][i]) * args.scale_log2 : -INFINITY;
       }
     }
   }
@@ -279,7 +280,7 @@ struct LatentDecode {
         }
         __syncthreads();
       }
-      float scores[2][4] = {};
+      float scores[2][4];
       score(tile, scores);
       weigh(scores);
       add_values(tile);
