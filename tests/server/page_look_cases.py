@@ -8,7 +8,7 @@ HOSTILE = '<script>document.title = "broken"</script> <img src="x" onerror="docu
 
 # Each again and again is a text that could be searched to its end from each of its places.
 UNITS = ["*", "**a ", "[", "[a](", "http://a.b ", "`", "` ``", "**a** ", "_a ", "*a* ", "~~a ", "> ", "- a\n", "- ", "|a", "\\*", "<http",
-         "```\n", "a\n\n", "![a](b) ", "  - a\n", "1. "]
+         "```\n", "a\n\n", "![a](b) ", "  - a\n", "1. ", "$", "$a ", " $a$", "$$a ", "$$\n", "\\(", "\\(a\\) ", "\\[", "\\[\n", "\\begin{align}\n"]
 # Texts that are seen and differ less than 4.5 : 1 from what is behind them, by WCAG's formula.
 CONTRAST = """
 const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -93,6 +93,19 @@ class Look(PageTest):
             # Nodes beyond the caches, and other programs, make 64 times the text dearer than 64 times; quadratic work takes
             # 4,096 times as long and more.
             self.assertLess(growth, 2000, f"{unit!r}")
+
+    def test_a_text_of_very_many_parts_is_drawn(self):
+        self.open()
+        counts = self.browser.execute_async_script("""
+            const done = arguments[0];
+            import('./page/markdown.js').then(({ renderMarkdown }) => {
+              const body = document.createElement('div');
+              for (const text of ['*a* '.repeat(100000), '```python\\n' + '1 '.repeat(100000) + '\\n```']) {
+                for (const node of renderMarkdown(text)) body.append(node);
+              }
+              done(['em', '.number'].map((part) => body.querySelectorAll(part).length));
+            });""")
+        self.assertEqual(counts, [100000, 100000])
 
     def test_headings_are_in_order(self):
         self.open([conversation("x", "\n\n".join("#" * level + f" Level {level}" for level in range(1, 7)) + "\n\nText")])

@@ -14,9 +14,11 @@ from page_testing import PageTest
 from page_answer_cases import Answers
 from page_list_cases import Conversations
 from page_look_cases import Look
+from page_math_cases import Mathematics
+from page_settings_cases import Settings
 from page_trouble_cases import Trouble
 
-__all__ = ["Answers", "Conversations", "Look", "Trouble"]  # found by unittest
+__all__ = ["Answers", "Conversations", "Look", "Mathematics", "Settings", "Trouble"]  # found by unittest
 
 
 class Screenshot(PageTest):
