@@ -160,6 +160,7 @@ function listBlock(lines, at, depth) {
       box.type = 'checkbox';
       box.checked = task[1] !== ' ';
       box.disabled = true;
+      box.ariaLabel = box.checked ? 'Done' : 'Open';
       entry.prepend(box, ' ');
       entry.className = 'task';
     }
