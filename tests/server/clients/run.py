@@ -93,7 +93,8 @@ def use(python, name, url):
         done = subprocess.run([str(python), str(HERE / f"use_{name}.py"), url, KEY], capture_output=True, text=True, timeout=SECONDS, env=settings)
         words, output = done.stderr, done.stdout
     except subprocess.TimeoutExpired as late:
-        words, output = f"it took longer than {SECONDS} s", (late.stdout or b"").decode()
+        output = late.stdout or ""  # bytes before Python 3.12
+        words, output = f"it took longer than {SECONDS} s", output if isinstance(output, str) else output.decode()
     found = {}
     for line in output.splitlines():
         if line.startswith('{"row": '):
