@@ -84,6 +84,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   post({"/v1/chat/completions", "/chat/completions"}, with_backend(serve_chat));
   post({"/v1/completions"}, with_backend(serve_completion));
   post({"/v1/responses"}, with_backend(serve_response));
+  post({"/v1/responses/input_tokens"}, with_backend(serve_response_input_tokens));
   get({"/v1/responses/"}, with_backend(serve_stored_response), false, true);
   routes.push_back({"DELETE", "/v1/responses/", with_backend(serve_response_removal), false, true, true});
   post({"/v1/messages"}, with_backend(serve_anthropic_messages));

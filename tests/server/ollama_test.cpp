@@ -114,6 +114,32 @@ TEST(Ollama, AnswersAndStreamsSayTheSame) {
   EXPECT_EQ(post(server.port(), "/api/chat", {{"model", "m"}}).json()["done_reason"], "load");
 }
 
+TEST(Ollama, LogProbabilitiesComeWithTheirText) {
+  const FakeServer server(options_that_show_all(), say("well then", {}, '|'));
+  const auto text_of = [](const Json& tokens) {
+    std::string text;
+    for (const Json& token : tokens) {
+      text += token["token"].get<std::string>();
+      EXPECT_LE(token["logprob"], 0);
+      EXPECT_EQ(token["top_logprobs"].size(), 2u);
+    }
+    return text;
+  };
+  for (const std::string path : {"/api/chat", "/api/generate"}) {
+    Json request = {{"messages", {user("q")}}, {"prompt", "q"}, {"logprobs", true}, {"top_logprobs", 2}};
+    request.erase(path == "/api/chat" ? "prompt" : "messages");
+    std::string streamed;
+    for (const Json& line : lines_of(server, path.c_str(), request)) {
+      streamed += text_of(line.value("logprobs", Json::array()));
+    }
+    EXPECT_EQ(streamed, "well then");
+    request["stream"] = false;
+    EXPECT_EQ(text_of(post(server.port(), path, request).json()["logprobs"]), "well then");
+    request.erase("logprobs");
+    EXPECT_EQ(post(server.port(), path, request).status, 400) << "top_logprobs need logprobs";
+  }
+}
+
 TEST(Ollama, CallsToolsAndTellsOfTheModel) {
   const FakeServer server(options_that_show_all());
   const Json function = {

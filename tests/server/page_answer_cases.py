@@ -133,57 +133,6 @@ class Answers(PageTest):
         self.one(".message details summary").click()
         self.assertEqual(self.one(".message details div").text, "Let me think.")
 
-    def save_settings(self, **settings):
-        self.one("#open-settings").click()
-        for name, value in settings.items():
-            field = self.one(f"#settings [name={name}]")
-            field.clear()
-            field.send_keys(value)
-        self.one("#settings button[value=save]").click()
-
-    def test_settings_are_sent_and_kept(self):
-        self.open()
-        self.save_settings(max_tokens="7", temperature="0")
-        self.say("Tell me a story.")
-        self.finish()
-        self.assertRegex(self.facts(), r"^7 tokens .* cut at the limit$")
-        self.reload()
-        self.one("#open-settings").click()
-        self.assertEqual(self.one("#settings [name=max_tokens]").get_attribute("value"), "7")
-        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
-
-    def test_settings_show_the_servers_own_values(self):
-        own = DemoServer(*PageTest.arguments)
-        try:
-            self.open(url=own.url)
-            self.answer_with([piece("a"), *end()])
-            self.one("#open-settings").click()
-            params = json.loads(own.get("/props"))["default_generation_settings"]["params"]
-            for name in ("temperature", "top_p", "top_k", "min_p", "repeat_penalty"):
-                shown = self.one(f"#settings [name={name}]").get_attribute("placeholder")
-                self.assertEqual(float(shown), params[name], name)
-            self.one("#settings button[value=save]").click()
-            self.say("x")
-            self.finish()
-            self.assertNotIn("temperature", self.script("return asked[0]"))
-        finally:
-            self.browser.get("about:blank")
-            own.stop()
-
-    def test_presets_fill_the_fields(self):
-        self.open()
-        self.one("#open-settings").click()
-        self.one("#preset").find_element(By.XPATH, "option[.='precise']").click()
-        self.assertEqual(self.one("#settings [name=temperature]").get_attribute("value"), "0.2")
-        self.one("#settings [name=temperature]").send_keys("5")
-        self.assertEqual(self.one("#preset").get_attribute("value"), "")
-        self.one("#preset").find_element(By.XPATH, "option[starts-with(., 'the most likely')]").click()
-        self.one("#settings button[value=save]").click()
-        self.answer_with([piece("a"), *end()])
-        self.say("x")
-        self.finish()
-        self.assertEqual(self.script("return [asked[0].temperature, asked[0].top_p ?? null]"), [0, None])
-
     def test_retry_asks_again_and_keeps_both_answers(self):
         self.open(settings={"temperature": "0"})
         self.say("What is 2 + 3?")
@@ -228,3 +177,41 @@ class Answers(PageTest):
         self.all(".message.user .delete")[1].click()
         self.reload()
         self.assertEqual(self.answers(), ["first", "third"])
+
+    def test_an_answer_is_edited_and_goes_on_from_there(self):
+        self.open([conversation("one", "first", "two", "second")])
+        self.answer_with([piece(" and on"), *end()])
+        self.all(".message.assistant .edit")[1].click()
+        box = self.one(".message.assistant textarea")
+        box.clear()
+        box.send_keys("my own", Keys.ENTER, "words", Keys.CONTROL, Keys.ENTER)
+        self.wait(lambda: self.answers() == ["first", "my own words"])
+        self.assertEqual(self.one(".message.assistant .branches").text.split(), ["‹", "2", "/", "2", "›"])
+        self.one(".message.assistant .continue").click()
+        self.finish()
+        self.assertEqual(self.answers(), ["first", "my own words and on"])
+        self.assertEqual(self.script("return asked[0].messages.at(-1)"), {"role": "assistant", "content": "my own\nwords"})
+        self.reload()
+        self.one(".message.assistant .back").click()
+        self.assertEqual(self.answers(), ["first", "second"])
+
+    def test_one_of_several_answers_is_deleted_and_comes_back(self):
+        self.open()
+        self.answer_with(*[[piece(text), *end()] for text in ("first", "second", "later")])
+        self.say("one")
+        self.finish()
+        self.assertEqual(self.all(".message.assistant .delete"), [], "an answer alone goes with its question")
+        self.one(".message.assistant .retry").click()
+        self.wait(lambda: self.answers() == ["second"])
+        self.finish()
+        self.say("two")
+        self.wait(lambda: self.answers() == ["second", "later"])
+        self.finish()
+        self.one(".message.assistant .delete").click()
+        self.assertEqual((self.questions(), self.answers()), (["one"], ["first"]))
+        self.assertEqual(self.all(".message .branches"), [])
+        self.one("#notice .act").click()
+        self.assertEqual((self.questions(), self.answers()), (["one", "two"], ["second", "later"]))
+        self.one(".message.assistant .delete").click()
+        self.reload()
+        self.assertEqual((self.questions(), self.answers()), (["one"], ["first"]))

@@ -2,33 +2,13 @@
 import re
 import subprocess
 
-from page_testing import Keys, PageTest, conversation, end, piece, webdriver
+from page_testing import Keys, PageTest, conversation, webdriver
 
 HOSTILE = '<script>document.title = "broken"</script> <img src="x" onerror="document.title = 1"> [press](javascript:alert(1))'
 
 # Each again and again is a text that could be searched to its end from each of its places.
 UNITS = ["*", "**a ", "[", "[a](", "http://a.b ", "`", "` ``", "**a** ", "_a ", "*a* ", "~~a ", "> ", "- a\n", "- ", "|a", "\\*", "<http",
-         "```\n", "a\n\n", "![a](b) ", "  - a\n", "1. "]
-# Texts that are seen and differ less than 4.5 : 1 from what is behind them, by WCAG's formula.
-CONTRAST = """
-const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
-const light = (colour) => colour.slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-const behind = (node) => {
-  for (; node; node = node.parentElement) {
-    const colour = parse(getComputedStyle(node).backgroundColor);
-    if (colour.length === 3 || colour[3] > 0) return colour;
-  }
-  return [255, 255, 255];
-};
-return [...document.querySelectorAll('body *')].filter((node) => node.checkVisibility() && !node.disabled
-    && [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim() !== ''))
-  .map((node) => {
-    const look = getComputedStyle(node);
-    const two = [light(parse(node.closest('svg') ? look.fill : look.color)), light(behind(node))].sort((a, b) => b - a);
-    return [`${node.localName} ${node.textContent.slice(0, 20)}`, (two[0] + 0.05) / (two[1] + 0.05)];
-  }).filter(([, contrast]) => contrast < 4.5);
-"""
+         "```\n", "a\n\n", "![a](b) ", "  - a\n", "1. ", "$", "$a ", " $a$", "$$a ", "$$\n", "\\(", "\\(a\\) ", "\\[", "\\[\n", "\\begin{align}\n"]
 
 
 class Look(PageTest):
@@ -93,6 +73,19 @@ class Look(PageTest):
             # Nodes beyond the caches, and other programs, make 64 times the text dearer than 64 times; quadratic work takes
             # 4,096 times as long and more.
             self.assertLess(growth, 2000, f"{unit!r}")
+
+    def test_a_text_of_very_many_parts_is_drawn(self):
+        self.open()
+        counts = self.browser.execute_async_script("""
+            const done = arguments[0];
+            import('./page/markdown.js').then(({ renderMarkdown }) => {
+              const body = document.createElement('div');
+              for (const text of ['*a* '.repeat(100000), '```python\\n' + '1 '.repeat(100000) + '\\n```']) {
+                for (const node of renderMarkdown(text)) body.append(node);
+              }
+              done(['em', '.number'].map((part) => body.querySelectorAll(part).length));
+            });""")
+        self.assertEqual(counts, [100000, 100000])
 
     def test_headings_are_in_order(self):
         self.open([conversation("x", "\n\n".join("#" * level + f" Level {level}" for level in range(1, 7)) + "\n\nText")])
@@ -183,44 +176,6 @@ class Look(PageTest):
         shown = {kind: [node.text for node in self.all(f"pre .{kind}")] for kind in ("keyword", "string", "number", "comment")}
         self.assertEqual(shown, {"keyword": ["def", "return"], "string": ['"a # b"', "'c'"], "number": ["42"],
                                  "comment": ["# it's new", "# <b>"]})
-
-    def test_text_has_contrast_in_the_light_and_in_the_dark(self):
-        code = "```python\nreturn 'a' + 1  # why\n```"
-        kept = conversation("question", f"# Title\n\ntext `code` [link](https://example.org)\n\n> quote\n\n{code}", "again", "failed")
-        kept["messages"][3] |= {"facts": "12 tokens", "failure": "The connection ended.", "reasoning": "why"}
-        self.open([kept])
-        backgrounds = set()
-        for scheme in ("light", "dark"):
-            self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-            try:
-                backgrounds.add(self.script("return getComputedStyle(document.body).backgroundColor"))
-                self.script("document.getElementById('notice').hidden = document.getElementById('banner').hidden = false;"
-                            "document.querySelectorAll('.bar p').forEach((line) => { line.textContent = 'Trouble'; });")
-                self.assertEqual(self.script(CONTRAST), [], scheme)
-            finally:
-                self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-        self.assertEqual(len(backgrounds), 2)
-
-    def test_every_control_has_a_name(self):
-        self.open([conversation("x", "```\ncode\n```")])
-        unnamed = self.script("""
-            const nameOf = (node) => node.ariaLabel || node.labels?.[0]?.textContent || node.textContent;
-            return [...document.querySelectorAll('button, input:not([hidden]), textarea, select')]
-              .filter((node) => nameOf(node).trim() === '' && node.checkVisibility()).map((node) => node.outerHTML);""")
-        self.assertEqual(unnamed, [])
-
-    def test_nothing_jumps_while_an_answer_comes(self):
-        self.open()
-        self.answer_with([item for number in range(30) for item in (piece(f"Line {number} of the answer.\n\n"), None)] + end())
-        self.script("window.shifts = [];"
-                    "new PerformanceObserver((list) => shifts.push(...list.getEntries().map((entry) => entry.value)))"
-                    ".observe({ type: 'layout-shift' });")
-        self.say("x")
-        for number in range(30):
-            self.wait(lambda: f"Line {number} " in self.answers()[0])
-            self.script("release()")
-        self.finish()
-        self.assertLess(sum(self.script("return shifts")), 0.1)
 
     def test_the_page_is_small(self):
         self.open()

@@ -164,6 +164,15 @@ class PageTest(unittest.TestCase):
             self.browser.delete_network_conditions()
 
     @contextlib.contextmanager
+    def scheme(self, name):
+        """The colours that the visitor likes: "light" or "dark"."""
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": name}]})
+        try:
+            yield
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    @contextlib.contextmanager
     def screen(self, width, height):
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                      {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})

@@ -153,6 +153,18 @@ TEST(Responses, AnswersAndStreamsSayTheSame) {
   EXPECT_EQ(streamed["usage"]["output_tokens"], answer["usage"]["output_tokens"]);
 }
 
+TEST(Responses, TokensAreCountedBeforehand) {
+  const FakeServer server(options_that_show_all(), say("well then", {}, '|'));
+  const Json request = {{"input", "q"}, {"instructions", "be brief"}};
+  const Json first = ask(server, request);
+  const Json counted = post(server.port(), "/v1/responses/input_tokens", request).json();
+  EXPECT_EQ(counted, Json({{"object", "response.input_tokens"}, {"input_tokens", first["usage"]["input_tokens"]}}));
+  const Json next = {{"input", "and"}, {"previous_response_id", first["id"]}};
+  EXPECT_EQ(post(server.port(), "/v1/responses/input_tokens", next).json()["input_tokens"],
+            ask(server, next)["usage"]["input_tokens"]);
+  EXPECT_EQ(post(server.port(), "/v1/responses/input_tokens", Json::object()).status, 400);
+}
+
 TEST(Responses, ACutAnswerIsIncomplete) {
   const FakeServer server(options_that_show_all(), say("one two three", {}, '|'));
   const Json answer = ask(server, {{"input", "q"}, {"max_output_tokens", 3}});

@@ -142,16 +142,6 @@ class ChatGeneration final : public MessageGeneration {
   std::string echo_;  ///< the beginning of each message, which the client sent
 };
 
-void read_tokens_and_logprobs(Fields& fields, Request& request) {
-  request.max_tokens = read_max_tokens(fields, -1);
-  const bool logprobs = fields.boolean("logprobs").value_or(false);
-  const auto top = fields.integer("top_logprobs", 0, max_logprobs);
-  if (top.value_or(0) > 0 && !logprobs) {
-    fields.fail("top_logprobs", "needs logprobs to be true");
-  }
-  request.logprobs = logprobs ? static_cast<std::int32_t>(top.value_or(0)) : -1;
-}
-
 }  // namespace
 
 void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
@@ -161,7 +151,8 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
   const int count = read_count(fields, 128);
   const StreamOptions options = read_stream(fields);
-  read_tokens_and_logprobs(fields, asked.request);
+  asked.request.max_tokens = read_max_tokens(fields, -1);
+  asked.request.logprobs = read_logprobs(fields);
   const bool echo = fields.boolean("echo").value_or(false);
   finish_fields(fields, *exchange, backend);
   const std::string continued = echo ? asked.call.continued : std::string();

@@ -51,6 +51,15 @@ StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& 
   return options;
 }
 
+std::int32_t read_logprobs(Fields& fields) {
+  const bool logprobs = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, max_logprobs);
+  if (top.value_or(0) > 0 && !logprobs) {
+    fields.fail("top_logprobs", "needs logprobs to be true");
+  }
+  return logprobs ? static_cast<std::int32_t>(top.value_or(0)) : -1;
+}
+
 Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body)) {
   const Document document = exchange.take_json();
   exchange.hold(exchange.held());

@@ -27,6 +27,9 @@ AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend&
 /// Reads what is left of it where there is one answer: `stream` and the number of tokens. No field follows.
 StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend);
 
+/// `logprobs` and `top_logprobs`: how many other tokens go with each token of the answer, or -1.
+std::int32_t read_logprobs(Fields& fields);
+
 /// The body of another API's request, in the terms of chat completions, which is as large again.
 Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body));
 

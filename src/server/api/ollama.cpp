@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 #include <utility>
+#include <vector>
 
 #include "server/api/chat_answer.h"
 #include "server/api/constraints.h"
@@ -26,8 +27,10 @@ class OllamaGeneration final : public MessageGeneration {
  public:
   /// `is_chat`: answers are messages, else texts.
   OllamaGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
-                   bool is_chat)
-      : MessageGeneration(std::move(exchange), backend, options, "ollama-", use, "", 1), is_chat_(is_chat) {}
+                   bool is_chat, bool logprobs)
+      : MessageGeneration(std::move(exchange), backend, options, "ollama-", use, "", 1),
+        is_chat_(is_chat),
+        logprobs_(logprobs) {}
 
  protected:
   std::vector<Json> events(int index, const StepOutput& output) override {
@@ -38,6 +41,10 @@ class OllamaGeneration final : public MessageGeneration {
       } else if (delta.kind == AnswerDelta::Kind::reasoning) {
         list.push_back(line("", delta.text, Json()));
       }
+    }
+    if (logprobs_ && !list.empty()) {
+      list.back()["logprobs"] =
+          std::move(chat_logprobs(take_logprobs(output.finish != FinishReason::none), model().text())["content"]);
     }
     if (output.finish != FinishReason::none) {
       if (Json calls = calls_json(); !calls.empty()) {
@@ -55,7 +62,14 @@ class OllamaGeneration final : public MessageGeneration {
   Json entry(int index) override {
     Json whole = line(message(index).content, message(index).reasoning, calls_json());
     end(whole);
+    if (logprobs_) {
+      whole["logprobs"] = nullptr;
+    }
     return whole;
+  }
+  [[nodiscard]] std::string_view logprobs_name() const override { return logprobs_ ? "logprobs" : ""; }
+  TextPieces logprobs(int) override {
+    return logprobs_ ? token_list_in_pieces(take_logprobs(true), model().tokenizer) : nullptr;
   }
 
   [[nodiscard]] bool says_done() const override { return false; }
@@ -63,6 +77,8 @@ class OllamaGeneration final : public MessageGeneration {
   [[nodiscard]] ErrorForm error_form() const override { return ErrorForm::ollama; }
 
  private:
+  std::vector<TokenLogprobs> take_logprobs(bool last) { return choice(0).logprobs.take(choice(0).text_bytes, last); }
+
   [[nodiscard]] Json line(const std::string& text, const std::string& thinking, Json calls) const {
     Json json = {{"model", model().id}, {"created_at", now_text()}};
     Json& answer = is_chat_ ? json["message"] : json;
@@ -101,6 +117,7 @@ class OllamaGeneration final : public MessageGeneration {
   }
 
   bool is_chat_;
+  bool logprobs_;
 };
 
 /// Who asks nothing wants the model to be loaded, which it is.
@@ -130,8 +147,10 @@ void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, c
   } else {
     asked = read_asked_answer(fields, *exchange, backend);
   }
+  asked.request.logprobs = read_logprobs(fields);
   const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
-  auto generation = std::make_shared<OllamaGeneration>(exchange, backend, options, asked.use, is_chat);
+  auto generation =
+      std::make_shared<OllamaGeneration>(exchange, backend, options, asked.use, is_chat, asked.request.logprobs >= 0);
   generation->start(std::move(asked.request), 1);
 }
 

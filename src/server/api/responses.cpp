@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/api/chat_answer.h"
+#include "server/api/prompts.h"
 #include "server/api/responses_request.h"
 
 namespace rocmforge {
@@ -313,6 +314,17 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
   auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, asked.use, std::move(place));
   generation->start(std::move(asked.request), 1);
+}
+
+void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  exchange->hold(exchange->held());  // in the terms of chat completions
+  const Document chat(chat_body_of_responses(document.root, earlier_messages(document.root, *exchange, backend)));
+  Fields fields(chat.root);
+  const ToolSelection selection = read_tool_choice(fields);
+  const ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);
+  const Ids prompt = encode_prompt(*exchange, backend.model.text(), call.prompt.segments);
+  exchange->send_json({{"object", "response.input_tokens"}, {"input_tokens", prompt.size()}});
 }
 
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

@@ -9,6 +9,9 @@ namespace rocmforge {
 /// POST /v1/responses, OpenAI's Responses API. Throws ApiError.
 void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 
+/// POST /v1/responses/input_tokens: {"object", "input_tokens"} of the same request. Throws ApiError.
+void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
 /// GET and DELETE /v1/responses/ID: one that was stored. Throw ApiError(404).
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 void serve_response_removal(const std::shared_ptr<Exchange>& exchange, const Backend& backend);

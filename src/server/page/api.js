@@ -27,7 +27,8 @@ async function get(path, key, options = {}) {
   return response;
 }
 
-export const firstModel = async (key) => (await (await get('v1/models', key)).json()).data[0];
+/** The names of the models that can be asked. */
+export const modelNames = async (key) => (await (await get('v1/models', key)).json()).data.map(({ id }) => id);
 
 /** The server's own values of the sampling parameters, by the API's names. */
 export const samplingDefaults = async (key) => (await (await get('props', key)).json()).default_generation_settings.params;

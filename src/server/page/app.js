@@ -1,5 +1,5 @@
 // The page: conversations at the side, messages in the middle, answers that go on while another conversation is shown.
-import { errorText, firstModel, samplingDefaults } from './api.js';
+import { errorText, modelNames, samplingDefaults } from './api.js';
 import { Bar } from './bars.js';
 import { Connection } from './connection.js';
 import { ConversationList } from './conversation_list.js';
@@ -9,7 +9,7 @@ import { LoadPlot } from './load_plot.js';
 import { SettingsDialog } from './settings.js';
 import { Store } from './store.js';
 import { acceptFiles, quoteFile } from './text_files.js';
-import { removeTurn, show } from './thread.js';
+import { add, removeTurn, removeVersion, show } from './thread.js';
 
 const at = (id) => document.getElementById(id);
 const prompt = at('prompt');
@@ -19,14 +19,13 @@ const notice = new Bar(at('notice'));
 const unseen = new WeakMap();   // conversation -> 'new' or 'failed'
 const notices = new WeakMap();  // conversation -> what went wrong in it while another was shown
 let conversation = store.conversations[0] ?? store.create();
-let model = '';
 
 const key = () => store.settings.api_key;
 const announce = (text) => { at('status').textContent = text; };
 
 const dialogue = new Dialogue({
   settings: () => store.settings,
-  model: () => model,
+  model: () => at('model').value,
   heard: () => connection.heard(),
   began(item) {
     notice.hide();
@@ -70,13 +69,14 @@ const view = new ConversationView(at('messages'), {
     showMessages();
     save(item);
   },
-  remove(item, question) {
-    const before = structuredClone({ messages: item.messages, leaf: item.leaf });
-    removeTurn(item, question);
+  /** The answer in the user's own words: a version beside it, which can be continued. */
+  rewrite(item, message, text) {
+    add(item, message.parent, { role: 'assistant', content: text, facts: 'edited', cut: true });
     showMessages();
     save(item);
-    offerUndo('The message and its answers are deleted.', item, () => Object.assign(item, before));
   },
+  remove: (item, question) => removeMessages(item, 'The message and its answers are deleted.', () => removeTurn(item, question)),
+  removeVersion: (item, answer) => removeMessages(item, 'The answer and what followed it are deleted.', () => removeVersion(item, answer)),
 }, () => notice.show('This browser does not let the page copy. Select the text and press Ctrl+C.'));
 
 const list = new ConversationList(at('conversations'), at('search'), {
@@ -101,9 +101,9 @@ const list = new ConversationList(at('conversations'), at('search'), {
 }, (item) => (dialogue.isBusy(item) ? 'answering' : unseen.get(item) ?? ''));
 
 const settings = new SettingsDialog(at('settings'), (values) => {
-  store.saveSettings(values);
+  store.saveSettings({ ...store.settings, ...values });
   connect();
-});
+}, (presets) => store.saveSettings({ ...store.settings, presets }));
 
 const connection = new Connection((problem) => {
   if (problem) banner.show(problem);
@@ -112,6 +112,14 @@ const connection = new Connection((problem) => {
 });
 
 const load = new LoadPlot(at, key, connection);
+
+function removeMessages(item, text, remove) {
+  const before = structuredClone({ messages: item.messages, leaf: item.leaf });
+  remove();
+  showMessages();
+  save(item);
+  offerUndo(text, item, () => Object.assign(item, before));
+}
 
 function offerUndo(text, item, undo) {
   notice.show(text, { isBad: false, action: ['Undo', () => {
@@ -196,11 +204,16 @@ async function addFiles(files) {
   focusPrompt();
 }
 
+/** Keeps the one that was chosen, if there still is one of this name. */
+function showModels(names) {
+  const chosen = store.settings.model;
+  at('model').replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));
+}
+
 /** What the server says of itself. Its defaults need a key where it has one. */
 async function connect() {
   try {
-    model = (await firstModel(key())).id;
-    at('model').textContent = model;
+    showModels(await modelNames(key()));
     settings.showDefaults(await samplingDefaults(key()));
     banner.hide();
   } catch (error) {
@@ -232,6 +245,7 @@ async function importConversations(file) {
 }
 
 at('banner').querySelector('button').addEventListener('click', () => connection.check());
+at('model').addEventListener('change', () => store.saveSettings({ ...store.settings, model: at('model').value }));
 at('open-settings').addEventListener('click', () => settings.open(store.settings));
 at('open-sidebar').addEventListener('click', () => {
   at('sidebar').classList.add('open');

@@ -6,7 +6,7 @@ import { branches, path } from './thread.js';
 const shareOfTime = 0.2;  // that drawing an answer may take while it comes
 
 export class ConversationView {
-  /** `act`: ask, retry, resume, remove, show: what a message's buttons do. `copyFailed()` when nothing could be copied. */
+  /** `act`: ask, rewrite, retry, resume, remove, removeVersion, show: what a message's buttons do. `copyFailed()` when nothing could be copied. */
   constructor(container, act, copyFailed) {
     Object.assign(this, { container, act, copyFailed });
     container.addEventListener('click', (event) => {
@@ -40,13 +40,16 @@ export class ConversationView {
       if (!isBusy) actions.Edit = () => view.edit(message, (text) => act.ask(conversation, text, message.parent));
     } else if (!isBusy) {
       actions.Retry = () => act.retry(conversation, message);
+      actions.Edit = () => view.edit(message, (text) => act.rewrite(conversation, message, text));
       // A template may leave out the end of a line that comes last.
       const canGoOn = isLast && message.cut && message.content && !message.content.endsWith('\n');
       if (canGoOn) actions.Continue = () => act.resume(conversation, message);
     }
     if (!(isBusy && isLast)) actions.Copy = (button) => this.copy(button, message.content);
-    if (message.role === 'user' && !isBusy) actions.Delete = () => act.remove(conversation, message);
     const all = branches(conversation, message);
+    if (message.role === 'user' && !isBusy) actions.Delete = () => act.remove(conversation, message);
+    // The only answer goes with its question: two questions may not follow one another.
+    else if (all.length > 1 && !isBusy) actions.Delete = () => act.removeVersion(conversation, message);
     const index = all.indexOf(message);
     const switcher = all.length > 1 && !isBusy ? { index, count: all.length, go: (step) => act.show(conversation, all[index + step]) } : null;
     const view = new MessageView(message, actions, switcher);

@@ -1,10 +1,16 @@
 // Markdown to DOM nodes. Nodes are made by name and filled as text, so what a model writes is never parsed as markup.
 import { highlight } from './highlight.js';
+import { renderTex } from './tex.js';
+
+// A call has room for some ten thousand arguments, a text may have more parts.
+const appendAll = (node, children) => {
+  for (const child of children) node.append(child);
+};
 
 const element = (name, children = [], className = '') => {
   const node = document.createElement(name);
   if (className) node.className = className;
-  node.append(...[children].flat());
+  appendAll(node, [children].flat());
   return node;
 };
 
@@ -20,10 +26,25 @@ function link(label, target) {
   return [node];
 }
 
+/** A formula; `source` as it was written stands for one that can't be read. */
+function formula(tex, source, isBlock) {
+  const math = renderTex(tex, isBlock);
+  if (!math) return element('code', source, 'math');
+  if (!isBlock) return math;
+  const box = element('span', math, 'math');
+  box.tabIndex = 0;  // it may scroll
+  return box;
+}
+
 // Each rule: what it matches, and the nodes for it. What stands between two marks is bounded, so that a mark without its
 // partner does not cost a search to the end of the text.
 const inlineRules = [
-  [/\\([\\`*_{}[\]()#+\-.!|~<>])/g, (match) => [match[1]]],
+  [/\\\(((?:[^\\]|\\[^()]){1,1000})\\\)/g, (match) => [formula(match[1], match[0], false)]],
+  [/\\\[((?:[^\\]|\\[^[\]]){1,2000})\\\]/g, (match) => [formula(match[1], match[0], true)]],
+  [/\$\$((?:[^$\\]|\\[\s\S]){1,2000})\$\$/g, (match) => [formula(match[1], match[0], true)]],
+  // A price is none: there are no blanks inside, and no letter or digit beside it.
+  [/(?<![\p{L}\p{N}_$])\$(?![\s$])((?:[^$\\]|\\[\s\S]){1,1000})(?<!\s)\$(?![\p{L}\p{N}_$])/gu, (match) => [formula(match[1], match[0], false)]],
+  [/\\([\\`*_{}[\]()#+\-.!|~<>$])/g, (match) => [match[1]]],
   [/(`+)([\s\S]{0,4000}?[^`])\1(?!`)/g, (match) => [element('code', match[2].replace(/^ (.*) $/s, '$1'))]],
   [/!?\[([^[\]]{0,1000})\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)/g, (match) => link(match[1] || match[2], match[2])],
   [/<(https?:[^\s<>]+)>/g, (match) => link(match[1], match[1])],
@@ -63,7 +84,9 @@ const rule = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
 const quote = /^ {0,3}> ?/;
 const item = /^( *)([-*+]|\d{1,9}[.)])(\s+|$)/;
 const tableRule = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
-const startsBlock = (line) => [fence, heading, rule, quote, item].some((pattern) => pattern.test(line));
+const mathOpens = /^ {0,3}(\$\$|\\\[|\\begin\{(?:equation|align|gather|multline)\*?\})/;
+const mostMathLines = 100;
+const startsBlock = (line) => [fence, mathOpens, heading, rule, quote, item].some((pattern) => pattern.test(line));
 
 function codeBlock(lines, at) {
   const [, marks, info] = fence.exec(lines[at]);
@@ -77,6 +100,25 @@ function codeBlock(lines, at) {
   const code = element('pre', element('code', highlight(lines.slice(at + 1, end).join('\n'), language)));
   code.tabIndex = 0;  // it may scroll
   return [element('div', [head, code], 'code'), end + 1];
+}
+
+/** A formula that begins and ends with its lines and has no empty one, or null. */
+function mathBlock(lines, at) {
+  const [, mark] = mathOpens.exec(lines[at]);
+  const shut = { '$$': '$$', '\\[': '\\]' }[mark] ?? mark.replace('begin', 'end');
+  const last = Math.min(lines.length, at + mostMathLines);
+  for (let end = at; end < last && lines[end].trim() !== ''; end++) {
+    const line = lines[end].trim();
+    const place = line.indexOf(shut, end === at ? mark.length : 0);
+    if (place >= 0) return place + shut.length === line.length ? mathOf(lines.slice(at, end + 1), mark, end + 1) : null;
+  }
+  return null;
+}
+
+function mathOf(lines, mark, end) {
+  const source = lines.join('\n').trim();
+  const tex = mark.length === 2 ? source.slice(2, -2) : source;
+  return [element('p', formula(tex, source, true)), end];
 }
 
 // Below the page's own headings, which are of the levels 1 and 2.
@@ -118,6 +160,7 @@ function listBlock(lines, at, depth) {
       box.type = 'checkbox';
       box.checked = task[1] !== ' ';
       box.disabled = true;
+      box.ariaLabel = box.checked ? 'Done' : 'Open';
       entry.prepend(box, ' ');
       entry.className = 'task';
     }
@@ -139,6 +182,8 @@ function tableBlock(lines, at) {
 function block(lines, at, depth) {
   const line = lines[at];
   if (fence.test(line)) return codeBlock(lines, at);
+  const math = mathOpens.test(line) ? mathBlock(lines, at) : null;
+  if (math) return math;
   const title = heading.exec(line);
   if (title) return [headingBlock(title[1].length, title[2]), at + 1];
   if (rule.test(line)) return [element('hr'), at + 1];
@@ -180,7 +225,7 @@ export class MarkdownStream {
     this.settle();
     const tail = renderMarkdown(this.text.slice(this.settled));
     while (this.container.childNodes.length > this.settledNodes) this.container.lastChild.remove();
-    this.container.append(...tail);
+    appendAll(this.container, tail);
   }
 
   // Up to the last empty line before a line that starts at the margin and is no list, outside of code.
@@ -198,7 +243,7 @@ export class MarkdownStream {
     if (end === 0) return;
     const nodes = renderMarkdown(this.text.slice(this.settled, this.settled + end));
     while (this.container.childNodes.length > this.settledNodes) this.container.lastChild.remove();
-    this.container.append(...nodes);
+    appendAll(this.container, nodes);
     this.settledNodes += nodes.length;
     this.settled += end;
   }

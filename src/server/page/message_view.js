@@ -79,11 +79,12 @@ export class MessageView {
   /** Lets the text be changed in its place; `done(text)` gets what was written, unless that is nothing new. */
   edit(message, done) {
     const form = make('form', 'edit');
+    const isQuestion = message.role === 'user';
     const area = make('textarea');
     area.value = message.content;
-    area.rows = Math.min(12, message.content.split('\n').length + 1);
-    area.setAttribute('aria-label', 'Your message');
-    const send = make('button', 'small', 'Send');
+    area.rows = Math.min(isQuestion ? 12 : 24, message.content.split('\n').length + 1);
+    area.setAttribute('aria-label', isQuestion ? 'Your message' : 'The answer');
+    const send = make('button', 'small', isQuestion ? 'Send' : 'Save');
     const end = () => {
       form.remove();
       this.body.hidden = this.tools.hidden = false;
@@ -102,7 +103,7 @@ export class MessageView {
     });
     area.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') end();
-      else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit();
+      else if (event.key === 'Enter' && (isQuestion ? !event.shiftKey : event.ctrlKey) && !event.isComposing) submit();
       else return;
       event.preventDefault();
       event.stopPropagation();

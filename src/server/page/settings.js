@@ -10,17 +10,31 @@ const presets = {
 };
 
 export class SettingsDialog {
-  /** `saved` is called with the settings when they are saved. */
-  constructor(dialog, saved) {
+  /** `saved` is called with the settings when they are saved, `presetsKept` with the user's own presets when they change. */
+  constructor(dialog, saved, presetsKept) {
     this.dialog = dialog;
     this.form = dialog.querySelector('form');
     this.preset = dialog.querySelector('#preset');
-    this.preset.append(...Object.keys(presets).map((name) => new Option(name)));
+    this.presetName = dialog.querySelector('#preset-name');
+    this.dropPreset = dialog.querySelector('#drop-preset');
+    this.presetsKept = presetsKept;
+    this.own = {};
     this.preset.addEventListener('change', () => {
-      const values = presets[this.preset.value];
+      const values = this.presets[this.preset.value];
       if (values) for (const name of samplingNames) this.field(name).value = values[name] ?? '';
+      this.showPreset(this.preset.value);
     });
-    this.form.addEventListener('input', () => this.showPreset());
+    this.form.addEventListener('input', ({ target }) => {
+      if (target !== this.presetName && target !== this.preset) this.showPreset();
+    });
+    dialog.querySelector('#keep-preset').addEventListener('click', () => this.keep(this.presetName.value.trim()));
+    this.presetName.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter') return;
+      event.preventDefault();
+      this.keep(this.presetName.value.trim());
+    });
+    this.dropPreset.addEventListener('click', () => this.drop(this.preset.value));
+    dialog.querySelector('.cancel').addEventListener('click', () => dialog.close('cancel'));
     dialog.addEventListener('close', () => {
       if (dialog.returnValue === 'save') saved(Object.fromEntries(new FormData(this.form)));
     });
@@ -31,17 +45,47 @@ export class SettingsDialog {
     return this.form.elements[name];
   }
 
+  get presets() {
+    return { ...presets, ...this.own };
+  }
+
   open(settings) {
+    this.own = settings.presets ?? {};
     for (const field of this.form.elements) if (field.name) field.value = settings[field.name] ?? '';
     this.showPreset();
     this.dialog.returnValue = 'cancel';
     this.dialog.showModal();
   }
 
-  /** The preset whose values stand in the fields. */
-  showPreset() {
-    const matches = (values) => samplingNames.every((name) => this.field(name).value === String(values[name] ?? ''));
-    this.preset.value = Object.keys(presets).find((name) => matches(presets[name])) ?? '';
+  /** The values in the fields as a preset of the user's. */
+  keep(name) {
+    if (name === '') return this.presetName.focus();
+    const filled = samplingNames.filter((field) => this.field(field).value !== '');
+    this.change({ ...this.own, [name]: Object.fromEntries(filled.map((field) => [field, this.field(field).value])) }, name);
+    this.presetName.value = '';
+    return undefined;
+  }
+
+  drop(name) {
+    const { [name]: dropped, ...rest } = this.own;
+    if (dropped) this.change(rest);
+    this.preset.focus();
+  }
+
+  change(own, name) {
+    this.own = own;
+    this.presetsKept(own);
+    this.showPreset(name);
+  }
+
+  /** The preset whose values stand in the fields: `name`, where several have the same. */
+  showPreset(name) {
+    const all = this.presets;
+    const matches = (values) => samplingNames.every((field) => this.field(field).value === String(values[field] ?? ''));
+    const shown = [name, ...Object.keys(all)].find((one) => one && all[one] && matches(all[one])) ?? '';
+    this.preset.replaceChildren(new Option('as below', ''), ...Object.keys(all).map((one) => new Option(one)));
+    this.preset.value = shown;
+    this.dropPreset.disabled = !(shown in this.own);
   }
 
   /** `values`: the server's own, by name; what is missing is not known. */

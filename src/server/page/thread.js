@@ -53,6 +53,17 @@ export function remove(conversation, message) {
   if (conversation.leaf === message.id) conversation.leaf = message.parent;
 }
 
+/** Removes one of several versions of a message and all that was said behind it, and shows its neighbour. */
+export function removeVersion(conversation, message) {
+  const all = branches(conversation, message);
+  const index = all.indexOf(message);
+  const gone = new Set([message.id]);
+  // A parent stands before its children.
+  for (const other of conversation.messages) if (gone.has(other.parent)) gone.add(other.id);
+  conversation.messages = conversation.messages.filter((other) => !gone.has(other.id));
+  show(conversation, all[index - 1] ?? all[index + 1]);
+}
+
 /** Removes a question and its answers; what was said later stays. */
 export function removeTurn(conversation, question) {
   const shown = path(conversation).at(-1);
