@@ -30,9 +30,10 @@ if [ "${TRY_DISTRIBUTION_INSIDE:-}" != "$$" ]; then
     bash -c 'TRY_DISTRIBUTION_INSIDE=$$ exec "$@"' try_distribution "$PWD/tools/try_distribution.sh" "$suite" "$@"
 fi
 
-components=main
+components=main script=()
 case $suite in
-  jammy | noble) default_mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
+  # The script for any of Ubuntu, by its oldest name: an older debootstrap does not know the newer ones.
+  jammy | noble) default_mirror=http://archive.ubuntu.com/ubuntu components=main,universe script=(gutsy) ;;
   *) default_mirror=http://deb.debian.org/debian ;;
 esac
 mirror=${MIRROR:-$default_mirror}
@@ -45,7 +46,7 @@ install_system() {
   [ -d "$folder/bare" ] && return 0
   say "installing from $mirror"
   rm -rf "$folder/bare.new"
-  debootstrap --variant=minbase --components="$components" "$suite" "$folder/bare.new" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
+  debootstrap --variant=minbase --components="$components" "$suite" "$folder/bare.new" "$mirror" "${script[@]}" >"$folder/debootstrap.log" 2>&1 ||
     { tail -n 5 "$folder/debootstrap.log" >&2; die "cannot install $suite from $mirror"; }
   mv "$folder/bare.new" "$folder/bare"
 }

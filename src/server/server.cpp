@@ -54,15 +54,14 @@ class Server::Implementation {
     }
   }
 
-  // In this order: no request comes any more, none is being read, none is under way, nothing of their answers is left. Where
-  // the model goes on for others, what clients had under way was cancelled with their connections and ends with the step.
+  // In this order: no request comes any more, none is being read, none is under way, nothing of their answers is left.
   ~Implementation() {
     http_->stop();
     workers_.reset();
-    state_.service.reset();
-    while (log_.use_count() > 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (is_shared()) {
+      wait_for_exchanges();
     }
+    state_.service.reset();
     http_.reset();
   }
 
@@ -86,12 +85,26 @@ class Server::Implementation {
       return true;
     }
     workers_->interrupt_all(Interruption::shutdown);
-    state_.service->cancel_all();
-    http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
+    if (!is_shared()) {  // else only what the clients here have under way may end: it does with their connections
+      state_.service->cancel_all();
+      http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
+    }
     return false;
   }
 
  private:
+  /// Whether the model goes on for others.
+  [[nodiscard]] bool is_shared() const { return state_.service.use_count() > 1; }
+
+  /// Where the model goes on for others, what clients had under way was cancelled with their connections, and ends with the
+  /// step. What one of them has not taken of an answer that has ended stays with its connection: that is not waited for.
+  void wait_for_exchanges() const {
+    constexpr int most_milliseconds = 2000;
+    for (int i = 0; i < most_milliseconds && log_.use_count() > 1; ++i) {  // each exchange holds the log
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   HttpHandler handler() {
     return {.check_head = [this](HttpRequest& request) { return check_head(request); },
             .handle = [this](HttpRequest request,

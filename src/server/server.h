@@ -65,8 +65,8 @@ class Server {
   /// The model has been loaded.
   void serve(std::unique_ptr<Engine> engine);
 
-  /// Takes no more requests, lets the running ones end within `limit`, or until `hurry` says so, and cancels the rest.
-  /// Whether none had to be cancelled.
+  /// Takes no more requests, lets the running ones end within `limit`, or until `hurry` says so, and cancels the rest (where
+  /// others use the model too, as this object goes). Whether none had to be cancelled.
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry = {});
 
  private:

@@ -191,6 +191,18 @@ class PackageTest(unittest.TestCase):
         with self.assertRaisesRegex(rocmforge.OptionError, "--port is 70000, must be 0 to 65535"):
             self.model.serve(port=70000)
 
+    def test_a_server_that_is_stopped_cancels_its_clients_and_not_the_model(self):
+        with self.model.serve(port=0, log_file="/dev/null", drain_seconds=0) as server:
+            body = {"prompt": "The", "max_tokens": 100000, "ignore_eos": True, "stream": True}
+            answer = urllib.request.urlopen(urllib.request.Request(server.url + "/v1/completions", json.dumps(body).encode()))
+            self.assertTrue(answer.readline().startswith(b"data: "))
+            own = self.model.generate("The", raw=True, ignore_eos=True, max_tokens=300, stream=True)
+            next(own)
+        answer.close()
+        list(own)
+        self.assertEqual(json.loads(own.result)["finish_reason"], "length")
+        self.assertEqual(self.model.generate(QUESTION, greedy=True), "585")
+
     def test_answers_what_the_server_answers_without_one(self):
         status, models = self.model.request("GET", "/v1/models")
         self.assertEqual((status, models["data"][0]["id"]), (200, pathlib.Path(MODEL).stem))
