@@ -1,10 +1,12 @@
-# What `cmake --install` installs, in three components: the program with its demo model and service;
-# the attention library; and what programs are built with it.
+# What `cmake --install` installs, in four components: the program with its demo model and service; the attention library; the
+# library for whole models; and what programs are built with them.
 include(CMakePackageConfigHelpers)
 
-# The program looks for its models beside its own folder: there they lie when it is installed, and here before.
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/apps/share)
-file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${CMAKE_BINARY_DIR}/apps/share/rocmforge SYMBOLIC)
+# The program and the library look for models beside their own folders: there they lie when they are installed, and here before.
+foreach(share IN ITEMS ${CMAKE_BINARY_DIR}/apps/share ${CMAKE_BINARY_DIR}/share)
+  file(MAKE_DIRECTORY ${share})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${share}/rocmforge SYMBOLIC)
+endforeach()
 
 install(TARGETS rocmforge RUNTIME COMPONENT program)
 install(FILES ${PROJECT_SOURCE_DIR}/models/forge-demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/rocmforge COMPONENT program)
@@ -25,6 +27,9 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rocmforge)
 install(TARGETS rocmforge_attention EXPORT rocmforgeTargets
         LIBRARY COMPONENT library NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS rocmforge_library EXPORT rocmforgeTargets
+        LIBRARY COMPONENT engine NAMELINK_COMPONENT development
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/library/include/rocmforge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT rocmforgeTargets NAMESPACE rocmforge:: DESTINATION ${package_folder} COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/packaging/rocmforgeConfig.cmake.in ${CMAKE_BINARY_DIR}/rocmforgeConfig.cmake
@@ -35,5 +40,9 @@ install(FILES ${CMAKE_BINARY_DIR}/rocmforgeConfig.cmake ${CMAKE_BINARY_DIR}/rocm
 
 # Relative to its own place, so that the installed folder can be moved.
 file(RELATIVE_PATH prefix_from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-configure_file(${PROJECT_SOURCE_DIR}/packaging/rocmforge.pc.in ${CMAKE_BINARY_DIR}/rocmforge.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/rocmforge.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+function(rocmforge_pkgconfig pkgconfig_name pkgconfig_library pkgconfig_description)
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/library.pc.in ${CMAKE_BINARY_DIR}/${pkgconfig_name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${pkgconfig_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+endfunction()
+rocmforge_pkgconfig(rocmforge rocmforge "Language models from GGUF files, for C")
+rocmforge_pkgconfig(rocmforge-attention rocmforge_attention "Attention on GPUs and CPUs, for C and C++")

@@ -1,9 +1,10 @@
-# Debian packages by `cpack`, for the prefix /usr (`./forge package`): rocmforge, librocmforge-attention and librocmforge-dev.
+# Debian packages by `cpack`, for the prefix /usr (`./forge package`): rocmforge, librocmforge, librocmforge-attention and
+# librocmforge-dev.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME rocmforge)
 set(CPACK_PACKAGE_CONTACT "The authors of ROCmForge")
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
-set(CPACK_COMPONENTS_ALL program library development)
+set(CPACK_COMPONENTS_ALL program library engine development)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -26,9 +27,17 @@ set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "attention on GPUs and CPUs
  Attention over dense tensors and paged caches, for C and C++, without a
  model.")
 
+set(CPACK_DEBIAN_ENGINE_PACKAGE_NAME librocmforge${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(CPACK_DEBIAN_ENGINE_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_ENGINE_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_ENGINE_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/triggers)
+set(CPACK_DEBIAN_ENGINE_DESCRIPTION "language models in C programs
+ Loads language models from GGUF files, answers prompts and conversations,
+ and serves them over HTTP.")
+
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME librocmforge-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_LIBRARY_PACKAGE_NAME} (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "attention on GPUs and CPUs: headers
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_LIBRARY_PACKAGE_NAME} (= ${PROJECT_VERSION}), ${CPACK_DEBIAN_ENGINE_PACKAGE_NAME} (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "language models and attention: headers
  Headers, and files for CMake and pkg-config.")
 include(CPack)

@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "library", "apps", "tests")
 BUILT_WITHOUT_PRECOMPILED_HEADERS = {"src", "library"}  # in preset cpu
-INCLUDE_ROOTS = [ROOT / folder for folder in ("src", "library/include", "library", "tests", "apps/rocmforge")]
+INCLUDE_ROOTS = [ROOT / folder for folder in ("src", "library/include", "library", "tests", "apps/options", "apps/rocmforge")]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 FIRST_INCLUDE = re.compile(r'\A(?:\s|//[^\n]*\n)*#\s*include\s+"([^"]+)"')
 GPU_SOURCES, HOST_SOURCES = {".hip", ".cu"}, {".cpp"}

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Checks every include in src/ and library/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
+"""Checks every include in src/, library/ and apps/options/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
+OUTSIDE = ("library", "apps/options")
+# Folders whose headers they include without a path.
+OWN = {"library": [ROOT / folder for folder in ("library", "library/include", "apps/options")], "options": [ROOT / "apps/options"]}
 PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
@@ -27,11 +30,12 @@ def read_rules():
 
 
 def sources():
-    """Files and their paths as includes name them: relative to src/, and library/ as if it lay beside the layers."""
+    """Files and their paths as includes name them: relative to src/, the others as if they lay beside the layers."""
     for file in sorted(SOURCE.rglob("*")):
         yield file, file.relative_to(SOURCE)
-    for file in sorted((ROOT / "library").glob("*")):
-        yield file, file.relative_to(ROOT)
+    for folder in OUTSIDE:
+        for file in sorted((ROOT / folder).glob("*")):
+            yield file, pathlib.Path(pathlib.Path(folder).name, file.name)
 
 
 def breaches(rules):
@@ -43,13 +47,13 @@ def breaches(rules):
             yield f"{relative}: folder '{relative.parts[0]}' is not in tools/layers.txt"
             continue
         for target in INCLUDE.findall(file.read_text()):
-            if layer == "library" and any((folder / target).exists() for folder in (file.parent, file.parent / "include")):
+            if layer in OWN and any((folder / target).exists() for folder in OWN[layer]):
                 continue
             if not (SOURCE / target).exists():
                 yield f"{relative}: includes \"{target}\", which is not a path from src/"
             elif layer_of(pathlib.Path(target)) not in rules[layer]:
                 yield f"{relative}: {layer} must not include {target}"
-            elif layer in {"engine", "library"} and target.startswith("kernels/") and target != "kernels/register_all.h":
+            elif layer in {"engine", "options", "library"} and target.startswith("kernels/") and target != "kernels/register_all.h":
                 yield f"{relative}: {layer} may include of kernels/ only register_all.h"
 
 

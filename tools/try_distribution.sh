@@ -4,11 +4,12 @@
 # Installs SUITE (trixie, bookworm; noble) by debootstrap into build/distributions/SUITE, clones the last commit into a copy of
 # it, and there, in a chroot, has `./forge` install what it needs, build, and answer with the demo model. Then each PART:
 #   package   builds Debian packages, installs them in a second, bare copy, uses them there, and removes them
+#   wheel     builds a Python wheel (or takes the one that WHEEL names), and uses it in a bare copy with Python alone
 #   none      no more
 #   any other `./forge test PART` (without PART: cpu)
 # Needs root. Mounts end with the script, however it ends.
 #
-# environment: MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository), KEEP=1 (go on
+# environment: WHEEL (a wheel made elsewhere; for part wheel alone nothing is built), MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository), KEEP=1 (go on
 # in the system that the last run left, with all it had installed and built)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -29,9 +30,10 @@ if [ "${TRY_DISTRIBUTION_INSIDE:-}" != "$$" ]; then
     bash -c 'TRY_DISTRIBUTION_INSIDE=$$ exec "$@"' try_distribution "$PWD/tools/try_distribution.sh" "$suite" "$@"
 fi
 
-components=main
+components=main script=()
 case $suite in
-  jammy | noble) default_mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
+  # The script for any of Ubuntu, by its oldest name: an older debootstrap does not know the newer ones.
+  jammy | noble) default_mirror=http://archive.ubuntu.com/ubuntu components=main,universe script=(gutsy) ;;
   *) default_mirror=http://deb.debian.org/debian ;;
 esac
 mirror=${MIRROR:-$default_mirror}
@@ -44,7 +46,7 @@ install_system() {
   [ -d "$folder/bare" ] && return 0
   say "installing from $mirror"
   rm -rf "$folder/bare.new"
-  debootstrap --variant=minbase --components="$components" "$suite" "$folder/bare.new" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
+  debootstrap --variant=minbase --components="$components" "$suite" "$folder/bare.new" "$mirror" "${script[@]}" >"$folder/debootstrap.log" 2>&1 ||
     { tail -n 5 "$folder/debootstrap.log" >&2; die "cannot install $suite from $mirror"; }
   mv "$folder/bare.new" "$folder/bare"
 }
@@ -106,12 +108,34 @@ try_package() {
   inside installed /root bash try_package.sh
 }
 
+# Built where compilers are, or elsewhere; used where Python is all there is.
+try_wheel() {
+  local wheel=${WHEEL:-}
+  if [ -z "$wheel" ]; then
+    inside build /root/rocmforge ./forge wheel
+    wheel=$(ls "$folder"/build/root/rocmforge/build/packages/*.whl)
+  fi
+  prepare python
+  rm -rf "$folder/python/root/wheel"
+  mkdir "$folder/python/root/wheel"
+  cp "$wheel" "$folder/python/root/wheel/"
+  inside python / bash -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv libstdc++6' >/dev/null
+  inside python /root/wheel bash -c 'python3 -m venv environment && environment/bin/pip install -q --no-index --no-deps *.whl'
+  expect_answer "$(inside python /root/wheel environment/bin/python -c \
+    'import rocmforge; print(rocmforge.Model().generate("What is 127 + 458?", greedy=True))')"
+  expect_answer "$(inside python /root/wheel environment/bin/rocmforge run --greedy -p "What is 127 + 458?" 2>/dev/null)"
+  say "$(basename "$wheel") answered 585 where $(inside python / python3 --version) is all there is"
+}
+
 install_system
-try_build
+if [ -z "${WHEEL:-}" ] || [ "$*" != wheel ]; then
+  try_build
+fi
 for part in "$@"; do
   case $part in
     none) ;;
     package) try_package ;;
+    wheel) try_wheel ;;
     *) inside build /root/rocmforge ./forge test "$part" ;;
   esac
 done

@@ -35,15 +35,16 @@ install systemd
 systemd-analyze verify --man=no rocmforge.service
 systemd-analyze security --offline=true --no-pager rocmforge.service | tail -n 1
 
-install ./packages/librocmforge-*.deb g++ cmake make pkg-config
+install ./packages/librocmforge*.deb g++ cmake make pkg-config
 quietly cmake -S consumer -B consumer/build
 quietly cmake --build consumer/build
 consumer/build/consumer
 consumer/build/consumer_c
-c++ -std=c++20 consumer/consumer.cpp $(pkg-config --cflags --libs rocmforge) -o consumer/by-pkg-config
+[[ $(consumer/build/consumer_model) == *585* ]] || die "the installed library does not answer 585"
+c++ -std=c++20 consumer/consumer.cpp $(pkg-config --cflags --libs rocmforge-attention) -o consumer/by-pkg-config
 consumer/by-pkg-config
 
-quietly apt-get purge -y rocmforge 'librocmforge-*'
+quietly apt-get purge -y rocmforge 'librocmforge*'
 left=$(find / -xdev -path /proc -prune -o -path /sys -prune -o -path /root -prune -o -name '*rocmforge*' -print)
 [ -z "$left" ] || die "left behind: $left"
 echo "installed, used and removed: $(cd packages && ls | tr '\n' ' ')"

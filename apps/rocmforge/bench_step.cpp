@@ -11,6 +11,7 @@
 #include "chat/json.h"
 #include "flags.h"
 #include "kernel_bench.h"
+#include "load_engine.h"
 #include "measure.h"
 #include "model_path.h"
 #include "step_runner.h"

@@ -16,6 +16,7 @@
 #include "generate.h"
 #include "interrupt.h"
 #include "line_reader.h"
+#include "load_engine.h"
 #include "model_path.h"
 #include "terminal.h"
 #include "text.h"

@@ -47,6 +47,7 @@ class CommandLine {
       const auto asked = [](const std::string& text) { return text == "-h" || text == "--help"; };
       if (std::ranges::none_of(arguments, asked)) {  // the library takes -hx for -h -x
         throw UsageError(unknown_option(
+            *chosen().command, full_name(),
             *std::ranges::find_if(arguments, [](const std::string& text) { return text.starts_with("-h"); })));
       }
       return [command = chosen().command, name = full_name()] {
@@ -153,18 +154,6 @@ class CommandLine {
     return name;
   }
 
-  [[nodiscard]] std::string unknown_option(const std::string& text) const {
-    std::vector<std::string> known = {"--help"};
-    for (const Option& option : chosen().command->options) {
-      for (const std::string& name : option.all_names()) {
-        known.push_back(name);
-      }
-    }
-    const std::string near = nearest(text.substr(0, text.find('=')), known);
-    return fmt::format("there is no option {}{} (see {} --help)", text,
-                       near.empty() ? "" : fmt::format("; did you mean {}?", near), full_name());
-  }
-
   /// What is wrong where no command was recognised.
   [[nodiscard]] std::string describe_missing_command(const std::vector<std::string>& arguments) const {
     std::vector<std::string> names;
@@ -193,7 +182,7 @@ class CommandLine {
     const std::vector<std::string> extra = chosen().app->remaining();
     const auto option = std::ranges::find_if(extra, [](const std::string& text) { return text.starts_with('-'); });
     if (option != extra.end() && option->size() > 1) {
-      return unknown_option(*option);
+      return unknown_option(*chosen().command, full_name(), *option);
     }
     if (!extra.empty()) {
       return fmt::format("one argument too many: {} (see {} --help)", extra.front(), full_name());

@@ -16,8 +16,8 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "command.h"
 #include "command_line.h"
+#include "commands.h"
 #include "terminal.h"
 #include "usage_error.h"
 

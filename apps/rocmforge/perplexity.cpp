@@ -14,6 +14,7 @@
 #include "command.h"
 #include "engine/load_tokenizer.h"
 #include "flags.h"
+#include "load_engine.h"
 #include "model_path.h"
 #include "progress.h"
 #include "step_runner.h"

@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "generate.h"
 #include "interrupt.h"
+#include "load_engine.h"
 #include "model_path.h"
 #include "terminal.h"
 #include "text.h"
@@ -30,25 +31,6 @@ struct RunFlags {
   GenerationFlags generation;
   EngineFlags engine;
 };
-
-/// The prompt as a user's message when the model has a chat template, as plain text otherwise.
-EncodedChat encode_prompt(const RunFlags& flags, const Engine& engine, const std::string& text) {
-  const Tokenizer& tokenizer = require_tokenizer(engine);
-  const auto templates = flags.raw ? std::nullopt : choose_templates(engine, flags.chat_template);
-  if (!templates.has_value()) {
-    if (!flags.generation.system().empty()) {
-      throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
-                       chat_format_names());
-    }
-    return {.ids = tokenizer.encode(text, {}), .format = {}};
-  }
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  if (!flags.generation.system().empty()) {
-    messages.push_back(chat_message("system", flags.generation.system()));
-  }
-  messages.push_back(chat_message("user", text));
-  return encode_chat(engine, *templates, messages, flags.chat_template.variables());
-}
 
 /// The prompt as a word of the command line. Throws UsageError when there is more than one.
 std::optional<std::string> given_prompt(const RunFlags& flags) {
@@ -78,10 +60,7 @@ std::string read_prompt(const RunFlags& flags, const std::optional<std::string>&
 }
 
 int run(const RunFlags& flags) {
-  if (flags.raw && !flags.generation.system().empty()) {
-    throw UsageError("--system has no meaning with --raw");
-  }
-  flags.generation.validate();
+  flags.generation.validate(flags.raw);
   static_cast<void>(flags.chat_template.variables());
   const std::optional<std::string> given = given_prompt(flags);
   const std::string path = find_model(flags.words.model());
@@ -89,7 +68,7 @@ int run(const RunFlags& flags) {
   const EngineOptions options = flags.engine.options();
   const auto engine = load_engine(path, options);
   Request request = flags.generation.request(*engine);
-  EncodedChat prompt = encode_prompt(flags, *engine, text);
+  EncodedChat prompt = encode_prompt(*engine, flags.chat_template, flags.generation.system(), flags.raw, text);
   request.prompt = std::move(prompt.ids);
   request.constraint = hold_to(flags.generation.grammar(*engine), prompt);
 
@@ -142,13 +121,10 @@ Command run_command() {
                      .meaning = "Read the prompt from a file; -: standard input",
                      .value = "FILE",
                      .excludes = {"--prompt"}});
-  options.push_back({"--raw", &flags->raw, "Continue the text, no chat template"});
   options.push_back(json_option(flags->json, "The answer and its statistics as JSON"));
   flags->generation.add_to(command);
   flags->chat_template.add_to(command);
-  for (const char* name : {"--chat-format", "--chat-template-file", "--chat-template-kwargs", "--think"}) {
-    command.option(name).excludes.push_back("--raw");
-  }
+  options.push_back(raw_option(flags->raw, command));
   flags->engine.add_to(command);
   return command;
 }

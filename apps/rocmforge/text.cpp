@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <memory>
 
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -60,26 +57,6 @@ std::string in_quotes(std::string_view text) {
 std::size_t text_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
-}
-
-std::string read_text(const std::string& path) {
-  const bool standard_input = path == "-";
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(standard_input ? nullptr : std::fopen(path.c_str(), "rb"),
-                                                         std::fclose);
-  std::FILE* file = standard_input ? stdin : opened.get();
-  if (file == nullptr) {
-    throw UsageError(fmt::format("{}: {}", path, std::strerror(errno)));
-  }
-  std::string text;
-  std::array<char, 65536> buffer{};
-  std::size_t count = 0;
-  while ((count = std::fread(buffer.data(), 1, buffer.size(), file)) > 0) {
-    text.append(buffer.data(), count);
-  }
-  if (std::ferror(file) != 0) {
-    throw UsageError(fmt::format("{}: {}", standard_input ? "standard input" : path, std::strerror(errno)));
-  }
-  return text;
 }
 
 std::vector<std::int32_t> parse_integers(std::string_view text, std::string_view what, std::int64_t least,

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "read_text.h"
+
 namespace rocmforge::app {
 
 /// "11.4 MiB"
@@ -18,9 +20,6 @@ std::string in_quotes(std::string_view text);
 bool is_utf8(std::string_view text);
 /// Characters a terminal shows for UTF-8 text (code points).
 std::size_t text_width(std::string_view text);
-
-/// The whole of a file, or of standard input for "-". Throws UsageError when it can't be read.
-std::string read_text(const std::string& path);
 
 /// Integers separated by commas or blanks. Throws UsageError naming `what` and the piece that is none, or is outside
 /// [least, most].

@@ -6,6 +6,9 @@
 
 namespace rocmforge {
 
-void log_warning_line(std::string_view line) { spdlog::warn("{}", printable(line, longest_line)); }
+void log_warning_line(std::string_view line) {
+  const auto own = spdlog::get("rocmforge");  // a library leaves the default to the program that it is part of
+  (own != nullptr ? own.get() : spdlog::default_logger_raw())->warn("{}", printable(line, longest_line));
+}
 
 }  // namespace rocmforge

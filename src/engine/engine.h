@@ -48,6 +48,7 @@ struct StepOutput {
   bool shifted = false;                     ///< the context was full and older tokens were dropped
   RequestError error = RequestError::none;  ///< why the request was not taken, or could not go on
   std::vector<TokenLogprobs> logprobs{};    ///< of the drawn token, when asked for
+  std::vector<float> logits{};              ///< [vocab] from which it was drawn, when asked for
   /// Of all prompt tokens but the first, when asked for; once, when the prompt is done.
   std::vector<TokenLogprobs> prompt_logprobs{};
   std::vector<float> embedding{};  ///< [hidden], pooled but not normalised

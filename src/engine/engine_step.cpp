@@ -35,7 +35,8 @@ class PausedAtEnd {
 void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
   scored.clear();
   for (std::size_t i = 0; i < step.size(); ++i) {
-    if (step[i].sequence != nullptr && !results[i].logits.empty() && results[i].token >= 0) {
+    if (step[i].sequence != nullptr && step[i].sequence->request.logprobs >= 0 && !results[i].logits.empty() &&
+        results[i].token >= 0) {
       logprobs[i] = {};
       scored.push_back(i);
     }
@@ -104,7 +105,10 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
     return fail("no token can be drawn: all are forbidden or their logits are not numbers");
   }
   output.token = result.token;
-  if (!result.logits.empty()) {
+  if (sequence.request.logits) {
+    output.logits.assign(result.logits.begin(), result.logits.end());
+  }
+  if (sequence.request.logprobs >= 0) {
     if (found.token < 0) {
       throw std::bad_alloc();
     }

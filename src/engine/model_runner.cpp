@@ -66,7 +66,7 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
     batch.hidden_rows.push_back(row_of_position_0 + position);
   }
   if (chunk.wants_logits) {
-    if (chunk.sequence->request.logprobs >= 0) {
+    if (chunk.sequence->request.wants_raw_logits()) {
       batch.raw_rows.push_back(batch.num_logit_rows());
     }
     batch.logit_rows.push_back(batch.num_tokens() - 1);
@@ -108,7 +108,7 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
     row += static_cast<std::size_t>(scored);
     if (chunk.wants_logits) {
       results_[i].token = sampled[row++];
-      results_[i].logits = take(raw, chunk.sequence->request.logprobs >= 0 ? 1 : 0, config.vocab);
+      results_[i].logits = take(raw, chunk.sequence->request.wants_raw_logits() ? 1 : 0, config.vocab);
     }
   }
   return results_;

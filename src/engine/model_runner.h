@@ -17,7 +17,7 @@ namespace rocmforge {
 struct ChunkResult {
   std::int32_t token = -1;                 ///< drawn, when the chunk wants logits; -1 when every token is forbidden
   std::span<const float> logits{};         ///< [vocab] from which it was drawn, before anything is done to them; when
-                                           ///< Request::logprobs asks for them
+                                           ///< the request asks for them
   std::span<const float> scored_logits{};  ///< [ScheduledChunk::scored().count(), vocab]
   std::span<const float> hidden{};         ///< [ScheduledChunk::pooled().count(), hidden] after the final norm
 };

@@ -61,6 +61,8 @@ struct Request {
   std::int32_t logprobs = -1;
   /// Where `logprobs` is not -1: the log probabilities of these tokens are given in place of the most likely ones'.
   std::vector<std::int32_t> logprobs_of{};
+  /// The logits are given from which each token is drawn, before bias, penalties, filters, temperature and constraint.
+  bool logits = false;
   /// As `logprobs` for every token of the prompt but the first.
   std::int32_t prompt_logprobs = -1;
   /// What the answer may be; null: anything. Each sequence goes on from a clone. Under a constraint an end token always
@@ -70,6 +72,9 @@ struct Request {
   std::optional<Pooling> embedding{};
   /// The request ends with FinishReason::timeout at the first step after this.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
+
+  /// Whether the host reads what each token is drawn from.
+  [[nodiscard]] bool wants_raw_logits() const { return logits || logprobs >= 0; }
 };
 
 /// Why a request was not taken.

@@ -134,7 +134,8 @@ RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) co
       return invalid(fmt::format("{} is {}, must be -1 (none) or 0 to {}", parameter, value, max_logprobs));
     }
   }
-  if (request.embedding && (count != 1 || request.constraint || request.logprobs >= 0 || request.prompt_logprobs >= 0)) {
+  if (request.embedding &&
+      (count != 1 || request.constraint || request.logprobs >= 0 || request.logits || request.prompt_logprobs >= 0)) {
     return invalid("an embedding is one vector: no further answers, log probabilities or constraint");
   }
   if (std::string reason = request.sampling.validate(); !reason.empty()) {
@@ -201,7 +202,7 @@ bool Scheduler::can_run_ahead(const ScheduledChunk& chunk) const {
   }
   const Sequence& sequence = *chunk.sequence;
   const Request& request = sequence.request;
-  const bool draws_freely = request.constraint == nullptr && request.logprobs < 0 && !request.sampling.penalises();
+  const bool draws_freely = request.constraint == nullptr && !request.wants_raw_logits() && !request.sampling.penalises();
   const bool goes_on = request.max_tokens < 0 || sequence.generated() + 1 < request.max_tokens;
   return draws_freely && goes_on && sequence.length() + 1 <= limits_.context_length &&
          sequence.pages.shared_blocks(sequence.length()) == 0 &&

@@ -25,14 +25,14 @@ std::string random_id() {
   return id;
 }
 
-Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, RequestLog& log, ServerMetrics& metrics,
-                   HttpHeaders headers, const Allowance& allowance)
+Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, std::shared_ptr<RequestLog> log,
+                   ServerMetrics& metrics, HttpHeaders headers, const Allowance& allowance)
     : request(std::move(http_request)),
       budget(allowance.work, "reading the request"),
       reply_(std::move(reply)),
       allowance_(allowance),
       memory_(std::make_shared<MemoryClaim>(allowance.memory, request.account)),
-      log_(log),
+      log_(std::move(log)),
       metrics_(metrics),
       id_(random_id()),
       headers_(std::move(headers)),
@@ -170,7 +170,7 @@ void Exchange::finish(int status) {
   Json line = {{"id", id_},         {"client", request.client}, {"method", request.method}, {"path", request.path},
                {"status", status_}, {"seconds", seconds()}};
   line.update(notes_);
-  log_.request(line);
+  log_->request(line);
 }
 
 }  // namespace rocmforge

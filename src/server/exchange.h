@@ -34,8 +34,8 @@ struct Allowance {
 class Exchange {
  public:
   /// `headers` go with every answer.
-  Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, RequestLog& log, ServerMetrics& metrics,
-           HttpHeaders headers, const Allowance& allowance = {});
+  Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, std::shared_ptr<RequestLog> log,
+           ServerMetrics& metrics, HttpHeaders headers, const Allowance& allowance = {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -70,7 +70,7 @@ class Exchange {
   /// Hex digits that no other request has.
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] double seconds() const;  ///< since the request came
-  [[nodiscard]] RequestLog& log() { return log_; }
+  [[nodiscard]] RequestLog& log() { return *log_; }
 
   /// Goes with the answer, which has not begun.
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
@@ -101,7 +101,7 @@ class Exchange {
   std::int64_t to_end_ = 0;              ///< the reader's alone
   std::shared_ptr<MemoryClaim> memory_;  ///< also the reply's, until the client has taken the answer
   std::atomic<Interruption> interruption_{Interruption::none};
-  RequestLog& log_;
+  std::shared_ptr<RequestLog> log_;
   ServerMetrics& metrics_;
   std::string id_;
   HttpHeaders headers_;

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/null_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -37,7 +38,9 @@ std::string text_value(const Json& value) {
 
 RequestLog::RequestLog(const LogOptions& options) : options_(options) {
   spdlog::sink_ptr sink;
-  if (options.file.empty()) {
+  if (options.silent) {
+    sink = std::make_shared<spdlog::sinks::null_sink_mt>();
+  } else if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
     try {

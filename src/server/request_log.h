@@ -20,6 +20,7 @@ struct LogOptions {
   bool json = false;      ///< one JSON object a line, else text
   bool requests = false;  ///< what was asked and answered too, which otherwise is never written
   std::string file{};     ///< "": standard error
+  bool silent = false;    ///< nothing is written
 };
 
 /// The server's log. A line that can't be written (a full disk) is lost, and said so once on standard error; the server goes

@@ -26,7 +26,7 @@ RouteFunction with_backend(void (*serve)(const std::shared_ptr<Exchange>&, const
 
 void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const std::string id = exchange->request.path.substr(exchange->request.path.rfind('/') + 1);
-  if (!state.active.cancel(id)) {
+  if (!state.service->active().cancel(id)) {
     throw ApiError(404, fmt::format("no request '{}' is under way", id.substr(0, 64)));
   }
   exchange->send_json(Json{{"id", id}, {"cancelled", true}});

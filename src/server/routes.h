@@ -9,6 +9,7 @@
 
 #include "server/api/generation.h"
 #include "server/exchange.h"
+#include "server/model_service.h"
 #include "server/server.h"
 
 namespace rocmforge {
@@ -16,8 +17,7 @@ namespace rocmforge {
 /// What the routes work with.
 struct ServerState {
   ServerOptions options;
-  ServerMetrics metrics{};
-  ActiveGenerations active{};
+  std::shared_ptr<ModelService> service = std::make_shared<ModelService>();
   std::atomic<bool> draining{false};
   std::atomic<const Backend*> backend{nullptr};  ///< null while the model loads
 };

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "server/access.h"
@@ -37,17 +38,18 @@ HttpLimits http_limits(const ServerOptions& options) {
 
 class Server::Implementation {
  public:
-  explicit Implementation(const ServerOptions& options)
-      : state_{.options = options},
-        log_(options.log),
+  Implementation(const ServerOptions& options, std::shared_ptr<ModelService> service)
+      : state_{.options = options, .service = std::move(service)},
+        log_(std::make_shared<RequestLog>(options.log)),
         access_(options.keys, options.cors_origins, options.local),
         routes_(server_routes(options)),
         memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
         workers_(std::make_unique<Workers>()),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
-    log_.event(fmt::format("listening at {}", url()));
-    log_.event(fmt::format("requests and answers may hold {} MiB together", options.request_memory >> 20));
-    if (log_.has_failed()) {
+    state_.backend = state_.service->backend();
+    log_->event(fmt::format("listening at {}", url()));
+    log_->event(fmt::format("requests and answers may hold {} MiB together", options.request_memory >> 20));
+    if (log_->has_failed()) {
       throw Error(fmt::format("the log file can't be written: {}", options.log.file));
     }
   }
@@ -56,7 +58,10 @@ class Server::Implementation {
   ~Implementation() {
     http_->stop();
     workers_.reset();
-    loop_.reset();
+    if (is_shared()) {
+      wait_for_exchanges();
+    }
+    state_.service.reset();
     http_.reset();
   }
 
@@ -66,22 +71,12 @@ class Server::Implementation {
     const bool numbers_of_ipv6 = host.find(':') != std::string::npos;
     return fmt::format("http://{}:{}", numbers_of_ipv6 ? "[" + host + "]" : host, port());
   }
-  [[nodiscard]] RequestLog& log() { return log_; }
+  [[nodiscard]] RequestLog& log() { return *log_; }
 
   void serve(std::unique_ptr<Engine> engine) {
-    const ServerOptions& options = state_.options;
-    ServedModel model =
-        describe_model(*engine, options.model_id, options.model_path, options.parallel, options.chat_template);
-    options.sampling.apply(model.sampling);
-    model.template_arguments = options.template_arguments;
-    state_.metrics.set_model({model.id, model.context_length, cache_labels(*engine)});
-    loop_ = std::make_unique<EngineLoop>(std::move(engine), state_.metrics, options.parallel + options.max_waiting,
-                                         options.client_share);
-    grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
-    backend_.reset(new Backend{std::move(model), *loop_, state_.active, *grammars_, responses_, options.request_time,
-                               options.pooling, options.strict_fields});
-    state_.backend = backend_.get();
-    log_.event(fmt::format("serving {}", options.model_id));
+    state_.service->start(std::move(engine), state_.options);
+    state_.backend = state_.service->backend();
+    log_->event(fmt::format("serving {}", state_.options.model_id));
   }
 
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
@@ -90,23 +85,24 @@ class Server::Implementation {
       return true;
     }
     workers_->interrupt_all(Interruption::shutdown);
-    if (loop_ != nullptr) {
-      loop_->cancel_all();
+    if (!is_shared()) {  // else only what the clients here have under way may end: it does with their connections
+      state_.service->cancel_all();
+      http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
     }
-    http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
     return false;
   }
 
  private:
-  static Exposition::Labels cache_labels(Engine& engine) {
-    const SequenceMemory& memory = engine.memory();
-    DType dtype = KvLayout{}.dtype;
-    for (const KvGroup& group : memory.groups()) {
-      dtype = group.planes.empty() ? dtype : group.planes.front().dtype;
+  /// Whether the model goes on for others.
+  [[nodiscard]] bool is_shared() const { return state_.service.use_count() > 1; }
+
+  /// Where the model goes on for others, what clients had under way was cancelled with their connections, and ends with the
+  /// step. What one of them has not taken of an answer that has ended stays with its connection: that is not waited for.
+  void wait_for_exchanges() const {
+    constexpr int most_milliseconds = 2000;
+    for (int i = 0; i < most_milliseconds && log_.use_count() > 1; ++i) {  // each exchange holds the log
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return {{"block_size", fmt::format("{}", memory.block_tokens())},
-            {"num_blocks", fmt::format("{}", memory.pages().num_blocks())},
-            {"cache_dtype", std::string(name(dtype))}};
   }
 
   HttpHandler handler() {
@@ -134,12 +130,12 @@ class Server::Implementation {
     const std::string id = random_id();
     HttpResponse response = problem.response(form);
     response.headers.emplace_back("X-Request-Id", id);
-    state_.metrics.answered(problem.status);
+    state_.service->metrics().answered(problem.status);
     Json line = {{"id", id}};
     line.update(request);
     line["status"] = problem.status;
     line["error"] = problem.message;
-    log_.request(line);
+    log_->request(line);
     return response;
   }
 
@@ -234,8 +230,8 @@ class Server::Implementation {
     HttpHeaders cors = access_.cors_headers(request);
     request.path.resize(without_trailing_slashes(request.path).size());
     const Allowance allowed = allowance(request);
-    auto exchange =
-        std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.metrics, std::move(cors), allowed);
+    auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->metrics(),
+                                               std::move(cors), allowed);
     if (route == nullptr) {  // OPTIONS: everything else has been refused
       return exchange->send(HttpResponse{.content_type = ""});
     }
@@ -279,7 +275,7 @@ class Server::Implementation {
   /// What the request is to be refused with, if at all.
   std::optional<ApiError> serve(const Route& route, const std::shared_ptr<Exchange>& exchange) {
     try {
-      if (log_.shows_texts() && !exchange->request.body.empty()) {
+      if (log_->shows_texts() && !exchange->request.body.empty()) {
         exchange->note("body", exchange->request.body);
       }
       exchange->budget.spend(0);
@@ -302,7 +298,7 @@ class Server::Implementation {
     const std::optional<ApiError> stopped = why_stopped(exchange);
     const ApiError& problem = stopped ? *stopped : found;
     if (problem.status == 429) {
-      state_.metrics.rejected("queue_full");
+      state_.service->metrics().rejected("queue_full");
     }
     exchange.note("error", problem.message);
     exchange.send(problem.response(form));
@@ -332,19 +328,17 @@ class Server::Implementation {
   }
 
   ServerState state_;
-  RequestLog log_;
+  std::shared_ptr<RequestLog> log_;
   AccessRules access_;
   std::vector<Route> routes_;
-  std::unique_ptr<EngineLoop> loop_;
-  std::unique_ptr<GrammarCache> grammars_;
-  ResponseStore responses_;
-  std::unique_ptr<const Backend> backend_;
   std::shared_ptr<RequestMemory> memory_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;  // last: it calls what stands above
 };
 
-Server::Server(const ServerOptions& options) : implementation_(std::make_unique<Implementation>(options)) {}
+Server::Server(const ServerOptions& options) : Server(options, std::make_shared<ModelService>()) {}
+Server::Server(const ServerOptions& options, std::shared_ptr<ModelService> service)
+    : implementation_(std::make_unique<Implementation>(options, std::move(service))) {}
 Server::~Server() = default;
 std::uint16_t Server::port() const { return implementation_->port(); }
 std::string Server::url() const { return implementation_->url(); }

@@ -16,6 +16,8 @@
 
 namespace rocmforge {
 
+class ModelService;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  ///< 0: a free one
@@ -49,6 +51,9 @@ class Server {
  public:
   /// Throws Error when the address or the log file can't be used.
   explicit Server(const ServerOptions& options);
+  /// The same for a model that others in the process use too, now and afterwards. Where it has been started, serve() is not
+  /// called, and what `options` say of the model has no effect.
+  Server(const ServerOptions& options, std::shared_ptr<ModelService> service);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -60,8 +65,8 @@ class Server {
   /// The model has been loaded.
   void serve(std::unique_ptr<Engine> engine);
 
-  /// Takes no more requests, lets the running ones end within `limit`, or until `hurry` says so, and cancels the rest.
-  /// Whether none had to be cancelled.
+  /// Takes no more requests, lets the running ones end within `limit`, or until `hurry` says so, and cancels the rest (where
+  /// others use the model too, as this object goes). Whether none had to be cancelled.
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry = {});
 
  private:

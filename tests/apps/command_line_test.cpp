@@ -56,7 +56,7 @@ TEST(CommandLine, HelpOfEveryCommandHasExamples) {
 
 // A command that is declared but never added would be missing.
 TEST(CommandLine, HelpListsEveryCommandThatIsDeclared) {
-  std::ifstream header(std::filesystem::path(ROCMFORGE_SOURCE_DIR) / "apps" / "rocmforge" / "command.h");
+  std::ifstream header(std::filesystem::path(ROCMFORGE_SOURCE_DIR) / "apps" / "rocmforge" / "commands.h");
   const std::string text(std::istreambuf_iterator<char>(header), {});
   const std::regex declaration("Command ([a-z]+)_command\\(");
   std::vector<std::string> declared;

@@ -1,4 +1,4 @@
-#include "rocmforge/model_files.h"
+#include "options/model_files.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/program.h"
-#include "rocmforge/usage_error.h"
+#include "options/usage_error.h"
 
 namespace rocmforge::app {
 namespace {

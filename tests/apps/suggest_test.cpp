@@ -1,4 +1,4 @@
-#include "rocmforge/suggest.h"
+#include "options/suggest.h"
 
 #include <gtest/gtest.h>
 

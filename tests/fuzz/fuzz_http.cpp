@@ -45,14 +45,14 @@ class CheckingReply final : public HttpReply {
 /// A server without sockets, whose engine has no room.
 struct Target {
   Target()
-      : loop(make_fake_engine({.kv_tokens = 256}).engine, state.metrics, 0),
+      : loop(make_fake_engine({.kv_tokens = 256}).engine, state.service->metrics(), 0),
         grammars(byte_tokenizer()),
-        log({.file = "/dev/null"}) {
+        log(std::make_shared<RequestLog>(LogOptions{.silent = true})) {
     model.tokenizer = byte_tokenizer();
     model.vocab = byte_vocab;
     model.hidden = 8;
     model.context_length = 256;
-    backend = std::make_unique<Backend>(Backend{model, loop, state.active, grammars, responses});
+    backend = std::make_unique<Backend>(Backend{model, loop, state.service->active(), grammars, responses});
     state.backend = backend.get();
     for (const Route& route : server_routes({})) {
       if (route.method == "POST") {
@@ -63,7 +63,7 @@ struct Target {
   ServerState state;
   EngineLoop loop;
   GrammarCache grammars;
-  RequestLog log;
+  std::shared_ptr<RequestLog> log;
   ServedModel model;
   ResponseStore responses;
   std::unique_ptr<Backend> backend;
@@ -78,7 +78,7 @@ Target& target() {
 void serve(HttpRequest request) {
   for (const Route& route : target().routes) {
     const auto exchange = std::make_shared<Exchange>(request, std::make_shared<CheckingReply>(), target().log,
-                                                     target().state.metrics, HttpHeaders{});
+                                                     target().state.service->metrics(), HttpHeaders{});
     try {
       route.serve(exchange, target().state);
     } catch (const ApiError& error) {

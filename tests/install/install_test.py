@@ -44,23 +44,28 @@ def check_program(prefix, folder):
 
 
 def check_library(prefix, consumer, folder, cmake, compiler):
-    library = next(prefix.glob("lib*/**/librocmforge_attention.so"))
-    expect(library.is_symlink() and re.search(r"\.so\.\d+\.\d+$", os.readlink(library)), f"{library} has no versioned name")
-    exported = [line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()]
-    strangers = [name for name in exported if not name.startswith("rocmforge_")]
-    expect(exported and not strangers, f"the library exports {strangers[:3]} beside its interface")
+    for name in ("librocmforge.so", "librocmforge_attention.so"):
+        library = next(prefix.glob(f"lib*/**/{name}"))
+        expect(library.is_symlink() and re.search(r"\.so\.\d+\.\d+$", os.readlink(library)), f"{library} has no versioned name")
+        exported = [line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()]
+        strangers = [name for name in exported if not name.startswith("rocmforge_")]
+        expect(exported and not strangers, f"{name} exports {strangers[:3]} beside its interface")
 
     built = folder / "by-cmake"
     run(cmake, "-S", consumer, "-B", built, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={compiler}")
     run(cmake, "--build", built)
     for program in ("consumer", "consumer_c"):
         print(run(built / program).strip(), "(CMake)")
+    answer = run(built / "consumer_model")
+    expect("\n585\n" in answer, f"the installed library answered {answer!r}")
 
     pkgconfig = {"PKG_CONFIG_PATH": str(next(prefix.glob("lib*/**/pkgconfig")))}
-    flags = run("pkg-config", "--cflags", "--libs", "rocmforge", env=pkgconfig).split()
-    program = folder / "by-pkg-config"
-    run(compiler, "-std=c++20", consumer / "consumer.cpp", *flags, "-o", program)
-    print(run(program, env={"LD_LIBRARY_PATH": str(library.parent)}).strip(), "(pkg-config)")
+    for package, source in (("rocmforge-attention", "consumer.cpp"), ("rocmforge", "model.c")):
+        flags = run("pkg-config", "--cflags", "--libs", package, env=pkgconfig).split()
+        program = folder / f"by-pkg-config-{package}"
+        language = ["-std=c++20"] if source.endswith(".cpp") else ["-x", "c"]
+        run(compiler, *language, consumer / source, *flags, "-o", program)
+        print(run(program, env={"LD_LIBRARY_PATH": str(library.parent)}).strip(), "(pkg-config)")
 
 
 def walk(command, path=()):

@@ -64,7 +64,8 @@ void serve_version(const std::shared_ptr<Exchange>& exchange, ServerState& state
 }
 
 void serve_metrics(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  exchange->send(HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = state.metrics.text()});
+  exchange->send(
+      HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = state.service->metrics().text()});
 }
 
 void serve_models(const std::shared_ptr<Exchange>& exchange, ServerState& state) {

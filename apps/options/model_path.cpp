@@ -1,5 +1,6 @@
 #include "model_path.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,6 +24,11 @@ std::vector<fs::path> models_folders() {
   std::error_code ignored;
   if (const fs::path program = fs::read_symlink("/proc/self/exe", ignored); !program.empty()) {
     candidates.push_back(program.parent_path().parent_path() / "share" / "rocmforge");
+  }
+  static const char here = 0;  // in a library the same beside its folder
+  if (Dl_info object; dladdr(&here, &object) != 0) {
+    const fs::path file = fs::weakly_canonical(object.dli_fname, ignored);
+    candidates.push_back(file.parent_path().parent_path() / "share" / "rocmforge");
   }
   candidates.emplace_back(ROCMFORGE_MODELS_DIR);
   std::vector<fs::path> folders;

@@ -1,5 +1,7 @@
 #include "suggest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -96,6 +98,18 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
     }
   }
   return best;
+}
+
+std::string unknown_option(const Command& command, const std::string& full_name, const std::string& text) {
+  std::vector<std::string> known = {"--help"};
+  for (const Option& option : command.options) {
+    for (const std::string& name : option.all_names()) {
+      known.push_back(name);
+    }
+  }
+  const std::string near = nearest(text.substr(0, text.find('=')), known);
+  return fmt::format("there is no option {}{} (see {} --help)", text,
+                     near.empty() ? "" : fmt::format("; did you mean {}?", near), full_name);
 }
 
 std::string instead_of(std::string_view option) {

@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <limits>
 
 #include "flags.h"
 #include "kernels/register_all.h"
-#include "progress.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -148,12 +146,6 @@ EngineOptions EngineFlags::options() const {
 std::string describe_device(const DeviceInfo& device, int threads) {
   return device.is_gpu() ? fmt::format("{} ({}:{}, {})", device.name, name(device.kind), device.index, device.architecture)
                          : fmt::format("CPU ({}, {} threads)", name(device.cpu_isa), threads);
-}
-
-std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options) {
-  Progress progress("loading " + std::filesystem::path(path).filename().string());
-  options.model.progress = [&progress](double fraction) { progress.update(fraction); };
-  return load_model(path, options);
 }
 
 }  // namespace rocmforge::app

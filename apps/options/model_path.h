@@ -6,8 +6,8 @@
 
 namespace rocmforge::app {
 
-/// Folders where models are looked for: $ROCMFORGE_MODELS_DIR, ../share/rocmforge beside the program's folder, and where the
-/// program was built to be installed; those that exist.
+/// Folders where models are looked for: $ROCMFORGE_MODELS_DIR, ../share/rocmforge beside the folder of the program and that
+/// of the library which this is part of, and where the program was built to be installed; those that exist.
 std::vector<std::filesystem::path> models_folders();
 
 /// The file that MODEL means: a path, or the name of a file (with or without .gguf) in one of these folders or below those

@@ -89,12 +89,18 @@ class GrammarFlags {
 class GenerationFlags {
  public:
   void add_to(Command& command);
-  /// Throws UsageError as soon as a value is known to be wrong, before a model is loaded.
-  void validate() const;
+  /// Throws UsageError as soon as a value is known to be wrong, before a model is loaded. `raw`: no template is used.
+  void validate(bool raw = false) const;
   /// A request without its prompt. Throws UsageError for a token id that the vocabulary lacks.
   [[nodiscard]] Request request(const Engine& engine) const;
   /// What the answer is held to; null for nothing.
   [[nodiscard]] std::shared_ptr<GrammarMatcher> grammar(const Engine& engine) const;
+  /// The same as members of a request to the server, beside which its "messages" may stand: a system message becomes the
+  /// first of them. Those that the request has itself stay. Throws UsageError for what the server does not offer.
+  void write(nlohmann::ordered_json& request) const;
+  [[nodiscard]] SamplingChoices sampling() const { return sampling_.choices(); }
+  /// What the answer is held to; "" for nothing.
+  [[nodiscard]] std::string gbnf() const { return grammar_.gbnf(); }
   [[nodiscard]] const std::string& system() const { return system_; }
   [[nodiscard]] bool context_shift() const { return context_shift_; }
 
@@ -118,8 +124,5 @@ std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatc
 
 /// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".
 std::string describe_device(const DeviceInfo& device, int threads);
-
-/// load_model behind a progress line.
-std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options);
 
 }  // namespace rocmforge::app

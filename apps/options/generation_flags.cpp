@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_constraint.h"
@@ -11,8 +12,8 @@
 #include "engine/grammar/json_schema.h"
 #include "engine/grammar/token_trie.h"
 #include "flags.h"
-#include "generate.h"
-#include "text.h"
+#include "prompts.h"
+#include "read_text.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -147,7 +148,10 @@ void GenerationFlags::add_to(Command& command) {
                      .range = {.least = 0, .special = -1, .special_note = "a random one"}});
 }
 
-void GenerationFlags::validate() const {
+void GenerationFlags::validate(bool raw) const {
+  if (raw && !system_.empty()) {
+    throw UsageError("--system has no meaning with --raw");
+  }
   Request request;
   add_biases(request, std::numeric_limits<std::int32_t>::max());
   static_cast<void>(grammar_.gbnf());
@@ -181,6 +185,52 @@ Request GenerationFlags::request(const Engine& engine) const {
   request.ignore_eos = ignore_eos_;
   request.context_policy = context_shift_ ? ContextPolicy::shift : ContextPolicy::stop;
   return request;
+}
+
+void GenerationFlags::write(nlohmann::ordered_json& request) const {
+  if (context_shift_) {
+    throw UsageError("--context-shift is for prompts; in a conversation drop the oldest messages");
+  }
+  const auto write_one = [&](std::string_view name, nlohmann::ordered_json value) {
+    request.emplace(std::string(name), std::move(value));
+  };
+  const SamplingChoices choices = sampling_.choices();
+  for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
+    const SamplingNumber& number = sampling_numbers()[i];
+    if (const std::optional<double>& value = choices.values[i]) {
+      number.is_whole() ? write_one(number.name, static_cast<std::int64_t>(*value)) : write_one(number.name, *value);
+    }
+  }
+  if (seed_ >= 0) {
+    write_one("seed", seed_);
+  }
+  if (max_tokens_ >= 0 && !request.contains("max_completion_tokens")) {
+    write_one("max_tokens", max_tokens_);
+  }
+  if (!stop_.empty()) {
+    write_one("stop", stop_);
+  }
+  if (ignore_eos_) {
+    write_one("ignore_eos", true);
+  }
+  if (!logit_bias_.empty()) {
+    auto biases = nlohmann::ordered_json::array();
+    for (const std::string& text : logit_bias_) {
+      const auto [id, bias] = parse_bias(text);
+      biases.push_back({id, std::isinf(bias) ? nlohmann::ordered_json(false) : nlohmann::ordered_json(bias)});
+    }
+    write_one("logit_bias", std::move(biases));
+  }
+  if (const std::string gbnf = grammar_.gbnf(); !gbnf.empty()) {
+    write_one("grammar", gbnf);
+  }
+  const auto messages = request.find("messages");
+  const auto begins_with_system = [](const nlohmann::ordered_json& list) {
+    return !list.empty() && list.front().is_object() && list.front().contains("role") && list.front()["role"] == "system";
+  };
+  if (!system_.empty() && messages != request.end() && messages->is_array() && !begins_with_system(*messages)) {
+    messages->insert(messages->begin(), chat_message("system", system_));
+  }
 }
 
 std::shared_ptr<GrammarMatcher> GenerationFlags::grammar(const Engine& engine) const {

@@ -1,0 +1,132 @@
+#include "prompts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "chat/chat_format.h"
+#include "chat/json.h"
+#include "chat/json_document.h"
+#include "read_text.h"
+#include "usage_error.h"
+
+namespace rocmforge::app {
+
+const Tokenizer& require_tokenizer(const Engine& engine) {
+  const auto tokenizer = engine.tokenizer();
+  if (tokenizer == nullptr) {
+    throw Error(engine.file().path().string() + ": the file has no tokenizer, so it can't read or write text");
+  }
+  return *tokenizer;
+}
+
+std::string chat_format_names() { return fmt::format("{}", fmt::join(builtin_chat_template_names(), ", ")); }
+
+void TemplateFlags::add_to(Command& command) {
+  const std::vector<std::string_view> names = builtin_chat_template_names();
+  const std::string group = "Chat template";
+  command.options.push_back({.names = "--chat-format",
+                             .target = &format,
+                             .meaning = "A built-in template instead of the model's own",
+                             .group = group,
+                             .choices = {names.begin(), names.end()}});
+  command.options.push_back({.names = "--chat-template-file",
+                             .target = &file,
+                             .meaning = "Jinja template instead of the model's own",
+                             .value = "FILE",
+                             .group = group,
+                             .excludes = {"--chat-format"}});
+  command.options.push_back({.names = "--chat-template-kwargs",
+                             .target = &arguments,
+                             .meaning = "Variables for the template, as a JSON object",
+                             .value = "JSON",
+                             .group = group});
+  command.options.push_back({.names = "--think",
+                             .target = &think,
+                             .meaning = "Whether the model reasons first, where its template leaves the choice",
+                             .group = group,
+                             .choices = {"on", "off"}});
+}
+
+Option raw_option(bool& target, Command& command) {
+  for (const char* name : {"--chat-format", "--chat-template-file", "--chat-template-kwargs", "--think"}) {
+    command.option(name).excludes.push_back("--raw");
+  }
+  return {"--raw", &target, "Continue the text, no chat template"};
+}
+
+std::string TemplateFlags::source() const {
+  return !file.empty() ? read_text(file) : format.empty() ? "" : std::string(*builtin_chat_template(format));
+}
+
+nlohmann::ordered_json TemplateFlags::variables() const {
+  auto variables = nlohmann::ordered_json::object();
+  if (!arguments.empty()) {
+    variables = read_json(arguments).value;
+    if (!variables.is_object()) {
+      throw UsageError("--chat-template-kwargs is not a JSON object, as in '{\"enable_thinking\": false}'");
+    }
+  }
+  if (!think.empty()) {  // both names are in use
+    variables["enable_thinking"] = think == "on";
+    variables["thinking"] = think == "on";
+  }
+  return variables;
+}
+
+std::optional<ChatTemplates> choose_templates(const Engine& engine, const TemplateFlags& flags) {
+  const Tokenizer& tokenizer = require_tokenizer(engine);
+  const std::string source = flags.source();
+  const std::string from = !flags.file.empty()     ? flags.file
+                           : !flags.format.empty() ? flags.format
+                                                   : engine.file().path().string();
+  auto templates = with_context(from, [&] {
+    return source.empty() ? ChatTemplates::of_model(tokenizer) : std::optional(ChatTemplates::of_source(source, tokenizer));
+  });
+  if (!flags.think.empty() && !templates.has_value()) {
+    throw UsageError(fmt::format("--think: {} has no chat template", from));
+  }
+  if (!flags.think.empty() && !templates->choose({}).abilities().thinking_switch) {
+    throw UsageError(fmt::format("--think: the chat template of {} has no such choice", from));
+  }
+  return templates;
+}
+
+nlohmann::ordered_json chat_message(std::string_view role, std::string_view content) {
+  return {{"role", role}, {"content", content}};
+}
+
+EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, const nlohmann::ordered_json& messages,
+                        const nlohmann::ordered_json& variables) {
+  ChatRequest request;
+  request.messages = messages;
+  request.arguments = variables;
+  const ChatPrompt prompt = templates.choose(request).prompt(std::move(request));
+  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments),
+          {.reasoning_is_open = prompt.reasoning_is_open,
+           .reasoning = prompt.reasoning,
+           .in_channels = prompt.in_channels,
+           .header_is_open = prompt.header_is_open}};
+}
+
+EncodedChat encode_prompt(const Engine& engine, const TemplateFlags& flags, const std::string& system, bool raw,
+                          const std::string& text) {
+  const Tokenizer& tokenizer = require_tokenizer(engine);
+  const auto templates = raw ? std::nullopt : choose_templates(engine, flags);
+  if (!templates.has_value()) {
+    if (!system.empty()) {
+      throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
+                       chat_format_names());
+    }
+    return {.ids = tokenizer.encode(text, {}), .format = {}};
+  }
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  if (!system.empty()) {
+    messages.push_back(chat_message("system", system));
+  }
+  messages.push_back(chat_message("user", text));
+  return encode_chat(engine, *templates, messages, flags.variables());
+}
+
+}  // namespace rocmforge::app

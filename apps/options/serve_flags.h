@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "flags.h"
+#include "prompts.h"
+#include "server/server.h"
+
+namespace rocmforge::app {
+
+/// How a loaded model answers many at once, whoever asks: the options of `serve` that need no connection.
+struct ServiceFlags {
+  std::string alias;
+  std::string pooling = "mean";
+  std::int32_t parallel = 32;
+  std::int32_t max_waiting = 2048;
+  std::int64_t kv_tokens = 0;
+  double prompt_seconds = 0.5;
+  double request_seconds = 600.0;
+  bool no_prefix_cache = false;
+  bool strict_fields = false;
+
+  void add_to(Command& command);
+  /// The engine's options with what is said here.
+  [[nodiscard]] EngineOptions engine_options(const EngineFlags& engine) const;
+  /// The parts of a server's options that are the model's. Throws UsageError.
+  [[nodiscard]] ServerOptions server_options(const std::string& path, const SamplingChoices& sampling,
+                                             const TemplateFlags& chat_template) const;
+};
+
+/// Positions for some full contexts, or a usual number for every answer: what a server's cache holds unless it was told.
+std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path);
+
+/// The options of `serve` for its connections.
+struct ListenFlags {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;
+  std::vector<std::string> keys;
+  std::string key_file;
+  std::vector<std::string> origins;
+  double drain_seconds = 30.0;
+  std::string log_format = "text";
+  bool log_requests = false;
+  std::string log_file;
+  bool no_page = false;
+  bool no_slots = false;
+  std::int32_t max_connections = 1024;
+  std::int32_t max_body_mib = 8;
+  std::int32_t client_share = 50;
+  std::int32_t max_priority = 0;
+  std::int64_t request_memory_mib = 0;
+  double request_work_millions = 200.0;
+
+  void add_to(Command& command);
+  /// Adds what is said here. Throws UsageError, and Error for a file of keys that can't be read.
+  void apply(ServerOptions& options) const;
+};
+
+}  // namespace rocmforge::app

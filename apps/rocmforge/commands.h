@@ -1,0 +1,27 @@
+#pragma once
+
+#include "command.h"
+
+namespace rocmforge::app {
+
+// One per file. The values of the options live in the action.
+Command run_command();
+Command chat_command();
+Command inspect_command();
+Command models_command();
+Command tokenize_command();
+Command perplexity_command();
+Command bench_command();
+Command devices_command();
+Command serve_command();
+Command load_command();
+// These two speak of the whole program, which outlives them.
+Command help_command(const Command& program);
+Command version_command();
+
+// Commands below `rocmforge bench`.
+Command bench_attention_command();
+Command bench_matmul_command();
+Command bench_step_command();
+
+}  // namespace rocmforge::app

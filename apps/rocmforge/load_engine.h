@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace rocmforge::app {
+
+/// load_model behind a progress line.
+std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options);
+
+}  // namespace rocmforge::app

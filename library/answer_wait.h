@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "server/engine/engine_loop.h"
+
+namespace rocmforge {
+
+/// As many answers are under way as may be.
+class BusyError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The outcome of one request.
+struct WaitedAnswer {
+  std::string text{};
+  StepOutput last{};
+  RequestStats stats{};
+  bool shifted = false;  ///< older tokens were dropped on the way
+};
+
+/// Submits a request for one answer and waits for its end, in the calling thread, which also calls `take` with the text as
+/// it comes; false cancels the request, and the end is FinishReason::cancelled. Throws BusyError, Error for a request that
+/// can't be served, std::bad_alloc, and what `take` throws.
+WaitedAnswer wait_for_answer(EngineLoop& loop, Request request, const std::function<bool(std::string_view)>& take = {});
+
+}  // namespace rocmforge

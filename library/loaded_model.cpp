@@ -1,0 +1,289 @@
+#include "loaded_model.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "answer_wait.h"
+#include "base/work_budget.h"
+#include "chat/json_document.h"
+#include "engine/grammar/grammar_matcher.h"
+#include "model_path.h"
+#include "named_options.h"
+#include "usage_error.h"
+
+namespace rocmforge {
+namespace {
+
+using app::UsageError;
+
+/// Warnings go to standard error, as the program's do. The logger of that name may be the caller's own.
+void open_log() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (spdlog::get("rocmforge") == nullptr) {
+      spdlog::stderr_logger_mt("rocmforge")->set_pattern("rocmforge: %v");
+    }
+  });
+}
+
+template <std::size_t size>
+void copy_text(char (&to)[size], const std::string& text) {
+  const std::size_t count = std::min(size - 1, text.size());
+  std::memcpy(to, text.data(), count);
+  to[count] = '\0';
+}
+
+/// A JSON text, or UsageError.
+Json read_request(const std::string& text) {
+  Json request = Json::parse(text, nullptr, false);
+  if (request.is_array()) {
+    return {{"messages", std::move(request)}};
+  }
+  if (!request.is_object()) {
+    throw UsageError("the request is neither an array of messages nor a JSON object");
+  }
+  return request;
+}
+
+/// The events of a stream one by one, as their JSON. Parts come as they come: an event may be in two of them.
+class EventReader {
+ public:
+  explicit EventReader(const TakeText& take) : take_(take) {}
+
+  bool operator()(std::string_view part) {
+    rest_ += part;
+    constexpr std::string_view end = "\n\n", data = "data: ";
+    std::size_t begin = 0;
+    bool goes_on = true;
+    for (std::size_t at; goes_on && (at = rest_.find(end, begin)) != std::string::npos; begin = at + end.size()) {
+      std::string event = rest_.substr(begin, at - begin);
+      if (!event.starts_with(data) || event == "data: [DONE]") {
+        continue;
+      }
+      event.erase(0, data.size());
+      if (const Json json = Json::parse(event, nullptr, false); json.is_object() && json.contains("error")) {
+        throw Error(error_message(event));
+      }
+      goes_on = take_(event);
+    }
+    rest_.erase(0, begin);
+    return goes_on;
+  }
+
+ private:
+  const TakeText& take_;
+  std::string rest_;
+};
+
+/// Throws what a status of 400 or more stands for.
+void check_answer(const HttpResponse& response) {
+  switch (response.status) {
+    case 429:
+      throw BusyError(error_message(response.body));
+    case 503:
+      throw std::bad_alloc();
+    default:
+      break;
+  }
+  if (response.status >= 400) {
+    throw Error(error_message(response.body));
+  }
+}
+
+}  // namespace
+
+std::string error_message(const std::string& body) {
+  const Json json = Json::parse(body, nullptr, false);
+  if (json.is_object() && json.contains("error")) {
+    const Json& error = json["error"];
+    if (error.is_object() && error.contains("message") && error["message"].is_string()) {
+      return error["message"].get<std::string>();
+    }
+  }
+  return body;
+}
+
+app::Command LoadedModel::CallFlags::command() {
+  app::Command command;
+  command.name = "rocmforge run";
+  generation.add_to(command);
+  chat_template.add_to(command);
+  command.options.push_back(app::raw_option(raw, command));
+  return command;
+}
+
+LoadedModel::LoadedModel(const std::string& path, NamedOptions options) {
+  constexpr std::int32_t usual_parallel = 8;
+  open_log();
+  app::EngineFlags engine_flags;
+  app::ServiceFlags service_flags;
+  service_flags.parallel = usual_parallel;
+  app::Command command = flags_.command();
+  engine_flags.add_to(command);
+  service_flags.add_to(command);
+  app::read_named_options(command, options, true);
+  flags_.generation.validate(flags_.raw);
+  const EngineOptions engine_options = service_flags.engine_options(engine_flags);
+  const std::string file = app::find_model(path);
+  server_options_ = service_flags.server_options(file, flags_.generation.sampling(), flags_.chat_template);
+  auto engine = load_model(file, engine_options);
+  if (!flags_.chat_template.think.empty()) {
+    static_cast<void>(app::choose_templates(*engine, flags_.chat_template));  // refuses what the template does not know
+  }
+  static_cast<void>(flags_.generation.request(*engine));
+  engine_ = engine.get();
+  service_->start(std::move(engine), server_options_);
+  client_ = std::make_unique<LocalClient>(service_, server_options_);
+}
+
+rocmforge_model_properties LoadedModel::properties() const {
+  const ServedModel& model = service_->backend()->model;
+  rocmforge_model_properties out{};
+  out.vocab_size = model.vocab;
+  out.context_length = model.context_length;
+  out.embedding_length = model.hidden;
+  out.has_tokenizer = model.tokenizer != nullptr ? 1 : 0;
+  out.has_chat_template = model.templates != nullptr ? 1 : 0;
+  out.bos_token = model.tokenizer != nullptr ? model.tokenizer->vocabulary().bos : -1;
+  out.eos_token = model.tokenizer != nullptr ? model.tokenizer->vocabulary().eos : -1;
+  out.threads = engine_->threads();
+  out.parameters = static_cast<std::uint64_t>(engine_->num_parameters());
+  out.file_bytes = engine_->file_bytes();
+  copy_text(out.architecture, engine_->model().config().architecture);
+  copy_text(out.device, app::describe_device(engine_->device_info(), engine_->threads()));
+  copy_text(out.path, engine_->file().path().string());
+  return out;
+}
+
+LoadedModel::CallFlags LoadedModel::read(NamedOptions options) const {
+  CallFlags flags = flags_;
+  app::Command command = flags.command();
+  app::read_named_options(command, options, false);
+  flags.generation.validate(flags.raw);
+  return flags;
+}
+
+std::string LoadedModel::generate(const std::string& prompt, NamedOptions options, const TakeText& take) {
+  const CallFlags flags = read(options);
+  Request request = flags.generation.request(*engine_);
+  return answer(flags, std::move(request),
+                app::encode_prompt(*engine_, flags.chat_template, flags.generation.system(), flags.raw, prompt), take);
+}
+
+std::string LoadedModel::generate(std::vector<std::int32_t> tokens, NamedOptions options, const TakeText& take) {
+  check_tokens(tokens);
+  const CallFlags flags = read(options);
+  Request request = flags.generation.request(*engine_);
+  return answer(flags, std::move(request), {.ids = std::move(tokens), .format = {}}, take);
+}
+
+std::string LoadedModel::answer(const CallFlags& flags, Request request, app::EncodedChat prompt, const TakeText& take) {
+  constexpr std::uint64_t any_work = UINT64_MAX;  // the caller's own grammar takes the caller's own time
+  const Backend& backend = *service_->backend();
+  if (const std::string gbnf = flags.generation.gbnf(); !gbnf.empty()) {
+    WorkBudget budget(any_work, "reading the grammar");
+    request.constraint = app::hold_to(backend.grammars.get(gbnf, budget), prompt);
+  }
+  request.prompt = std::move(prompt.ids);
+  const WaitedAnswer answer = wait_for_answer(backend.loop, std::move(request), take);
+  return to_text(Json{{"text", answer.text},
+                      {"finish_reason", name(answer.last.finish)},
+                      {"shifted", answer.shifted},
+                      {"prompt_tokens", answer.stats.prompt_tokens},
+                      {"cached_tokens", answer.stats.cached_tokens},
+                      {"generated_tokens", answer.stats.generated_tokens},
+                      {"prompt_seconds", answer.stats.prompt_seconds},
+                      {"decode_seconds", answer.stats.decode_seconds}});
+}
+
+std::string LoadedModel::chat(const std::string& text, NamedOptions options, const TakeText& take) {
+  const CallFlags flags = read(options);
+  Document request(read_request(text));
+  if (flags.raw || flags.chat_template.format != flags_.chat_template.format ||
+      flags.chat_template.file != flags_.chat_template.file) {
+    throw UsageError(
+        "a conversation is for the chat template that the model was loaded with: --raw, --chat-format and "
+        "--chat-template-file are not for a single one");
+  }
+  flags.generation.write(request.root);
+  if (Json variables = flags.chat_template.variables(); !variables.empty()) {
+    request.root.emplace("chat_template_kwargs", std::move(variables));
+  }
+  request.root["stream"] = take != nullptr;
+  if (take == nullptr) {
+    HttpResponse response = client_->request("POST", "/v1/chat/completions", to_text(request.root), {});
+    check_answer(response);
+    return std::move(response.body);
+  }
+  EventReader reader(take);
+  check_answer(client_->request("POST", "/v1/chat/completions", to_text(request.root), std::ref(reader)));
+  return "";
+}
+
+HttpResponse LoadedModel::request(const std::string& method, const std::string& path, std::string body,
+                                  const TakeText& take) {
+  return client_->request(method, path, std::move(body), take);
+}
+
+std::vector<float> LoadedModel::embed(std::span<const std::string> texts) {
+  std::vector<float> values;
+  if (texts.empty()) {
+    return values;
+  }
+  constexpr std::size_t most = 256;  // at once: others have places too
+  for (std::size_t first = 0; first < texts.size(); first += most) {
+    const std::span<const std::string> some = texts.subspan(first, std::min(most, texts.size() - first));
+    const Json body = {{"input", Json(std::vector<std::string>(some.begin(), some.end()))}};
+    const HttpResponse response = client_->request("POST", "/v1/embeddings", to_text(body), {});
+    check_answer(response);
+    const Document answer(Json::parse(response.body));
+    for (const Json& entry : answer.root.at("data")) {
+      for (const Json& value : entry.at("embedding")) {
+        values.push_back(value.get<float>());
+      }
+    }
+  }
+  return values;
+}
+
+void LoadedModel::check_tokens(std::span<const std::int32_t> tokens) const {
+  if (tokens.empty()) {
+    throw UsageError("there are no tokens");
+  }
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= vocab()) {
+      throw UsageError(fmt::format("{} is no token, the vocabulary has {}", token, vocab()));
+    }
+  }
+}
+
+std::vector<float> LoadedModel::logits(std::vector<std::int32_t> tokens) {
+  check_tokens(tokens);
+  Request request;
+  request.prompt = std::move(tokens);
+  request.sampling.temperature = 0.0f;
+  request.max_tokens = 1;
+  request.logits = true;
+  return std::move(wait_for_answer(service_->backend()->loop, std::move(request)).last.logits);
+}
+
+SamplingParams LoadedModel::sampling(NamedOptions options) const {
+  return read(options).generation.request(*engine_).sampling;
+}
+
+std::unique_ptr<Server> LoadedModel::serve(const app::ListenFlags& flags) {
+  ServerOptions options = server_options_;
+  flags.apply(options);
+  return std::make_unique<Server>(options, service_);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/json.h"
+#include "engine/engine.h"
+#include "flags.h"
+#include "prompts.h"
+#include "rocmforge/rocmforge.h"
+#include "serve_flags.h"
+#include "server/local_client.h"
+#include "server/model_service.h"
+#include "server/server.h"
+
+namespace rocmforge {
+
+using NamedOptions = std::span<const std::string>;
+using TakeText = std::function<bool(std::string_view)>;
+
+/// A model behind rocmforge/rocmforge.h. Functions are for any thread. They throw UsageError for wrong options and
+/// arguments, and Error otherwise.
+class LoadedModel {
+ public:
+  LoadedModel(const std::string& path, NamedOptions options);
+
+  [[nodiscard]] rocmforge_model_properties properties() const;
+  /// Throws Error where the file has none.
+  [[nodiscard]] const Tokenizer& tokenizer() const { return app::require_tokenizer(*engine_); }
+  [[nodiscard]] std::int32_t vocab() const { return engine_->model().config().vocab; }
+
+  /// JSON as rocmforge_generate gives it.
+  std::string generate(const std::string& prompt, NamedOptions options, const TakeText& take);
+  std::string generate(std::vector<std::int32_t> tokens, NamedOptions options, const TakeText& take);
+  /// The whole answer as JSON; with `take` events as JSON, and "".
+  std::string chat(const std::string& request, NamedOptions options, const TakeText& take);
+  HttpResponse request(const std::string& method, const std::string& path, std::string body, const TakeText& take);
+  /// [texts, hidden]
+  std::vector<float> embed(std::span<const std::string> texts);
+  /// [vocab] of the token behind them. Throws UsageError for no tokens and for what is none.
+  std::vector<float> logits(std::vector<std::int32_t> tokens);
+  /// How a sequence with these options draws its tokens.
+  [[nodiscard]] SamplingParams sampling(NamedOptions options) const;
+  std::unique_ptr<Server> serve(const app::ListenFlags& flags);
+
+ private:
+  /// What a call may say, over what the model was loaded with.
+  struct CallFlags {
+    app::GenerationFlags generation;
+    app::TemplateFlags chat_template;
+    bool raw = false;
+
+    /// A command with all of them.
+    app::Command command();
+  };
+
+  /// Throws UsageError.
+  [[nodiscard]] CallFlags read(NamedOptions options) const;
+  std::string answer(const CallFlags& flags, Request request, app::EncodedChat prompt, const TakeText& take);
+  void check_tokens(std::span<const std::int32_t> tokens) const;
+
+  CallFlags flags_;
+  ServerOptions server_options_;
+  const Engine* engine_ = nullptr;  ///< the service's: what does not change is read by any thread
+  std::shared_ptr<ModelService> service_ = std::make_shared<ModelService>();
+  std::unique_ptr<LocalClient> client_;
+};
+
+/// The member "message" of an error that a route has answered with; all of it where there is none.
+std::string error_message(const std::string& body);
+
+}  // namespace rocmforge

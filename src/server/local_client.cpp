@@ -1,0 +1,181 @@
+#include "server/local_client.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace rocmforge {
+namespace {
+
+/// What has come of an answer, between the thread that delivers it and the one that waits for it. What waits to be read is
+/// at most one answer.
+struct Mailbox {
+  std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  HttpResponse response{};
+  std::string parts{};
+  bool ended = false;
+  bool streams = false;
+  bool left = false;  ///< nobody reads any more
+  std::function<void()> dropped{};
+};
+
+class LocalReply final : public HttpReply {
+ public:
+  explicit LocalReply(std::shared_ptr<Mailbox> box) : box_(std::move(box)) {}
+  ~LocalReply() override {
+    const std::lock_guard lock(box_->mutex);
+    if (!std::exchange(box_->ended, true)) {
+      box_->response.status = 500;
+      box_->changed.notify_all();
+    }
+  }
+
+  void send(HttpResponse response) override {
+    while (response.more && response.more(response.body)) {
+    }
+    const std::lock_guard lock(box_->mutex);
+    box_->response = std::move(response);
+    end_locked();
+  }
+  void begin(HttpResponse head) override {
+    const std::lock_guard lock(box_->mutex);
+    box_->parts = std::exchange(head.body, {});
+    box_->response = std::move(head);
+    box_->streams = true;
+    box_->changed.notify_all();
+  }
+  bool write(std::string_view part) override {
+    const std::lock_guard lock(box_->mutex);
+    if (box_->left) {
+      return false;
+    }
+    box_->parts += part;
+    box_->changed.notify_all();
+    return true;
+  }
+  void end() override {
+    const std::lock_guard lock(box_->mutex);
+    end_locked();
+  }
+  void drop() noexcept override {
+    const std::lock_guard lock(box_->mutex);
+    box_->response.status = 503;
+    end_locked();
+  }
+  void on_drop(std::function<void()> dropped) override {
+    const std::lock_guard lock(box_->mutex);
+    box_->dropped = std::move(dropped);
+  }
+
+ private:
+  void end_locked() noexcept {
+    box_->ended = true;
+    box_->changed.notify_all();
+  }
+
+  std::shared_ptr<Mailbox> box_;
+};
+
+/// Cancels what nobody waits for any more, and lets go of who would be told.
+class Reading {
+ public:
+  explicit Reading(Mailbox& box) : box_(box) {}
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  ~Reading() {
+    std::function<void()> dropped;
+    {
+      const std::lock_guard lock(box_.mutex);
+      box_.left = true;
+      dropped.swap(box_.dropped);
+      if (box_.ended) {
+        return;
+      }
+    }
+    if (dropped) {
+      dropped();
+    }
+  }
+
+ private:
+  Mailbox& box_;
+};
+
+/// The answer, once all parts have been taken or `take` wants no more of them.
+HttpResponse read_answer(Mailbox& box, const LocalClient::TakePart& take) {
+  std::unique_lock lock(box.mutex);
+  for (;;) {
+    box.changed.wait(lock, [&] { return box.ended || !box.parts.empty(); });
+    if (box.parts.empty()) {
+      return std::exchange(box.response, {});
+    }
+    const std::string part = std::exchange(box.parts, {});
+    lock.unlock();
+    const bool goes_on = !take || take(part);
+    lock.lock();
+    if (!goes_on) {
+      return std::exchange(box.response, {});
+    }
+  }
+}
+
+}  // namespace
+
+LocalClient::LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options)
+    : state_{.options = options, .service = std::move(service)},
+      log_(std::make_shared<RequestLog>(LogOptions{.silent = true})),
+      routes_(server_routes(options)) {
+  state_.backend = state_.service->backend();
+}
+
+const Route* LocalClient::find(std::string_view method, std::string_view path, bool& path_known) const {
+  for (const Route& route : routes_) {
+    if (matches(route, path)) {
+      path_known = true;
+      if (route.method == method) {
+        return &route;
+      }
+    }
+  }
+  return nullptr;
+}
+
+void LocalClient::serve(const Route& route, const std::shared_ptr<Exchange>& exchange) {
+  try {
+    route.serve(exchange, state_);
+    exchange->settle();
+  } catch (const ApiError& problem) {
+    exchange->send(problem.response());
+  } catch (const std::bad_alloc&) {
+    exchange->send(ApiError(503, "not enough memory for this request").response());
+  } catch (const std::exception& problem) {
+    exchange->send(ApiError(500, fmt::format("internal error: {}", problem.what())).response());
+  }
+}
+
+HttpResponse LocalClient::request(const std::string& method, const std::string& path, std::string body,
+                                  const TakePart& take) {
+  bool path_known = false;
+  const Route* route = find(method, path, path_known);
+  if (route == nullptr) {
+    return (path_known ? ApiError(405, fmt::format("{} is not for {}", path, method))
+                       : ApiError(404, fmt::format("there is no {}", path)))
+        .response();
+  }
+  const auto box = std::make_shared<Mailbox>();
+  const Reading reading(*box);
+  HttpRequest asked{.method = method, .path = path, .body = std::move(body), .client = "local", .account = "local"};
+  auto exchange =
+      std::make_shared<Exchange>(std::move(asked), std::make_shared<LocalReply>(box), log_, state_.service->metrics(),
+                                 HttpHeaders{}, Allowance{.work = state_.options.request_work});
+  serve(*route, exchange);
+  exchange.reset();
+  return read_answer(*box, take);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/model_service.h"
+#include "server/routes.h"
+
+namespace rocmforge {
+
+/// The routes of a server for callers in the same process: the same requests and answers, without a connection. Any thread
+/// may use it; a request takes the calling thread until it is answered.
+class LocalClient {
+ public:
+  /// A part of a streamed answer, in the calling thread; false cancels the request.
+  using TakePart = std::function<bool(std::string_view)>;
+
+  /// `service` has been started.
+  LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options);
+
+  /// The answer to a request such as "POST", "/v1/chat/completions" and JSON. Of a streamed one the parts go to `take`, and
+  /// the body that comes back is empty. Throws what `take` throws, with the request cancelled.
+  HttpResponse request(const std::string& method, const std::string& path, std::string body, const TakePart& take);
+
+ private:
+  [[nodiscard]] const Route* find(std::string_view method, std::string_view path, bool& path_known) const;
+  void serve(const Route& route, const std::shared_ptr<Exchange>& exchange);
+
+  ServerState state_;
+  std::shared_ptr<RequestLog> log_;
+  std::vector<Route> routes_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+
+#include "server/api/constraints.h"
+#include "server/api/generation.h"
+#include "server/api/response_store.h"
+#include "server/engine/engine_loop.h"
+#include "server/metrics/server_metrics.h"
+#include "server/server.h"
+
+namespace rocmforge {
+
+/// A model with all that the APIs need of it: what a server stands on, and callers in the same process.
+class ModelService {
+ public:
+  ModelService() = default;
+  /// Cancels what is under way.
+  ~ModelService();
+  ModelService(const ModelService&) = delete;
+  ModelService& operator=(const ModelService&) = delete;
+
+  /// The model has been loaded; once. Of `options` those of the model count: its names, template, sampling, places for
+  /// answers. Throws Error for a template that can't be read.
+  void start(std::unique_ptr<Engine> engine, const ServerOptions& options);
+  /// Null until start() has returned. Lives as long as the service.
+  [[nodiscard]] const Backend* backend() const { return backend_.get(); }
+
+  [[nodiscard]] ServerMetrics& metrics() { return metrics_; }
+  [[nodiscard]] ActiveGenerations& active() { return active_; }
+  /// Answers under way end as cancelled.
+  void cancel_all() noexcept;
+
+ private:
+  ServerMetrics metrics_;
+  ActiveGenerations active_;
+  std::unique_ptr<GrammarCache> grammars_;
+  ResponseStore responses_;
+  std::unique_ptr<EngineLoop> loop_;
+  std::unique_ptr<const Backend> backend_;
+};
+
+}  // namespace rocmforge
