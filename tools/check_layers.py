@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks every include in src/ and library/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
+"""Checks every include in src/, library/ and apps/rocmforge/hub/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
+HUB = ROOT / "apps/rocmforge/hub"
 PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
@@ -27,11 +28,13 @@ def read_rules():
 
 
 def sources():
-    """Files and their paths as includes name them: relative to src/, and library/ as if it lay beside the layers."""
+    """Files and their paths as includes name them: relative to src/, and library/ and hub/ as if they lay beside the layers."""
     for file in sorted(SOURCE.rglob("*")):
         yield file, file.relative_to(SOURCE)
     for file in sorted((ROOT / "library").glob("*")):
         yield file, file.relative_to(ROOT)
+    for file in sorted(HUB.glob("*")):
+        yield file, file.relative_to(HUB.parent)
 
 
 def breaches(rules):
@@ -44,6 +47,8 @@ def breaches(rules):
             continue
         for target in INCLUDE.findall(file.read_text()):
             if layer == "library" and any((folder / target).exists() for folder in (file.parent, file.parent / "include")):
+                continue
+            if layer == "hub" and (HUB.parent / target).parent == HUB and (HUB.parent / target).exists():
                 continue
             if not (SOURCE / target).exists():
                 yield f"{relative}: includes \"{target}\", which is not a path from src/"
