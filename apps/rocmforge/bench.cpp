@@ -32,7 +32,7 @@ namespace {
 constexpr std::int64_t most_tokens = 1 << 20;
 
 struct BenchFlags {
-  std::string model;
+  ModelArgument model;
   std::string prompts = "512";
   std::string generations = "128";
   std::vector<std::string> pairs;
@@ -188,7 +188,7 @@ int bench(const BenchFlags& flags) {
   const auto tests = plan_tests(flags);
   const auto threads = parse_integers(flags.threads, "--threads", 0, max_threads);
   EngineOptions options = flags.engine.options();
-  const std::string path = find_model(flags.model);
+  const std::string path = find_model(flags.model, options);
   options.prefix_cache = false;
   for (const BenchTest& test : tests) {
     options.context_length = std::max(options.context_length, test.length());

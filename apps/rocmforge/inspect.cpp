@@ -23,7 +23,7 @@ namespace rocmforge::app {
 namespace {
 
 struct InspectFlags {
-  std::string model;
+  ModelArgument model;
   bool tensors = false;
   bool plan = false;
   bool json = false;

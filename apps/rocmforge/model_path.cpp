@@ -8,7 +8,9 @@
 #include <map>
 #include <utility>
 
+#include "hub/name.h"
 #include "model_files.h"
+#include "pull_model.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -66,7 +68,9 @@ std::string find_model(const std::string& argument) {
     return argument;
   }
   if (name.find('/') != std::string::npos) {
-    throw UsageError(fmt::format("there is no file '{}'", name));
+    throw UsageError(
+        fmt::format("there is no file '{}'{}", name,
+                    hub::looks_like_hub_name(name) ? fmt::format("; -hf {} is the model of huggingface.co", name) : ""));
   }
   std::string looked;
   for (const fs::path& folder : models_folders()) {
@@ -88,6 +92,15 @@ std::string find_model(const std::string& argument) {
                                                                      : "; rocmforge models lists those there are";
   throw UsageError(
       fmt::format("there is no model file '{}' here{}{}{}", argument, looked.empty() ? "" : " or", looked, advice));
+}
+
+std::string find_model(const ModelArgument& argument) {
+  return argument.hub_name.empty() ? find_model(argument.file) : pull_model(argument.hub_name, {}).file.string();
+}
+
+std::string find_model(const ModelArgument& argument, const EngineOptions& options) {
+  return argument.hub_name.empty() ? find_model(argument.file)
+                                   : pull_model(argument.hub_name, {.fits = &options}).file.string();
 }
 
 }  // namespace rocmforge::app

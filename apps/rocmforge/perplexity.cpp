@@ -24,7 +24,7 @@ namespace rocmforge::app {
 namespace {
 
 struct PerplexityFlags {
-  std::string model;
+  ModelArgument model;
   std::string file;
   std::int32_t context = 512;
   std::int32_t chunks = -1;
@@ -131,7 +131,7 @@ Likelihood score(Engine& engine, std::span<const std::int32_t> tokens, const Per
 
 int perplexity(const PerplexityFlags& flags) {
   EngineOptions options = flags.engine.options();
-  const std::string path = find_model(flags.model);
+  const std::string path = find_model(flags.model, options);
   const std::vector<std::int32_t> tokens = read_chunks(flags, path);
   options.context_length = flags.context;
   options.kv_tokens = StepRunner::cache_tokens(1, flags.context);

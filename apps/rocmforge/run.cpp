@@ -84,9 +84,9 @@ int run(const RunFlags& flags) {
   flags.generation.validate();
   static_cast<void>(flags.chat_template.variables());
   const std::optional<std::string> given = given_prompt(flags);
-  const std::string path = find_model(flags.words.model());
-  const std::string text = read_prompt(flags, given);
   const EngineOptions options = flags.engine.options();
+  const std::string path = find_model(flags.words.model(), options);
+  const std::string text = read_prompt(flags, given);
   const auto engine = load_engine(path, options);
   Request request = flags.generation.request(*engine);
   EncodedChat prompt = encode_prompt(flags, *engine, text);

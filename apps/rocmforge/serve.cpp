@@ -32,7 +32,7 @@ namespace rocmforge::app {
 namespace {
 
 struct ServeFlags {
-  std::string model;
+  ModelArgument model;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   std::string alias;
@@ -183,12 +183,12 @@ void return_freed_memory() {
 }
 
 int serve(const ServeFlags& flags) {
-  limit_heaps();  // before any thread begins
-  // Before any thread begins, so that all of them leave these signals to signal_came().
+  limit_heaps();                                                             // before any thread begins
+  const std::string path = find_model(flags.model, flags.engine.options());  // Ctrl-C ends a download
+  // Before any other thread begins, so that all of them leave these signals to signal_came().
   const sigset_t signals = end_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  const std::string path = find_model(flags.model);
   const EngineOptions options = engine_options(flags, path);
   Server server(server_options(flags, path));
   fmt::print("{}\n", server.url());

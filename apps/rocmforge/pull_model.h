@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "engine/engine.h"
+#include "hub/pull.h"
+
+namespace rocmforge::app {
+
+/// What is asked of a download beside its name.
+struct PullChoices {
+  bool takes_cached = true;             ///< see hub::PullOptions
+  const EngineOptions* fits = nullptr;  ///< refuse what can't run with these, before it is downloaded; null: download all
+};
+
+/// The model of that name in the hub's cache, downloaded where it is not there; its progress on standard error. Throws
+/// Error.
+hub::Pulled pull_model(const std::string& name, const PullChoices& choices);
+
+}  // namespace rocmforge::app
