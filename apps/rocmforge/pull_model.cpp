@@ -156,13 +156,17 @@ class Rate {
   std::uint64_t first_bytes_ = 0;
 };
 
+hub::Settings hub_settings() {
+  hub::Settings settings = hub::read_settings();
+  settings.user_agent = "rocmforge/" ROCMFORGE_VERSION;
+  return settings;
+}
+
 }  // namespace
 
 hub::Pulled pull_model(const std::string& name, const PullChoices& choices) {
   const BrokenPipes ignored;
   const hub::ModelName model = hub::parse_model_name(name);
-  hub::Settings settings = hub::read_settings();
-  settings.user_agent = "rocmforge/" ROCMFORGE_VERSION;
   std::optional<Progress> progress;
   if (isatty(STDERR_FILENO) != 0) {
     progress.emplace("downloading " + name);
@@ -179,7 +183,27 @@ hub::Pulled pull_model(const std::string& name, const PullChoices& choices) {
       progress->update(total > 0.0 ? static_cast<double>(state.done_bytes) / total : 1.0, std::move(*text));
     }
   };
-  return hub::pull(model, settings, options);
+  return hub::pull(model, hub_settings(), options);
+}
+
+void pull_for_client(const std::string& name, const std::function<bool(const PullStatus&)>& tell) {
+  constexpr std::size_t short_digest = 12;
+  hub::PullOptions options;
+  options.progress = [&](const hub::PullState& state) {
+    PullStatus status = {.status = "pulling manifest"};
+    if (!state.sum.empty()) {
+      status = {.status = "pulling " + state.sum.substr(0, short_digest),
+                .digest = "sha256:" + state.sum,
+                .total = state.file_total_bytes,
+                .completed = state.file_done_bytes};
+    }
+    if (!tell(status)) {
+      throw Error(name + ": the download was stopped");
+    }
+  };
+  hub::pull(hub::parse_model_name(name), hub_settings(), options);
+  tell({.status = "verifying sha256 digest"});  // done as the bytes came
+  tell({.status = "writing manifest"});
 }
 
 }  // namespace rocmforge::app

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/engine.h"
 #include "hub/pull.h"
+#include "server/server.h"
 
 namespace rocmforge::app {
 
@@ -16,5 +18,8 @@ struct PullChoices {
 /// The model of that name in the hub's cache, downloaded where it is not there; its progress on standard error. Throws
 /// Error.
 hub::Pulled pull_model(const std::string& name, const PullChoices& choices);
+
+/// The same for a client of the server, without a check whether it fits beside the model that is served: see PullFunction.
+void pull_for_client(const std::string& name, const std::function<bool(const PullStatus&)>& tell);
 
 }  // namespace rocmforge::app

@@ -23,6 +23,7 @@
 #include "generate.h"
 #include "model_path.h"
 #include "models/model_config.h"
+#include "pull_model.h"
 #include "server/access.h"
 #include "server/server.h"
 #include "usage_error.h"
@@ -51,6 +52,7 @@ struct ServeFlags {
   std::string log_file;
   bool no_prefix_cache = false;
   bool strict_fields = false;
+  bool allow_pull = false;
   bool no_page = false;
   bool no_slots = false;
   std::int32_t max_connections = 1024;
@@ -122,6 +124,9 @@ ServerOptions server_options(const ServeFlags& flags, const std::string& path) {
   }
   options.pooling = pooling(flags.pooling);
   options.strict_fields = flags.strict_fields;
+  if (flags.allow_pull) {
+    options.pull = pull_for_client;
+  }
   options.page = !flags.no_page;
   options.slots = !flags.no_slots;
   options.version = ROCMFORGE_VERSION;
@@ -296,6 +301,8 @@ void add_server_flags(Command& command, ServeFlags& flags) {
   add({"--log-requests", &flags.log_requests, "Log what is asked and answered as well"});
   add({"--no-prefix-cache", &flags.no_prefix_cache, "Compute every prompt from its start"});
   add({"--strict-fields", &flags.strict_fields, "Refuse requests with fields that are not known"});
+  add({"--allow-pull", &flags.allow_pull,
+       "Clients may download models into the hub's cache (POST /api/pull), and so fill the disc"});
   add({"--no-page", &flags.no_page, "No web page at /"});
   add({"--no-slots", &flags.no_slots, "No /slots"});
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/api/generation.h"
+#include "server/api/ollama_pull.h"
 #include "server/exchange.h"
 #include "server/server.h"
 
@@ -18,6 +19,7 @@ struct ServerState {
   ServerOptions options;
   ServerMetrics metrics{};
   ActiveGenerations active{};
+  ModelPulls pulls{};
   std::atomic<bool> draining{false};
   std::atomic<const Backend*> backend{nullptr};  ///< null while the model loads
 };

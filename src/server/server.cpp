@@ -56,6 +56,7 @@ class Server::Implementation {
   ~Implementation() {
     http_->stop();
     workers_.reset();
+    state_.pulls.stop();
     loop_.reset();
     http_.reset();
   }
@@ -90,6 +91,7 @@ class Server::Implementation {
       return true;
     }
     workers_->interrupt_all(Interruption::shutdown);
+    state_.pulls.interrupt();
     if (loop_ != nullptr) {
       loop_->cancel_all();
     }

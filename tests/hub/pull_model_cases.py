@@ -2,12 +2,15 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from unittest import mock
 
 import hub_server
-from pull_testing import FILE, NAME, PullTest
+from pull_testing import CONTENT, FILE, NAME, PullTest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
@@ -42,9 +45,77 @@ class Commands(ModelTest):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(self.rocmforge("inspect", "-hf", NAME, "--json").stdout)["path"], path)
 
-    def test_serve(self):
+    def serve(self, model, *flags):
         with mock.patch.dict(os.environ, self.environment()):
-            server = DemoServer(self.program, f"--hf-repo={NAME}", "--threads", "2")
+            server = DemoServer(self.program, model, "--threads", "2", *flags)
+        self.addCleanup(lambda: server.process.poll() is None and server.kill())
+        return server
+
+    def pulled_by_client(self, server, name, **more):
+        """The lines that a client gets."""
+        body = json.dumps({"model": name, **more}).encode()
+        request = urllib.request.Request(server.url + "/api/pull", body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return [json.loads(line) for line in answer.read().splitlines()]
+        except urllib.error.HTTPError as error:
+            return [json.loads(error.read()), error.code]
+
+    def test_clients_download_where_they_may(self):
+        self.hub.add_ollama("library/tiny", "latest", CONTENT)
+        server = self.serve(self.model, "--allow-pull")
+        digest = hub_server.sha256(CONTENT)
+        lines = self.pulled_by_client(server, "tiny")
+        self.assertEqual([line["status"] for line in lines if "digest" not in line],
+                         ["pulling manifest", "verifying sha256 digest", "writing manifest", "success"])
+        self.assertEqual([line for line in lines if "digest" in line][-1],
+                         {"status": "pulling " + digest[:12], "digest": "sha256:" + digest, "total": len(CONTENT),
+                          "completed": len(CONTENT)})
+        self.assertEqual(self.pulled_by_client(server, "tiny", stream=False), [{"status": "success"}])
+        self.assertIn("there is no such model or file", self.pulled_by_client(server, "nobody")[-1]["error"])
+        error, code = self.pulled_by_client(server, "no name", stream=False)
+        self.assertEqual(code, 500)
+        self.assertIn("names no model", error["error"])
+        self.assertEqual(server.stop(), 0)
+
+    def test_clients_download_one_at_a_time_and_may_leave(self):
+        self.hub.pause_seconds = 0.3
+        server = self.serve(self.model, "--allow-pull")
+        with socket.create_connection(("127.0.0.1", int(server.url.rsplit(":", 1)[1]))) as client:
+            body = json.dumps({"model": NAME}).encode()
+            client.sendall(b"POST /api/pull HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            while b"digest" not in client.recv(4096):
+                pass
+            error, code = self.pulled_by_client(server, "tiny")
+            self.assertEqual((code, error), (503, {"error": "another model is being downloaded: one at a time"}))
+        server.wait_until(lambda: self.pulled_by_client(server, "tiny")[-1] != 503, "is done with who has left")
+        self.assertTrue(list(self.cache.rglob("*.incomplete")))
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_server_that_ends_does_not_wait_for_downloads(self):
+        self.hub.pause_seconds = 0.3
+        server = self.serve(self.model, "--allow-pull", "--drain-seconds", "1")
+        with mock.patch.dict(os.environ, self.environment()):
+            client = subprocess.Popen([sys.executable, "-c", "import sys, urllib.request as r; r.urlopen(r.Request(sys.argv[1], "
+                                       "sys.argv[2].encode(), {'Content-Type': 'application/json'})).read()",
+                                       server.url + "/api/pull", json.dumps({"model": NAME})], stderr=subprocess.DEVNULL)
+        server.wait_until(lambda: self.hub.asked("files"), "downloads")
+        self.assertEqual(server.stop(), 0)
+        client.wait(timeout=60)
+        self.assertTrue(list(self.cache.rglob("*.incomplete")))
+
+    def test_clients_download_nothing_otherwise(self):
+        server = self.serve(self.model)
+        error, code = self.pulled_by_client(server, NAME)
+        self.assertEqual(code, 403)
+        self.assertIn("--allow-pull", error["error"])
+        self.assertEqual(self.pulled_by_client(server, "forge-demo"), [{"status": "success"}], "the served one is there")
+        self.assertEqual(self.hub.requests, [])
+        self.assertEqual(server.stop(), 0)
+
+    def test_serve(self):
+        server = self.serve(f"--hf-repo={NAME}")
         try:
             answer = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": QUESTION}], "temperature": 0})
             self.assertEqual(answer["choices"][0]["message"]["content"], "585")

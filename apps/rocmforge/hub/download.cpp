@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -154,7 +152,7 @@ class Download {
         watch_(watch),
         blob_(cache.incomplete(file.sum), file),
         furthest_(blob_.size()),
-        retry_([this](const std::string& reason, double seconds) {
+        retry_(client, [this](const std::string& reason, double seconds) {
           watch_.waits(fmt::format("{}; again in {:.1f} s", reason, seconds));
         }) {}
 
@@ -288,7 +286,6 @@ std::uint64_t bytes_there(const RepositoryCache& cache, const RemoteFile& file) 
 
 void download(HttpClient& client, const RemoteFile& file, const std::string& token, const RepositoryCache& cache,
               const DownloadWatch& watch) {
-  using namespace std::chrono_literals;
   const fs::path blob = cache.blob(file.sum);
   if (is_there(blob)) {
     watch.bytes(file.size);
@@ -299,7 +296,7 @@ void download(HttpClient& client, const RemoteFile& file, const std::string& tok
     if (!waits) {
       watch.waits("another program downloads " + file.path);
     }
-    std::this_thread::sleep_for(200ms);
+    client.sleep(0.2);
   }
   if (!is_there(blob)) {  // nobody else has made it meanwhile
     Download(client, file, token, cache, watch).run(blob);
@@ -309,7 +306,7 @@ void download(HttpClient& client, const RemoteFile& file, const std::string& tok
 
 std::string first_bytes(HttpClient& client, const RemoteFile& file, const std::string& token, std::size_t count) {
   const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count, file.size));
-  Retry retry;
+  Retry retry(client);
   while (wanted > 0) {
     try {
       std::string bytes;

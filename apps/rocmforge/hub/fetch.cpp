@@ -57,13 +57,18 @@ void check_space(const fs::path& cache, std::uint64_t bytes, const ModelName& na
 }  // namespace
 
 Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions& options) {
-  HttpClient client({settings.user_agent, settings.certificates, settings.stall_seconds});
+  PullState state;
+  const auto tell = [&] {
+    if (options.progress) {
+      options.progress(state);
+    }
+  };
+  HttpClient client({settings.user_agent, settings.certificates, settings.stall_seconds, tell});
   const std::string token = name.source == ModelName::Source::hugging_face ? settings.token : "";
   const RemoteRepository repository = list_repository(client, settings, name);
   const std::vector<RemoteFile> files = chosen_files(repository, name);
   const RepositoryCache cache(settings.cache, name);
 
-  PullState state;
   Offer offer;
   std::vector<std::uint64_t> there;
   for (const RemoteFile& file : files) {
@@ -82,25 +87,20 @@ Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions&
   }
 
   cache.make_folders();
-  const auto tell = [&] {
-    if (options.progress) {
-      options.progress(state);
-    }
-  };
   for (std::size_t i = 0; i < files.size(); ++i) {
-    download(client, files[i], token, cache,
-             {.bytes =
-                  [&](std::uint64_t bytes) {
-                    state.done_bytes += bytes - there[i];
-                    there[i] = bytes;
-                    state.waits_for.clear();
-                    tell();
-                  },
-              .waits =
-                  [&](const std::string& reason) {
-                    state.waits_for = reason;
-                    tell();
-                  }});
+    state.sum = files[i].sum;
+    state.file_total_bytes = files[i].size;
+    const auto has_come = [&](std::uint64_t bytes) {
+      state.done_bytes += bytes - there[i];
+      there[i] = state.file_done_bytes = bytes;
+      state.waits_for.clear();
+      tell();
+    };
+    const auto waits = [&](const std::string& reason) {
+      state.waits_for = reason;
+      tell();
+    };
+    download(client, files[i], token, cache, {has_come, waits});
   }
   for (const RemoteFile& file : files) {  // now that all are there: a model of half its parts is never seen
     cache.link(repository.commit, file.path, file.sum);

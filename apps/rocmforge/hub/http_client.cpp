@@ -7,6 +7,8 @@
 #include <array>
 #include <chrono>
 #include <exception>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "base/printable.h"
@@ -96,6 +98,7 @@ struct Transfer {
   std::size_t ignored_bytes = 0;
   int stall_seconds = 0;
   Clock::time_point last_byte = Clock::now();
+  const std::function<void()>* beat = nullptr;
   bool stalled = false;
   bool ended_early = false;  ///< nobody wants more of the body
   std::exception_ptr failure;
@@ -148,8 +151,14 @@ std::size_t take_body(char* data, std::size_t /*one*/, std::size_t size, void* u
 
 int watch(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off_t /*total_up*/, curl_off_t /*now_up*/) {
   auto& transfer = *static_cast<Transfer*>(user);
-  transfer.stalled = Clock::now() - transfer.last_byte > std::chrono::seconds(transfer.stall_seconds);
-  return transfer.stalled ? 1 : 0;
+  const bool more = goes_on(transfer, [&] {
+    if (*transfer.beat) {
+      (*transfer.beat)();
+    }
+    transfer.stalled = Clock::now() - transfer.last_byte > std::chrono::seconds(transfer.stall_seconds);
+    return !transfer.stalled;
+  });
+  return more ? 0 : 1;
 }
 
 }  // namespace
@@ -182,6 +191,7 @@ class HttpClient::Handle {
     transfer.curl = curl_;
     transfer.body = &body;
     transfer.stall_seconds = settings_.stall_seconds;
+    transfer.beat = &settings_.beat;
     transfer.answer.host = host_of(url);
     set_up(request, url, with_token, transfer);
     const CURLcode code = curl_easy_perform(curl_);
@@ -204,6 +214,8 @@ class HttpClient::Handle {
     next = redirect == nullptr ? "" : redirect;
     return std::move(transfer.answer);
   }
+
+  [[nodiscard]] const HttpSettings& settings() const { return settings_; }
 
  private:
   template <class Value>
@@ -285,6 +297,16 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const Body& body) {
     url = std::move(next);
   }
   throw Error(fmt::format("{}: more than {} redirects", host_of(request.url), most_redirects));
+}
+
+void HttpClient::sleep(double seconds) const {
+  constexpr std::chrono::duration<double> slice(0.2);
+  for (std::chrono::duration<double> left(seconds); left.count() > 0.0; left -= slice) {
+    if (handle_->settings().beat) {
+      handle_->settings().beat();
+    }
+    std::this_thread::sleep_for(std::min(left, slice));
+  }
 }
 
 std::string origin_of(const std::string& url) {

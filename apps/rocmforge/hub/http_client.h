@@ -42,8 +42,9 @@ class TransferError : public Error {
 
 struct HttpSettings {
   std::string user_agent;
-  std::string certificates;  ///< a file of them; "": the system's
-  int stall_seconds = 30;    ///< without a byte of the body
+  std::string certificates;      ///< a file of them; "": the system's
+  int stall_seconds = 30;        ///< without a byte of the body
+  std::function<void()> beat{};  ///< called at least once a second while something is waited for; what it throws ends that
 };
 
 /// HTTP and HTTPS by libcurl; proxies as its environment says. One thread at a time.
@@ -59,6 +60,9 @@ class HttpClient {
 
   /// Follows redirects, from https to https alone. Bodies of other statuses are passed over. Throws TransferError.
   HttpAnswer get(const HttpRequest& request, const Body& body);
+
+  /// Waits, as get() does.
+  void sleep(double seconds) const;
 
  private:
   class Handle;

@@ -44,7 +44,7 @@ struct TextAnswer {
 
 /// The answer's whole text, after as many attempts as it takes.
 TextAnswer get_text(HttpClient& client, const HttpRequest& request, const std::string& what) {
-  Retry retry;
+  Retry retry(client);
   for (;;) {
     try {
       TextAnswer answer;

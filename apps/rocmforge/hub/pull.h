@@ -24,16 +24,20 @@ struct Offer {
 };
 
 struct PullState {
-  std::uint64_t done_bytes = 0;
+  std::uint64_t done_bytes = 0;  ///< of all files
   std::uint64_t total_bytes = 0;
+  std::string sum;  ///< of the file that is under way; "" before
+  std::uint64_t file_done_bytes = 0;
+  std::uint64_t file_total_bytes = 0;
   std::string waits_for;  ///< why nothing happens just now; "" otherwise
 };
 
 struct PullOptions {
   /// Without asking the hub where the cache has what was named: a file, a quant or a tag, or the default quant.
   bool takes_cached = false;
-  std::function<void(const Offer& offer)> consider{};      ///< before anything is downloaded; what it throws ends the pull
-  std::function<void(const PullState& state)> progress{};  ///< on the calling thread
+  std::function<void(const Offer& offer)> consider{};  ///< before anything is downloaded; what it throws ends the pull
+  /// On the calling thread, at least once a second; what it throws ends the pull.
+  std::function<void(const PullState& state)> progress{};
 };
 
 struct Pulled {

@@ -1,9 +1,7 @@
 #include "hub/retry.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 namespace rocmforge::hub {
 
@@ -20,7 +18,7 @@ bool Retry::pause(const std::string& reason, int asked_seconds) {
   if (on_wait_) {
     on_wait_(reason, seconds);
   }
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  client_.sleep(seconds);
   return true;
 }
 

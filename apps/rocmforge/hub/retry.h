@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "hub/http_client.h"
 
@@ -12,7 +13,7 @@ class Retry {
  public:
   /// `on_wait` is told of each pause: why and how long.
   using OnWait = std::function<void(const std::string& reason, double seconds)>;
-  explicit Retry(OnWait on_wait = nullptr) : on_wait_(std::move(on_wait)) {}
+  explicit Retry(const HttpClient& client, OnWait on_wait = nullptr) : client_(client), on_wait_(std::move(on_wait)) {}
 
   /// Something has come: failures before count no more, and a line that was cut later is given longer to come back.
   void progress() {
@@ -24,6 +25,7 @@ class Retry {
   bool pause(const std::string& reason, int asked_seconds = 0);
 
  private:
+  const HttpClient& client_;
   OnWait on_wait_;
   int failures_ = 0;
   bool has_begun_ = false;
