@@ -127,6 +127,9 @@ class Rate {
   /// Empty while nothing has changed that a reader would see.
   std::optional<std::string> text(const hub::PullState& state) {
     using namespace std::chrono_literals;
+    if (state.sum.empty()) {
+      return "asking the hub";
+    }
     const auto now = std::chrono::steady_clock::now();
     if (!begin_) {
       begin_ = now;
@@ -180,7 +183,7 @@ hub::Pulled pull_model(const std::string& name, const PullChoices& choices) {
   options.progress = [&](const hub::PullState& state) {
     if (auto text = progress ? rate.text(state) : std::nullopt) {
       const double total = static_cast<double>(state.total_bytes);
-      progress->update(total > 0.0 ? static_cast<double>(state.done_bytes) / total : 1.0, std::move(*text));
+      progress->update(total > 0.0 ? static_cast<double>(state.done_bytes) / total : 0.0, std::move(*text));
     }
   };
   return hub::pull(model, hub_settings(), options);

@@ -164,7 +164,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         end = begin + self.server.hub.page_size
         headers = {}
         if end < len(listing):
-            headers["Link"] = f'<{self.server.hub.url("api")}{self.path_only}?recursive=1&cursor={end}>; rel="next"'
+            headers["Link"] = f'<{self.server.hub.url("api")}{self.path_only}?recursive=true&cursor={end}>; rel="next"'
         self.reply_json(listing[begin:end], headers)
 
     def send_manifest(self, name, tag):

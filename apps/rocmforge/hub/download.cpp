@@ -28,7 +28,8 @@ namespace {
 /// A blob that is not whole yet, with the checksum of what is there.
 class UnfinishedBlob {
  public:
-  UnfinishedBlob(fs::path path, const RemoteFile& file)
+  /// `client` beats while the bytes that are there are read.
+  UnfinishedBlob(fs::path path, const RemoteFile& file, const HttpClient& client)
       : path_(std::move(path)), wanted_(file), digest_(file.sum, file.size) {
     constexpr mode_t for_all = 0666;
     file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, for_all);
@@ -36,7 +37,7 @@ class UnfinishedBlob {
       fail();
     }
     try {
-      read_what_is_there();
+      read_what_is_there(client);
     } catch (...) {
       close(file_);
       throw;
@@ -85,7 +86,7 @@ class UnfinishedBlob {
  private:
   [[noreturn]] void fail() const { throw Error(fmt::format("{}: {}", path_.string(), std::strerror(errno))); }
 
-  void read_what_is_there() {
+  void read_what_is_there(const HttpClient& client) {
     struct stat status = {};
     if (fstat(file_, &status) != 0) {
       fail();
@@ -109,6 +110,7 @@ class UnfinishedBlob {
       const std::string_view bytes(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
       digest_.add(bytes);
       size_ += bytes.size();
+      client.beat();
     }
   }
 
@@ -150,7 +152,7 @@ class Download {
         file_(file),
         token_(token),
         watch_(watch),
-        blob_(cache.incomplete(file.sum), file),
+        blob_(cache.incomplete(file.sum), file, client),
         furthest_(blob_.size()),
         retry_(client, [this](const std::string& reason, double seconds) {
           watch_.waits(fmt::format("{}; again in {:.1f} s", reason, seconds));

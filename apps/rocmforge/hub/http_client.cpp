@@ -70,7 +70,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
-bool may_pass(CURLcode code) {
+bool is_passing(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
@@ -203,7 +203,7 @@ class HttpClient::Handle {
     }
     if (code != CURLE_OK && !transfer.ended_early) {
       const std::string reason = problem_[0] != '\0' ? problem_.data() : curl_easy_strerror(code);
-      throw TransferError(fmt::format("{}: {}", transfer.answer.host, printable(trimmed(reason), 300)), may_pass(code));
+      throw TransferError(fmt::format("{}: {}", transfer.answer.host, printable(trimmed(reason), 300)), is_passing(code));
     }
     curl_off_t seconds = 0;
     curl_easy_getinfo(curl_, CURLINFO_RETRY_AFTER, &seconds);
@@ -299,12 +299,16 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const Body& body) {
   throw Error(fmt::format("{}: more than {} redirects", host_of(request.url), most_redirects));
 }
 
+void HttpClient::beat() const {
+  if (handle_->settings().beat) {
+    handle_->settings().beat();
+  }
+}
+
 void HttpClient::sleep(double seconds) const {
   constexpr std::chrono::duration<double> slice(0.2);
   for (std::chrono::duration<double> left(seconds); left.count() > 0.0; left -= slice) {
-    if (handle_->settings().beat) {
-      handle_->settings().beat();
-    }
+    beat();
     std::this_thread::sleep_for(std::min(left, slice));
   }
 }

@@ -61,7 +61,9 @@ class HttpClient {
   /// Follows redirects, from https to https alone. Bodies of other statuses are passed over. Throws TransferError.
   HttpAnswer get(const HttpRequest& request, const Body& body);
 
-  /// Waits, as get() does.
+  /// Calls HttpSettings::beat, where something else than a transfer takes long.
+  void beat() const;
+  /// Waits, with beats.
   void sleep(double seconds) const;
 
  private:

@@ -123,7 +123,7 @@ class HuggingFaceListing {
     if (!is_commit(repository.commit)) {
       throw Error(fmt::format("{}: the answer about {} names no commit", about.head.host, name_.title()));
     }
-    std::string page = fmt::format("{}/tree/{}?recursive=1", model, repository.commit);
+    std::string page = fmt::format("{}/tree/{}?recursive=true", model, repository.commit);
     std::set<std::string> paths;
     for (int count = 1; !page.empty(); ++count) {
       if (count > most_pages) {

@@ -78,21 +78,37 @@ void ModelPulls::stop() {
   }
 }
 
-void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept {
+std::string ModelPulls::download(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) {
   try {
-    std::string problem;
+    PullLines lines(exchange);
+    pull(name, [&](const PullStatus& status) {
+      return !stopping_ && exchange.interruption() == Interruption::none && (!streams || lines.tell(status));
+    });
+    return "";
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return printable(error.what(), longest_line);
+  }
+}
+
+void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept {
+  bool is_over = false;
+  // Before the answer ends: who has read it may ask for the next one, which waits for the end of this thread.
+  const auto make_way = [&] {
+    if (!is_over) {
+      const std::scoped_lock lock(mutex_);
+      busy_ = false;
+      is_over = true;
+    }
+  };
+  try {
     if (streams) {
       begin_lines(exchange);
     }
-    try {
-      PullLines lines(exchange);
-      pull(name, [&](const PullStatus& status) {
-        return !stopping_ && exchange.interruption() == Interruption::none && (!streams || lines.tell(status));
-      });
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      problem = printable(error.what(), longest_line);
+    const std::string problem = download(exchange, pull, name, streams);
+    make_way();
+    if (!problem.empty()) {
       exchange.note("error", problem);
     }
     if (streams) {
@@ -104,10 +120,9 @@ void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::st
       exchange.send(ApiError(500, problem).response(ErrorForm::ollama));
     }
   } catch (const std::exception&) {  // no memory to say why either
+    make_way();
     exchange.drop();
   }
-  const std::scoped_lock lock(mutex_);
-  busy_ = false;
 }
 
 void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const std::string& served, const PullFunction& pull,

@@ -28,6 +28,8 @@ class ModelPulls {
   void stop();
 
  private:
+  /// Why it failed; "" when it has not.
+  std::string download(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams);
   void run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept;
 
   std::atomic<bool> stopping_{false};
