@@ -13,6 +13,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME rocmforge)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS ca-certificates)  # for downloads
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "runs large language models from GGUF files
  Chats, answers prompts and serves OpenAI's API, on AMD and NVIDIA GPUs or on
  the CPU. A small demo model is part of it.")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks every include in src/, library/ and apps/options/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
+"""Checks every include in src/, library/ and apps/options/ and apps/hub/ against tools/layers.txt. Prints one line per breach and exits 1 when there is any."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
-OUTSIDE = ("library", "apps/options")
-# Folders whose headers they include without a path.
-OWN = {"library": [ROOT / folder for folder in ("library", "library/include", "apps/options")], "options": [ROOT / "apps/options"]}
+OUTSIDE = ("library", "apps/options", "apps/hub")
+# Folders whose headers they include without a path, and those of apps/ by their names.
+OWN = {"library": [ROOT / folder for folder in ("library", "library/include", "apps/options")],
+       "options": [ROOT / "apps/options", ROOT / "apps"], "hub": [ROOT / "apps"]}
 PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 

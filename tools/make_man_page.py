@@ -13,7 +13,14 @@ FILES = [
     ("/var/lib/rocmforge", "Home of that service; a place for its models."),
 ]
 EXIT_CODES = [("0", "Success."), ("1", "Failure, said in one line on standard error."), ("2", "A command line that asks for what there is not.")]
-ENVIRONMENT = [("ROCMFORGE_MODELS_DIR", "Folder where models that are named without a path are looked for first.")]
+ENVIRONMENT = [
+    ("ROCMFORGE_MODELS_DIR", "Folder where models that are named without a path are looked for first."),
+    ("HF_HUB_CACHE, HF_HOME", "Folder of downloaded models; without them ~/.cache/huggingface/hub, or hub in HF_HOME."),
+    ("HF_TOKEN", "Token for private and gated models; without it the file token in HF_HOME, or the one that HF_TOKEN_PATH names."),
+    ("HF_ENDPOINT", "Address of the hub; without it https://huggingface.co."),
+    ("HF_HUB_OFFLINE", "1: nothing is downloaded, and no hub is asked."),
+    ("https_proxy, http_proxy, all_proxy, no_proxy", "Proxies for downloads."),
+]
 
 
 def plain(text):

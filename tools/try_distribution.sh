@@ -92,7 +92,8 @@ try_build() {
   answer=$(inside build /root/rocmforge ./forge demo "What is 127 + 458?")
   expect_answer "$answer"
   say "answered '$answer' after $((SECONDS - started)) s, packages included"
-  inside build / dpkg-query -W -f '${Package} ${Version}\n' g++ cmake libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libboost-dev
+  inside build / dpkg-query -W -f '${Package} ${Version}\n' g++ cmake libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libboost-dev \
+    libcurl4-openssl-dev libssl-dev
 }
 
 # Built where compilers are, used where none is.

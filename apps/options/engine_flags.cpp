@@ -26,6 +26,17 @@ void check_kernel(std::string_view flag, const std::string& wanted, const Kernel
 
 const std::string model_group = "Model";
 
+Option hub_option(std::string& target) {
+  return {.names = "--hf-repo",
+          .target = &target,
+          .meaning =
+              "Model by its name, downloaded where the hub's cache lacks it: OWNER/REPO[:QUANT], OWNER/REPO/FILE.gguf of "
+              "huggingface.co, NAME[:TAG] of Ollama's library (rocmforge pull --help)",
+          .value = "NAME",
+          .excludes = {"--model"},
+          .also = "-hf"};
+}
+
 }  // namespace
 
 Option device_option(std::string& target) {
@@ -64,13 +75,15 @@ Option kv_type_option(std::string& target) {
 
 Option json_option(bool& target, std::string meaning) { return {"--json", &target, std::move(meaning)}; }
 
-void add_model(Command& command, std::string& model) {
-  command.options.push_back({"MODEL", &model, "GGUF file, or the name of one; without it the demo model"});
+void add_model(Command& command, ModelArgument& model) {
+  command.options.push_back({"MODEL", &model.file, "GGUF file, or the name of one; without it the demo model"});
   command.options.push_back({.names = "-m,--model",
-                             .target = &model,
+                             .target = &model.file,
                              .meaning = "The same in another place",
                              .value = "FILE",
                              .excludes = {"MODEL"}});
+  command.options.push_back(hub_option(model.hub_name));
+  command.options.back().excludes.push_back("MODEL");
 }
 
 void ModelAndText::add_to(Command& command, const std::string& name, const std::string& meaning) {
@@ -80,13 +93,19 @@ void ModelAndText::add_to(Command& command, const std::string& name, const std::
                              .target = &model_,
                              .meaning = fmt::format("The model; then the first argument is {}", name),
                              .value = "FILE"});
+  command.options.push_back(hub_option(hub_name_));
+}
+
+ModelArgument ModelAndText::model() const {
+  return {.file = model_ ? *model_ : hub_name_.empty() ? first_.value_or("") : "", .hub_name = hub_name_};
 }
 
 std::optional<std::string> ModelAndText::text() const {
-  if (model_ && second_) {
-    throw UsageError(fmt::format("one argument too many: {} (the model is named by -m)", *second_));
+  const bool is_named = model_ || !hub_name_.empty();
+  if (is_named && second_) {
+    throw UsageError(fmt::format("one argument too many: {} (the model is named by {})", *second_, model_ ? "-m" : "-hf"));
   }
-  return model_ ? first_ : second_;
+  return is_named ? first_ : second_;
 }
 
 void EngineFlags::add_to(Command& command) {

@@ -9,6 +9,7 @@
 #include "chat/json.h"
 #include "command.h"
 #include "engine/engine.h"
+#include "model_path.h"
 #include "schedule/sampling_numbers.h"
 
 namespace rocmforge {
@@ -26,20 +27,21 @@ Option threads_option(std::int32_t& target);
 Option kv_type_option(std::string& target);
 Option json_option(bool& target, std::string meaning = "JSON");
 
-/// The model, by its place or behind -m.
-void add_model(Command& command, std::string& model);
+/// The model, by its place, behind -m or behind -hf.
+void add_model(Command& command, ModelArgument& model);
 
-/// The model and a text by their places; or the model behind -m, and then the text alone.
+/// The model and a text by their places; or the model behind -m or -hf, and then the text alone.
 class ModelAndText {
  public:
   /// `name`: "PROMPT"
   void add_to(Command& command, const std::string& name, const std::string& meaning);
-  [[nodiscard]] std::string model() const { return model_ ? *model_ : first_.value_or(""); }
+  [[nodiscard]] ModelArgument model() const;
   /// Throws UsageError when there is one argument too many.
   [[nodiscard]] std::optional<std::string> text() const;
 
  private:
   std::optional<std::string> first_, second_, model_;
+  std::string hub_name_;
 };
 
 /// The flags of every command that loads a model.

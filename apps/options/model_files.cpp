@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "hub/choice.h"
+#include "hub/settings.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -32,15 +34,11 @@ std::optional<FolderId> folder_id(const fs::path& path) {
   return stat(path.c_str(), &status) == 0 ? std::optional(FolderId{status.st_dev, status.st_ino}) : std::nullopt;
 }
 
-bool is_number(std::string_view text) {
-  return text.size() == 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 /// The files, of split models only the lowest part.
 std::vector<fs::path> first_parts(const std::vector<fs::path>& files) {
   std::map<fs::path, std::pair<int, fs::path>> best;
   for (const fs::path& file : files) {
-    const SplitName name = split_name(file.filename().string());
+    const hub::SplitName name = hub::split_name(file.filename().string());
     const fs::path key = file.parent_path() / (name.count > 1 ? fmt::format("{}-of-{}", name.base, name.count) : name.base);
     const auto [found, is_new] = best.try_emplace(key, name.part, file);
     if (!is_new && name.part < found->second.first) {
@@ -61,8 +59,6 @@ std::vector<fs::path> shared_model_folders() {
   const std::optional<fs::path> home = variable("HOME");
   const auto below_home = [&](const char* path) { return home ? *home / path : fs::path(); };
   const fs::path cache = variable("XDG_CACHE_HOME").value_or(below_home(".cache"));
-  const auto hub_home = variable("HF_HOME");
-  const auto hub = variable("HF_HUB_CACHE") ? variable("HF_HUB_CACHE") : variable("HUGGINGFACE_HUB_CACHE");
   std::vector<fs::path> folders;
   const auto add = [&](const fs::path& folder) {
     std::error_code ignored;
@@ -70,26 +66,11 @@ std::vector<fs::path> shared_model_folders() {
       folders.push_back(folder);
     }
   };
-  add(hub ? *hub : hub_home ? *hub_home / "hub" : cache / "huggingface" / "hub");
+  add(hub::cache_folder());
   add(below_home(".lmstudio/models"));
   add(below_home(".cache/lm-studio/models"));
   add(variable("LLAMA_CACHE").value_or(cache / "llama.cpp"));
   return folders;
-}
-
-SplitName split_name(const std::string& file_name) {
-  constexpr std::string_view ending = ".gguf";
-  const std::string_view name =
-      file_name.ends_with(ending) ? std::string_view(file_name).substr(0, file_name.size() - ending.size()) : file_name;
-  constexpr std::string_view shape = "-00000-of-00000";
-  if (name.size() > shape.size()) {
-    const std::string_view tail = name.substr(name.size() - shape.size());
-    if (tail[0] == '-' && is_number(tail.substr(1, 5)) && tail.substr(6, 4) == "-of-" && is_number(tail.substr(10))) {
-      return {std::string(name.substr(0, name.size() - shape.size())), std::stoi(std::string(tail.substr(1, 5))),
-              std::stoi(std::string(tail.substr(10)))};
-    }
-  }
-  return {std::string(name), 1, 1};
 }
 
 ModelFiles find_model_files(const fs::path& folder, const WalkLimits& limits) {

@@ -27,12 +27,4 @@ struct WalkLimits {
 /// are left out. Throws UsageError when `folder` itself can't be.
 ModelFiles find_model_files(const std::filesystem::path& folder, const WalkLimits& limits = {});
 
-/// What a file's name says of the part it is: "model-00002-of-00005.gguf" is part 2 of 5 of "model".
-struct SplitName {
-  std::string base;
-  int part = 1;
-  int count = 1;
-};
-SplitName split_name(const std::string& file_name);
-
 }  // namespace rocmforge::app

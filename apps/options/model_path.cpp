@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "hub/name.h"
 #include "model_files.h"
 #include "usage_error.h"
 
@@ -72,7 +73,9 @@ std::string find_model(const std::string& argument) {
     return argument;
   }
   if (name.find('/') != std::string::npos) {
-    throw UsageError(fmt::format("there is no file '{}'", name));
+    throw UsageError(
+        fmt::format("there is no file '{}'{}", name,
+                    hub::looks_like_hub_name(name) ? fmt::format("; -hf {} is the model of huggingface.co", name) : ""));
   }
   std::string looked;
   for (const fs::path& folder : models_folders()) {

@@ -42,24 +42,24 @@ struct ForeignOption {
   std::string_view advice;
 };
 
-constexpr std::string_view no_downloads =
-    "models are not downloaded: fetch the .gguf file yourself (a browser or the hub's own program does it) and name it with "
-    "-m FILE; rocmforge models lists the files that are on this machine, those in the hub's cache too";
+constexpr std::string_view by_name = "-hf OWNER/REPO[:QUANT] or -hf OWNER/REPO/FILE.gguf names a model that is downloaded";
+constexpr std::string_view by_token = "HF_TOKEN in the environment is the token";
+constexpr std::string_view by_address =
+    "models are downloaded by name (-hf OWNER/REPO:QUANT), not from an address: fetch the file yourself and name it with -m "
+    "FILE";
 constexpr std::string_view whole_model = "a model runs as a whole on the device that --device names";
 
 constexpr auto foreign_options = std::to_array<ForeignOption>({
-    {"-hf", no_downloads},
-    {"-hfr", no_downloads},
-    {"-hff", no_downloads},
-    {"-hft", no_downloads},
-    {"--hf", no_downloads},
-    {"--hf-repo", no_downloads},
-    {"--hf-file", no_downloads},
-    {"--hf-token", no_downloads},
-    {"-mu", no_downloads},
-    {"--model-url", no_downloads},
-    {"-dr", no_downloads},
-    {"--docker-repo", no_downloads},
+    {"-hfr", by_name},
+    {"-hff", by_name},
+    {"-hft", by_token},
+    {"--hf", by_name},
+    {"--hf-file", by_name},
+    {"--hf-token", by_token},
+    {"-mu", by_address},
+    {"--model-url", by_address},
+    {"-dr", by_address},
+    {"--docker-repo", by_address},
     {"-ngl", whole_model},
     {"--gpu-layers", whole_model},
     {"--n-gpu-layers", whole_model},

@@ -19,10 +19,10 @@
 #include "kernels/register_all.h"
 #include "load_engine.h"
 #include "measure.h"
-#include "model_path.h"
 #include "model_summary.h"
 #include "plan_table.h"
 #include "progress.h"
+#include "pull_model.h"
 #include "step_runner.h"
 #include "text.h"
 #include "usage_error.h"
@@ -33,7 +33,7 @@ namespace {
 constexpr std::int64_t most_tokens = 1 << 20;
 
 struct BenchFlags {
-  std::string model;
+  ModelArgument model;
   std::string prompts = "512";
   std::string generations = "128";
   std::vector<std::string> pairs;
@@ -189,7 +189,7 @@ int bench(const BenchFlags& flags) {
   const auto tests = plan_tests(flags);
   const auto threads = parse_integers(flags.threads, "--threads", 0, max_threads);
   EngineOptions options = flags.engine.options();
-  const std::string path = find_model(flags.model);
+  const std::string path = find_model(flags.model, options);
   options.prefix_cache = false;
   for (const BenchTest& test : tests) {
     options.context_length = std::max(options.context_length, test.length());

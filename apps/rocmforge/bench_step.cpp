@@ -13,7 +13,7 @@
 #include "kernel_bench.h"
 #include "load_engine.h"
 #include "measure.h"
-#include "model_path.h"
+#include "pull_model.h"
 #include "step_runner.h"
 #include "text.h"
 #include "usage_error.h"
@@ -22,7 +22,7 @@ namespace rocmforge::app {
 namespace {
 
 struct StepFlags {
-  std::string model;
+  ModelArgument model;
   std::int32_t context = 512;
   std::int32_t sequences = 1;
   std::int32_t prompt = 0;
@@ -143,7 +143,7 @@ int bench_step(const StepFlags& flags) {
   options.max_sequences = flags.sequences;
   options.kv_tokens = StepRunner::cache_tokens(flags.sequences, length);
   options.max_batch_tokens = std::max({options.max_batch_tokens, flags.sequences, flags.prompt});
-  const auto engine = load_engine(find_model(flags.model), options);
+  const auto engine = load_engine(find_model(flags.model, options), options);
   if (flags.prompt > 0) {
     bench_prompt(*engine, flags);
     return 0;

@@ -17,7 +17,7 @@
 #include "interrupt.h"
 #include "line_reader.h"
 #include "load_engine.h"
-#include "model_path.h"
+#include "pull_model.h"
 #include "terminal.h"
 #include "text.h"
 #include "usage_error.h"
@@ -38,7 +38,7 @@ constexpr const char* chat_help =
     "message.\n";
 
 struct ChatFlags {
-  std::string model;
+  ModelArgument model;
   TemplateFlags chat_template;
   bool json = false;
   GenerationFlags generation;
@@ -276,8 +276,9 @@ int Chat::loop() {
 int chat(const ChatFlags& flags) {
   flags.generation.validate();
   static_cast<void>(flags.chat_template.variables());
-  const std::string path = find_model(flags.model);
-  const auto engine = load_engine(path, flags.engine.options());
+  const EngineOptions options = flags.engine.options();
+  const std::string path = find_model(flags.model, options);
+  const auto engine = load_engine(path, options);
   auto templates = choose_templates(*engine, flags.chat_template);
   if (!templates.has_value()) {
     throw UsageError(

@@ -9,6 +9,7 @@ Command run_command();
 Command chat_command();
 Command inspect_command();
 Command models_command();
+Command pull_command();
 Command tokenize_command();
 Command perplexity_command();
 Command bench_command();

@@ -13,17 +13,17 @@
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"
-#include "model_path.h"
 #include "model_screen.h"
 #include "model_summary.h"
 #include "plan_table.h"
+#include "pull_model.h"
 #include "text.h"
 
 namespace rocmforge::app {
 namespace {
 
 struct InspectFlags {
-  std::string model;
+  ModelArgument model;
   bool tensors = false;
   bool plan = false;
   bool json = false;

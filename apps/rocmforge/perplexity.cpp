@@ -15,8 +15,8 @@
 #include "engine/load_tokenizer.h"
 #include "flags.h"
 #include "load_engine.h"
-#include "model_path.h"
 #include "progress.h"
+#include "pull_model.h"
 #include "step_runner.h"
 #include "text.h"
 #include "usage_error.h"
@@ -25,7 +25,7 @@ namespace rocmforge::app {
 namespace {
 
 struct PerplexityFlags {
-  std::string model;
+  ModelArgument model;
   std::string file;
   std::int32_t context = 512;
   std::int32_t chunks = -1;
@@ -132,7 +132,7 @@ Likelihood score(Engine& engine, std::span<const std::int32_t> tokens, const Per
 
 int perplexity(const PerplexityFlags& flags) {
   EngineOptions options = flags.engine.options();
-  const std::string path = find_model(flags.model);
+  const std::string path = find_model(flags.model, options);
   const std::vector<std::int32_t> tokens = read_chunks(flags, path);
   options.context_length = flags.context;
   options.kv_tokens = StepRunner::cache_tokens(1, flags.context);

@@ -39,7 +39,7 @@ void Progress::show(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::string share = fraction_ >= 0.0 ? fmt::format(" {:.0f} %", 100.0 * fraction_) : "";
-    fmt::print(stderr, "\r\033[K{}{}{}{}, {:.0f} s", label_, share, detail_.empty() ? "" : ", ", detail_, seconds);
+    fmt::print(stderr, "\r\033[K{}{}{}{} ({:.0f} s)", label_, share, detail_.empty() ? "" : ", ", detail_, seconds);
     std::fflush(stderr);
     changed_.wait_for(lock, stop, 200ms, [] { return false; });
   }

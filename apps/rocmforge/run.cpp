@@ -12,7 +12,7 @@
 #include "generate.h"
 #include "interrupt.h"
 #include "load_engine.h"
-#include "model_path.h"
+#include "pull_model.h"
 #include "terminal.h"
 #include "text.h"
 #include "usage_error.h"
@@ -63,9 +63,9 @@ int run(const RunFlags& flags) {
   flags.generation.validate(flags.raw);
   static_cast<void>(flags.chat_template.variables());
   const std::optional<std::string> given = given_prompt(flags);
-  const std::string path = find_model(flags.words.model());
-  const std::string text = read_prompt(flags, given);
   const EngineOptions options = flags.engine.options();
+  const std::string path = find_model(flags.words.model(), options);
+  const std::string text = read_prompt(flags, given);
   const auto engine = load_engine(path, options);
   Request request = flags.generation.request(*engine);
   EncodedChat prompt = encode_prompt(*engine, flags.chat_template, flags.generation.system(), flags.raw, text);

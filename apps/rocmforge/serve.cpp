@@ -17,6 +17,7 @@
 #include "flags.h"
 #include "model_path.h"
 #include "prompts.h"
+#include "pull_model.h"
 #include "serve_flags.h"
 #include "server/server.h"
 
@@ -24,9 +25,10 @@ namespace rocmforge::app {
 namespace {
 
 struct ServeFlags {
-  std::string model;
+  ModelArgument model;
   ListenFlags listen;
   ServiceFlags service;
+  bool allow_pull = false;
   SamplingFlags sampling;
   TemplateFlags chat_template;
   EngineFlags engine;
@@ -71,18 +73,21 @@ void return_freed_memory() {
 }
 
 int serve(const ServeFlags& flags) {
-  limit_heaps();  // before any thread begins
-  // Before any thread begins, so that all of them leave these signals to signal_came().
+  limit_heaps();                                                             // before any thread begins
+  const std::string path = find_model(flags.model, flags.engine.options());  // Ctrl-C ends a download
+  // Before any other thread begins, so that all of them leave these signals to signal_came().
   const sigset_t signals = end_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  const std::string path = find_model(flags.model);
   EngineOptions options = flags.service.engine_options(flags.engine);
   if (options.kv_tokens == 0) {
     options.kv_tokens = usual_kv_tokens(options, path);
   }
   ServerOptions server_options = flags.service.server_options(path, flags.sampling.choices(), flags.chat_template);
   flags.listen.apply(server_options);
+  if (flags.allow_pull) {
+    server_options.pull = pull_for_client;
+  }
   Server server(server_options);
   fmt::print("{}\n", server.url());
   std::fflush(stdout);
@@ -127,6 +132,11 @@ Command serve_command() {
   add_model(command, flags->model);
   flags->listen.add_to(command);
   flags->service.add_to(command);
+  command.options.push_back(
+      {.names = "--allow-pull",
+       .target = &flags->allow_pull,
+       .meaning = "Clients may download models into the hub's cache (POST /api/pull), and so fill the disc",
+       .group = "Server"});
   flags->sampling.add_to(command);
   flags->chat_template.add_to(command);
   flags->engine.add_to(command);

@@ -9,7 +9,7 @@
 #include "command.h"
 #include "engine/load_tokenizer.h"
 #include "flags.h"
-#include "model_path.h"
+#include "pull_model.h"
 #include "text.h"
 #include "usage_error.h"
 

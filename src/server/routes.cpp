@@ -24,6 +24,10 @@ RouteFunction with_backend(void (*serve)(const std::shared_ptr<Exchange>&, const
   return [serve](const std::shared_ptr<Exchange>& exchange, ServerState& state) { serve(exchange, *state.backend.load()); };
 }
 
+void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+  serve_ollama_pull(exchange, state.options.model_id, state.options.pull, state.pulls);
+}
+
 void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const std::string id = exchange->request.path.substr(exchange->request.path.rfind('/') + 1);
   if (!state.service->active().cancel(id)) {
@@ -94,6 +98,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   post({"/api/embed"}, with_backend(serve_ollama_embed));
   post({"/api/embeddings"}, with_backend(serve_ollama_embeddings));
   post({"/api/show"}, with_backend(serve_ollama_show));
+  post({"/api/pull"}, serve_pull);
   get({"/api/tags"}, with_backend(serve_ollama_tags), false, true);
   get({"/api/ps"}, with_backend(serve_ollama_ps), false, true);
   get({"/api/version"}, serve_version, true, false);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/api/generation.h"
+#include "server/api/ollama_pull.h"
 #include "server/exchange.h"
 #include "server/model_service.h"
 #include "server/server.h"
@@ -18,6 +19,7 @@ namespace rocmforge {
 struct ServerState {
   ServerOptions options;
   std::shared_ptr<ModelService> service = std::make_shared<ModelService>();
+  ModelPulls pulls{};
   std::atomic<bool> draining{false};
   std::atomic<const Backend*> backend{nullptr};  ///< null while the model loads
 };

@@ -58,6 +58,7 @@ class Server::Implementation {
   ~Implementation() {
     http_->stop();
     workers_.reset();
+    state_.pulls.stop();
     if (is_shared()) {
       wait_for_exchanges();
     }
@@ -85,6 +86,7 @@ class Server::Implementation {
       return true;
     }
     workers_->interrupt_all(Interruption::shutdown);
+    state_.pulls.interrupt();
     if (!is_shared()) {  // else only what the clients here have under way may end: it does with their connections
       state_.service->cancel_all();
       http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers

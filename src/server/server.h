@@ -18,6 +18,17 @@ namespace rocmforge {
 
 class ModelService;
 
+/// What the download of a model tells of itself, in Ollama's words.
+struct PullStatus {
+  std::string status;
+  std::string digest{};  ///< "sha256:..." of the file that comes; "" for none
+  std::uint64_t total = 0;
+  std::uint64_t completed = 0;
+};
+
+/// Downloads a model by its name; ends when `tell` returns false, which it asks at least once a second. Throws Error.
+using PullFunction = std::function<void(const std::string& name, const std::function<bool(const PullStatus&)>& tell)>;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  ///< 0: a free one
@@ -39,6 +50,7 @@ struct ServerOptions {
   std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
   bool strict_fields = false;                               ///< fields that are not known are refused, not ignored
+  PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
   bool page = true;
   bool slots = true;
   std::string version = "0";

@@ -78,15 +78,5 @@ TEST_F(ModelFilesTest, LooksAtSoManyEntriesAndSoDeepOnly) {
   EXPECT_THROW(find_model_files(folder_.path() / "none"), UsageError);
 }
 
-TEST(SplitName, IsReadFromTheWholeName) {
-  const SplitName split = split_name("model-Q4_K-00002-of-00005.gguf");
-  EXPECT_EQ(split.base, "model-Q4_K");
-  EXPECT_EQ(split.part, 2);
-  EXPECT_EQ(split.count, 5);
-  for (const char* name : {"best-of-all.gguf", "a-0001-of-0002.gguf", "-00001-of-00002.gguf", "a-00001-of-0000x.gguf"}) {
-    EXPECT_EQ(split_name(name).count, 1) << name;
-  }
-}
-
 }  // namespace
 }  // namespace rocmforge::app

@@ -27,8 +27,8 @@ TEST(Suggest, KnowsOptionsWithTheirDashes) {
 }
 
 TEST(Suggest, SaysWhatStandsForOptionsOfOtherPrograms) {
-  EXPECT_NE(instead_of("-hf").find("models are not downloaded"), std::string::npos);
-  EXPECT_EQ(instead_of("--hf-repo=a/b"), instead_of("-hf"));
+  EXPECT_NE(instead_of("--hf-file=x.gguf").find("-hf OWNER/REPO/FILE.gguf"), std::string::npos);
+  EXPECT_EQ(instead_of("-hft"), instead_of("--hf-token=x"));
   EXPECT_NE(instead_of("-ngl").find("--device"), std::string::npos);
   EXPECT_EQ(instead_of("-h"), "");
   EXPECT_EQ(instead_of("a prompt"), "");

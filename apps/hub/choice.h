@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hub/name.h"
+
+namespace rocmforge::hub {
+
+/// What a file's name says of the part it is: "model-00002-of-00005.gguf" is part 2 of 5 of "model".
+struct SplitName {
+  std::string base;
+  int part = 1;
+  int count = 1;
+};
+SplitName split_name(const std::string& file_name);
+
+/// The quant that the name of a GGUF file ends with, in capitals: "Q4_K_M", "UD-IQ2_XXS", "F16"; "" for none. `base` as
+/// SplitName has it.
+std::string quant_of(const std::string& base);
+
+/// The quant that is taken where none is named.
+inline constexpr const char* default_quant = "Q4_K_M";
+
+/// The files that `name` means among the paths of a repository, in the order of their parts: the file it names with its
+/// other parts, or that of its quant. Without a quant the default, else the one whose size is nearest to it. Throws Error
+/// that names the files there are when there is none, when it is not clear which, or when a part is missing.
+std::vector<std::string> choose_files(const std::vector<std::string>& paths, const ModelName& name);
+
+}  // namespace rocmforge::hub

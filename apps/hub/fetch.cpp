@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "hub/cache.h"
+#include "hub/choice.h"
+#include "hub/download.h"
+#include "hub/http_client.h"
+#include "hub/listing.h"
+#include "hub/pull.h"
+
+namespace rocmforge::hub {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<RemoteFile> chosen_files(const RemoteRepository& repository, const ModelName& name) {
+  if (name.source == ModelName::Source::ollama) {
+    return repository.files;
+  }
+  std::vector<std::string> paths;
+  for (const RemoteFile& file : repository.files) {
+    paths.push_back(file.path);
+  }
+  std::vector<RemoteFile> chosen;
+  for (const std::string& path : choose_files(paths, name)) {
+    chosen.push_back(*std::ranges::find(repository.files, path, &RemoteFile::path));
+  }
+  return chosen;
+}
+
+/// Throws Error when the disc has no room for so many bytes more.
+void check_space(const fs::path& cache, std::uint64_t bytes, const ModelName& name) {
+  fs::path folder = fs::absolute(cache);
+  std::error_code problem;
+  while (!fs::exists(folder, problem) && folder.has_relative_path()) {
+    folder = folder.parent_path();
+  }
+  const fs::space_info space = fs::space(folder, problem);
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  if (!problem && space.available < bytes) {
+    throw Error(fmt::format("{}: {:.2f} GiB are missing yet, and {} has {:.2f} GiB free (HF_HUB_CACHE names another folder)",
+                            name.title(), static_cast<double>(bytes) / gib, folder.string(),
+                            static_cast<double>(space.available) / gib));
+  }
+}
+
+}  // namespace
+
+Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions& options) {
+  PullState state;
+  const auto tell = [&] {
+    if (options.progress) {
+      options.progress(state);
+    }
+  };
+  HttpClient client({settings.user_agent, settings.certificates, settings.stall_seconds, tell});
+  const std::string token = name.source == ModelName::Source::hugging_face ? settings.token : "";
+  const RemoteRepository repository = list_repository(client, settings, name);
+  const std::vector<RemoteFile> files = chosen_files(repository, name);
+  const RepositoryCache cache(settings.cache, name);
+
+  Offer offer;
+  std::vector<std::uint64_t> there;
+  for (const RemoteFile& file : files) {
+    offer.files.push_back({file.path, file.size});
+    there.push_back(bytes_there(cache, file));
+    state.total_bytes += file.size;
+    state.done_bytes += there.back();
+  }
+  const std::uint64_t missing = state.total_bytes - state.done_bytes;
+  check_space(settings.cache, missing, name);
+  if (missing > 0 && options.consider) {
+    offer.first_bytes = [&](std::size_t file, std::size_t count) {
+      return first_bytes(client, files.at(file), token, count);
+    };
+    options.consider(offer);
+  }
+
+  cache.make_folders();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    state.sum = files[i].sum;
+    state.file_total_bytes = files[i].size;
+    const auto has_come = [&](std::uint64_t bytes) {
+      state.done_bytes += bytes - there[i];
+      there[i] = state.file_done_bytes = bytes;
+      state.waits_for.clear();
+      tell();
+    };
+    const auto waits = [&](const std::string& reason) {
+      state.waits_for = reason;
+      tell();
+    };
+    download(client, files[i], token, cache, {has_come, waits});
+  }
+  for (const RemoteFile& file : files) {  // now that all are there: a model of half its parts is never seen
+    cache.link(repository.commit, file.path, file.sum);
+  }
+  if (const std::string ref = ref_of(name); !is_commit(ref)) {
+    cache.set_commit(ref, repository.commit);
+  }
+  return {
+      .file = cache.file(repository.commit, files.front().path), .bytes = state.total_bytes, .downloaded_bytes = missing};
+}
+
+}  // namespace rocmforge::hub

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace rocmforge::hub {
+
+struct HttpRequest {
+  std::string url;
+  std::vector<std::string> headers{};  ///< "Range: bytes=5-"
+  std::string token{};                 ///< sent to the origin of `url` (scheme, host, port), never where a redirect leads
+  int whole_seconds = 0;               ///< for the whole answer; 0: as long as bytes come
+};
+
+struct HttpAnswer {
+  long status = 0;
+  std::string host;                            ///< that gave it
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  int retry_after_seconds = 0;                 ///< 0: the header is not there
+
+  [[nodiscard]] bool is_good() const { return status >= 200 && status < 300; }
+  [[nodiscard]] std::string header(const std::string& name) const;
+};
+
+/// A transfer that did not come to its end: no such host, no connection, a certificate that does not hold, a cut.
+class TransferError : public Error {
+ public:
+  TransferError(std::string message, bool may_pass) : Error(std::move(message)), may_pass_(may_pass) {}
+  /// Whether another attempt may go well.
+  [[nodiscard]] bool may_pass() const { return may_pass_; }
+
+ private:
+  bool may_pass_;
+};
+
+struct HttpSettings {
+  std::string user_agent;
+  std::string certificates;      ///< a file of them; "": the system's
+  int stall_seconds = 30;        ///< without a byte of the body
+  std::function<void()> beat{};  ///< called at least once a second while something is waited for; what it throws ends that
+};
+
+/// HTTP and HTTPS by libcurl; proxies as its environment says. One thread at a time.
+class HttpClient {
+ public:
+  /// Takes bytes of the body of an answer whose status is 2xx. False: that is enough. What it throws, get() throws.
+  using Body = std::function<bool(const HttpAnswer& answer, std::string_view bytes)>;
+
+  explicit HttpClient(HttpSettings settings);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Follows redirects, from https to https alone. Bodies of other statuses are passed over. Throws TransferError.
+  HttpAnswer get(const HttpRequest& request, const Body& body);
+
+  /// Calls HttpSettings::beat, where something else than a transfer takes long.
+  void beat() const;
+  /// Waits, with beats.
+  void sleep(double seconds) const;
+
+ private:
+  class Handle;
+  std::unique_ptr<Handle> handle_;
+};
+
+/// "https://huggingface.co:443": what tells one server from another. Throws Error for what is no address.
+std::string origin_of(const std::string& url);
+/// "huggingface.co", or "localhost:8080" where the port is not the scheme's.
+std::string host_of(const std::string& url);
+/// The address that `reference`, as a header has it, means in an answer of `base`. Throws Error.
+std::string resolved_url(const std::string& base, const std::string& reference);
+/// A path with what has a meaning in addresses as %XX.
+std::string encoded_path(std::string_view path);
+
+}  // namespace rocmforge::hub

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace rocmforge::hub {
+
+/// Where models come from and go to. read_settings() takes them from the variables that huggingface_hub reads.
+struct Settings {
+  std::string endpoint = "https://huggingface.co";             ///< HF_ENDPOINT
+  std::string ollama_endpoint = "https://registry.ollama.ai";  ///< ROCMFORGE_OLLAMA_ENDPOINT
+  std::filesystem::path cache;  ///< HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, else ~/.cache/huggingface/hub
+  std::string
+      token;  ///< HF_TOKEN, HUGGING_FACE_HUB_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; for `endpoint` alone
+  std::string certificates;  ///< CURL_CA_BUNDLE, SSL_CERT_FILE; "": the system's
+  std::string user_agent = "rocmforge";
+  bool offline = false;     ///< HF_HUB_OFFLINE
+  int answer_seconds = 30;  ///< for a list or a manifest to arrive: HF_HUB_ETAG_TIMEOUT
+  int stall_seconds = 30;   ///< without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
+};
+
+/// The hub's cache; "" where neither a variable nor HOME says.
+std::filesystem::path cache_folder();
+
+/// Throws Error for an endpoint or a number that is none.
+Settings read_settings();
+
+}  // namespace rocmforge::hub

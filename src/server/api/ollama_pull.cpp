@@ -1,0 +1,151 @@
+#include "server/api/ollama_pull.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+#include <new>
+#include <optional>
+#include <system_error>
+
+#include "base/printable.h"
+#include "server/api/api_error.h"
+#include "server/api/fields.h"
+
+namespace rocmforge {
+namespace {
+
+using PullClock = std::chrono::steady_clock;
+
+Json line_of(const PullStatus& status) {
+  Json line = {{"status", status.status}};
+  if (!status.digest.empty()) {
+    line["digest"] = status.digest;
+    line["total"] = status.total;
+    line["completed"] = status.completed;
+  }
+  return line;
+}
+
+void begin_lines(Exchange& exchange) {
+  exchange.begin(
+      {.content_type = "application/x-ndjson", .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+}
+
+/// Writes the lines of one download: each new state, and of bytes that come a few a second.
+class PullLines {
+ public:
+  explicit PullLines(Exchange& exchange) : exchange_(exchange) {}
+
+  /// False when the client has gone.
+  bool tell(const PullStatus& status) {
+    const auto now = PullClock::now();
+    const bool is_end = status.total > 0 && status.completed == status.total;
+    if (status.status == last_ && !is_end && now - last_time_ < std::chrono::milliseconds(100)) {
+      return true;
+    }
+    last_ = status.status;
+    last_time_ = now;
+    return exchange_.write(to_text(line_of(status)) + "\n");
+  }
+
+ private:
+  Exchange& exchange_;
+  std::string last_;
+  PullClock::time_point last_time_{};
+};
+
+}  // namespace
+
+void ModelPulls::start(const std::shared_ptr<Exchange>& exchange, const PullFunction& pull, const std::string& name,
+                       bool streams) {
+  const std::scoped_lock lock(mutex_);
+  if (busy_ || stopping_) {
+    throw ApiError(503, stopping_ ? "the server is shutting down" : "another model is being downloaded: one at a time");
+  }
+  try {
+    thread_ = std::jthread([this, exchange, &pull, name, streams] { run(*exchange, pull, name, streams); });
+  } catch (const std::system_error& error) {
+    throw ApiError(503, fmt::format("there is no thread for a download: {}", error.what()));
+  }
+  busy_ = true;
+}
+
+void ModelPulls::stop() {
+  interrupt();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+std::string ModelPulls::download(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) {
+  try {
+    PullLines lines(exchange);
+    pull(name, [&](const PullStatus& status) {
+      return !stopping_ && exchange.interruption() == Interruption::none && (!streams || lines.tell(status));
+    });
+    return "";
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return printable(error.what(), longest_line);
+  }
+}
+
+void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept {
+  bool is_over = false;
+  // Before the answer ends: who has read it may ask for the next one, which waits for the end of this thread.
+  const auto make_way = [&] {
+    if (!is_over) {
+      const std::scoped_lock lock(mutex_);
+      busy_ = false;
+      is_over = true;
+    }
+  };
+  try {
+    if (streams) {
+      begin_lines(exchange);
+    }
+    const std::string problem = download(exchange, pull, name, streams);
+    make_way();
+    if (!problem.empty()) {
+      exchange.note("error", problem);
+    }
+    if (streams) {
+      exchange.write(to_text(problem.empty() ? Json{{"status", "success"}} : Json{{"error", problem}}) + "\n");
+      exchange.end();
+    } else if (problem.empty()) {
+      exchange.send_json({{"status", "success"}});
+    } else {
+      exchange.send(ApiError(500, problem).response(ErrorForm::ollama));
+    }
+  } catch (const std::exception&) {  // no memory to say why either
+    make_way();
+    exchange.drop();
+  }
+}
+
+void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const std::string& served, const PullFunction& pull,
+                       ModelPulls& pulls) {
+  const Document body(exchange->take_json());
+  Fields fields(body.root);
+  fields.ignore({"insecure", "username", "password"});
+  const std::optional<std::string> model = fields.text("model");
+  const std::string name = model ? *model : fields.needed_text("name");
+  const bool streams = fields.boolean("stream").value_or(true);
+  if (name == served) {
+    if (!streams) {
+      return exchange->send_json({{"status", "success"}});
+    }
+    begin_lines(*exchange);
+    exchange->write("{\"status\":\"success\"}\n");
+    return exchange->end();
+  }
+  if (!pull) {
+    throw ApiError(403, fmt::format("this server serves {} alone; it downloads models for clients only with --allow-pull",
+                                    printable(served, 200)));
+  }
+  pulls.start(exchange, pull, name, streams);
+}
+
+}  // namespace rocmforge
