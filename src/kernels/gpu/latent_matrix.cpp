@@ -38,10 +38,7 @@ class LatentMatrixAttention final : public gpu::GpuAttention {
  public:
   using GpuAttention::GpuAttention;
   [[nodiscard]] std::string_view name() const override { return "latent_matrix"; }
-  /// On NVIDIA it serves when it is asked for, and where no other does.
-  [[nodiscard]] KernelPriority priority() const override {
-    return device() == DeviceKind::cuda ? KernelPriority::last_resort : KernelPriority::family;
-  }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
     if (Support support = check_spec(spec); !support.ok) {
