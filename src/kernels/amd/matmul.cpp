@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
 #include "base/math.h"
 #include "kernels/amd/matvec.h"
 #include "kernels/amd/matvec_args.h"
@@ -19,13 +20,13 @@ namespace {
 
 using amd::WeightFormat;
 
-struct TileKernels {
+struct PackedTileKernels {
   Kernel<gpu::MatmulTileArgs> large;
   Kernel<gpu::MatmulTileArgs> small;
 };
 
 /// By WeightFormat.
-constexpr std::array<TileKernels, 7> tile_kernels{{
+constexpr std::array<PackedTileKernels, 7> packed_tile_kernels{{
     {{"matmul_packed", "matmul_packed_q4_0_large"}, {"matmul_packed", "matmul_packed_q4_0_small"}},
     {{"matmul_packed", "matmul_packed_q5_0_large"}, {"matmul_packed", "matmul_packed_q5_0_small"}},
     {{"matmul_packed", "matmul_packed_q8_0_large"}, {"matmul_packed", "matmul_packed_q8_0_small"}},
@@ -35,7 +36,7 @@ constexpr std::array<TileKernels, 7> tile_kernels{{
     {{"matmul_packed", "matmul_packed_q6_k_large"}, {"matmul_packed", "matmul_packed_q6_k_small"}},
 }};
 
-std::int64_t tiles_of(const Matmul::Args& call, DType dtype, const gpu::MatmulTileShape& tile) {
+std::int64_t packed_tiles_of(const Matmul::Args& call, DType dtype, const gpu::MatmulTileShape& tile) {
   std::int64_t rows = 0;
   for (const MatmulOutput& output : call.outputs) {
     rows += output.dtype == dtype ? divide_up(output.n, std::int64_t{tile.rows}) : 0;
@@ -44,13 +45,13 @@ std::int64_t tiles_of(const Matmul::Args& call, DType dtype, const gpu::MatmulTi
 }
 
 /// The outputs of one format, on matrix tiles.
-void run_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& converted, Stream& stream) {
+void run_packed_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& converted, Stream& stream) {
   const WeightFormat format = amd::weight_format(dtype);
   const auto token_tiles = [&](const gpu::MatmulTileShape& tile) {
     return divide_up(call.tokens, std::int64_t{tile.tokens});
   };
   const bool large = call.tokens > gpu::small_matmul_tile.tokens &&
-                     token_tiles(gpu::large_matmul_tile) * tiles_of(call, dtype, gpu::large_matmul_tile) >=
+                     token_tiles(gpu::large_matmul_tile) * packed_tiles_of(call, dtype, gpu::large_matmul_tile) >=
                          stream.device().info().compute_units;
   const gpu::MatmulTileShape& tile = large ? gpu::large_matmul_tile : gpu::small_matmul_tile;
   gpu::MatmulTileArgs args{};
@@ -80,7 +81,7 @@ void run_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& conve
   LaunchShape shape;
   shape.grid = {static_cast<std::uint32_t>(token_tiles(tile)), static_cast<std::uint32_t>(tiles), 1};
   shape.block[0] = static_cast<std::uint32_t>(tile.threads);
-  const TileKernels& kernels = tile_kernels[static_cast<std::size_t>(format)];
+  const PackedTileKernels& kernels = packed_tile_kernels[static_cast<std::size_t>(format)];
   (large ? kernels.large : kernels.small).launch(stream, shape, args);
 }
 
@@ -140,7 +141,7 @@ class AmdMatmul final : public MatmulKernel {
       const DType dtype = args.outputs[i].dtype;
       const auto before = args.outputs.first(i);
       if (std::ranges::find(before, dtype, &MatmulOutput::dtype) == before.end()) {
-        run_tiles(args, dtype, converted, *context.stream);
+        run_packed_tiles(args, dtype, converted, *context.stream);
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/math.h"
 #include "device/driver.h"
 #include "kernels/amd/matvec_args.h"
