@@ -45,7 +45,7 @@ def trace_groups(kernel, launch):
         for far in [1] if axis == 0 else [1 << i for i in range(size.bit_length())]:
             if far < size:
                 group = tuple(far * int(i == axis) for i in range(3))
-                followed = waves if axis == 0 and len(waves) <= 4 else range(1)
+                followed = waves if axis == 0 and len(waves) <= 16 else range(1)
                 probes.setdefault(axis, []).append((far, [Wave(kernel, launch, group, wave).run() for wave in followed]))
     for wave, trace in enumerate(traces):
         trace.moves, trace.shares = {}, {}

@@ -12,12 +12,13 @@ from .peers import stream_us
 TYPES = {"q4_0": 2, "q4_k": 12, "q6_k": 14}
 WAVE_ROWS = {"q4_0": 4, "q4_k": 4, "q6_k": 2}  # with one token
 PART = struct.Struct("<QQQqqiiif")
-SMALL_DECODE, SMALL_PREFILL = 9, 14  # launches of a layer beside its products
+SMALL_DECODE, SMALL_PREFILL = 5, 14  # launches of a layer beside its products; in decode two norms, rotation with append, attention, activation
 
 
 class Own:
     def __init__(self, folder, chip):
         self.folder, self.chip = folder, chip
+        self.has_packed = (folder / "matvec_packed.hsaco").exists()
         self.load = functools.lru_cache(None)(lambda file, kernel: Kernel(folder / f"{file}.hsaco", kernel, chip.architecture))
 
     def parts(self, name, rows, columns):

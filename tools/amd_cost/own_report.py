@@ -1,15 +1,16 @@
-"""The portable kernels' table: decode and prefill of the measured models, and attention, modelled."""
+"""This project's table: decode and prefill of the measured models, and attention, modelled."""
 from .chips import CHIPS
 from .isa import Unknown
-from .models import MEASURED, MODELS
+from .models import BLOCK, MEASURED, MODELS
 from .own import Own
+from .own_packed import OwnPacked
 
 
 def report(folder, chips, only=("decode", "prefill", "kernels")):
     wanted = chips or [name for name, chip in CHIPS.items() if (folder / chip.architecture / "matvec.hsaco").exists()]
     if not wanted:
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
-    lines = ["| model | chip | | published for llama.cpp's HIP backend | portable kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
+    lines = ["| model | chip | | published for llama.cpp's HIP backend | this project's kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
     for name in wanted:
         if name not in CHIPS:
@@ -22,6 +23,9 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                 if "decode" in only:
                     most = 1e9 * chip.memory_gbs / model.weight_bytes()
                     lines.append(row(model_name, name, "decode", decode, 1e6 / own.decode_us(model, chip.launch_us), most))
+                    if own.has_packed:
+                        packed = OwnPacked(own).decode_us(model, chip.launch_us)
+                        lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed, most))
                 if "prefill" in only:
                     slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
                     lines.append(row(model_name, name, "prefill", prefill, slow, fast))
@@ -35,12 +39,22 @@ def row(model, chip, what, figures, value, most):
     return f"| {model} | {chip} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} | {most:.4g} |"
 
 
+def share_of(kernel, weights, microseconds, chip):
+    """Of the DRAM rate: the file's bytes of so many weights in that time."""
+    elems, size = BLOCK[kernel]
+    return weights * size / elems / microseconds / 1000 / chip.memory_gbs
+
+
 def single_kernels(own, chip):
     model = MODELS["Llama 3 8B Q4_K_M"]
     for kernel in ("q4_0", "q4_k", "q6_k"):
         cost = own.matvec(kernel, 14336, 4096)
-        share = 14336 * 4096 * {"q4_0": 18 / 32, "q4_k": 144 / 256, "q6_k": 210 / 256}[kernel] / cost.microseconds / 1000 / chip.memory_gbs
+        share = share_of(kernel, 14336 * 4096, cost.microseconds, chip)
         yield f"| {chip.name} | {kernel} matvec | 14336 x 4096, one token | {cost.microseconds:.1f} | {cost.bound} | {share:.0%} of DRAM |"
+        if own.has_packed:
+            cost = OwnPacked(own).matvec(((kernel, 14336),), 4096)
+            share = share_of(kernel, 14336 * 4096, cost.microseconds, chip)
+            yield f"| {chip.name} | {kernel} matvec, tuned | 14336 x 4096, one token | {cost.microseconds:.1f} | {cost.bound} | {share:.0%} of DRAM |"
     for kernel in ("q4_0", "q4_k"):
         microseconds = own.matmul(kernel, 14336, 4096, 512)
         share = 2 * 14336 * 4096 * 512 / microseconds / 1e6 / chip.matrix_f16

@@ -101,10 +101,14 @@ struct MatmulTile {
       const int row = min(first_row + strip_row(i), part.n - 1);
       const int strip_index = step * step_strips + strip_of_step(i);
       if (strip_index * strip_elems < args.k) {
-        const std::uint8_t* const from[] = {part.weight + row * part.row_bytes};
-        typename Strips::Raw raw[1];
-        load_units<Strips>(args, from, Strips::unit_of(strip_index), raw);
-        loads.weights[i] = raw[0];
+        if constexpr (requires { Strips::load_row(part, row, 0); }) {  // rows do not follow one another
+          loads.weights[i] = Strips::load_row(part, row, Strips::unit_of(strip_index));
+        } else {
+          const std::uint8_t* const from[] = {part.weight + row * part.row_bytes};
+          typename Strips::Raw raw[1];
+          load_units<Strips>(args, from, Strips::unit_of(strip_index), raw);
+          loads.weights[i] = raw[0];
+        }
       }
     }
 #pragma unroll

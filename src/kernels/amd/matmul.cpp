@@ -1,0 +1,154 @@
+#include "kernels/amd/matmul.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "kernels/amd/matvec.h"
+#include "kernels/amd/matvec_args.h"
+#include "kernels/amd/pack.h"
+#include "kernels/arguments.h"
+#include "kernels/gpu/matmul_args.h"
+#include "kernels/gpu/matmul_convert.h"
+#include "kernels/parallel.h"
+
+namespace rocmforge {
+namespace {
+
+using amd::WeightFormat;
+
+struct PackedTileKernels {
+  Kernel<gpu::MatmulTileArgs> large;
+  Kernel<gpu::MatmulTileArgs> small;
+};
+
+/// By WeightFormat.
+constexpr std::array<PackedTileKernels, 7> packed_tile_kernels{{
+    {{"matmul_packed", "matmul_packed_q4_0_large"}, {"matmul_packed", "matmul_packed_q4_0_small"}},
+    {{"matmul_packed", "matmul_packed_q5_0_large"}, {"matmul_packed", "matmul_packed_q5_0_small"}},
+    {{"matmul_packed", "matmul_packed_q8_0_large"}, {"matmul_packed", "matmul_packed_q8_0_small"}},
+    {{"matmul_packed", "matmul_packed_mxfp4_large"}, {"matmul_packed", "matmul_packed_mxfp4_small"}},
+    {{"matmul_packed", "matmul_packed_q4_k_large"}, {"matmul_packed", "matmul_packed_q4_k_small"}},
+    {{"matmul_packed", "matmul_packed_q5_k_large"}, {"matmul_packed", "matmul_packed_q5_k_small"}},
+    {{"matmul_packed", "matmul_packed_q6_k_large"}, {"matmul_packed", "matmul_packed_q6_k_small"}},
+}};
+
+std::int64_t packed_tiles_of(const Matmul::Args& call, DType dtype, const gpu::MatmulTileShape& tile) {
+  std::int64_t rows = 0;
+  for (const MatmulOutput& output : call.outputs) {
+    rows += output.dtype == dtype ? divide_up(output.n, std::int64_t{tile.rows}) : 0;
+  }
+  return rows;
+}
+
+/// The outputs of one format, on matrix tiles.
+void run_packed_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& converted, Stream& stream) {
+  const WeightFormat format = amd::weight_format(dtype);
+  const auto token_tiles = [&](const gpu::MatmulTileShape& tile) {
+    return divide_up(call.tokens, std::int64_t{tile.tokens});
+  };
+  const bool large = call.tokens > gpu::small_matmul_tile.tokens &&
+                     token_tiles(gpu::large_matmul_tile) * packed_tiles_of(call, dtype, gpu::large_matmul_tile) >=
+                         stream.device().info().compute_units;
+  const gpu::MatmulTileShape& tile = large ? gpu::large_matmul_tile : gpu::small_matmul_tile;
+  gpu::MatmulTileArgs args{};
+  std::int64_t tiles = 0;
+  for (const MatmulOutput& output : call.outputs) {
+    if (output.dtype != dtype) {
+      continue;
+    }
+    check(args.num_parts < gpu::most_matmul_parts, "matmul: more than four outputs in a group");
+    args.parts[args.num_parts++] = {static_cast<const std::uint8_t*>(output.weight),
+                                    output.bias,
+                                    output.out,
+                                    output.stride,
+                                    amd::weight_tile_bytes(amd::weight_layout(format), call.k),
+                                    static_cast<std::int32_t>(output.n),
+                                    static_cast<std::int32_t>(tiles),
+                                    output.accumulate ? 1 : 0,
+                                    output.scale};
+    tiles += divide_up(output.n, std::int64_t{tile.rows});
+  }
+  args.dtype = dtype;
+  args.x = converted.rows;
+  args.x_scales = converted.scales;
+  args.k = static_cast<std::int32_t>(call.k);
+  args.padded_k = static_cast<std::int32_t>(converted_stride(call.k));
+  args.tokens = static_cast<std::int32_t>(call.tokens);
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(token_tiles(tile)), static_cast<std::uint32_t>(tiles), 1};
+  shape.block[0] = static_cast<std::uint32_t>(tile.threads);
+  const PackedTileKernels& kernels = packed_tile_kernels[static_cast<std::size_t>(format)];
+  (large ? kernels.large : kernels.small).launch(stream, shape, args);
+}
+
+class AmdMatmul final : public MatmulKernel {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "amd"; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::hip; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
+
+  [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
+    if (Support support = check_spec(spec); !support.ok) {
+      return support;
+    }
+    if (!device.architecture.starts_with("gfx11") && !device.architecture.starts_with("gfx12")) {
+      return Support::no(fmt::format("{} is neither gfx11 nor gfx12", device.architecture));
+    }
+    if (!amd::has_weight_layout(spec.weight)) {
+      return Support::no(fmt::format("format {} has no layout for AMD", info(spec.weight).name));
+    }
+    constexpr std::int64_t most_rows = std::int64_t{1} << 22;
+    constexpr std::int64_t most_columns = 65536;  // what is kept of each record fits into shared memory
+    if (spec.n > most_rows || spec.k > most_columns) {
+      return Support::no(fmt::format("more than {} rows or {} columns", most_rows, most_columns));
+    }
+    return Support::yes();
+  }
+
+  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {
+    return amd::has_weight_layout(spec.weight) ? amd::packed_weight_bytes(spec.weight, spec.n, spec.k) : 0;
+  }
+
+  void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
+    for_each_range(context, amd::weight_tiles(spec.n), 8, [&](std::int64_t begin, std::int64_t end) {
+      amd::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
+    });
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
+    return tokens <= few_tokens() ? 0 : converted_bytes(tokens, k);
+  }
+  [[nodiscard]] std::int64_t few_tokens() const override { return amd::most_matvec_tokens; }
+  [[nodiscard]] MatmulFusions fusions() const override { return {few_tokens(), few_tokens()}; }
+
+  void run(const Matmul::Args& args, ExecutionContext& context) const override {
+    check_arguments(args, fusions());
+    check(context.stream != nullptr, "matmul: a GPU kernel without a stream");
+    if (args.tokens == 0) {
+      return;
+    }
+    if (args.tokens <= few_tokens()) {
+      amd::run_matvec(args, *context.stream);
+      return;
+    }
+    const ConvertedRows converted = place_converted(args);
+    convert_rows(args, false, converted, *context.stream);
+    for (std::size_t i = 0; i < args.outputs.size(); ++i) {
+      const DType dtype = args.outputs[i].dtype;
+      const auto before = args.outputs.first(i);
+      if (std::ranges::find(before, dtype, &MatmulOutput::dtype) == before.end()) {
+        run_packed_tiles(args, dtype, converted, *context.stream);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulKernel> make_amd_matmul() { return std::make_unique<AmdMatmul>(); }
+
+}  // namespace rocmforge

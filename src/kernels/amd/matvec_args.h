@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/amd/weight_layout.h"
+#include "ops/activation.h"
+
+namespace rocmforge::amd {
+
+inline constexpr int most_matvec_parts = 4;
+inline constexpr int most_matvec_tokens = 8;
+/// Of a work-group: 16 waves of 32 lanes, 8 of 64.
+inline constexpr int matvec_threads = 512;
+/// Record r of a row belongs to the r % 16-th partial sum, whichever wave computes it.
+inline constexpr int partial_sums = 16;
+
+/// One weight of a launch and where its product goes.
+struct MatvecPart {
+  const std::uint8_t* weight;  ///< as weight_layout.h says
+  const float* bias;           ///< [n] or null
+  float* out;                  ///< [tokens, n], rows `stride` apart
+  std::int64_t stride;
+  std::int32_t n;
+  std::int32_t first_tile;  ///< of the launch's tiles; meaningless where the first part is the gate
+  std::int32_t tile_bytes;
+  std::int32_t record_bytes;
+  WeightFormat format;
+  std::int32_t accumulate;  ///< out += in place of out =
+};
+
+/// Weights with a few tokens; see matvec_packed.h. Grid: work-groups.
+struct MatvecArgs {
+  MatvecPart parts[most_matvec_parts];
+  const float* x;  ///< [tokens, k], rows x_stride apart
+  std::int64_t x_stride;
+  const float* norm_weight;  ///< [k]: x is normalised by its root mean square first; or null
+  float norm_eps;
+  std::int32_t k;
+  std::int32_t tokens;
+  std::int32_t num_parts;
+  std::int32_t tiles;          ///< of all parts; of one where the first is the gate
+  std::int32_t gated;          ///< parts[0].out = activation(product of part 0) * product of part 1
+  std::int32_t group_tiles;    ///< of a work-group, neighbours; pairs of them where `gated`
+  std::int32_t batch_tiles;    ///< of these, whose partial sums fit into shared memory together
+  std::int32_t chunk_records;  ///< of x in shared memory at a time; even unless it is all of x
+  Activation activation;
+};
+
+/// Columns of x that shared memory holds at a time, for each of so many tokens: a multiple of two records.
+constexpr int matvec_chunk_elems(int tokens) { return 16384 / (tokens <= 1 ? 1 : tokens <= 2 ? 2 : tokens <= 4 ? 4 : 8); }
+
+/// A record of a token's activations in shared memory: 16-bit codes in two bytes (each piece's upper bytes of elements 0..15
+/// and 16..31, then the lower ones; each of these four [piece] 16 bytes), then [piece] scale, sums of the codes of elements
+/// 0..15 and 16..31 and of both, as floats.
+inline constexpr int image_record_bytes = record_elems * 2 + record_pieces * 16;
+
+/// Where the parts of a work-group's shared memory begin, in bytes. It starts with the image of the activations.
+struct MatvecShared {
+  int token_bytes;  ///< from one token's image to the next one's
+  int partials;     ///< [items][partial_sums][tokens][weight_tile_rows] floats
+  int squares;      ///< [tokens][records] sums of x^2
+  int factors;      ///< [tokens] of the norm
+  int bytes;
+};
+
+/// `records` of a chunk, `all_records` of k, `items`: tiles of a batch, pairs counted twice.
+constexpr MatvecShared matvec_shared(int tokens, int records, int all_records, int items) {
+  MatvecShared shared{};
+  shared.token_bytes = (records + 1) / 2 * 2 * image_record_bytes;
+  shared.partials = tokens * shared.token_bytes;
+  shared.squares = shared.partials + items * partial_sums * tokens * weight_tile_rows * 4;
+  shared.factors = shared.squares + tokens * all_records * 4;
+  shared.bytes = shared.factors + most_matvec_tokens * 4;
+  return shared;
+}
+
+}  // namespace rocmforge::amd

@@ -1,0 +1,440 @@
+#pragma once
+
+// Products of packed weights (weight_layout.h) with a few tokens: every weight is read once, 16 bytes a lane.
+//
+// A work-group quantises the activations for itself while its first weights are on their way, then walks over its tiles.
+// Wave w takes steps w, w + waves, ... of the sequence of all records of these tiles, whatever tile they belong to: a lane
+// multiplies one piece of each of two rows, eight neighbouring lanes a row's eight pieces of a record. Each record's sum is
+// added to partial sum record % 16 of its row in shared memory, in the order of the records; at the end of a batch of tiles
+// the partial sums are added up in their order. So a token's result has the same bits for any number of tokens, rows and
+// work-groups, and for both wave sizes.
+
+#include "kernels/amd/matvec_formats.h"
+#include "kernels/amd/matvec_image.h"
+#include "kernels/gpu/activation.h"
+
+namespace rocmforge::amd {
+
+inline constexpr int matvec_waves = matvec_threads / gpu::wave_size;
+/// Records of a wave's step.
+inline constexpr int step_records = gpu::wave_size / team_lanes;
+
+/// Tiles of one part that a work-group takes one after another.
+struct TileRun {
+  const std::uint8_t* weight;  ///< of the part
+  int tile_bytes;
+  int record_bytes;
+  WeightFormat format;
+  int first;    ///< tile of the part
+  int count;    ///< tiles
+  int slot;     ///< the first one's place among the batch's partial sums
+  int earlier;  ///< steps of the batch before these, modulo the waves
+};
+
+/// Calls body(i) with the part that tile `tile` of the launch belongs to; it is called for each part before that one too.
+/// With one token and waves of 32 all parts are read at once, so that nothing is looked up by a number that has to be waited
+/// for; the others have no scalar registers for that.
+template <bool one_token, class Body>
+__device__ __forceinline__ void select_part(const MatvecArgs& args, int tile, const Body& body) {
+  body(0);
+  constexpr int unrolled = one_token && gpu::wave_size == 32 ? most_matvec_parts : 1;
+#pragma unroll unrolled
+  for (int i = 1; i < most_matvec_parts; ++i) {
+    if (i < args.num_parts && tile >= args.parts[i].first_tile) {
+      body(i);
+    }
+  }
+}
+
+/// Tiles of part i, of which `first` is one.
+__device__ __forceinline__ TileRun run_of(const MatvecArgs& args, int i, int first, int count) {
+  const MatvecPart& part = args.parts[i];
+  return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0};
+}
+
+/// The run of up to `count` tiles that starts at tile `tile` of the launch; with a gate, of the gate's.
+template <bool one_token>
+__device__ __forceinline__ TileRun run_at(const MatvecArgs& args, int tile, int count) {
+  TileRun run{};
+  select_part<one_token>(
+      args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
+        const int first = i == 0 ? tile : tile - args.parts[i].first_tile;
+        const int tiles = (args.parts[i].n + weight_tile_rows - 1) / weight_tile_rows;
+        run = run_of(args, i, first, min(count, tiles - first));
+      });
+  return run;
+}
+
+/// Calls body(run) for the runs of tiles [first, first + count) of the launch, or of both of its parts.
+template <bool one_token, class Body>
+__device__ __forceinline__ void for_each_run(const MatvecArgs& args, int first, int count, int steps, const Body& body) {
+  const bool gated = args.gated != 0;
+  for (int done = 0; done < (gated ? 2 * count : count);) {
+    TileRun run = run_at<one_token>(args, gated ? first : first + done, gated ? count : count - done);
+    if (gated && done > 0) {
+      run = run_of(args, 1, first, count);
+    }
+    run.slot = done;
+    run.earlier = done * steps % matvec_waves;
+    body(run);
+    done += run.count;
+  }
+}
+
+/// A wave's way through the steps of a run: step s of tile i of the run.
+class Walk {
+ public:
+  __device__ Walk(const TileRun& run, int steps, int wave)
+      : tile(0), step((wave - run.earlier + matvec_waves) % matvec_waves), steps_(steps), tiles_(0), rest_(matvec_waves) {
+    for (; step >= steps; step -= steps) {  // at most a step for each wave
+      ++tile;
+    }
+    for (; rest_ >= steps; rest_ -= steps) {
+      ++tiles_;
+    }
+  }
+  __device__ void advance() {
+    tile += tiles_;
+    step += rest_;
+    if (step >= steps_) {
+      step -= steps_;
+      ++tile;
+    }
+  }
+  /// Stays where it is rather than leave the run's `count` tiles.
+  __device__ void advance_within(int count) {
+    const int old_tile = tile;
+    const int old_step = step;
+    advance();
+    const bool left = tile >= count;
+    tile = left ? old_tile : tile;
+    step = left ? old_step : step;
+  }
+  /// Of the step among those of the run.
+  __device__ int number() const { return tile * steps_ + step; }
+  int tile;
+  int step;
+
+ private:
+  int steps_;
+  int tiles_;
+  int rest_;
+};
+
+__device__ inline GlobalBytes step_address(const TileRun& run, const Walk& walk, int first_record) {
+  const std::int64_t tile = run.first + walk.tile;
+  return uniform(run.weight + tile * run.tile_bytes +
+                 static_cast<std::int64_t>(first_record + walk.step * step_records) * run.record_bytes);
+}
+
+__device__ inline LanePlace lane_place(int lane, int record_bytes) {
+  return {static_cast<unsigned>(lane % team_lanes), static_cast<unsigned>(lane / team_lanes * record_bytes)};
+}
+
+/// What all waves of a work-group know of a chunk of k.
+struct Chunk {
+  std::uint8_t* memory;
+  MatvecShared shared;
+  int tokens;
+  int first;  ///< record
+  int records;
+  int steps;
+};
+
+/// Adds a record's products with all tokens to the partial sums.
+template <class Format, bool one_token>
+__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[2], const TileRun& run, const Walk& walk,
+                                         const Chunk& chunk, int lane) {
+#pragma clang fp contract(off)
+  const int piece = lane % record_pieces;
+  const int record = walk.step * step_records + lane / team_lanes;
+  std::uint32_t codes[2][8];
+  PieceAffine affine[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      codes[h][i] = Format::code_word(raw[h], i / 4, i % 4);
+    }
+    affine[h] = Format::affine(raw[h]);
+  }
+  const std::uint8_t* image = chunk.memory + record * image_record_bytes + piece * 16;
+  const int row = lane % team_lanes / record_pieces;  // and the one half a tile on
+  const int sum = (run.slot + walk.tile) * partial_sums + (chunk.first + record) % partial_sums;
+  const int tokens = one_token ? 1 : chunk.tokens;
+  float* to = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + sum * tokens * weight_tile_rows + row;
+#pragma unroll 1
+  for (int t = 0; t < tokens; ++t) {
+    constexpr int plane = record_pieces * 16;
+    std::uint32_t upper[8];
+    std::uint32_t lower[8];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const auto high = *reinterpret_cast<const uint4*>(image + i * plane);
+      const auto low = *reinterpret_cast<const uint4*>(image + (2 + i) * plane);
+      upper[4 * i] = high.x, upper[4 * i + 1] = high.y, upper[4 * i + 2] = high.z, upper[4 * i + 3] = high.w;
+      lower[4 * i] = low.x, lower[4 * i + 1] = low.y, lower[4 * i + 2] = low.z, lower[4 * i + 3] = low.w;
+    }
+    const auto info = *reinterpret_cast<const float4*>(image + 4 * plane);
+    float values[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int uppers[2] = {};
+      int lowers[2] = {};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        constexpr bool halves = Format::halves;
+        uppers[halves ? i / 4 : 0] = dot_bytes(codes[h][i], upper[i], uppers[halves ? i / 4 : 0]);
+        lowers[halves ? i / 4 : 0] = dot_bytes(codes[h][i], lower[i], lowers[halves ? i / 4 : 0]);
+      }
+      float value = affine[h].scale[0] * static_cast<float>(uppers[0] * 256 + lowers[0]);
+      if constexpr (Format::halves) {
+        value = fmaf(affine[h].scale[1], static_cast<float>(uppers[1] * 256 + lowers[1]), value);
+        value = fmaf(affine[h].offset[0], info.y, value);
+        value = fmaf(affine[h].offset[1], info.z, value);
+      } else if constexpr (Format::has_offset) {
+        value = fmaf(affine[h].offset[0], info.w, value);
+      }
+      values[h] = value * info.x;
+    }
+#pragma unroll
+    for (float& value : values) {  // the first of eight lanes ends with the sum over the row's pieces
+      value += exchange<7>(value);
+      value += exchange<2>(value);
+      value += exchange<1>(value);
+    }
+    if (piece == 0 && (step_records == 1 || record < chunk.records)) {
+      add_shared(to, values[0]);
+      add_shared(to + weight_tile_rows / 2, values[1]);
+    }
+    image += chunk.shared.token_bytes;
+    to += weight_tile_rows;
+  }
+}
+
+/// All of a wave's steps of a run. Two are on their way at once; behind the last one it comes again, and nobody waits for
+/// it.
+template <WeightFormat format, bool one_token>
+__device__ __forceinline__ void walk_run(const TileRun& run, const Chunk& chunk, int wave) {
+  using Format = PackedFormat<format>;
+  const int lane = lane_here();
+  const LanePlace place = lane_place(lane, Format::layout.record_bytes);
+  Walk walk(run, chunk.steps, wave);
+  int left = (run.count * chunk.steps - walk.number() + matvec_waves - 1) / matvec_waves;
+  if (left <= 0) {
+    return;
+  }
+  Walk ahead = walk;
+  typename Format::Raw raw[2][2];
+  const auto load = [&](typename Format::Raw(&to)[2]) __attribute__((always_inline)) {
+    const GlobalBytes at = step_address(run, ahead, chunk.first);
+    to[0] = Format::load(at, place, 0);
+    to[1] = Format::load(at, place, weight_tile_rows * record_pieces / 2);
+    ahead.advance_within(run.count);
+  };
+  load(raw[0]);
+  load(raw[1]);
+  while (true) {
+#pragma unroll
+    for (auto& own : raw) {
+      multiply<Format, one_token>(own, run, walk, chunk, lane);
+      if (--left == 0) {
+        return;
+      }
+      walk.advance();
+      load(own);
+    }
+  }
+}
+
+template <bool one_token>
+__device__ __forceinline__ void walk_run(const TileRun& run, const Chunk& chunk, int wave) {
+  switch (run.format) {
+    case WeightFormat::q4_0:
+      return walk_run<WeightFormat::q4_0, one_token>(run, chunk, wave);
+    case WeightFormat::q5_0:
+      return walk_run<WeightFormat::q5_0, one_token>(run, chunk, wave);
+    case WeightFormat::q8_0:
+      return walk_run<WeightFormat::q8_0, one_token>(run, chunk, wave);
+    case WeightFormat::mxfp4:
+      return walk_run<WeightFormat::mxfp4, one_token>(run, chunk, wave);
+    case WeightFormat::q4_k:
+      return walk_run<WeightFormat::q4_k, one_token>(run, chunk, wave);
+    case WeightFormat::q5_k:
+      return walk_run<WeightFormat::q5_k, one_token>(run, chunk, wave);
+    case WeightFormat::q6_k:
+      return walk_run<WeightFormat::q6_k, one_token>(run, chunk, wave);
+  }
+}
+
+/// The codes of a wave's first step, so that they are on their way while a token's activations are quantised. They come
+/// again from the cache.
+struct FirstStep {
+  uint4 quants[2];
+
+  __device__ void load(const MatvecArgs& args, int tile, int count, int steps, int wave) {
+    const TileRun run = run_at<true>(args, tile, count);
+    const LanePlace lane = lane_place(gpu::lane_index(), run.record_bytes);
+    Walk walk(run, steps, wave);
+    walk.tile = min(walk.tile, run.count - 1);  // a wave without work takes another's
+    const GlobalBytes at = step_address(run, walk, 0);
+    quants[0] = load_at<uint4>(at, lane.record + 16 * lane.piece, 0);
+    quants[1] = load_at<uint4>(at, lane.record + 16 * lane.piece, code_plane_bytes / 2);
+  }
+  __device__ void keep() const {
+    amd::keep(quants[0]);
+    amd::keep(quants[1]);
+  }
+};
+
+/// A thread's output of a batch of tiles: at most matvec_threads are in one.
+struct Output {
+  float* out = nullptr;  ///< null: none
+  int place = 0;         ///< of its first partial sum
+  int t = 0;
+  float bias = 0.0f;
+  float up_bias = 0.0f;
+  float before = 0.0f;
+
+  /// In tiles [first, first + count) of the launch. What is read is on its way while the sums are made.
+  template <bool one_token>
+  __device__ __forceinline__ void find(const MatvecArgs& args, int tokens, int first, int count) {
+    const int stride = tokens * weight_tile_rows;
+    const int item = gpu::thread_index() / stride;
+    const int within = gpu::thread_index() - item * stride;
+    const int tile = first + item;
+    place = item * partial_sums * stride + within;
+    t = within / weight_tile_rows;
+    if (item >= count) {
+      return;
+    }
+    const float* biases = nullptr;
+    bool accumulate = false;
+    int row = 0;
+    select_part<one_token>(
+        args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
+          const MatvecPart& part = args.parts[i];
+          row = (i == 0 ? tile : tile - part.first_tile) * weight_tile_rows + within % weight_tile_rows;
+          const bool used = row < part.n;
+          out = used ? part.out + t * part.stride + row : nullptr;
+          biases = used ? part.bias : nullptr;
+          accumulate = part.accumulate != 0;
+        });
+    if (out == nullptr) {
+      return;
+    }
+    if (biases != nullptr) {
+      bias = biases[row];
+    }
+    if (accumulate) {
+      before = *out;
+    }
+    if (args.gated != 0 && args.parts[1].bias != nullptr) {
+      up_bias = args.parts[1].bias[row];
+    }
+  }
+
+  /// Adds up the partial sums; leaves zeros where `again`. `up`: from the gate's sums to those of up.
+  __device__ void write(const MatvecArgs& args, const Chunk& chunk, int tokens, int up, bool again) const {
+    if (out == nullptr) {
+      return;
+    }
+    auto* const sums = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + place;
+    const float factor = reinterpret_cast<const float*>(chunk.memory + chunk.shared.factors)[t];
+    const auto sum_of = [&](float* from) __attribute__((always_inline)) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int i = 0; i < partial_sums; ++i) {
+        sum += from[i * tokens * weight_tile_rows];
+      }
+      if (again) {
+#pragma unroll
+        for (int i = 0; i < partial_sums; ++i) {
+          from[i * tokens * weight_tile_rows] = 0.0f;
+        }
+      }
+      return sum * factor;
+    };
+    float y = sum_of(sums) + bias;
+    if (args.gated != 0) {
+      y = gpu::activate(args.activation, y, sum_of(sums + up) + up_bias);
+    }
+    *out = before + y;
+  }
+};
+
+template <bool one_token>
+__device__ __forceinline__ void matvec(const MatvecArgs& args) {
+  HIP_DYNAMIC_SHARED(uint4, dynamic)
+  auto* const memory = reinterpret_cast<std::uint8_t*>(dynamic);
+  const int all_records = (args.k + record_elems - 1) / record_elems;
+  const int begin = static_cast<int>(blockIdx.x) * args.group_tiles;
+  const int end = min(begin + args.group_tiles, args.tiles);
+  constexpr int rounds = one_token ? 3 : 1;  // of the teams, whose activations are on their way at once
+  const int wave = uniform(gpu::wave_index());
+  Chunk chunk{memory, {}, one_token ? 1 : args.tokens, 0, 0, 0};
+  chunk.shared = matvec_shared(chunk.tokens, args.chunk_records, all_records, (args.gated != 0 ? 2 : 1) * args.batch_tiles);
+  const auto begin_chunk = [&](int first) {
+    chunk.first = first;
+    chunk.records = min(args.chunk_records, all_records - first);
+    chunk.steps = (chunk.records + step_records - 1) / step_records;
+  };
+  begin_chunk(0);
+  const int team = gpu::thread_index() / team_lanes;
+  Activations loaded[rounds];
+#pragma unroll
+  for (int i = 0; i < rounds; ++i) {
+    load_activations(args, 0, team + i * teams, loaded[i]);
+  }
+  FirstStep weights;
+  if constexpr (one_token) {
+    weights.load(args, begin, min(args.batch_tiles, end - begin), chunk.steps, wave);
+  }
+  auto* const sums = reinterpret_cast<float*>(memory + chunk.shared.partials);
+  for (int at = gpu::thread_index(); at < (chunk.shared.squares - chunk.shared.partials) / 4; at += matvec_threads) {
+    sums[at] = 0.0f;
+  }
+  Stage stage{args, chunk.shared, memory, chunk.tokens, 0, chunk.records, all_records};
+#pragma unroll
+  for (int i = 0; i < rounds; ++i) {
+    if (team + i * teams < stage.padded()) {
+      stage.put(0, team + i * teams, loaded[i]);
+    }
+  }
+  const bool whole = args.chunk_records >= all_records;  // the image stays as it is
+  for (int tile = begin; tile < end; tile += args.batch_tiles) {
+    const int count = min(args.batch_tiles, end - tile);
+    Output output;
+    const int up = count * partial_sums * chunk.tokens * weight_tile_rows;
+    for (int first = 0; first < all_records; first += args.chunk_records) {
+      begin_chunk(first);
+      const bool is_first = tile == begin && first == 0;
+      if (is_first || !whole) {
+        stage.first = first;
+        stage.count = chunk.records;
+        stage.put_others(is_first ? rounds : 0);
+        sync_shared();
+        if (first + chunk.records == all_records) {
+          find_factors(args, chunk.shared, memory, chunk.tokens, all_records);
+        }
+      }
+      if (one_token && is_first) {
+        weights.keep();
+      }
+      if (first == 0) {
+        output.template find<one_token>(args, chunk.tokens, tile, count);
+      }
+      for_each_run<one_token>(
+          args, tile, count,
+          chunk.steps, [&](const TileRun& run) __attribute__((always_inline)) { walk_run<one_token>(run, chunk, wave); });
+      sync_shared();
+    }
+    const bool again = tile + args.batch_tiles < end;
+    output.write(args, chunk, chunk.tokens, up, again);
+    if (again) {
+      sync_shared();
+    }
+  }
+}
+
+}  // namespace rocmforge::amd

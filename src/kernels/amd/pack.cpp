@@ -1,0 +1,128 @@
+#include "kernels/amd/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/amd/weight_layout.h"
+#include "tensor/quant/formats.h"
+
+namespace rocmforge::amd {
+namespace {
+
+/// Where piece `piece` of a row of a record has its parts.
+struct PiecePlace {
+  std::uint8_t* codes;
+  std::uint8_t* high;
+  std::uint8_t* scales;
+};
+
+// put_scales(block, element, to): two bytes, for the piece that starts at element `element` of the file's block.
+template <class Block>
+void put_scales(const Block& block, int, std::uint8_t* to) {
+  std::memcpy(to, &block.scale, 2);
+}
+void put_scales(const BlockMXFP4& block, int, std::uint8_t* to) { to[0] = block.exponent; }
+void put_scales(const BlockQ6_K& block, int element, std::uint8_t* to) { std::memcpy(to, block.scales + element / 16, 2); }
+/// Of Q4_K and Q5_K.
+template <class Block>
+requires requires(Block block) { block.minimum_code(0); }
+void put_scales(const Block& block, int element, std::uint8_t* to) {
+  const auto group = static_cast<unsigned>(element / piece_elems);
+  to[0] = static_cast<std::uint8_t>(block.scale_code(group));
+  to[1] = static_cast<std::uint8_t>(block.minimum_code(group));
+}
+
+/// The row's word of super-block scales, in formats that have one.
+template <class Block>
+void put_super(const Block& block, std::uint8_t* to) {
+  if constexpr (Block::elems == record_elems) {
+    std::memcpy(to, &block.scale, 2);
+    if constexpr (requires { block.minimum_scale; }) {
+      std::memcpy(to + 2, &block.minimum_scale, 2);
+    }
+  }
+}
+
+/// The codes of a piece, one byte each, to its planes.
+template <class Block>
+void put_codes(const std::uint8_t* codes, const PiecePlace& to) {
+  if constexpr (Block::Low::bits == 8) {
+    std::memcpy(to.codes, codes, 16);
+    std::memcpy(to.codes + code_plane_bytes, codes + 16, 16);
+    return;
+  }
+  for (int j = 0; j < 16; ++j) {
+    to.codes[j] = static_cast<std::uint8_t>((codes[j] & 15) | codes[16 + j] << 4);
+  }
+  for (int e = 0; e < piece_elems; ++e) {
+    const int bits = codes[e] >> 4;
+    if constexpr (Block::High::bits == 1) {
+      to.high[e % 4] = static_cast<std::uint8_t>(to.high[e % 4] | bits << e / 4);
+    } else if constexpr (Block::High::bits == 2) {
+      std::uint8_t& byte = to.high[e / 16 * 4 + e % 4];
+      byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
+    }
+  }
+}
+
+/// One row of a record of zeros; `columns` of it are in the file.
+template <class Block>
+void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* record) {
+  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  constexpr int block_elems = static_cast<int>(Block::elems);
+  for (int column = 0; column < columns; column += block_elems) {
+    Block block;
+    std::memcpy(&block, blocks + column / block_elems * static_cast<int>(sizeof(Block)), sizeof(Block));
+    std::uint8_t codes[Block::elems];
+    unpack_codes(block, codes, 0);
+    for (int element = 0; element < block_elems; element += piece_elems) {
+      const int piece = row * record_pieces + (column + element) / piece_elems;
+      const PiecePlace place{record + 16 * piece, record + layout.high_offset + layout.high_bytes * piece,
+                             record + layout.scale_offset + 2 * piece};
+      put_codes<Block>(codes + element, place);
+      put_scales(block, element, place.scales);
+    }
+    put_super(block, record + layout.super_offset + 4 * row);
+  }
+}
+
+template <class Block>
+void pack_tile(const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t tile, std::uint8_t* to) {
+  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  const bool last = tile == weight_tiles(n) - 1;
+  std::memset(to, 0, static_cast<std::size_t>(weight_tile_bytes(layout, k) + (last ? layout.record_bytes : 0)));
+  const auto stride = static_cast<std::int64_t>(row_bytes(Block::dtype, k));
+  const std::int64_t first = tile * weight_tile_rows;
+  for (int row = 0; row < std::min<std::int64_t>(weight_tile_rows, n - first); ++row) {
+    const std::uint8_t* blocks = rows + (first + row) * stride;
+    for (std::int64_t column = 0; column < k; column += record_elems) {
+      pack_row<Block>(blocks + column / static_cast<std::int64_t>(Block::elems) * static_cast<std::int64_t>(sizeof(Block)),
+                      static_cast<int>(std::min<std::int64_t>(record_elems, k - column)), row,
+                      to + column / record_elems * layout.record_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t packed_weight_bytes(DType type, std::int64_t n, std::int64_t k) {
+  const WeightLayout layout = weight_layout(weight_format(type));
+  return static_cast<std::size_t>(weight_tiles(n) * weight_tile_bytes(layout, k) + layout.record_bytes);
+}
+
+void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
+                void* packed) {
+  check(has_weight_layout(type), "a format without a layout for AMD");
+  Formats::visit(type, [&]<class Block>(Block*) {
+    if constexpr (has_weight_layout(Block::dtype)) {
+      constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+      for (std::int64_t tile = begin; tile < end; ++tile) {
+        pack_tile<Block>(static_cast<const std::uint8_t*>(rows), n, k, tile,
+                         static_cast<std::uint8_t*>(packed) + tile * weight_tile_bytes(layout, k));
+      }
+    }
+  });
+}
+
+}  // namespace rocmforge::amd

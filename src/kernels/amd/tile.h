@@ -1,0 +1,86 @@
+#pragma once
+
+// Instructions that have no name in HIP's language: integer products of four bytes, exchanges inside eight lanes, sums in
+// shared memory. No other file of this folder has any.
+
+#include "kernels/gpu/device_code.h"
+
+namespace rocmforge::amd {
+
+/// Waves that a SIMD should hold at least: two work-groups of matvec_threads on the four SIMDs of a WGP.
+#define ROCMFORGE_MATVEC_WAVES 8
+
+/// sum + the products of the signed bytes of a and b.
+__device__ inline int dot_bytes(std::uint32_t a, std::uint32_t b, int sum) {
+  return __builtin_amdgcn_sudot4(true, static_cast<int>(a), true, static_cast<int>(b), sum, false);
+}
+
+template <int control>
+__device__ inline int exchanged(int value) {
+  return __builtin_amdgcn_update_dpp(0, value, control, 0xf, 0xf, true);
+}
+
+/// The value of lane (own ^ mask) of a group of eight: mask 1, 2 or 7.
+template <int mask>
+__device__ inline int exchange(int value) {
+  static_assert(mask == 1 || mask == 2 || mask == 7);
+  constexpr int control = mask == 1 ? 0xb1 : mask == 2 ? 0x4e : 0x141;  // quad_perm [1,0,3,2], [2,3,0,1]; row_half_mirror
+  return exchanged<control>(value);
+}
+template <int mask>
+__device__ inline float exchange(float value) {
+  return __builtin_bit_cast(float, exchange<mask>(__builtin_bit_cast(int, value)));
+}
+
+/// The same number for the whole wave, which the compiler is told.
+__device__ inline int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
+
+/// Bytes in memory that is known not to be shared memory.
+using GlobalBytes = const __attribute__((address_space(1))) std::uint8_t*;
+
+/// An address that is the same for the whole wave: it stays in scalar registers, and what lanes add to it is an offset.
+__device__ inline GlobalBytes uniform(const std::uint8_t* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  const auto low = static_cast<std::uint32_t>(uniform(static_cast<int>(bits)));
+  const auto high = static_cast<std::uint32_t>(uniform(static_cast<int>(bits >> 32)));
+  return (GlobalBytes)(std::uintptr_t{high} << 32 | low);
+}
+
+/// A T `lane + offset` bytes behind a uniform address; `lane` differs between lanes, `offset` is a constant.
+template <class T>
+__device__ inline T load_at(GlobalBytes address, unsigned lane, int offset) {
+  asm volatile("" : "+v"(lane));  // not widened ahead of a loop: the instruction does that
+  return *reinterpret_cast<const T*>((const std::uint8_t*)(address + lane + offset));  // the compiler sees where it is from
+}
+
+/// The lane's number, as a value of this place of the code: what follows from it is not computed before and kept.
+__device__ inline int lane_here() {
+  int lane = gpu::lane_index();
+  asm volatile("" : "+v"(lane));
+  return lane;
+}
+
+/// __syncthreads() for shared memory alone: what is on its way from memory stays so.
+__device__ inline void sync_shared() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+
+/// *to += value in shared memory, which nobody else touches meanwhile.
+__device__ inline void add_shared(float* to, float value) {
+  __hip_atomic_fetch_add(to, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WAVEFRONT);
+}
+
+/// The kernel's only argument where the launch put it, so that an index into one of its arrays needs no copy of that.
+template <class Args>
+__device__ inline const Args& argument_of_kernel() {
+  return *(const Args*)__builtin_amdgcn_kernarg_segment_ptr();  // the cast leaves the constant address space
+}
+
+/// What was loaded is kept until here.
+__device__ inline void keep(const uint4& value) {
+  asm volatile("" ::"v"(value.x), "v"(value.y), "v"(value.z), "v"(value.w));
+}
+
+}  // namespace rocmforge::amd

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/half.h"
+#include "kernels/amd/pack.h"
+#include "kernels/amd/weight_layout.h"
+#include "tensor/quant/dequantize.h"
+#include "tensor/quant/mxfp4.h"
+#include "tensor/random_rows.h"
+
+namespace rocmforge::amd {
+namespace {
+
+float half_from(const std::uint8_t* bytes) {
+  half value;
+  std::memcpy(&value, bytes, 2);
+  return static_cast<float>(value);
+}
+
+/// Element `e` of piece `piece` of a record as weight_layout.h describes it: its code, and what that makes.
+float element_of(WeightFormat format, const std::uint8_t* record, int piece, int e) {
+  const WeightLayout layout = weight_layout(format);
+  const std::uint8_t* scales = record + layout.scale_offset + 2 * piece;
+  const std::uint8_t* super = record + layout.super_offset + 4 * (piece / record_pieces);
+  const std::uint8_t* high = record + layout.high_offset + layout.high_bytes * piece;
+  int code = record[16 * piece + e % 16] >> (e < 16 ? 0 : 4) & 15;
+  if (layout.high_bytes == 4) {
+    code |= (high[e % 4] >> e / 4 & 1) << 4;
+  } else if (layout.high_bytes == 8) {
+    code |= (high[e / 16 * 4 + e % 4] >> e % 16 / 4 * 2 & 3) << 4;
+  }
+  switch (format) {
+    case WeightFormat::q4_0:
+      return half_from(scales) * static_cast<float>(code - 8);
+    case WeightFormat::q5_0:
+      return half_from(scales) * static_cast<float>(code - 16);
+    case WeightFormat::q8_0:
+      return half_from(scales) *
+             static_cast<float>(static_cast<std::int8_t>(record[e / 16 * code_plane_bytes + 16 * piece + e % 16]));
+    case WeightFormat::mxfp4:
+      return mxfp4_half_scale(scales[0]) * static_cast<float>(mxfp4_values[code]);
+    case WeightFormat::q4_k:
+    case WeightFormat::q5_k: {
+      const float step = half_from(super) * static_cast<float>(scales[0]);
+      return step * static_cast<float>(code) - half_from(super + 2) * static_cast<float>(scales[1]);
+    }
+    case WeightFormat::q6_k:
+      return half_from(super) * static_cast<float>(static_cast<std::int8_t>(scales[e / 16])) * static_cast<float>(code - 32);
+  }
+  return 0.0f;
+}
+
+class AmdPack : public testing::TestWithParam<DType> {};
+
+TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
+  const DType type = GetParam();
+  const WeightFormat format = weight_format(type);
+  const WeightLayout layout = weight_layout(format);
+  for (const std::int64_t k : {std::int64_t{info(type).block_elems}, std::int64_t{1280}}) {
+    constexpr std::int64_t n = 21;
+    Random random(9);
+    const std::vector<std::byte> rows = random_rows(type, n, k, random);
+    std::vector<std::uint8_t> bytes(packed_weight_bytes(type, n, k), 0xcd);
+    pack_tiles(type, rows.data(), n, k, 0, 1, bytes.data());
+    pack_tiles(type, rows.data(), n, k, 1, weight_tiles(n), bytes.data());
+    std::vector<float> expected(static_cast<std::size_t>(weight_records(k) * record_elems));
+    for (std::int64_t row = 0; row < weight_tiles(n) * weight_tile_rows; ++row) {
+      std::fill(expected.begin(), expected.end(), 0.0f);  // what fills up tiles and records multiplies to zero
+      if (row < n) {
+        dequantize_row(type, rows.data() + static_cast<std::size_t>(row) * row_bytes(type, k), expected.data(), k);
+      }
+      for (std::size_t column = 0; column < expected.size(); ++column) {
+        const std::uint8_t* record = bytes.data() + row / weight_tile_rows * weight_tile_bytes(layout, k) +
+                                     static_cast<std::int64_t>(column) / record_elems * layout.record_bytes;
+        const auto piece =
+            static_cast<int>(row % weight_tile_rows) * record_pieces + static_cast<int>(column) % record_elems / piece_elems;
+        ASSERT_FLOAT_EQ(element_of(format, record, piece, static_cast<int>(column) % piece_elems), expected[column])
+            << row << ", " << column;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, AmdPack,
+                         testing::Values(DType::q4_0, DType::q5_0, DType::q8_0, DType::mxfp4, DType::q4_k, DType::q5_k,
+                                         DType::q6_k),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+}  // namespace
+}  // namespace rocmforge::amd
