@@ -30,14 +30,22 @@ struct RmsNormOut {
   float sum_scale;
 
   template <int width>
-  __device__ void write(std::int64_t item, Floats<width> x, float scale) const {
-    const Floats<width> weight = load<width>(weights, item);
+  __device__ Floats<width> before(std::int64_t item) const {
+    return residual != nullptr ? load<width>(residual, item) : Floats<width>{};
+  }
+  template <int width>
+  __device__ void write(std::int64_t item, const Floats<width>& x, float scale) const {
+    write(item, x, scale, load<width>(weights, item), before<width>(item));
+  }
+  /// The same with what was loaded before: `sum` of the residual.
+  template <int width>
+  __device__ void write(std::int64_t item, Floats<width> x, float scale, const Floats<width>& weight,
+                        const Floats<width>& sum) const {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       x.values[i] *= scale * weight.values[i];
     }
     if (residual != nullptr) {
-      const Floats<width> sum = load<width>(residual, item);
 #pragma unroll
       for (int i = 0; i < width; ++i) {
         x.values[i] = (sum.values[i] + factor * x.values[i]) * sum_scale;
@@ -51,12 +59,21 @@ template <int width>
 __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   const std::int64_t items = args.dim / width;
   const int stride = static_cast<int>(blockDim.x);
+  // No kernel writes the weights: the first ones are on their way before the row is there.
+  const bool has_first = thread_index() < items && blockIdx.x < args.rows;
+  Floats<width> weight{};
+  if (has_first) {
+    weight = load<width>(args.weight + blockIdx.x % args.groups * args.dim, thread_index());
+  }
+  wait_for_predecessor();
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
     const float* x = args.x + row * args.stride;
     const RmsNormOut out{args.weight + row % args.groups * args.dim,
                          args.residual != nullptr ? args.residual + row * args.stride : nullptr,
                          args.out + row * args.stride, args.factor, args.scale};
     Floats<width> kept[kept_loads];
+    const Floats<width> first_before = has_first ? out.template before<width>(thread_index()) : Floats<width>{};
+    const bool has_weight = row == blockIdx.x;
     float sum = 0.0f;
 #pragma unroll
     for (int l = 0; l < kept_loads; ++l) {
@@ -73,7 +90,11 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
 #pragma unroll
     for (int l = 0; l < kept_loads; ++l) {
       if (const int item = thread_index() + l * stride; item < items) {
-        out.write(item, kept[l], scale);
+        if (l == 0) {
+          out.write(item, kept[l], scale, has_weight ? weight : load<width>(out.weights, item), first_before);
+        } else {
+          out.write(item, kept[l], scale);
+        }
       }
     }
     for (std::int64_t item = thread_index() + kept_loads * stride; item < items; item += stride) {
@@ -141,7 +162,7 @@ __device__ void gated_activation(const GatedActivationArgs& args) {
 
 ROCMFORGE_KERNEL __launch_bounds__(1024, 1) rms_norm(RmsNormArgs args) {
   __shared__ float scratch[1024 / wave_size];
-  begin_dependent();
+  release_successor();
   if (takes_fours(args.x, args.stride) && takes_fours(args.weight, args.dim) && takes_fours(args.out, args.stride) &&
       (args.residual == nullptr || takes_fours(args.residual, args.stride))) {
     rms_norm_rows<4>(args, scratch);
