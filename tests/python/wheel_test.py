@@ -10,7 +10,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("ROCMFORGE_", "PYTHON", "LD_", "PIP_"))}
-OF_THE_SYSTEM = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+))\.so")
+OF_THE_SYSTEM = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl|gcc_s|stdc\+\+))\.so")
 
 
 def run(*command, **options):
