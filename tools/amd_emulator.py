@@ -13,6 +13,7 @@ amd_emulator_loop.c runs them: once it has seen a kernel, a launch costs no Pyth
 """
 import ctypes
 import hashlib
+import itertools
 import mmap
 import os
 import pathlib
@@ -27,13 +28,13 @@ import types
 
 from code_object import CodeObject
 
-FUNCTIONS_VERSION = b"3"  # to be raised when what is compiled changes
+FUNCTIONS_VERSION = b"4"  # to be raised when what is compiled changes
 ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
                     "gfx1201": "rdna4", "gfx942": "cdna"}
 KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL",
-         "READ_PC")
-UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC = range(len(KINDS))
+         "READ_PC", "BPERMUTE")
+UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, BPERMUTE = range(len(KINDS))
 MEMORY_STORE, MEMORY_SHARED, MEMORY_SIGNED, MEMORY_LOW_HALF, MEMORY_HIGH_HALF, MEMORY_TWO_ADDRESSES = (1 << i for i in range(6))
 FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6)
 MAX_INSTRUCTIONS = 200_000_000  # of one wave
@@ -150,7 +151,7 @@ class FunctionCache:
         if handler is None:
             raise EmulatorError("the emulator has no such instruction")
         if instruction_set == "cdna":
-            handler = with_whole_registers(handler, emu)
+            handler = with_sub_dword_signs(with_whole_registers(handler, emu), instruction, emu)
         return_bit = {"rdna4": "th", "cdna": "sc0"}.get(instruction_set)
         if return_bit and "ATOMIC" in _name(instruction) and int(getattr(instruction, return_bit, 0)) & 1:
             handler = returning(handler)
@@ -325,6 +326,11 @@ class Emulator:
         if name == "S_GETPC_B64":  # how kernels find the constants of their code object
             entry.destination, entry.kind = operand(instruction.sdst), READ_PC
             return True
+        if name == "DS_BPERMUTE_B32":
+            entry.destination, entry.kind = register(instruction.vdst), BPERMUTE
+            entry.source[0], entry.source[1] = register(instruction.addr), register(instruction.data0)
+            entry.offset[0] = int(instruction.offset1) << 8 | int(instruction.offset0)
+            return True
         access = memory_access(name)
         if access is None:
             return False
@@ -387,6 +393,27 @@ def with_whole_registers(handler, emu):
     for function in (emu._load_vsrc0, handler):
         names[function.__name__] = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     return names[handler.__name__]
+
+
+def with_sub_dword_signs(handler, instruction, emu):
+    """Operands of CDNA's sub-dword instructions may be negated, or taken without their sign, which the emulator leaves out."""
+    if handler is not emu._compile_sdwa:
+        return handler
+    modifiers = [tuple(int(getattr(instruction, f"src{i}_{name}", 0) or 0) for name in ("abs", "neg")) for i in range(2)]
+    if any(int(getattr(instruction, name, 0) or 0) for name in ("omod", "clmp")):
+        raise EmulatorError("a sub-dword result that is scaled or clamped")
+    if not any(map(any, modifiers)):
+        return handler
+    sign = emu._c(0x8000 if _name(instruction).removesuffix("_SDWA").endswith("F16") else 0x80000000)
+    one_operand = type(instruction).__name__.startswith("VOP1")
+    following = itertools.cycle(modifiers[:1] if one_operand else modifiers)  # operands are selected in their order
+
+    def select(*arguments):
+        value, (absolute, negative) = emu._sdwa_select(*arguments), next(following)
+        value = value & (sign ^ emu._c(0xffffffff)) if absolute else value
+        return value ^ sign if negative else value
+
+    return types.FunctionType(handler.__code__, {**vars(emu), "_sdwa_select": select}, handler.__name__, handler.__defaults__)
 
 
 def returning(handler):

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
-enum Kind { UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC };
+enum Kind { UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, BPERMUTE };
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
 enum Answer { FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC };
 enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64 };
@@ -272,6 +272,18 @@ static int shared_access_fits(const Launch* l, const Wave* w, const Instruction*
   return 1;
 }
 
+/* Each lane gets a register of the lane that its address names: 0 where that lane is switched off. Addresses of lanes that are
+ * switched off themselves may be anything. */
+static void backward_permute(Wave* w, const Instruction* in, uint32_t size) {
+  uint32_t values[64];
+  for (uint32_t lane = 0; lane < size; ++lane) {
+    const uint32_t from = (w->vgpr[in->source[0] * size + lane] + (uint32_t)in->offset[0]) / 4 % size;
+    values[lane] = active(w, from) ? w->vgpr[in->source[1] * size + from] : 0;
+  }
+  for (uint32_t lane = 0; lane < size; ++lane)
+    if (active(w, lane)) w->vgpr[in->destination * size + lane] = values[lane];
+}
+
 /* Until the wave waits at a barrier (1), ends (2), or something is the matter (0, with the answer). */
 static int run_wave(Launch* l, uint32_t index, int* answer) {
   Wave* w = waves[index];
@@ -303,6 +315,9 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
         break;
       case MEMORY:
         if (!access_memory(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
+        break;
+      case BPERMUTE:
+        backward_permute(w, in, l->wave_size);
         break;
       case READ_PC:
         w->sgpr[in->destination] = (uint32_t)(pc + in->size);

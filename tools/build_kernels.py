@@ -28,7 +28,7 @@ DEFAULT = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90a"]
 AMD = {"gfx90a": 9010, "gfx942": 9402, "gfx1100": 11000, "gfx1101": 11001, "gfx1102": 11002, "gfx1151": 11501, "gfx1200": 12000,
        "gfx1201": 12001}
 # Folder of src/kernels: the architectures its sources are for. Extensions: .hip for both vendors, .cu for NVIDIA.
-FOLDERS = {"gpu": r".*", "amd": r"gfx1[12]\d\d", "rdna3": r"gfx11\d\d", "rdna4": r"gfx12\d\d", "cdna3": r"gfx94\w", "hopper": r"sm_90a"}
+FOLDERS = {"gpu": r".*", "amd": r"gfx(9(0a|42)|1[12]\d\d)", "rdna3": r"gfx11\d\d", "rdna4": r"gfx12\d\d", "cdna3": r"gfx94\w", "hopper": r"sm_90a"}
 PORTABLE = {"gpu"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
 AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra", "-Werror",

@@ -95,8 +95,9 @@ class AmdMatmul final : public MatmulKernel {
     if (Support support = check_spec(spec); !support.ok) {
       return support;
     }
-    if (!device.architecture.starts_with("gfx11") && !device.architecture.starts_with("gfx12")) {
-      return Support::no(fmt::format("{} is neither gfx11 nor gfx12", device.architecture));
+    if (const std::string& name = device.architecture; !name.starts_with("gfx11") && !name.starts_with("gfx12") &&
+                                                       name != "gfx942" && name != "gfx90a") {
+      return Support::no(fmt::format("{} is none of gfx11, gfx12, gfx942 and gfx90a", name));
     }
     if (!amd::has_weight_layout(spec.weight)) {
       return Support::no(fmt::format("format {} has no layout for AMD", info(spec.weight).name));

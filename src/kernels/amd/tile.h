@@ -7,12 +7,20 @@
 
 namespace rocmforge::amd {
 
-/// Waves that a SIMD should hold at least: two work-groups of matvec_threads on the four SIMDs of a WGP.
+/// Waves that a SIMD should hold at least: two work-groups of matvec_threads on the four SIMDs of a WGP or CU.
+#if defined(__GFX9__)
+#define ROCMFORGE_MATVEC_WAVES 2
+#else
 #define ROCMFORGE_MATVEC_WAVES 8
+#endif
 
 /// sum + the products of the signed bytes of a and b.
 __device__ inline int dot_bytes(std::uint32_t a, std::uint32_t b, int sum) {
+#if defined(__GFX9__)
+  return __builtin_amdgcn_sdot4(static_cast<int>(a), static_cast<int>(b), sum, false);
+#else
   return __builtin_amdgcn_sudot4(true, static_cast<int>(a), true, static_cast<int>(b), sum, false);
+#endif
 }
 
 template <int control>
