@@ -20,7 +20,10 @@ struct Activations {
 };
 
 __device__ inline void load_eight(const float* from, float (&values)[lane_elems]) {
-  __builtin_memcpy(values, from, sizeof values);  // loads of 16 bytes need no more than the alignment of a float
+#pragma unroll
+  for (int i = 0; i < lane_elems; ++i) {  // becomes loads of 16 bytes, which need no more than the alignment of a float
+    values[i] = ((Global<const float>)from)[i];
+  }
 }
 
 /// Of record `record` of token t; zeros from k on. Rows are whole pieces.

@@ -55,6 +55,16 @@ __device__ __forceinline__ TileRun run_of(const MatvecArgs& args, int i, int fir
 /// The run of up to `count` tiles that starts at tile `tile` of the launch; with a gate, of the gate's.
 template <bool one_token>
 __device__ __forceinline__ TileRun run_at(const MatvecArgs& args, int tile, int count) {
+  if constexpr (gpu::wave_size == 64) {
+    int part = 0;
+#pragma unroll
+    for (int i = 1; i < most_matvec_parts; ++i) {  // without branches, so that all are read at once
+      part += static_cast<int>(i < args.num_parts) & static_cast<int>(args.gated == 0) &
+              static_cast<int>(tile >= args.parts[i].first_tile);
+    }
+    const int first = tile - (part == 0 ? 0 : args.parts[part].first_tile);
+    return run_of(args, part, first, min(count, (args.parts[part].n + weight_tile_rows - 1) / weight_tile_rows - first));
+  }
   TileRun run{};
   select_part<one_token>(
       args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
@@ -65,19 +75,22 @@ __device__ __forceinline__ TileRun run_at(const MatvecArgs& args, int tile, int 
   return run;
 }
 
-/// Calls body(run) for the runs of tiles [first, first + count) of the launch, or of both of its parts.
+/// Calls body(run) for the runs of tiles [first, first + count) of the launch, or of both of its parts; `run` is the first.
 template <bool one_token, class Body>
-__device__ __forceinline__ void for_each_run(const MatvecArgs& args, int first, int count, int steps, const Body& body) {
+__device__ __forceinline__ void for_each_run(const MatvecArgs& args, TileRun run, int first, int count, int steps,
+                                             const Body& body) {
   const bool gated = args.gated != 0;
-  for (int done = 0; done < (gated ? 2 * count : count);) {
-    TileRun run = run_at<one_token>(args, gated ? first : first + done, gated ? count : count - done);
-    if (gated && done > 0) {
-      run = run_of(args, 1, first, count);
-    }
+  const int all = gated ? 2 * count : count;
+  int done = 0;
+  while (true) {
     run.slot = done;
     run.earlier = done * steps % matvec_waves;
     body(run);
     done += run.count;
+    if (done >= all) {
+      return;
+    }
+    run = gated ? run_of(args, 1, first, count) : run_at<one_token>(args, first + done, count - done);
   }
 }
 
@@ -272,8 +285,7 @@ __device__ __forceinline__ void walk_run(const TileRun& run, const Chunk& chunk,
 struct FirstStep {
   uint4 quants[2];
 
-  __device__ void load(const MatvecArgs& args, int tile, int count, int steps, int wave) {
-    const TileRun run = run_at<true>(args, tile, count);
+  __device__ void load(const TileRun& run, int steps, int wave) {
     const LanePlace lane = lane_place(gpu::lane_index(), run.record_bytes);
     Walk walk(run, steps, wave);
     walk.tile = min(walk.tile, run.count - 1);  // a wave without work takes another's
@@ -315,6 +327,7 @@ struct Output {
         args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
           const MatvecPart& part = args.parts[i];
           row = (i == 0 ? tile : tile - part.first_tile) * weight_tile_rows + within % weight_tile_rows;
+          asm volatile("" ::"s"(part.out), "s"(part.bias), "s"(part.stride), "s"(part.n), "s"(part.accumulate));  // at once
           const bool used = row < part.n;
           out = used ? part.out + t * part.stride + row : nullptr;
           biases = used ? part.bias : nullptr;
@@ -324,13 +337,13 @@ struct Output {
       return;
     }
     if (biases != nullptr) {
-      bias = biases[row];
+      bias = ((Global<const float>)biases)[row];
     }
     if (accumulate) {
-      before = *out;
+      before = *(Global<const float>)out;
     }
     if (args.gated != 0 && args.parts[1].bias != nullptr) {
-      up_bias = args.parts[1].bias[row];
+      up_bias = ((Global<const float>)args.parts[1].bias)[row];
     }
   }
 
@@ -359,12 +372,22 @@ struct Output {
     if (args.gated != 0) {
       y = gpu::activate(args.activation, y, sum_of(sums + up) + up_bias);
     }
-    *out = before + y;
+    *(Global<float>)out = before + y;
   }
 };
 
+/// Reads at once what a work-group begins with, rather than each value where a branch first needs it.
+__device__ __forceinline__ void read_first(const MatvecArgs& args) {
+  asm volatile("" ::"s"(args.x), "s"(args.norm_weight), "s"(args.k), "s"(args.tokens), "s"(args.num_parts), "s"(args.tiles),
+               "s"(args.gated), "s"(args.group_tiles), "s"(args.batch_tiles), "s"(args.chunk_records),
+               "s"(args.parts[1].first_tile), "s"(args.parts[2].first_tile), "s"(args.parts[3].first_tile));
+}
+
 template <bool one_token>
 __device__ __forceinline__ void matvec(const MatvecArgs& args) {
+  if constexpr (one_token) {
+    read_first(args);
+  }
   HIP_DYNAMIC_SHARED(uint4, dynamic)
   auto* const memory = reinterpret_cast<std::uint8_t*>(dynamic);
   const int all_records = (args.k + record_elems - 1) / record_elems;
@@ -386,9 +409,10 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   for (int i = 0; i < rounds; ++i) {
     load_activations(args, 0, team + i * teams, loaded[i]);
   }
+  TileRun run = run_at<one_token>(args, begin, min(args.batch_tiles, end - begin));
   FirstStep weights;
   if constexpr (one_token) {
-    weights.load(args, begin, min(args.batch_tiles, end - begin), chunk.steps, wave);
+    weights.load(run, chunk.steps, wave);
   }
   auto* const sums = reinterpret_cast<float*>(memory + chunk.shared.partials);
   for (int at = gpu::thread_index(); at < (chunk.shared.squares - chunk.shared.partials) / 4; at += matvec_threads) {
@@ -401,10 +425,11 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       stage.put(0, team + i * teams, loaded[i]);
     }
   }
+  Output output;
+  output.template find<one_token>(args, chunk.tokens, begin, min(args.batch_tiles, end - begin));
   const bool whole = args.chunk_records >= all_records;  // the image stays as it is
   for (int tile = begin; tile < end; tile += args.batch_tiles) {
     const int count = min(args.batch_tiles, end - tile);
-    Output output;
     const int up = count * partial_sums * chunk.tokens * weight_tile_rows;
     for (int first = 0; first < all_records; first += args.chunk_records) {
       begin_chunk(first);
@@ -421,17 +446,17 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       if (one_token && is_first) {
         weights.keep();
       }
-      if (first == 0) {
-        output.template find<one_token>(args, chunk.tokens, tile, count);
-      }
-      for_each_run<one_token>(
-          args, tile, count,
-          chunk.steps, [&](const TileRun& run) __attribute__((always_inline)) { walk_run<one_token>(run, chunk, wave); });
+      for_each_run<one_token>(read_again(args), run, tile, count, chunk.steps, [&](const TileRun& own)
+                                  __attribute__((always_inline)) { walk_run<one_token>(own, chunk, wave); });
       sync_shared();
     }
     const bool again = tile + args.batch_tiles < end;
-    output.write(args, chunk, chunk.tokens, up, again);
+    output.write(one_token ? args : read_again(args), chunk, chunk.tokens, up, again);
     if (again) {
+      const int next = tile + args.batch_tiles;
+      output = {};
+      run = run_at<one_token>(read_again(args), next, min(args.batch_tiles, end - next));
+      output.template find<one_token>(read_again(args), chunk.tokens, next, min(args.batch_tiles, end - next));
       sync_shared();
     }
   }

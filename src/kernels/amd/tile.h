@@ -43,8 +43,10 @@ __device__ inline float exchange(float value) {
 /// The same number for the whole wave, which the compiler is told.
 __device__ inline int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
 
-/// Bytes in memory that is known not to be shared memory.
-using GlobalBytes = const __attribute__((address_space(1))) std::uint8_t*;
+/// What lies in memory that is known not to be shared memory.
+template <class T>
+using Global = __attribute__((address_space(1))) T*;
+using GlobalBytes = Global<const std::uint8_t>;
 
 /// An address that is the same for the whole wave: it stays in scalar registers, and what lanes add to it is an offset.
 __device__ inline GlobalBytes uniform(const std::uint8_t* address) {
@@ -84,6 +86,14 @@ __device__ inline void add_shared(float* to, float value) {
 template <class Args>
 __device__ inline const Args& argument_of_kernel() {
   return *(const Args*)__builtin_amdgcn_kernarg_segment_ptr();  // the cast leaves the constant address space
+}
+
+/// The same arguments, of which nothing that was read before this place is known: what is read anew needs no registers meanwhile.
+template <class Args>
+__device__ inline const Args& read_again(const Args& args) {
+  auto* from = (const __attribute__((address_space(4))) Args*)&args;
+  asm volatile("" : "+s"(from));
+  return *(const Args*)from;
 }
 
 /// What was loaded is kept until here.
