@@ -5,7 +5,7 @@ import struct
 from .cost import predict
 from .kernel import Buffer, Launch
 
-RECORD = {"q4_0": 1152, "q4_k": 1184, "q6_k": 1680}  # bytes of 8 rows x 256 columns: weight_layout.h
+RECORD = {"q4_0": 1152, "q4_k": 1184, "q6_k": 1696}  # bytes of 8 rows x 256 columns: weight_layout.h
 FORMAT = {"q4_0": 0, "q4_k": 4, "q6_k": 6}
 PART = struct.Struct("<QQQqiiiiii")
 IMAGE, SUMS = 640, 16 * 8 * 4  # shared memory of a record of activations, of a tile's partial sums

@@ -348,9 +348,14 @@ struct Output {
   }
 
   /// Adds up the partial sums; leaves zeros where `again`. `up`: from the gate's sums to those of up.
+  template <bool one_token>
   __device__ void write(const MatvecArgs& args, const Chunk& chunk, int tokens, int up, bool again) const {
     if (out == nullptr) {
       return;
+    }
+    int stride = tokens * weight_tile_rows;
+    if constexpr (!one_token) {
+      asm volatile("" : "+s"(stride));  // its multiples are not computed before and kept
     }
     auto* const sums = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + place;
     const float factor = reinterpret_cast<const float*>(chunk.memory + chunk.shared.factors)[t];
@@ -358,12 +363,12 @@ struct Output {
       float sum = 0.0f;
 #pragma unroll
       for (int i = 0; i < partial_sums; ++i) {
-        sum += from[i * tokens * weight_tile_rows];
+        sum += from[i * stride];
       }
       if (again) {
 #pragma unroll
         for (int i = 0; i < partial_sums; ++i) {
-          from[i * tokens * weight_tile_rows] = 0.0f;
+          from[i * stride] = 0.0f;
         }
       }
       return sum * factor;
@@ -409,16 +414,17 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   for (int i = 0; i < rounds; ++i) {
     load_activations(args, 0, team + i * teams, loaded[i]);
   }
-  TileRun run = run_at<one_token>(args, begin, min(args.batch_tiles, end - begin));
+  TileRun run{};
   FirstStep weights;
   if constexpr (one_token) {
+    run = run_at<one_token>(args, begin, min(args.batch_tiles, end - begin));
     weights.load(run, chunk.steps, wave);
   }
   auto* const sums = reinterpret_cast<float*>(memory + chunk.shared.partials);
   for (int at = gpu::thread_index(); at < (chunk.shared.squares - chunk.shared.partials) / 4; at += matvec_threads) {
     sums[at] = 0.0f;
   }
-  Stage stage{args, chunk.shared, memory, chunk.tokens, 0, chunk.records, all_records};
+  const Stage stage{args, chunk.shared, memory, chunk.tokens, 0, chunk.records, all_records};
 #pragma unroll
   for (int i = 0; i < rounds; ++i) {
     if (team + i * teams < stage.padded()) {
@@ -431,31 +437,37 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   for (int tile = begin; tile < end; tile += args.batch_tiles) {
     const int count = min(args.batch_tiles, end - tile);
     const int up = count * partial_sums * chunk.tokens * weight_tile_rows;
-    for (int first = 0; first < all_records; first += args.chunk_records) {
+    int first = 0;
+    do {  // k is not 0
       begin_chunk(first);
       const bool is_first = tile == begin && first == 0;
       if (is_first || !whole) {
-        stage.first = first;
-        stage.count = chunk.records;
-        stage.put_others(is_first ? rounds : 0);
+        const MatvecArgs& again = one_token ? args : read_again(args);
+        Stage{again, chunk.shared, memory, chunk.tokens, first, chunk.records, all_records}.put_others(is_first ? rounds
+                                                                                                                : 0);
         sync_shared();
         if (first + chunk.records == all_records) {
-          find_factors(args, chunk.shared, memory, chunk.tokens, all_records);
+          find_factors(again, chunk.shared, memory, chunk.tokens, all_records);
         }
       }
       if (one_token && is_first) {
         weights.keep();
       }
-      for_each_run<one_token>(read_again(args), run, tile, count, chunk.steps, [&](const TileRun& own)
-                                  __attribute__((always_inline)) { walk_run<one_token>(own, chunk, wave); });
+      const MatvecArgs& here = read_again(args);
+      for_each_run<one_token>(
+          here, one_token ? run : run_at<one_token>(here, tile, count), tile, count,
+          chunk.steps, [&](const TileRun& own) __attribute__((always_inline)) { walk_run<one_token>(own, chunk, wave); });
       sync_shared();
-    }
-    const bool again = tile + args.batch_tiles < end;
-    output.write(one_token ? args : read_again(args), chunk, chunk.tokens, up, again);
-    if (again) {
+      first += args.chunk_records;
+    } while (first < all_records);
+    const bool more = tile + args.batch_tiles < end;
+    output.template write<one_token>(one_token ? args : read_again(args), chunk, chunk.tokens, up, more);
+    if (more) {
       const int next = tile + args.batch_tiles;
       output = {};
-      run = run_at<one_token>(read_again(args), next, min(args.batch_tiles, end - next));
+      if constexpr (one_token) {
+        run = run_at<one_token>(read_again(args), next, min(args.batch_tiles, end - next));
+      }
       output.template find<one_token>(read_again(args), chunk.tokens, next, min(args.batch_tiles, end - next));
       sync_shared();
     }

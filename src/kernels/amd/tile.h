@@ -88,7 +88,8 @@ __device__ inline const Args& argument_of_kernel() {
   return *(const Args*)__builtin_amdgcn_kernarg_segment_ptr();  // the cast leaves the constant address space
 }
 
-/// The same arguments, of which nothing that was read before this place is known: what is read anew needs no registers meanwhile.
+/// The same arguments, of which nothing that was read before this place is known: what is read anew needs no registers
+/// meanwhile.
 template <class Args>
 __device__ inline const Args& read_again(const Args& args) {
   auto* from = (const __attribute__((address_space(4))) Args*)&args;
