@@ -4,7 +4,7 @@
 
 namespace rocmforge {
 
-/// Kernels for AMD's RDNA3 and RDNA4 (gfx11, gfx12).
+/// Kernels for AMD's RDNA3, RDNA4 and CDNA (gfx11, gfx12, gfx90a, gfx942).
 void register_amd_kernels(KernelRegistry& registry);
 
 }  // namespace rocmforge

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -95,8 +96,8 @@ class AmdMatmul final : public MatmulKernel {
     if (Support support = check_spec(spec); !support.ok) {
       return support;
     }
-    if (const std::string& name = device.architecture; !name.starts_with("gfx11") && !name.starts_with("gfx12") &&
-                                                       name != "gfx942" && name != "gfx90a") {
+    if (const std::string& name = device.architecture;
+        !name.starts_with("gfx11") && !name.starts_with("gfx12") && name != "gfx942" && name != "gfx90a") {
       return Support::no(fmt::format("{} is none of gfx11, gfx12, gfx942 and gfx90a", name));
     }
     if (!amd::has_weight_layout(spec.weight)) {
