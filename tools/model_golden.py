@@ -504,6 +504,7 @@ def metadata(architecture, name, config):
     if hasattr(config, "conv_L_cache"):
         own.append(("shortconv.l_cache", U32, config.conv_L_cache))
     own += expert_keys(architecture, config)
+    own.append(("moe_latent_size", U32, getattr(config, "moe_latent_size", None)))
     if architecture == "gemma4":
         own = golden_gemma4.described(own, config)
     kind = parameters["rope_type"]

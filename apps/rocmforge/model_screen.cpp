@@ -58,7 +58,8 @@ Json feed_forward_json(const FeedForwardConfig& part) {
           {"experts", part.experts.count},
           {"experts_used", part.experts.used},
           {"width", part.experts.width},
-          {"shared_width", part.experts.shared_width}};
+          {"shared_width", part.experts.shared_width},
+          {"latent_size", part.experts.latent_size}};
 }
 
 /// Counts one more layer of a kind, which `layer` describes with 0 of them.
@@ -131,9 +132,10 @@ std::string feed_forward_text(const Json& kind) {
                        kind["gated"].get<bool>() ? ", gated" : "");
   }
   const int shared = kind["shared_width"];
-  return fmt::format("{} of {} experts of width {}, {} active in a token{}", layers_text(kind), kind["experts"].get<int>(),
-                     kind["width"].get<int>(), kind["experts_used"].get<int>(),
-                     shared > 0 ? fmt::format(", and {} that all share", shared) : "");
+  const int latent = kind["latent_size"];
+  return fmt::format("{} of {} experts of width {}{}, {} active in a token{}", layers_text(kind), kind["experts"].get<int>(),
+                     kind["width"].get<int>(), latent > 0 ? fmt::format(" on latents of {}", latent) : "",
+                     kind["experts_used"].get<int>(), shared > 0 ? fmt::format(", and {} that all share", shared) : "");
 }
 
 std::string fit_text(const Json& device, std::int64_t trained) {
