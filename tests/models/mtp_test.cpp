@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include "kernels/register_all.h"
+#include "base/error.h"
 #include "models/error_text.h"
 #include "models/model_config.h"
 #include "models/model_file.h"
@@ -164,6 +167,94 @@ TEST(Mtp, TheProjectionMayBeQuantised) {
     const Tokens tokens = read_golden(name).tokens;
     EXPECT_LE(relative_error(whole(own, tokens), whole(reference, tokens)), set == "reference" ? 1e-5 : 3e-2) << set;
   }
+}
+
+/// A step of `tokens` from `first` on whose hidden states are all wanted.
+BatchPlan step_of(const Tokens& tokens, std::int32_t first, bool logits) {
+  BatchPlan plan;
+  plan.clear();
+  plan.add_sequence(tokens, first, Tokens{0, 1, 2}, logits, logits);
+  plan.hidden_rows.resize(tokens.size());
+  std::iota(plan.hidden_rows.begin(), plan.hidden_rows.end(), 0);
+  plan.finish();
+  return plan;
+}
+
+std::vector<float> logits_of(Runner& runner) {
+  const std::span<const float> logits = runner.model().logits();
+  return {logits.begin(), logits.end()};
+}
+
+TEST(Mtp, AStepMayLeaveKeysAloneAndGivesStatesToGoOnFrom) {
+  const Golden golden = read_golden("mtp/glm4moe");
+  const GgufFile file{golden_path("mtp/glm4moe")};
+  ModelFile parts = ModelFile::golden("mtp/glm4moe");
+  const float* head = parts.weight("blk.2.nextn.shared_head_head.weight").floats();
+  for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    Runner runner(file, set, with_mtp());
+    const std::int32_t count = 40;
+    const auto at = [&](std::int32_t row) { return golden.logits.begin() + std::ptrdiff_t{row} * golden.vocab; };
+    BatchPlan plan = step_of({golden.tokens.begin(), golden.tokens.begin() + count}, 0, false);
+    runner.model().forward(plan, runner.memory());
+    plan.tokens.assign(golden.tokens.begin() + 1, golden.tokens.begin() + count + 1);
+    plan.hidden_rows.clear();
+    runner.model().forward_mtp(0, plan, runner.memory());
+
+    BatchPlan next = step_of({golden.tokens[count]}, count, true);
+    runner.model().forward(next, runner.memory());
+    next.tokens = {golden.tokens[count + 1]};
+    runner.model().forward_mtp(0, next, runner.memory());
+    const std::vector<float> logits = logits_of(runner);
+    EXPECT_LE(relative_error(logits, {at(count), at(count + 1)}), logit_tolerance(set)) << set;
+    const std::span<const float> hidden = runner.model().hidden();
+    std::vector<float> again;
+    for (std::int32_t v = 0; v < golden.vocab; ++v) {
+      again.push_back(std::inner_product(hidden.begin(), hidden.end(), head + v * std::ssize(hidden), 0.0f));
+    }
+    EXPECT_LE(relative_error(again, logits), logit_tolerance(set)) << set;
+  }
+}
+
+TEST(Mtp, TakesTheTokensThatTheStepDrew) {
+  const Golden golden = read_golden("mtp/deepseek-v3");
+  const GgufFile file{golden_path("mtp/deepseek-v3")};
+  for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    Runner runner(file, set, with_mtp());
+    BatchPlan plan = step_of(golden.tokens, 0, true);
+    plan.sample_rows.resize(golden.tokens.size());
+    BatchPlan block = plan;
+    block.sample_rows.clear();
+    block.hidden_rows.clear();
+    runner.model().forward(plan, runner.memory());
+    const std::span<const std::int32_t> drawn = runner.model().sampled();
+    block.tokens.assign(drawn.begin(), drawn.end());
+    runner.model().forward_mtp(0, block, runner.memory());
+    const std::vector<float> expected = logits_of(runner);
+    runner.model().forward(plan, runner.memory());
+    for (std::size_t row = 0; row < block.tokens.size(); ++row) {
+      block.tokens[row] = EmbeddingRows::drawn_token(static_cast<std::int32_t>(row));
+    }
+    runner.model().forward_mtp(0, block, runner.memory());
+    EXPECT_EQ(logits_of(runner), expected) << set;
+  }
+}
+
+TEST(Mtp, ATokenForEachHiddenRowIsDemanded) {
+  const GgufFile file{golden_path("mtp/glm4moe")};
+  Runner runner(file, "reference", with_mtp());
+  BatchPlan plan = step_of({3, 4, 5}, 0, true);
+  EXPECT_THROW(runner.model().forward_mtp(0, plan, runner.memory()), LogicError) << "no step has left hidden states";
+  runner.model().forward(plan, runner.memory());
+  const BatchPlan shorter = step_of({4, 5}, 0, true);
+  EXPECT_THROW(runner.model().forward_mtp(0, shorter, runner.memory()), LogicError);
+  EXPECT_THROW(runner.model().forward_mtp(1, plan, runner.memory()), LogicError) << "there is one block";
+  runner.model().forward_mtp(0, plan, runner.memory());
 }
 
 TEST(Mtp, ABlockAttendsWhateverTheIntervalSays) {
