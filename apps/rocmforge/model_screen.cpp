@@ -135,9 +135,9 @@ std::string feed_forward_text(const Json& kind) {
   }
   const int shared = kind["shared_width"];
   const int latent = kind["latent_size"];
-  return fmt::format("{} of {} experts of width {}{}, {} active in a token{}", layers_text(kind), kind["experts"].get<int>(),
+  return fmt::format("{} of {} experts of width {}{}, {} active{}", layers_text(kind), kind["experts"].get<int>(),
                      kind["width"].get<int>(), latent > 0 ? fmt::format(" on latents of {}", latent) : "",
-                     kind["experts_used"].get<int>(), shared > 0 ? fmt::format(", and {} that all share", shared) : "");
+                     kind["experts_used"].get<int>(), shared > 0 ? fmt::format(", {} shared", shared) : "");
 }
 
 std::string fit_text(const Json& device, std::int64_t trained) {

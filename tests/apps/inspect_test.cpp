@@ -13,7 +13,8 @@ using nlohmann::json;
 TEST(Inspect, TellsTheSizeOfLatents) {
   const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
   const std::string latent = run_program({"inspect", folder + "nemotron_h_moe-latent.gguf", "--device", "cpu"}).out;
-  EXPECT_NE(latent.find("6 experts of width 24 on latents of 20, 3 active in a token"), std::string::npos) << latent;
+  EXPECT_NE(latent.find("2 layers of 6 experts of width 24 on latents of 20, 3 active, 24 shared\n"), std::string::npos)
+      << latent;
 }
 
 TEST(Inspect, TellsAndCountsMtpBlocks) {
