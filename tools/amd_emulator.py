@@ -33,18 +33,20 @@ ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
                     "gfx1201": "rdna4", "gfx942": "cdna"}
 KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL",
-         "READ_PC", "BPERMUTE")
-UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, BPERMUTE = range(len(KINDS))
+         "READ_PC", "WAIT", "BPERMUTE")
+(UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT,
+ BPERMUTE) = range(len(KINDS))
 MEMORY_STORE, MEMORY_SHARED, MEMORY_SIGNED, MEMORY_LOW_HALF, MEMORY_HIGH_HALF, MEMORY_TWO_ADDRESSES = (1 << i for i in range(6))
 FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6)
+COUNTS_STORES, COUNTS_SHARED = 1, 2
+ANY_NUMBER = 255
 MAX_INSTRUCTIONS = 200_000_000  # of one wave
 # Instructions without effect on results where memory has no caches and every instruction ends before the next starts: by
 # name, and by encoding (mask, value, bytes) those that the decoder doesn't know.
 WITHOUT_EFFECT = {"S_NOP", "S_CLAUSE", "S_DELAY_ALU", "S_SLEEP", "S_SETPRIO", "S_SENDMSG", "S_SET_INST_PREFETCH_DISTANCE",
-                  "S_INST_PREFETCH", "S_CODE_END", "S_ICACHE_INV", "S_DCACHE_INV", "S_GL1_INV", "S_WAITCNT", "S_WAITCNT_VSCNT",
-                  "S_WAITCNT_VMCNT", "S_WAITCNT_EXPCNT", "S_WAITCNT_LGKMCNT", "S_WAITCNT_DEPCTR", "S_WAIT_ALU", "S_WAIT_IDLE",
-                  "S_WAIT_EVENT", "S_WAIT_LOADCNT", "S_WAIT_STORECNT", "S_WAIT_SAMPLECNT", "S_WAIT_BVHCNT", "S_WAIT_EXPCNT",
-                  "S_WAIT_DSCNT", "S_WAIT_KMCNT", "S_WAIT_LOADCNT_DSCNT", "S_WAIT_STORECNT_DSCNT", "GLOBAL_INV", "GLOBAL_WB",
+                  "S_INST_PREFETCH", "S_CODE_END", "S_ICACHE_INV", "S_DCACHE_INV", "S_GL1_INV", "S_WAITCNT_VMCNT",
+                  "S_WAITCNT_EXPCNT", "S_WAITCNT_DEPCTR", "S_WAIT_ALU", "S_WAIT_EVENT", "S_WAIT_LOADCNT", "S_WAIT_SAMPLECNT",
+                  "S_WAIT_BVHCNT", "S_WAIT_EXPCNT", "S_WAIT_KMCNT", "GLOBAL_INV", "GLOBAL_WB",
                   "GLOBAL_WBINV", "BUFFER_INV", "BUFFER_WBL2", "BUFFER_GL0_INV", "BUFFER_GL1_INV", "BUFFER_WBINVL1",
                   "S_PREFETCH_INST", "S_PREFETCH_DATA", "S_PREFETCH_INST_PC_REL", "S_PREFETCH_DATA_PC_REL"}
 ENCODINGS_WITHOUT_EFFECT = {
@@ -57,14 +59,15 @@ ENCODINGS_WITHOUT_EFFECT = {
 class Instruction(ctypes.Structure):
     _fields_ = [("function", ctypes.c_uint64), ("operands", ctypes.c_uint8 * 6), ("kind", ctypes.c_uint8), ("size", ctypes.c_uint8),
                 ("offset", ctypes.c_int32 * 2), ("destination", ctypes.c_uint16), ("source", ctypes.c_uint16 * 3),
-                ("accumulators", ctypes.c_uint8), ("bytes", ctypes.c_uint8), ("flags", ctypes.c_uint8), ("bfloat", ctypes.c_uint8)]
+                ("accumulators", ctypes.c_uint8), ("bytes", ctypes.c_uint8), ("flags", ctypes.c_uint8), ("bfloat", ctypes.c_uint8),
+                ("counter", ctypes.c_uint8), ("left", ctypes.c_uint8 * 2)]
 
 
 class Launch(ctypes.Structure):
     _fields_ = [("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("code", ctypes.c_uint64), ("code_bytes", ctypes.c_uint64),
                 ("entry", ctypes.c_uint64), ("instructions", ctypes.POINTER(Instruction)), ("user_sgprs", ctypes.c_uint32 * 16),
                 ("user_sgpr_count", ctypes.c_uint32), ("resources", ctypes.c_uint32), ("wave_size", ctypes.c_uint32),
-                ("ids_in_ttmp", ctypes.c_uint32), ("flush_denormals", ctypes.c_uint32), ("vgprs", ctypes.c_uint32),
+                ("ids_in_ttmp", ctypes.c_uint32), ("flush_denormals", ctypes.c_uint32), ("one_cache", ctypes.c_uint32), ("vgprs", ctypes.c_uint32),
                 ("lds_bytes", ctypes.c_uint32), ("scratch_bytes", ctypes.c_uint32), ("max_instructions", ctypes.c_uint64),
                 ("pc", ctypes.c_uint64), ("fault_address", ctypes.c_uint64), ("group", ctypes.c_uint32 * 3), ("wave", ctypes.c_uint32),
                 ("executed", ctypes.c_uint64), ("running", ctypes.c_uint32), ("next_group", ctypes.c_uint32), ("round", ctypes.c_uint32),
@@ -234,7 +237,7 @@ class Emulator:
         state.user_sgprs[:len(sgprs)] = sgprs
         state.user_sgpr_count, state.resources = len(sgprs), resources_2
         state.wave_size, state.ids_in_ttmp = self.wave_size, self.instruction_set == "rdna4"
-        state.flush_denormals = resources_1 >> 16 & 3 == 0
+        state.flush_denormals, state.one_cache = resources_1 >> 16 & 3 == 0, self.instruction_set == "cdna"
         state.vgprs = min(256, max(8, kernel[".vgpr_count"]))
         state.lds_bytes = kernel[".group_segment_fixed_size"] + dynamic_shared_bytes
         state.scratch_bytes, state.max_instructions = kernel[".private_segment_fixed_size"], MAX_INSTRUCTIONS
@@ -291,6 +294,10 @@ class Emulator:
         if name in WITHOUT_EFFECT:
             entry.kind = SKIP
             return
+        if (left := waits_for(instruction, name, self.instruction_set)) is not None:
+            entry.kind, entry.left[:] = WAIT, left
+            return
+        entry.counter = counter_of(name, self.instruction_set)
         try:
             if self._decode_own(instruction, name, entry):
                 return
@@ -364,6 +371,34 @@ MEMORY_TYPES = {"B8": (1, 0), "U8": (1, 0), "I8": (1, MEMORY_SIGNED), "BYTE": (1
 PLAIN_ACCESS = re.compile(r"(GLOBAL|FLAT|DS)_(LOAD|READ|STORE|WRITE)(2|2ST64|_2ADDR|_2ADDR_STRIDE64)?_(D16_HI_|D16_)?([A-Z]+\d*|DWORDX\d)"
                           r"(_D16_HI|_D16)?")
 SHARED_ATOMICS = ("ADD", "SUB", "MIN", "MAX", "AND", "OR", "XOR", "INC", "DEC", "XCHG", "CMPST", "CMPSTORE")
+
+
+def waits_for(instruction, name, instruction_set):
+    """How many stores and accesses to shared memory an instruction leaves on their way, or None where it waits for neither. CDNA
+    counts stores with loads."""
+    if name == "S_WAIT_IDLE":
+        return 0, 0
+    if not name.startswith("S_WAIT"):
+        return None
+    count = int(instruction.simm16)
+    if name == "S_WAITCNT":
+        if instruction_set == "cdna":
+            stores, shared = count & 15 | count >> 10 & 48, count >> 8 & 15
+            return ANY_NUMBER if stores == 63 else stores, ANY_NUMBER if shared == 15 else shared
+        shared = count >> 4 & 63
+        return ANY_NUMBER, ANY_NUMBER if shared == 63 else shared
+    low, high = count & 63, count >> 8 & 63
+    return {"S_WAITCNT_VSCNT": (low, ANY_NUMBER), "S_WAITCNT_LGKMCNT": (ANY_NUMBER, low), "S_WAIT_STORECNT": (low, ANY_NUMBER),
+            "S_WAIT_DSCNT": (ANY_NUMBER, low), "S_WAIT_LOADCNT_DSCNT": (ANY_NUMBER, low), "S_WAIT_STORECNT_DSCNT": (high, low)}[name]
+
+
+def counter_of(name, instruction_set):
+    """What counts an instruction until it has ended: of the counters that stores wait for."""
+    if name.startswith("DS_"):
+        return COUNTS_SHARED
+    if not name.startswith(("GLOBAL_", "FLAT_", "BUFFER_", "SCRATCH_")):
+        return 0
+    return COUNTS_STORES if instruction_set == "cdna" or "STORE" in name or "ATOMIC" in name else 0
 
 
 def memory_access(name):

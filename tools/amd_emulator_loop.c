@@ -3,6 +3,10 @@
  * Most instructions are functions that the caller had compiled. Matrix products and plain loads and stores are done here: with
  * every kind of operand, at any address, and with shared memory checked. Memory that no buffer covers is unmapped, so that a
  * stray access is a signal, which becomes an answer.
+ *
+ * What a wave stores is late: others see it once the wave has waited for it (s_waitcnt and its kin, which is what fences and
+ * barriers become), and what nobody waited for when the launch ends. So a missing fence or barrier shows. The waves of a
+ * work-group of CDNA share a cache, where a barrier suffices. Atomics are never late, nor are loads.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -13,7 +17,10 @@
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
-enum Kind { UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, BPERMUTE };
+enum Kind {
+  UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT, BPERMUTE
+};
+enum Counter { OF_STORES = 1, OF_SHARED = 2 };
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
 enum Answer { FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC };
 enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64 };
@@ -33,12 +40,30 @@ typedef struct {
   uint8_t bytes;         /* memory: of one lane at one address */
   uint8_t flags;         /* memory */
   uint8_t bfloat;        /* products: the elements' format */
+  uint8_t counter;       /* that the instruction raises */
+  uint8_t left[2];       /* WAIT: how many stores and accesses to shared memory may be on their way; 255: any number */
 } Instruction;
+
+/* Up to four bytes on their way to memory; `issue`: which of the counter's instructions stores them. */
+typedef struct {
+  uint8_t* to;
+  uint32_t value;
+  uint32_t bytes;
+  uint64_t issue;
+} Store;
+
+typedef struct {
+  Store* stores; /* the oldest first */
+  uint64_t first, end, capacity;
+  uint64_t issued;
+  uint8_t *low, *high; /* all of them lie in [low, high) */
+} Stores;
 
 typedef struct {
   uint32_t sgpr[SGPRS + 252];
   uint32_t vgpr[257 * 64];
   uint32_t accumulators[257 * 64];
+  Stores stores, shared; /* that are on their way */
 } Wave;
 
 typedef struct {
@@ -47,7 +72,7 @@ typedef struct {
   Instruction* instructions; /* one for each four bytes of code */
   uint32_t user_sgprs[16], user_sgpr_count;
   uint32_t resources; /* the descriptor's second word */
-  uint32_t wave_size, ids_in_ttmp, flush_denormals, vgprs;
+  uint32_t wave_size, ids_in_ttmp, flush_denormals, one_cache, vgprs;
   uint32_t lds_bytes, scratch_bytes;
   uint64_t max_instructions; /* of one wave */
   /* answers */
@@ -61,6 +86,7 @@ typedef struct {
 } Launch;
 
 static Wave* waves[MAX_WAVES];
+static Stores unwaited; /* of waves that have ended */
 static uint8_t* scratch;
 static uint64_t scratch_capacity;
 static uint8_t* lds; /* lanes that are switched off read and rewrite any 32-bit address: the whole range is reserved */
@@ -89,13 +115,55 @@ int prepare(void) {
   return lds != MAP_FAILED;
 }
 
+static void add_store(Stores* all, Store store) {
+  if (all->first == all->end) {
+    all->first = all->end = 0;
+    all->low = all->high = store.to;
+  }
+  if (all->end == all->capacity) all->stores = realloc(all->stores, (all->capacity = all->capacity * 2 + 256) * sizeof(Store));
+  all->stores[all->end++] = store;
+  if (store.to < all->low) all->low = store.to;
+  if (store.to + store.bytes > all->high) all->high = store.to + store.bytes;
+}
+
+/* Waits until at most `left` of the counter's instructions are on their way. */
+static void wait_for(Stores* all, uint64_t left) {
+  for (; all->first < all->end && all->stores[all->first].issue + left <= all->issued; ++all->first)
+    memcpy(all->stores[all->first].to, &all->stores[all->first].value, all->stores[all->first].bytes);
+}
+
+/* What the wave itself reads of [from, from + bytes): its own stores are in order. */
+static void read_own(const Stores* all, const uint8_t* from, uint32_t bytes, void* value) {
+  if (all->first == all->end || from >= all->high || from + bytes <= all->low) return;
+  for (uint64_t i = all->first; i < all->end; ++i) {
+    const Store* store = &all->stores[i];
+    for (uint32_t j = 0; j < store->bytes; ++j)
+      if (store->to + j >= from && store->to + j < from + bytes)
+        ((uint8_t*)value)[store->to + j - from] = ((const uint8_t*)&store->value)[j];
+  }
+}
+
+/* A wave ends with stores for which nothing waited. */
+static void leave(Wave* w) {
+  for (; w->stores.first < w->stores.end; ++w->stores.first) {
+    Store store = w->stores.stores[w->stores.first];
+    store.issue = 0;
+    add_store(&unwaited, store);
+  }
+}
+
 static void start_wave(Launch* l, uint32_t index, const uint32_t* group) {
   static const uint32_t floats[9] = {0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
                                      0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983};
   const uint32_t threads = l->block[0] * l->block[1] * l->block[2], first = index * l->wave_size;
   const uint32_t lanes = threads - first < l->wave_size ? threads - first : l->wave_size;
-  if (!waves[index]) waves[index] = aligned_alloc(64, (sizeof(Wave) + 63) & ~63ul);
+  if (!waves[index]) {
+    waves[index] = aligned_alloc(64, (sizeof(Wave) + 63) & ~63ul);
+    memset(waves[index], 0, sizeof(Wave));
+  }
   Wave* w = waves[index];
+  w->stores.first = w->stores.end = w->stores.issued = 0;
+  w->shared.first = w->shared.end = w->shared.issued = 0;
   uint32_t* s = w->sgpr;
   memset(s, 0, sizeof w->sgpr);
   for (int i = 0; i <= 64; ++i) s[128 + i] = i;
@@ -234,7 +302,8 @@ static uint32_t widened(const Instruction* in, uint32_t value, uint32_t before) 
 static int access_memory(const Launch* l, Wave* w, const Instruction* in, uint64_t* where) {
   uint32_t* file = in->accumulators ? w->accumulators : w->vgpr;
   const int addresses = in->flags & TWO_ADDRESSES ? 2 : 1;
-  const uint32_t words = (in->bytes + 3) / 4, size = l->wave_size;
+  const uint32_t words = (in->bytes + 3) / 4, size = l->wave_size, part = in->bytes < 4 ? in->bytes : 4;
+  Stores* late = in->flags & SHARED ? &w->shared : &w->stores;
   for (uint32_t lane = 0; lane < size; ++lane) {
     if (!active(w, lane)) continue;
     uint8_t* at[2];
@@ -250,11 +319,12 @@ static int access_memory(const Launch* l, Wave* w, const Instruction* in, uint64
       for (uint32_t word = 0; word < words; ++word) {
         uint32_t* reg = &file[(first + word) * size + lane];
         if (in->flags & STORE) {
-          const uint32_t value = in->flags & HIGH_HALF ? *reg >> 16 : *reg;
-          memcpy(at[i] + 4 * word, &value, in->bytes < 4 ? in->bytes : 4);
+          *(volatile uint8_t*)(at[i] + 4 * word); /* the instruction that strays is at fault, not the one that waits */
+          add_store(late, (Store){at[i] + 4 * word, in->flags & HIGH_HALF ? *reg >> 16 : *reg, part, late->issued});
         } else {
           uint32_t value = 0;
-          memcpy(&value, at[i] + 4 * word, in->bytes < 4 ? in->bytes : 4);
+          memcpy(&value, at[i] + 4 * word, part);
+          read_own(late, at[i] + 4 * word, part, &value);
           *reg = in->bytes < 4 ? widened(in, value, *reg) : value;
         }
       }
@@ -298,16 +368,26 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
     if (in->kind == UNKNOWN) return *answer = NEEDS_DECODING, 0;
     if (++l->count[index] > l->max_instructions) return *answer = TOO_LONG, 0;
     ++l->executed;
+    if (in->counter & OF_STORES) ++w->stores.issued;
+    if (in->counter & OF_SHARED) ++w->shared.issued;
     switch (in->kind) {
       case LDS_CHECKED_CALL:
+        wait_for(&w->shared, 0); /* its own stores come before */
         if (!shared_access_fits(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
         /* fall through */
       case CALL:
       case CALL_BARRIER:
         in->function(buffers[in->operands[0]], buffers[in->operands[1]], buffers[in->operands[2]], buffers[in->operands[3]],
                      buffers[in->operands[4]], buffers[in->operands[5]]);
-        if (in->kind == CALL_BARRIER) return 1;
+        if (in->kind == CALL_BARRIER) {
+          if (l->one_cache) wait_for(&w->stores, 0);
+          return 1;
+        }
         continue;
+      case WAIT:
+        if (in->left[0] != 255) wait_for(&w->stores, in->left[0]);
+        if (in->left[1] != 255) wait_for(&w->shared, in->left[1]);
+        break;
       case WMMA_RDNA3:
       case WMMA_RDNA4:
       case MFMA_16X16X16:
@@ -340,6 +420,7 @@ int run(Launch* l) {
   int answer = FINISHED;
   if (sigsetjmp(escape, 1)) {
     may_escape = 0;
+    unwaited.first = unwaited.end = 0;
     _mm_setcsr(mode);
     l->fault_address = (uint64_t)fault_address;
     return MEMORY_FAULT;
@@ -360,6 +441,7 @@ int run(Launch* l) {
       const int stopped = run_wave(l, index, &answer);
       if (stopped == 0) break;
       l->done[index] = stopped == 2;
+      if (stopped == 2) leave(waves[index]);
     }
     if (answer != FINISHED) break;
     for (uint32_t i = 0; i < count; ++i) left += !l->done[i];
@@ -369,6 +451,8 @@ int run(Launch* l) {
   }
   may_escape = 0;
   _mm_setcsr(mode);
+  if (answer == FINISHED) wait_for(&unwaited, 0);
+  if (answer != NEEDS_DECODING) unwaited.first = unwaited.end = 0;
   if (answer == FINISHED) madvise(lds + (1 << 20), lds_reserved - (1 << 20), MADV_DONTNEED);
   return answer;
 }

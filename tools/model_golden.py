@@ -19,6 +19,7 @@ import transformers
 
 import golden_delta_net
 import golden_gemma4
+import golden_mtp
 import model_golden_mamba as mamba
 from model_golden_parts import (
     BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, kv_heads, latent_keys, latent_parts, llama3_factors, neighbours,
@@ -233,8 +234,7 @@ MODELS = {
 }
 MODELS.update(golden_delta_net.models(EXPERTS, rope))
 MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
-
-# Kinds of layers without attention.
+MODELS.update(golden_mtp.models(EXPERTS, LATENT, rope))
 
 # Models that see: their text part, whose parameters stand under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
@@ -328,7 +328,7 @@ NAMES.update({
 OLD_NAMES = {
     "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
     "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
-NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES)
+NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES | golden_mtp.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
@@ -504,6 +504,8 @@ def metadata(architecture, name, config):
     if hasattr(config, "conv_L_cache"):
         own.append(("shortconv.l_cache", U32, config.conv_L_cache))
     own += expert_keys(architecture, config)
+    own.append(("moe_latent_size", U32, getattr(config, "moe_latent_size", None)))
+    own.append(("nextn_predict_layers", U32, 1 if name.startswith(golden_mtp.FOLDER) else None))
     if architecture == "gemma4":
         own = golden_gemma4.described(own, config)
     kind = parameters["rope_type"]
@@ -570,11 +572,14 @@ def make(folder, name):
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")
     model = getattr(transformers, model_class)(config).float().eval()
     config = config.text_config if family in SEEING else config
+    predicts = name.startswith(golden_mtp.FOLDER)
+    if predicts:
+        golden_mtp.attach(name, model)
     generator = torch.Generator().manual_seed(seed_of(name))
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
-        logits = model(ids, use_cache=False).logits[0].numpy()
+        logits = (golden_mtp.logits(model, ids) if predicts else model(ids, use_cache=False).logits)[0].numpy()
     pairs, weights = list(metadata(architecture, name, config)), list(tensors(architecture, name, config, model))
     write_gguf(folder / f"{name}.gguf", pairs, weights)
     golden = struct.pack("<II", TOKENS, config.vocab_size) + ids[0].numpy().astype("<i4").tobytes()
@@ -585,7 +590,7 @@ def make(folder, name):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / golden_mtp.FOLDER).mkdir(parents=True, exist_ok=True)
     for name in MODELS:
         if name in sys.argv[2:] or len(sys.argv) == 2:
             make(folder, name)

@@ -29,6 +29,11 @@ MODELS = {
         **NEMOTRON_H, "layers_block_type": ["linear_attention", "moe", "full_attention", "moe", "linear_attention"],
         "n_routed_experts": 6, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2, "routed_scaling_factor": 1.6,
         "moe_shared_expert_intermediate_size": 40}),
+    # Nemotron 3 Super: experts work on latents. The shared one is as wide as they are.
+    "nemotron_h_moe-latent": ("nemotron_h_moe", "NemotronH", {
+        **NEMOTRON_H, "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"],
+        "n_routed_experts": 6, "num_experts_per_tok": 3, "routed_scaling_factor": 1.6, "moe_latent_size": 20,
+        "moe_shared_expert_intermediate_size": 24}),
 }
 ARCHITECTURES = ("mamba2", "granitehybrid", "nemotron_h", "nemotron_h_moe")
 
@@ -50,6 +55,7 @@ NAMES = {
 for mixer in ("mixer", "mamba"):
     NAMES.update({
         f"{mixer}.in_proj": "ssm_in", f"{mixer}.conv1d": "ssm_conv1d", f"{mixer}.norm": "ssm_norm", f"{mixer}.out_proj": "ssm_out"})
+NAMES.update({"mixer.fc1_latent_proj": "ffn_latent_down", "mixer.fc2_latent_proj": "ffn_latent_up"})
 NAMES.update({f"mixer.{part}_proj": f"attn_{part}" for part in "qkv"})
 NAMES.update({f"mixer.{part}_proj": f"ffn_{part}" for part in ("up", "down")})
 NAMES.update({f"mixer.shared_experts.{part}_proj": f"ffn_{part}_shexp" for part in ("up", "down")})

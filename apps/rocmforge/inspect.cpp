@@ -27,6 +27,7 @@ struct InspectFlags {
   bool tensors = false;
   bool plan = false;
   bool json = false;
+  bool mtp = false;
   EngineFlags engine;
 };
 
@@ -154,7 +155,8 @@ void print_tensors(const GgufFile& file) {
 }
 
 int inspect(const InspectFlags& flags) {
-  const EngineOptions options = flags.engine.options();
+  EngineOptions options = flags.engine.options();
+  options.model.load_mtp = flags.mtp;
   const std::string path = find_model(flags.model);
   const GgufFile file(path);
   std::optional<PlannedModel> planned;
@@ -225,6 +227,7 @@ Command inspect_command() {
   command.options.push_back(
       {"--plan", &flags->plan,
        "The long form: metadata, memory, each operation's kernel, why not the others, and what it moves"});
+  command.options.push_back({"--mtp", &flags->mtp, "Plan the model with its blocks of multi-token prediction (MTP)"});
   command.options.push_back(json_option(flags->json));
   flags->engine.add_to(command);
   return command;

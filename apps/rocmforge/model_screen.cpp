@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "flags.h"
 #include "model_summary.h"
 #include "models/model_config.h"
+#include "models/mtp_config.h"
 #include "text.h"
 
 namespace rocmforge::app {
@@ -58,7 +60,8 @@ Json feed_forward_json(const FeedForwardConfig& part) {
           {"experts", part.experts.count},
           {"experts_used", part.experts.used},
           {"width", part.experts.width},
-          {"shared_width", part.experts.shared_width}};
+          {"shared_width", part.experts.shared_width},
+          {"latent_size", part.experts.latent_size}};
 }
 
 /// Counts one more layer of a kind, which `layer` describes with 0 of them.
@@ -74,19 +77,19 @@ void count_layer(Json& kinds, Json layer) {
   kinds.push_back(std::move(layer));
 }
 
-/// Parameters that a token meets: of the experts those it takes.
+/// Parameters that a token meets: of the experts those it takes, and none that predict further tokens.
 std::uint64_t active_parameters(const GgufFile& file, const ModelConfig& config) {
   const auto& blocks = config.blocks;
   const auto found = std::ranges::find_if(blocks, [](const LayerConfig& b) { return b.feed_forward.experts.count > 0; });
+  const ExpertConfig experts = found != blocks.end() ? found->feed_forward.experts : ExpertConfig{.count = 1, .used = 1};
   std::uint64_t idle = 0;
-  if (found != blocks.end()) {
-    const ExpertConfig& experts = found->feed_forward.experts;
-    for (const GgufTensor& tensor : file.tensors()) {
-      if (tensor.name.find("_exps.") != std::string::npos) {
-        const auto elements = static_cast<std::uint64_t>(tensor.tensor.shape.elems());
-        idle +=
-            elements / static_cast<std::uint64_t>(experts.count) * static_cast<std::uint64_t>(experts.count - experts.used);
-      }
+  for (const GgufTensor& tensor : file.tensors()) {
+    const auto elements = static_cast<std::uint64_t>(tensor.tensor.shape.elems());
+    if (is_of_mtp(tensor.name, config)) {
+      idle += elements;
+    } else if (tensor.name.find("_exps.") != std::string::npos) {
+      idle +=
+          elements / static_cast<std::uint64_t>(experts.count) * static_cast<std::uint64_t>(experts.count - experts.used);
     }
   }
   return parameter_count(file) - idle;
@@ -131,9 +134,10 @@ std::string feed_forward_text(const Json& kind) {
                        kind["gated"].get<bool>() ? ", gated" : "");
   }
   const int shared = kind["shared_width"];
-  return fmt::format("{} of {} experts of width {}, {} active in a token{}", layers_text(kind), kind["experts"].get<int>(),
-                     kind["width"].get<int>(), kind["experts_used"].get<int>(),
-                     shared > 0 ? fmt::format(", and {} that all share", shared) : "");
+  const int latent = kind["latent_size"];
+  return fmt::format("{} of {} experts of width {}{}, {} active{}", layers_text(kind), kind["experts"].get<int>(),
+                     kind["width"].get<int>(), latent > 0 ? fmt::format(" on latents of {}", latent) : "",
+                     kind["experts_used"].get<int>(), shared > 0 ? fmt::format(", {} shared", shared) : "");
 }
 
 std::string fit_text(const Json& device, std::int64_t trained) {
@@ -209,7 +213,7 @@ Json model_json(const GgufFile& file) {
     Json scan = Json::array();
     Json delta_net = Json::array();
     Json feed_forward = Json::array();
-    for (const LayerConfig& layer : config.blocks) {
+    for (const LayerConfig& layer : std::span(config.blocks).first(static_cast<std::size_t>(config.layers))) {
       if (layer.has_mixer()) {
         switch (layer.mixer) {
           case MixerKind::attention:
@@ -233,6 +237,7 @@ Json model_json(const GgufFile& file) {
     out.update({{"name", config.name},
                 {"active_parameters", active_parameters(file, config)},
                 {"layers", config.layers},
+                {"mtp_blocks", config.mtp_blocks},
                 {"hidden", config.hidden},
                 {"vocab", config.vocab},
                 {"context_length", config.context_length},
@@ -307,6 +312,10 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
   lines.add("",
             fmt::format("{} layers, rows of {}, a vocabulary of {}, trained for {} positions", model["layers"].get<int>(),
                         model["hidden"].get<int>(), model["vocab"].get<int>(), model["context_length"].get<int>()));
+  if (const int blocks = model["mtp_blocks"]; blocks > 0) {
+    lines.add("MTP", fmt::format("{} that {} further tokens, counted in memory with --mtp", counted(blocks, "block"),
+                                 blocks == 1 ? "predicts" : "predict"));
+  }
   lines.add_kinds("attention", model["attention"], attention_text);
   lines.add_kinds("convolution", model["convolution"], convolution_text);
   lines.add_kinds("scan", model["scan"], scan_text);

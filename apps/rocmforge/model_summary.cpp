@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "models/model_config.h"
 
@@ -49,7 +50,7 @@ std::string main_format(const GgufFile& file) {
 std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
   const ModelConfig config = ModelConfig::from_gguf(file);
   std::uint64_t bytes = 0;
-  for (const LayerConfig& layer : config.blocks) {
+  for (const LayerConfig& layer : std::span(config.blocks).first(static_cast<std::size_t>(config.layers))) {
     const std::int64_t planes = layer.attention.latent.rank > 0 ? 1 : 2;
     const bool attends = layer.has_mixer() && layer.mixer == MixerKind::attention;
     bytes += attends ? row_bytes(kv_dtype, planes * layer.attention.kv_dim()) : 0;

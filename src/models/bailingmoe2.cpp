@@ -1,5 +1,6 @@
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/mtp_config.h"
 
 namespace rocmforge {
 namespace {
@@ -7,7 +8,7 @@ namespace {
 /// Ling and Ring 2.0: Q, K and V are one tensor, each head of Q and K is normalised and turns in part. Dense layers come
 /// first; then experts are chosen in groups by sigmoids with a bias, beside one that every token takes.
 void configure_bailingmoe2(ModelConfig& config, MetadataReader& metadata) {
-  drop_prediction_blocks(config, metadata);
+  separate_mtp_blocks(config, metadata);
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;
     layer.attention.qk_norm = QkNorm::heads;

@@ -1,5 +1,6 @@
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/mtp_config.h"
 
 namespace rocmforge {
 namespace {
@@ -18,7 +19,7 @@ bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadat
 /// one; later models by sigmoids with a bias, and groups by their two best.
 void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
   const RouteScore score = chooses_by_sigmoid(config, metadata) ? RouteScore::sigmoid : RouteScore::softmax;
-  drop_prediction_blocks(config, metadata);
+  separate_mtp_blocks(config, metadata);
   read_experts(config, metadata, {.score = score, .may_be_dense = true});
   for (LayerConfig& layer : config.blocks) {
     ExpertConfig& experts = layer.feed_forward.experts;

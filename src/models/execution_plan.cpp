@@ -19,7 +19,7 @@ constexpr std::string_view scale_suffix = ".scale";
 
 std::size_t stored_bytes(const MatmulWeight& weight) {
   const std::size_t packed = weight.kernel->packed_bytes(weight.spec);
-  return packed > 0 ? packed : weight.tensor->tensor.bytes();
+  return packed > 0 ? packed : weight.bytes();
 }
 
 }  // namespace
@@ -315,7 +315,13 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
   const std::string name = layer.name + ".weight";
   const GgufTensor* given = file_->find_tensor(name);
   const bool one_row = layer.n == 1 && given != nullptr && given->tensor.shape.rank() == 1;  // files have both forms
-  const GgufTensor& found = tensor(name, one_row ? Shape{k} : Shape{layer.n, k});
+  const std::int64_t columns = layer.columns.of > 0 ? layer.columns.of : k;
+  const GgufTensor& found = tensor(name, one_row ? Shape{columns} : Shape{layer.n, columns});
+  if (const std::int32_t together = info(found.tensor.dtype).block_elems;
+      layer.columns.of > 0 && (k % together != 0 || layer.columns.first % together != 0)) {
+    throw Error(fmt::format("{}: tensor {} is {}, whose blocks of {} columns can't be parted behind column {}",
+                            file_->path().string(), quote(name), rocmforge::name(found.tensor.dtype), together, k));
+  }
   const Matmul::Spec spec{found.tensor.dtype, layer.n, k};
   Choice<Matmul> choice = with_context(file_->path().string() + ": tensor " + quote(name),
                                        [&] { return registry_->choose<Matmul>(spec, device_, options_.matmul); });
@@ -327,8 +333,8 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
     }
   }
   needs_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
-  return &matrices_.emplace_back(
-      MatmulWeight{&found, spec, choice.kernel, nullptr, weight_scale(layer.name, spec.weight), layer.groups});
+  return &matrices_.emplace_back(MatmulWeight{&found, spec, choice.kernel, nullptr, weight_scale(layer.name, spec.weight),
+                                              layer.groups, layer.columns});
 }
 
 std::size_t ExecutionPlan::packed_bytes() const {
@@ -346,8 +352,8 @@ std::size_t ExecutionPlan::packed_bytes() const {
   for (const MatmulWeight& weight : matrices_) {
     if (const std::size_t packed = weight.kernel->packed_bytes(weight.spec); packed > 0) {
       total += WeightStore::copy_bytes(packed);
-    } else if (weight.groups.groups > 0) {
-      total += WeightStore::copy_bytes(weight.tensor->tensor.bytes());
+    } else if (weight.rearranged()) {
+      total += WeightStore::copy_bytes(weight.bytes());
     } else {
       add_raw(weight.tensor);
     }
@@ -395,8 +401,23 @@ void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
 
 namespace {
 
-/// The rows of a matrix of the file in the order of RowGroups.
-void order_rows(const MatmulWeight& weight, std::byte* out) {
+/// The columns of ColumnRange.
+void take_columns(const MatmulWeight& weight, std::byte* out) {
+  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
+  const std::size_t whole_row = row_bytes(weight.spec.weight, weight.columns.of);
+  const std::byte* from =
+      static_cast<const std::byte*>(weight.tensor->tensor.data) + row_bytes(weight.spec.weight, weight.columns.first);
+  for (std::int64_t n = 0; n < weight.spec.n; ++n, from += whole_row, out += row) {
+    std::memcpy(out, from, row);
+  }
+}
+
+/// The rows of a matrix of the file in the order of RowGroups, or the columns of ColumnRange.
+void rearrange(const MatmulWeight& weight, std::byte* out) {
+  if (weight.columns.of > 0) {
+    take_columns(weight, out);
+    return;
+  }
   const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
   const auto* rows = static_cast<const std::byte*>(weight.tensor->tensor.data);
   const std::int64_t each = weight.spec.n / weight.groups.groups;
@@ -416,18 +437,18 @@ const void* load_matrix(const MatmulWeight& weight, WeightStore& store, Executio
   const std::size_t packed_bytes = weight.kernel->packed_bytes(weight.spec);
   if (packed_bytes > 0) {
     return store.repack(*weight.tensor, packed_bytes, [&](const void* rows, void* packed) {
-      std::vector<std::byte> ordered;
-      if (weight.groups.groups > 0) {
-        ordered.resize(weight.tensor->tensor.bytes());
-        order_rows(weight, ordered.data());
-        rows = ordered.data();
+      std::vector<std::byte> rearranged;
+      if (weight.rearranged()) {
+        rearranged.resize(weight.bytes());
+        rearrange(weight, rearranged.data());
+        rows = rearranged.data();
       }
       weight.kernel->pack(weight.spec, rows, packed, context);
     });
   }
-  if (weight.groups.groups > 0) {
+  if (weight.rearranged()) {
     const GgufTensor* const tensors[] = {weight.tensor};
-    return store.assemble(tensors, weight.tensor->tensor.bytes(), [&](std::byte* out) { order_rows(weight, out); });
+    return store.assemble(tensors, weight.bytes(), [&](std::byte* out) { rearrange(weight, out); });
   }
   return store.view(*weight.tensor);
 }
@@ -481,6 +502,9 @@ void ExecutionPlan::warn_of_unused() const {
 }
 
 void ExecutionPlan::line(PlannedOperation operation) {
+  if (decode_bytes_) {
+    operation.times = 0;
+  }
   const auto known = std::find_if(operations_.begin(), operations_.end(), [&](const PlannedOperation& other) {
     return other.operation == operation.operation && other.spec == operation.spec && other.part_of == operation.part_of;
   });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <set>
@@ -36,6 +38,7 @@ struct LinearName {
   std::int64_t n = 0;
   bool needs_bias = false;  ///< a bias in the file is always used
   RowGroups groups{};       ///< of its rows; together they are n
+  ColumnRange columns{};    ///< of the tensor, as many as the layer's input has elements
 };
 
 /// The kernels and weights of a model. First every tensor is looked up, checked and given a kernel, so that whatever does
@@ -110,6 +113,10 @@ class ExecutionPlan {
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
+  /// Throws Error naming a tensor that changes the computation and is not supported, where the file has it.
+  void refuse_tensor(const std::string& name) const;
+  /// What is planned from here on belongs to no step that decodes one token of each sequence: it counts for memory alone.
+  void leave_decode_steps() { decode_bytes_ = bytes_per_token_; }
   /// Keeps a tensor that the file may have and the model does not read from being warned of.
   void pass_over(std::string name) { used_.insert(std::move(name)); }
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
@@ -131,7 +138,7 @@ class ExecutionPlan {
   [[nodiscard]] std::size_t packed_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
   [[nodiscard]] std::size_t attention_state_bytes() const { return attention_state_bytes_; }  ///< of each phase
-  [[nodiscard]] std::size_t bytes_per_token() const { return bytes_per_token_; }
+  [[nodiscard]] std::size_t bytes_per_token() const { return decode_bytes_.value_or(bytes_per_token_); }
   [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
 
  private:
@@ -183,7 +190,6 @@ class ExecutionPlan {
   const WeightVector* find_vector(std::string_view name, const Shape& shape);
   const WeightVector* norm_weight(const NormName& name, std::int64_t dim);
   void find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix);
-  void refuse_tensor(const std::string& name) const;
   void check_scales(const GgufTensor& scales) const;
   KvPlace add_plane(std::int32_t window, const KvLayout& layout);
   void load_matrices(WeightStore& store, ThreadPool& pool, std::size_t total_bytes);
@@ -215,6 +221,7 @@ class ExecutionPlan {
   std::size_t scratch_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
   std::size_t bytes_per_token_ = 0;
+  std::optional<std::size_t> decode_bytes_;  ///< those of decode steps, once they are planned
   std::size_t state_bytes_ = 0;
 };
 

@@ -89,20 +89,12 @@ void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDef
   experts.needs_bias = defaults.needs_bias;
   const std::int32_t dense = count_or_none(metadata, "leading_dense_block_count");
   const std::int32_t step = metadata.count("interleave_moe_layer_step", 1);
-  for (std::int32_t index = dense; index < config.layers; ++index) {
+  const auto blocks = static_cast<std::int32_t>(config.blocks.size());
+  for (std::int32_t index = dense; index < blocks; ++index) {
     if ((index + 1) % step == 0) {
       config.blocks[static_cast<std::size_t>(index)].feed_forward.experts = experts;
     }
   }
-}
-
-void drop_prediction_blocks(ModelConfig& config, MetadataReader& metadata) {
-  const std::int32_t count = count_or_none(metadata, "nextn_predict_layers");
-  if (count >= config.layers) {
-    throw metadata.error("nextn_predict_layers", fmt::format("is {} of {} blocks", count, config.layers));
-  }
-  config.layers -= count;
-  config.blocks.resize(static_cast<std::size_t>(config.layers));
 }
 
 }  // namespace rocmforge

@@ -18,7 +18,4 @@ struct ExpertDefaults {
 /// Error naming the key for a count, a group or a score that can't be.
 void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDefaults& defaults);
 
-/// Blocks at the end that only predict further tokens are no layers of the model.
-void drop_prediction_blocks(ModelConfig& config, MetadataReader& metadata);
-
 }  // namespace rocmforge

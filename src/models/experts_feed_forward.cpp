@@ -6,7 +6,7 @@ namespace {
 /// On a GPU a shared expert as wide as the others becomes one of them, which every token takes: a call costs more there than
 /// its work. Names its tensors where their formats allow that.
 bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
-  if (!plan.device().is_gpu() || own.shared_width != own.width) {
+  if (!plan.device().is_gpu() || own.shared_width != own.width || own.latent_size > 0) {
     return false;
   }
   RoutedExperts::Names with = names;
@@ -38,12 +38,13 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
                                          .score = own.score,
                                          .bias = plan.has_tensor(bias),
                                          .normalise = own.normalise,
-                                         .scale = own.scale * residual_scale,
+                                         .scale = own.latent_size > 0 ? own.scale : own.scale * residual_scale,
                                          .groups = own.groups,
                                          .groups_used = own.groups_used,
                                          .group_best = own.group_best},
                                .width = own.width,
                                .hidden = config.hidden,
+                               .expert_rows = own.latent_size,
                                .activation = layer.feed_forward.activation,
                                .gated = gated};
   RoutedExperts::Names names{
@@ -64,7 +65,14 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
     routed.route.shared_scale = residual_scale;
   }
   routed_.emplace(plan, routed, names);
-  routed_->append(operations_, input.from);
+  if (own.latent_size > 0) {
+    const std::string down = name("ffn_latent_down");
+    latents_.emplace(Latents{.size = own.latent_size,
+                             .down = plan.linear(down, {{down, own.latent_size}}, config.hidden),
+                             .up = ResidualOutput(plan, config, index, {.linear = "ffn_latent_up", .k = own.latent_size}),
+                             .clear = plan.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
+  }
+  append_routed(input.from);
   if (own.shared_width == 0 || stacked) {
     return;
   }
@@ -82,6 +90,24 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
   shared_.emplace(plan, config, index, FeedForwardInput{std::nullopt, &Buffers::normed},
                   DenseFeedForward::Part{own.shared_width, "_shexp"});
   operations_.insert(operations_.end(), shared_->operations().begin(), shared_->operations().end());
+}
+
+void ExpertsFeedForward::append_routed(float* Buffers::*x) {
+  if (!latents_) {
+    routed_->append(operations_, x);
+    return;
+  }
+  routed_->append_router(operations_, x);
+  operations_.push_back({latents_->down.kind(), [this](const Step& step) {
+                           latents_->down.run(step, step.buffers.normed, step.buffers.gathered);
+                         }});
+  routed_->append_up(operations_, &Buffers::gathered, &Buffers::projected);
+  operations_.push_back({std::string(Scale::name), [this](const Step& step) {
+                           latents_->clear.run(
+                               {.x = step.buffers.gathered, .count = step.tokens * latents_->size, .factor = 0.0f}, step);
+                         }});
+  routed_->append_down(operations_, &Buffers::gathered, &Buffers::projected);
+  latents_->up.append(operations_);
 }
 
 }  // namespace rocmforge

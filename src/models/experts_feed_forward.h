@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "models/dense_feed_forward.h"
+#include "models/residual_output.h"
 #include "models/routed_experts.h"
 
 namespace rocmforge {
@@ -10,12 +12,24 @@ namespace rocmforge {
 /// Routed experts, and beside them what every token takes, the shared expert: one more of the stacked experts, or a part of
 /// its own. That is a dense one, or with a gate, whose sigmoid multiplies it, a single expert to which its router gives that
 /// weight.
+/// Routed experts may work on latents, the router and the shared expert do not:
+///   h += residual_scale * ffn_latent_up (sum of weight_e * expert_e(ffn_latent_down x)) + shared(x),  x = ffn_norm(h)
 class ExpertsFeedForward final : public FeedForward {
  public:
   ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
 
  private:
+  /// What stands around routed experts that work on latents of `size`.
+  struct Latents {
+    std::int64_t size = 0;
+    Linear down;
+    ResidualOutput up;
+    Resolved<Scale> clear;  ///< experts add to what is there
+  };
+  void append_routed(float* Buffers::*x);
+
   std::optional<RoutedExperts> routed_;
+  std::optional<Latents> latents_;
   std::optional<RoutedExperts> gated_;
   std::optional<DenseFeedForward> shared_;
 };

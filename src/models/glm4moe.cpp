@@ -1,5 +1,6 @@
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/mtp_config.h"
 
 namespace rocmforge {
 namespace {
@@ -11,7 +12,7 @@ void configure_glm4moe(ModelConfig& config, MetadataReader& metadata) {
   if (metadata.contains("rope.dimension_sections")) {
     throw metadata.error("rope.dimension_sections", "asks for positions in several dimensions, which is not supported");
   }
-  drop_prediction_blocks(config, metadata);
+  separate_mtp_blocks(config, metadata);
   const bool qk_norm = metadata.file().find_tensor("blk.0.attn_q_norm.weight") != nullptr;
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

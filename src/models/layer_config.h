@@ -123,10 +123,13 @@ struct ExpertConfig {
   std::int32_t shared_width = 0;  ///< of what every token takes beside its experts, all of it together; 0: nothing
   bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
   bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used
+  std::int32_t latent_size = 0;   ///< of the latents that the chosen experts work on; 0: on hidden states
   bool apart = false;             ///< what every token takes is a dense part with norms of its own: TwoFeedForwards
 
-  /// The most experts of a token: what every token takes may be one of them.
-  [[nodiscard]] std::int32_t taken() const { return used + (shared_width == width ? 1 : 0); }
+  /// The most experts of a token: what every token takes may be one of them, where it reads what they read.
+  [[nodiscard]] std::int32_t taken() const { return used + (shared_width == width && latent_size == 0 ? 1 : 0); }
+  /// Elements of a row of what the chosen experts have between up and down.
+  [[nodiscard]] std::int64_t inner() const { return std::int64_t{taken()} * width; }
 };
 
 struct FeedForwardConfig {
@@ -138,12 +141,17 @@ struct FeedForwardConfig {
 
   /// Elements of a row that the part keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const {
-    const std::int64_t shared = 2 * std::int64_t{experts.shared_width};
-    return experts.count == 0 ? 2 * std::int64_t{width} : std::max<std::int64_t>(shared, std::int64_t{experts.count} + 1);
+    if (experts.count == 0) {
+      return 2 * std::int64_t{width};
+    }
+    const std::int64_t latent = experts.latent_size > 0 ? experts.inner() : 0;
+    return std::max({2 * std::int64_t{experts.shared_width}, std::int64_t{experts.count} + 1, latent});
   }
   [[nodiscard]] std::int64_t gathered_width() const {
-    return experts.count == 0 ? width
-                              : std::max<std::int64_t>(experts.shared_width, std::int64_t{experts.taken()} * experts.width);
+    if (experts.count == 0) {
+      return width;
+    }
+    return std::max<std::int64_t>(experts.shared_width, experts.latent_size > 0 ? experts.latent_size : experts.inner());
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "models/operation.h"
 #include "ops/matmul.h"
+#include "tensor/dtype.h"
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
@@ -19,6 +20,13 @@ struct RowGroups {
   std::vector<std::int64_t> parts{};
 };
 
+/// Neighbouring columns of a matrix: of [d, 2 d], which multiplies two inputs one behind the other, those of the second {d,
+/// 2 d}.
+struct ColumnRange {
+  std::int64_t first = 0;
+  std::int64_t of = 0;  ///< columns of the file's matrix; 0: the layer has all of them
+};
+
 /// A weight matrix and the kernel chosen for it.
 struct MatmulWeight {
   const GgufTensor* tensor = nullptr;
@@ -27,6 +35,12 @@ struct MatmulWeight {
   const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
   float scale = 1.0f;          ///< MatmulOutput::scale
   RowGroups groups{};          ///< by which its rows are put in another order as they are loaded
+  ColumnRange columns{};       ///< that are taken as it is loaded
+
+  /// Whether loading it makes other rows than the file has.
+  [[nodiscard]] bool rearranged() const { return groups.groups > 0 || columns.of > 0; }
+  /// Of its rows in the file's format.
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k); }
 };
 
 /// A vector that operations read beside their input: a tensor of the file or computed numbers.

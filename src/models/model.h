@@ -22,6 +22,7 @@ struct ModelOptions {
   std::int32_t max_sequences = 64;      ///< in one step
   std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
+  bool load_mtp = false;                ///< the blocks of multi-token prediction too: see Model::forward_mtp
   bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, where they can
   /// GPU: of K and V that latent attention computes for prompts at once; more goes in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
@@ -88,6 +89,13 @@ class Model {
   /// host goes on meanwhile, and may start one more step before it asks for what this one drew: a token drawn_token(r) is
   /// what sample row r of the step before drew. Where that is none (-1) the row's logits are NaN, and none is drawn again.
   virtual void forward(const BatchPlan& batch, SequenceMemory& memory) = 0;
+  /// Blocks of multi-token prediction (MTP) that were asked for by ModelOptions::load_mtp.
+  [[nodiscard]] virtual std::int32_t mtp_blocks() const { return 0; }
+  /// One step of MTP block `block`, 0 the first: from the hidden states of the last step and the tokens behind their
+  /// positions to logits and draws of the tokens after those. `batch` has a token for each hidden row of the last step, in
+  /// their order and at their positions; it appends K and V of the block's own and changes no other memory. Its hidden rows
+  /// are states that a block may go on from. Hidden states of the last step are gone then.
+  virtual void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory);
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;
   /// The same of the step before the last one, which may still run. Both stay until another step is started.

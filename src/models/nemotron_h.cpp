@@ -35,12 +35,14 @@ void configure_nemotron_h(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// Its feed-forward parts are experts, none of them with a gate.
+/// Its feed-forward parts are experts, none of them with a gate; in the large models those that are chosen work on latents.
 void configure_nemotron_h_moe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
   configure_nemotron_h(config, metadata);
-  if (const double latent = metadata.number("moe_latent_size", 0.0); latent != 0.0) {
-    throw metadata.error("moe_latent_size", fmt::format("is {}, experts between latents are not supported", latent));
+  const bool latent = metadata.number("moe_latent_size", 0.0) != 0.0;
+  const std::int32_t latent_size = latent ? metadata.count("moe_latent_size") : 0;
+  for (LayerConfig& layer : config.blocks) {
+    layer.feed_forward.experts.latent_size = layer.feed_forward.experts.count > 0 ? latent_size : 0;
   }
 }
 

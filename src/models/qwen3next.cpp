@@ -7,6 +7,7 @@
 
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/mtp_config.h"
 
 namespace rocmforge {
 namespace {
@@ -44,11 +45,11 @@ DeltaNetConfig read_delta_net(MetadataReader& metadata) {
   return config;
 }
 
-/// Which layers are gated delta nets: an array says it, or every `full_attention_interval`-th attends.
+/// Which layers are gated delta nets: an array says it, or every `full_attention_interval`-th attends. MTP blocks do.
 std::vector<bool> read_recurrent_layers(const ModelConfig& config, MetadataReader& metadata) {
   constexpr std::string_view key = "attention.recurrent_layers";
   const std::int32_t interval = metadata.count("full_attention_interval", 4);
-  std::vector<bool> recurrent(config.blocks.size());
+  std::vector<bool> recurrent(static_cast<std::size_t>(config.layers));
   if (!metadata.contains(key)) {
     for (std::size_t index = 0; index < recurrent.size(); ++index) {
       recurrent[index] = (index + 1) % static_cast<std::size_t>(interval) != 0;
@@ -68,14 +69,14 @@ std::vector<bool> read_recurrent_layers(const ModelConfig& config, MetadataReade
 /// Qwen3-Next: gated delta nets, and every few layers attention whose heads have a gate. The norm before the feed-forward
 /// part has the name that elsewhere stands for one behind attention.
 void configure_hybrid(ModelConfig& config, MetadataReader& metadata, bool tiled) {
-  drop_prediction_blocks(config, metadata);
+  separate_mtp_blocks(config, metadata);
   DeltaNetConfig delta_net = read_delta_net(metadata);
   delta_net.tiled = tiled;
   const std::vector<bool> recurrent = read_recurrent_layers(config, metadata);
   for (std::size_t index = 0; index < config.blocks.size(); ++index) {
     LayerConfig& layer = config.blocks[index];
     layer.graph.ffn_norm = "post_attention_norm";
-    if (recurrent[index]) {
+    if (index < recurrent.size() && recurrent[index]) {
       layer.mixer = MixerKind::delta_net;
       layer.delta_net = delta_net;
       continue;

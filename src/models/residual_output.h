@@ -17,7 +17,7 @@ class ResidualOutput {
   struct Names {
     std::string_view linear;  ///< "attn_output"
     std::int64_t k = 0;
-    std::string_view norm;  ///< "" for none
+    std::string_view norm{};  ///< "" for none
     bool needs_bias = false;
     std::string_view output_scale{};  ///< "" for none
   };

@@ -5,6 +5,7 @@
 namespace rocmforge {
 
 RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names) : config_(config) {
+  config_.expert_rows = config.expert_rows > 0 ? config.expert_rows : config.hidden;
   const RouteTokens::Spec& route = config.route;
   router_ = plan.router(names.router, route, config.hidden);
   const auto wanted = [&](std::int64_t n, std::int64_t k) {
@@ -12,14 +13,14 @@ RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Na
   };
   up_kind_ = operation_kind(names.up.stacked);
   down_kind_ = operation_kind(names.down.stacked);
-  ExpertMatmul::Spec up = wanted(config.width, config.hidden);
+  ExpertMatmul::Spec up = wanted(config.width, config_.expert_rows);
   up.alone = !config.gated;
   std::vector<ExpertTensorName> places{names.up};
   if (config.gated) {
     places.insert(places.begin(), names.gate);
   }
   gate_up_ = plan.experts(names.up.stacked, places, up);
-  down_ = plan.experts(names.down.stacked, {names.down}, wanted(config.hidden, config.width));
+  down_ = plan.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config.width));
 }
 
 void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
@@ -28,15 +29,15 @@ void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
   append_down(operations, &Buffers::hidden);
 }
 
-void RoutedExperts::append_up(Operations& operations) const {
-  operations.push_back({up_kind_, [this](const Step& step) {
-                          multiply(step, gate_up_, config_.hidden, step.buffers.normed, step.buffers.gathered);
+void RoutedExperts::append_up(Operations& operations, float* Buffers::*x, float* Buffers::*slots) const {
+  operations.push_back({up_kind_, [this, x, slots](const Step& step) {
+                          multiply(step, gate_up_, config_.expert_rows, step.buffers.*x, step.buffers.*slots);
                         }});
 }
 
-void RoutedExperts::append_down(Operations& operations, float* Buffers::*out) const {
-  operations.push_back({down_kind_, [this, out](const Step& step) {
-                          multiply(step, down_, config_.width, step.buffers.gathered, step.buffers.*out);
+void RoutedExperts::append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const {
+  operations.push_back({down_kind_, [this, out, slots](const Step& step) {
+                          multiply(step, down_, config_.width, step.buffers.*slots, step.buffers.*out);
                         }});
 }
 

@@ -11,13 +11,14 @@ namespace rocmforge {
 
 /// A router and the experts it chooses from: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the
 /// e of a token, x = Buffers::normed, the output of the router's norm where it has one; without gates activation(up_e x)
-/// alone. Not moved once it has given out operations.
+/// alone. Experts may read and write rows of another size than the router's. Not moved once it has given out operations.
 class RoutedExperts {
  public:
   struct Config {
     RouteTokens::Spec route;
-    std::int64_t width = 0;  ///< of one expert
-    std::int64_t hidden = 0;
+    std::int64_t width = 0;        ///< of one expert
+    std::int64_t hidden = 0;       ///< of the router's rows
+    std::int64_t expert_rows = 0;  ///< elements of the rows that experts read and write; 0: hidden
     Activation activation = Activation::silu;
     bool gated = true;
   };
@@ -33,11 +34,12 @@ class RoutedExperts {
 
   /// `x`: what the router's norm reads.
   void append(Operations& operations, float* Buffers::*x) const;
-  /// The same in steps, for a part in which others stand between: the choice, gate and up from Buffers::normed, and down,
-  /// whose products join `out`.
+  /// The same in steps, for a part in which others stand between: the choice, gate and up from `x` to `slots`, and down from
+  /// there, whose products join `out`.
   void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
-  void append_up(Operations& operations) const;
-  void append_down(Operations& operations, float* Buffers::*out) const;
+  void append_up(Operations& operations, float* Buffers::*x = &Buffers::normed,
+                 float* Buffers::*slots = &Buffers::gathered) const;
+  void append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots = &Buffers::gathered) const;
 
  private:
   void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k, const float* x,

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "models/mtp_config.h"
+
 namespace rocmforge {
 namespace {
 
@@ -44,20 +46,36 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   while (kept_blocks_ > 1 && !blocks_[kept_blocks_ - 1]->keeps()) {
     --kept_blocks_;
   }
-  kv_groups_ = plan_.kv_groups();
-  gather_hidden_ = plan_.resolve_for_prompts<GatherRows>({config_.hidden});
-  if (const std::int64_t width = blocks_.back()->mixed_width(); width > 0) {
-    gather_mixed_ = plan_.resolve_for_prompts<GatherRows>({width});
-  }
   const bool tied = !plan_.has_tensor("output.weight");
-  output_ = plan_.fused_linear("output",
-                               NormName{config_.output_norm, config_.norm_kind, config_.norm_eps, config_.norm_needs_bias},
-                               {{tied ? "token_embd" : "output", config_.vocab}}, config_.hidden);
-  if (config_.logit_scale != 1.0f || config_.logit_soft_cap > 0.0f) {
-    scale_logits_ = plan_.resolve_for_width<Scale>({}, 2 * std::int64_t{config_.vocab});
-  }
+  const NormName norm{config_.output_norm, config_.norm_kind, config_.norm_eps, config_.norm_needs_bias};
+  output_.emplace(plan_, config_,
+                  OutputHead::Names{.norm = norm, .operation = "output", .head = tied ? "token_embd" : "output"},
+                  blocks_.back()->mixed_width());
   sample_ = plan_.resolve<SampleTokens>({config_.vocab});
+  plan_mtp(file);
+  kv_groups_ = plan_.kv_groups();
   add_operations();
+}
+
+void Transformer::plan_mtp(const GgufFile& file) {
+  if (options_.load_mtp && config_.mtp_blocks == 0) {
+    throw Error(fmt::format("{}: has no MTP blocks: key '{}.nextn_predict_layers' is missing or 0", file.path().string(),
+                            config_.architecture));
+  }
+  layer_operations_ = plan_.operations().size();
+  if (!options_.load_mtp) {
+    for (const GgufTensor& tensor : file.tensors()) {
+      if (is_of_mtp(tensor.name, config_)) {
+        plan_.pass_over(tensor.name);
+      }
+    }
+    return;
+  }
+  plan_.leave_decode_steps();
+  for (int index = config_.layers; index < config_.layers + config_.mtp_blocks; ++index) {
+    mtp_.push_back(
+        std::make_unique<MtpBlock>(plan_, config_, index, MtpBlock::Shared{embedding_, &output_->layers(), blocks_}));
+  }
 }
 
 void Transformer::plan_positions(const GgufFile& file) {
@@ -95,25 +113,6 @@ void Transformer::add_operations() {
   }
   if (per_layer_) {
     per_layer_->append(embed_);
-  }
-  pick_hidden_.push_back(operation(GatherRows::name, [this](const Step& step) {
-    gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
-  }));
-  pick_mixed_.push_back(operation(GatherRows::name, [this](const Step& step) {
-    gather_mixed_->run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
-  }));
-  hidden_state_.push_back(operation(GatherRows::name, [this](const Step& step) {
-    gather_hidden_.run({step.buffers.hidden, step.arrays->hidden_rows, step.tokens, step.buffers.projected}, step);
-  }));
-  hidden_state_.push_back(operation(output_.norm->kind(), [this](const Step& step) {
-    output_.norm->run(step.tokens, step.buffers.projected, step.buffers.projected, step);
-  }));
-  output_.append(head_, &Buffers::hidden, &Buffers::logits);
-  if (scale_logits_) {
-    head_.push_back(operation(Scale::name, [this](const Step& step) {
-      scale_logits_->run({step.buffers.logits, step.tokens * config_.vocab, config_.logit_scale, config_.logit_soft_cap},
-                         step);
-    }));
   }
   draw_.push_back(operation(SampleTokens::name, [this](const Step& step) {
     const StepArrays& arrays = *step.arrays;
@@ -178,7 +177,10 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   projected = std::max<std::int64_t>(projected, config_.per_layer_width);
   gathered = std::max<std::int64_t>(gathered, config_.per_layer_width);
   std::int64_t experts_used = 0;
-  for (const LayerConfig& layer : config_.blocks) {
+  if (!mtp_.empty()) {  // which gather embeddings there
+    gathered = std::max<std::int64_t>(gathered, config_.hidden);
+  }
+  for (const LayerConfig& layer : std::span(config_.blocks).first(blocks_.size() + mtp_.size())) {
     const FeedForwardConfig& ffn = layer.feed_forward;
     const LayerConfig::MixerWidths mixer = layer.mixer_widths(config_.hidden);
     projected = std::max({projected, mixer.projected, ffn.projected_width()});
@@ -214,16 +216,25 @@ std::size_t Transformer::workspace_bytes() const {
   return lay_out_workspace().end + (plan_.device().is_gpu() ? StepInputs::device_bytes(input_limits()) : 0);
 }
 
-void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
+void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) { run_step(layers_pass(), batch, memory); }
+
+void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
+  check(block >= 0 && block < mtp_blocks(), "the MTP block is loaded");
+  check(hidden_rows_ > 0 && batch.num_tokens() == hidden_rows_, "an MTP block gets a token for each hidden row");
+  const MtpBlock& own = *mtp_[static_cast<std::size_t>(block)];
+  run_step({.begin = &own.begin(), .blocks = own.block(), .kept_blocks = 1, .output = &own.output()}, batch, memory);
+}
+
+void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory) {
   check(device_ != nullptr, "the model is loaded");
   check_batch(batch, memory);
   logit_rows_ = batch.num_logit_rows();
   hidden_rows_ = static_cast<std::int32_t>(batch.hidden_rows.size());
   raw_rows_ = static_cast<std::int32_t>(batch.raw_rows.size());
   if (device_->is_gpu()) {
-    forward_on_gpu(batch, memory);
+    run_on_gpu(pass, batch, memory);
   } else {
-    compute(host_arrays(batch), memory);
+    compute(pass, host_arrays(batch), memory);
   }
   draws_->add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
 }
@@ -236,7 +247,7 @@ Transformer::GraphsMemory Transformer::graphs_memory(const SequenceMemory& memor
   return used;
 }
 
-void Transformer::forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory) {
+void Transformer::run_on_gpu(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory) {
   if (GraphsMemory used = graphs_memory(memory); used != graphs_memory_) {
     graphs_->clear();
     graphs_memory_ = std::move(used);
@@ -245,7 +256,7 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory)
       .sequences = std::min({options_.max_sequences, options_.max_batch_tokens, options_.max_logit_rows}),
       .kv_len = options_.context_length,
       .block_tokens = memory.block_tokens()};
-  const bool recorded = options_.graphs && StepGraphs::serves(batch, limits);
+  const bool recorded = pass.recorded && StepGraphs::serves(batch, limits);
   StepInputs::Shape shape = StepInputs::shape_of(batch);
   if (recorded) {
     shape = StepGraphs::padded(shape, limits);
@@ -259,9 +270,9 @@ void Transformer::forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory)
     graphs_->clear();
   }
   if (recorded) {
-    graphs_->run(shape, [&] { compute(arrays, memory); });
+    graphs_->run(shape, [&] { compute(pass, arrays, memory); });
   } else {
-    compute(arrays, memory);
+    compute(pass, arrays, memory);
   }
 }
 
@@ -273,7 +284,7 @@ void Transformer::find_pages(const KvPlace& place, const StepArrays& arrays, Seq
   step.batch.block_tables = arrays.batch.block_tables + place.group * table;
 }
 
-void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run) {
+void Transformer::compute(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run) {
   const RaggedBatch& batch = arrays.batch;
   Step step{.tokens = batch.num_tokens,
             .batch = batch,
@@ -287,36 +298,37 @@ void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, cons
             .context = &context_};
 
   const bool wanted = arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
-  const std::size_t blocks = wanted ? blocks_.size() : kept_blocks_;
+  const std::size_t blocks = wanted ? pass.blocks.size() : pass.kept_blocks;
 
-  run(embed_, step);
+  run(*pass.begin, step);
   for (std::size_t index = 0; index < blocks; ++index) {
     const bool last = index + 1 == blocks;
     step.results = !last || wanted;
-    if (blocks_[index]->has_pages()) {
-      find_pages(blocks_[index]->kv_place(), arrays, memory, step);
+    const Block& block = *pass.blocks[index];
+    if (block.has_pages()) {
+      find_pages(block.kv_place(), arrays, memory, step);
     }
-    run(blocks_[index]->mix(), step);
+    run(block.mix(), step);
     // Where layers have elements of their own for each token, all rows go on: those elements are not picked.
     if (last && !per_layer_ && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
-      step = wanted_rows(step, blocks_[index]->mixed_width() > 0, run);
+      step = wanted_rows(step, *pass.output, block.mixed_width() > 0, run);
     }
     if (step.results) {
-      run(blocks_[index]->finish(), step);
+      run(block.finish(), step);
     }
   }
   if (arrays.num_hidden_rows > 0) {
     Step rows = step;
     rows.tokens = arrays.num_hidden_rows;
-    run(hidden_state_, rows);
+    run(pass.output->hidden_states(), rows);
   }
   if (arrays.num_logit_rows < step.tokens) {
-    step = wanted_rows(step, false, run);
+    step = wanted_rows(step, *pass.output, false, run);
   }
   if (arrays.num_logit_rows == 0) {
     return;
   }
-  run(head_, step);
+  run(pass.output->logits(), step);
   if (!arrays.raw_rows.empty()) {
     keep_raw_logits(arrays.raw_rows);
   }
@@ -325,17 +337,17 @@ void Transformer::compute(const StepArrays& arrays, SequenceMemory& memory, cons
   }
 }
 
-Step Transformer::wanted_rows(const Step& step, bool mixed, const RunOperations& run) const {
+Step Transformer::wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run) {
   Step wanted = step;
   wanted.tokens = step.arrays->num_logit_rows;
   std::swap(wanted.buffers.hidden, wanted.buffers.normed);
   if (wanted.tokens > 0) {
-    run(pick_hidden_, wanted);
+    run(output.pick_hidden(), wanted);
   }
   if (mixed) {  // at most half of the rows: each buffer then has room for what the other held
     std::swap(wanted.buffers.gathered, wanted.buffers.projected);
     if (wanted.tokens > 0) {
-      run(pick_mixed_, wanted);
+      run(output.pick_mixed(), wanted);
     }
   }
   return wanted;
@@ -413,6 +425,8 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
   };
   check(std::ranges::all_of(batch.tokens, is_known), "a token is outside the vocabulary or of what the last step drew");
 }
+
+void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_check("the model has no MTP blocks"); }
 
 std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                    int num_threads, const ModelOptions& options) {

@@ -9,7 +9,9 @@
 #include "models/block.h"
 #include "models/execution_plan.h"
 #include "models/model.h"
+#include "models/mtp_block.h"
 #include "models/operation.h"
+#include "models/output_head.h"
 #include "models/per_layer_input.h"
 #include "models/step/step_draws.h"
 #include "models/step/step_graphs.h"
@@ -36,6 +38,8 @@ class Transformer final : public Model {
   [[nodiscard]] std::size_t bytes_per_token() const override { return plan_.bytes_per_token(); }
 
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
+  [[nodiscard]] std::int32_t mtp_blocks() const override { return static_cast<std::int32_t>(mtp_.size()); }
+  void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return draws_->newest(); }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return draws_->previous(); }
   [[nodiscard]] bool runs_ahead() const override { return device_ != nullptr && device_->is_gpu(); }
@@ -55,18 +59,29 @@ class Transformer final : public Model {
   [[nodiscard]] StepInputs::Limits input_limits() const;
 
   void check_batch(const BatchPlan& batch, const SequenceMemory& memory) const;
-  void forward_on_gpu(const BatchPlan& batch, SequenceMemory& memory);
+  /// What a step runs before its draw: the layers of the model, or one of its MTP blocks.
+  struct Pass {
+    const Operations* begin = nullptr;  ///< to Buffers::hidden
+    std::span<const std::unique_ptr<Block>> blocks{};
+    std::size_t kept_blocks = 0;  ///< of a step of which nothing but what it leaves for later ones is wanted
+    const OutputHead* output = nullptr;
+    bool recorded = false;  ///< decode steps are replayed as graphs
+  };
+  [[nodiscard]] Pass layers_pass() const { return {&embed_, blocks_, kept_blocks_, &*output_, options_.graphs}; }
+  void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory);
+  void run_on_gpu(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory);
   using RunOperations = std::function<void(const Operations&, const Step&)>;
   /// A step's operations in their order, in groups which `run` gets with what they work on.
-  void compute(const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
+  void compute(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
   /// Tells `step` where the next block's K and V are.
   static void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step);
-  /// The operations of the frame.
   /// Checks that every position of a sequence has a row.
   void plan_positions(const GgufFile& file);
+  /// The MTP blocks, where they are asked for: throws Error where the file has none.
+  void plan_mtp(const GgufFile& file);
   void add_operations();
   /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
-  [[nodiscard]] Step wanted_rows(const Step& step, bool mixed, const RunOperations& run) const;
+  [[nodiscard]] static Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run);
   void keep_raw_logits(std::span<const std::int32_t> rows);
   /// `count` floats of the workspace in host memory: waits.
   std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
@@ -78,19 +93,14 @@ class Transformer final : public Model {
   WeightTable* positions_ = nullptr;  ///< [trained positions, hidden], or null
   std::optional<PerLayerEmbedding> per_layer_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::size_t kept_blocks_ = 0;  ///< of a step of which nothing but what it leaves for later ones is wanted
+  std::size_t kept_blocks_ = 0;  ///< Pass::kept_blocks
+  std::optional<OutputHead> output_;
+  std::vector<std::unique_ptr<MtpBlock>> mtp_;
+  std::size_t layer_operations_ = 0;  ///< of the plan, before those of MTP blocks
   KvGroups kv_groups_;
-  Resolved<GatherRows> gather_hidden_;
-  std::optional<Resolved<GatherRows>> gather_mixed_;
-  FusedLinear output_;                           ///< with the final norm
-  std::optional<Resolved<Scale>> scale_logits_;  ///< scale and soft-cap, where the model has them
   Resolved<SampleTokens> sample_;
 
   Operations embed_;
-  Operations pick_hidden_;   ///< wanted rows of the residual stream, from Buffers::normed to Buffers::hidden
-  Operations pick_mixed_;    ///< of the last mixer's output, from Buffers::projected to Buffers::gathered
-  Operations hidden_state_;  ///< rows whose hidden states are wanted through the final norm, to Buffers::projected
-  Operations head_;          ///< wanted rows through the final norm and the head, to Buffers::logits
   Operations draw_;
 
   // Once loaded.

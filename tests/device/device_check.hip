@@ -1,6 +1,7 @@
 // Kernels that check a device and its driver, not part of any model.
 #include "device_check_args.h"
 #include "kernels/gpu/device_code.h"
+#include "tally_args.h"
 
 namespace rocmforge::gpu {
 
@@ -45,6 +46,29 @@ ROCMFORGE_KERNEL relay(RelayArgs args) {
     args.out[index] = value;
   }
 }
+
+// Each work-group leaves its number for the last one, which finds it only behind a fence.
+template <bool fenced>
+__device__ void leave_to_the_last(const TallyArgs& args) {
+  if (threadIdx.x != 0) {
+    return;
+  }
+  args.parts[blockIdx.x] = static_cast<float>(blockIdx.x + 1);
+  if constexpr (fenced) {
+    __threadfence();
+  }
+  if (atomicAdd(args.done, 1u) == gridDim.x - 1) {
+    __threadfence();
+    float sum = 0.0f;
+    for (unsigned int group = 0; group < gridDim.x; ++group) {
+      sum += args.parts[group];
+    }
+    *args.sum = sum;
+  }
+}
+
+ROCMFORGE_KERNEL tally(TallyArgs args) { leave_to_the_last<true>(args); }
+ROCMFORGE_KERNEL tally_without_fence(TallyArgs args) { leave_to_the_last<false>(args); }
 
 ROCMFORGE_KERNEL fault(FaultArgs args) { *args.address = 1; }
 

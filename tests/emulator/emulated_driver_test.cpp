@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/tally_args.h"
 #include "emulator/emulated_driver.h"
 #include "kernels/gpu/attention_steps_args.h"
 #include "test_device.h"
@@ -93,6 +94,23 @@ TEST_F(EmulatedDriver, AKernelThatLeavesItsMemoryIsAnErrorThatNamesKernelAndAddr
   const auto end = std::bit_cast<std::uintptr_t>(numbers.data() + numbers.size_bytes());
   EXPECT_THAT(problem, HasSubstr(fmt::format("touches memory of no buffer at 0x{:x}", end)));
   EXPECT_EQ(problem_of(numbers.as<float>(), 64), "") << "the worker goes on";
+}
+
+TEST_F(EmulatedDriver, AMissingFenceShows) {
+  constexpr std::uint32_t groups = 4;
+  const auto tally = [](const Kernel<gpu::TallyArgs>& kernel) {
+    const DeviceBuffer numbers = device_->allocate((groups + 2) * sizeof(float), "numbers");
+    device_->stream().fill(numbers.data(), 0, numbers.size_bytes());
+    auto* parts = numbers.as<float>();
+    kernel.launch(device_->stream(), {.grid = {groups, 1, 1}, .block = {32, 1, 1}},
+                  {parts, reinterpret_cast<std::uint32_t*>(parts + groups + 1), parts + groups});
+    std::vector<float> values(groups + 1);
+    device_->download(values.data(), parts, values.size() * sizeof(float));
+    return values;
+  };
+  EXPECT_THAT(tally({"device_check", "tally"}), testing::ElementsAre(1, 2, 3, 4, 10));
+  EXPECT_THAT(tally({"device_check", "tally_without_fence"}), testing::ElementsAre(1, 2, 3, 4, 4))
+      << "its own number alone was there in time";
 }
 
 TEST_F(EmulatedDriver, FreedMemoryIsNobodys) {

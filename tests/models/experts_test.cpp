@@ -117,6 +117,13 @@ TEST(Experts, ScoresNormalisedOrOfTheChosenAloneAreTheSame) {
   EXPECT_LE(error_after_key("granitemoe", "granitemoe.expert_gating_func", std::uint64_t{3}), allowed);
 }
 
+TEST(Experts, LatentsHaveTheSizeThatTheFileSays) {
+  EXPECT_EQ(refusal_of_key("nemotron_h_moe-latent", "nemotron_h_moe.moe_latent_size", std::uint64_t{16}),
+            "tiny.gguf: tensor 'blk.1.ffn_up_exps.weight' is [6, 24, 20], expected [6, 24, 16]");
+  EXPECT_EQ(refusal("nemotron_h_moe-latent", [](ModelFile& model) { model.remove_weight("blk.1.ffn_latent_up.weight"); }),
+            "tiny.gguf: tensor 'blk.1.ffn_latent_up.weight' is missing");
+}
+
 TEST(Experts, BlocksThatPredictFurtherTokensAreLeftOut) {
   EXPECT_LE(error_after("glm4moe",
                         [](ModelFile& model) {

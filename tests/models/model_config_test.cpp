@@ -225,8 +225,8 @@ TEST(ModelConfig, NumbersOfAScanThatCannotBeAreRefused) {
             "tiny.gguf: key 'nemotron_h.attention.head_count_kv' is 2 in layer 1, which has a feed-forward part");
   EXPECT_EQ(complaint("nemotron_h", "attention.head_count", std::uint64_t{0}),
             "tiny.gguf: key 'nemotron_h.attention.head_count_kv' is 2, which does not divide the 0 query heads");
-  EXPECT_EQ(complaint("nemotron_h_moe", "moe_latent_size", std::uint64_t{16}),
-            "tiny.gguf: key 'nemotron_h_moe.moe_latent_size' is 16, experts between latents are not supported");
+  EXPECT_EQ(complaint("nemotron_h_moe", "moe_latent_size", std::uint64_t{1} << 31),
+            "tiny.gguf: key 'nemotron_h_moe.moe_latent_size' is 2147483648, it must be in [1, 2^31)");
   EXPECT_EQ(refusal("mamba2", [](ModelFile& model) { model.remove("mamba2.ssm.state_size"); }),
             "tiny.gguf: key 'mamba2.ssm.state_size' is missing");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/reference/backend.h"
 #include "kernels/register_all.h"
@@ -234,6 +235,28 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
   }
   plan.finish();
   model_->forward(plan, *memory_);
+  const std::span<const float> logits = model_->logits();
+  return {logits.begin(), logits.end()};
+}
+
+std::vector<float> Runner::predict(const std::vector<Predicted>& parts) {
+  BatchPlan plan;
+  plan.clear();
+  std::vector<std::int32_t> behind;
+  for (const Predicted& part : parts) {
+    plan.add_sequence(part.piece.tokens, part.piece.first_position, part.piece.blocks, false);
+    add_windows(plan, part.piece);
+    add_state(plan, part.piece);
+    behind.insert(behind.end(), part.behind.begin(), part.behind.end());
+  }
+  plan.hidden_rows.resize(plan.tokens.size());
+  std::iota(plan.hidden_rows.begin(), plan.hidden_rows.end(), 0);
+  plan.finish();
+  model_->forward(plan, *memory_);
+  plan.tokens = behind;
+  plan.logit_rows = std::move(plan.hidden_rows);
+  plan.hidden_rows.clear();
+  model_->forward_mtp(0, plan, *memory_);
   const std::span<const float> logits = model_->logits();
   return {logits.begin(), logits.end()};
 }

@@ -66,6 +66,14 @@ class Runner {
   /// The same without waiting for it.
   void start_draw(const std::vector<Piece>& pieces);
 
+  /// A part of a sequence and the tokens behind each of its positions.
+  struct Predicted {
+    Piece piece;
+    std::vector<std::int32_t> behind;
+  };
+  /// A step whose hidden states the first MTP block goes on from: its logits of every row, [tokens, vocab].
+  std::vector<float> predict(const std::vector<Predicted>& parts);
+
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] SequenceMemory& memory() { return *memory_; }
   [[nodiscard]] Device& device() { return *device_; }

@@ -52,7 +52,9 @@ class ServeProcess {
       kill(process_, SIGKILL);
       waitpid(process_, nullptr, 0);
     }
-    reader_.join();
+    if (reader_.joinable()) {
+      reader_.join();
+    }
   }
   ServeProcess(const ServeProcess&) = delete;
   ServeProcess& operator=(const ServeProcess&) = delete;
@@ -80,12 +82,13 @@ class ServeProcess {
     return static_cast<std::uint16_t>(std::stoi(text.substr(text.find(mark) + mark.size())));
   }
   void signal(int number) const { kill(process_, number); }
-  /// The exit code; -1 when the end does not come.
+  /// The exit code, with all output there; -1 when the end does not come.
   int wait() {
     for (int i = 0; i < 3000; ++i) {
       int status = 0;
       if (waitpid(process_, &status, WNOHANG) == process_) {
         process_ = -1;
+        reader_.join();
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -7,13 +7,11 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/math.h"
 #include "kernels/amd/matvec.h"
 #include "kernels/amd/matvec_args.h"
 #include "kernels/amd/pack.h"
-#include "kernels/arguments.h"
-#include "kernels/gpu/matmul_args.h"
 #include "kernels/gpu/matmul_convert.h"
+#include "kernels/gpu/matmul_launch.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
@@ -21,13 +19,8 @@ namespace {
 
 using amd::WeightFormat;
 
-struct PackedTileKernels {
-  Kernel<gpu::MatmulTileArgs> large;
-  Kernel<gpu::MatmulTileArgs> small;
-};
-
 /// By WeightFormat.
-constexpr std::array<PackedTileKernels, 7> packed_tile_kernels{{
+constexpr std::array<MatmulTileKernels, 7> packed_tile_kernels{{
     {{"matmul_packed", "matmul_packed_q4_0_large"}, {"matmul_packed", "matmul_packed_q4_0_small"}},
     {{"matmul_packed", "matmul_packed_q5_0_large"}, {"matmul_packed", "matmul_packed_q5_0_small"}},
     {{"matmul_packed", "matmul_packed_q8_0_large"}, {"matmul_packed", "matmul_packed_q8_0_small"}},
@@ -37,53 +30,11 @@ constexpr std::array<PackedTileKernels, 7> packed_tile_kernels{{
     {{"matmul_packed", "matmul_packed_q6_k_large"}, {"matmul_packed", "matmul_packed_q6_k_small"}},
 }};
 
-std::int64_t packed_tiles_of(const Matmul::Args& call, DType dtype, const gpu::MatmulTileShape& tile) {
-  std::int64_t rows = 0;
-  for (const MatmulOutput& output : call.outputs) {
-    rows += output.dtype == dtype ? divide_up(output.n, std::int64_t{tile.rows}) : 0;
-  }
-  return rows;
-}
-
 /// The outputs of one format, on matrix tiles.
 void run_packed_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& converted, Stream& stream) {
   const WeightFormat format = amd::weight_format(dtype);
-  const auto token_tiles = [&](const gpu::MatmulTileShape& tile) {
-    return divide_up(call.tokens, std::int64_t{tile.tokens});
-  };
-  const bool large = call.tokens > gpu::small_matmul_tile.tokens &&
-                     token_tiles(gpu::large_matmul_tile) * packed_tiles_of(call, dtype, gpu::large_matmul_tile) >=
-                         stream.device().info().compute_units;
-  const gpu::MatmulTileShape& tile = large ? gpu::large_matmul_tile : gpu::small_matmul_tile;
-  gpu::MatmulTileArgs args{};
-  std::int64_t tiles = 0;
-  for (const MatmulOutput& output : call.outputs) {
-    if (output.dtype != dtype) {
-      continue;
-    }
-    check(args.num_parts < gpu::most_matmul_parts, "matmul: more than four outputs in a group");
-    args.parts[args.num_parts++] = {static_cast<const std::uint8_t*>(output.weight),
-                                    output.bias,
-                                    output.out,
-                                    output.stride,
-                                    amd::weight_tile_bytes(amd::weight_layout(format), call.k),
-                                    static_cast<std::int32_t>(output.n),
-                                    static_cast<std::int32_t>(tiles),
-                                    output.accumulate ? 1 : 0,
-                                    output.scale};
-    tiles += divide_up(output.n, std::int64_t{tile.rows});
-  }
-  args.dtype = dtype;
-  args.x = converted.rows;
-  args.x_scales = converted.scales;
-  args.k = static_cast<std::int32_t>(call.k);
-  args.padded_k = static_cast<std::int32_t>(converted_stride(call.k));
-  args.tokens = static_cast<std::int32_t>(call.tokens);
-  LaunchShape shape;
-  shape.grid = {static_cast<std::uint32_t>(token_tiles(tile)), static_cast<std::uint32_t>(tiles), 1};
-  shape.block[0] = static_cast<std::uint32_t>(tile.threads);
-  const PackedTileKernels& kernels = packed_tile_kernels[static_cast<std::size_t>(format)];
-  (large ? kernels.large : kernels.small).launch(stream, shape, args);
+  run_matmul_tiles(packed_tile_kernels[static_cast<std::size_t>(format)], dtype,
+                   amd::weight_tile_bytes(amd::weight_layout(format), call.k), call, converted, stream);
 }
 
 class AmdMatmul final : public MatmulKernel {

@@ -1,10 +1,9 @@
 #include "kernels/amd/pack.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "base/error.h"
 #include "kernels/amd/weight_layout.h"
+#include "kernels/gpu/pack_tiles.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge::amd {
@@ -87,23 +86,6 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
   }
 }
 
-template <class Block>
-void pack_tile(const std::uint8_t* rows, std::int64_t n, std::int64_t k, std::int64_t tile, std::uint8_t* to) {
-  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
-  const bool last = tile == weight_tiles(n) - 1;
-  std::memset(to, 0, static_cast<std::size_t>(weight_tile_bytes(layout, k) + (last ? layout.record_bytes : 0)));
-  const auto stride = static_cast<std::int64_t>(row_bytes(Block::dtype, k));
-  const std::int64_t first = tile * weight_tile_rows;
-  for (int row = 0; row < std::min<std::int64_t>(weight_tile_rows, n - first); ++row) {
-    const std::uint8_t* blocks = rows + (first + row) * stride;
-    for (std::int64_t column = 0; column < k; column += record_elems) {
-      pack_row<Block>(blocks + column / static_cast<std::int64_t>(Block::elems) * static_cast<std::int64_t>(sizeof(Block)),
-                      static_cast<int>(std::min<std::int64_t>(record_elems, k - column)), row,
-                      to + column / record_elems * layout.record_bytes);
-    }
-  }
-}
-
 }  // namespace
 
 std::size_t packed_weight_bytes(DType type, std::int64_t n, std::int64_t k) {
@@ -113,15 +95,11 @@ std::size_t packed_weight_bytes(DType type, std::int64_t n, std::int64_t k) {
 
 void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
                 void* packed) {
-  check(has_weight_layout(type), "a format without a layout for AMD");
-  Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (has_weight_layout(Block::dtype)) {
-      constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
-      for (std::int64_t tile = begin; tile < end; ++tile) {
-        pack_tile<Block>(static_cast<const std::uint8_t*>(rows), n, k, tile,
-                         static_cast<std::uint8_t*>(packed) + tile * weight_tile_bytes(layout, k));
-      }
-    }
+  gpu::visit_packed_format(type, [&]<class Block>() {
+    constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+    gpu::pack_tiles<Block>(
+        {weight_tile_rows, record_elems, layout.record_bytes, weight_tile_bytes(layout, k), layout.record_bytes},
+        {static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed), pack_row<Block>);
   });
 }
 

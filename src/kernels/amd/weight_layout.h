@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
+#include "kernels/gpu/weight_format.h"
 
 // How the products of this folder store a quantised weight [n, k]. Host and device code include this.
 //
@@ -34,7 +34,9 @@ inline constexpr int record_pieces = record_elems / piece_elems;
 inline constexpr int code_plane_bytes = weight_tile_rows * record_pieces * 16;
 inline constexpr int scale_plane_bytes = weight_tile_rows * record_pieces * 2;
 
-enum class WeightFormat : std::int32_t { q4_0, q5_0, q8_0, mxfp4, q4_k, q5_k, q6_k };
+using gpu::has_weight_layout;
+using gpu::weight_format;
+using gpu::WeightFormat;
 
 struct WeightLayout {
   int high_bytes;   ///< of a piece
@@ -68,22 +70,6 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
       return make_weight_layout(1, 8, true);
   }
   return {};
-}
-
-/// Whether `type` has this layout.
-constexpr bool has_weight_layout(DType type) {
-  return type == DType::q4_0 || type == DType::q5_0 || type == DType::q8_0 || type == DType::mxfp4 || type == DType::q4_k ||
-         type == DType::q5_k || type == DType::q6_k;
-}
-
-constexpr WeightFormat weight_format(DType type) {
-  return type == DType::q4_0    ? WeightFormat::q4_0
-         : type == DType::q5_0  ? WeightFormat::q5_0
-         : type == DType::q8_0  ? WeightFormat::q8_0
-         : type == DType::mxfp4 ? WeightFormat::mxfp4
-         : type == DType::q4_k  ? WeightFormat::q4_k
-         : type == DType::q5_k  ? WeightFormat::q5_k
-                                : WeightFormat::q6_k;
 }
 
 constexpr std::int64_t weight_tiles(std::int64_t n) { return (n + weight_tile_rows - 1) / weight_tile_rows; }

@@ -6,6 +6,7 @@
 #include "kernels/gpu/matmul_args.h"
 #include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_kernels.h"
+#include "kernels/gpu/matmul_launch.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge {
@@ -22,8 +23,7 @@ struct MatvecFormat {
 struct TileFormat {
   DType dtype;
   bool bfloat;
-  Kernel<gpu::MatmulTileArgs> large;
-  Kernel<gpu::MatmulTileArgs> small;
+  MatmulTileKernels kernels;
 };
 
 #define ROCMFORGE_MATVEC_FORMAT(format, Block, Element, rows)                                      \
@@ -39,8 +39,7 @@ constexpr MatvecFormat matvec_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_MA
 #define ROCMFORGE_TILE_FORMAT(format, Block, Element, rows) \
   TileFormat{DType::format,                                 \
              std::is_same_v<Element, bfloat16>,             \
-             {"matmul", "matmul_" #format "_large"},        \
-             {"matmul", "matmul_" #format "_small"}},
+             {{"matmul", "matmul_" #format "_large"}, {"matmul", "matmul_" #format "_small"}}},
 constexpr TileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
 #undef ROCMFORGE_TILE_FORMAT
 
@@ -51,7 +50,8 @@ constexpr MatvecFormat coded_matvec = {DType::nvfp4,
                                         {"matvec", "matvec_coded_2", LaunchOrder::by_kernel},
                                         {"matvec", "matvec_coded_4", LaunchOrder::by_kernel},
                                         {"matvec", "matvec_coded_8", LaunchOrder::by_kernel}}};
-constexpr TileFormat coded_tiles = {DType::nvfp4, false, {"matmul", "matmul_coded_large"}, {"matmul", "matmul_coded_small"}};
+constexpr TileFormat coded_tiles = {
+    DType::nvfp4, false, {{"matmul", "matmul_coded_large"}, {"matmul", "matmul_coded_small"}}};
 
 constexpr Kernel<gpu::MatmulFloatArgs> float_kernel{"matmul", "matmul_float"};
 
@@ -66,27 +66,9 @@ const Format* find(const Format (&formats)[count], const Format& coded, DType dt
 const MatvecFormat* find_matvec(DType dtype) { return find(matvec_formats, coded_matvec, dtype); }
 const TileFormat* find_tiles(DType dtype) { return find(tile_formats, coded_tiles, dtype); }
 
-/// Sets the parts of a launch to the outputs of one format and returns its tiles.
-template <class Args>
-std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t tile_rows, Args& args) {
-  std::int64_t tiles = 0;
-  for (const MatmulOutput& output : call.outputs) {
-    if (output.dtype != dtype) {
-      continue;
-    }
-    check(args.num_parts < gpu::most_matmul_parts, "matmul: more than four outputs in a group");
-    args.parts[args.num_parts++] = {static_cast<const std::uint8_t*>(output.weight),
-                                    output.bias,
-                                    output.out,
-                                    output.stride,
-                                    static_cast<std::int64_t>(row_bytes(dtype, call.k)),
-                                    static_cast<std::int32_t>(output.n),
-                                    static_cast<std::int32_t>(tiles),
-                                    output.accumulate ? 1 : 0,
-                                    output.scale};
-    tiles += divide_up(output.n, tile_rows);
-  }
-  return tiles;
+/// Bytes from one row of a weight to the next.
+std::int64_t file_stride(DType dtype, const Matmul::Args& call) {
+  return static_cast<std::int64_t>(row_bytes(dtype, call.k));
 }
 
 LaunchShape shape_of(std::int64_t columns, std::int64_t rows, int threads) {
@@ -105,7 +87,7 @@ void run_matvec(const MatvecFormat& format, DType dtype, const Matmul::Args& cal
   const int wave_size = stream.device().info().wave_size;
   gpu::MatvecArgs args{};
   const std::int64_t rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(tokens, format.few_rows);
-  const std::int64_t tiles = set_parts(call, dtype, rows, args);
+  const std::int64_t tiles = set_parts(call, dtype, file_stride(dtype, call), rows, args);
   args.dtype = dtype;
   args.x = call.x;
   args.x_stride = call.x_stride;
@@ -122,36 +104,12 @@ void run_matvec(const MatvecFormat& format, DType dtype, const Matmul::Args& cal
 
 void run_float(const Matmul::Args& call, Stream& stream) {
   gpu::MatmulFloatArgs args{};
-  const std::int64_t tiles = set_parts(call, DType::f32, gpu::float_tile, args);
+  const std::int64_t tiles = set_parts(call, DType::f32, file_stride(DType::f32, call), gpu::float_tile, args);
   args.x = call.x;
   args.x_stride = call.x_stride;
   args.k = static_cast<std::int32_t>(call.k);
   args.tokens = static_cast<std::int32_t>(call.tokens);
   float_kernel.launch(stream, shape_of(divide_up(call.tokens, gpu::float_tile), tiles, gpu::float_threads), args);
-}
-
-void run_tiles(const TileFormat& format, DType dtype, const Matmul::Args& call, const ConvertedRows& converted,
-               Stream& stream) {
-  const auto count = [&](const gpu::MatmulTileShape& tile) {
-    std::int64_t rows = 0;
-    for (const MatmulOutput& output : call.outputs) {
-      rows += output.dtype == dtype ? divide_up(output.n, tile.rows) : 0;
-    }
-    return divide_up(call.tokens, tile.tokens) * rows;
-  };
-  const bool large =
-      call.tokens > gpu::small_matmul_tile.tokens && count(gpu::large_matmul_tile) >= stream.device().info().compute_units;
-  const gpu::MatmulTileShape& tile = large ? gpu::large_matmul_tile : gpu::small_matmul_tile;
-  gpu::MatmulTileArgs args{};
-  const std::int64_t tiles = set_parts(call, dtype, tile.rows, args);
-  args.dtype = dtype;
-  args.x = converted.rows;
-  args.x_scales = converted.scales;
-  args.k = static_cast<std::int32_t>(call.k);
-  args.padded_k = static_cast<std::int32_t>(converted_stride(call.k));
-  args.tokens = static_cast<std::int32_t>(call.tokens);
-  const auto& kernel = large ? format.large : format.small;
-  kernel.launch(stream, shape_of(divide_up(call.tokens, tile.tokens), tiles, tile.threads), args);
 }
 
 class GpuMatmul final : public GpuKernel<MatmulKernel> {
@@ -209,7 +167,7 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
           convert_rows(args, format->bfloat, converted, *context.stream);
           content = wanted;
         }
-        run_tiles(*format, dtype, args, converted, *context.stream);
+        run_matmul_tiles(format->kernels, dtype, file_stride(dtype, args), args, converted, *context.stream);
       }
     }
   }

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
-#include "tensor/dtype.h"
+#include "kernels/gpu/weight_format.h"
 
 // How Hopper's products store a quantised weight [n, k]. Host and device code include this.
 //
@@ -36,12 +35,10 @@ namespace rocmforge::hopper {
 inline constexpr int weight_tile_rows = 16;
 inline constexpr int weight_group_elems = 128;
 
-enum class WeightFormat : std::int32_t { q4_0, q5_0, q8_0, mxfp4, q4_k, q5_k, q6_k };
-/// In the names of kernels.
-constexpr std::string_view weight_format_name(WeightFormat format) {
-  constexpr std::string_view names[] = {"q4_0", "q5_0", "q8_0", "mxfp4", "q4_k", "q5_k", "q6_k"};
-  return names[static_cast<int>(format)];
-}
+using gpu::has_weight_layout;
+using gpu::weight_format;
+using gpu::weight_format_name;
+using gpu::WeightFormat;
 
 struct WeightLayout {
   int elems;        ///< columns of a record
@@ -79,22 +76,6 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
       return make_weight_layout(256, 2048, 1024, 256, 32);
   }
   return {};
-}
-
-/// Whether `type` has this layout.
-constexpr bool has_weight_layout(DType type) {
-  return type == DType::q4_0 || type == DType::q5_0 || type == DType::q8_0 || type == DType::mxfp4 || type == DType::q4_k ||
-         type == DType::q5_k || type == DType::q6_k;
-}
-
-constexpr WeightFormat weight_format(DType type) {
-  return type == DType::q4_0    ? WeightFormat::q4_0
-         : type == DType::q5_0  ? WeightFormat::q5_0
-         : type == DType::q8_0  ? WeightFormat::q8_0
-         : type == DType::mxfp4 ? WeightFormat::mxfp4
-         : type == DType::q4_k  ? WeightFormat::q4_k
-         : type == DType::q5_k  ? WeightFormat::q5_k
-                                : WeightFormat::q6_k;
 }
 
 constexpr std::int64_t weight_tiles(std::int64_t n) { return (n + weight_tile_rows - 1) / weight_tile_rows; }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <span>
 
 #include "models/transformer.h"
 
@@ -69,7 +70,7 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
   }
   std::vector<OperationTime> times;
   std::set<std::string_view> known;
-  for (const PlannedOperation& operation : plan_.operations()) {
+  for (const PlannedOperation& operation : std::span(plan_.operations()).first(layer_operations_)) {
     const std::string_view kind = operation_kind(operation.operation);
     const bool never = operation.times == 0 && batch.num_logit_rows() == batch.num_tokens();
     if (never || operation.is_part(batch.num_tokens()) || !known.insert(kind).second) {
@@ -82,10 +83,10 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
         }
       }
     };
-    const auto work = [&] { compute(arrays, memory, of_kind); };
+    const auto work = [&] { compute(layers_pass(), arrays, memory, of_kind); };
     times.push_back({std::string(kind), device_->is_gpu() ? seconds_on_gpu(*device_, work) : seconds_on_host(work)});
   }
-  const auto all = [&] { compute(arrays, memory); };
+  const auto all = [&] { compute(layers_pass(), arrays, memory); };
   times.push_back({"", device_->is_gpu() ? seconds_on_gpu(*device_, all) : seconds_on_host(all)});
   return times;
 }

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "kernels/arguments.h"
+#include "kernels/gpu/matmul_args.h"
+#include "kernels/gpu/matmul_convert.h"
+#include "ops/matmul.h"
+
+namespace rocmforge {
+
+/// Sets the parts of a launch to the outputs of one format, whose rows (or tiles, where weights are repacked) are
+/// `weight_stride` bytes apart, and returns its tiles.
+template <class Args>
+std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t weight_stride, std::int64_t tile_rows,
+                       Args& args) {
+  std::int64_t tiles = 0;
+  for (const MatmulOutput& output : call.outputs) {
+    if (output.dtype != dtype) {
+      continue;
+    }
+    check(args.num_parts < gpu::most_matmul_parts, "matmul: more than four outputs in a group");
+    args.parts[args.num_parts++] = {static_cast<const std::uint8_t*>(output.weight),
+                                    output.bias,
+                                    output.out,
+                                    output.stride,
+                                    weight_stride,
+                                    static_cast<std::int32_t>(output.n),
+                                    static_cast<std::int32_t>(tiles),
+                                    output.accumulate ? 1 : 0,
+                                    output.scale};
+    tiles += divide_up(output.n, tile_rows);
+  }
+  return tiles;
+}
+
+/// A format's kernels of matrix tiles: gpu::large_matmul_tile and gpu::small_matmul_tile.
+struct MatmulTileKernels {
+  Kernel<gpu::MatmulTileArgs> large;
+  Kernel<gpu::MatmulTileArgs> small;
+};
+
+/// The outputs of one format, on matrix tiles: large ones where they occupy the whole device. `weight_stride` as set_parts
+/// says.
+void run_matmul_tiles(const MatmulTileKernels& kernels, DType dtype, std::int64_t weight_stride, const Matmul::Args& call,
+                      const ConvertedRows& converted, Stream& stream);
+
+}  // namespace rocmforge
