@@ -130,13 +130,9 @@ std::string why_no_amd_gpu(const fs::path& root) {
                      reason == EACCES ? "; users of it belong to the groups render and video" : "");
 }
 
-std::vector<std::string> hip_runtime_names(std::string_view rocm_path, const fs::path& root) {
-  std::vector<std::string> names;
-  if (!rocm_path.empty()) {
-    names.push_back((fs::path(rocm_path) / "lib/libamdhip64.so").string());
-  }
-  names.insert(names.end(), {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                             (root / "opt/rocm/lib/libamdhip64.so").string()});
+std::vector<std::string> hip_runtime_names(const fs::path& root) {
+  std::vector<std::string> names{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+                                 (root / "opt/rocm/lib/libamdhip64.so").string()};
   std::vector<std::pair<std::vector<std::int64_t>, fs::path>> versions;
   for (const fs::path& folder : entries(root / "opt")) {
     if (folder.filename().string().starts_with("rocm-")) {

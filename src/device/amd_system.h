@@ -21,9 +21,9 @@ std::string amd_kernel_driver(const std::filesystem::path& root = "/");
 /// the machine has no AMD GPU.
 std::string why_no_amd_gpu(const std::filesystem::path& root = "/");
 
-/// Files to open as the HIP runtime, in this order: that of `rocm_path` (may be empty), those that the loader finds, those
-/// of /opt/rocm and of the folders /opt/rocm-VERSION, newest first.
-std::vector<std::string> hip_runtime_names(std::string_view rocm_path, const std::filesystem::path& root = "/");
+/// Files to open as the HIP runtime, in this order: those that the loader finds, those of /opt/rocm and of the folders
+/// /opt/rocm-VERSION, newest first.
+std::vector<std::string> hip_runtime_names(const std::filesystem::path& root = "/");
 
 /// Memory of a card in bytes, as its kernel driver counts it: its own (on an APU what the firmware has set apart of the
 /// host's), and how much of the host's the driver lets it use besides (GTT).

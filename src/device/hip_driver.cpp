@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -13,8 +12,7 @@
 namespace rocmforge {
 
 RuntimeLibrary HipApi::open_library() {
-  const char* rocm_path = std::getenv("ROCM_PATH");
-  const std::vector<std::string> names = hip_runtime_names(rocm_path != nullptr ? rocm_path : "");
+  const std::vector<std::string> names = hip_runtime_names();
   std::vector<const char*> pointers;
   for (const std::string& name : names) {
     pointers.push_back(name.c_str());
