@@ -34,7 +34,7 @@ std::string first_line(const fs::path& path) {
   return text.substr(0, text.find('\n'));
 }
 
-std::vector<fs::path> entries(const fs::path& folder) {
+std::vector<fs::path> files_in(const fs::path& folder) {
   std::error_code failure;
   std::vector<fs::path> paths;
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
@@ -66,7 +66,7 @@ std::optional<std::int64_t> number_of(std::string_view text, std::string_view ke
 
 /// Display controllers of AMD on the PCI bus.
 int count_amd_controllers(const fs::path& root) {
-  const auto devices = entries(root / "sys/bus/pci/devices");
+  const auto devices = files_in(root / "sys/bus/pci/devices");
   return static_cast<int>(std::ranges::count_if(devices, [](const fs::path& device) {
     const std::string kind = first_line(device / "class");
     return first_line(device / "vendor") == "0x1002" && (kind.starts_with("0x03") || kind.starts_with("0x12"));
@@ -90,7 +90,7 @@ std::vector<std::int64_t> version_in(std::string_view text) {
 
 std::vector<std::string> amd_architectures(const fs::path& root) {
   std::vector<std::string> names;
-  for (const fs::path& node : entries(root / "sys/class/kfd/kfd/topology/nodes")) {
+  for (const fs::path& node : files_in(root / "sys/class/kfd/kfd/topology/nodes")) {
     if (const auto version = number_of(text_of(node / "properties"), "gfx_target_version"); version.value_or(0) > 0) {
       names.push_back(fmt::format("gfx{}{}{:x}", *version / 10000, *version / 100 % 100, *version % 100));
     }
@@ -134,7 +134,7 @@ std::vector<std::string> hip_runtime_names(const fs::path& root) {
   std::vector<std::string> names{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
                                  (root / "opt/rocm/lib/libamdhip64.so").string()};
   std::vector<std::pair<std::vector<std::int64_t>, fs::path>> versions;
-  for (const fs::path& folder : entries(root / "opt")) {
+  for (const fs::path& folder : files_in(root / "opt")) {
     if (folder.filename().string().starts_with("rocm-")) {
       versions.emplace_back(version_in(folder.filename().string()), folder);
     }

@@ -52,7 +52,7 @@ std::string_view generic_name(std::string_view architecture) {
       Generation{"gfx11-generic", " gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
       Generation{"gfx12-generic", " gfx1200 gfx1201 "}};
   const std::string wanted = fmt::format(" {} ", architecture);
-  const auto* found = std::ranges::find_if(
+  const auto found = std::ranges::find_if(
       generations, [&](const Generation& generation) { return generation.members.find(wanted) != std::string_view::npos; });
   return found != generations.end() ? found->generic : std::string_view();
 }
