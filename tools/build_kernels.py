@@ -26,12 +26,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/kernels"
 DEFAULT = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90a"]
 # AMD architectures and the number that the device libraries know each by.
-AMD = {"gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100, "gfx1011": 10101, "gfx1012": 10102, "gfx1030": 10300,
+AMD = {"gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100, "gfx1011": 10101, "gfx1012": 10102, "gfx1030": 10300,
        "gfx1031": 10301, "gfx1032": 10302, "gfx1033": 10303, "gfx1034": 10304, "gfx1035": 10305, "gfx1036": 10306, "gfx1100": 11000,
        "gfx1101": 11001, "gfx1102": 11002, "gfx1103": 11003, "gfx1150": 11500, "gfx1151": 11501, "gfx1152": 11502, "gfx1153": 11503,
        "gfx1200": 12000, "gfx1201": 12001}
 # Objects for every card of a generation, for those that have none of their own. They are of code object version 6.
-GENERIC = {"gfx9-generic": 9000, "gfx9-4-generic": 9402, "gfx10-1-generic": 10100, "gfx10-3-generic": 10300, "gfx11-generic": 11003,
+GENERIC = {"gfx9-4-generic": 9402, "gfx10-1-generic": 10100, "gfx10-3-generic": 10300, "gfx11-generic": 11003,
            "gfx12-generic": 12000}
 # For tests, on an emulator that lacks the instructions of older cards: kernels as for cards without matrix cores, for another one.
 WITHOUT_MATRIX_CORES = {"gfx10-as-gfx1100": "gfx1100"}

@@ -45,9 +45,7 @@ std::string_view generic_name(std::string_view architecture) {
     std::string_view members;  ///< between blanks
   };
   constexpr std::array generations{
-      Generation{"gfx9-generic", " gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},
-      Generation{"gfx9-4-generic", " gfx942 gfx950 "},
-      Generation{"gfx10-1-generic", " gfx1010 gfx1011 gfx1012 gfx1013 "},
+      Generation{"gfx9-4-generic", " gfx942 gfx950 "}, Generation{"gfx10-1-generic", " gfx1010 gfx1011 gfx1012 gfx1013 "},
       Generation{"gfx10-3-generic", " gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 "},
       Generation{"gfx11-generic", " gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
       Generation{"gfx12-generic", " gfx1200 gfx1201 "}};

@@ -1,8 +1,8 @@
 #pragma once
 
-// The tile products of tile.h on AMD's cards without matrix cores: Vega, RDNA1, RDNA2. Each lane holds a whole column of B
-// and the sums of that column's rows that are its part's; the part's rows of A come from the lanes of its 16, one after the
-// other. Half precision goes by dot products of pairs where the card has them, in float as everywhere.
+// The tile products of tile.h on AMD's cards without matrix cores: Vega 20, RDNA1, RDNA2. Each lane holds a whole column of
+// B and the sums of that column's rows that are its part's; the part's rows of A come from the lanes of its 16, one after
+// the other. Half precision goes by dot products of pairs where the card has them, in float as everywhere.
 
 #include <cstdint>
 #include <utility>
@@ -49,8 +49,8 @@ struct MatrixTileBase {
   template <class A>
   __device__ __forceinline__ static void multiply(C& c, const A& a, const A& b) {
     auto words = __builtin_bit_cast(Words, a);
-    // The compiler would keep the rows that every lane has seen, 64 registers of them, for the next product with the same A, and
-    // until sums are needed.
+    // The compiler would keep the rows that every lane has seen, 64 registers of them, for the next product with the same A,
+    // and until sums are needed.
     asm volatile("" : "+v"(words));
     add_rows(c, words, __builtin_bit_cast(Words, b), std::make_integer_sequence<int, c_elems>());
     asm volatile("" : "+v"(c));
@@ -80,8 +80,7 @@ struct MatrixTileBase {
     return static_cast<std::uint32_t>(__builtin_amdgcn_ds_swizzle(static_cast<int>(word), lane << 5 | keep_part));
 #else
     constexpr int row_share = 0x150;
-    return static_cast<std::uint32_t>(
-        __builtin_amdgcn_mov_dpp(static_cast<int>(word), row_share + lane, 0xf, 0xf, true));
+    return static_cast<std::uint32_t>(__builtin_amdgcn_mov_dpp(static_cast<int>(word), row_share + lane, 0xf, 0xf, true));
 #endif
   }
 
@@ -92,12 +91,16 @@ struct MatrixTileBase {
 #if defined(__gfx906__) || defined(__GFX10__) || defined(__GFX11__)
       return __builtin_amdgcn_fdot2(__builtin_bit_cast(Pair, a), __builtin_bit_cast(Pair, b), sum, false);
 #endif
-    } else if constexpr (is_half) {
-      const auto x = __builtin_bit_cast(Pair, a);
-      const auto y = __builtin_bit_cast(Pair, b);
-      sum = __builtin_fmaf(static_cast<float>(x[0]), static_cast<float>(y[0]), sum);
-      return __builtin_fmaf(static_cast<float>(x[1]), static_cast<float>(y[1]), sum);
+#if defined(__GFX10__)
+    } else if constexpr (is_half) {  // LLVM 19 fails on the same in C++
+      asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel_hi:[1,1,0]\n"
+          "v_fma_mix_f32 %0, %1, %2, %0 op_sel:[1,1,0] op_sel_hi:[1,1,0]"
+          : "+v"(sum)
+          : "v"(a), "v"(b));
+      return sum;
+#endif
     } else {
+      static_assert(!is_half);
       sum = __builtin_fmaf(__builtin_bit_cast(float, a << 16), __builtin_bit_cast(float, b << 16), sum);
       return __builtin_fmaf(__builtin_bit_cast(float, a & 0xffff0000u), __builtin_bit_cast(float, b & 0xffff0000u), sum);
     }
