@@ -7,7 +7,7 @@ function(rocmforge_embed_kernels target)
     return()
   endif()
   file(GLOB objects CONFIGURE_DEPENDS ${ROCMFORGE_KERNELS_DIR}/gfx*/*.hsaco ${ROCMFORGE_KERNELS_DIR}/sm_*/*.cubin)
-  list(FILTER objects EXCLUDE REGEX "/device_check\\.")  # the tests' own, read from the folder
+  list(FILTER objects EXCLUDE REGEX "/device_check\\.|-as-gfx")  # the tests' own, read from the folder
   if(NOT objects)
     return()
   endif()

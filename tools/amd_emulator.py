@@ -31,7 +31,7 @@ from code_object import CodeObject
 FUNCTIONS_VERSION = b"4"  # to be raised when what is compiled changes
 ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
-                    "gfx1201": "rdna4", "gfx942": "cdna"}
+                    "gfx1201": "rdna4", "gfx942": "cdna", "gfx10-as-gfx1100": "rdna3"}
 KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL",
          "READ_PC", "WAIT", "BPERMUTE")
 (UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT,
@@ -92,6 +92,7 @@ class FunctionCache:
 
     def __init__(self, folder, tinygrad, compiler):
         from test.mockgpu.amd import emu
+        emu._dpp16_ctrl = with_row_share(emu._dpp16_ctrl, emu)
         self.emu = emu
         sources = b"".join((tinygrad / "test/mockgpu/amd" / name).read_bytes() for name in ("emu.py", "pcode.py"))
         version = subprocess.run([compiler, "--version"], capture_output=True).stdout
@@ -449,6 +450,17 @@ def with_sub_dword_signs(handler, instruction, emu):
         return value ^ sign if negative else value
 
     return types.FunctionType(handler.__code__, {**vars(emu), "_sdwa_select": select}, handler.__name__, handler.__defaults__)
+
+
+def with_row_share(control, emu):
+    """One lane's value for its row of 16, which the emulator's other ways between lanes lack."""
+    def controlled(lane, dpp, *arguments):
+        if dpp & 0x1f0 != 0x150:
+            return control(lane, dpp, *arguments)
+        _, enabled, valid = control(lane, 0, *arguments)
+        integer = emu.dtypes.int
+        return (lane.cast(integer) & emu._c(~15, integer)) + emu._c(dpp & 15, integer), enabled, valid
+    return controlled
 
 
 def returning(handler):

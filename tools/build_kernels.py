@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the GPU kernels of src/kernels/: build/kernels/ARCHITECTURE/SOURCE.hsaco for AMD, .cubin for NVIDIA.
 
-    build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--check] [ARCHITECTURE...]
+    build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--check] [--compiler] [--only SOURCE] [ARCHITECTURE...]
 
 Only what is older than its source or one of its headers is compiled. Ends with what every kernel uses: registers, spills,
 shared memory, scratch. A kernel written for one architecture family that spills fails the build; with --strict so does a portable one that
@@ -19,38 +19,49 @@ import subprocess
 import sys
 import time
 
+from amd_toolchain import Problem, find_toolchains, make_device_libraries, toolchain_for
 from code_object import CodeObject
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/kernels"
 DEFAULT = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90a"]
 # AMD architectures and the number that the device libraries know each by.
-AMD = {"gfx90a": 9010, "gfx942": 9402, "gfx1100": 11000, "gfx1101": 11001, "gfx1102": 11002, "gfx1151": 11501, "gfx1200": 12000,
-       "gfx1201": 12001}
+AMD = {"gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100, "gfx1011": 10101, "gfx1012": 10102, "gfx1030": 10300,
+       "gfx1031": 10301, "gfx1032": 10302, "gfx1033": 10303, "gfx1034": 10304, "gfx1035": 10305, "gfx1036": 10306, "gfx1100": 11000,
+       "gfx1101": 11001, "gfx1102": 11002, "gfx1103": 11003, "gfx1150": 11500, "gfx1151": 11501, "gfx1152": 11502, "gfx1153": 11503,
+       "gfx1200": 12000, "gfx1201": 12001}
+# Objects for every card of a generation, for those that have none of their own. They are of code object version 6.
+GENERIC = {"gfx9-4-generic": 9402, "gfx10-1-generic": 10100, "gfx10-3-generic": 10300, "gfx11-generic": 11003,
+           "gfx12-generic": 12000}
+# For tests, on an emulator that lacks the instructions of older cards: kernels as for cards without matrix cores, for another one.
+WITHOUT_MATRIX_CORES = {"gfx10-as-gfx1100": "gfx1100"}
+ISA_VERSIONS = AMD | GENERIC
 # Folder of src/kernels: the architectures its sources are for. Extensions: .hip for both vendors, .cu for NVIDIA.
-FOLDERS = {"gpu": r".*", "amd": r"gfx(9(0a|42)|1[12]\d\d)", "rdna3": r"gfx11\d\d", "rdna4": r"gfx12\d\d", "cdna3": r"gfx94\w", "hopper": r"sm_90a"}
+FOLDERS = {"gpu": r".*", "amd": r"gfx(9(0a|42|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
 PORTABLE = {"gpu"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
-AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra", "-Werror",
-             "--rocm-path=/usr", "--hip-path=/usr"]
+AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
 NVIDIA_FLAGS = ["-x", "cu", "-std=c++20", "-cubin", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
-BITCODE_FOLDERS = ["/usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "/usr/lib/aarch64-linux-gnu/amdgcn/bitcode", "/usr/lib/amdgcn/bitcode",
-                   "/opt/rocm/amdgcn/bitcode"]
-
-
-class Problem(Exception):
-    """One line for a person."""
 
 
 def is_amd(architecture):
     return architecture.startswith("gfx")
 
 
-def find_clang():
-    for name in ("clang++-19", "clang++-20", "clang++-21"):
-        if path := shutil.which(name):
-            return path
-    raise Problem("clang++-19 is missing (Debian: clang-19 lld-19 libamdhip64-dev rocm-device-libs)")
+def processor_of(architecture):
+    """The compiler's name of it."""
+    return WITHOUT_MATRIX_CORES.get(architecture, architecture)
+
+
+def amd_flags(architecture, toolchain, libraries):
+    # The width of a wave is the build's to say: compilers have no macro for it any more.
+    flags = [f"--offload-arch={processor_of(architecture)}", *toolchain.flags(libraries),
+             f"-DROCMFORGE_WAVE_SIZE={64 if architecture.startswith('gfx9') else 32}"]
+    if architecture in GENERIC:
+        flags += ["-mcode-object-version=6", "-Wno-error"]  # clang 19 warns that its version 6 is not the last word
+    if architecture in WITHOUT_MATRIX_CORES:
+        flags.append("-DROCMFORGE_MATRIX_CORES=0")
+    return [*AMD_FLAGS, *flags]
 
 
 def find_nvcc():
@@ -72,43 +83,29 @@ def check_architectures(wanted):
     for architecture in wanted:
         if architecture.startswith("sm_") and not nvcc and re.fullmatch(r"sm_\d+a?", architecture):
             raise Problem(f"{architecture} needs nvcc, which is neither on PATH nor in /usr/local/cuda/bin nor in build/cuda-toolchain")
-        if architecture not in AMD and architecture not in nvidia:
-            raise Problem(f"unknown architecture '{architecture}'; available: {', '.join([*AMD, *nvidia])}")
+        if architecture not in {*ISA_VERSIONS, *WITHOUT_MATRIX_CORES, *nvidia}:
+            raise Problem(f"unknown architecture '{architecture}'; available: {', '.join([*ISA_VERSIONS, *nvidia])}")
 
 
-def make_device_libraries(clang, folder):
-    """The distribution's device libraries, with those of newer architectures beside them: each is one constant."""
-    source = next((pathlib.Path(p) for p in BITCODE_FOLDERS if (pathlib.Path(p) / "ocml.bc").exists()), None)
-    if source is None:
-        raise Problem("ocml.bc is missing (Debian: rocm-device-libs)")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in source.glob("*.bc"):
-        link = folder / file.name
-        if not link.exists():
-            link.unlink(missing_ok=True)
-            link.symlink_to(file)
-    for architecture, version in AMD.items():
-        library = folder / f"oclc_isa_version_{architecture[3:]}.bc"
-        if library.exists():
-            continue
-        code = f"const __attribute__((address_space(4))) int __oclc_ISA_version = {version};"
-        unfinished = library.with_suffix(f".{os.getpid()}")
-        subprocess.run([clang.replace("++", ""), "-target", "amdgcn-amd-amdhsa", "-x", "c", "-nogpulib", "-emit-llvm", "-c", "-", "-o",
-                        unfinished], input=code.encode(), check=True)
-        unfinished.rename(library)
+def compilers_of(architectures):
+    """The toolchain of each AMD architecture."""
+    wanted = [architecture for architecture in architectures if is_amd(architecture)]
+    toolchains = find_toolchains() if wanted else []
+    chosen = {architecture: toolchain_for(processor_of(architecture), toolchains) for architecture in wanted}
+    if unknown := [architecture for architecture, toolchain in chosen.items() if toolchain is None]:
+        raise Problem(f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}")
+    return chosen
 
 
 class Task:
     """One source for one architecture."""
 
-    def __init__(self, source, architecture, output, compiler, libraries):
+    def __init__(self, source, architecture, output, compiler, flags):
         self.source, self.architecture = source, architecture
         self.portable, self.is_test = source.parent.name in PORTABLE, source in TEST_SOURCES
         self.object = output / architecture / f"{source.stem}.{'hsaco' if is_amd(architecture) else 'cubin'}"
         self.dependencies = output / ".state" / architecture / f"{source.stem}.d"
         self.state = self.dependencies.with_suffix(".json")
-        flags = [*AMD_FLAGS, f"--offload-arch={architecture}", f"--rocm-device-lib-path={libraries}"] if is_amd(architecture) else \
-            [*NVIDIA_FLAGS, f"-gencode=arch=compute_{architecture[3:]},code={architecture}"]
         self.command = [compiler, *flags, f"-I{ROOT / 'src'}", str(source), "-MMD", "-MF", str(self.dependencies)]
         self.seconds, self.error, self.warnings = 0.0, None, ""
 
@@ -166,14 +163,18 @@ def nvidia_usage(text):
     return sorted(found)
 
 
-def plan(architectures, output):
-    clang = find_clang() if any(map(is_amd, architectures)) else None
+def plan(architectures, output, only=()):
+    toolchains = compilers_of(architectures)
     nvcc = find_nvcc() if not all(map(is_amd, architectures)) else None
-    libraries = output.parent / "device-libs"
-    if clang:
-        make_device_libraries(clang, libraries)
+    libraries = {toolchain: toolchain.library_folder(output.parent / "device-libs") for toolchain in toolchains.values()}
+    for toolchain, folder in libraries.items():
+        make_device_libraries(toolchain, folder, ISA_VERSIONS)
     tasks = []
     for architecture in architectures:
+        if toolchain := toolchains.get(architecture):
+            compiler, flags = toolchain.clang, amd_flags(architecture, toolchain, libraries[toolchain])
+        else:
+            compiler, flags = nvcc, [*NVIDIA_FLAGS, f"-gencode=arch=compute_{architecture[3:]},code={architecture}"]
         objects = {}
         for folder, pattern in FOLDERS.items():
             if not re.fullmatch(pattern, architecture):
@@ -184,12 +185,12 @@ def plan(architectures, output):
                 if source.stem in objects:
                     raise Problem(f"{source.relative_to(ROOT)} and {objects[source.stem].relative_to(ROOT)} would be one object")
                 objects[source.stem] = source
-                tasks.append(Task(source, architecture, output, clang if is_amd(architecture) else nvcc, libraries))
+                tasks.append(Task(source, architecture, output, compiler, flags))
         wanted = {task.object for task in tasks}
         for old in [*(output / architecture).glob("*.hsaco"), *(output / architecture).glob("*.cubin")]:
             if old not in wanted:
                 old.unlink()
-    return tasks
+    return [task for task in tasks if not only or task.object.stem in only]
 
 
 def print_table(tasks, file, strict):
@@ -219,6 +220,8 @@ def main():
     parser.add_argument("--quiet", action="store_true", help="no table unless something is the matter")
     parser.add_argument("--strict", action="store_true", help="fail for spills to memory and for scratch in the portable kernels too")
     parser.add_argument("--check", action="store_true", help="only say whether the architectures are known")
+    parser.add_argument("--compiler", action="store_true", help="only say which compiler would compile for the architectures")
+    parser.add_argument("--only", action="append", default=[], metavar="SOURCE", help="compile this source alone, such as matvec")
     arguments = parser.parse_args()
     started = time.monotonic()
     architectures = list(dict.fromkeys(arguments.architectures or DEFAULT))
@@ -226,7 +229,11 @@ def main():
         check_architectures(architectures)
         if arguments.check:
             return 0
-        tasks = plan(architectures, arguments.output.resolve())
+        if arguments.compiler:
+            for architecture, toolchain in compilers_of(architectures).items():
+                print(f"{architecture}: {toolchain.clang}, headers in {toolchain.headers}/include, device libraries in {toolchain.bitcode}")
+            return 0
+        tasks = plan(architectures, arguments.output.resolve(), arguments.only)
         if not tasks:
             raise Problem("no kernel sources for " + ", ".join(architectures))
     except Problem as problem:
@@ -237,8 +244,12 @@ def main():
         list(pool.map(Task.build, outdated))
     failed = [task for task in tasks if task.error]
     built = [task for task in tasks if not task.error]
+    said = set()
     for task in outdated:
         for text in filter(None, (task.error, task.warnings)):
+            if text in said:  # of the compiler itself, the same for every source
+                continue
+            said.add(text)
             print(f"--- {task.architecture} {task.source.relative_to(ROOT)}\n{text.rstrip()}", file=sys.stderr)
     with open(arguments.output / "table.txt", "w") as table:
         kernels, spilling, faults = print_table(built, table, arguments.strict)

@@ -73,7 +73,9 @@ nlohmann::ordered_json describe_gpu(const DeviceInfo& gpu, const KernelLibrary& 
           {"wave_size", gpu.wave_size},
           {"shared_memory_bytes", gpu.shared_memory_bytes},
           {"l2_bytes", gpu.l2_bytes},
-          {"memory_bytes", gpu.memory_bytes}};
+          {"memory_bytes", gpu.memory_bytes},
+          {"integrated", gpu.integrated},
+          {"set_apart_bytes", gpu.set_apart_bytes}};
 }
 
 /// Code objects by architecture.
@@ -96,6 +98,7 @@ int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibr
     runtimes.push_back({{"kind", name(report.kind)},
                         {"library", report.library},
                         {"version", report.version},
+                        {"kernel_driver", report.kernel_driver},
                         {"problem", report.problem},
                         {"devices", report.devices.size()}});
     for (const DeviceInfo& gpu : report.devices) {
@@ -126,8 +129,9 @@ void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
              unit_name(gpu), gpu.wave_size, whole_bytes(gpu.shared_memory_bytes),
              gpu.kind == DeviceKind::cuda ? "shared memory" : "LDS", whole_bytes(gpu.l2_bytes));
   const std::string kernels = library.architecture_for(gpu);
-  fmt::print("        {} of memory; {}\n", whole_bytes(gpu.memory_bytes),
-             kernels.empty() ? fmt::format("not used: there are no kernels for {}", gpu.architecture)
+  fmt::print("        {} of memory{}; {}\n", whole_bytes(gpu.memory_bytes),
+             gpu.integrated ? fmt::format(", the host's ({} of it set apart)", whole_bytes(gpu.set_apart_bytes)) : "",
+             kernels.empty() ? fmt::format("not used: there are no kernels for it; {}", how_to_compile_kernels(gpu))
                              : fmt::format("runs the kernels for {}", kernels));
 }
 
@@ -139,6 +143,9 @@ void print_gpus(const KernelLibrary& library) {
     } else {
       fmt::print("{:<8}{} {}, {}{}{}\n", name(report.kind), runtime, report.version, report.library,
                  report.problem.empty() ? "" : ": ", report.problem);
+    }
+    if (!report.kernel_driver.empty()) {
+      fmt::print("        kernel driver {}\n", report.kernel_driver);
     }
     for (const DeviceInfo& gpu : report.devices) {
       print_gpu(gpu, library);

@@ -257,6 +257,7 @@ struct RuntimeReport {
   std::string library;              ///< the file that was opened, or those that were tried
   std::string version;              ///< empty when it was not found
   std::string problem;              ///< why there are no devices, empty when there are
+  std::string kernel_driver;        ///< HIP: "amdgpu of Linux 6.8.0", empty when none is loaded
   std::vector<DeviceInfo> devices;  ///< in the runtime's order
 };
 

@@ -38,7 +38,9 @@ struct DeviceInfo {
   int wave_size = 0;                     ///< lanes that run in step: 32 or 64
   std::int64_t shared_memory_bytes = 0;  ///< LDS, or shared memory, that one work-group may use
   std::int64_t l2_bytes = 0;
-  bool vendor_runtime = false;  ///< driven by the vendor's own runtime, so that the vendor's libraries share its memory
+  bool integrated = false;           ///< AMD: part of a processor, with whose memory it computes
+  std::int64_t set_apart_bytes = 0;  ///< integrated: what the firmware has set apart of that memory
+  bool vendor_runtime = false;       ///< driven by the vendor's own runtime, so that the vendor's libraries share its memory
 
   [[nodiscard]] bool is_gpu() const { return kind != DeviceKind::cpu; }
 };

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "device/amd_system.h"
 #include "device/device_info.h"
 #include "device/runtime_library.h"
 
@@ -13,14 +14,13 @@ namespace rocmforge {
 /// The part of the HIP runtime that is used here, declared after its published interface of ROCm 5 to 7: pointers stand for
 /// its handle types, integers for its enums. What the CUDA driver has too goes by the same names in CudaApi.
 class HipApi {
-  static constexpr std::array names{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                    "/opt/rocm/lib/libamdhip64.so"};
+  static RuntimeLibrary open_library();
 
  public:
   static constexpr DeviceKind kind = DeviceKind::hip;
   static constexpr std::string_view product = "HIP";
 
-  RuntimeLibrary library{names};
+  RuntimeLibrary library = open_library();
 
   Entry<int(unsigned)> init{library, "hipInit"};
   Entry<int(int*)> runtime_version{library, "hipRuntimeGetVersion"};
@@ -35,6 +35,8 @@ class HipApi {
   Entry<int(int*, int, int)> device_attribute{library, "hipDeviceGetAttribute"};
   Entry<int(void*, int)> device_properties_r0600{library, "hipGetDevicePropertiesR0600", Presence::optional};
   Entry<int(void*, int)> device_properties{library, "hipGetDeviceProperties", Presence::optional};
+
+  Entry<int(char*, int, int)> pci_address{library, "hipDeviceGetPCIBusId", Presence::optional};
 
   Entry<int(std::size_t*, std::size_t*)> memory_info{library, "hipMemGetInfo"};
   Entry<int(void**, std::size_t)> allocate{library, "hipMalloc"};
@@ -73,6 +75,8 @@ class HipApi {
   [[nodiscard]] std::string describe(int code) const;
   [[nodiscard]] std::string version() const;  ///< "6.2.41134"
   [[nodiscard]] DeviceInfo device_info(int index) const;
+  /// What the kernel driver counts, empty where it or the runtime doesn't say.
+  [[nodiscard]] std::optional<AmdCardMemory> card_memory(int index) const;
   /// Whether `init` said that the machine has no device.
   static bool means_no_device(int code);
 

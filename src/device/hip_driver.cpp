@@ -3,12 +3,22 @@
 #include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "device/hip_api.h"
 #include "device/runtime_driver.h"
 #include "device/runtimes.h"
 
 namespace rocmforge {
+
+RuntimeLibrary HipApi::open_library() {
+  const std::vector<std::string> names = hip_runtime_names();
+  std::vector<const char*> pointers;
+  for (const std::string& name : names) {
+    pointers.push_back(name.c_str());
+  }
+  return RuntimeLibrary(pointers);
+}
 
 std::string HipApi::describe(int code) const {
   const char* name = error_name(code);
@@ -24,6 +34,7 @@ namespace {
 // Values of the runtime's enums, the same in ROCm 5, 6 and 7.
 constexpr int error_no_device = 100;
 constexpr int error_invalid_device = 101;
+constexpr int attribute_integrated = 16;
 constexpr int attribute_l2_bytes = 19;
 constexpr int attribute_multiprocessors = 63;
 constexpr int attribute_shared_bytes = 74;
@@ -81,10 +92,22 @@ DeviceInfo HipApi::device_info(int index) const {
   info.name = name[0] != '\0' ? name.data() : info.architecture;
   info.compute_units = attribute(*this, index, attribute_multiprocessors);
   info.memory_bytes = static_cast<std::int64_t>(memory_bytes);
+  info.integrated = attribute(*this, index, attribute_integrated) != 0;
+  if (const auto card = info.integrated ? card_memory(index) : std::nullopt) {
+    info.set_apart_bytes = card->own_total;
+  }
   info.wave_size = attribute(*this, index, attribute_warp_size);
   info.shared_memory_bytes = attribute(*this, index, attribute_shared_bytes);
   info.l2_bytes = attribute(*this, index, attribute_l2_bytes);
   return info;
+}
+
+std::optional<AmdCardMemory> HipApi::card_memory(int index) const {
+  std::array<char, 64> address{};
+  if (!pci_address || pci_address(address.data(), static_cast<int>(address.size()) - 1, index) != 0) {
+    return std::nullopt;
+  }
+  return amd_card_memory(address.data());
 }
 
 std::string HipApi::version() const {
@@ -103,6 +126,13 @@ class HipDriver final : public RuntimeDriver<HipApi> {
  public:
   explicit HipDriver(int index) : RuntimeDriver(index) { target_ = index; }
 
+  [[nodiscard]] Memory memory() override {
+    Memory memory = RuntimeDriver::memory();
+    if (const auto card = api_.card_memory(info_.index)) {
+      memory.free_bytes = amd_free_bytes(memory.free_bytes, memory.total_bytes, *card, info_.integrated, host_free_bytes());
+    }
+    return memory;
+  }
   ModuleHandle load_module(std::span<const std::byte> code_object, std::string_view label) override;
 
  private:

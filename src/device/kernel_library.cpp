@@ -35,6 +35,26 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return paths;
 }
 
+/// The name without the features behind its colon.
+std::string own_name(const DeviceInfo& device) { return device.architecture.substr(0, device.architecture.find(':')); }
+
+/// The compiler's target for all cards of a generation. Of CDNA before gfx942 there is none.
+std::string_view generic_name(std::string_view architecture) {
+  struct Generation {
+    std::string_view generic;
+    std::string_view members;  ///< between blanks
+  };
+  constexpr std::array generations{
+      Generation{"gfx9-4-generic", " gfx942 gfx950 "}, Generation{"gfx10-1-generic", " gfx1010 gfx1011 gfx1012 gfx1013 "},
+      Generation{"gfx10-3-generic", " gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 "},
+      Generation{"gfx11-generic", " gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
+      Generation{"gfx12-generic", " gfx1200 gfx1201 "}};
+  const std::string wanted = fmt::format(" {} ", architecture);
+  const auto found = std::ranges::find_if(
+      generations, [&](const Generation& generation) { return generation.members.find(wanted) != std::string_view::npos; });
+  return found != generations.end() ? found->generic : std::string_view();
+}
+
 /// Both vendors' code objects are ELF files.
 bool is_elf(std::span<const std::byte> bytes) {
   constexpr std::array magic{std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
@@ -88,11 +108,19 @@ std::vector<std::string> KernelLibrary::architectures() const {
 std::string KernelLibrary::architecture_for(const DeviceInfo& device) const {
   // "gfx942:sramecc+:xnack-": the features after the colon are settings of the device. Objects compiled without naming
   // them run under either setting.
-  const std::string own = device.architecture.substr(0, device.architecture.find(':'));
+  const std::string own = own_name(device);
   if (device.kind == DeviceKind::cuda && objects_.contains(own + "a")) {
     return own + "a";
   }
-  return device.is_gpu() && objects_.contains(own) ? own : std::string();
+  if (device.is_gpu() && objects_.contains(own)) {
+    return own;
+  }
+  const std::string generic(device.kind == DeviceKind::hip ? generic_name(own) : "");
+  return objects_.contains(generic) ? generic : std::string();
+}
+
+std::string how_to_compile_kernels(const DeviceInfo& device) {
+  return fmt::format("`./forge kernels {}` compiles them, and the next build embeds them", own_name(device));
 }
 
 const std::map<std::string, std::span<const std::byte>, std::less<>>& KernelLibrary::objects(

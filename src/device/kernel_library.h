@@ -27,7 +27,8 @@ class KernelLibrary {
   /// "gfx1100", "gfx942", "sm_90a", ascending.
   [[nodiscard]] std::vector<std::string> architectures() const;
 
-  /// The architecture whose objects run on the device: its own, or for NVIDIA its "a" variant. Empty when there is none.
+  /// The architecture whose objects run on the device: its own, for NVIDIA rather its "a" variant, for AMD else the generic
+  /// one of its generation. Empty when there is none.
   [[nodiscard]] std::string architecture_for(const DeviceInfo& device) const;
 
   /// Objects by source name. Throws Error listing what is available when the architecture is missing.
@@ -38,5 +39,8 @@ class KernelLibrary {
   std::map<std::string, std::map<std::string, std::span<const std::byte>, std::less<>>, std::less<>> objects_;
   std::vector<std::shared_ptr<const MappedFile>> files_;
 };
+
+/// "`./forge kernels gfx1036` compiles them, and the next build embeds them"
+std::string how_to_compile_kernels(const DeviceInfo& device);
 
 }  // namespace rocmforge

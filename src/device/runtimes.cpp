@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "device/amd_system.h"
 
 namespace rocmforge {
 namespace {
@@ -46,8 +47,9 @@ std::string label(const DeviceInfo& device) {
 /// Why a device that was seen is not used.
 std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
   const std::vector<std::string> available = kernels.architectures();
-  return fmt::format("{}: there are no kernels for it, {}", label(device),
-                     available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")));
+  return fmt::format("{}: there are no kernels for it, {}; {}", label(device),
+                     available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")),
+                     how_to_compile_kernels(device));
 }
 
 std::string joined_labels(const std::vector<DeviceInfo>& devices) {
@@ -67,6 +69,12 @@ RuntimeReport find_runtime(DeviceKind kind) {
   } catch (const Error& error) {
     report.problem = error.what();
     report.devices.clear();
+  }
+  if (kind == DeviceKind::hip) {
+    report.kernel_driver = amd_kernel_driver();
+    if (const std::string reason = report.devices.empty() ? why_no_amd_gpu() : std::string(); !reason.empty()) {
+      report.problem += "; " + reason;
+    }
   }
   return report;
 }

@@ -66,6 +66,22 @@ TEST_F(KernelFolder, serves_a_device_by_its_architecture_without_features) {
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::cpu, "gfx1100")), "");
 }
 
+TEST_F(KernelFolder, generic_objects_serve_a_generation_without_its_own) {
+  folder_.write("gfx11-generic/matvec.hsaco", elf);
+  folder_.write("gfx10-3-generic/matvec.hsaco", elf);
+  const KernelLibrary library = KernelLibrary::from_folder(folder_.path());
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1100")), "gfx1100") << "its own are better";
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1153:xnack-")), "gfx11-generic");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1036")), "gfx10-3-generic");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1012")), "");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx90a")), "") << "belongs to no generic target";
+}
+
+TEST(KernelLibrary, says_how_kernels_are_made) {
+  EXPECT_EQ(how_to_compile_kernels(gpu(DeviceKind::hip, "gfx942:sramecc+:xnack-")),
+            "`./forge kernels gfx942` compiles them, and the next build embeds them");
+}
+
 TEST_F(KernelFolder, names_what_is_there_when_an_architecture_is_missing) {
   const KernelLibrary library = KernelLibrary::from_folder(folder_.path());
   EXPECT_EQ(error_of([&] { (void)library.objects("gfx1201"); }),

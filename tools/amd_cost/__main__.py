@@ -33,10 +33,11 @@ def calibrate_command(options):
 def objects_of(options):
     from .peers_build import SOURCES, build
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-    from build_kernels import find_clang, make_device_libraries
-    clang, output = find_clang(), pathlib.Path(options.output).resolve()
-    make_device_libraries(clang, output / "device-libs")
-    return lambda architecture: build(options.ik_llama, architecture, output, clang, output / "device-libs", tuple(SOURCES))
+    from amd_toolchain import find_toolchains, make_device_libraries
+    from build_kernels import ISA_VERSIONS
+    toolchain, output = find_toolchains()[0], pathlib.Path(options.output).resolve()
+    make_device_libraries(toolchain, output / "device-libs", ISA_VERSIONS)
+    return lambda architecture: build(options.ik_llama, architecture, output, toolchain, output / "device-libs", tuple(SOURCES))
 
 
 def peers_command(options):

@@ -32,7 +32,7 @@ SHIM = {
 DEFINES = {"gfx1201": ["-DRDNA3"], "gfx1200": ["-DRDNA3"], "gfx942": ["-D__gfx908__"]}
 
 
-def build(checkout, architecture, folder, clang, libraries, names=tuple(SOURCES)):
+def build(checkout, architecture, folder, toolchain, libraries, names=tuple(SOURCES)):
     """Objects by name, compiled where they are not there yet."""
     source = pathlib.Path(checkout) / "ggml/src/ggml-cuda"
     if not source.is_dir():
@@ -52,8 +52,8 @@ def build(checkout, architecture, folder, clang, libraries, names=tuple(SOURCES)
         file = folder / f"{name}.cu"
         file.write_text(f'#include "{template}"\n' + "".join(f"void* keep_{i}() {{ return (void*){kernel}; }}\n" for i, kernel in enumerate(kernels)))
         unfinished = objects[name].with_suffix(".unfinished")
-        command = [clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++17", "-w", "--rocm-path=/usr", "--hip-path=/usr",
-                   f"--offload-arch={architecture}", f"--rocm-device-lib-path={libraries}", "-DGGML_USE_HIPBLAS", "-DGGML_USE_HIP", "-DGGML_USE_CUDA",
+        command = [toolchain.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++17", "-w",
+                   f"--offload-arch={architecture}", *toolchain.flags(libraries), "-DGGML_USE_HIPBLAS", "-DGGML_USE_HIP", "-DGGML_USE_CUDA",
                    *DEFINES.get(architecture, []),
                    *(f"-I{path}" for path in (folder / "shim", source, source.parent, source.parent.parent / "include")), str(file), "-o", str(unfinished)]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -21,9 +21,9 @@
 
 namespace rocmforge::gpu {
 
-/// Lanes that run in step. Never assume 32.
+/// Lanes that run in step. Never assume 32. The build says it for AMD (tools/build_kernels.py).
 #if ROCMFORGE_DEVICE_AMD
-inline constexpr int wave_size = __AMDGCN_WAVEFRONT_SIZE;
+inline constexpr int wave_size = ROCMFORGE_WAVE_SIZE;
 #else
 inline constexpr int wave_size = 32;
 #endif

@@ -17,8 +17,8 @@ struct FlashShape {
   static constexpr int dim_tiles = head_dim / 16;
   /// Queries stay in registers where there are enough of them beside the sums.
   static constexpr int registers = dim_tiles * (Tile::operand_registers + Tile::c_elems);
-  static constexpr bool queries_in_registers = registers <= 192;
-  static constexpr int keys = head_dim <= 128 ? 64 : registers < 192 ? 32 : 16;
+  static constexpr bool queries_in_registers = registers <= Tile::most_registers;
+  static constexpr int keys = head_dim <= Tile::most_dims_of_64_keys ? 64 : registers < 192 ? 32 : 16;
   static constexpr int key_tiles = keys / 16;
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
@@ -287,7 +287,7 @@ struct FlashWave {
 
 /// Grid: (query tiles of the longest sequence, query heads, sequences). Long rows come first.
 template <class T, int head_dim>
-__device__ inline void flash_attention(const AttentionArgs& args) {
+__device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   using Shape = FlashShape<T, head_dim>;
   using Tile = FlashTile<T>;
   using C = typename Tile::C;

@@ -34,12 +34,14 @@ struct FlashTile {
   static constexpr int row_slots = 1;
   static constexpr bool values_by_dim = true;
   static constexpr int operand_registers = Tile::run / 2;
+  static constexpr int most_registers = ROCMFORGE_MATRIX_CORES ? 192 : 80;  ///< for queries and sums
+  static constexpr int most_dims_of_64_keys = ROCMFORGE_MATRIX_CORES ? 128 : 96;
   static constexpr int copies_at_once = 2;  ///< each takes registers until its data have arrived
 
   __device__ static int row(int) { return lane_index() & 15; }
   static constexpr __device__ int slot(int) { return 0; }
   __device__ static int lane_offset() { return Tile::c_row(0); }
-  static constexpr __device__ int step(int i) { return Tile::run == 2 * c_elems ? 2 * i : i; }
+  static constexpr __device__ int step(int i) { return Tile::run / c_elems * i; }
 
   template <class Operation>
   __device__ static float reduce(float value) {
@@ -75,8 +77,7 @@ struct FlashTile {
       for (int i = 0; i < c_elems; ++i) {
         result[i] = __builtin_bit_cast(Element, weight_bits(c[i]));
       }
-    } else {  // the keys of both halves of the wave, which hold the even and the odd ones
-      static_assert(Tile::run == 2 * c_elems);
+    } else if constexpr (Tile::run == 2 * c_elems) {  // of both halves of the wave, which hold the even and the odd ones
       const bool odd = lane_index() >= 16;
 #pragma unroll
       for (int i = 0; i < c_elems; i += 2) {
@@ -88,6 +89,18 @@ struct FlashTile {
         result[2 * i + 1] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(odd_keys));
         result[2 * i + 2] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(even_keys >> 16));
         result[2 * i + 3] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(odd_keys >> 16));
+      }
+    } else {  // of all parts of the wave, which hold them by turns
+      constexpr int parts = Tile::run / c_elems;
+#pragma unroll
+      for (int i = 0; i < c_elems; i += 2) {
+        const std::uint32_t own = std::uint32_t{weight_bits(c[i])} | std::uint32_t{weight_bits(c[i + 1])} << 16;
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+          const std::uint32_t keys = shuffle(own, 16 * part + (lane_index() & 15));
+          result[parts * i + part] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(keys));
+          result[parts * (i + 1) + part] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(keys >> 16));
+        }
       }
     }
     return result;
@@ -128,6 +141,8 @@ struct FlashTile {
   static constexpr int row_slots = 2;
   static constexpr bool values_by_dim = false;
   static constexpr int operand_registers = 4;
+  static constexpr int most_registers = 192;
+  static constexpr int most_dims_of_64_keys = 128;
   static constexpr int copies_at_once = 16;  ///< they do not pass through registers
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Matrix products of 16 x 16 x 16 tiles by one wave, on whatever matrix cores the architecture has. This is the only file of
-// the folder with matrix intrinsics.
+// Matrix products of 16 x 16 x 16 tiles by one wave, on whatever matrix cores the architecture has, and by dot products
+// where it has none (tile_vectors.h). This is the only file of the folder with matrix intrinsics.
 //
 // MatrixTile<T> for T = half and bfloat16, sums in float:
 //   A, B      operands of a wave, 16 x 16 each, spread over its lanes
@@ -20,18 +20,34 @@
 
 #include "kernels/gpu/device_code.h"
 
+// Vega 20, RDNA1 and RDNA2 have no matrix cores; the build can leave out those of another card, for tests.
+#if ROCMFORGE_DEVICE_AMD && !defined(ROCMFORGE_MATRIX_CORES)
+#if defined(__gfx906__) || defined(__GFX10__)
+#define ROCMFORGE_MATRIX_CORES 0
+#else
+#define ROCMFORGE_MATRIX_CORES 1
+#endif
+#endif
+
+#if ROCMFORGE_DEVICE_AMD && !ROCMFORGE_MATRIX_CORES
+#include "kernels/gpu/tile_vectors.h"
+#endif
+
 namespace rocmforge::gpu {
 
 template <class T>
 struct MatrixTile;
 
-#if ROCMFORGE_DEVICE_AMD && defined(__GFX9__)  // CDNA: wave 64, MFMA 16 x 16 x 16; lane = row or column + 16 * (k / 4)
+#if ROCMFORGE_DEVICE_AMD && !ROCMFORGE_MATRIX_CORES
+
+#elif ROCMFORGE_DEVICE_AMD && defined(__GFX9__)  // CDNA: wave 64, MFMA 16 x 16 x 16; lane = row or column + 16 * (k / 4)
 
 template <class T>
 struct MatrixTileBase {
   static constexpr int c_elems = 4;
   static constexpr int run = 4;  ///< elements along k in a lane
   __device__ static int outer() { return lane_index() & 15; }
+  __device__ static int a_row() { return outer(); }
   __device__ static int first_k() { return 4 * (lane_index() >> 4); }
   __device__ static int c_row(int i) { return 4 * (lane_index() >> 4) + i; }
   __device__ static int c_col(int) { return lane_index() & 15; }
@@ -45,6 +61,7 @@ struct MatrixTileBase {
   static constexpr int c_elems = 8;
   static constexpr int run = 8;
   __device__ static int outer() { return lane_index() & 15; }
+  __device__ static int a_row() { return outer(); }
   __device__ static int first_k() { return 8 * (lane_index() >> 4); }
   __device__ static int c_row(int i) { return 8 * (lane_index() >> 4) + i; }
   __device__ static int c_col(int) { return lane_index() & 15; }
@@ -59,6 +76,7 @@ struct MatrixTileBase {
   static constexpr int c_elems = 8;
   static constexpr int run = 16;
   __device__ static int outer() { return lane_index() & 15; }
+  __device__ static int a_row() { return outer(); }
   __device__ static int first_k() { return 0; }
   __device__ static int c_row(int i) { return 2 * i + (lane_index() >> 4); }
   __device__ static int c_col(int) { return lane_index() & 15; }
@@ -90,16 +108,8 @@ struct MatrixTile : MatrixTileBase<T> {
   using C = typename Base::C;
 
   __device__ static C zero() { return C{}; }
-  __device__ static A load_a(const T* from, int stride) {
-    A a;
-    const T* row = from + Base::outer() * stride + Base::first_k();
-#pragma unroll
-    for (int i = 0; i < Base::run; ++i) {
-      a[i] = __builtin_bit_cast(Element, row[i].bits);
-    }
-    return a;
-  }
-  __device__ static B load_b(const T* from, int stride) { return load_a(from, stride); }
+  __device__ static A load_a(const T* from, int stride) { return load_row(from + Base::a_row() * stride); }
+  __device__ static B load_b(const T* from, int stride) { return load_row(from + Base::outer() * stride); }
   __device__ static B load_b_k(const T* from, int stride) {
     B b;
     const T* column = from + Base::first_k() * stride + Base::outer();
@@ -109,17 +119,18 @@ struct MatrixTile : MatrixTileBase<T> {
     }
     return b;
   }
-  __device__ static A load_a_shared(const T* from, int stride) {
-    constexpr int aligned = Base::run >= 8 ? 16 : 8;
-    A a;
-    __builtin_memcpy(&a, __builtin_assume_aligned(from + Base::outer() * stride + Base::first_k(), aligned), sizeof(a));
-    return a;
-  }
-  __device__ static B load_b_shared(const T* from, int stride) { return load_a_shared(from, stride); }
+  __device__ static A load_a_shared(const T* from, int stride) { return load_row_shared(from + Base::a_row() * stride); }
+  __device__ static B load_b_shared(const T* from, int stride) { return load_row_shared(from + Base::outer() * stride); }
   __device__ static B load_b_k_shared(const T* from, int stride) { return load_b_k(from, stride); }
-  __device__ static A transposed(const B& b) { return b; }
+  __device__ static A transposed(const B& b) {
+#if ROCMFORGE_MATRIX_CORES
+    return b;
+#else
+    return Base::transposed(b);
+#endif
+  }
   static constexpr int stored_bytes = 512;
-  /// RDNA3's halves of a wave hold the same.
+  /// RDNA3's halves of a wave hold the same, and so do the parts of one without matrix cores.
   static constexpr int stored_lanes = stored_bytes / static_cast<int>(sizeof(B));
   __device__ static void keep(std::byte* to, const B& b) {
     if (lane_index() < stored_lanes) {
@@ -130,12 +141,19 @@ struct MatrixTile : MatrixTileBase<T> {
     return reinterpret_cast<const B*>(from)[lane_index() & (stored_lanes - 1)];
   }
   __device__ static void multiply(C& c, A a, B b) {
-    constexpr bool is_half = sizeof(Element) == 2 && __is_same(T, half);
-#if defined(__GFX9__)
+    [[maybe_unused]] constexpr bool is_half = sizeof(Element) == 2 && __is_same(T, half);
+#if !ROCMFORGE_MATRIX_CORES
+    Base::multiply(c, a, b);
+#elif defined(__GFX9__)
     if constexpr (is_half) {
       c = __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);
     } else {
+#if defined(__gfx908__)  // takes 8 steps of k at once: two of each lane's four in turn, the same of A and B
+      c = __builtin_amdgcn_mfma_f32_16x16x8bf16(a.xy, b.xy, c, 0, 0, 0);
+      c = __builtin_amdgcn_mfma_f32_16x16x8bf16(a.zw, b.zw, c, 0, 0, 0);
+#else
       c = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0);
+#endif
     }
 #elif defined(__GFX12__)
     if constexpr (is_half) {
@@ -150,6 +168,23 @@ struct MatrixTile : MatrixTileBase<T> {
       c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c);
     }
 #endif
+  }
+
+ private:
+  __device__ static A load_row(const T* outer) {
+    A a;
+    const T* row = outer + Base::first_k();
+#pragma unroll
+    for (int i = 0; i < Base::run; ++i) {
+      a[i] = __builtin_bit_cast(Element, row[i].bits);
+    }
+    return a;
+  }
+  __device__ static A load_row_shared(const T* outer) {
+    constexpr int aligned = Base::run >= 8 ? 16 : 8;
+    A a;
+    __builtin_memcpy(&a, __builtin_assume_aligned(outer + Base::first_k(), aligned), sizeof(a));
+    return a;
   }
 };
 

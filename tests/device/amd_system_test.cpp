@@ -1,0 +1,115 @@
+#include "device/amd_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "temporary_folder.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+
+/// A machine with the files that Linux and the kernel driver of AMD's GPUs have.
+class AmdSystem : public testing::Test {
+ protected:
+  void add_node(const std::string& index, const std::string& version) {
+    folder_.write("sys/class/kfd/kfd/topology/nodes/" + index + "/properties",
+                  "cpu_cores_count 0\nsimd_count 80\ngfx_target_version " + version + "\nvendor_id 4098\n");
+  }
+  void add_memory(std::int64_t own, std::int64_t own_used, std::int64_t host, std::int64_t host_used) {
+    const std::string card = "sys/bus/pci/devices/0000:c5:00.0/";
+    folder_.write(card + "mem_info_vram_total", std::to_string(own) + "\n");
+    folder_.write(card + "mem_info_vram_used", std::to_string(own_used) + "\n");
+    folder_.write(card + "mem_info_gtt_total", std::to_string(host) + "\n");
+    folder_.write(card + "mem_info_gtt_used", std::to_string(host_used) + "\n");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(AmdSystem, architectures_are_those_of_the_topology) {
+  EXPECT_TRUE(amd_architectures(folder_.path()).empty());
+  add_node("0", "0");  // the processor
+  add_node("1", "110501");
+  add_node("2", "90010");
+  add_node("3", "100302");
+  add_node("4", "text");
+  EXPECT_THAT(amd_architectures(folder_.path()), ElementsAre("gfx1151", "gfx90a", "gfx1032"));
+}
+
+TEST_F(AmdSystem, names_the_kernel_driver) {
+  EXPECT_EQ(amd_kernel_driver(folder_.path()), "");
+  folder_.write("sys/module/amdgpu/uevent", "");
+  folder_.write("proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
+  EXPECT_EQ(amd_kernel_driver(folder_.path()), "amdgpu of Linux 6.8.0-45-generic");
+  folder_.write("sys/module/amdgpu/version", "6.12.12\n");
+  EXPECT_EQ(amd_kernel_driver(folder_.path()), "amdgpu 6.12.12");
+}
+
+TEST_F(AmdSystem, says_what_keeps_the_runtime_from_a_card) {
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()), "");
+  folder_.write("sys/bus/pci/devices/0000:00:02.0/vendor", "0x8086\n");
+  folder_.write("sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");
+  folder_.write("sys/bus/pci/devices/0000:03:00.1/vendor", "0x1002\n");
+  folder_.write("sys/bus/pci/devices/0000:03:00.1/class", "0x040300\n");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()), "") << "AMD's sound device is no GPU";
+  folder_.write("sys/bus/pci/devices/0000:03:00.0/vendor", "0x1002\n");
+  folder_.write("sys/bus/pci/devices/0000:03:00.0/class", "0x030000\n");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()),
+            "of AMD's GPUs (1 on the PCI bus) the kernel driver knows none that computes: amdgpu is not loaded");
+  add_node("1", "110000");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()), "the kernel driver knows gfx1100, but /dev/kfd: No such file or directory");
+  folder_.write("dev/kfd", "");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()), "the kernel driver knows gfx1100");
+}
+
+TEST_F(AmdSystem, looks_for_the_runtime_where_rocm_puts_it) {
+  for (const char* version : {"6.9.3", "6.10.0", "5.7.1"}) {
+    folder_.write(std::string("opt/rocm-") + version + "/lib/libamdhip64.so", "");
+  }
+  const std::string opt = (folder_.path() / "opt").string();
+  EXPECT_THAT(hip_runtime_names(folder_.path()),
+              ElementsAre("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+                          opt + "/rocm/lib/libamdhip64.so", opt + "/rocm-6.10.0/lib/libamdhip64.so",
+                          opt + "/rocm-6.9.3/lib/libamdhip64.so", opt + "/rocm-5.7.1/lib/libamdhip64.so"));
+}
+
+TEST_F(AmdSystem, reads_a_cards_memory) {
+  EXPECT_EQ(amd_card_memory("0000:c5:00.0", folder_.path()), std::nullopt);
+  add_memory(4 * gib, gib, 60 * gib, 2 * gib);
+  const AmdCardMemory expected{4 * gib, gib, 60 * gib, 2 * gib};
+  EXPECT_EQ(amd_card_memory("0000:c5:00.0", folder_.path()), expected);
+  EXPECT_EQ(amd_card_memory("0000:C5:00.0", folder_.path()), expected);
+  EXPECT_EQ(amd_card_memory("", folder_.path()), std::nullopt);
+  EXPECT_EQ(amd_card_memory("../../devices/0000:c5:00.0", folder_.path()), std::nullopt);
+  folder_.write("sys/bus/pci/devices/0000:c5:00.0/mem_info_gtt_used", "text\n");
+  EXPECT_EQ(amd_card_memory("0000:c5:00.0", folder_.path()), std::nullopt);
+}
+
+TEST_F(AmdSystem, reads_what_the_host_has_left) {
+  EXPECT_EQ(host_free_bytes(folder_.path()), std::nullopt);
+  folder_.write("proc/meminfo", "MemTotal:       65536 kB\nMemFree:         1024 kB\nMemAvailable:   32768 kB\n");
+  EXPECT_EQ(host_free_bytes(folder_.path()), std::int64_t{32768} * 1024);
+}
+
+TEST(AmdFreeBytes, a_cards_own_memory_is_what_all_processes_have_left) {
+  const AmdCardMemory card{24 * gib, 10 * gib, 32 * gib, 0};
+  EXPECT_EQ(amd_free_bytes(20 * gib, 24 * gib, card, false, 2 * gib), 14 * gib);
+  EXPECT_EQ(amd_free_bytes(12 * gib, 24 * gib, card, false, 2 * gib), 12 * gib);
+}
+
+TEST(AmdFreeBytes, an_apu_has_what_is_set_apart_or_what_the_host_has_left) {
+  const AmdCardMemory set_apart{96 * gib, 6 * gib, 16 * gib, 0};
+  EXPECT_EQ(amd_free_bytes(95 * gib, 96 * gib, set_apart, true, gib), 90 * gib) << "buffers lie in what is set apart";
+  const AmdCardMemory in_host{gib / 2, gib / 4, 62 * gib, 2 * gib};
+  EXPECT_EQ(amd_free_bytes(62 * gib, 62 * gib, in_host, true, 100 * gib), 60 * gib) << "no more than the driver grants";
+  EXPECT_EQ(amd_free_bytes(62 * gib, 62 * gib, in_host, true, 20 * gib), 20 * gib) << "no more than the host has";
+  EXPECT_EQ(amd_free_bytes(62 * gib, 62 * gib, in_host, true, std::nullopt), 60 * gib);
+  EXPECT_EQ(amd_free_bytes(62 * gib, 62 * gib, {gib, 0, gib, 2 * gib}, true, gib), 0);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,157 @@
+"""Where the compiler of AMD's kernels lies, and what belongs to it: HIP's headers and the device libraries.
+
+A toolchain is one of
+  - the folder that ROCM_PATH names (HIP_PATH may name another one for the headers), and then no other;
+  - the distribution's packages (Debian: clang-19 lld-19 libamdhip64-dev rocm-device-libs);
+  - ROCm's own folder, the newest of /opt/rocm and /opt/rocm-*.
+The device libraries are bitcode, which an older compiler can't read: those of a toolchain serve its own compiler alone.
+"""
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+DISTRIBUTION_COMPILERS = ("clang++-19", "clang++-20", "clang++-21")
+DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs"
+# In a folder of ROCm: /opt/rocm/llvm is a folder in ROCm 5, lib/llvm since ROCm 6, with a link from the older place.
+COMPILERS = ("lib/llvm/bin/clang++", "llvm/bin/clang++")
+BITCODE = ("amdgcn/bitcode", "lib/amdgcn/bitcode", "lib/*-linux-gnu/amdgcn/bitcode", "lib/llvm/lib/clang/*/lib/amdgcn/bitcode",
+           "llvm/lib/clang/*/lib/amdgcn/bitcode", "lib/llvm/amdgcn/bitcode", "llvm/amdgcn/bitcode")
+HEADERS = (".", "hip")  # with include/hip/hip_runtime.h; ROCm 5 has a folder hip, too
+ABI_VERSIONS = {400, 500, 600}
+
+
+class Problem(Exception):
+    """One line for a person."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Toolchain:
+    name: str  # "clang++-19", "/opt/rocm-6.4.1"
+    clang: str
+    root: pathlib.Path  # of ROCm: --rocm-path
+    headers: pathlib.Path  # has include/hip: --hip-path
+    bitcode: pathlib.Path  # has ocml.bc
+
+    @functools.cached_property
+    def processors(self):
+        """What the compiler knows, generic targets included."""
+        listed = subprocess.run([self.clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"], capture_output=True,
+                                text=True)
+        return set(re.findall(r"^\s+(gfx[0-9a-z-]+)\s*$", listed.stderr + listed.stdout, re.MULTILINE))
+
+    def flags(self, libraries):
+        return [f"--rocm-path={self.root}", f"--hip-path={self.headers}", f"--rocm-device-lib-path={libraries}"]
+
+    def library_folder(self, parent):
+        """Folder below `parent` for make_device_libraries: one for each toolchain."""
+        return parent / (re.sub(r"\W+", "-", self.name).strip("-"))
+
+
+def _first(root, patterns, file):
+    """The first folder, of those that the patterns name in `root`, that has the file; the newest where one names several."""
+    for pattern in patterns:
+        folders = [root] if pattern == "." else sorted(root.glob(pattern), key=_version, reverse=True)
+        for folder in folders:
+            if (folder / file).exists():
+                return folder
+    return None
+
+
+def _version(path):
+    """Numbers of a path, for comparison: /opt/rocm-6.10.0 is newer than /opt/rocm-6.9.3."""
+    return [int(number) for number in re.findall(r"\d+", str(path))]
+
+
+def _missing(root, clang, headers, bitcode):
+    parts = [(clang, "llvm/bin/clang++"), (headers, "include/hip/hip_runtime.h"), (bitcode, "amdgcn/bitcode/ocml.bc")]
+    return f"{root} has no {' and no '.join(name for found, name in parts if not found)}"
+
+
+def rocm_toolchain(root, hip_path=None):
+    """Throws Problem that names what the folder lacks."""
+    root = pathlib.Path(root)
+    clang = next((root / path for path in COMPILERS if os.access(root / path, os.X_OK)), None)
+    headers = _first(root, HEADERS, "include/hip/hip_runtime.h")
+    if hip_path and (pathlib.Path(hip_path) / "include/hip/hip_runtime.h").exists():
+        headers = pathlib.Path(hip_path)
+    bitcode = _first(root, BITCODE, "ocml.bc")
+    if not (clang and headers and bitcode):
+        raise Problem(_missing(root, clang, headers, bitcode))
+    return Toolchain(str(root), str(clang), root, headers, bitcode)
+
+
+def distribution_toolchain(usr="/usr"):
+    """None where the packages are missing."""
+    root = pathlib.Path(usr)
+    clang = next(filter(None, (shutil.which(name) for name in DISTRIBUTION_COMPILERS)), None)
+    bitcode = _first(root, BITCODE, "ocml.bc")
+    if not clang or not bitcode or not (root / "include/hip/hip_runtime.h").exists():
+        return None
+    return Toolchain(pathlib.Path(clang).name, clang, root, root, bitcode)
+
+
+def rocm_folders(opt="/opt"):
+    """Newest first. /opt/rocm is a link to one of the others, or the only one; its version stands in a file."""
+    found = {}
+    for folder in pathlib.Path(opt).glob("rocm*"):
+        if folder.name == "rocm" or re.fullmatch(r"rocm-[\d.]+", folder.name):
+            file = folder / ".info/version"
+            text = file.read_text() if file.exists() else folder.resolve().name
+            found.setdefault(folder.resolve(), (_version(text.split("-")[0] if file.exists() else text), folder))
+    return [folder for _, folder in sorted(found.values(), reverse=True)]
+
+
+def find_toolchains(environment=os.environ, usr="/usr", opt="/opt"):
+    """Those of this machine, the preferred one first. Throws Problem when there is none, or when what the environment names is none."""
+    hip_path = environment.get("HIP_PATH")
+    if root := environment.get("ROCM_PATH"):
+        try:
+            return [rocm_toolchain(root, hip_path)]
+        except Problem as problem:
+            raise Problem(f"ROCM_PATH: {problem}") from None
+    found, incomplete = [], []
+    if packages := distribution_toolchain(usr):
+        found.append(packages)
+    for folder in rocm_folders(opt):
+        try:
+            found.append(rocm_toolchain(folder, hip_path))
+        except Problem as problem:
+            incomplete.append(str(problem))
+    if not found:
+        raise Problem("; ".join([f"no compiler for AMD's kernels: neither the packages {DISTRIBUTION_PACKAGES} (names of Debian) nor "
+                                 f"{opt}/rocm", *incomplete]))
+    return found
+
+
+def toolchain_for(architecture, toolchains):
+    """The first that knows the architecture, None where none does."""
+    return next((toolchain for toolchain in toolchains if architecture in toolchain.processors), None)
+
+
+def make_device_libraries(toolchain, folder, isa_versions):
+    """The toolchain's device libraries, and those of newer architectures beside them: each is one constant.
+    `isa_versions`: architecture and number. Libraries of an earlier run whose files are gone are made again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for link in folder.glob("*.bc"):
+        if link.is_symlink() and link.resolve() != (toolchain.bitcode / link.name).resolve():
+            link.unlink()
+    for file in toolchain.bitcode.glob("*.bc"):
+        link = folder / file.name
+        if not link.is_symlink():
+            link.unlink(missing_ok=True)
+            link.symlink_to(file)
+    constants = {f"oclc_isa_version_{architecture[3:]}": f"__oclc_ISA_version = {version}" for architecture, version in isa_versions.items()}
+    constants |= {f"oclc_abi_version_{version}": f"__oclc_ABI_version = {version}" for version in ABI_VERSIONS}
+    for name, constant in constants.items():
+        library = folder / f"{name}.bc"
+        if library.exists():
+            continue
+        unfinished = library.with_suffix(f".{os.getpid()}")
+        code = f"const __attribute__((address_space(4), visibility(\"protected\"))) int {constant};"
+        subprocess.run([toolchain.clang, "-target", "amdgcn-amd-amdhsa", "-x", "c", "-nogpulib", "-Xclang", "-mcode-object-version=none",
+                        "-emit-llvm", "-c", "-", "-o", unfinished], input=code.encode(), check=True)
+        unfinished.rename(library)
