@@ -33,7 +33,7 @@ ModelOptions with_mtp() {
 /// Positions [first, first + count) of the sequence and the tokens behind them; behind the last one stands the first.
 Runner::Predicted part(const Tokens& tokens, std::int32_t first, std::int32_t count, Tokens blocks) {
   Tokens behind = tokens;
-  std::ranges::rotate(behind, behind.begin() + 1);
+  std::rotate(behind.begin(), behind.begin() + 1, behind.end());
   return {{{tokens.begin() + first, tokens.begin() + first + count}, first, std::move(blocks)},
           {behind.begin() + first, behind.begin() + first + count}};
 }
@@ -145,8 +145,9 @@ TEST(Mtp, WhatTheFileLeavesOutIsTheModels) {
       {"embed_tokens", "token_embd"}, {"shared_head_norm", "output_norm"}, {"shared_head_head", "output"}};
   for (const auto& [own, of_model] : parts) {
     const std::string tensor = "blk.2.nextn." + own + ".weight";
-    const std::vector<float> same = logits_after(
-        "mtp/glm4moe", [&](ModelFile& model) { model.weight(tensor).data = model.weight(of_model + ".weight").data; });
+    const std::string shared = of_model + ".weight";
+    const std::vector<float> same =
+        logits_after("mtp/glm4moe", [&](ModelFile& model) { model.weight(tensor).data = model.weight(shared).data; });
     const std::vector<float> none = logits_after("mtp/glm4moe", [&](ModelFile& model) { model.remove_weight(tensor); });
     EXPECT_EQ(same, none) << own;
   }
