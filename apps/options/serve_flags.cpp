@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/available_memory.h"
 #include "base/log.h"
 #include "chat/json.h"
-#include "engine/available_memory.h"
 #include "models/model_config.h"
 #include "server/access.h"
 #include "usage_error.h"

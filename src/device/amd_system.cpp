@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/available_memory.h"
+
 namespace rocmforge {
 namespace {
 
@@ -50,20 +52,6 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return failure == std::errc() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// The number behind `key` and blanks at the beginning of a line.
-std::optional<std::int64_t> number_of(std::string_view text, std::string_view key) {
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (line.starts_with(key)) {
-      line.remove_prefix(key.size());
-      line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));
-      return number_in(line);
-    }
-  }
-  return std::nullopt;
-}
-
 /// Display controllers of AMD on the PCI bus.
 int count_amd_controllers(const fs::path& root) {
   const auto devices = files_in(root / "sys/bus/pci/devices");
@@ -91,7 +79,7 @@ std::vector<std::int64_t> version_in(std::string_view text) {
 std::vector<std::string> amd_architectures(const fs::path& root) {
   std::vector<std::string> names;
   for (const fs::path& node : files_in(root / "sys/class/kfd/kfd/topology/nodes")) {
-    if (const auto version = number_of(text_of(node / "properties"), "gfx_target_version"); version.value_or(0) > 0) {
+    if (const auto version = find_number(text_of(node / "properties"), "gfx_target_version"); version.value_or(0) > 0) {
       names.push_back(fmt::format("gfx{}{}{:x}", *version / 10000, *version / 100 % 100, *version % 100));
     }
   }
@@ -115,8 +103,9 @@ std::string why_no_amd_gpu(const fs::path& root) {
     if (controllers == 0) {
       return {};
     }
+    const std::string driver = amd_kernel_driver(root);
     return fmt::format("of AMD's GPUs ({} on the PCI bus) the kernel driver knows none that computes: {}", controllers,
-                       amd_kernel_driver(root).empty() ? "amdgpu is not loaded" : amd_kernel_driver(root));
+                       driver.empty() ? "amdgpu is not loaded" : driver);
   }
   const std::string listed = fmt::format("the kernel driver knows {}", fmt::join(known, ", "));
   const fs::path node = root / "dev/kfd";
@@ -174,11 +163,6 @@ std::int64_t amd_free_bytes(std::int64_t free_bytes, std::int64_t total_bytes, c
   }
   const std::int64_t granted = std::max<std::int64_t>(0, card.host_total - card.host_used);
   return std::min({free_bytes, granted, host_free_bytes.value_or(granted)});
-}
-
-std::optional<std::int64_t> host_free_bytes(const fs::path& root) {
-  const auto kibibytes = number_of(text_of(root / "proc/meminfo"), "MemAvailable:");
-  return kibibytes ? std::optional(*kibibytes * 1024) : std::nullopt;
 }
 
 }  // namespace rocmforge

@@ -46,7 +46,4 @@ std::optional<AmdCardMemory> amd_card_memory(std::string_view pci_address, const
 std::int64_t amd_free_bytes(std::int64_t free_bytes, std::int64_t total_bytes, const AmdCardMemory& card, bool integrated,
                             std::optional<std::int64_t> host_free_bytes);
 
-/// MemAvailable of /proc/meminfo, in bytes.
-std::optional<std::int64_t> host_free_bytes(const std::filesystem::path& root = "/");
-
 }  // namespace rocmforge

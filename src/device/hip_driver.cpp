@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/available_memory.h"
 #include "device/hip_api.h"
 #include "device/runtime_driver.h"
 #include "device/runtimes.h"
@@ -129,7 +130,8 @@ class HipDriver final : public RuntimeDriver<HipApi> {
   [[nodiscard]] Memory memory() override {
     Memory memory = RuntimeDriver::memory();
     if (const auto card = api_.card_memory(info_.index)) {
-      memory.free_bytes = amd_free_bytes(memory.free_bytes, memory.total_bytes, *card, info_.integrated, host_free_bytes());
+      memory.free_bytes =
+          amd_free_bytes(memory.free_bytes, memory.total_bytes, *card, info_.integrated, available_memory_bytes());
     }
     return memory;
   }

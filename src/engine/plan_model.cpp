@@ -7,9 +7,9 @@
 #include <limits>
 #include <span>
 
+#include "base/available_memory.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "engine/available_memory.h"
 #include "kernels/register_all.h"
 #include "kv/kv_group.h"
 #include "kv/sequence_state.h"

@@ -89,12 +89,6 @@ TEST_F(AmdSystem, reads_a_cards_memory) {
   EXPECT_EQ(amd_card_memory("0000:c5:00.0", folder_.path()), std::nullopt);
 }
 
-TEST_F(AmdSystem, reads_what_the_host_has_left) {
-  EXPECT_EQ(host_free_bytes(folder_.path()), std::nullopt);
-  folder_.write("proc/meminfo", "MemTotal:       65536 kB\nMemFree:         1024 kB\nMemAvailable:   32768 kB\n");
-  EXPECT_EQ(host_free_bytes(folder_.path()), std::int64_t{32768} * 1024);
-}
-
 TEST(AmdFreeBytes, a_cards_own_memory_is_what_all_processes_have_left) {
   const AmdCardMemory card{24 * gib, 10 * gib, 32 * gib, 0};
   EXPECT_EQ(amd_free_bytes(20 * gib, 24 * gib, card, false, 2 * gib), 14 * gib);

@@ -1,4 +1,4 @@
-#include "engine/available_memory.h"
+#include "base/available_memory.h"
 
 #include <gtest/gtest.h>
 
