@@ -6,7 +6,7 @@ namespace {
 /// On a GPU a shared expert as wide as the others becomes one of them, which every token takes: a call costs more there than
 /// its work. Names its tensors where their formats allow that.
 bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
-  if (!plan.device().is_gpu() || own.shared_width != own.width || own.latent_size > 0) {
+  if (!plan.device().is_gpu() || !own.may_stack_shared()) {
     return false;
   }
   RoutedExperts::Names with = names;

@@ -126,8 +126,10 @@ struct ExpertConfig {
   std::int32_t latent_size = 0;   ///< of the latents that the chosen experts work on; 0: on hidden states
   bool apart = false;             ///< what every token takes is a dense part with norms of its own: TwoFeedForwards
 
-  /// The most experts of a token: what every token takes may be one of them, where it reads what they read.
-  [[nodiscard]] std::int32_t taken() const { return used + (shared_width == width && latent_size == 0 ? 1 : 0); }
+  /// Whether what every token takes may be one of the experts: it is as wide, and reads what they read.
+  [[nodiscard]] bool may_stack_shared() const { return shared_width == width && latent_size == 0; }
+  /// The most experts of a token.
+  [[nodiscard]] std::int32_t taken() const { return used + (may_stack_shared() ? 1 : 0); }
   /// Elements of a row of what the chosen experts have between up and down.
   [[nodiscard]] std::int64_t inner() const { return std::int64_t{taken()} * width; }
 };
