@@ -70,7 +70,12 @@ RuntimeReport find_runtime(DeviceKind kind) {
     report.problem = error.what();
     report.devices.clear();
   }
-  if (kind == DeviceKind::hip) {
+  return report;
+}
+
+/// The same with what Linux says of it, which takes a look at every PCI device.
+RuntimeReport explain(RuntimeReport report) {
+  if (report.kind == DeviceKind::hip) {
     report.kernel_driver = amd_kernel_driver();
     if (const std::string reason = report.devices.empty() ? why_no_amd_gpu() : std::string(); !reason.empty()) {
       report.problem += "; " + reason;
@@ -80,7 +85,8 @@ RuntimeReport find_runtime(DeviceKind kind) {
 }
 
 std::unique_ptr<Device> open_first(const KernelLibrary& kernels, CpuIsa isa_limit) {
-  for (const RuntimeReport& report : find_runtimes()) {
+  for (const DeviceKind kind : {DeviceKind::hip, DeviceKind::cuda}) {
+    const RuntimeReport report = find_runtime(kind);
     for (const DeviceInfo& device : report.devices) {
       if (kernels.architecture_for(device).empty()) {
         log_warning("not used: {}", without_kernels(device, kernels));
@@ -100,7 +106,7 @@ std::unique_ptr<Device> open_first(const KernelLibrary& kernels, CpuIsa isa_limi
 
 std::vector<RuntimeReport> find_runtimes() {
   std::vector<RuntimeReport> reports;
-  reports.push_back(find_runtime(DeviceKind::hip));
+  reports.push_back(explain(find_runtime(DeviceKind::hip)));
   reports.push_back(find_runtime(DeviceKind::cuda));
   return reports;
 }
@@ -120,7 +126,7 @@ std::unique_ptr<Device> open_device(std::string_view wanted, const KernelLibrary
   }
   const RuntimeReport report = find_runtime(kind);
   if (!report.problem.empty()) {
-    throw Error(fmt::format("{}: {}", wanted, report.problem));
+    throw Error(fmt::format("{}: {}", wanted, explain(report).problem));
   }
   const DeviceInfo* unserved = nullptr;
   for (const DeviceInfo& device : report.devices) {
