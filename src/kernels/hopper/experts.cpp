@@ -33,14 +33,12 @@ constexpr int record_columns = 256;  ///< the longest record: activations are pa
 constexpr std::int64_t most_equal_tokens = 8;
 
 /// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted.
-bool takes_vectors(std::int64_t tokens, std::int64_t k) {
-  return tokens <= 2 || (tokens <= most_equal_tokens && k > hopper::most_few_columns);
-}
+bool takes_vectors(std::int64_t tokens) { return tokens <= most_equal_tokens; }
 
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
-  if ((tokens <= most_equal_tokens || slots < 4 * experts) && k <= hopper::most_few_columns) {
+  if (slots < 4 * experts && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
@@ -82,7 +80,7 @@ gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, w
 
 const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<const std::uint8_t*>(weight.data); }
 
-/// "hopper": quantised experts, repacked at load (weight_layout.h). One or two tokens: every slot by itself
+/// "hopper": quantised experts, repacked at load (weight_layout.h). Up to eight tokens: every slot by itself
 /// (experts_vectors.h). More: slots sorted by expert, few of each (experts_few.h) or through the tiles of matmul_tiles.h.
 class HopperExpertMatmul final : public ExpertMatmulKernel {
  public:
@@ -124,7 +122,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    if (takes_vectors(tokens, spec.k)) {
+    if (takes_vectors(tokens)) {
       return 0;
     }
     return ExpertWorkspace(tokens, spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
@@ -138,7 +136,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens == 0) {
       return;
     }
-    if (takes_vectors(args.tokens, args.k)) {
+    if (takes_vectors(args.tokens)) {
       run_vectors(args, *context.stream);
     } else {
       run_tiles(args, *context.stream);
@@ -146,15 +144,30 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
  private:
-  static int most_vector_warps(bool gated) { return gated ? hopper::expert_gate_up_warps : hopper::expert_down_warps; }
+  /// Warps of a work-group of run_vectors() at most. Where there are more tiles of down than multiprocessors, two
+  /// work-groups share one.
+  static int most_vector_warps(const ExpertMatmul::Args& args, const DeviceInfo& device) {
+    if (args.weights.size() == 2) {
+      return hopper::expert_gate_up_warps;
+    }
+    const int warps = hopper::expert_down_warps(hopper::weight_format(args.weights[0].dtype));
+    return hopper::weight_tiles(args.weights[0].n) > device.compute_units ? warps / 2 : warps;
+  }
 
-  /// Parts of a row's records that are added up by themselves: with few tokens as many runs as warps, where there are so
-  /// many records.
-  static std::int32_t parts_of(const ExpertMatmul::Args& args) {
+  static std::int32_t units_of(const ExpertMatmul::Args& args) {
+    return static_cast<std::int32_t>(divide_up(args.k, std::int64_t{hopper::expert_unit_columns}));
+  }
+
+  /// Parts of a row's units that are added up by themselves: with few tokens as many runs as warps, where there are so
+  /// many units.
+  static std::int32_t parts_of(const ExpertMatmul::Args& args, const DeviceInfo& device) {
     const bool gated = args.weights.size() == 2;
-    const WeightLayout layout = hopper::weight_layout(hopper::weight_format(args.weights[0].dtype));
-    const std::int64_t runs = std::max<std::int64_t>(most_vector_warps(gated) / (gated ? 2 : args.used), 1);
-    return static_cast<std::int32_t>(std::min(runs, hopper::weight_records(layout, args.k)));
+    const std::int64_t runs = std::max<std::int64_t>(most_vector_warps(args, device) / (gated ? 2 : args.used), 1);
+    return static_cast<std::int32_t>(std::min<std::int64_t>(runs, units_of(args)));
+  }
+
+  static int unit_bytes_of(const WeightLayout& layout) {
+    return hopper::expert_unit_columns / layout.elems * layout.record_bytes;
   }
 
   static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
@@ -165,9 +178,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const WeightLayout layout = hopper::weight_layout(format);
     const auto records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k));
     const auto used = static_cast<std::int32_t>(args.used);
-    const std::int32_t parts = parts_of(args);
+    const DeviceInfo& device = stream.device().info();
+    const std::int32_t parts = parts_of(args, device);
     const int runs = parts * (gated ? 2 : used);
-    const int warps = std::min(runs, most_vector_warps(gated));
+    const int warps = std::min(runs, most_vector_warps(args, device));
     const hopper::ExpertVectorArgs launch{
         .weights = {bytes_of(weight), bytes_of(other)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
@@ -182,18 +196,19 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .shared = static_cast<std::int32_t>(args.shared),
         .experts = static_cast<std::int32_t>(args.experts),
         .records = records,
+        .units = units_of(args),
         .parts = parts,
-        .ring = static_cast<std::int32_t>(std::min<std::int64_t>(divide_up(records, parts), hopper::most_expert_ring)),
+        .ring =
+            static_cast<std::int32_t>(std::min<std::int64_t>(divide_up(units_of(args), parts), hopper::most_expert_ring)),
         .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
         .activation = args.activation,
-        .chosen_before = stream.all_but_last_ended() ? 1 : 0,
-        .unused = 0};
+        .chosen_before = stream.all_but_last_ended() ? 1 : 0};
     LaunchShape shape;
     shape.grid = {static_cast<std::uint32_t>(hopper::weight_tiles(weight.n)),
                   static_cast<std::uint32_t>(gated ? args.used : 1), static_cast<std::uint32_t>(args.tokens)};
     shape.block[0] = static_cast<std::uint32_t>(warps * 32);
-    shape.shared_bytes =
-        static_cast<std::uint32_t>(hopper::expert_vector_shared(runs, warps, launch.ring, layout.record_bytes, used).bytes);
+    shape.shared_bytes = static_cast<std::uint32_t>(
+        hopper::expert_vector_shared(runs, warps, launch.ring, unit_bytes_of(layout), used).bytes);
     const std::string kernel = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
     const LaunchOrder order = gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel;
     Kernel<hopper::ExpertVectorArgs>("experts_vectors", kernel, order).launch(stream, shape, launch);
@@ -284,6 +299,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
                                .k = static_cast<std::int32_t>(args.k),
                                .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+
                                .record_columns = hopper::weight_layout(hopper::weight_format(args.weights[0].dtype)).elems,
                                .aligned = aligned ? 1 : 0});
   }
@@ -304,12 +320,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .out = gated ? args.out : space.products,
                                  .n = static_cast<std::int32_t>(weight.n),
                                  .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
-                                 .parts = parts_of(args),
                                  .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
                                  .ring = 0,
                                  .activation = args.activation,
-                                 .chosen_before = stream.all_but_last_ended() ? 1 : 0,
-                                 .unused = 0};
+                                 .chosen_before = stream.all_but_last_ended() ? 1 : 0};
     // Two work-groups share a multiprocessor where the activations leave room for two records of each warp.
     constexpr int most_shared = 226 * 1024;
     const auto shared_with = [&](int ring) {

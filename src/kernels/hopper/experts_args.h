@@ -9,7 +9,7 @@
 namespace rocmforge::hopper {
 
 /// Few tokens: every slot by itself. A work-group computes 16 rows, of gate and up for a slot, of down for all slots of a
-/// token; its warps share out the slots and, of each, `parts` runs of records along k. See experts_vectors.h.
+/// token; its warps share out the slots and, of each, `parts` runs of units along k. See experts_vectors.h.
 /// Grid: tiles of 16 rows, slots of a token for gate and up, tokens.
 struct ExpertVectorArgs {
   const std::uint8_t* weights[2];  ///< gate and up, or down: [experts] as weight_layout.h says
@@ -25,37 +25,69 @@ struct ExpertVectorArgs {
   std::int32_t shared;  ///< the last of these, which are the last of all experts
   std::int32_t experts;
   std::int32_t records;  ///< of a row of weights
-  std::int32_t parts;    ///< of the records, each of a warp
-  std::int32_t ring;     ///< records of a warp that are on their way at a time
+  std::int32_t units;    ///< of expert_unit_columns
+  std::int32_t parts;    ///< of the units, each of a warp
+  std::int32_t ring;     ///< units of a warp that are on their way at a time
   std::int32_t x_aligned;
   Activation activation;
   std::int32_t chosen_before;  ///< ids may be read before the predecessor has ended
-  std::int32_t unused;
 };
+/// Columns that products of few tokens take together: a record or two.
+inline constexpr int expert_unit_columns = 256;
+/// What raw codes (LaneWeights::numbers) of steps 0 and 1 are larger by, and what activations of step 1 are multiplied with,
+/// since codes of high nibbles are 16 times too large. MXFP4 has no offset.
+struct UnitOffsets {
+  float first;
+  float second;
+  float second_share;
+};
+constexpr UnitOffsets unit_offsets(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::q4_0:
+      return {1024.0f + 8.0f, 1024.0f + 16 * 8.0f, 1.0f / 16.0f};
+    case WeightFormat::q4_k:
+      return {1024.0f, 1024.0f, 1.0f / 16.0f};
+    case WeightFormat::q5_0:
+      return {1024.0f + 16.0f, 1024.0f + 16.0f, 1.0f};
+    case WeightFormat::q5_k:
+      return {1024.0f, 1024.0f, 1.0f};
+    case WeightFormat::q6_k:
+      return {1024.0f + 32.0f, 1024.0f + 32.0f, 1.0f};
+    case WeightFormat::q8_0:
+      return {1024.0f + 128.0f, 1024.0f + 128.0f, 1.0f};
+    case WeightFormat::mxfp4:
+      break;
+  }
+  return {0.0f, 0.0f, 1.0f};
+}
+/// A scale belongs to 16 columns.
+constexpr bool unit_half_blocks(WeightFormat format) { return format == WeightFormat::q6_k; }
+
 inline constexpr int expert_gate_up_warps = 8;
-inline constexpr int expert_down_warps = 24;  ///< at most
+/// At most, of down: as many as have registers, of which half lets two work-groups share a multiprocessor.
+constexpr int expert_down_warps(WeightFormat format) {
+  return format == WeightFormat::q6_k ? 16 : format == WeightFormat::q8_0 ? 20 : 24;
+}
 inline constexpr int most_expert_ring = 4;
-/// Shared memory of a work-group: rings of records, a record's activations of each warp, sums of 16 rows of each run, and
-/// for down of each slot its share and its expert.
+/// Shared memory of a work-group: rings of units, sums of 16 rows of each run, and for down of each slot its share and its
+/// expert.
 struct ExpertVectorShared {
-  int x;
   int sums;
   int barriers;
   int shares;
   int experts;
   int bytes;
 };
-constexpr ExpertVectorShared expert_vector_shared(int runs, int warps, int ring, int record_bytes, int used) {
+constexpr ExpertVectorShared expert_vector_shared(int runs, int warps, int ring, int unit_bytes, int used) {
   ExpertVectorShared shared{};
-  shared.x = warps * ring * record_bytes;
-  shared.sums = shared.x + warps * 512;
+  shared.sums = warps * ring * unit_bytes;
   shared.barriers = shared.sums + runs * weight_tile_rows * 4;
   shared.shares = shared.barriers + warps * ring * 8;
   shared.experts = shared.shares + used * 4;
   shared.bytes = shared.experts + used * 4;
   return shared;
 }
-/// Runs of records of a token's slots at most.
+/// Runs of units of a token's slots at most.
 inline constexpr int most_expert_runs = gpu::most_experts_used;
 
 /// Many tokens, sorted by expert: matmul_tiles.h with tiles of slots of one expert. parts[0] and parts[1] are gate and up,
@@ -85,12 +117,10 @@ struct ExpertFewArgs {
   float* out;  ///< [slots, n]
   std::int32_t n;
   std::int32_t records;
-  std::int32_t parts;           ///< of the records, added up by themselves, as ExpertVectorArgs has them
   std::int32_t padded_columns;  ///< of a row of activations
   std::int32_t ring;            ///< records of a warp that are on their way at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
-  std::int32_t unused;
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;

@@ -1,8 +1,7 @@
 #pragma once
 
 // Products of few slots of each expert, sorted by expert: a weight is read and dequantised once for up to 8 slots, which are
-// the columns of mma.m16n8k16. A warp has 16 rows and all of k: records come by bulk copies into a ring of its own. Sums
-// depend on k alone, and are those of experts_vectors.h.
+// the columns of mma.m16n8k16. A warp has 16 rows and all of k: records come by bulk copies into a ring of its own.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
@@ -47,16 +46,12 @@ struct FewWarp {
     multiply<half>(sums, a[1], b[2], b[3]);
   }
 
-  /// All records times the tile's activations at `x`: rows lane / 4 and 8 further on, slots 2 (lane % 4) and the next. Sums
-  /// are made as those of expert_vectors(): of each record, times the activations' scale, of each part.
-  __device__ void run(std::uint32_t x, float (&whole)[4]) const {
+  /// All records times the tile's activations at `x`: rows lane / 4 and 8 further on, slots 2 (lane % 4) and the next.
+  __device__ void run(std::uint32_t x, float (&total)[4]) const {
     int place = 0;
     std::uint32_t parity = 0;
     std::uint32_t columns = x + static_cast<std::uint32_t>(lane * 16);
     std::uint32_t scales = x + static_cast<std::uint32_t>(args.padded_columns * few_slots * 2 + lane % 4 * 8);
-    float total[4] = {};
-    int part = 0;
-    int end = args.records / args.parts;
 #pragma unroll 1
     for (int record = 0; record < args.records; ++record) {
       float sums[4] = {};
@@ -85,15 +80,6 @@ struct FewWarp {
       if (++place == args.ring) {
         place = 0;
         parity ^= 1;
-      }
-      if (record + 1 == end) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          whole[i] = part == 0 ? total[i] : whole[i] + total[i];
-          total[i] = 0.0f;
-        }
-        ++part;
-        end = args.records * (part + 1) / args.parts;
       }
     }
   }

@@ -1,130 +1,169 @@
 #pragma once
 
-// Products of few tokens with the matrices of their experts. A warp multiplies a run of records of 16 rows with one slot's
-// activations: records come by bulk copies into a ring of its own, become binary16 in registers and are multiplied by the
-// tensor core, whose eight columns all hold the slot's activations. Sums of the runs of a row are added up in their order,
-// so that they depend on k alone.
+// Products of few tokens with the matrices of their experts. A warp multiplies a run of units of 16 rows with one slot's
+// activations: units come by bulk copies into a ring of its own. The eight columns of the tensor core are blocks of a unit's
+// activations, of which each product with a block of weights has one that is wanted: so a lane converts eight activations
+// alone and scales the sums of two blocks alone. Sums of the runs of a row are added up in their order, so that they depend
+// on k alone.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/experts_finish.h"
-#include "kernels/hopper/matmul_dequantize.h"
+#include "kernels/hopper/experts_units.h"
+#include "kernels/hopper/matvec_tile.h"
 
 namespace rocmforge::hopper {
 
 /// What a warp keeps between its runs: where it is in its ring.
 template <WeightFormat format>
 struct ExpertWarp {
+  using U = Unit<format>;
+  using Weights = LaneWeights<format>;
   static constexpr WeightLayout layout = weight_layout(format);
-  static constexpr int groups = layout.elems / weight_group_elems;
-  static constexpr int lanes = layout.elems / 8;  ///< that hold columns of a record
+  static constexpr int unit_bytes = U::records * layout.record_bytes;
 
   const ExpertVectorArgs& args;
-  std::uint32_t ring;   ///< addresses in shared memory
-  std::uint32_t x_row;  ///< [block of 32][4 chunks] of 8 activations in the order of activation_element
-  char* ring_bytes;
-  std::uint64_t* barriers;
+  std::uint32_t ring;  ///< addresses in shared memory
+  std::uint32_t barriers;
   int lane;
   int place = 0;
   std::uint32_t parity = 0;
 
-  __device__ void fetch(int at, const std::uint8_t* record) const {
+  __device__ void fetch(int at, const std::uint8_t* tile, int unit) const {
     if (lane == 0) {
-      barrier_expect(&barriers[at], layout.record_bytes);
-      copy_bytes(ring_bytes + at * layout.record_bytes, record, layout.record_bytes, &barriers[at]);
+      const int records = min(args.records - unit * U::records, U::records);
+      const auto bytes = static_cast<std::uint32_t>(records * layout.record_bytes);
+      const std::uint32_t barrier = barriers + static_cast<std::uint32_t>(at * 8);
+      copy_bytes(ring + static_cast<std::uint32_t>(at * unit_bytes), tile + std::int64_t{unit} * unit_bytes, bytes, barrier);
+      arrive_at(barrier);
     }
   }
 
-  /// The 8 columns of this lane, zeros from k on.
-  __device__ void load(const float* x, int record, float (&values)[8]) const {
-    const int at = record * layout.elems + lane * 8;
-    if (lane < lanes && args.x_aligned != 0 && at + 8 <= args.k) {
-      const float4 low = *reinterpret_cast<const float4*>(x + at);
-      const float4 high = *reinterpret_cast<const float4*>(x + at + 4);
-      values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
-      values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      values[i] = lane < lanes && at + i < args.k ? x[at + i] : 0.0f;
-    }
-  }
-
-  /// Stores a record's activations as binary16; returns the power of two that they are to be multiplied with.
-  __device__ float store(const float (&values)[8]) const {
-    float most = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      most = fmaxf(most, fabsf(values[i]));
-    }
-    most = __uint_as_float(gpu::wave_max(__float_as_uint(most)));  // floats from 0 on are in the order of their bits
-    const float scale = half_scale(most);
-    std::uint32_t words[4];
-    pack_eight(values, 1.0f / scale, words);
-    __syncwarp();  // all lanes have read the record before
-    if (lane < lanes) {
-      rocmforge::hopper::store_shared(x_row + static_cast<std::uint32_t>(lane * 16), words);
-    }
-    __syncwarp();
-    return scale;
-  }
-
-  template <int s>
-  __device__ void multiply_block(const LaneWeights<format>& weights, int group, float (&sums)[4]) const {
-    std::uint32_t a[2][4];
-    weights.template dequantize<s>(a);
-    std::uint32_t b[4];
-    load_shared(b, x_row + static_cast<std::uint32_t>(((group * 4 + s) * 4 + lane % 4) * 16));
-    multiply<half>(sums, a[0], b[0], b[1]);
-    multiply<half>(sums, a[1], b[2], b[3]);
-  }
-
-  /// Starts the copies of as many of the records [first, last) of 16 rows as the ring holds.
+  /// Starts the copies of as many of the units [first, last) of 16 rows as the ring holds.
   __device__ void start(const std::uint8_t* tile, int first, int last) const {
     for (int i = first, at = place; i < min(first + args.ring, last); ++i) {
-      fetch(at, tile + std::int64_t{i} * layout.record_bytes);
+      fetch(at, tile, i);
       at = at + 1 == args.ring ? 0 : at + 1;
     }
   }
 
-  /// Records [first, last), whose copies were started, times x: of rows lane / 4 and 8 further on.
+  /// This lane's columns of a unit: 8 lane and on, of block lane / 4.
+  __device__ void load(const float* x, int unit, float (&values)[8]) const {
+    load_eight(x, unit * expert_unit_columns + lane * 8, args.k, args.x_aligned != 0, values);
+  }
+
+  /// Adds the sums that this lane has of group `group`: of rows lane / 4 and 8 further on, of two blocks each.
+  __device__ void add_blocks(std::uint32_t unit, int group, const float (&products)[4], const BlockSums& blocks,
+                             bool present, float (&sums)[2]) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float scale[2] = {};
+      float minimum[2] = {};
+      if (present) {
+        U::load_scales(unit, group, lane / 4 + 8 * r, lane % 4, scale, minimum);
+      }
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        sums[r] = U::add_block(sums[r], products[2 * r + j], blocks.all[j], scale[j], minimum[j]);
+      }
+    }
+  }
+
+  /// Block s of a group times all columns of B, of which lanes `own` keep column 2 (lane % 4) + j in found[j] and found[2 +
+  /// j].
+  template <int s>
+  __device__ static void multiply_block(const Weights& weights, const std::uint32_t (&b)[4], const BlockSums& blocks,
+                                        bool own, int j, float (&found)[4]) {
+    std::uint32_t a[2][4];
+    U::template operand_a<s>(weights, a);
+    float products[4] = {blocks.start[0], blocks.start[1], blocks.start[0], blocks.start[1]};
+    multiply<half>(products, a[0], b[0], b[1]);
+    multiply<half>(products, a[1], b[2], b[3]);
+    found[j] = own ? products[j] : found[j];
+    found[2 + j] = own ? products[2 + j] : found[2 + j];
+    if constexpr (U::half_blocks) {
+      found[1 - j] = own ? products[1 - j] : found[1 - j];
+      found[3 - j] = own ? products[3 - j] : found[3 - j];
+    }
+  }
+  __device__ void multiply_group(std::uint32_t unit, int group, const std::uint32_t (&b)[4], const BlockSums& blocks,
+                                 float (&found)[4]) const {
+    Weights weights;
+    U::load_codes(unit, group, lane, weights);
+    const int c = lane % 4;
+    if constexpr (U::half_blocks) {  // columns 2 s and 2 s + 1 are the halves of block s
+      multiply_block<0>(weights, b, blocks, c == 0, 0, found);
+      multiply_block<1>(weights, b, blocks, c == 1, 0, found);
+      multiply_block<2>(weights, b, blocks, c == 2, 0, found);
+      multiply_block<3>(weights, b, blocks, c == 3, 0, found);
+    } else {  // column 4 group + s is block s
+      multiply_block<0>(weights, b, blocks, c == 2 * group, 0, found);
+      multiply_block<1>(weights, b, blocks, c == 2 * group, 1, found);
+      multiply_block<2>(weights, b, blocks, c == 2 * group + 1, 0, found);
+      multiply_block<3>(weights, b, blocks, c == 2 * group + 1, 1, found);
+    }
+  }
+
+  /// A unit's part of rows lane / 4 and 8 further on: that of the blocks whose sums this lane has.
+  __device__ void multiply_unit(std::uint32_t unit, int groups, const std::uint32_t (&b)[4], float (&sums)[2]) const {
+    float found[4] = {};
+    const BlockSums all_blocks(U::offsets(), b);
+#pragma unroll 1
+    for (int group = 0; group < groups; ++group) {
+      if constexpr (U::half_blocks) {
+        std::uint32_t columns[4];
+        half_columns(b, group, lane, columns);
+        const BlockSums blocks(U::offsets(), columns);
+        multiply_group(unit, group, columns, blocks, found);
+        add_blocks(unit, group, found, blocks, true, sums);
+      } else {
+        multiply_group(unit, group, b, all_blocks, found);
+      }
+    }
+    if constexpr (!U::half_blocks) {
+      add_blocks(unit, 0, found, all_blocks, lane % 4 / 2 < groups, sums);
+    }
+  }
+
+  /// Units [first, last), whose copies were started, times x: of rows lane / 4 and 8 further on.
   __device__ float2 run(const std::uint8_t* tile, int first, int last, const float* x) {
     const int ahead = min(args.ring, last - first);
-    float2 total{0.0f, 0.0f};
+    float total[2] = {};
     float values[8];
     if (first < last) {
       load(x, first, values);
     }
 #pragma unroll 1
-    for (int record = first; record < last; ++record) {
-      const float scale = store(values);
-      if (record + 1 < last) {
-        load(x, record + 1, values);
+    for (int unit = first; unit < last; ++unit) {
+      std::uint32_t b[4];
+      const UnitScale scale(gpu::wave_max(largest_bits(values)));
+      pack_eight(values, scale.to_half, U::offsets().second_share, b);
+      if (unit + 1 < last) {
+        load(x, unit + 1, values);
       }
-      barrier_wait(&barriers[place], parity);
-      float sums[4] = {};
+      wait_for(barriers + static_cast<std::uint32_t>(place * 8), parity);
+      float sums[2] = {};
+      multiply_unit(ring + static_cast<std::uint32_t>(place * unit_bytes),
+                    U::records == 2 ? min(args.records - unit * 2, 2) : U::groups, b, sums);
 #pragma unroll
-      for (int group = 0; group < groups; ++group) {
-        LaneWeights<format> weights;
-        weights.load(ring + static_cast<std::uint32_t>(place * layout.record_bytes), group, lane);
-        multiply_block<0>(weights, group, sums);
-        multiply_block<1>(weights, group, sums);
-        multiply_block<2>(weights, group, sums);
-        multiply_block<3>(weights, group, sums);
+      for (int r = 0; r < 2; ++r) {
+        total[r] = fmaf(sums[r], scale.back * U::factor, total[r]);
       }
-      total.x = fmaf(sums[0], scale, total.x);
-      total.y = fmaf(sums[2], scale, total.y);
       __syncwarp();
-      if (record + ahead < last) {
-        fetch(place, tile + static_cast<std::int64_t>(record + ahead) * layout.record_bytes);
+      if (unit + ahead < last) {
+        fetch(place, tile, unit + ahead);
       }
       if (++place == args.ring) {
         place = 0;
         parity ^= 1;
       }
     }
-    return total;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
+      total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
+    }
+    return {total[0], total[1]};
   }
 };
 
@@ -132,7 +171,7 @@ struct ExpertWarp {
 __device__ inline int shared_expert(const ExpertVectorArgs& args, int slot) { return args.experts - args.used + slot; }
 __device__ inline bool is_shared(const ExpertVectorArgs& args, int slot) { return slot >= args.used - args.shared; }
 
-/// A run of records of 16 rows for a slot.
+/// A run of units of 16 rows for a slot.
 struct ExpertRun {
   const std::uint8_t* tile;
   const float* x;
@@ -152,8 +191,8 @@ struct ExpertRun {
     expert = gated && is_shared(args, slot) ? shared_expert(args, slot) : __ldcg(args.ids + at);
     tile = args.weights[which] + expert * args.expert_bytes[which] + std::int64_t{blockIdx.x} * tile_bytes;
     x = args.x + static_cast<std::int64_t>(gated ? token : at) * args.k;
-    first = args.records * part / args.parts;
-    last = args.records * (part + 1) / args.parts;
+    first = args.units * part / args.parts;
+    last = args.units * (part + 1) / args.parts;
   }
 };
 
@@ -165,13 +204,14 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int runs = gated ? 2 * args.parts : args.used * args.parts;
-  const ExpertVectorShared shared = expert_vector_shared(runs, warps, args.ring, layout.record_bytes, args.used);
-  char* ring = memory + warp * args.ring * layout.record_bytes;
+  constexpr int unit_bytes = ExpertWarp<format>::unit_bytes;
+  const ExpertVectorShared shared = expert_vector_shared(runs, warps, args.ring, unit_bytes, args.used);
+  const std::uint32_t ring = shared_address(memory + warp * args.ring * unit_bytes);
   auto* sums = reinterpret_cast<float*>(memory + shared.sums);
-  auto* barriers = reinterpret_cast<std::uint64_t*>(memory + shared.barriers) + warp * args.ring;
+  const std::uint32_t barriers = shared_address(memory + shared.barriers + warp * args.ring * 8);
   if (lane == 0) {
     for (int i = 0; i < args.ring; ++i) {
-      barrier_init(&barriers[i], 1);
+      init_barrier(barriers + static_cast<std::uint32_t>(i * 8), 1);
     }
     barrier_init_fence();
   }
@@ -186,7 +226,7 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
       gpu::wait_for_predecessor();
     }
   }
-  ExpertWarp<format> own{args, shared_address(ring), shared_address(memory + shared.x + warp * 512), ring, barriers, lane};
+  ExpertWarp<format> own{args, ring, barriers, lane};
   const std::int64_t tile_bytes = std::int64_t{args.records} * layout.record_bytes;
   const int thread = static_cast<int>(threadIdx.x);
   const int row = static_cast<int>(blockIdx.x) * weight_tile_rows + thread;
@@ -207,6 +247,9 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
     }
     const bool first_part = !gated && work.part == 0 && lane == 0;
     float share = 0.0f;
+    if (first_part) {
+      experts[work.slot] = work.expert;
+    }
     if constexpr (!gated) {
       if (run == warp) {
         gpu::wait_for_predecessor();  // for x; weights are on their way
@@ -221,7 +264,6 @@ __device__ inline void expert_vectors(const ExpertVectorArgs& args) {
     }
     if (first_part) {
       shares[work.slot] = share;
-      experts[work.slot] = work.expert;
     }
     expert = work.expert;
   }

@@ -42,17 +42,6 @@ struct BlockInfo {
   float sum;
 };
 
-__device__ inline float low_half(std::uint32_t word) {
-  float value;
-  asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, low;}" : "=f"(value) : "r"(word));
-  return value;
-}
-__device__ inline float high_half(std::uint32_t word) {
-  float value;
-  asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, high;}" : "=f"(value) : "r"(word));
-  return value;
-}
-
 // One instruction each; the compiler takes two when two operands are constants.
 __device__ inline std::uint32_t and_xor(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   std::uint32_t result;

@@ -164,6 +164,18 @@ __device__ inline std::uint32_t pack(float low, float high) {
   return packed;
 }
 
+/// One number of a pair of binary16.
+__device__ inline float low_half(std::uint32_t word) {
+  float value;
+  asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, low;}" : "=f"(value) : "r"(word));
+  return value;
+}
+__device__ inline float high_half(std::uint32_t word) {
+  float value;
+  asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, high;}" : "=f"(value) : "r"(word));
+  return value;
+}
+
 // --- products of one warp ---------------------------------------------------------------------------------------------
 
 /// Four 8 x 8 matrices of 16-bit elements from shared memory. Lane i names the address of row i % 8 of matrix i / 8; word m
