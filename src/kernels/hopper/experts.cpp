@@ -32,13 +32,16 @@ constexpr int record_columns = 256;  ///< the longest record: activations are pa
 /// Up to so many tokens a token's result has the same bits in any company.
 constexpr std::int64_t most_equal_tokens = 8;
 
-/// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted.
-bool takes_vectors(std::int64_t tokens) { return tokens <= most_equal_tokens; }
+/// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted. Faster while
+/// few slots share an expert.
+bool takes_vectors(std::int64_t tokens, std::int64_t k) {
+  return tokens <= 4 || (tokens <= most_equal_tokens && k > hopper::most_few_columns);
+}
 
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
-  if (slots < 4 * experts && k <= hopper::most_few_columns) {
+  if ((tokens <= most_equal_tokens || slots < 4 * experts) && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
@@ -80,7 +83,7 @@ gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, w
 
 const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<const std::uint8_t*>(weight.data); }
 
-/// "hopper": quantised experts, repacked at load (weight_layout.h). Up to eight tokens: every slot by itself
+/// "hopper": quantised experts, repacked at load (weight_layout.h). Up to four tokens: every slot by itself
 /// (experts_vectors.h). More: slots sorted by expert, few of each (experts_few.h) or through the tiles of matmul_tiles.h.
 class HopperExpertMatmul final : public ExpertMatmulKernel {
  public:
@@ -122,7 +125,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    if (takes_vectors(tokens)) {
+    if (takes_vectors(tokens, spec.k)) {
       return 0;
     }
     return ExpertWorkspace(tokens, spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
@@ -136,7 +139,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens == 0) {
       return;
     }
-    if (takes_vectors(args.tokens)) {
+    if (takes_vectors(args.tokens, args.k)) {
       run_vectors(args, *context.stream);
     } else {
       run_tiles(args, *context.stream);
@@ -289,6 +292,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * hopper::few_slots);
     shape.block[0] = hopper::few_convert_threads;
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
+    const WeightFormat format = hopper::weight_format(args.weights[0].dtype);
+    const bool equal = args.tokens <= most_equal_tokens;
     convert_few_kernel.launch(stream, shape,
                               {.x = args.x,
                                .to = space.boxes,
@@ -300,7 +305,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                .k = static_cast<std::int32_t>(args.k),
                                .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
 
-                               .record_columns = hopper::weight_layout(hopper::weight_format(args.weights[0].dtype)).elems,
+                               .half_blocks = hopper::unit_half_blocks(format) ? 1 : 0,
+                               .sums = equal ? 1 : 0,
+                               .offsets = equal ? hopper::unit_offsets(format) : hopper::UnitOffsets{0.0f, 0.0f, 1.0f},
                                .aligned = aligned ? 1 : 0});
   }
 
@@ -320,18 +327,19 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .out = gated ? args.out : space.products,
                                  .n = static_cast<std::int32_t>(weight.n),
                                  .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
+                                 .units = units_of(args),
+                                 .parts = parts_of(args, stream.device().info()),
                                  .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
                                  .ring = 0,
                                  .activation = args.activation,
                                  .chosen_before = stream.all_but_last_ended() ? 1 : 0};
-    // Two work-groups share a multiprocessor where the activations leave room for two records of each warp.
+    // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.
     constexpr int most_shared = 226 * 1024;
     const auto shared_with = [&](int ring) {
-      return hopper::expert_few_shared(launch.padded_columns, ring, layout.record_bytes).bytes;
+      return hopper::expert_few_shared(launch.padded_columns, ring, unit_bytes_of(layout)).bytes;
     };
     const int room = shared_with(2) <= most_shared / 2 - 1024 ? most_shared / 2 - 1024 : most_shared;
-    for (launch.ring = std::min(hopper::most_few_ring, launch.records);
-         launch.ring > 1 && shared_with(launch.ring) > room;) {
+    for (launch.ring = std::min(hopper::most_few_ring, launch.units); launch.ring > 1 && shared_with(launch.ring) > room;) {
       --launch.ring;
     }
     LaunchShape shape;
@@ -340,8 +348,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         static_cast<std::uint32_t>(space.most_tiles), 1};
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
-    const std::string kernel =
-        fmt::format("expert_few_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
+    const std::string kernel = fmt::format("expert_few_{}{}_{}", args.tokens <= most_equal_tokens ? "equal_" : "",
+                                           gated ? "gate_up" : "down", hopper::weight_format_name(format));
     Kernel<hopper::ExpertFewArgs>("experts_few", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
   }
 

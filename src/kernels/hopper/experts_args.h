@@ -117,8 +117,10 @@ struct ExpertFewArgs {
   float* out;  ///< [slots, n]
   std::int32_t n;
   std::int32_t records;
+  std::int32_t units;           ///< of expert_unit_columns
+  std::int32_t parts;           ///< of the units, added up by themselves, as ExpertVectorArgs has them
   std::int32_t padded_columns;  ///< of a row of activations
-  std::int32_t ring;            ///< records of a warp that are on their way at a time
+  std::int32_t ring;            ///< units of a warp that are on their way at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
 };
@@ -127,9 +129,13 @@ inline constexpr int few_warps = 8;
 inline constexpr int most_few_ring = 4;
 inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
 /// A tile's activations: [blocks of 32 columns][8 slots][4] of 8 binary16 in the order of activation_element; then what they
-/// are to be multiplied with, [records][8 slots] floats.
+/// are to be multiplied with, [units][8 slots] floats; then what a block's sums begin with and the sums of its activations,
+/// [blocks of 16 columns][8 slots][2] floats, of which formats with scales for 32 columns have the even ones.
+constexpr std::int64_t few_sums_offset(std::int64_t padded_columns) {
+  return padded_columns * few_slots * 2 + padded_columns / expert_unit_columns * few_slots * 4;
+}
 constexpr std::int64_t few_tile_bytes(std::int64_t padded_columns) {
-  return padded_columns * few_slots * 2 + padded_columns / weight_group_elems * few_slots * 4;
+  return few_sums_offset(padded_columns) + padded_columns / 16 * few_slots * 8;
 }
 struct ExpertFewShared {
   int ring;
@@ -137,10 +143,10 @@ struct ExpertFewShared {
   int barriers;
   int bytes;
 };
-constexpr ExpertFewShared expert_few_shared(int padded_columns, int ring, int record_bytes) {
+constexpr ExpertFewShared expert_few_shared(int padded_columns, int ring, int unit_bytes) {
   ExpertFewShared shared{};
   shared.ring = (static_cast<int>(few_tile_bytes(padded_columns)) + 127) / 128 * 128;
-  shared.sums = shared.ring + few_warps * ring * record_bytes;
+  shared.sums = shared.ring + few_warps * ring * unit_bytes;
   shared.barriers = shared.sums + few_warps * weight_tile_rows * few_slots * 4;
   shared.bytes = shared.barriers + (few_warps * ring + 1) * 8;
   return shared;
@@ -157,7 +163,9 @@ struct ExpertFewConvertArgs {
   std::int32_t slots_of_row;
   std::int32_t k;
   std::int32_t padded_columns;
-  std::int32_t record_columns;
+  std::int32_t half_blocks;  ///< unit_half_blocks
+  std::int32_t sums;         ///< whether blocks' sums are wanted
+  UnitOffsets offsets;
   std::int32_t aligned;  ///< rows of x begin at multiples of 16 bytes
 };
 inline constexpr int few_convert_threads = 256;

@@ -8,8 +8,7 @@
 // sixteenth of it.
 //
 // The order of a row's sum: block b of a unit (b < 8; of Q6_K, b < 16, those of its second half behind the first's) is added
-// to partial sum b / 2 % 4, which gets the unit's blocks together; the four are added up at the end of a run as
-// (0 + 1) + (2 + 3).
+// to partial sum b / 2 % 4, a pair of blocks together; the four are added up at the end of a run as (0 + 1) + (2 + 3).
 
 #include "kernels/hopper/matmul_dequantize.h"
 
@@ -155,15 +154,15 @@ struct Unit {
     if constexpr (Weights::has_minimum) {
       const std::uint32_t bytes = load_shared(from + 16 * row + 4 * pair);
       const std::uint32_t super = load_shared(record + layout.super_offset + 4 * row);
-      scale[0] = byte_number(bytes, 0) * low_half(super);
-      scale[1] = byte_number(bytes, 1) * low_half(super);
-      minimum[0] = byte_number(bytes, 2) * high_half(super);
-      minimum[1] = byte_number(bytes, 3) * high_half(super);
+      scale[0] = byte_times(bytes, 0, low_half(super), 0.0f);
+      scale[1] = byte_times(bytes, 1, low_half(super), 0.0f);
+      minimum[0] = byte_times(bytes, 2, high_half(super), 0.0f);
+      minimum[1] = byte_times(bytes, 3, high_half(super), 0.0f);
     } else if constexpr (half_blocks) {
       const std::uint32_t bytes = load_shared(from + 16 * row + 4 * pair) ^ 0x80808080u;
       const float super = low_half(load_shared_16(record + layout.super_offset + 2 * row));
-      scale[0] = (byte_number(bytes, 2 * group) - 128.0f) * super;
-      scale[1] = (byte_number(bytes, 2 * group + 1) - 128.0f) * super;
+      scale[0] = byte_times(bytes, 2 * group, super, 128.0f);
+      scale[1] = byte_times(bytes, 2 * group + 1, super, 128.0f);
     } else if constexpr (is_float) {
       const std::uint32_t exponents = load_shared_16(from + 4 * row + 2 * (pair % 2));
       scale[0] = __uint_as_float(exponents << 23 & 0x7f800000u);
@@ -176,8 +175,10 @@ struct Unit {
   }
 
  private:
-  __device__ static float byte_number(std::uint32_t bytes, int i) {
-    return __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u + static_cast<std::uint32_t>(i))) - 8388608.0f;
+  /// A byte less `offset`, times `factor`. In the mantissa of 2^23 a byte is a number without a conversion.
+  __device__ static float byte_times(std::uint32_t bytes, int i, float factor, float offset) {
+    const float number = __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u + static_cast<std::uint32_t>(i)));
+    return fmaf(number, factor, -(8388608.0f + offset) * factor);
   }
 };
 

@@ -52,9 +52,10 @@ struct ExpertWarp {
     load_eight(x, unit * expert_unit_columns + lane * 8, args.k, args.x_aligned != 0, values);
   }
 
-  /// Adds the sums that this lane has of group `group`: of rows lane / 4 and 8 further on, of two blocks each.
+  /// Adds the sums that this lane has of a unit, of Q6_K of group `group`, times `factor`: of rows lane / 4 and 8 further
+  /// on, of two blocks each.
   __device__ void add_blocks(std::uint32_t unit, int group, const float (&products)[4], const BlockSums& blocks,
-                             bool present, float (&sums)[2]) const {
+                             bool present, float factor, float (&total)[2]) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float scale[2] = {};
@@ -62,10 +63,12 @@ struct ExpertWarp {
       if (present) {
         U::load_scales(unit, group, lane / 4 + 8 * r, lane % 4, scale, minimum);
       }
+      float sum = 0.0f;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        sums[r] = U::add_block(sums[r], products[2 * r + j], blocks.all[j], scale[j], minimum[j]);
+        sum = U::add_block(sum, products[2 * r + j], blocks.all[j], scale[j], minimum[j]);
       }
+      total[r] = fmaf(sum, factor, total[r]);
     }
   }
 
@@ -104,8 +107,9 @@ struct ExpertWarp {
     }
   }
 
-  /// A unit's part of rows lane / 4 and 8 further on: that of the blocks whose sums this lane has.
-  __device__ void multiply_unit(std::uint32_t unit, int groups, const std::uint32_t (&b)[4], float (&sums)[2]) const {
+  /// Adds a unit's part of rows lane / 4 and 8 further on, times `scale`: that of the blocks whose sums this lane has.
+  __device__ void add_unit(std::uint32_t unit, int groups, const std::uint32_t (&b)[4], float scale,
+                           float (&total)[2]) const {
     float found[4] = {};
     const BlockSums all_blocks(U::offsets(), b);
 #pragma unroll 1
@@ -115,13 +119,13 @@ struct ExpertWarp {
         half_columns(b, group, lane, columns);
         const BlockSums blocks(U::offsets(), columns);
         multiply_group(unit, group, columns, blocks, found);
-        add_blocks(unit, group, found, blocks, true, sums);
+        add_blocks(unit, group, found, blocks, true, scale, total);
       } else {
         multiply_group(unit, group, b, all_blocks, found);
       }
     }
     if constexpr (!U::half_blocks) {
-      add_blocks(unit, 0, found, all_blocks, lane % 4 / 2 < groups, sums);
+      add_blocks(unit, 0, found, all_blocks, lane % 4 / 2 < groups, scale, total);
     }
   }
 
@@ -142,13 +146,8 @@ struct ExpertWarp {
         load(x, unit + 1, values);
       }
       wait_for(barriers + static_cast<std::uint32_t>(place * 8), parity);
-      float sums[2] = {};
-      multiply_unit(ring + static_cast<std::uint32_t>(place * unit_bytes),
-                    U::records == 2 ? min(args.records - unit * 2, 2) : U::groups, b, sums);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        total[r] = fmaf(sums[r], scale.back * U::factor, total[r]);
-      }
+      add_unit(ring + static_cast<std::uint32_t>(place * unit_bytes),
+               U::records == 2 ? min(args.records - unit * 2, 2) : U::groups, b, scale.back * U::factor, total);
       __syncwarp();
       if (unit + ahead < last) {
         fetch(place, tile, unit + ahead);
