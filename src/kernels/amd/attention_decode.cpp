@@ -28,8 +28,8 @@ Grouping grouping(const Attention::Spec& spec) {
 
 std::int32_t padded_dim(const Attention::Spec& spec) { return spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256; }
 
-/// Of a call: one query head a work-group where there are units enough for that. A head's bits are the same, as these have as
-/// many threads.
+/// Of a call: one query head a work-group where there are units enough for that. A head's bits are the same, as these have
+/// as many threads.
 Grouping grouping_of_call(const Attention::Spec& spec, std::int64_t rows, int units) {
   const Grouping group = grouping(spec);
   const bool alike = amd::decode_threads(group.heads, padded_dim(spec)) == amd::decode_threads(1, padded_dim(spec));
@@ -91,8 +91,8 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
-    const std::int32_t pieces = limits.max_kv_len > 0 ? most_pieces(amd::most_decode_pieces, limits.max_kv_len)
-                                                      : amd::most_decode_pieces;
+    const std::int32_t pieces =
+        limits.max_kv_len > 0 ? most_pieces(amd::most_decode_pieces, limits.max_kv_len) : amd::most_decode_pieces;
     const std::int64_t most = std::max<std::int64_t>(limits.max_sequences, 1);
     // With fewer pieces a launch takes more sequences, but their parts stay within the same bound.
     const std::int64_t all = most * sequence_floats(spec, pieces);

@@ -30,8 +30,8 @@ struct DecodeShape {
   static constexpr int step_keys = waves * slots;
   /// Keys of a lane's round whose K and V are on their way together: registers allow for four.
   static constexpr int steps = decode_round_keys / step_keys < 4 ? decode_round_keys / step_keys : 4;
-  static constexpr int values = heads * 8;                ///< of a lane's sums
-  static constexpr int own_values = values / slots;       ///< of these, once the wave's slots are added up
+  static constexpr int values = heads * 8;           ///< of a lane's sums
+  static constexpr int own_values = values / slots;  ///< of these, once the wave's slots are added up
   static_assert(decode_round_keys % (step_keys * steps) == 0 && values % slots == 0);
 };
 
@@ -49,19 +49,20 @@ __device__ __forceinline__ DecodeArgs read_arguments(const DecodeArgs& from) {
   gpu::KvAddress& kv = call.kv;
   asm volatile(""
                : "+s"(call.q), "+s"(call.out), "+s"(kv.k), "+s"(kv.v), "+s"(kv.block_tables), "+s"(kv.block_stride),
-                 "+s"(kv.token_stride), "+s"(kv.head_stride), "+s"(kv.max_blocks), "+s"(kv.block_shift), "+s"(call.query_offsets),
-                 "+s"(call.kv_lengths), "+s"(call.q_stride), "+s"(call.q_heads), "+s"(call.head_dim));
+                 "+s"(kv.token_stride), "+s"(kv.head_stride), "+s"(kv.max_blocks), "+s"(kv.block_shift),
+                 "+s"(call.query_offsets), "+s"(call.kv_lengths), "+s"(call.q_stride), "+s"(call.q_heads),
+                 "+s"(call.head_dim));
   asm volatile(""
-               : "+s"(call.sinks), "+s"(call.mask), "+s"(call.io_dtype), "+s"(call.rows), "+s"(call.causal), "+s"(call.window),
-                 "+s"(call.scale_log2), "+s"(call.soft_cap_scale), "+s"(call.soft_cap_log2), "+s"(call.first_item),
-                 "+s"(call.group_tiles), "+s"(args.group), "+s"(args.pieces), "+s"(args.tile_factor));
+               : "+s"(call.sinks), "+s"(call.mask), "+s"(call.io_dtype), "+s"(call.rows), "+s"(call.causal),
+                 "+s"(call.window), "+s"(call.scale_log2), "+s"(call.soft_cap_scale), "+s"(call.soft_cap_log2),
+                 "+s"(call.first_item), "+s"(call.group_tiles), "+s"(args.group), "+s"(args.pieces), "+s"(args.tile_factor));
   return args;
 }
 
 /// A work-group's part of the call.
 struct DecodePlace {
   int sequence;
-  int row;         ///< among the tokens
+  int row;  ///< among the tokens
   int kv_head;
   int first_head;  ///< query head
   int heads;
@@ -114,7 +115,7 @@ __device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
 template <int mask>
 __device__ __forceinline__ float add_other(float value) {
   float other = exchange<mask>(value);
-  asm("" : "+v"(other));
+  asm("" : "+v"(value), "+v"(other));  // nor is the sum made one with a product before it, which would differ between lanes
   return value + other;
 }
 
@@ -165,7 +166,9 @@ struct KeyReader {
   int wave;  ///< the same for all lanes, as the compiler knows
 
   /// The first key of the wave in step s of the steps from `base` on.
-  __device__ __forceinline__ int first_key(int base, int s) const { return base + s * Shape::step_keys + wave * Shape::slots; }
+  __device__ __forceinline__ int first_key(int base, int s) const {
+    return base + s * Shape::step_keys + wave * Shape::slots;
+  }
   /// The lane's, inside of what the row sees.
   __device__ __forceinline__ int key(int base, int s) const {
     return min(max(first_key(base, s) + gpu::lane_index() / Shape::key_lanes, place.begin), place.end - 1);
@@ -247,7 +250,8 @@ struct DecodeLane {
 #pragma unroll
       for (int g = 0; g < Shape::heads; ++g) {  // those behind the last head take the last one's
         const std::int64_t head = place.first_head + min(g, place.heads - 1);
-        const auto* from = (Global<const T>)(static_cast<const T*>(args.q) + place.row * args.q_stride + head * args.head_dim);
+        const auto* from =
+            (Global<const T>)(static_cast<const T*>(args.q) + place.row * args.q_stride + head * args.head_dim);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
           q[g][j] = gpu::to_float(*(const T*)(from + dim + j));
@@ -276,8 +280,8 @@ struct DecodeLane {
     }
   }
 
-  /// In place of what `begin` read: nothing. For lanes behind the last dimension; once the first keys are on their way, as it
-  /// waits.
+  /// In place of what `begin` read: nothing. For lanes behind the last dimension; once the first keys are on their way, as
+  /// it waits.
   __device__ __forceinline__ void clear_unless(bool used) {
 #pragma unroll
     for (auto& of_head : q) {
@@ -455,8 +459,8 @@ __device__ __forceinline__ float add_up(const SoftmaxParts& parts, float& maximu
 }
 
 template <class Shape>
-__device__ __forceinline__ void finish(const gpu::AttentionArgs& args, const DecodePlace& place, int head, int dim, float sum,
-                                       float maximum, float weight) {
+__device__ __forceinline__ void finish(const gpu::AttentionArgs& args, const DecodePlace& place, int head, int dim,
+                                       float sum, float maximum, float weight) {
   gpu::PagedPlace row{};
   row.row = place.row;
   row.first_head = place.first_head;

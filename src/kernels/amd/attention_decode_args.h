@@ -11,12 +11,13 @@ inline constexpr std::int32_t decode_round_keys = 128;
 /// Pieces of a row at most, whatever the device.
 inline constexpr std::int32_t most_decode_pieces = 64;
 
-/// Decode attention; see attention_decode.h. Grid: pieces of the longest row, KV heads x tiles of their query heads, sequences.
+/// Decode attention; see attention_decode.h. Grid: pieces of the longest row, KV heads x tiles of their query heads,
+/// sequences.
 struct DecodeArgs {
   gpu::AttentionArgs call;
-  std::int32_t group;   ///< query heads of a KV head
+  std::int32_t group;         ///< query heads of a KV head
   std::uint32_t tile_factor;  ///< x * tile_factor >> 16 is x / group_tiles, for all KV heads x tiles
-  std::int32_t pieces;  ///< into which a row is cut at most; the rounds of each follow from that
+  std::int32_t pieces;        ///< into which a row is cut at most; the rounds of each follow from that
 };
 
 /// Of x * tile_factor(tiles) >> 16 = x / tiles, for x * tiles below 65,536.
