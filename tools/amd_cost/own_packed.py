@@ -48,7 +48,10 @@ class OwnPacked:
         group, head = model.heads // model.kv_heads, model.head_dim
         heads, padded = 1 if group == 1 else 4 if group <= 4 else 8, 64 if head <= 64 else 128 if head <= 128 else 256
         tiles = -(-group // heads)
-        pieces = max(1, min(64, self.chip.units // (model.kv_heads * tiles)))
+        units, shared = self.chip.units, model.kv_heads * tiles
+        pieces = max(1, min(64, units // shared))
+        while -(-shared * pieces // units) * units * 100 > shared * pieces * 106 and pieces < 64:
+            pieces += 1
         blocks, row, rounds = -(-keys // 64), model.kv_heads * head, -(-keys // 128)
         each = -(-rounds // pieces)
         if heads * padded <= 512 and -(-rounds // each) * model.heads <= self.chip.units:

@@ -41,9 +41,19 @@ std::int32_t rounds_of(std::int64_t keys) {
   return static_cast<std::int32_t>(divide_up(keys, std::int64_t{amd::decode_round_keys}) + 1);
 }
 
-/// Pieces of a sequence at most, so that one alone has a work-group for every unit.
+/// Pieces of a sequence at most: so many that one alone has a work-group for every unit, and more where that leaves units
+/// with fewer work-groups than others.
 std::int32_t pieces_of(const Attention::Spec& spec, int units) {
-  return std::clamp(units / (spec.kv_heads * grouping(spec).tiles), 1, amd::most_decode_pieces);
+  const int heads = spec.kv_heads * grouping(spec).tiles;
+  std::int32_t pieces = std::clamp(units / heads, 1, amd::most_decode_pieces);
+  const auto uneven = [&](std::int32_t count) {  // above 6 %
+    const std::int64_t groups = std::int64_t{heads} * count;
+    return divide_up(groups, units) * units * 100 > groups * 106;
+  };
+  while (uneven(pieces) && pieces < amd::most_decode_pieces) {
+    ++pieces;
+  }
+  return pieces;
 }
 /// Of any sequence of up to `keys` keys.
 std::int32_t most_pieces(std::int32_t pieces, std::int64_t keys) { return std::min(pieces, rounds_of(keys)); }
@@ -117,7 +127,7 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     if (args.batch.num_tokens == 0 || sequences == 0) {
       return;
     }
-    const int units = context.stream->device().info().compute_units;
+    const int units = std::max(1, context.stream->device().info().compute_units);
     kernel_args.group = spec.q_heads / spec.kv_heads;
     kernel_args.pieces = pieces_of(spec, units);
     const std::int32_t pieces = most_pieces(kernel_args.pieces, args.batch.max_kv_len);
