@@ -2,13 +2,15 @@
 import functools
 import struct
 
+import numpy as np
+
 from .cost import predict
 from .kernel import Buffer, Launch
 
 RECORD = {"q4_0": 1152, "q4_k": 1184, "q6_k": 1696}  # bytes of 8 rows x 256 columns: weight_layout.h
 FORMAT = {"q4_0": 0, "q4_k": 4, "q6_k": 6}
 PART = struct.Struct("<QQQqiiiiii")
-IMAGE, SUMS = 640, 16 * 8 * 4  # shared memory of a record of activations, of a tile's partial sums
+IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 SMALL_DECODE = 2  # launches of a layer beside its four products: rotation with append, attention
 
@@ -21,32 +23,68 @@ class OwnPacked:
     def matvec(self, weights, columns, norm=False, gated=False):
         """`weights`: (format, rows) of each output of the call."""
         kernel = self.own.load("matvec_packed", "matvec_packed_1")
+        cut = 4 if kernel.timing.wave == 32 else 8  # rows
+        sums = cut * ROW_SUMS
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
         for i, (name, rows) in enumerate(weights):
             parts += PART.pack(0, 0, 0, rows, rows, tiles, records * RECORD[name], RECORD[name], FORMAT[name], 0)
             pointers += [(PART.size * i, Buffer()), (PART.size * i + 16, Buffer())]
-            tiles += -(-rows // 8)
+            tiles += -(-rows // cut)
         parts += bytes(PART.size * (4 - len(weights)))
         slots = 2 if gated else 1
         tiles //= slots
         each = -(-tiles // self.chip.units)
         chunk = min(records, MOST_CHUNK)
         without = -(-chunk // 2) * 2 * IMAGE + 4 * records + 32
-        batch = min(each, (GROUP_LDS - without) // (slots * SUMS), THREADS // 8)
+        batch = min(each, (GROUP_LDS - without) // (slots * sums), THREADS // cut)
         pointers += [(len(parts), Buffer()), *([(len(parts) + 16, Buffer())] if norm else [])]
         arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, 1, len(weights), tiles, int(gated), each, batch, chunk, 0)
-        launch = Launch(kernel, (-(-tiles // each), 1, 1), (THREADS, 1, 1), [arguments], without + batch * slots * SUMS, pointers)
+        launch = Launch(kernel, (-(-tiles // each), 1, 1), (THREADS, 1, 1), [arguments], without + batch * slots * sums, pointers)
         return predict(kernel, launch, self.chip)
 
-    def decode_us(self, model, launch_us, keys=128):
+    @functools.lru_cache(None)
+    def attention(self, model, keys, kv="f16"):
+        """One token of one sequence over pages of 64 tokens in their order; attention_decode.cpp."""
+        group, head = model.heads // model.kv_heads, model.head_dim
+        heads, padded = 1 if group == 1 else 4 if group <= 4 else 8, 64 if head <= 64 else 128 if head <= 128 else 256
+        tiles = -(-group // heads)
+        units, shared = self.chip.units, model.kv_heads * tiles
+        pieces = max(1, min(64, units // shared))
+        while -(-shared * pieces // units) * units * 100 > shared * pieces * 106 and pieces < 64:
+            pieces += 1
+        blocks, row, rounds = -(-keys // 64), model.kv_heads * head, -(-keys // 128)
+        each = -(-rounds // pieces)
+        if heads * padded <= 512 and -(-rounds // each) * model.heads <= self.chip.units:
+            heads, tiles = 1, group
+        values = heads * padded
+        threads = 512 if values <= 512 else 256 if values <= 1024 else 128
+        block, plane = (64 * 2 * row, 64 * head) if kv != "q8_0" else (64 * 2 * row * 34 // 32, 64 * head * 34 // 32)
+        names = ("q", "out", "k", "v", "table", "offsets", "lengths", "sums", "states", "counters")
+        buffers = {name: Buffer() for name in names} | {"table": Buffer(np.arange(blocks, dtype=np.int32)), "offsets": Buffer(np.array([0, 1], np.int32)),
+                                                        "lengths": Buffer(np.array([keys], np.int32))}
+        arguments = struct.pack("<QQ QQQqqqqiiii QQQQQqq IiiiiiiifffI QQQ iiii iiii", 0, 0, 0, 0, 0, block, 0, head, plane, blocks, 6, 64 * head, 0, 0, 0, 0, 0, 0,
+                                row * group, 0, 0, 0, 1, model.heads, model.kv_heads, head, 1, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1, head, group, 65536 // tiles + 1, pieces, 0)
+        offsets = (0, 8, 16, 24, 32, 88, 96, 192, 200, 208)
+        kernel = self.own.load("attention_decode", f"attention_decode_{kv}_{padded}_{heads}")
+        launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, list(zip(offsets, buffers.values())))
+        return predict(kernel, launch, self.chip)
+
+    def decode_launches(self, model, keys=128):
+        """(what, how many of them in a step, microseconds of each without its launch)"""
         q, kv, n = model.heads * model.head_dim, model.kv_heads * model.head_dim, model.layers
         base = "q4_k" if model.mixed else "q4_0"
-        total = 0.0
+        found = []
         for better, count in ((base, n - n // 2), ("q6_k", n // 2)) if model.mixed else ((base, n),):
-            calls = [(((base, q), (base, kv), (better, kv)), model.hidden, True, False), (((base, model.hidden),), q, False, False),
-                     (((base, model.ffn),) * 2, model.hidden, True, True), (((better, model.hidden),), model.ffn, False, False)]
-            total += count * sum(self.matvec(*call).microseconds for call in calls)
+            calls = [(f"Q, K, V ({better})", ((base, q), (base, kv), (better, kv)), model.hidden, True, False),
+                     ("attention's output", ((base, model.hidden),), q, False, False),
+                     ("gate and up", ((base, model.ffn),) * 2, model.hidden, True, True),
+                     (f"down ({better})", ((better, model.hidden),), model.ffn, False, False)]
+            found += [(what, count, self.matvec(*call).microseconds) for what, *call in calls]
         name, rows, columns, *_ = model.output()
-        total += self.matvec(((name, rows),), columns, True).microseconds
-        total += n * self.own.attention(model, 1, keys, True).microseconds
-        return total + (n * (4 + SMALL_DECODE) + 4) * launch_us
+        found.append(("output", 1, self.matvec(((name, rows),), columns, True).microseconds))
+        found.append(("attention", n, self.attention(model, keys).microseconds))
+        # Rotation with append, and what a step has beside its layers, take no longer than their launches do.
+        return [*found, ("rotation with append", n * (SMALL_DECODE - 1), 0.0), ("others", 3, 0.0)]
+
+    def decode_us(self, model, launch_us, keys=128):
+        return sum(count * (microseconds + launch_us) for _, count, microseconds in self.decode_launches(model, keys))

@@ -11,6 +11,7 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
     if not wanted:
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
     lines = ["| model | chip | | published for llama.cpp's HIP backend | this project's kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
+    steps = ["| model | chip | launches, tuned | of a step | us each | us with its launches |", "|---|---|---|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
     for name in wanted:
         if name not in CHIPS:
@@ -24,14 +25,17 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                     most = 1e9 * chip.memory_gbs / model.weight_bytes()
                     lines.append(row(model_name, name, "decode", decode, 1e6 / own.decode_us(model, chip.launch_us), most))
                     if own.has_packed:
-                        packed = OwnPacked(own).decode_us(model, chip.launch_us)
-                        lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed, most))
+                        packed = OwnPacked(own)
+                        lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed.decode_us(model, chip.launch_us), most))
+                        steps += [f"| {model_name} | {name} | {what} | {count} | {us:.2f} | {count * (us + chip.launch_us):.0f} |"
+                                  for what, count, us in packed.decode_launches(model)]
                 if "prefill" in only:
                     slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
                     lines.append(row(model_name, name, "prefill", prefill, slow, fast))
         if "kernels" in only:
             shapes += single_kernels(own, chip)
-    return "\n".join([*lines, "", *shapes] if "kernels" in only else lines)
+    parts = [lines] + ([steps] if len(steps) > 2 else []) + ([shapes] if "kernels" in only else [])
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def row(model, chip, what, figures, value, most):
@@ -63,6 +67,13 @@ def single_kernels(own, chip):
         cost = own.attention(model, 1, keys, True)
         share = keys * model.kv_heads * model.head_dim * 4 / cost.microseconds / 1000 / chip.memory_gbs
         yield f"| {chip.name} | paged, f16 | 32 heads, 8 of KV, {keys} keys | {cost.microseconds:.1f} | {cost.bound} | {share:.0%} of DRAM |"
+    if own.has_packed:
+        for kv, size in (("f16", 2), ("bf16", 2), ("q8_0", 34 / 32)):
+            for keys in (4096, 32768):
+                cost = OwnPacked(own).attention(model, keys, kv)
+                share = keys * model.kv_heads * model.head_dim * 2 * size / cost.microseconds / 1000 / chip.memory_gbs
+                yield (f"| {chip.name} | decode attention, {kv}, tuned | 32 heads, 8 of KV, {keys} keys | {cost.microseconds:.1f} | {cost.bound} | "
+                       f"{share:.0%} of DRAM |")
     cost = own.attention(model, 2048, 1024, False)
     share = 4 * 2048 * 1024 * model.heads * model.head_dim / cost.microseconds / 1e6 / chip.matrix_f16
     yield f"| {chip.name} | flash, f16 | 2048 rows, 1024 keys | {cost.microseconds:.0f} | {cost.bound} | {share:.0%} of f16 |"

@@ -1,9 +1,13 @@
 #include "kernels/amd/backend.h"
 
+#include "kernels/amd/attention.h"
 #include "kernels/amd/matmul.h"
 
 namespace rocmforge {
 
-void register_amd_kernels(KernelRegistry& registry) { registry.add<Matmul>(make_amd_matmul()); }
+void register_amd_kernels(KernelRegistry& registry) {
+  registry.add<Matmul>(make_amd_matmul());
+  registry.add<Attention>(make_amd_attention_decode());
+}
 
 }  // namespace rocmforge

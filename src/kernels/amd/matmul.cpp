@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "base/error.h"
+#include "kernels/amd/architectures.h"
 #include "kernels/amd/matvec.h"
 #include "kernels/amd/matvec_args.h"
 #include "kernels/amd/pack.h"
@@ -47,9 +47,8 @@ class AmdMatmul final : public MatmulKernel {
     if (Support support = check_spec(spec); !support.ok) {
       return support;
     }
-    if (const std::string& name = device.architecture;
-        !name.starts_with("gfx11") && !name.starts_with("gfx12") && name != "gfx942" && name != "gfx90a") {
-      return Support::no(fmt::format("{} is none of gfx11, gfx12, gfx942 and gfx90a", name));
+    if (Support support = amd::check_architecture(device); !support.ok) {
+      return support;
     }
     if (!amd::has_weight_layout(spec.weight)) {
       return Support::no(fmt::format("format {} has no layout for AMD", info(spec.weight).name));

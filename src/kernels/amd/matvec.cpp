@@ -16,9 +16,9 @@ constexpr Kernel<MatvecArgs> few_tokens{"matvec_packed", "matvec_packed_8", Laun
 constexpr int shared_bytes_of_group = 64 * 1024;
 
 /// Fills `args` with the call's outputs and what becomes of them.
-void set_parts(const Matmul::Args& call, MatvecArgs& args) {
+void set_parts(const Matmul::Args& call, int cut_rows, MatvecArgs& args) {
   check(call.outputs.size() <= most_matvec_parts, "matmul: more than four outputs in a group");
-  std::int64_t tiles = 0;
+  std::int64_t cuts = 0;
   for (const MatmulOutput& output : call.outputs) {
     const WeightFormat format = weight_format(output.dtype);
     const WeightLayout layout = weight_layout(format);
@@ -27,23 +27,25 @@ void set_parts(const Matmul::Args& call, MatvecArgs& args) {
                                     output.out,
                                     output.stride,
                                     static_cast<std::int32_t>(output.n),
-                                    static_cast<std::int32_t>(tiles),
+                                    static_cast<std::int32_t>(cuts),
                                     static_cast<std::int32_t>(weight_tile_bytes(layout, call.k)),
                                     layout.record_bytes,
                                     format,
                                     output.accumulate ? 1 : 0};
-    tiles += weight_tiles(output.n);
+    cuts += divide_up(output.n, cut_rows);
   }
   args.gated = call.gated ? 1 : 0;
   args.activation = call.activation;
-  args.tiles = static_cast<std::int32_t>(call.gated ? tiles / 2 : tiles);
+  args.cuts = static_cast<std::int32_t>(call.gated ? cuts / 2 : cuts);
 }
 
 }  // namespace
 
 void run_matvec(const Matmul::Args& call, Stream& stream) {
+  const DeviceInfo& device = stream.device().info();
+  const int cut_rows = matvec_cut_rows(call.tokens == 1, device.wave_size);
   MatvecArgs args{};
-  set_parts(call, args);
+  set_parts(call, cut_rows, args);
   args.x = call.x;
   args.x_stride = call.x_stride;
   args.norm_weight = call.norm_weight;
@@ -53,19 +55,20 @@ void run_matvec(const Matmul::Args& call, Stream& stream) {
   const auto records = static_cast<int>(weight_records(call.k));
   args.chunk_records = std::min(records, matvec_chunk_elems(args.tokens) / record_elems);
   // As many work-groups as units, or fewer that all have as much to do.
-  const int units = std::max(1, stream.device().info().compute_units);
-  args.group_tiles = static_cast<std::int32_t>(divide_up(args.tiles, units));
+  const int units = std::max(1, device.compute_units);
+  args.group_cuts = static_cast<std::int32_t>(divide_up(args.cuts, units));
   const int slots = call.gated ? 2 : 1;
-  const int without = matvec_shared(args.tokens, args.chunk_records, records, 0).bytes;
-  const int tile_bytes = slots * partial_sums * args.tokens * weight_tile_rows * 4;
-  const int most_outputs = matvec_threads / (args.tokens * weight_tile_rows);
-  args.batch_tiles = std::min({args.group_tiles, (shared_bytes_of_group - without) / tile_bytes, most_outputs});
-  check(args.batch_tiles > 0, "matmul: a row is too long for the shared memory");
+  const int without = matvec_shared(args.tokens, cut_rows, args.chunk_records, records, 0).bytes;
+  const int cut_outputs = args.tokens * cut_rows;
+  const int cut_bytes = slots * partial_sums * cut_outputs * 4;
+  const int most_outputs = matvec_threads / cut_outputs;
+  args.batch_cuts = std::min({args.group_cuts, (shared_bytes_of_group - without) / cut_bytes, most_outputs});
+  check(args.batch_cuts > 0, "matmul: a row is too long for the shared memory");
   LaunchShape shape;
-  shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.tiles, args.group_tiles));
+  shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.cuts, args.group_cuts));
   shape.block[0] = matvec_threads;
-  shape.shared_bytes =
-      static_cast<std::uint32_t>(matvec_shared(args.tokens, args.chunk_records, records, slots * args.batch_tiles).bytes);
+  shape.shared_bytes = static_cast<std::uint32_t>(
+      matvec_shared(args.tokens, cut_rows, args.chunk_records, records, slots * args.batch_cuts).bytes);
   (call.tokens == 1 ? one_token : few_tokens).launch(stream, shape, args);
 }
 

@@ -11,6 +11,11 @@ inline constexpr int most_matvec_parts = 4;
 inline constexpr int most_matvec_tokens = 8;
 /// Of a work-group: 16 waves of 32 lanes, 8 of 64.
 inline constexpr int matvec_threads = 512;
+/// Rows of a tile that a work-group takes together: with one token and waves of 32 half of them, so that all groups have as
+/// much to do. Waves of 64 would take more steps for it, which costs more.
+constexpr int matvec_cut_rows(bool one_token, int wave_size) {
+  return one_token && wave_size == 32 ? weight_tile_rows / 2 : weight_tile_rows;
+}
 /// Record r of a row belongs to the r % 16-th partial sum, whichever wave computes it.
 inline constexpr int partial_sums = 16;
 
@@ -21,7 +26,7 @@ struct MatvecPart {
   float* out;                  ///< [tokens, n], rows `stride` apart
   std::int64_t stride;
   std::int32_t n;
-  std::int32_t first_tile;  ///< of the launch's tiles; meaningless where the first part is the gate
+  std::int32_t first_cut;  ///< of the launch's cuts; meaningless where the first part is the gate
   std::int32_t tile_bytes;
   std::int32_t record_bytes;
   WeightFormat format;
@@ -38,10 +43,10 @@ struct MatvecArgs {
   std::int32_t k;
   std::int32_t tokens;
   std::int32_t num_parts;
-  std::int32_t tiles;          ///< of all parts; of one where the first is the gate
+  std::int32_t cuts;           ///< of all parts; of one where the first is the gate
   std::int32_t gated;          ///< parts[0].out = activation(product of part 0) * product of part 1
-  std::int32_t group_tiles;    ///< of a work-group, neighbours; pairs of them where `gated`
-  std::int32_t batch_tiles;    ///< of these, whose partial sums fit into shared memory together
+  std::int32_t group_cuts;     ///< of a work-group, neighbours; pairs of them where `gated`
+  std::int32_t batch_cuts;     ///< of these, whose partial sums fit into shared memory together
   std::int32_t chunk_records;  ///< of x in shared memory at a time; even unless it is all of x
   Activation activation;
 };
@@ -57,18 +62,18 @@ inline constexpr int image_record_bytes = record_elems * 2 + record_pieces * 16;
 /// Where the parts of a work-group's shared memory begin, in bytes. It starts with the image of the activations.
 struct MatvecShared {
   int token_bytes;  ///< from one token's image to the next one's
-  int partials;     ///< [items][partial_sums][tokens][weight_tile_rows] floats
+  int partials;     ///< [items][partial_sums][tokens][matvec_cut_rows] floats
   int squares;      ///< [tokens][records] sums of x^2
   int factors;      ///< [tokens] of the norm
   int bytes;
 };
 
-/// `records` of a chunk, `all_records` of k, `items`: tiles of a batch, pairs counted twice.
-constexpr MatvecShared matvec_shared(int tokens, int records, int all_records, int items) {
+/// `records` of a chunk, `all_records` of k, `items`: cuts of a batch, pairs counted twice.
+constexpr MatvecShared matvec_shared(int tokens, int cut_rows, int records, int all_records, int items) {
   MatvecShared shared{};
   shared.token_bytes = (records + 1) / 2 * 2 * image_record_bytes;
   shared.partials = tokens * shared.token_bytes;
-  shared.squares = shared.partials + items * partial_sums * tokens * weight_tile_rows * 4;
+  shared.squares = shared.partials + items * partial_sums * tokens * cut_rows * 4;
   shared.factors = shared.squares + tokens * all_records * 4;
   shared.bytes = shared.factors + most_matvec_tokens * 4;
   return shared;

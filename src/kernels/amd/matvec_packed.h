@@ -18,130 +18,141 @@ namespace rocmforge::amd {
 inline constexpr int matvec_waves = matvec_threads / gpu::wave_size;
 /// Records of a wave's step.
 inline constexpr int step_records = gpu::wave_size / team_lanes;
+/// Rows of a cut: a tile, or half of one.
+template <bool one_token>
+inline constexpr int cut_rows = matvec_cut_rows(one_token, gpu::wave_size);
+/// Pieces of a lane's step, in rows half a tile from each other.
+template <bool one_token>
+inline constexpr int step_pieces = cut_rows<one_token>* record_pieces / team_lanes;
 
-/// Tiles of one part that a work-group takes one after another.
-struct TileRun {
+/// Cuts of one part that a work-group takes one after another.
+struct CutRun {
   const std::uint8_t* weight;  ///< of the part
   int tile_bytes;
   int record_bytes;
   WeightFormat format;
-  int first;    ///< tile of the part
-  int count;    ///< tiles
+  int first;    ///< cut of the part
+  int count;    ///< cuts
   int slot;     ///< the first one's place among the batch's partial sums
   int earlier;  ///< steps of the batch before these, modulo the waves
 };
 
-/// Calls body(i) with the part that tile `tile` of the launch belongs to; it is called for each part before that one too.
+/// Calls body(i) with the part that cut `cut` of the launch belongs to; it is called for each part before that one too.
 /// With one token and waves of 32 all parts are read at once, so that nothing is looked up by a number that has to be waited
 /// for; the others have no scalar registers for that.
 template <bool one_token, class Body>
-__device__ __forceinline__ void select_part(const MatvecArgs& args, int tile, const Body& body) {
+__device__ __forceinline__ void select_part(const MatvecArgs& args, int cut, const Body& body) {
   body(0);
   constexpr int unrolled = one_token && gpu::wave_size == 32 ? most_matvec_parts : 1;
 #pragma unroll unrolled
   for (int i = 1; i < most_matvec_parts; ++i) {
-    if (i < args.num_parts && tile >= args.parts[i].first_tile) {
+    if (i < args.num_parts && cut >= args.parts[i].first_cut) {
       body(i);
     }
   }
 }
 
-/// Tiles of part i, of which `first` is one.
-__device__ __forceinline__ TileRun run_of(const MatvecArgs& args, int i, int first, int count) {
+/// Cuts of part i, of which `first` is one.
+__device__ __forceinline__ CutRun run_of(const MatvecArgs& args, int i, int first, int count) {
   const MatvecPart& part = args.parts[i];
   return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0};
 }
 
-/// The run of up to `count` tiles that starts at tile `tile` of the launch; with a gate, of the gate's.
+/// The run of up to `count` cuts that starts at cut `cut` of the launch; with a gate, of the gate's.
 template <bool one_token>
-__device__ __forceinline__ TileRun run_at(const MatvecArgs& args, int tile, int count) {
+__device__ __forceinline__ CutRun run_at(const MatvecArgs& args, int cut, int count) {
+  constexpr int rows = cut_rows<one_token>;
   if constexpr (gpu::wave_size == 64) {
     int part = 0;
 #pragma unroll
     for (int i = 1; i < most_matvec_parts; ++i) {  // without branches, so that all are read at once
       part += static_cast<int>(i < args.num_parts) & static_cast<int>(args.gated == 0) &
-              static_cast<int>(tile >= args.parts[i].first_tile);
+              static_cast<int>(cut >= args.parts[i].first_cut);
     }
-    const int first = tile - (part == 0 ? 0 : args.parts[part].first_tile);
-    return run_of(args, part, first, min(count, (args.parts[part].n + weight_tile_rows - 1) / weight_tile_rows - first));
+    const int first = cut - (part == 0 ? 0 : args.parts[part].first_cut);
+    return run_of(args, part, first, min(count, (args.parts[part].n + rows - 1) / rows - first));
   }
-  TileRun run{};
+  CutRun run{};
   select_part<one_token>(
-      args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
-        const int first = i == 0 ? tile : tile - args.parts[i].first_tile;
-        const int tiles = (args.parts[i].n + weight_tile_rows - 1) / weight_tile_rows;
-        run = run_of(args, i, first, min(count, tiles - first));
+      args, args.gated != 0 ? 0 : cut, [&](int i) __attribute__((always_inline)) {
+        const int first = i == 0 ? cut : cut - args.parts[i].first_cut;
+        const int cuts = (args.parts[i].n + rows - 1) / rows;
+        run = run_of(args, i, first, min(count, cuts - first));
       });
   return run;
 }
 
-/// Calls body(run) for the runs of tiles [first, first + count) of the launch, or of both of its parts; `run` is the first.
+/// Calls body(run) for the runs of cuts [first, first + count) of the launch, or of both of its parts; `run` is the first.
 template <bool one_token, class Body>
-__device__ __forceinline__ void for_each_run(const MatvecArgs& args, TileRun run, int first, int count, int steps,
+__device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run, int first, int count, int steps,
                                              const Body& body) {
-  const bool gated = args.gated != 0;
-  const int all = gated ? 2 * count : count;
   int done = 0;
   while (true) {
     run.slot = done;
     run.earlier = done * steps % matvec_waves;
     body(run);
     done += run.count;
-    if (done >= all) {
+    const MatvecArgs& here = read_again(args);  // now: before, the first loads would wait for it
+    const bool gated = here.gated != 0;
+    if (done >= (gated ? 2 * count : count)) {
       return;
     }
-    run = gated ? run_of(args, 1, first, count) : run_at<one_token>(args, first + done, count - done);
+    run = gated ? run_of(here, 1, first, count) : run_at<one_token>(here, first + done, count - done);
   }
 }
 
-/// A wave's way through the steps of a run: step s of tile i of the run.
+/// A wave's way through the steps of a run: step s of cut i of the run.
 class Walk {
  public:
-  __device__ Walk(const TileRun& run, int steps, int wave)
-      : tile(0), step((wave - run.earlier + matvec_waves) % matvec_waves), steps_(steps), tiles_(0), rest_(matvec_waves) {
+  __device__ Walk(const CutRun& run, int steps, int wave)
+      : cut(0), step((wave - run.earlier + matvec_waves) % matvec_waves), steps_(steps), cuts_(0), rest_(matvec_waves) {
     for (; step >= steps; step -= steps) {  // at most a step for each wave
-      ++tile;
+      ++cut;
     }
     for (; rest_ >= steps; rest_ -= steps) {
-      ++tiles_;
+      ++cuts_;
     }
   }
   __device__ void advance() {
-    tile += tiles_;
+    cut += cuts_;
     step += rest_;
     if (step >= steps_) {
       step -= steps_;
-      ++tile;
+      ++cut;
     }
   }
-  /// Stays where it is rather than leave the run's `count` tiles.
+  /// Stays where it is rather than leave the run's `count` cuts.
   __device__ void advance_within(int count) {
-    const int old_tile = tile;
+    const int old_cut = cut;
     const int old_step = step;
     advance();
-    const bool left = tile >= count;
-    tile = left ? old_tile : tile;
+    const bool left = cut >= count;
+    cut = left ? old_cut : cut;
     step = left ? old_step : step;
   }
   /// Of the step among those of the run.
-  __device__ int number() const { return tile * steps_ + step; }
-  int tile;
+  __device__ int number() const { return cut * steps_ + step; }
+  int cut;
   int step;
 
  private:
   int steps_;
-  int tiles_;
+  int cuts_;
   int rest_;
 };
 
-__device__ inline GlobalBytes step_address(const TileRun& run, const Walk& walk, int first_record) {
-  const std::int64_t tile = run.first + walk.tile;
+template <bool one_token>
+__device__ __forceinline__ GlobalBytes step_address(const CutRun& run, const Walk& walk, int first_record) {
+  const std::int64_t tile = (run.first + walk.cut) / (weight_tile_rows / cut_rows<one_token>);
   return uniform(run.weight + tile * run.tile_bytes +
                  static_cast<std::int64_t>(first_record + walk.step * step_records) * run.record_bytes);
 }
 
-__device__ inline LanePlace lane_place(int lane, int record_bytes) {
-  return {static_cast<unsigned>(lane % team_lanes), static_cast<unsigned>(lane / team_lanes * record_bytes)};
+template <bool one_token>
+__device__ __forceinline__ LanePlace lane_place(const CutRun& run, const Walk& walk, int lane, int record_bytes) {
+  const int within = (run.first + walk.cut) % (weight_tile_rows / cut_rows<one_token>);
+  return {static_cast<unsigned>(lane % team_lanes + within * step_pieces<one_token> * team_lanes),
+          static_cast<unsigned>(lane / team_lanes * record_bytes)};
 }
 
 /// What all waves of a work-group know of a chunk of k.
@@ -156,15 +167,17 @@ struct Chunk {
 
 /// Adds a record's products with all tokens to the partial sums.
 template <class Format, bool one_token>
-__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[2], const TileRun& run, const Walk& walk,
-                                         const Chunk& chunk, int lane) {
+__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_pieces<one_token>], const CutRun& run,
+                                         const Walk& walk, const Chunk& chunk, int lane) {
 #pragma clang fp contract(off)
+  constexpr int pieces = step_pieces<one_token>;
+  constexpr int rows = cut_rows<one_token>;
   const int piece = lane % record_pieces;
   const int record = walk.step * step_records + lane / team_lanes;
-  std::uint32_t codes[2][8];
-  PieceAffine affine[2];
+  std::uint32_t codes[pieces][8];
+  PieceAffine affine[pieces];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
+  for (int h = 0; h < pieces; ++h) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       codes[h][i] = Format::code_word(raw[h], i / 4, i % 4);
@@ -172,10 +185,10 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[2], c
     affine[h] = Format::affine(raw[h]);
   }
   const std::uint8_t* image = chunk.memory + record * image_record_bytes + piece * 16;
-  const int row = lane % team_lanes / record_pieces;  // and the one half a tile on
-  const int sum = (run.slot + walk.tile) * partial_sums + (chunk.first + record) % partial_sums;
+  const int row = lane % team_lanes / record_pieces;  // and, of a whole tile, the one half a tile on
+  const int sum = (run.slot + walk.cut) * partial_sums + (chunk.first + record) % partial_sums;
   const int tokens = one_token ? 1 : chunk.tokens;
-  float* to = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + sum * tokens * weight_tile_rows + row;
+  float* to = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + sum * tokens * rows + row;
 #pragma unroll 1
   for (int t = 0; t < tokens; ++t) {
     constexpr int plane = record_pieces * 16;
@@ -189,9 +202,9 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[2], c
       lower[4 * i] = low.x, lower[4 * i + 1] = low.y, lower[4 * i + 2] = low.z, lower[4 * i + 3] = low.w;
     }
     const auto info = *reinterpret_cast<const float4*>(image + 4 * plane);
-    float values[2];
+    float values[pieces];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < pieces; ++h) {
       int uppers[2] = {};
       int lowers[2] = {};
 #pragma unroll
@@ -217,51 +230,61 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[2], c
       value += exchange<1>(value);
     }
     if (piece == 0 && (step_records == 1 || record < chunk.records)) {
-      add_shared(to, values[0]);
-      add_shared(to + weight_tile_rows / 2, values[1]);
+#pragma unroll
+      for (int h = 0; h < pieces; ++h) {
+        add_shared(to + h * (weight_tile_rows / 2), values[h]);
+      }
     }
     image += chunk.shared.token_bytes;
-    to += weight_tile_rows;
+    to += rows;
   }
 }
 
-/// All of a wave's steps of a run. Two are on their way at once; behind the last one it comes again, and nobody waits for
-/// it.
+/// All of a wave's steps of a run. Four pieces of a lane are on their way at once; behind the last one it comes
+/// again, and nobody waits for it.
 template <WeightFormat format, bool one_token>
-__device__ __forceinline__ void walk_run(const TileRun& run, const Chunk& chunk, int wave) {
+__device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, int wave) {
   using Format = PackedFormat<format>;
   const int lane = lane_here();
-  const LanePlace place = lane_place(lane, Format::layout.record_bytes);
   Walk walk(run, chunk.steps, wave);
   int left = (run.count * chunk.steps - walk.number() + matvec_waves - 1) / matvec_waves;
   if (left <= 0) {
     return;
   }
   Walk ahead = walk;
-  typename Format::Raw raw[2][2];
-  const auto load = [&](typename Format::Raw(&to)[2]) __attribute__((always_inline)) {
-    const GlobalBytes at = step_address(run, ahead, chunk.first);
-    to[0] = Format::load(at, place, 0);
-    to[1] = Format::load(at, place, weight_tile_rows * record_pieces / 2);
+  constexpr int pieces = step_pieces<one_token>;
+  typename Format::Raw raw[4 / pieces][pieces];
+  const auto load = [&](typename Format::Raw(&to)[pieces]) __attribute__((always_inline)) {
+    const GlobalBytes at = step_address<one_token>(run, ahead, chunk.first);
+    const LanePlace place = lane_place<one_token>(run, ahead, lane, Format::layout.record_bytes);
+#pragma unroll
+    for (int h = 0; h < pieces; ++h) {
+      to[h] = Format::load(at, place, h * team_lanes);
+    }
     ahead.advance_within(run.count);
   };
-  load(raw[0]);
-  load(raw[1]);
-  while (true) {
 #pragma unroll
-    for (auto& own : raw) {
-      multiply<Format, one_token>(own, run, walk, chunk, lane);
-      if (--left == 0) {
-        return;
+  for (auto& own : raw) {
+    load(own);
+  }
+  // One way out, and every load on each way through: else the compiler, which follows all of them, would wait for younger
+  // loads than the one that it needs.
+  constexpr int steps = 4 / pieces;
+  do {
+#pragma unroll
+    for (int i = 0; i < steps; ++i) {
+      if (i == 0 || i < left) {
+        multiply<Format, one_token>(raw[i], run, walk, chunk, lane);
       }
       walk.advance();
-      load(own);
+      load(raw[i]);
     }
-  }
+    left -= steps;
+  } while (left > 0);
 }
 
 template <bool one_token>
-__device__ __forceinline__ void walk_run(const TileRun& run, const Chunk& chunk, int wave) {
+__device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, int wave) {
   switch (run.format) {
     case WeightFormat::q4_0:
       return walk_run<WeightFormat::q4_0, one_token>(run, chunk, wave);
@@ -280,22 +303,33 @@ __device__ __forceinline__ void walk_run(const TileRun& run, const Chunk& chunk,
   }
 }
 
-/// The codes of a wave's first step, so that they are on their way while a token's activations are quantised. They come
-/// again from the cache.
+/// The codes of a wave's first step, and a word of each line that the rest of its records lies in, so that they are on their
+/// way while a token's activations are quantised. They come again from the cache.
 struct FirstStep {
-  uint4 quants[2];
+  static constexpr int pieces = step_pieces<true>;
+  uint4 quants[pieces];
+  std::uint32_t rest;
 
-  __device__ void load(const TileRun& run, int steps, int wave) {
-    const LanePlace lane = lane_place(gpu::lane_index(), run.record_bytes);
+  __device__ void load(const CutRun& run, int steps, int wave) {
     Walk walk(run, steps, wave);
-    walk.tile = min(walk.tile, run.count - 1);  // a wave without work takes another's
-    const GlobalBytes at = step_address(run, walk, 0);
-    quants[0] = load_at<uint4>(at, lane.record + 16 * lane.piece, 0);
-    quants[1] = load_at<uint4>(at, lane.record + 16 * lane.piece, code_plane_bytes / 2);
+    walk.cut = min(walk.cut, run.count - 1);  // a wave without work takes another's
+    const GlobalBytes at = step_address<true>(run, walk, 0);
+    const LanePlace lane = lane_place<true>(run, walk, gpu::lane_index(), run.record_bytes);
+#pragma unroll
+    for (int h = 0; h < pieces; ++h) {
+      quants[h] = load_at<uint4>(at, lane.record + 16 * lane.piece, h * team_lanes * 16);
+    }
+    const auto last = static_cast<unsigned>(run.record_bytes - code_plane_bytes - 4);
+    const unsigned apart = (last / (team_lanes - 1) + 4) / 4 * 4;
+    const unsigned own = static_cast<unsigned>(gpu::lane_index()) % team_lanes * apart;
+    rest = load_at<std::uint32_t>(at, lane.record + min(own, last), code_plane_bytes);
   }
   __device__ void keep() const {
-    amd::keep(quants[0]);
-    amd::keep(quants[1]);
+#pragma unroll
+    for (const uint4& own : quants) {
+      amd::keep(own);
+    }
+    asm volatile("" ::"v"(rest));
   }
 };
 
@@ -311,12 +345,13 @@ struct Output {
   /// In tiles [first, first + count) of the launch. What is read is on its way while the sums are made.
   template <bool one_token>
   __device__ __forceinline__ void find(const MatvecArgs& args, int tokens, int first, int count) {
-    const int stride = tokens * weight_tile_rows;
+    constexpr int rows = cut_rows<one_token>;
+    const int stride = tokens * rows;
     const int item = gpu::thread_index() / stride;
     const int within = gpu::thread_index() - item * stride;
     const int tile = first + item;
     place = item * partial_sums * stride + within;
-    t = within / weight_tile_rows;
+    t = within / rows;
     if (item >= count) {
       return;
     }
@@ -326,7 +361,7 @@ struct Output {
     select_part<one_token>(
         args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
           const MatvecPart& part = args.parts[i];
-          row = (i == 0 ? tile : tile - part.first_tile) * weight_tile_rows + within % weight_tile_rows;
+          row = (i == 0 ? tile : tile - part.first_cut) * rows + within % rows;
           asm volatile("" ::"s"(part.out), "s"(part.bias), "s"(part.stride), "s"(part.n), "s"(part.accumulate));  // at once
           const bool used = row < part.n;
           out = used ? part.out + t * part.stride + row : nullptr;
@@ -353,7 +388,7 @@ struct Output {
     if (out == nullptr) {
       return;
     }
-    int stride = tokens * weight_tile_rows;
+    int stride = tokens * cut_rows<one_token>;
     if constexpr (!one_token) {
       asm volatile("" : "+s"(stride));  // its multiples are not computed before and kept
     }
@@ -383,9 +418,9 @@ struct Output {
 
 /// Reads at once what a work-group begins with, rather than each value where a branch first needs it.
 __device__ __forceinline__ void read_first(const MatvecArgs& args) {
-  asm volatile("" ::"s"(args.x), "s"(args.norm_weight), "s"(args.k), "s"(args.tokens), "s"(args.num_parts), "s"(args.tiles),
-               "s"(args.gated), "s"(args.group_tiles), "s"(args.batch_tiles), "s"(args.chunk_records),
-               "s"(args.parts[1].first_tile), "s"(args.parts[2].first_tile), "s"(args.parts[3].first_tile));
+  asm volatile("" ::"s"(args.x), "s"(args.norm_weight), "s"(args.k), "s"(args.tokens), "s"(args.num_parts), "s"(args.cuts),
+               "s"(args.gated), "s"(args.group_cuts), "s"(args.batch_cuts), "s"(args.chunk_records),
+               "s"(args.parts[1].first_cut), "s"(args.parts[2].first_cut), "s"(args.parts[3].first_cut));
 }
 
 template <bool one_token>
@@ -396,12 +431,13 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   HIP_DYNAMIC_SHARED(uint4, dynamic)
   auto* const memory = reinterpret_cast<std::uint8_t*>(dynamic);
   const int all_records = (args.k + record_elems - 1) / record_elems;
-  const int begin = static_cast<int>(blockIdx.x) * args.group_tiles;
-  const int end = min(begin + args.group_tiles, args.tiles);
+  const int begin = static_cast<int>(blockIdx.x) * args.group_cuts;
+  const int end = min(begin + args.group_cuts, args.cuts);
   constexpr int rounds = one_token ? 3 : 1;  // of the teams, whose activations are on their way at once
   const int wave = uniform(gpu::wave_index());
   Chunk chunk{memory, {}, one_token ? 1 : args.tokens, 0, 0, 0};
-  chunk.shared = matvec_shared(chunk.tokens, args.chunk_records, all_records, (args.gated != 0 ? 2 : 1) * args.batch_tiles);
+  chunk.shared = matvec_shared(chunk.tokens, cut_rows<one_token>, args.chunk_records, all_records,
+                               (args.gated != 0 ? 2 : 1) * args.batch_cuts);
   const auto begin_chunk = [&](int first) {
     chunk.first = first;
     chunk.records = min(args.chunk_records, all_records - first);
@@ -414,16 +450,18 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   for (int i = 0; i < rounds; ++i) {
     load_activations(args, 0, team + i * teams, loaded[i]);
   }
-  TileRun run{};
+  CutRun run{};
   FirstStep weights;
   if constexpr (one_token) {
-    run = run_at<one_token>(args, begin, min(args.batch_tiles, end - begin));
+    run = run_at<one_token>(args, begin, min(args.batch_cuts, end - begin));
     weights.load(run, chunk.steps, wave);
   }
   auto* const sums = reinterpret_cast<float*>(memory + chunk.shared.partials);
   for (int at = gpu::thread_index(); at < (chunk.shared.squares - chunk.shared.partials) / 4; at += matvec_threads) {
     sums[at] = 0.0f;
   }
+  Output output;
+  output.template find<one_token>(args, chunk.tokens, begin, min(args.batch_cuts, end - begin));
   const Stage stage{args, chunk.shared, memory, chunk.tokens, 0, chunk.records, all_records};
 #pragma unroll
   for (int i = 0; i < rounds; ++i) {
@@ -431,12 +469,10 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       stage.put(0, team + i * teams, loaded[i]);
     }
   }
-  Output output;
-  output.template find<one_token>(args, chunk.tokens, begin, min(args.batch_tiles, end - begin));
   const bool whole = args.chunk_records >= all_records;  // the image stays as it is
-  for (int tile = begin; tile < end; tile += args.batch_tiles) {
-    const int count = min(args.batch_tiles, end - tile);
-    const int up = count * partial_sums * chunk.tokens * weight_tile_rows;
+  for (int tile = begin; tile < end; tile += args.batch_cuts) {
+    const int count = min(args.batch_cuts, end - tile);
+    const int up = count * partial_sums * chunk.tokens * cut_rows<one_token>;
     int first = 0;
     do {  // k is not 0
       begin_chunk(first);
@@ -456,19 +492,19 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       const MatvecArgs& here = read_again(args);
       for_each_run<one_token>(
           here, one_token ? run : run_at<one_token>(here, tile, count), tile, count,
-          chunk.steps, [&](const TileRun& own) __attribute__((always_inline)) { walk_run<one_token>(own, chunk, wave); });
+          chunk.steps, [&](const CutRun& own) __attribute__((always_inline)) { walk_run<one_token>(own, chunk, wave); });
       sync_shared();
       first += args.chunk_records;
     } while (first < all_records);
-    const bool more = tile + args.batch_tiles < end;
+    const bool more = tile + args.batch_cuts < end;
     output.template write<one_token>(one_token ? args : read_again(args), chunk, chunk.tokens, up, more);
     if (more) {
-      const int next = tile + args.batch_tiles;
+      const int next = tile + args.batch_cuts;
       output = {};
       if constexpr (one_token) {
-        run = run_at<one_token>(read_again(args), next, min(args.batch_tiles, end - next));
+        run = run_at<one_token>(read_again(args), next, min(args.batch_cuts, end - next));
       }
-      output.template find<one_token>(read_again(args), chunk.tokens, next, min(args.batch_tiles, end - next));
+      output.template find<one_token>(read_again(args), chunk.tokens, next, min(args.batch_cuts, end - next));
       sync_shared();
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Instructions that have no name in HIP's language: integer products of four bytes, exchanges inside eight lanes, sums in
+// Instructions that have no name in HIP's language: integer products of four bytes, exchanges inside sixteen lanes, sums in
 // shared memory. No other file of this folder has any.
 
 #include "kernels/gpu/device_code.h"
@@ -28,11 +28,12 @@ __device__ inline int exchanged(int value) {
   return __builtin_amdgcn_update_dpp(0, value, control, 0xf, 0xf, true);
 }
 
-/// The value of lane (own ^ mask) of a group of eight: mask 1, 2 or 7.
+/// The value of lane (own ^ mask) of a group of sixteen: mask 1, 2, 7 or 15.
 template <int mask>
 __device__ inline int exchange(int value) {
-  static_assert(mask == 1 || mask == 2 || mask == 7);
-  constexpr int control = mask == 1 ? 0xb1 : mask == 2 ? 0x4e : 0x141;  // quad_perm [1,0,3,2], [2,3,0,1]; row_half_mirror
+  static_assert(mask == 1 || mask == 2 || mask == 7 || mask == 15);
+  // quad_perm [1,0,3,2], [2,3,0,1]; row_half_mirror, row_mirror
+  constexpr int control = mask == 1 ? 0xb1 : mask == 2 ? 0x4e : mask == 7 ? 0x141 : 0x140;
   return exchanged<control>(value);
 }
 template <int mask>

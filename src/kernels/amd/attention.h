@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "ops/attention.h"
+
+namespace rocmforge {
+
+/// "amd_decode": steps of one row a sequence, head_dim a multiple of 8 up to 256, KV f16, bf16 and q8_0, over the pages of
+/// "gpu".
+std::unique_ptr<AttentionBackend> make_amd_attention_decode();
+
+}  // namespace rocmforge
