@@ -12,6 +12,7 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
     lines = ["| model | chip | | published for llama.cpp's HIP backend | this project's kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
+    steps = ["| model | chip | | launch | of them | us each | us |", "|---|---|---|---|---:|---:|---:|"]
     for name in wanted:
         if name not in CHIPS:
             raise Unknown(f"no chip '{name}'; known: {', '.join(CHIPS)}")
@@ -26,12 +27,22 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                     if own.has_packed:
                         packed = OwnPacked(own).decode_us(model, chip.launch_us)
                         lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed, most))
-                if "prefill" in only:
-                    slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
-                    lines.append(row(model_name, name, "prefill", prefill, slow, fast))
+                for what, products in (("prefill", None), ("prefill, tuned", OwnPacked(own).prefill_products))[:1 + own.has_packed]:
+                    if "prefill" in only:
+                        slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least, products) for least in (False, True))
+                        lines.append(row(model_name, name, what, prefill, slow, fast))
+                    if "steps" in only:
+                        steps += step_rows(f"| {model_name} | {name} | {what} |", own.prefill_steps(model, tokens, chip.launch_us, False, products))
         if "kernels" in only:
             shapes += single_kernels(own, chip)
-    return "\n".join([*lines, "", *shapes] if "kernels" in only else lines)
+    tables = [*([lines] if {"decode", "prefill"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if "kernels" in only else [])]
+    return "\n\n".join("\n".join(table) for table in tables)
+
+
+def step_rows(start, steps):
+    """A prompt's launches, one a line, and their sum."""
+    found = [f"{start} {what} | {count} | {each:.1f} | {count * each:.0f} |" for what, count, each in steps]
+    return [*found, f"{start} sum | | | {sum(count * each for _, count, each in steps):.0f} |"]
 
 
 def row(model, chip, what, figures, value, most):
@@ -59,6 +70,10 @@ def single_kernels(own, chip):
         microseconds = own.matmul(kernel, 14336, 4096, 512)
         share = 2 * 14336 * 4096 * 512 / microseconds / 1e6 / chip.matrix_f16
         yield f"| {chip.name} | {kernel} matmul | 14336 x 4096, 512 tokens | {microseconds:.0f} | | {share:.0%} of f16 |"
+        if own.has_packed:
+            microseconds = OwnPacked(own).matmul(kernel, (14336,), 4096, 512)
+            share = 2 * 14336 * 4096 * 512 / microseconds / 1e6 / chip.matrix_f16
+            yield f"| {chip.name} | {kernel} matmul, tuned | 14336 x 4096, 512 tokens | {microseconds:.0f} | | {share:.0%} of f16 |"
     for keys in (4096, 32768):
         cost = own.attention(model, 1, keys, True)
         share = keys * model.kv_heads * model.head_dim * 4 / cost.microseconds / 1000 / chip.memory_gbs
