@@ -12,6 +12,7 @@ from .peers import stream_us
 TYPES = {"q4_0": 2, "q4_k": 12, "q6_k": 14}
 WAVE_ROWS = {"q4_0": 4, "q4_k": 4, "q6_k": 2}  # with one token
 PART = struct.Struct("<QQQqqiiif")
+TILE = {True: (128, 128, 256), False: (32, 64, 128)}  # large and small: tokens, rows, threads
 SMALL_DECODE, SMALL_PREFILL = 5, 14  # launches of a layer beside its products; in decode two norms, rotation with append, attention, activation
 
 
@@ -38,22 +39,20 @@ class Own:
     @functools.lru_cache(None)
     def tile(self, name, columns, large):
         kernel = self.load("matmul", f"matmul_{name}_{'large' if large else 'small'}")
+        return self.tile_filling(kernel, TILE[large], columns // BLOCK[name][0] * BLOCK[name][1], columns, TYPES[name])
+
+    def tile_filling(self, kernel, size, weight_stride, columns, code):
+        """`size`: tokens, rows and threads of a tile; `weight_stride`: bytes from a row of the weight to the next, or from a tile of packed rows."""
         rows, tokens = 4096, 512
-        size = (128, 128, 256) if large else (32, 64, 128)
-        arguments = self.parts(name, rows, columns) + struct.pack("<QQiiiiIi", 0, 0, 1, columns, columns, tokens, TYPES[name], 0)
+        arguments = PART.pack(0, 0, 0, rows, weight_stride, rows, 0, 0, 1.0) + bytes(3 * PART.size) + \
+            struct.pack("<QQiiiiIi", 0, 0, 1, columns, columns, tokens, code, 0)
         pointers = [(0, Buffer()), (16, Buffer()), (4 * PART.size, Buffer()), (4 * PART.size + 8, Buffer())]
         launch = Launch(kernel, (tokens // size[0], rows // size[1], 1), (size[2], 1, 1), [arguments], 0, pointers)
         return filling(kernel, launch, self.chip)
 
     def matmul(self, name, rows, columns, tokens, least=False):
-        """Microseconds, from 512 and 1024 columns: the loop over them is straight. `least`: of the busiest pipe alone."""
-        def tiles(size):
-            return -(-tokens // size[0]) * -(-rows // size[1])
-        large = tokens > 32 and tiles((128, 128)) >= self.chip.units
-        groups = tiles((128, 128) if large else (32, 64))
-        fillings = [self.tile(name, part, large) for part in (512, 1024)]
-        short, long = ((filling.least if least else filling.microseconds)(groups) for filling in fillings)
-        return long + (long - short) / 512 * (columns - 1024)
+        large = tokens > 32 and tiles_of((rows,), tokens, TILE[True]) >= self.chip.units
+        return along_columns(lambda part: self.tile(name, part, large), tiles_of((rows,), tokens, TILE[large]), columns, least)
 
     def attention(self, model, rows, keys, decode):
         """One sequence: `rows` queries that see `keys` keys each, of pages of 64 tokens in their order, f16."""
@@ -86,13 +85,28 @@ class Own:
         total += model.layers * self.attention(model, 1, keys, True).microseconds
         return total + launches * launch_us
 
-    def prefill_us(self, model, tokens, launch_us, least=False):
-        """`least`: with products that take their busiest pipe's time."""
-        total = 0.0
-        for name, rows, columns, count, _ in model.products():
-            total += count * self.matmul(name, rows, columns, tokens, least)
-        total += self.matvec(*model.output()[:3]).microseconds
-        total += model.layers * self.attention(model, tokens, tokens // 2 + 32, False).microseconds
+    def prefill_products(self, model, tokens, least):
+        """(what, how many of them, microseconds of each)"""
+        return [(f"{what}, {name}", count, self.matmul(name, rows, columns, tokens, least)) for name, rows, columns, count, what in model.products()]
+
+    def prefill_steps(self, model, tokens, launch_us, least=False, products=None):
+        """The launches of a prompt as `prefill_products`. `least`: with products that take their busiest pipe's time."""
         wide = 4 * tokens * (9 * model.hidden + 5 * model.heads * model.head_dim + 4 * model.ffn)
-        total += model.layers * stream_us(self.chip, wide)
-        return total + model.layers * (4 + SMALL_PREFILL) * launch_us
+        return [*(products or self.prefill_products)(model, tokens, least),
+                ("attention", model.layers, self.attention(model, tokens, tokens // 2 + 32, False).microseconds),
+                ("norms, conversions, rotation, activation: bytes", model.layers, stream_us(self.chip, wide)),
+                ("from a launch to the next", model.layers * (4 + SMALL_PREFILL), launch_us),
+                ("output, one row", 1, self.matvec(*model.output()[:3]).microseconds)]
+
+    def prefill_us(self, *arguments, **named):
+        return sum(count * each for _, count, each in self.prefill_steps(*arguments, **named))
+
+
+def tiles_of(rows, tokens, size):
+    return -(-tokens // size[0]) * sum(-(-of_part // size[1]) for of_part in rows)
+
+
+def along_columns(tile, groups, columns, least):
+    """Microseconds, from `tile` (columns -> Filling) at 512 and 1024 columns: the loop over them is straight. `least`: of the busiest pipe alone."""
+    short, long = ((found.least if least else found.microseconds)(groups) for found in map(tile, (512, 1024)))
+    return long + (long - short) / 512 * (columns - 1024)

@@ -1,4 +1,4 @@
-"""The kernels of src/kernels/amd, launched as its matvec.cpp launches them with one token, and a decode step made of them."""
+"""The kernels of src/kernels/amd, launched as its matvec.cpp and matmul.cpp launch them, and steps made of them."""
 import functools
 import struct
 
@@ -6,12 +6,14 @@ import numpy as np
 
 from .cost import predict
 from .kernel import Buffer, Launch
+from .own import TILE, TYPES, along_columns, tiles_of
 
 RECORD = {"q4_0": 1152, "q4_k": 1184, "q6_k": 1696}  # bytes of 8 rows x 256 columns: weight_layout.h
 FORMAT = {"q4_0": 0, "q4_k": 4, "q6_k": 6}
 PART = struct.Struct("<QQQqiiiiii")
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
+LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
 SMALL_DECODE = 2  # launches of a layer beside its four products: rotation with append, attention
 
 
@@ -88,3 +90,27 @@ class OwnPacked:
 
     def decode_us(self, model, launch_us, keys=128):
         return sum(count * (microseconds + launch_us) for _, count, microseconds in self.decode_launches(model, keys))
+
+    @functools.lru_cache(None)
+    def tile(self, name, columns, large):
+        kernel = self.own.load("matmul_packed", f"matmul_packed_{name}_{'large' if large else 'small'}")
+        size = LARGE_TILE[kernel.timing.wave] if large else TILE[False]
+        return size, self.own.tile_filling(kernel, size, -(-columns // 256) * RECORD[name], columns, TYPES[name])
+
+    @functools.lru_cache(None)
+    def matmul(self, name, rows, columns, tokens, least=False):
+        """`rows`: of each output of the launch."""
+        size, _ = self.tile(name, 512, True)
+        large = tokens > 32 and 2 * tiles_of(rows, tokens, size) >= self.chip.units
+        if not large:
+            size = TILE[False]
+        return along_columns(lambda part: self.tile(name, part, large)[1], tiles_of(rows, tokens, size), columns, least)
+
+    def prefill_products(self, model, tokens, least):
+        """As Own.prefill_products, with one launch for the outputs of a call that have one format."""
+        q, kv, n = model.heads * model.head_dim, model.kv_heads * model.head_dim, model.layers
+        base, better = ("q4_k", n // 2) if model.mixed else ("q4_0", 0)
+        calls = [("q, k, v", base, (q, kv, kv), model.hidden, n - better), ("q, k", base, (q, kv), model.hidden, better), ("v", "q6_k", (kv,), model.hidden, better),
+                 ("o", base, (model.hidden,), q, n), ("gate, up", base, (model.ffn,) * 2, model.hidden, n),
+                 ("down", base, (model.hidden,), model.ffn, n - better), ("down", "q6_k", (model.hidden,), model.ffn, better)]
+        return [(f"{what}, {name}", count, self.matmul(name, rows, columns, tokens, least)) for what, name, rows, columns, count in calls if count]

@@ -11,8 +11,8 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
     if not wanted:
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
     lines = ["| model | chip | | published for llama.cpp's HIP backend | this project's kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
-    steps = ["| model | chip | launches, tuned | of a step | us each | us with its launches |", "|---|---|---|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
+    steps = ["| model | chip | | launch | of them | us each | us |", "|---|---|---|---|---:|---:|---:|"]
     for name in wanted:
         if name not in CHIPS:
             raise Unknown(f"no chip '{name}'; known: {', '.join(CHIPS)}")
@@ -25,17 +25,27 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                     most = 1e9 * chip.memory_gbs / model.weight_bytes()
                     lines.append(row(model_name, name, "decode", decode, 1e6 / own.decode_us(model, chip.launch_us), most))
                     if own.has_packed:
-                        packed = OwnPacked(own)
-                        lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed.decode_us(model, chip.launch_us), most))
-                        steps += [f"| {model_name} | {name} | {what} | {count} | {us:.2f} | {count * (us + chip.launch_us):.0f} |"
-                                  for what, count, us in packed.decode_launches(model)]
-                if "prefill" in only:
-                    slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least) for least in (False, True))
-                    lines.append(row(model_name, name, "prefill", prefill, slow, fast))
+                        packed = OwnPacked(own).decode_us(model, chip.launch_us)
+                        lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed, most))
+                if "steps" in only and own.has_packed:
+                    launches = [(what, count, us + chip.launch_us) for what, count, us in OwnPacked(own).decode_launches(model)]
+                    steps += step_rows(f"| {model_name} | {name} | decode, tuned |", launches)
+                for what, products in (("prefill", None), ("prefill, tuned", OwnPacked(own).prefill_products))[:1 + own.has_packed]:
+                    if "prefill" in only:
+                        slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least, products) for least in (False, True))
+                        lines.append(row(model_name, name, what, prefill, slow, fast))
+                    if "steps" in only:
+                        steps += step_rows(f"| {model_name} | {name} | {what} |", own.prefill_steps(model, tokens, chip.launch_us, False, products))
         if "kernels" in only:
             shapes += single_kernels(own, chip)
-    parts = [lines] + ([steps] if len(steps) > 2 else []) + ([shapes] if "kernels" in only else [])
-    return "\n\n".join("\n".join(part) for part in parts)
+    tables = [*([lines] if {"decode", "prefill"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if "kernels" in only else [])]
+    return "\n\n".join("\n".join(table) for table in tables)
+
+
+def step_rows(start, steps):
+    """A step's launches, one a line, and their sum."""
+    found = [f"{start} {what} | {count} | {each:.1f} | {count * each:.0f} |" for what, count, each in steps]
+    return [*found, f"{start} sum | | | {sum(count * each for _, count, each in steps):.0f} |"]
 
 
 def row(model, chip, what, figures, value, most):
@@ -63,6 +73,10 @@ def single_kernels(own, chip):
         microseconds = own.matmul(kernel, 14336, 4096, 512)
         share = 2 * 14336 * 4096 * 512 / microseconds / 1e6 / chip.matrix_f16
         yield f"| {chip.name} | {kernel} matmul | 14336 x 4096, 512 tokens | {microseconds:.0f} | | {share:.0%} of f16 |"
+        if own.has_packed:
+            microseconds = OwnPacked(own).matmul(kernel, (14336,), 4096, 512)
+            share = 2 * 14336 * 4096 * 512 / microseconds / 1e6 / chip.matrix_f16
+            yield f"| {chip.name} | {kernel} matmul, tuned | 14336 x 4096, 512 tokens | {microseconds:.0f} | | {share:.0%} of f16 |"
     for keys in (4096, 32768):
         cost = own.attention(model, 1, keys, True)
         share = keys * model.kv_heads * model.head_dim * 4 / cost.microseconds / 1000 / chip.memory_gbs

@@ -125,7 +125,9 @@ def immediate(wave, name, operands):
         return wave.write(operands[0], U32(constant & 0xffffffff))
     if old is None or not isinstance(constant, int):
         return wave.write(operands[0], None)
-    result = int(old) + constant if name.startswith("s_add") else int(old) * constant
+    if name.startswith("s_mulk"):  # leaves the condition as it is (RDNA3 manual, S_MULK_I32)
+        return wave.write(operands[0], U32(int(old) * constant & 0xffffffff))
+    result = int(old) + constant
     wave.scalars[SCC] = 0
     return wave.write(operands[0], U32(result & 0xffffffff))
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/amd/architectures.h"
+#include "kernels/amd/matmul_tiles.h"
 #include "kernels/amd/matvec.h"
 #include "kernels/amd/matvec_args.h"
 #include "kernels/amd/pack.h"
@@ -33,8 +34,10 @@ constexpr std::array<MatmulTileKernels, 7> packed_tile_kernels{{
 /// The outputs of one format, on matrix tiles.
 void run_packed_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& converted, Stream& stream) {
   const WeightFormat format = amd::weight_format(dtype);
+  const bool cdna = stream.device().info().wave_size == 64;
   run_matmul_tiles(packed_tile_kernels[static_cast<std::size_t>(format)], dtype,
-                   amd::weight_tile_bytes(amd::weight_layout(format), call.k), call, converted, stream);
+                   amd::weight_tile_bytes(amd::weight_layout(format), call.k), call, converted, stream,
+                   {cdna ? amd::cdna_matmul_tile : amd::rdna_matmul_tile, 2});
 }
 
 class AmdMatmul final : public MatmulKernel {

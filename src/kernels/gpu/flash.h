@@ -4,6 +4,9 @@
 // keys in tiles at multiples of `keys` positions, so that a row's result does not depend on the rows beside it.
 
 #include "kernels/gpu/flash_tile.h"
+#if ROCMFORGE_DEVICE_AMD
+#include "kernels/gpu/flash_ahead.h"
+#endif
 
 namespace rocmforge::gpu {
 
@@ -18,7 +21,13 @@ struct FlashShape {
   /// Queries stay in registers where there are enough of them beside the sums.
   static constexpr int registers = dim_tiles * (Tile::operand_registers + Tile::c_elems);
   static constexpr bool queries_in_registers = registers <= Tile::most_registers;
-  static constexpr int keys = head_dim <= Tile::most_dims_of_64_keys ? 64 : registers < 192 ? 32 : 16;
+  /// Tiles of keys that travel through registers are short enough for them.
+  static constexpr bool ahead =
+      Tile::loads_ahead && queries_in_registers && head_dim <= 128;  // longer rows take all registers
+  static constexpr int keys = ahead                                    ? Tile::keys_ahead(head_dim)
+                              : head_dim <= Tile::most_dims_of_64_keys ? 64
+                              : registers < 192                        ? 32
+                                                                       : 16;
   static constexpr int key_tiles = keys / 16;
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
@@ -30,6 +39,11 @@ struct FlashShape {
   /// Queries share the shared memory of K and V, or have their own in front of it.
   static constexpr int kv_start = queries_in_registers ? 0 : query_elems;
   static constexpr int shared_elems = kv_start + (queries_in_registers && query_elems > kv_elems ? query_elems : kv_elems);
+  /// Waves that a SIMD should hold at least: what the registers are shared out for. A group has one on each.
+  static constexpr int simd_groups = Tile::simd_lds_bytes / (shared_elems * 2);
+  static constexpr int simd_waves = !ahead || simd_groups < 1        ? 1
+                                    : simd_groups < Tile::simd_waves ? simd_groups
+                                                                     : Tile::simd_waves;
   static_assert(head_dim % 16 == 0 && shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));
 };
 
@@ -195,6 +209,48 @@ struct FlashWave {
     }
   }
 
+#if ROCMFORGE_DEVICE_AMD
+  /// As fold, for a tile with one slot a lane. Sums keep the maximum that they have until one is larger by `slack`: weights
+  /// end at 2^slack then, and hardly a tile behind the first ones rescales. It is a row's own decision; that of the wave
+  /// changes no bits.
+  __device__ void fold_keeping(C (&scores)[Shape::key_tiles], float factor) {
+    static_assert(Tile::row_slots == 1);
+    constexpr float slack = 8.0f;
+    float largest = -infinity;
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+#pragma unroll
+      for (int i = 0; i < Tile::c_elems; ++i) {
+        largest = fmaxf(largest, scores[t][i]);
+      }
+    }
+    const float now = Tile::template reduce<Max>(largest) * factor;
+    const float kept = now > maximum[0] + slack ? now : maximum[0];
+    const float subtract = finite_maximum(kept);
+    if (__builtin_expect_with_probability(any_of_wave(kept != maximum[0]), 0, 0.999)) {
+      const float scale = exp2_fast(maximum[0] - subtract);
+      maximum[0] = kept;
+      sum[0] *= scale;
+#pragma unroll
+      for (int t = 0; t < Shape::dim_tiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < Tile::c_elems; ++i) {
+          out[t][i] *= scale;
+        }
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+#pragma unroll
+      for (int i = 0; i < Tile::c_elems; ++i) {
+        const float weight = exp2_fast(__builtin_fmaf(scores[t][i], factor, -subtract));
+        sum[0] += weight;
+        scores[t][i] = weight;
+      }
+    }
+  }
+#endif
+
   /// Soft-cap and additive mask; scores are in log2 units afterwards.
   __device__ void adjust(const AttentionArgs& args, const FlashPlace& place, int first_key,
                          C (&scores)[Shape::key_tiles]) const {
@@ -330,6 +386,55 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   T* values = keys + Shape::key_elems;
   const bool adjusted = args.mask != nullptr || args.soft_cap_scale > 0.0f;
   const float factor = adjusted ? 1.0f : args.scale_log2;
+
+#if ROCMFORGE_DEVICE_AMD
+  if constexpr (Shape::ahead) {
+    const bool changed = args.mask != nullptr || is_positive(args.soft_cap_scale);
+    const auto score_tile = [&](const T* tile, C(&scores)[Shape::key_tiles]) {
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+        scores[t] = Tile::Tile::zero();
+      }
+#pragma unroll
+      for (int d = 0; d < Shape::dim_tiles; ++d) {
+#pragma unroll
+        for (int t = 0; t < Shape::key_tiles; ++t) {
+          Tile::scores(scores[t], queries[d], Tile::load_key(tile + 16 * t * Shape::stride + 16 * d, Shape::stride));
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+        settle(scores[t]);
+      }
+    };
+    const auto fold = [&](int at, C(&scores)[Shape::key_tiles]) {
+      if (changed) {
+        wave.adjust(args, place, at, scores);
+      }
+      if (at < last.begin || at + Shape::keys > first.end) {
+        wave.hide(at, scores);
+      }
+      wave.fold_keeping(scores, changed ? 1.0f : args.scale_log2);
+    };
+    const auto add_values = [&](const T* tile, const C(&scores)[Shape::key_tiles]) {
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+        const typename Tile::Weights weights = Tile::weights(scores[t]);
+#pragma unroll
+        for (int d = 0; d < Shape::dim_tiles; ++d) {
+          Tile::values(wave.out[d], weights, FlashValueLoads<Shape, T>::operand(tile, t, d));
+        }
+      }
+#pragma unroll
+      for (int d = 0; d < Shape::dim_tiles; ++d) {
+        settle(wave.out[d]);
+      }
+    };
+    walk_keys_ahead<Shape, T, C>(args, place.sequence, {k, v, first_key, end}, keys, values, score_tile, fold, add_values);
+    wave.finish(args, place);
+    return;
+  }
+#endif
 
   if (first_key < end) {
     load_rows<Shape>(args, place.sequence, k, first_key, end, keys);

@@ -37,6 +37,12 @@ struct FlashTile {
   static constexpr int most_registers = ROCMFORGE_MATRIX_CORES ? 192 : 80;  ///< for queries and sums
   static constexpr int most_dims_of_64_keys = ROCMFORGE_MATRIX_CORES ? 128 : 96;
   static constexpr int copies_at_once = 2;  ///< each takes registers until its data have arrived
+  /// K and V travel a tile ahead (flash_ahead.h).
+  static constexpr bool loads_ahead = ROCMFORGE_MATRIX_CORES;
+  static constexpr int simd_waves = wave_size == 64 ? 2 : 6;
+  static constexpr int simd_lds_bytes =
+      wave_size == 64 ? 65536 : 131072;  ///< of the SIMDs that a group's waves are spread over
+  static constexpr int keys_ahead(int head_dim) { return head_dim <= 64 ? 64 : 32; }
 
   __device__ static int row(int) { return lane_index() & 15; }
   static constexpr __device__ int slot(int) { return 0; }
@@ -120,6 +126,18 @@ __device__ inline void commit_copies() {}
 template <int pending>
 __device__ inline void wait_copies() {}
 
+/// value > 0 of a number that is none of the NaNs, for the scalar ALU, which compares integers alone before RDNA4.
+__device__ inline bool is_positive(float value) { return __builtin_bit_cast(int, value) > 0; }
+
+/// Whether it is so for any lane; the wave's own knowledge.
+__device__ inline bool any_of_wave(bool value) {
+  if constexpr (wave_size == 64) {
+    return __builtin_amdgcn_ballot_w64(value) != 0;
+  } else {
+    return __builtin_amdgcn_ballot_w32(value) != 0;
+  }
+}
+
 /// Forces the product to be computed at this point. The compiler would move it past barriers to where it is used, and keep
 /// all its operands in registers until then.
 template <class C>
@@ -144,6 +162,10 @@ struct FlashTile {
   static constexpr int most_registers = 192;
   static constexpr int most_dims_of_64_keys = 128;
   static constexpr int copies_at_once = 16;  ///< they do not pass through registers
+  static constexpr bool loads_ahead = false;
+  static constexpr int simd_waves = 1;
+  static constexpr int simd_lds_bytes = 0;
+  static constexpr int keys_ahead(int) { return 0; }
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }
   static constexpr __device__ int slot(int i) { return (i >> 1) & 1; }

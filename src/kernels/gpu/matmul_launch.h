@@ -36,15 +36,21 @@ std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t weigh
   return tiles;
 }
 
-/// A format's kernels of matrix tiles: gpu::large_matmul_tile and gpu::small_matmul_tile.
+/// A format's kernels of matrix tiles: large ones and gpu::small_matmul_tile.
 struct MatmulTileKernels {
   Kernel<gpu::MatmulTileArgs> large;
   Kernel<gpu::MatmulTileArgs> small;
 };
 
+/// The large tiles of a family of kernels, and how many compute units one of them keeps busy.
+struct LargeMatmulTile {
+  gpu::MatmulTileShape shape = gpu::large_matmul_tile;
+  int units = 1;
+};
+
 /// The outputs of one format, on matrix tiles: large ones where they occupy the whole device. `weight_stride` as set_parts
 /// says.
 void run_matmul_tiles(const MatmulTileKernels& kernels, DType dtype, std::int64_t weight_stride, const Matmul::Args& call,
-                      const ConvertedRows& converted, Stream& stream);
+                      const ConvertedRows& converted, Stream& stream, const LargeMatmulTile& large_tile = {});
 
 }  // namespace rocmforge

@@ -1,0 +1,240 @@
+#pragma once
+
+// K and V of fused attention on AMD's cards with matrix cores: read from memory into registers a whole tile before they are
+// needed, and from there into shared memory. Fences and barriers are for shared memory alone, so that what is on its way
+// stays so.
+
+#include "kernels/gpu/flash_tile.h"
+
+namespace rocmforge::gpu {
+
+/// __syncthreads() for shared memory alone.
+__device__ inline void sync_shared_memory() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+
+/// Where a tile of keys begins in K and in V, in elements behind the KV head's own start. Keys from `end` on are read where
+/// the last one lies: their scores are hidden and their weights 0.
+template <class Shape>
+struct FlashTilePlace {
+  int first_key;
+  std::int64_t row;  ///< of its first key, where all of it lies together
+
+  /// A tile that lies in one block, or in a plain tensor, needs one look-up.
+  __device__ static bool together(const AttentionArgs& args) {
+    constexpr int most_stride = 1 << 20;  // what is between two keys of a tile is a number of 32 bits
+    return (args.kv.block_tables == nullptr || (1 << args.kv.block_shift) >= Shape::keys) &&
+           args.kv.token_stride < most_stride;
+  }
+  __device__ void look_up(const AttentionArgs& args, int sequence, int key, int end) {
+    first_key = key;
+    row = kv_row(args.kv, sequence, min(key, end - 1));
+  }
+};
+
+/// What a thread takes of a tile of K: `count` times eight elements of a row.
+template <class Shape, class T>
+struct FlashKeyLoads {
+  static constexpr int chunks = Shape::head_dim / 8;
+  static constexpr int pieces = Shape::keys * chunks;
+  static constexpr int count = (pieces + Shape::threads - 1) / Shape::threads;
+  static constexpr bool whole = pieces % Shape::threads == 0;
+  Bytes16 values[count];
+
+  __device__ static int piece(int i) { return min(thread_index() + i * Shape::threads, pieces - 1); }
+
+  __device__ __forceinline__ void load(const AttentionArgs& args, int sequence, const T* k,
+                                       const FlashTilePlace<Shape>& place, int end, bool together) {
+    if (together && place.first_key + Shape::keys <= end) {
+      const T* tile = k + place.row;
+      const auto stride = static_cast<std::uint32_t>(args.kv.token_stride);
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        if constexpr (Shape::threads % chunks == 0) {  // the same piece of a row each time
+          const std::uint32_t key = static_cast<std::uint32_t>(thread_index()) / chunks;
+          const std::uint32_t dim = static_cast<std::uint32_t>(thread_index()) % chunks * 8;
+          values[i] = *reinterpret_cast<const Bytes16*>(tile + i * (Shape::threads / chunks) * args.kv.token_stride +
+                                                        (key * stride + dim));
+        } else {
+          const auto at = static_cast<std::uint32_t>(piece(i));
+          values[i] = *reinterpret_cast<const Bytes16*>(tile + (at / chunks * stride + at % chunks * 8));
+        }
+      }
+      return;
+    }
+    Bytes16 found[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int key = min(place.first_key + piece(i) / chunks, end - 1);
+      found[i] = *reinterpret_cast<const Bytes16*>(k + kv_row(args.kv, sequence, key) + piece(i) % chunks * 8);
+    }
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      settle(found[i].words);  // stores of both ways would become one to either's place, and that be memory
+      values[i] = found[i];
+    }
+  }
+  /// As [key][dim].
+  __device__ __forceinline__ void store(T* to) const {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (whole || thread_index() + i * Shape::threads < pieces) {
+        *reinterpret_cast<Bytes16*>(to + piece(i) / chunks * Shape::stride + piece(i) % chunks * 8) = values[i];
+      }
+    }
+  }
+};
+
+/// What a thread takes of a tile of V: `count` times eight dimensions of two neighbouring keys. Lanes beside each other take
+/// four pairs of keys and then the next dimensions, so that a wave reads whole lines of memory.
+///
+/// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / 8 % blocks, so that what a wave
+/// stores at once falls on different banks.
+template <class Shape, class T>
+struct FlashValueLoads {
+  static constexpr int chunks = Shape::head_dim / 8;
+  static constexpr int blocks = Shape::keys / 8;
+  static constexpr int pieces = blocks * 4 * chunks;
+  static constexpr int count = (pieces + Shape::threads - 1) / Shape::threads;
+  static constexpr bool whole = pieces % Shape::threads == 0;
+  static_assert(Shape::Tile::values_by_dim && (blocks & (blocks - 1)) == 0);
+  Bytes16 values[count][2];
+
+  __device__ static int piece(int i) { return min(thread_index() + i * Shape::threads, pieces - 1); }
+  /// Of a piece, in the tile.
+  __device__ static int first_key(int piece) { return piece / (4 * chunks) * 8 + piece % 4 * 2; }
+  __device__ static int first_dim(int piece) { return piece / 4 % chunks * 8; }
+
+  __device__ __forceinline__ void load(const AttentionArgs& args, int sequence, const T* v,
+                                       const FlashTilePlace<Shape>& place, int end, bool together) {
+    if (together && place.first_key + Shape::keys <= end) {
+      const T* tile = v + place.row;
+      const auto stride = static_cast<std::uint32_t>(args.kv.token_stride);
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          constexpr int threads_of_block = 4 * chunks;
+          if constexpr (Shape::threads % threads_of_block == 0) {  // the same dimensions each time
+            const T* from = tile + (i * (Shape::threads / threads_of_block) * 8 + r) * args.kv.token_stride;
+            const auto key = static_cast<std::uint32_t>(first_key(thread_index()));
+            values[i][r] = *reinterpret_cast<const Bytes16*>(
+                from + (key * stride + static_cast<std::uint32_t>(first_dim(thread_index()))));
+          } else {
+            const auto key = static_cast<std::uint32_t>(first_key(piece(i)));
+            values[i][r] = *reinterpret_cast<const Bytes16*>(
+                tile + r * args.kv.token_stride + (key * stride + static_cast<std::uint32_t>(first_dim(piece(i)))));
+          }
+        }
+      }
+      return;
+    }
+    Bytes16 found[count][2];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int key = min(place.first_key + first_key(piece(i)) + r, end - 1);
+        found[i][r] = *reinterpret_cast<const Bytes16*>(v + kv_row(args.kv, sequence, key) + first_dim(piece(i)));
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        settle(found[i][r].words);
+        values[i][r] = found[i][r];
+      }
+    }
+  }
+  __device__ __forceinline__ void store(T* to) const {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (whole || thread_index() + i * Shape::threads < pieces) {
+        const int dim = first_dim(piece(i));
+        const int block = (first_key(piece(i)) / 8) ^ (dim / 8 % blocks);
+        auto* words = reinterpret_cast<std::uint32_t*>(to + dim * Shape::value_stride + 8 * block + first_key(piece(i)) % 8);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const std::uint32_t low = values[i][0].words[j];
+          const std::uint32_t high = values[i][1].words[j];
+          words[2 * j * (Shape::value_stride / 2)] = __builtin_amdgcn_perm(high, low, 0x05040100u);
+          words[(2 * j + 1) * (Shape::value_stride / 2)] = __builtin_amdgcn_perm(high, low, 0x07060302u);
+        }
+      }
+    }
+  }
+  /// The operand of 16 keys x 16 dimensions: tile `t` of keys, tile `d` of dimensions.
+  __device__ __forceinline__ static typename Shape::Tile::Value operand(const T* values, int t, int d) {
+    using Matrix = typename Shape::Tile::Tile;
+    const int row = Matrix::a_row();
+    const T* from = values + (16 * d + row) * Shape::value_stride + 16 * (t ^ (d & (blocks / 2 - 1)));
+    const int turned = row >> 3;  // the two blocks of the 16 keys change places
+    typename Shape::Tile::Value value;
+    if constexpr (Matrix::run == 16) {
+      const Bytes16 parts[2] = {*reinterpret_cast<const Bytes16*>(from + 8 * turned),
+                                *reinterpret_cast<const Bytes16*>(from + 8 * (turned ^ 1))};
+      static_assert(sizeof(parts) == sizeof(value));
+      return __builtin_bit_cast(typename Shape::Tile::Value, parts);
+    } else {
+      const int key = Matrix::first_k();
+      return *reinterpret_cast<const typename Shape::Tile::Value*>(from + 8 * ((key >> 3) ^ turned) + (key & 7));
+    }
+  }
+};
+
+/// What the loop over the keys works with.
+template <class T>
+struct FlashKeys {
+  const T* k;  ///< of the KV head
+  const T* v;
+  int begin;  ///< a multiple of the tile's keys
+  int end;
+};
+
+/// The loop over the keys: K of the next tile is on its way while this one is multiplied, V of the next one from the middle
+/// of a tile to the middle of the next. `score_tile(keys, scores)` and `add_values(values, scores)` multiply out of shared
+/// memory, `fold(first_key, scores)` makes weights of scores.
+template <class Shape, class T, class C, class ScoreTile, class Fold, class AddValues>
+__device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int sequence, const FlashKeys<T>& range, T* keys,
+                                                T* values, const ScoreTile& score_tile, const Fold& fold,
+                                                const AddValues& add_values) {
+  if (range.begin >= range.end) {
+    return;
+  }
+  const bool together = FlashTilePlace<Shape>::together(args);
+  FlashKeyLoads<Shape, T> key_loads;
+  FlashValueLoads<Shape, T> value_loads;
+  FlashTilePlace<Shape> place;
+  place.look_up(args, sequence, range.begin, range.end);
+  key_loads.load(args, sequence, range.k, place, range.end, together);
+  value_loads.load(args, sequence, range.v, place, range.end, together);
+  place.look_up(args, sequence, range.begin + Shape::keys, range.end);
+  key_loads.store(keys);
+  sync_shared_memory();
+#pragma unroll 1
+  for (int first_key = range.begin; first_key < range.end; first_key += Shape::keys) {
+    const bool more = first_key + Shape::keys < range.end;
+    if (more) {
+      key_loads.load(args, sequence, range.k, place, range.end, together);
+    }
+    C scores[Shape::key_tiles];
+    score_tile(keys, scores);
+    value_loads.store(values);
+    sync_shared_memory();
+    if (more) {
+      value_loads.load(args, sequence, range.v, place, range.end, together);
+      place.look_up(args, sequence, first_key + 2 * Shape::keys, range.end);
+    }
+    fold(first_key, scores);
+    add_values(values, scores);
+    if (more) {
+      key_loads.store(keys);
+    }
+    sync_shared_memory();
+  }
+}
+
+}  // namespace rocmforge::gpu
