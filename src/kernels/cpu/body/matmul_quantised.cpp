@@ -7,9 +7,13 @@
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
-/// Where a block has four chains or more, half the tokens leave registers for the integers that the chains end in.
+/// Blocks whose sums leave 16 bits are short: with fewer tokens the next block begins while this one is scaled. Where a
+/// block has four chains or more, the integers that the chains end in need registers too.
 constexpr int tokens_of_tile(Kind kind) {
-  return narrow_chains && (kind.code_bits == 6 || kind.code_bits == 7) ? tile_tokens / 2 : tile_tokens;
+  if (!narrow_chains || kind.code_bits == 8) {
+    return tile_tokens;
+  }
+  return kind.code_bits < 6 ? tile_tokens - 2 : tile_tokens / 2;
 }
 
 /// Multiplies as many of `count` tokens as one tile takes, and returns how many those were.
