@@ -40,7 +40,8 @@ template <int shift>
 Ints scaled_offset(const Ints (&multiplier)[2], const std::int16_t* half_pair);
 template <MultiplierForm form>
 Ints load_multipliers(const std::uint8_t* from);
-void store_ints(Ints& to, const Ints& a);
+template <class Integers>
+void store_ints(Integers& to, const Integers& a);
 template <int bits>
 void store_pairs(std::uint8_t* to, const Bytes& codes);
 template <class Word>

@@ -187,7 +187,8 @@ inline Ints load_multipliers(const std::uint8_t* from) {
   return result;
 }
 /// An assignment may go through general registers, in pieces that a load can't be forwarded from.
-inline void store_ints(Ints& to, const Ints& a) {
+template <class Integers>
+inline void store_ints(Integers& to, const Integers& a) {
   _mm256_store_si256(&to.v[0], a.v[0]);
   _mm256_store_si256(&to.v[1], a.v[1]);
 }
