@@ -208,11 +208,11 @@ template <Kind kind, int groups, int tokens>
 /// sums[t][g][row] += the products of one panel of `groups` row groups with `tokens` tokens.
 template <Kind kind, int groups, int tokens>
 void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int blocks, float* sums) {
+  static_assert(!kind.scales_integers || !sums_stay_in_registers);
   Floats sum[tokens][groups];
-  alignas(64) float products[tokens * tile_groups * packed::group_rows];  // of the panel
+  [[maybe_unused]] alignas(64) float products[tokens * tile_groups * packed::group_rows];  // of the panel
   float* to = sums;
   if constexpr (kind.scales_integers) {
-    static_assert(!sums_stay_in_registers);
     to = products;
 #pragma GCC unroll 8
     for (int t = 0; t < tokens; ++t) {
