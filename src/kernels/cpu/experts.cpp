@@ -28,10 +28,11 @@ struct SortedSlots {
   std::vector<std::int64_t> slots;   ///< by place
   std::vector<std::int64_t> places;  ///< by slot
   std::vector<SlotTile> tiles;
-  std::int64_t inputs = 0;  ///< rows of activations
+  std::vector<std::int32_t> tile_of;  ///< by place
+  std::int64_t inputs = 0;            ///< rows of activations
 
   explicit SortedSlots(const ExpertMatmul::Args& args)
-      : slots(static_cast<std::size_t>(args.tokens * args.used)), places(slots.size()) {
+      : slots(static_cast<std::size_t>(args.tokens * args.used)), places(slots.size()), tile_of(slots.size()) {
     // Where all slots have the same input it is prepared once.
     const bool one_input = args.tokens == 1 && !args.down();
     const std::int64_t most = one_input ? 1 : most_tile_slots;
@@ -43,7 +44,9 @@ struct SortedSlots {
     for (std::size_t e = 1; e < first.size(); ++e) {
       first[e] += first[e - 1];
       for (std::int64_t at = first[e - 1]; at < first[e]; at += most) {
-        tiles.push_back({static_cast<std::int32_t>(e - 1), at, std::min(first[e] - at, most), one_input ? 0 : at});
+        const std::int64_t count = std::min(first[e] - at, most);
+        std::fill_n(tile_of.begin() + at, count, static_cast<std::int32_t>(tiles.size()));
+        tiles.push_back({static_cast<std::int32_t>(e - 1), at, count, one_input ? 0 : at});
       }
     }
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {
@@ -118,29 +121,49 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
   /// Brings the input of every slot to its place.
   void prepare(const ExpertMatmul::Args& args, const SortedSlots& sorted, const MatmulInputs& inputs,
                ExecutionContext& context) const {
+    const std::int64_t sharing = args.down() ? 1 : args.used;  // neighbouring slots with one input
+    const std::int64_t places = std::min(sharing, sorted.inputs);
+    const std::int64_t count = args.tokens * args.used / sharing;
+    // A short input is prepared before other threads would have woken up.
+    const std::int64_t grain = sorted.inputs * args.k < 32768 ? count : 1;
+    for_each_range(context, count, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        prepare_slots(args, sorted, inputs, i * sharing, places);
+      }
+    });
+  }
+
+  /// The input of slot `first`, which `places` slots from there on have.
+  void prepare_slots(const ExpertMatmul::Args& args, const SortedSlots& sorted, const MatmulInputs& inputs,
+                     std::int64_t first, std::int64_t places) const {
     const auto quantised = [](const ExpertWeight& weight) { return is_quantised(weight.dtype); };
     const bool any_quantised = std::ranges::any_of(args.weights, quantised);
     const bool any_plain = !std::ranges::all_of(args.weights, quantised);
-    const auto tiles = sorted.inputs == 1 ? std::int64_t{1} : std::ssize(sorted.tiles);
-    // A short input is prepared before other threads would have woken up.
-    const std::int64_t grain = sorted.inputs * args.k < 32768 ? tiles : 1;
-    for_each_range(context, tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const SlotTile& tile = sorted.tiles[static_cast<std::size_t>(i)];
-        const MatmulInputs own = inputs.from(tile.input, args.k);
-        for (std::int64_t row = 0; row < tile.count; ++row) {
-          const std::int64_t slot = sorted.slots[static_cast<std::size_t>(tile.first + row)];
-          InputPanel panel{
-              args.x + (args.down() ? slot : slot / args.used) * args.k, 0, args.k, tile.count, 0, row, row + 1};
-          for (panel.panel = 0; any_quantised && panel.panel * packed::panel_columns < args.k; ++panel.panel) {
-            bodies_.quantised.quantise(panel, own.quantised);
-          }
-          for (panel.panel = 0; any_plain && panel.panel * packed::plain_panel_columns < args.k; ++panel.panel) {
-            bodies_.plain.prepare(panel, own.plain);
-          }
-        }
+    const float* x = args.x + (args.down() ? first : first / args.used) * args.k;
+    const auto tile_of = [&](std::int64_t slot) -> const SlotTile& {
+      const auto place = static_cast<std::size_t>(sorted.places[static_cast<std::size_t>(slot)]);
+      return sorted.tiles[static_cast<std::size_t>(sorted.tile_of[place])];
+    };
+    const auto row_of = [&](std::int64_t slot) {
+      return sorted.inputs == 1 ? 0 : sorted.places[static_cast<std::size_t>(slot)] - tile_of(slot).first;
+    };
+    const MatmulInputs own = inputs.from(tile_of(first).input, args.k);
+    const QuantisedRow quantised_row = {own.quantised, tile_of(first).count, row_of(first)};
+    for (std::int64_t slot = first; slot < first + places; ++slot) {
+      const SlotTile& tile = tile_of(slot);
+      const std::int64_t row = row_of(slot);
+      const MatmulInputs to = inputs.from(tile.input, args.k);
+      InputPanel panel{x, 0, args.k, tile.count, 0, row, row + 1};
+      for (; slot == first && any_quantised && panel.panel * packed::panel_columns < args.k; ++panel.panel) {
+        bodies_.quantised.quantise(panel, to.quantised);
       }
-    });
+      if (slot != first && any_quantised) {
+        copy_quantised(quantised_row, {to.quantised, tile.count, row}, args.k);
+      }
+      for (panel.panel = 0; any_plain && panel.panel * packed::plain_panel_columns < args.k; ++panel.panel) {
+        bodies_.plain.prepare(panel, to.plain);
+      }
+    }
   }
 
   void multiply(const ExpertMatmul::Args& args, const SortedSlots& sorted, const MatmulInputs& inputs, float* products,

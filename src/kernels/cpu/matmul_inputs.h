@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -99,5 +100,30 @@ struct MatmulInputs {
     return rest;
   }
 };
+
+/// A row of the activations of a product of `rows` rows.
+struct QuantisedRow {
+  const QuantisedActivations& all;
+  std::int64_t rows;
+  std::int64_t row;
+};
+
+/// Copies a row of k elements to another product's activations.
+inline void copy_quantised(const QuantisedRow& from, const QuantisedRow& to, std::int64_t k) {
+  const auto copy = [&](auto* source, auto* target, std::int64_t panel_elems) {
+    for (std::int64_t panel = 0; source != nullptr && panel * packed::panel_columns < k; ++panel) {
+      std::memcpy(target + (panel * to.rows + to.row) * panel_elems, source + (panel * from.rows + from.row) * panel_elems,
+                  static_cast<std::size_t>(panel_elems) * sizeof *source);
+    }
+  };
+  copy(from.all.quants, to.all.quants, packed::panel_columns);
+  copy(from.all.scales, to.all.scales, packed::panel_blocks);
+  copy(from.all.sums, to.all.sums, packed::panel_blocks);
+  copy(from.all.negative_sums, to.all.negative_sums, packed::panel_blocks);
+  copy(from.all.half_sums, to.all.half_sums, 2 * packed::panel_blocks);
+  copy(from.all.negative_half_sums, to.all.negative_half_sums, 2 * packed::panel_blocks);
+  copy(from.all.wide_quants, to.all.wide_quants, packed::panel_columns);
+  copy(from.all.half_pairs, to.all.half_pairs, 2 * packed::panel_blocks);
+}
 
 }  // namespace rocmforge

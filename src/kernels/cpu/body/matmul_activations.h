@@ -17,7 +17,8 @@ struct QuantisedBlock {
 
 /// Quantises 32 values: scale = max |x| / 127, quants rounded to nearest even. A NaN or an infinity makes the scale one, so
 /// it reaches the output. `wide` is written where the instruction set reads activations of 16 bits.
-inline QuantisedBlock quantise_block(const float* x, std::int8_t* quants, [[maybe_unused]] std::int16_t* wide) {
+[[gnu::always_inline]] inline QuantisedBlock quantise_block(const float* x, std::int8_t* quants,
+                                                            [[maybe_unused]] std::int16_t* wide) {
   const Floats low = load_floats(x);
   const Floats high = load_floats(x + 16);
   const float largest = largest_magnitude(low, high);
@@ -39,28 +40,43 @@ inline QuantisedBlock quantise_block(const float* x, std::int8_t* quants, [[mayb
   return {largest / 127.0f, {sum_of(rounded[0]), sum_of(rounded[1])}};
 }
 
+/// What the scales and the sums of the halves come to, for a whole panel: arrays as long as vectors.
+inline void store_sums_of_panel(const float (&scales)[packed::panel_blocks],
+                                const std::int32_t (&half_sums)[2 * packed::panel_blocks], std::int64_t row,
+                                const QuantisedActivations& result) {
+  const std::int64_t block = row * packed::panel_blocks;
+  for (int b = 0; b < packed::panel_blocks; ++b) {
+    const std::int32_t sum = half_sums[2 * b] + half_sums[2 * b + 1];
+    result.scales[block + b] = scales[b];
+    result.sums[block + b] = scales[b] * static_cast<float>(sum);
+    result.negative_sums[block + b] = -sum;
+  }
+  for (int half = 0; half < 2 * packed::panel_blocks; ++half) {
+    result.half_sums[2 * block + half] = scales[half / 2] * static_cast<float>(half_sums[half]);
+    result.negative_half_sums[2 * block + half] = -half_sums[half];
+    if constexpr (wide_activations) {
+      result.half_pairs[2 * block + half] = static_cast<std::int16_t>(-half_sums[half]);
+    }
+  }
+}
+
 void quantise(const InputPanel& input, const QuantisedActivations& result) {
   const std::int64_t first = input.panel * packed::panel_columns;
   const std::int64_t columns = input.k - first < packed::panel_columns ? input.k - first : packed::panel_columns;
   for (std::int64_t t = input.token_begin; t < input.token_end; ++t) {
     const std::int64_t row = input.panel * input.tokens + t;
+    float scales[packed::panel_blocks] = {};
+    std::int32_t half_sums[2 * packed::panel_blocks] = {};
     for (int b = 0; b < columns / packed::block_columns; ++b) {
       const std::int64_t column = row * packed::panel_columns + b * packed::block_columns;
-      const auto [scale, sums] =
+      const QuantisedBlock block =
           quantise_block(input.x + t * input.x_stride + first + b * packed::block_columns, result.quants + column,
                          result.wide_quants + (wide_activations ? column : 0));
-      const std::int64_t at = row * packed::panel_blocks + b;
-      result.scales[at] = scale;
-      result.sums[at] = scale * static_cast<float>(sums[0] + sums[1]);
-      result.negative_sums[at] = -(sums[0] + sums[1]);
-      for (int half = 0; half < 2; ++half) {
-        result.half_sums[2 * at + half] = scale * static_cast<float>(sums[half]);
-        result.negative_half_sums[2 * at + half] = -sums[half];
-        if constexpr (wide_activations) {
-          result.half_pairs[2 * at + half] = static_cast<std::int16_t>(-sums[half]);
-        }
-      }
+      scales[b] = block.scale;
+      half_sums[2 * b] = block.sums[0];
+      half_sums[2 * b + 1] = block.sums[1];
     }
+    store_sums_of_panel(scales, half_sums, row, result);
   }
 }
 

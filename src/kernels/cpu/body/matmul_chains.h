@@ -7,7 +7,7 @@
 /// Part of the vocabulary of the matrix products (see matmul_simd.h). A chain is a sum of dot products that starts with and
 /// ends in the integers of a block; `bits` says how long its codes are. On instruction sets whose dot products add to 32
 /// bits it is those integers. AVX2 sums products of short codes in 16 bits for as long as they can't overflow, and
-/// multiplies the halves of blocks with their integer scales.
+/// multiplies the sums of blocks or their halves with integer scales.
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
@@ -38,8 +38,10 @@ template <int bits>
 Ints end_scaled_chain(const Ints& total, const Chain& chain, const Ints& multiplier);
 template <int shift>
 Ints scaled_offset(const Ints (&multiplier)[2], const std::int16_t* half_pair);
-template <bool are_signed>
+template <MultiplierForm form>
 Ints load_multipliers(const std::uint8_t* from);
+template <class Integers>
+void store_ints(Integers& to, const Integers& a);
 template <int bits>
 void store_pairs(std::uint8_t* to, const Bytes& codes);
 template <class Word>

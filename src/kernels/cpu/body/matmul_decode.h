@@ -32,14 +32,19 @@ constexpr bool has_half_scales(const PackedFormat& format) {
   return format.scales == ScaleForm::signed_bytes || format.scales == ScaleForm::nibbles ||
          format.scales == ScaleForm::half_pair;
 }
-/// The halves' scales are integers, which the instruction set multiplies as such.
+/// The scales of blocks or of their halves are integers, which the instruction set multiplies as such.
+constexpr bool has_integer_scales(const PackedFormat& format) {
+  return integer_scales && (format.scales == ScaleForm::signed_bytes || format.scales == ScaleForm::nibbles ||
+                            format.scales == ScaleForm::byte_and_minimum);
+}
+/// So the integers of a block's halves join.
 constexpr bool joins_half_scales(const PackedFormat& format) {
-  return integer_scales && has_half_scales(format) && format.scales != ScaleForm::half_pair;
+  return has_integer_scales(format) && has_half_scales(format);
 }
 constexpr bool has_addends(const PackedFormat& format) { return format.offset_shift < 0; }
 
 /// value = scale * (code - offset) + addend; the second entries are for the columns from 16 where halves differ.
-/// With integer_scales the halves' own integers are in `multiplier`, and scale[0] is what they are multiples of.
+/// Integer scales are in `multiplier`; what they are multiples of is the panel's.
 struct BlockScales {
   Floats scale[2];
   Floats addend[2];
@@ -70,43 +75,64 @@ inline PanelHead decode_head(const std::uint8_t* panel) {
 }
 
 template <PackedFormat format>
+inline const std::uint8_t* scales_of_block(const std::uint8_t* panel, int block) {
+  return panel + packed::head_bytes(format) + block * packed::scale_bytes(format);
+}
+
+/// The integer scale of a block or one of its halves, given where the block's scales are.
+template <PackedFormat format, int half>
+inline Ints decode_multiplier(const std::uint8_t* at) {
+  constexpr MultiplierForm form = format.scales == ScaleForm::byte_and_minimum ? MultiplierForm::unsigned_byte
+                                  : format.scales == ScaleForm::signed_bytes   ? MultiplierForm::signed_byte
+                                                                               : MultiplierForm::low_nibble;
+  return load_multipliers<form>(at + 16 * half);
+}
+
+template <PackedFormat format, int half>
+inline Floats decode_addend(const PanelHead& head, const std::uint8_t* at) {
+  if constexpr (format.scales == ScaleForm::half_and_addend) {
+    return load_halves(at + 32);
+  } else if constexpr (format.scales == ScaleForm::byte_and_minimum) {
+    return multiply(head.minus_dmin, load_unsigned_bytes(at + 16));
+  } else {
+    static_assert(format.scales == ScaleForm::nibbles);
+    return multiply(head.minus_dmin, load_nibbles<4>(at + 16 * half));
+  }
+}
+
+template <PackedFormat format>
 inline BlockScales decode_scales(const PanelHead& head, const std::uint8_t* panel, int block) {
-  const std::uint8_t* at = panel + packed::head_bytes(format) + block * packed::scale_bytes(format);
+  const std::uint8_t* at = scales_of_block<format>(panel, block);
   BlockScales result{};
-  if constexpr (format.scales == ScaleForm::half) {
+  if constexpr (has_integer_scales(format)) {
+    result.multiplier[0] = decode_multiplier<format, 0>(at);
+    if constexpr (has_half_scales(format)) {
+      result.multiplier[1] = decode_multiplier<format, 1>(at);
+    }
+  } else if constexpr (format.scales == ScaleForm::half || format.scales == ScaleForm::half_and_addend) {
     result.scale[0] = load_halves(at);
-  } else if constexpr (format.scales == ScaleForm::half_and_addend) {
-    result.scale[0] = load_halves(at);
-    result.addend[0] = load_halves(at + 32);
   } else if constexpr (format.scales == ScaleForm::half_pair) {
     result.scale[0] = load_halves(at);
     result.scale[1] = load_halves(at + 32);
   } else if constexpr (format.scales == ScaleForm::byte_and_minimum) {
     result.scale[0] = multiply(head.d, load_unsigned_bytes(at));
-    result.addend[0] = multiply(head.minus_dmin, load_unsigned_bytes(at + 16));
   } else if constexpr (format.scales == ScaleForm::signed_byte) {
     result.scale[0] = multiply(head.d, load_signed_bytes(at));
-  } else if constexpr (format.scales == ScaleForm::signed_bytes && integer_scales) {
-    result.scale[0] = head.d;
-    result.multiplier[0] = load_multipliers<true>(at);
-    result.multiplier[1] = load_multipliers<true>(at + 16);
   } else if constexpr (format.scales == ScaleForm::signed_bytes) {
     result.scale[0] = multiply(head.d, load_signed_bytes(at));
     result.scale[1] = multiply(head.d, load_signed_bytes(at + 16));
   } else if constexpr (format.scales == ScaleForm::nibbles) {
-    if constexpr (integer_scales) {
-      result.scale[0] = head.d;
-      result.multiplier[0] = load_multipliers<false>(at);
-      result.multiplier[1] = load_multipliers<false>(at + 16);
-    } else {
-      result.scale[0] = multiply(head.d, load_nibbles<0>(at));
-      result.scale[1] = multiply(head.d, load_nibbles<0>(at + 16));
-    }
-    result.addend[0] = multiply(head.minus_dmin, load_nibbles<4>(at));
-    result.addend[1] = multiply(head.minus_dmin, load_nibbles<4>(at + 16));
+    result.scale[0] = multiply(head.d, load_nibbles<0>(at));
+    result.scale[1] = multiply(head.d, load_nibbles<0>(at + 16));
   } else {
     static_assert(format.scales == ScaleForm::exponent);
     result.scale[0] = load_exponents(at);
+  }
+  if constexpr (has_addends(format)) {
+    result.addend[0] = decode_addend<format, 0>(head, at);
+    if constexpr (has_half_scales(format)) {
+      result.addend[1] = decode_addend<format, 1>(head, at);
+    }
   }
   return result;
 }

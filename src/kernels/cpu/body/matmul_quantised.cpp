@@ -7,10 +7,8 @@
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
-/// Where a block has four chains or more, half the tokens leave registers for the integers that the chains end in.
-constexpr int tokens_of_tile(Kind kind) {
-  return narrow_chains && (kind.code_bits == 6 || kind.code_bits == 7) ? tile_tokens / 2 : tile_tokens;
-}
+/// Blocks whose sums leave 16 bits are short: with fewer tokens the next block begins while this one is scaled.
+constexpr int tokens_of_tile(Kind kind) { return narrow_chains && kind.code_bits < 8 ? tile_tokens - 2 : tile_tokens; }
 
 /// Multiplies as many of `count` tokens as one tile takes, and returns how many those were.
 template <Kind kind, int groups>
@@ -19,6 +17,12 @@ int multiply_some(int count, const UnpackedPanel* panels, const PanelActivations
   if (count >= most) {
     multiply_tile<kind, groups, most>(panels, x, blocks, sums);
     return most;
+  }
+  if constexpr (most == 4) {  // an expert gets few tokens of a prompt, often three more than whole tiles
+    if (count == 3) {
+      multiply_tile<kind, groups, 3>(panels, x, blocks, sums);
+      return 3;
+    }
   }
   if (count >= 2) {
     multiply_tile<kind, groups, 2>(panels, x, blocks, sums);

@@ -8,15 +8,17 @@
 /// Products of packed weights and 8-bit activations. For each row and token, and for each block b of 32 columns in rising
 /// order:
 ///   sum += float(exact integer sum of (code - offset) * quant) * (scale_b * x_scale_b)    and  + addend_b * x_sum_b
-/// (half blocks of 16 first add up their two scaled integers: in integers where the instruction set has integer_scales, else
-/// in floats). Both ways through a product, one token and many, keep to these operations.
+/// (half blocks of 16 first add up their two scaled integers in floats). Where the instruction set multiplies with integer
+/// scales, the blocks of a panel add up first, and join the sum behind its minima:
+///   product += float(exact integer sum of scale_b * (code - offset) * quant) * x_scale_b,    sum += product * d
+/// Both ways through a product, one token and many, keep to these operations.
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
 /// What the arithmetic needs to know of a format.
 struct Kind {
   bool halves;
-  bool joins_halves;  ///< the halves' integers are scaled and added as integers
+  bool scales_integers;  ///< sums of chains are multiplied with integer scales, of the block or of its halves
   bool addends;
   bool signed_codes;
   int offset_shift;
@@ -31,8 +33,8 @@ constexpr int unsigned_bits(const PackedFormat& format) {
 }
 
 constexpr Kind kind_of(const PackedFormat& format) {
-  return {has_half_scales(format), joins_half_scales(format), has_addends(format),
-          is_signed(format),       format.offset_shift,       chain_bits(unsigned_bits(format))};
+  return {has_half_scales(format), has_integer_scales(format), has_addends(format),
+          is_signed(format),       format.offset_shift,        chain_bits(unsigned_bits(format))};
 }
 
 /// Offsets are made equal while unpacking, so that formats share tile functions. Where the length of a chain depends on the
@@ -46,12 +48,15 @@ constexpr int unpacked_offset_shift(const PackedFormat& format) {
 
 constexpr Kind unpacked_kind(const PackedFormat& format) {
   if (has_addends(format) || is_signed(format)) {
-    return {has_half_scales(format),          joins_half_scales(format), has_addends(format), is_signed(format), 0,
+    return {has_half_scales(format),          has_integer_scales(format), has_addends(format), is_signed(format), 0,
             chain_bits(unsigned_bits(format))};
   }
   const int shift = unpacked_offset_shift(format);
-  return {has_half_scales(format), joins_half_scales(format), false, false, shift, chain_bits(shift + 1)};
+  return {has_half_scales(format), has_integer_scales(format), false, false, shift, chain_bits(shift + 1)};
 }
+
+/// Halves whose integers don't join.
+constexpr bool keeps_halves(Kind kind) { return kind.halves && !kind.scales_integers; }
 
 /// One token's activations in one panel.
 struct PanelActivations {
@@ -83,7 +88,8 @@ template <Kind kind>
 inline Ints offset_term(const PanelActivations& x, int t, int b, [[maybe_unused]] const Ints (&multiplier)[2]) {
   if constexpr (kind.addends || kind.signed_codes) {
     return zero_ints();
-  } else if constexpr (kind.joins_halves) {
+  } else if constexpr (kind.scales_integers) {
+    static_assert(kind.halves);
     return scaled_offset<kind.offset_shift>(multiplier, x.half_pairs + (t * packed::panel_blocks + b) * 2);
   } else if constexpr (kind.halves) {
     return broadcast_shifted<kind.offset_shift>(x.negative_half_sums + t * 2 * packed::panel_blocks + b);
@@ -92,18 +98,25 @@ inline Ints offset_term(const PanelActivations& x, int t, int b, [[maybe_unused]
   }
 }
 
-/// Adds block `b` to a sum, given the integer sums of the block, or of its halves.
+/// Adds the products of block `b` to a sum, given the integer sums of the block, or of its halves.
 template <Kind kind>
-inline Floats add_block(Floats sum, const Ints (&integers)[2], const Floats (&scale)[2], const Floats (&addend)[2],
-                        const PanelActivations& x, int t, int b) {
+inline Floats add_products_of_block(Floats sum, const Ints (&integers)[2], const Floats (&scale)[2],
+                                    const PanelActivations& x, int t, int b) {
   const Floats x_scale = broadcast(x.scales[t * packed::panel_blocks + b]);
-  if constexpr (kind.halves && !kind.joins_halves) {
+  if constexpr (kind.scales_integers) {
+    return multiply_add(to_floats(integers[0]), x_scale, sum);
+  } else if constexpr (kind.halves) {
     Floats scaled = multiply(to_floats(integers[0]), scale[0]);
     scaled = multiply_add(to_floats(integers[1]), scale[1], scaled);
-    sum = multiply_add(scaled, x_scale, sum);
+    return multiply_add(scaled, x_scale, sum);
   } else {
-    sum = multiply_add(to_floats(integers[0]), multiply(scale[0], x_scale), sum);
+    return multiply_add(to_floats(integers[0]), multiply(scale[0], x_scale), sum);
   }
+}
+
+/// Adds what the minima of block `b` come to.
+template <Kind kind>
+inline Floats add_minima_of_block(Floats sum, const Floats (&addend)[2], const PanelActivations& x, int t, int b) {
   if constexpr (kind.addends && kind.halves) {
     const float* half_sums = x.half_sums + t * 2 * packed::panel_blocks + 2 * b;
     sum = multiply_add(addend[0], broadcast(half_sums[0]), sum);

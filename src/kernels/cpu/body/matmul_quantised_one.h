@@ -16,7 +16,7 @@ inline void block_integers(const std::uint8_t* codes_at, const BlockScales& scal
                            Ints (&integers)[2]) {
   constexpr Kind kind = kind_of(format);
   const std::int8_t* quants = x.quants + b * packed::block_columns;
-  constexpr bool by_halves = kind.halves && !kind.joins_halves;
+  constexpr bool by_halves = keeps_halves(kind);
   integers[0] = offset_term<kind>(x, 0, by_halves ? 2 * b : b, scales.multiplier);
   integers[1] = by_halves ? offset_term<kind>(x, 0, 2 * b + 1, scales.multiplier) : zero_ints();
   if constexpr (narrow_chains && !kind.signed_codes) {
@@ -29,7 +29,7 @@ inline void block_integers(const std::uint8_t* codes_at, const BlockScales& scal
       unrolled<chain * steps + 1, (chain + 1) * steps>([&]<int i>() {
         sum = continue_chain<kind.code_bits>(sum, decode_codes<format, i>(codes_at), load_quad(quants + 4 * i));
       });
-      if constexpr (kind.joins_halves) {
+      if constexpr (kind.scales_integers) {
         part = end_scaled_chain<kind.code_bits>(part, sum, scales.multiplier[chain * steps / part_steps]);
       } else {
         part = end_chain<kind.code_bits>(part, sum);
@@ -48,16 +48,25 @@ inline void block_integers(const std::uint8_t* codes_at, const BlockScales& scal
   }
 }
 
+/// The sum of a row so far; `product` is the panel's where scales are integers.
+struct SumOfOne {
+  Floats sum;
+  Floats product;
+};
+
 template <PackedFormat format>
-inline Floats add_block_of_one(Floats sum, const PanelHead& head, const std::uint8_t* panel, const std::uint8_t* codes_at,
-                               const PanelActivations& x, int b) {
+inline void add_block_of_one(SumOfOne& row, const PanelHead& head, const std::uint8_t* panel, const std::uint8_t* codes_at,
+                             const PanelActivations& x, int b) {
+  constexpr Kind kind = kind_of(format);
   for (int line = 0; line < packed::code_bytes(format); line += 64) {
     prefetch(codes_at + prefetch_bytes + line);
   }
   const BlockScales scales = decode_scales<format>(head, panel, b);
   Ints integers[2];
   block_integers<format>(codes_at, scales, x, b, integers);
-  return add_block<kind_of(format)>(sum, integers, scales.scale, scales.addend, x, 0, b);
+  Floats& products = kind.scales_integers ? row.product : row.sum;
+  products = add_products_of_block<kind>(products, integers, scales.scale, x, 0, b);
+  row.sum = add_minima_of_block<kind>(row.sum, scales.addend, x, 0, b);
 }
 
 template <PackedFormat format>
@@ -65,7 +74,7 @@ void multiply_one_token(const MatmulProduct& product, const MatmulPart& part, st
   const std::int64_t group_stride = packed::group_bytes(format, product.k);
   for (std::int64_t row = part.row_begin; row < part.row_end; row += packed::group_rows) {
     const std::uint8_t* panel = product.weight + row / packed::group_rows * group_stride;
-    Floats sum = zero_floats();
+    SumOfOne sum = {zero_floats(), zero_floats()};
     for (std::int64_t p = 0, column = 0; column < product.k; ++p, column += packed::panel_columns) {
       const PanelActivations x = activations_at(product.quantised, product.tokens, p, token);
       const std::int64_t left = (product.k - column) / packed::block_columns;
@@ -73,12 +82,15 @@ void multiply_one_token(const MatmulProduct& product, const MatmulPart& part, st
       const PanelHead head = decode_head<format>(panel);
       const std::uint8_t* codes_at = panel + packed::code_offset(format, blocks);
       for (int b = 0; b < blocks; ++b, codes_at += packed::code_bytes(format)) {
-        sum = add_block_of_one<format>(sum, head, panel, codes_at, x, b);
+        add_block_of_one<format>(sum, head, panel, codes_at, x, b);
+      }
+      if constexpr (kind_of(format).scales_integers) {
+        sum = {multiply_add(sum.product, head.d, sum.sum), zero_floats()};
       }
       panel += packed::panel_bytes(format, blocks);
     }
     alignas(64) float sums[packed::group_rows];
-    store_floats(sums, sum);
+    store_floats(sums, sum.sum);
     store_rows(product, row, token, sums);
   }
 }

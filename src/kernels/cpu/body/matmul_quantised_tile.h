@@ -14,6 +14,7 @@ struct UnpackedPanel {
   alignas(64) std::uint8_t codes[packed::panel_blocks * (wide_activations ? 16 : 8) * 64];  ///< [block][step][64]
   alignas(64) float scale[packed::panel_blocks][2][packed::group_rows];
   alignas(64) float addend[packed::panel_blocks][2][packed::group_rows];
+  alignas(64) float d[packed::group_rows];
   Ints multiplier[packed::panel_blocks][2];
 };
 
@@ -34,18 +35,20 @@ void unpack_panel(const std::uint8_t* panel, int blocks, UnpackedPanel& result) 
         store_bytes(to + i * 64, add_to_bytes<(1 << kind.offset_shift) - (1 << format.offset_shift)>(codes));
       }
     });
-    const BlockScales scales = decode_scales<format>(head, panel, b);
-    for (int half = 0; half < (kind.halves ? 2 : 1); ++half) {
-      if (half == 0 || !kind.joins_halves) {
-        store_floats(result.scale[b][half], scales.scale[half]);
+    const std::uint8_t* scales_at = scales_of_block<format>(panel, b);
+    unrolled<0, kind.halves ? 2 : 1>([&]<int half>() {
+      if constexpr (kind.scales_integers) {
+        store_ints(result.multiplier[b][half], decode_multiplier<format, half>(scales_at));
+      } else {
+        store_floats(result.scale[b][half], decode_scales<format>(head, panel, b).scale[half]);
       }
       if constexpr (kind.addends) {
-        store_floats(result.addend[b][half], scales.addend[half]);
+        store_floats(result.addend[b][half], decode_addend<format, half>(head, scales_at));
       }
-      if constexpr (kind.joins_halves) {
-        result.multiplier[b][half] = scales.multiplier[half];
-      }
-    }
+    });
+  }
+  if constexpr (kind.scales_integers) {
+    store_floats(result.d, head.d);
   }
 }
 
@@ -113,14 +116,14 @@ template <Kind kind, int groups, int tokens>
                                             Ints (&integers)[tokens][groups][2]) {
   using Shape = TileShape<kind>;
   const std::int8_t* quants = unpacks_wide(kind) ? reinterpret_cast<const std::int8_t*>(x.wide_quants) : x.quants;
-  const int to = kind.joins_halves ? 0 : part;
+  const int to = kind.scales_integers ? 0 : part;
   if (part == to) {
 #pragma GCC unroll 8
     for (int t = 0; t < tokens; ++t) {
 #pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) {
         integers[t][g][to] =
-            offset_term<kind>(x, t, kind.joins_halves ? b : Shape::parts * b + part, panels[g].multiplier[b]);
+            offset_term<kind>(x, t, kind.scales_integers ? b : Shape::parts * b + part, panels[g].multiplier[b]);
       }
     }
   }
@@ -132,7 +135,7 @@ template <Kind kind, int groups, int tokens>
     for (int t = 0; t < tokens; ++t) {
 #pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) {
-        if constexpr (kind.joins_halves) {
+        if constexpr (kind.scales_integers) {
           integers[t][g][to] =
               end_scaled_chain<kind.code_bits>(integers[t][g][to], chains[t][g], panels[g].multiplier[b][part]);
         } else {
@@ -154,11 +157,11 @@ template <Kind kind, int groups, int tokens>
   for (int g = 0; g < groups; ++g) {
 #pragma GCC unroll 2
     for (int part = 0; part < TileShape<kind>::parts; ++part) {
-      if (part == 0 || !kind.joins_halves) {
+      if constexpr (!kind.scales_integers) {
         scale[g][part] = load_floats(panels[g].scale[b][part]);
-      }
-      if constexpr (kind.addends) {
-        addend[g][part] = load_floats(panels[g].addend[b][part]);
+        if constexpr (kind.addends) {
+          addend[g][part] = load_floats(panels[g].addend[b][part]);
+        }
       }
     }
   }
@@ -167,10 +170,36 @@ template <Kind kind, int groups, int tokens>
 #pragma GCC unroll 8
     for (int g = 0; g < groups; ++g) {
       float* at = sums + (t * tile_groups + g) * packed::group_rows;
-      const Floats before = sums_stay_in_registers ? sum[t][g] : load_floats(at);
-      sum[t][g] = add_block<kind>(before, integers[t][g], scale[g], addend[g], x, t, b);
+      sum[t][g] = add_products_of_block<kind>(sums_stay_in_registers ? sum[t][g] : load_floats(at), integers[t][g], scale[g],
+                                              x, t, b);
+      if constexpr (!kind.scales_integers) {
+        sum[t][g] = add_minima_of_block<kind>(sum[t][g], addend[g], x, t, b);
+      }
       if constexpr (!sums_stay_in_registers) {
         store_floats(at, sum[t][g]);
+      }
+    }
+  }
+}
+
+/// The minima of all blocks: the sums fit the registers while no integers are there.
+template <Kind kind, int groups, int tokens>
+[[gnu::always_inline]] inline void add_minima(const UnpackedPanel* panels, const PanelActivations& x, int blocks,
+                                              Floats (&sum)[tokens][groups]) {
+  for (int b = 0; b < blocks; ++b) {
+    Floats addend[groups][2];
+#pragma GCC unroll 8
+    for (int g = 0; g < groups; ++g) {
+#pragma GCC unroll 2
+      for (int part = 0; part < TileShape<kind>::parts; ++part) {
+        addend[g][part] = load_floats(panels[g].addend[b][part]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
+      for (int g = 0; g < groups; ++g) {
+        sum[t][g] = add_minima_of_block<kind>(sum[t][g], addend[g], x, t, b);
       }
     }
   }
@@ -179,8 +208,21 @@ template <Kind kind, int groups, int tokens>
 /// sums[t][g][row] += the products of one panel of `groups` row groups with `tokens` tokens.
 template <Kind kind, int groups, int tokens>
 void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int blocks, float* sums) {
+  static_assert(!kind.scales_integers || !sums_stay_in_registers);
   Floats sum[tokens][groups];
-  if constexpr (sums_stay_in_registers) {
+  [[maybe_unused]] alignas(64) float products[tokens * tile_groups * packed::group_rows];  // of the panel
+  float* to = sums;
+  if constexpr (kind.scales_integers) {
+    to = products;
+#pragma GCC unroll 8
+    for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
+      for (int g = 0; g < groups; ++g) {
+        sum[t][g] = zero_floats();
+      }
+    }
+    store_sums(sum, products);
+  } else if constexpr (sums_stay_in_registers) {
     load_sums(sums, sum);
   }
   for (int b = 0; b < blocks; ++b) {
@@ -189,9 +231,23 @@ void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int b
     for (int part = 0; part < TileShape<kind>::parts; ++part) {
       sum_part<kind>(panels, x, b, part, integers);
     }
-    add_blocks<kind>(panels, x, b, integers, sum, sums);
+    add_blocks<kind>(panels, x, b, integers, sum, to);
   }
-  if constexpr (sums_stay_in_registers) {
+  if constexpr (kind.scales_integers) {
+    load_sums(sums, sum);
+    if constexpr (kind.addends) {
+      add_minima<kind>(panels, x, blocks, sum);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < tokens; ++t) {
+#pragma GCC unroll 8
+      for (int g = 0; g < groups; ++g) {
+        const Floats product = load_floats(products + (t * tile_groups + g) * packed::group_rows);
+        sum[t][g] = multiply_add(product, load_floats(panels[g].d), sum[t][g]);
+      }
+    }
+    store_sums(sum, sums);
+  } else if constexpr (sums_stay_in_registers) {
     store_sums(sum, sums);
   }
 }

@@ -173,17 +173,24 @@ inline Ints scaled_offset(const Ints (&multiplier)[2], const std::int16_t* half_
   }
   return result;
 }
-template <bool are_signed>
+template <MultiplierForm form>
 inline Ints load_multipliers(const std::uint8_t* from) {
   Ints result;
   for (int i = 0; i < 2; ++i) {
-    __m256i scales = _mm256_cvtepi8_epi32(load_8(from + 8 * i));
-    if constexpr (!are_signed) {  // the low nibble
+    __m256i scales = form == MultiplierForm::unsigned_byte ? _mm256_cvtepu8_epi32(load_8(from + 8 * i))
+                                                           : _mm256_cvtepi8_epi32(load_8(from + 8 * i));
+    if constexpr (form == MultiplierForm::low_nibble) {
       scales = _mm256_and_si256(scales, _mm256_set1_epi32(15));
     }
     result.v[i] = _mm256_blend_epi16(scales, _mm256_slli_epi32(scales, 16), 0xaa);
   }
   return result;
+}
+/// An assignment may go through general registers, in pieces that a load can't be forwarded from.
+template <class Integers>
+inline void store_ints(Integers& to, const Integers& a) {
+  _mm256_store_si256(&to.v[0], a.v[0]);
+  _mm256_store_si256(&to.v[1], a.v[1]);
 }
 /// Signed codes of four columns of 16 rows become two vectors of two columns each, in 16 bits.
 template <int bits>

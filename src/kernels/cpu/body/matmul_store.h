@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/body/matmul_simd.h"
 #include "kernels/cpu/matmul_body.h"
 #include "kernels/cpu/matmul_layout.h"
 
@@ -16,6 +17,13 @@ constexpr int chunk_tokens = 256;
 [[gnu::noinline]] void store_rows(const MatmulProduct& product, std::int64_t row, std::int64_t token, const float* sums) {
   const std::int64_t rows = product.n - row < packed::group_rows ? product.n - row : packed::group_rows;
   float* out = product.out + token * product.out_stride + row;
+  if (rows == packed::group_rows) {
+    Floats y = multiply(load_floats(sums), broadcast(product.scale));
+    if (product.bias != nullptr) {
+      y = add(y, load_floats(product.bias + row));
+    }
+    return store_floats(out, product.accumulate ? add(load_floats(out), y) : y);
+  }
   for (std::int64_t r = 0; r < rows; ++r) {
     const float scaled = sums[r] * product.scale;
     const float y = product.bias == nullptr ? scaled : scaled + product.bias[row + r];
