@@ -1,5 +1,5 @@
-# Headers that most files include, parsed once for all targets of the same flags. Preset `cpu` compiles the libraries without them, so
-# that each of their files is known to include what it uses.
+# Headers that most files include, parsed once for all targets of the same flags. That each file includes what it uses
+# of them, tools/check_includes.py checks. Without them: -DROCMFORGE_PRECOMPILE_LIBRARIES=OFF.
 option(ROCMFORGE_PRECOMPILE_LIBRARIES "Precompile the headers that the libraries share" ON)
 set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <mutex>
                              <optional> <span> <string> <string_view> <thread> <typeindex> <unordered_map> <utility> <vector>
