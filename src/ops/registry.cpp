@@ -17,13 +17,7 @@ Error nobody_serves(std::string_view operation, const std::string& spec, const s
   return Error(message);
 }
 
-// Empty bodies: GCC 12 instantiates no function that is defaulted outside of its class.
-template <class... Ops>
-KernelRegistryOf<Ops...>::KernelRegistryOf() {}
-template <class... Ops>
-KernelRegistryOf<Ops...>::~KernelRegistryOf() {}
-
-template KernelRegistry::KernelRegistryOf();
-template KernelRegistry::~KernelRegistryOf();
+KernelRegistry::KernelRegistry() = default;
+KernelRegistry::~KernelRegistry() = default;
 
 }  // namespace rocmforge

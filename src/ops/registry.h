@@ -109,12 +109,6 @@ Error nobody_serves(const typename Op::Spec& spec, const Candidates<Op>& found, 
 template <class... Ops>
 class KernelRegistryOf {
  public:
-  // Not here: whoever owns a registry would compile the destructors of all its kernels.
-  KernelRegistryOf();
-  ~KernelRegistryOf();
-  KernelRegistryOf(const KernelRegistryOf&) = delete;
-  KernelRegistryOf& operator=(const KernelRegistryOf&) = delete;
-
   template <class Op>
   void add(std::unique_ptr<typename KernelInterfaceOf<Op>::type> kernel) {
     entries<Op>().push_back(std::move(kernel));
