@@ -18,8 +18,8 @@ function(rocmforge_cpu_bodies target)
     set(sets generic)
   endif()
   # Its vectors are arrays. GCC must keep the loops over their elements, which it then turns into vector instructions; written out
-  # they are twice the code, and slower. What else -O3 does takes half of the compile time.
-  set(flags_generic $<$<CXX_COMPILER_ID:GNU>:-O2;-ftree-vectorize;-fvect-cost-model=dynamic;--param=max-completely-peel-times=4>)
+  # they are twice the code, and slower.
+  set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
   foreach(set IN LISTS sets)
     if(NOT bodies_${set})
       set(bodies_${set} ${bodies})
