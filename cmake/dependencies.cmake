@@ -12,6 +12,11 @@ if(ROCMFORGE_DOWNLOADS)
   pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.66)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # checksums
 endif()
+# fmt checks format strings as a program compiles, which takes a twentieth of its compile time. Preset `release` leaves that to the others.
+option(ROCMFORGE_CHECK_FORMATS "Check format strings as they are compiled" ON)
+if(NOT ROCMFORGE_CHECK_FORMATS)
+  add_compile_definitions(FMT_CONSTEVAL=)
+endif()
 include(libcxx)
 if(ROCMFORGE_TESTS)
   if(NOT TARGET GTest::gtest)

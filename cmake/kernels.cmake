@@ -27,7 +27,7 @@ function(rocmforge_embed_kernels target)
   endforeach()
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/embedded_kernels.cpp)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/embedded_kernels.cpp.in ${generated} @ONLY)
-  set_source_files_properties(${generated} PROPERTIES OBJECT_DEPENDS "${objects}")
+  set_source_files_properties(${generated} PROPERTIES OBJECT_DEPENDS "${objects}" SKIP_UNITY_BUILD_INCLUSION ON)
 
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources EXCLUDE REGEX "/embedded_kernels_none\\.cpp$")

@@ -1,11 +1,12 @@
-# Headers that most files include, parsed once for all targets of the same flags. Preset `cpu` compiles the libraries without them, so
-# that each of their files is known to include what it uses.
+# Headers that most files include, parsed once for all targets of the same flags. That each file includes what it uses
+# of them, tools/check_includes.py checks. Without them: -DROCMFORGE_PRECOMPILE_LIBRARIES=OFF.
 option(ROCMFORGE_PRECOMPILE_LIBRARIES "Precompile the headers that the libraries share" ON)
-set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view>
-                             <unordered_map> <utility> <vector> <fmt/format.h>)
+set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <mutex>
+                             <optional> <span> <string> <string_view> <thread> <typeindex> <unordered_map> <utility> <vector>
+                             <fmt/format.h>)
 
 # rocmforge_precompile(OWNER [HEADERS header...] [REUSED_BY target...]): the common headers and `header`s for OWNER and for targets
-# that have its flags.
+# that have its flags. They may differ in what they define, but not in the level of the optimiser.
 function(rocmforge_precompile owner)
   cmake_parse_arguments(PRECOMPILE "" "" "HEADERS;REUSED_BY" ${ARGN})
   target_precompile_headers(${owner} PRIVATE ${ROCMFORGE_COMMON_HEADERS} ${PRECOMPILE_HEADERS})
@@ -19,4 +20,18 @@ function(rocmforge_precompile_library)
   if(ROCMFORGE_PRECOMPILE_LIBRARIES)
     rocmforge_precompile(${ARGN})
   endif()
+endfunction()
+
+# rocmforge_precompile_text(TARGET...): the headers of what reads and writes JSON, for targets optimised by rocmforge_optimise_little.
+# The first target that asks for them owns them.
+function(rocmforge_precompile_text)
+  foreach(target IN LISTS ARGN)
+    get_property(owner GLOBAL PROPERTY ROCMFORGE_TEXT_HEADERS)
+    if(owner)
+      target_precompile_headers(${target} REUSE_FROM ${owner})
+    else()
+      rocmforge_precompile(${target} HEADERS ${PROJECT_SOURCE_DIR}/src/chat/json.h)
+      set_property(GLOBAL PROPERTY ROCMFORGE_TEXT_HEADERS ${target})
+    endif()
+  endforeach()
 endfunction()

@@ -3,7 +3,8 @@
 
 Where a library's source of the same name includes its header before all else, the build of that source has compiled it alone;
 --all compiles those here too. Left out are headers that only GPU sources (.hip, .cu) reach, which need another compiler, and those of
-the CPU bodies that are named for an instruction set, which need its flags. Prints the first error of each header that fails."""
+the CPU bodies that are named for an instruction set, which need its flags. Headers of C++ are precompiled here as in builds, but not for
+tests: tools/check_includes.py knows what lacks them. Prints the first error of each header that fails."""
 import argparse
 import concurrent.futures
 import os
@@ -11,10 +12,13 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+
+from check_includes import precompiled
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "library", "apps", "tests")
-BUILT_WITHOUT_PRECOMPILED_HEADERS = {"src", "library"}  # in preset cpu
+BUILT_ON_HEADERS_OF_OTHERS = {"src", "library"}  # where no header of the project is precompiled, but chat/json.h
 INCLUDE_ROOTS = [ROOT / folder for folder in ("src", "library/include", "library", "tests", "apps/options", "apps/rocmforge")]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 FIRST_INCLUDE = re.compile(r'\A(?:\s|//[^\n]*\n)*#\s*include\s+"([^"]+)"')
@@ -51,11 +55,20 @@ def host_headers():
 
 
 def opens_its_source(header):
-    if header.relative_to(ROOT).parts[0] not in BUILT_WITHOUT_PRECOMPILED_HEADERS:
+    if header.relative_to(ROOT).parts[0] not in BUILT_ON_HEADERS_OF_OTHERS:
         return False
     source = header.with_suffix(".cpp")
     first = FIRST_INCLUDE.search(source.read_text()) if source.is_file() else None
     return first is not None and any(root / first.group(1) == header for root in [header.parent, *INCLUDE_ROOTS])
+
+
+def precompile(command, folder):
+    """The command that takes what builds precompile of C++ and fmt from `folder`."""
+    common = pathlib.Path(folder) / "common.h"
+    common.write_text("".join(f"#include <{header}>\n" for header in precompiled()))
+    generated = [flag for flag in command if flag != "-fsyntax-only"]
+    subprocess.run([*generated, "-x", "c++-header", common, "-o", f"{common}.gch"], check=True, cwd=ROOT)
+    return [*command, "-include", str(common)]
 
 
 def compile_alone(header, command):
@@ -79,8 +92,10 @@ def main():
     headers = host_headers()
     by_their_source = [] if options.all else [header for header in headers if opens_its_source(header)]
     headers = [header for header in headers if header not in by_their_source]
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        failures = [failure for failure in pool.map(lambda header: compile_alone(header, command), headers) if failure]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with_common = precompile(command, folder)
+        commands = [command if header.relative_to(ROOT).parts[0] == "tests" else with_common for header in headers]
+        failures = [failure for failure in pool.map(compile_alone, headers, commands) if failure]
     print("\n".join(failures) if failures else f"headers: {len(headers)} compile alone, {len(by_their_source)} more open their source")
     return 1 if failures else 0
 

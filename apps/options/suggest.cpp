@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 namespace rocmforge::app {
 namespace {

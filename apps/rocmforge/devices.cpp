@@ -18,6 +18,11 @@
 namespace rocmforge::app {
 namespace {
 
+void sort_by_priority(nlohmann::ordered_json& kernels) {
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const auto& a, const auto& b) { return a["priority"] > b["priority"]; });
+}
+
 template <class Op>
 void list_kernels(const KernelRegistry& registry, nlohmann::ordered_json& out) {
   auto names = nlohmann::ordered_json::array();
@@ -25,7 +30,7 @@ void list_kernels(const KernelRegistry& registry, nlohmann::ordered_json& out) {
     names.push_back(
         {{"name", kernel->name()}, {"device", name(kernel->device())}, {"priority", static_cast<int>(kernel->priority())}});
   }
-  std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a["priority"] > b["priority"]; });
+  sort_by_priority(names);
   out[std::string(Op::name)] = names;
 }
 

@@ -10,6 +10,7 @@
 #include <cwchar>
 #include <iostream>
 #include <string_view>
+#include <utility>
 
 #include "interrupt.h"
 #include "terminal.h"

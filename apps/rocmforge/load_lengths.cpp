@@ -11,14 +11,14 @@
 namespace rocmforge::app {
 namespace {
 
-constexpr std::int32_t most_tokens = 1 << 24;
+constexpr std::int32_t most_length = 1 << 24;
 
 std::int32_t parse_count(std::string_view flag, const std::string& whole, std::string_view part) {
   std::int32_t value = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-  if (error != std::errc() || end != part.data() + part.size() || value < 1 || value > most_tokens) {
+  if (error != std::errc() || end != part.data() + part.size() || value < 1 || value > most_length) {
     throw UsageError(
-        fmt::format("{}: '{}' is not a length like 512, 100-900 or 512~64 (1 to {} tokens)", flag, whole, most_tokens));
+        fmt::format("{}: '{}' is not a length like 512, 100-900 or 512~64 (1 to {} tokens)", flag, whole, most_length));
   }
   return value;
 }
@@ -39,7 +39,7 @@ Lengths Lengths::parse(std::string_view flag, const std::string& text) {
     lengths.mean_ = first;
     lengths.deviation_ = second;
     lengths.least_ = 1;
-    lengths.most_ = most_tokens;
+    lengths.most_ = most_length;
   } else if (second < first) {
     throw UsageError(fmt::format("{}: '{}' runs backwards", flag, text));
   } else {

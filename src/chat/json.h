@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <type_traits>
 
 namespace rocmforge {
@@ -49,3 +50,15 @@ inline nlohmann::ordered_json* std::allocator<nlohmann::ordered_json>::allocate(
   }
   return static_cast<value_type*>(rocmforge::take_list_memory(count * sizeof(value_type)));
 }
+
+// The library's largest templates, compiled in json_instances.cpp alone: without these lines every file would hold a copy.
+namespace rocmforge {
+using JsonFromString = nlohmann::detail::iterator_input_adapter<std::string::const_iterator>;
+using JsonFromView = nlohmann::detail::iterator_input_adapter<const char*>;
+}  // namespace rocmforge
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
+extern template class nlohmann::detail::serializer<nlohmann::ordered_json>;
+extern template class nlohmann::detail::lexer<nlohmann::ordered_json, rocmforge::JsonFromString>;
+extern template class nlohmann::detail::lexer<nlohmann::ordered_json, rocmforge::JsonFromView>;
+extern template class nlohmann::detail::parser<nlohmann::ordered_json, rocmforge::JsonFromString>;
+extern template class nlohmann::detail::parser<nlohmann::ordered_json, rocmforge::JsonFromView>;

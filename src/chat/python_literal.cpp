@@ -1,6 +1,7 @@
 #include "chat/python_literal.h"
 
 #include <cctype>
+#include <utility>
 
 #include "base/utf8.h"
 #include "chat/blanks.h"

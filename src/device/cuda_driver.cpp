@@ -19,10 +19,10 @@ std::string CudaApi::describe(int code) const {
 namespace {
 
 // Values of the driver's enums.
-constexpr int error_no_device = 100;
-constexpr int attribute_warp_size = 10;
-constexpr int attribute_multiprocessors = 16;
-constexpr int attribute_l2_bytes = 38;
+constexpr int cuda_error_no_device = 100;
+constexpr int cuda_attribute_warp_size = 10;
+constexpr int cuda_attribute_multiprocessors = 16;
+constexpr int cuda_attribute_l2_bytes = 38;
 constexpr int attribute_major = 75;
 constexpr int attribute_minor = 76;
 constexpr int attribute_shared_bytes_optin = 97;
@@ -57,11 +57,11 @@ DeviceInfo CudaApi::device_info(int index) const {
   info.name = name.data();
   info.architecture =
       fmt::format("sm_{}{}", attribute(*this, device, attribute_major), attribute(*this, device, attribute_minor));
-  info.compute_units = attribute(*this, device, attribute_multiprocessors);
+  info.compute_units = attribute(*this, device, cuda_attribute_multiprocessors);
   info.memory_bytes = static_cast<std::int64_t>(memory_bytes);
-  info.wave_size = attribute(*this, device, attribute_warp_size);
+  info.wave_size = attribute(*this, device, cuda_attribute_warp_size);
   info.shared_memory_bytes = attribute(*this, device, attribute_shared_bytes_optin);
-  info.l2_bytes = attribute(*this, device, attribute_l2_bytes);
+  info.l2_bytes = attribute(*this, device, cuda_attribute_l2_bytes);
   return info;
 }
 
@@ -71,7 +71,7 @@ std::string CudaApi::version() const {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-bool CudaApi::means_no_device(int code) { return code == error_no_device; }
+bool CudaApi::means_no_device(int code) { return code == cuda_error_no_device; }
 
 namespace {
 

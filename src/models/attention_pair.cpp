@@ -31,8 +31,7 @@ std::pair<Candidates<Attention>, Candidates<Attention>> find_candidates(const Ke
     second = registry.candidates<Attention>(decode, device);
   }
   if (first.able.empty() || second.able.empty()) {
-    throw first.able.empty() ? KernelRegistry::nobody_serves<Attention>(prefill, first, forced)
-                             : KernelRegistry::nobody_serves<Attention>(decode, second, forced);
+    throw first.able.empty() ? nobody_serves(prefill, first, forced) : nobody_serves(decode, second, forced);
   }
   return {std::move(first), std::move(second)};
 }

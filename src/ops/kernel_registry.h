@@ -20,10 +20,17 @@
 
 namespace rocmforge {
 
-using KernelRegistry =
-    KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, SampleTokens,
-                     ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv, Dequantize,
-                     DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, GatedDeltaNet,
-                     OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads>;
+/// Not copied. Made and destroyed in registry.cpp: else whoever owns one would compile the destructors of all its kernels.
+class KernelRegistry final
+    : public KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
+                              SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
+                              Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv,
+                              SsmScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads> {
+ public:
+  KernelRegistry();
+  ~KernelRegistry();
+  KernelRegistry(const KernelRegistry&) = delete;
+  KernelRegistry& operator=(const KernelRegistry&) = delete;
+};
 
 }  // namespace rocmforge

@@ -96,6 +96,15 @@ inline bool is_named(std::string_view kernel, std::string_view wanted) {
   return kernel == wanted || (kernel.starts_with(wanted) && kernel.substr(wanted.size()).starts_with('_'));
 }
 
+/// What to throw when every candidate refused. A non-empty `unknown` is a name that no kernel has.
+Error nobody_serves(std::string_view operation, const std::string& spec, const std::vector<Refusal>& refusals,
+                    std::string_view unknown);
+
+template <class Op>
+Error nobody_serves(const typename Op::Spec& spec, const Candidates<Op>& found, std::string_view forced) {
+  return nobody_serves(Op::name, to_string(spec), found.refusals, found.forced_exists ? std::string_view() : forced);
+}
+
 /// All kernels of the program, by operation. Filled once by `register_all_kernels`, explicit and in one place.
 template <class... Ops>
 class KernelRegistryOf {
@@ -142,7 +151,7 @@ class KernelRegistryOf {
                                   std::string_view forced = {}) const {
     Candidates<Op> found = candidates<Op>(spec, device, forced);
     if (found.able.empty()) {
-      throw nobody_serves<Op>(spec, found, forced);
+      throw nobody_serves(spec, found, forced);
     }
     Choice<Op> choice{found.able[0], std::move(found.refusals)};
     for (const auto* kernel : found.able) {
@@ -151,19 +160,6 @@ class KernelRegistryOf {
       }
     }
     return choice;
-  }
-
-  template <class Op>
-  [[nodiscard]] static Error nobody_serves(const typename Op::Spec& spec, const Candidates<Op>& found,
-                                           std::string_view forced) {
-    std::string message = std::string("no kernel for ") + std::string(Op::name) + " " + to_string(spec);
-    if (!found.forced_exists) {
-      message += "; there is none named '" + std::string(forced) + "'";
-    }
-    for (const Refusal& refusal : found.refusals) {
-      message += "; " + refusal.kernel + ": " + refusal.reason;
-    }
-    return Error(message);
   }
 
  private:

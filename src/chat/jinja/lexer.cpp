@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/utf8.h"
 #include "chat/jinja/text.h"

@@ -28,7 +28,7 @@ constexpr int deepest_value = 16;
 constexpr std::size_t deepest_rule = 200;
 // Keys that share so many characters with a property's name are not written beside it: rules are spent on each character.
 constexpr std::size_t longest_told_apart = 64;
-constexpr std::size_t most_rules = 15'000;
+constexpr std::size_t most_schema_rules = 15'000;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
 // Longer texts and lists are not written, which no schema forbids: repetitions are counted by places in the grammar.
 constexpr std::uint64_t longest_string = 20'000, longest_array = 5'000;
@@ -210,8 +210,8 @@ class SchemaGrammar {
   }
 
   void check_rules() const {
-    if (grammar_.rules() > most_rules) {
-      fail(fmt::format("the schema is too large: it takes more than {} rules", most_rules));
+    if (grammar_.rules() > most_schema_rules) {
+      fail(fmt::format("the schema is too large: it takes more than {} rules", most_schema_rules));
     }
   }
 

@@ -17,8 +17,8 @@ namespace rocmforge {
 namespace {
 
 constexpr std::uint64_t endless = GrammarExpression::unbounded;
-constexpr std::uint64_t most_repetitions = 20'000;
-constexpr std::size_t deepest_group = 50, longest_pattern = 4096;
+constexpr std::uint64_t most_pattern_repetitions = 20'000;
+constexpr std::size_t deepest_pattern_group = 50, longest_pattern = 4096;
 
 using Ranges = std::vector<CodeRange>;
 
@@ -173,8 +173,8 @@ class PatternReader {
   }
 
   void open_group() {
-    if (groups_.size() > deepest_group) {
-      fail(fmt::format("groups are nested deeper than {}", deepest_group));
+    if (groups_.size() > deepest_pattern_group) {
+      fail(fmt::format("groups are nested deeper than {}", deepest_pattern_group));
     }
     ++position_;
     if (take('?')) {
@@ -226,8 +226,8 @@ class PatternReader {
       std::uint64_t value = 0;
       for (; peek() >= '0' && peek() <= '9'; ++position_) {
         value = value * 10 + static_cast<std::uint64_t>(peek() - '0');
-        if (value > most_repetitions) {
-          fail(fmt::format("more than {} repetitions", most_repetitions));
+        if (value > most_pattern_repetitions) {
+          fail(fmt::format("more than {} repetitions", most_pattern_repetitions));
         }
       }
       return value;

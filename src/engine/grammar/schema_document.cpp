@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t deepest_schema = 100, deepest_reference = 200;
 constexpr std::size_t many_members = 16;
-constexpr std::size_t most_nodes = 100'000, most_alternatives = 200, most_work = 4'000'000;
+constexpr std::size_t most_schema_parts = 100'000, most_alternatives = 200, most_work = 4'000'000;
 
 SchemaNodes join(SchemaNodes a, const SchemaNodes& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -175,8 +175,8 @@ void SchemaDocument::add_paths(const Json& root) {
     if (levels.size() > deepest_schema) {
       throw Error(fmt::format("json_schema: nested deeper than {}", deepest_schema));
     }
-    if (paths_.size() == most_nodes) {
-      throw Error(fmt::format("json_schema: more than {} parts", most_nodes));
+    if (paths_.size() == most_schema_parts) {
+      throw Error(fmt::format("json_schema: more than {} parts", most_schema_parts));
     }
     budget_.spend(10);
     paths_.emplace(&node, std::move(path));

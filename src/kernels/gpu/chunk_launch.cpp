@@ -10,7 +10,7 @@ namespace {
 
 constexpr Kernel<gpu::ChunkArgs> keys_kernel{"chunk_scan", "chunk_keys", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::ChunkArgs> weights_kernel{"chunk_scan", "chunk_weights", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::ChunkArgs> delta_net_kernel{"chunk_states", "chunk_delta_net", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ChunkArgs> chunk_delta_net_kernel{"chunk_states", "chunk_delta_net", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::ChunkArgs> ssm_scan_128_kernel{"chunk_states", "chunk_ssm_scan_128", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::ChunkArgs> ssm_scan_256_kernel{"chunk_states", "chunk_ssm_scan_256", LaunchOrder::by_kernel};
 
@@ -26,7 +26,7 @@ std::size_t place_bytes(std::int64_t key_heads, std::int64_t value_heads, std::i
 
 const Kernel<gpu::ChunkArgs>& states_kernel(const gpu::ChunkArgs& args) {
   if (args.beta != nullptr) {
-    return delta_net_kernel;
+    return chunk_delta_net_kernel;
   }
   return args.key_tiles == 8 ? ssm_scan_128_kernel : ssm_scan_256_kernel;
 }

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/gpu/experts_args.h"
+#include "kernels/gpu/format_kernels.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"
 #include "kernels/gpu/matmul_convert.h"
@@ -44,7 +45,7 @@ constexpr VectorFormat vector_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_VE
 #define ROCMFORGE_TILE_FORMAT(format, Block, Element, rows) \
   ExpertTileFormat{                                         \
       DType::format, std::is_same_v<Element, bfloat16>, {"experts", "expert_tiles_" #format, LaunchOrder::by_kernel}},
-constexpr ExpertTileFormat tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
+constexpr ExpertTileFormat expert_tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_TILE_FORMAT)};
 #undef ROCMFORGE_TILE_FORMAT
 
 /// Of all of gpu::CodedFormats.
@@ -52,22 +53,17 @@ constexpr VectorFormat coded_vectors = {DType::nvfp4,
                                         1,
                                         {"experts", "expert_gate_up_coded", LaunchOrder::by_kernel},
                                         {"experts", "expert_down_coded", LaunchOrder::by_kernel}};
-constexpr ExpertTileFormat coded_tiles = {DType::nvfp4, false, {"experts", "expert_tiles_coded", LaunchOrder::by_kernel}};
+constexpr ExpertTileFormat coded_expert_tiles = {
+    DType::nvfp4, false, {"experts", "expert_tiles_coded", LaunchOrder::by_kernel}};
 
-template <class Format, std::size_t count>
-const Format* find(const Format (&formats)[count], const Format& coded, DType dtype) {
-  if (gpu::CodedFormats::contains(dtype)) {
-    return &coded;
-  }
-  const auto* found = std::ranges::find(formats, dtype, &Format::dtype);
-  return found == std::end(formats) ? nullptr : found;
-}
-const VectorFormat* find_vectors(DType dtype) { return find(vector_formats, coded_vectors, dtype); }
+const VectorFormat* find_vectors(DType dtype) { return find_format(vector_formats, coded_vectors, dtype); }
 /// Null for F32, of which every slot is computed by itself.
-const ExpertTileFormat* find_tiles(DType dtype) { return find(tile_formats, coded_tiles, dtype); }
+const ExpertTileFormat* find_expert_tiles(DType dtype) {
+  return find_format(expert_tile_formats, coded_expert_tiles, dtype);
+}
 
 bool takes_vectors(DType dtype, std::int64_t tokens) {
-  return tokens <= gpu::most_matvec_tokens || find_tiles(dtype) == nullptr;
+  return tokens <= gpu::most_matvec_tokens || find_expert_tiles(dtype) == nullptr;
 }
 
 /// Tiles that `slots` may need, however they fall to the experts.
@@ -211,7 +207,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     const std::int64_t slots = args.tokens * args.used;
     const auto n = static_cast<std::int32_t>(args.weights[0].n);
     const TileWorkspace space(slots, args.experts, n, args.k, args.workspace);
-    const ExpertTileFormat& format = *find_tiles(args.weights[0].dtype);
+    const ExpertTileFormat& format = *find_expert_tiles(args.weights[0].dtype);
     sort_kernel.launch(stream, grid_of(1, 1, gpu::sort_threads),
                        {.ids = args.ids,
                         .order = space.order,

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kernels/gpu/format_kernels.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/matmul_args.h"
 #include "kernels/gpu/matmul_convert.h"
@@ -55,16 +56,8 @@ constexpr TileFormat coded_tiles = {
 
 constexpr Kernel<gpu::MatmulFloatArgs> float_kernel{"matmul", "matmul_float"};
 
-template <class Format, std::size_t count>
-const Format* find(const Format (&formats)[count], const Format& coded, DType dtype) {
-  if (gpu::CodedFormats::contains(dtype)) {
-    return &coded;
-  }
-  const auto* found = std::ranges::find(formats, dtype, &Format::dtype);
-  return found == std::end(formats) ? nullptr : found;
-}
-const MatvecFormat* find_matvec(DType dtype) { return find(matvec_formats, coded_matvec, dtype); }
-const TileFormat* find_tiles(DType dtype) { return find(tile_formats, coded_tiles, dtype); }
+const MatvecFormat* find_matvec(DType dtype) { return find_format(matvec_formats, coded_matvec, dtype); }
+const TileFormat* find_tiles(DType dtype) { return find_format(tile_formats, coded_tiles, dtype); }
 
 /// Bytes from one row of a weight to the next.
 std::int64_t file_stride(DType dtype, const Matmul::Args& call) {

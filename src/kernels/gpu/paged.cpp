@@ -82,15 +82,15 @@ std::int32_t splits_for(std::int64_t kv_len) {
 }
 
 /// Partial sums and states of one item, which is a row or a sequence of one row.
-std::int64_t item_floats(const Attention::Spec& spec, std::int32_t splits) {
+std::int64_t floats_of_item(const Attention::Spec& spec, std::int32_t splits) {
   const Grouping group = grouping(spec);
   return std::int64_t{spec.kv_heads} * group.tiles * splits * group.heads * (spec.out_dim() + 2);
 }
 
 /// Items of one launch, so that their parts stay within 128 MiB.
-std::int64_t items_of_a_launch(const Attention::Spec& spec, std::int64_t items, std::int32_t splits) {
+std::int64_t items_at_once_of(const Attention::Spec& spec, std::int64_t items, std::int32_t splits) {
   constexpr std::int64_t most_floats = std::int64_t{32} << 20;
-  return std::clamp<std::int64_t>(most_floats / item_floats(spec, splits), 1, std::max<std::int64_t>(items, 1));
+  return std::clamp<std::int64_t>(most_floats / floats_of_item(spec, splits), 1, std::max<std::int64_t>(items, 1));
 }
 
 /// Waves of a work-group: of a latent plane as many as it has heads for.
@@ -125,9 +125,9 @@ class PagedAttention : public gpu::GpuAttention {
     const std::int32_t splits = limits.max_kv_len > 0 ? splits_for(limits.max_kv_len) : gpu::max_splits;
     const std::int64_t most_items = std::max<std::int64_t>({limits.max_tokens, limits.max_sequences, 1});
     // With fewer splits a launch takes more items, but their parts stay within the same bound.
-    const std::int64_t items = items_of_a_launch(spec, most_items, splits);
-    const std::int64_t all = most_items * item_floats(spec, splits);
-    return static_cast<std::size_t>(std::min(all, (items + 1) * item_floats(spec, splits))) * sizeof(float);
+    const std::int64_t items = items_at_once_of(spec, most_items, splits);
+    const std::int64_t all = most_items * floats_of_item(spec, splits);
+    return static_cast<std::size_t>(std::min(all, (items + 1) * floats_of_item(spec, splits))) * sizeof(float);
   }
 
   [[nodiscard]] std::size_t state_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
@@ -149,7 +149,7 @@ class PagedAttention : public gpu::GpuAttention {
     const Grouping group = grouping(spec);
     const std::int32_t splits = splits_for(args.batch.max_kv_len);
     const std::int64_t items = by_sequence ? args.batch.num_sequences : args.batch.num_tokens;
-    const std::int64_t items_at_once = items_of_a_launch(spec, items, splits);
+    const std::int64_t items_at_once = items_at_once_of(spec, items, splits);
     const std::int64_t parts = items_at_once * spec.kv_heads * group.tiles * splits * group.heads;
     kernel_args.partial_sums = static_cast<float*>(args.workspace);
     kernel_args.partial_states = kernel_args.partial_sums + parts * spec.out_dim();

@@ -16,7 +16,7 @@ constexpr Kernel<gpu::RopeAppendArgs> bf16_kernel{"rope", "rope_append_bf16", La
 
 constexpr Kernel<gpu::RopeAppendArgs> q8_0_kernel{"rope", "rope_append_q8_0", LaunchOrder::by_kernel};
 
-constexpr std::uint32_t threads = 256;
+constexpr std::uint32_t rope_threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
 constexpr std::int64_t shared_limit = 48 << 10;  ///< every device gives a work-group that much
 
@@ -63,7 +63,7 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(args.batch.num_tokens);
     shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * kv_heads, heads_per_group));
-    shape.block[0] = threads;
+    shape.block[0] = rope_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
     const bool in_bytes = layout.dtype == DType::q8_0;
     kernel_for(layout.dtype)

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "kernels/arguments.h"
 #include "kernels/hopper/attention_decode_args.h"
+#include "kernels/hopper/attention_launch.h"
 #include "kernels/hopper/kernels.h"
 
 namespace rocmforge {
@@ -15,7 +16,6 @@ using hopper::AttentionDecodeArgs;
 using hopper::DecodeShape;
 using hopper::DecodeSplit;
 
-constexpr std::int32_t block_tokens_default = 64;
 constexpr std::int32_t multiprocessors_of_sm_90 = 132;
 /// The list of tiles is counted in 32 bits.
 constexpr std::int64_t most_tiles = std::int64_t{1} << 30;
@@ -52,11 +52,6 @@ std::int32_t most_pieces(const DecodeSplit& split, std::int64_t kv_len) {
   // Pieces are of `least` tiles, then about `wanted`, then of `most` tiles until `limit` is reached.
   return std::min({split.limit, tiles, std::max({split.wanted, (tiles + split.most - 1) / split.most}) + 1});
 }
-
-hopper::IoType io_type(DType dtype) {
-  return dtype == DType::f32 ? hopper::IoType::f32 : dtype == DType::f16 ? hopper::IoType::f16 : hopper::IoType::bf16;
-}
-hopper::TensorMapBytes to_bytes(const TensorMap& map) { return std::bit_cast<hopper::TensorMapBytes>(map); }
 
 /// The paged cache as [blocks, 2 kv_heads, block_tokens, head_dim]; a box is the part of one head's block that a tile takes.
 /// Quants come in pairs.

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "kernels/arguments.h"
 #include "kernels/hopper/attention_args.h"
+#include "kernels/hopper/attention_launch.h"
 #include "kernels/hopper/attention_unpack_args.h"
 #include "kernels/hopper/kernels.h"
 
@@ -17,7 +18,6 @@ namespace {
 using hopper::AttentionPrefillArgs;
 
 constexpr std::int32_t rows_per_consumer = 64;
-constexpr std::int32_t block_tokens_default = 64;
 /// K and V of heads computed at the same time: half of the L2 cache, the rest is for what comes and goes.
 constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
 
@@ -42,16 +42,10 @@ std::uint32_t shared_bytes(const Variant& variant) {
   return static_cast<std::uint32_t>(tiles + works_bytes + (4 + 2 * variant.q_stages + 4 * stages) * 8 + 1024);
 }
 
-hopper::IoType io_type(DType dtype) {
-  return dtype == DType::f32 ? hopper::IoType::f32 : dtype == DType::f16 ? hopper::IoType::f16 : hopper::IoType::bf16;
-}
-
 /// Whether a row starts and goes on at multiples of 16 bytes.
 bool is_aligned(const void* address, std::size_t stride_bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % 16 == 0 && stride_bytes % 16 == 0;
 }
-
-hopper::TensorMapBytes to_bytes(const TensorMap& map) { return std::bit_cast<hopper::TensorMapBytes>(map); }
 
 /// The paged cache as [blocks, 2 kv_heads, block_tokens, head_dim]; a box is the part of one head's block that a tile takes.
 TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache, int keys) {

@@ -8,6 +8,8 @@
 
 namespace rocmforge {
 
+inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
 /// Any but clamped_swiglu. In double, as the reference computes everything.
 inline double activate(Activation activation, double x) {
   if (activation == Activation::silu) {

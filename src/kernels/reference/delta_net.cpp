@@ -3,12 +3,11 @@
 #include <vector>
 
 #include "kernels/parallel.h"
+#include "kernels/reference/activation.h"
 #include "kernels/reference/kernels.h"
 
 namespace rocmforge {
 namespace {
-
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 std::vector<double> unit_vector(const float* x, std::int32_t count) {
   double squares = 0.0;

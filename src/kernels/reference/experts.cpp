@@ -59,8 +59,6 @@ std::vector<bool> outside_groups(const RouteTokens::Spec& spec, const std::vecto
   return out;
 }
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 /// `scores`: a token's logits; `ids` and `weights` are its own.
 void route(const RouteTokens::Spec& spec, std::vector<double> scores, const float* bias, std::int32_t* ids, float* to) {
   for (std::int32_t j = 0; j < spec.shared; ++j) {
