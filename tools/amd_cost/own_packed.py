@@ -25,7 +25,10 @@ class OwnPacked:
     def matvec(self, weights, columns, norm=False, gated=False):
         """`weights`: (format, rows) of each output of the call."""
         kernel = self.own.load("matvec_packed", "matvec_packed_1")
-        cut = 4 if kernel.timing.wave == 32 else 8  # rows
+        halves = kernel.timing.wave == 32 and all(name == "q4_0" for name, _ in weights)
+        if halves:
+            kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
+        cut = 4 if halves else 8  # rows
         sums = cut * ROW_SUMS
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
         for i, (name, rows) in enumerate(weights):

@@ -1,6 +1,7 @@
 #include "kernels/amd/matvec.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -10,8 +11,21 @@
 namespace rocmforge::amd {
 namespace {
 
-constexpr Kernel<MatvecArgs> one_token{"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel};
-constexpr Kernel<MatvecArgs> few_tokens{"matvec_packed", "matvec_packed_8", LaunchOrder::by_kernel};
+/// By MatvecWay.
+constexpr std::array<Kernel<MatvecArgs>, 3> kernels{{{"matvec_packed", "matvec_packed_8", LaunchOrder::by_kernel},
+                                                     {"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel},
+                                                     {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel}}};
+
+/// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step: with Q4_0, not with
+/// formats whose scales are packed.
+MatvecWay way_of(const Matmul::Args& call, const DeviceInfo& device) {
+  if (call.tokens > 1) {
+    return MatvecWay::several_tokens;
+  }
+  const bool cheap =
+      std::ranges::all_of(call.outputs, [](const MatmulOutput& output) { return output.dtype == DType::q4_0; });
+  return cheap && device.wave_size == 32 ? MatvecWay::one_token_halves : MatvecWay::one_token;
+}
 
 constexpr int shared_bytes_of_group = 64 * 1024;
 
@@ -43,7 +57,8 @@ void set_parts(const Matmul::Args& call, int cut_rows, MatvecArgs& args) {
 
 void run_matvec(const Matmul::Args& call, Stream& stream) {
   const DeviceInfo& device = stream.device().info();
-  const int cut_rows = matvec_cut_rows(call.tokens == 1, device.wave_size);
+  const MatvecWay way = way_of(call, device);
+  const int cut_rows = matvec_cut_rows(way);
   MatvecArgs args{};
   set_parts(call, cut_rows, args);
   args.x = call.x;
@@ -69,7 +84,7 @@ void run_matvec(const Matmul::Args& call, Stream& stream) {
   shape.block[0] = matvec_threads;
   shape.shared_bytes = static_cast<std::uint32_t>(
       matvec_shared(args.tokens, cut_rows, args.chunk_records, records, slots * args.batch_cuts).bytes);
-  (call.tokens == 1 ? one_token : few_tokens).launch(stream, shape, args);
+  kernels[static_cast<std::size_t>(way)].launch(stream, shape, args);
 }
 
 }  // namespace rocmforge::amd

@@ -11,10 +11,15 @@ inline constexpr int most_matvec_parts = 4;
 inline constexpr int most_matvec_tokens = 8;
 /// Of a work-group: 16 waves of 32 lanes, 8 of 64.
 inline constexpr int matvec_threads = 512;
-/// Rows of a tile that a work-group takes together: with one token and waves of 32 half of them, so that all groups have as
-/// much to do. Waves of 64 would take more steps for it, which costs more.
-constexpr int matvec_cut_rows(bool one_token, int wave_size) {
-  return one_token && wave_size == 32 ? weight_tile_rows / 2 : weight_tile_rows;
+/// What a kernel is for.
+enum class MatvecWay : std::uint8_t {
+  several_tokens,
+  one_token,
+  one_token_halves,  ///< halves of tiles, so that all groups have as much to do
+};
+/// Rows of a tile that a work-group takes together.
+constexpr int matvec_cut_rows(MatvecWay way) {
+  return way == MatvecWay::one_token_halves ? weight_tile_rows / 2 : weight_tile_rows;
 }
 /// Record r of a row belongs to the r % 16-th partial sum, whichever wave computes it.
 inline constexpr int partial_sums = 16;

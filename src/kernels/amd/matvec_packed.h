@@ -18,12 +18,14 @@ namespace rocmforge::amd {
 inline constexpr int matvec_waves = matvec_threads / gpu::wave_size;
 /// Records of a wave's step.
 inline constexpr int step_records = gpu::wave_size / team_lanes;
+template <MatvecWay way>
+inline constexpr bool is_single = way != MatvecWay::several_tokens;
 /// Rows of a cut: a tile, or half of one.
-template <bool one_token>
-inline constexpr int cut_rows = matvec_cut_rows(one_token, gpu::wave_size);
+template <MatvecWay way>
+inline constexpr int cut_rows = matvec_cut_rows(way);
 /// Pieces of a lane's step, in rows half a tile from each other.
-template <bool one_token>
-inline constexpr int step_pieces = cut_rows<one_token>* record_pieces / team_lanes;
+template <MatvecWay way>
+inline constexpr int step_pieces = cut_rows<way>* record_pieces / team_lanes;
 
 /// Cuts of one part that a work-group takes one after another.
 struct CutRun {
@@ -40,10 +42,10 @@ struct CutRun {
 /// Calls body(i) with the part that cut `cut` of the launch belongs to; it is called for each part before that one too.
 /// With one token and waves of 32 all parts are read at once, so that nothing is looked up by a number that has to be waited
 /// for; the others have no scalar registers for that.
-template <bool one_token, class Body>
+template <MatvecWay way, class Body>
 __device__ __forceinline__ void select_part(const MatvecArgs& args, int cut, const Body& body) {
   body(0);
-  constexpr int unrolled = one_token && gpu::wave_size == 32 ? most_matvec_parts : 1;
+  constexpr int unrolled = is_single<way> && gpu::wave_size == 32 ? most_matvec_parts : 1;
 #pragma unroll unrolled
   for (int i = 1; i < most_matvec_parts; ++i) {
     if (i < args.num_parts && cut >= args.parts[i].first_cut) {
@@ -59,9 +61,9 @@ __device__ __forceinline__ CutRun run_of(const MatvecArgs& args, int i, int firs
 }
 
 /// The run of up to `count` cuts that starts at cut `cut` of the launch; with a gate, of the gate's.
-template <bool one_token>
+template <MatvecWay way>
 __device__ __forceinline__ CutRun run_at(const MatvecArgs& args, int cut, int count) {
-  constexpr int rows = cut_rows<one_token>;
+  constexpr int rows = cut_rows<way>;
   if constexpr (gpu::wave_size == 64) {
     int part = 0;
 #pragma unroll
@@ -73,7 +75,7 @@ __device__ __forceinline__ CutRun run_at(const MatvecArgs& args, int cut, int co
     return run_of(args, part, first, min(count, (args.parts[part].n + rows - 1) / rows - first));
   }
   CutRun run{};
-  select_part<one_token>(
+  select_part<way>(
       args, args.gated != 0 ? 0 : cut, [&](int i) __attribute__((always_inline)) {
         const int first = i == 0 ? cut : cut - args.parts[i].first_cut;
         const int cuts = (args.parts[i].n + rows - 1) / rows;
@@ -83,7 +85,7 @@ __device__ __forceinline__ CutRun run_at(const MatvecArgs& args, int cut, int co
 }
 
 /// Calls body(run) for the runs of cuts [first, first + count) of the launch, or of both of its parts; `run` is the first.
-template <bool one_token, class Body>
+template <MatvecWay way, class Body>
 __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run, int first, int count, int steps,
                                              const Body& body) {
   int done = 0;
@@ -97,7 +99,7 @@ __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run,
     if (done >= (gated ? 2 * count : count)) {
       return;
     }
-    run = gated ? run_of(here, 1, first, count) : run_at<one_token>(here, first + done, count - done);
+    run = gated ? run_of(here, 1, first, count) : run_at<way>(here, first + done, count - done);
   }
 }
 
@@ -141,17 +143,17 @@ class Walk {
   int rest_;
 };
 
-template <bool one_token>
+template <MatvecWay way>
 __device__ __forceinline__ GlobalBytes step_address(const CutRun& run, const Walk& walk, int first_record) {
-  const std::int64_t tile = (run.first + walk.cut) / (weight_tile_rows / cut_rows<one_token>);
+  const std::int64_t tile = (run.first + walk.cut) / (weight_tile_rows / cut_rows<way>);
   return uniform(run.weight + tile * run.tile_bytes +
                  static_cast<std::int64_t>(first_record + walk.step * step_records) * run.record_bytes);
 }
 
-template <bool one_token>
+template <MatvecWay way>
 __device__ __forceinline__ LanePlace lane_place(const CutRun& run, const Walk& walk, int lane, int record_bytes) {
-  const int within = (run.first + walk.cut) % (weight_tile_rows / cut_rows<one_token>);
-  return {static_cast<unsigned>(lane % team_lanes + within * step_pieces<one_token> * team_lanes),
+  const int within = (run.first + walk.cut) % (weight_tile_rows / cut_rows<way>);
+  return {static_cast<unsigned>(lane % team_lanes + within * step_pieces<way> * team_lanes),
           static_cast<unsigned>(lane / team_lanes * record_bytes)};
 }
 
@@ -166,12 +168,12 @@ struct Chunk {
 };
 
 /// Adds a record's products with all tokens to the partial sums.
-template <class Format, bool one_token>
-__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_pieces<one_token>], const CutRun& run,
+template <class Format, MatvecWay way>
+__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_pieces<way>], const CutRun& run,
                                          const Walk& walk, const Chunk& chunk, int lane) {
 #pragma clang fp contract(off)
-  constexpr int pieces = step_pieces<one_token>;
-  constexpr int rows = cut_rows<one_token>;
+  constexpr int pieces = step_pieces<way>;
+  constexpr int rows = cut_rows<way>;
   const int piece = lane % record_pieces;
   const int record = walk.step * step_records + lane / team_lanes;
   std::uint32_t codes[pieces][8];
@@ -187,7 +189,7 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_
   const std::uint8_t* image = chunk.memory + record * image_record_bytes + piece * 16;
   const int row = lane % team_lanes / record_pieces;  // and, of a whole tile, the one half a tile on
   const int sum = (run.slot + walk.cut) * partial_sums + (chunk.first + record) % partial_sums;
-  const int tokens = one_token ? 1 : chunk.tokens;
+  const int tokens = is_single<way> ? 1 : chunk.tokens;
   float* to = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + sum * tokens * rows + row;
 #pragma unroll 1
   for (int t = 0; t < tokens; ++t) {
@@ -242,7 +244,7 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_
 
 /// All of a wave's steps of a run. Four pieces of a lane are on their way at once; behind the last one it comes
 /// again, and nobody waits for it.
-template <WeightFormat format, bool one_token>
+template <WeightFormat format, MatvecWay way>
 __device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, int wave) {
   using Format = PackedFormat<format>;
   const int lane = lane_here();
@@ -252,11 +254,11 @@ __device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, 
     return;
   }
   Walk ahead = walk;
-  constexpr int pieces = step_pieces<one_token>;
+  constexpr int pieces = step_pieces<way>;
   typename Format::Raw raw[4 / pieces][pieces];
   const auto load = [&](typename Format::Raw(&to)[pieces]) __attribute__((always_inline)) {
-    const GlobalBytes at = step_address<one_token>(run, ahead, chunk.first);
-    const LanePlace place = lane_place<one_token>(run, ahead, lane, Format::layout.record_bytes);
+    const GlobalBytes at = step_address<way>(run, ahead, chunk.first);
+    const LanePlace place = lane_place<way>(run, ahead, lane, Format::layout.record_bytes);
 #pragma unroll
     for (int h = 0; h < pieces; ++h) {
       to[h] = Format::load(at, place, h * team_lanes);
@@ -274,7 +276,7 @@ __device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, 
 #pragma unroll
     for (int i = 0; i < steps; ++i) {
       if (i == 0 || i < left) {
-        multiply<Format, one_token>(raw[i], run, walk, chunk, lane);
+        multiply<Format, way>(raw[i], run, walk, chunk, lane);
       }
       walk.advance();
       load(raw[i]);
@@ -283,38 +285,39 @@ __device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, 
   } while (left > 0);
 }
 
-template <bool one_token>
+template <MatvecWay way>
 __device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, int wave) {
   switch (run.format) {
     case WeightFormat::q4_0:
-      return walk_run<WeightFormat::q4_0, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::q4_0, way>(run, chunk, wave);
     case WeightFormat::q5_0:
-      return walk_run<WeightFormat::q5_0, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::q5_0, way>(run, chunk, wave);
     case WeightFormat::q8_0:
-      return walk_run<WeightFormat::q8_0, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::q8_0, way>(run, chunk, wave);
     case WeightFormat::mxfp4:
-      return walk_run<WeightFormat::mxfp4, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::mxfp4, way>(run, chunk, wave);
     case WeightFormat::q4_k:
-      return walk_run<WeightFormat::q4_k, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::q4_k, way>(run, chunk, wave);
     case WeightFormat::q5_k:
-      return walk_run<WeightFormat::q5_k, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::q5_k, way>(run, chunk, wave);
     case WeightFormat::q6_k:
-      return walk_run<WeightFormat::q6_k, one_token>(run, chunk, wave);
+      return walk_run<WeightFormat::q6_k, way>(run, chunk, wave);
   }
 }
 
 /// The codes of a wave's first step, and a word of each line that the rest of its records lies in, so that they are on their
 /// way while a token's activations are quantised. They come again from the cache.
+template <MatvecWay way>
 struct FirstStep {
-  static constexpr int pieces = step_pieces<true>;
+  static constexpr int pieces = step_pieces<way>;
   uint4 quants[pieces];
   std::uint32_t rest;
 
   __device__ void load(const CutRun& run, int steps, int wave) {
     Walk walk(run, steps, wave);
     walk.cut = min(walk.cut, run.count - 1);  // a wave without work takes another's
-    const GlobalBytes at = step_address<true>(run, walk, 0);
-    const LanePlace lane = lane_place<true>(run, walk, gpu::lane_index(), run.record_bytes);
+    const GlobalBytes at = step_address<way>(run, walk, 0);
+    const LanePlace lane = lane_place<way>(run, walk, gpu::lane_index(), run.record_bytes);
 #pragma unroll
     for (int h = 0; h < pieces; ++h) {
       quants[h] = load_at<uint4>(at, lane.record + 16 * lane.piece, h * team_lanes * 16);
@@ -343,9 +346,9 @@ struct Output {
   float before = 0.0f;
 
   /// In tiles [first, first + count) of the launch. What is read is on its way while the sums are made.
-  template <bool one_token>
+  template <MatvecWay way>
   __device__ __forceinline__ void find(const MatvecArgs& args, int tokens, int first, int count) {
-    constexpr int rows = cut_rows<one_token>;
+    constexpr int rows = cut_rows<way>;
     const int stride = tokens * rows;
     const int item = gpu::thread_index() / stride;
     const int within = gpu::thread_index() - item * stride;
@@ -358,7 +361,7 @@ struct Output {
     const float* biases = nullptr;
     bool accumulate = false;
     int row = 0;
-    select_part<one_token>(
+    select_part<way>(
         args, args.gated != 0 ? 0 : tile, [&](int i) __attribute__((always_inline)) {
           const MatvecPart& part = args.parts[i];
           row = (i == 0 ? tile : tile - part.first_cut) * rows + within % rows;
@@ -383,13 +386,13 @@ struct Output {
   }
 
   /// Adds up the partial sums; leaves zeros where `again`. `up`: from the gate's sums to those of up.
-  template <bool one_token>
+  template <MatvecWay way>
   __device__ void write(const MatvecArgs& args, const Chunk& chunk, int tokens, int up, bool again) const {
     if (out == nullptr) {
       return;
     }
-    int stride = tokens * cut_rows<one_token>;
-    if constexpr (!one_token) {
+    int stride = tokens * cut_rows<way>;
+    if constexpr (!is_single<way>) {
       asm volatile("" : "+s"(stride));  // its multiples are not computed before and kept
     }
     auto* const sums = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + place;
@@ -423,9 +426,9 @@ __device__ __forceinline__ void read_first(const MatvecArgs& args) {
                "s"(args.parts[1].first_cut), "s"(args.parts[2].first_cut), "s"(args.parts[3].first_cut));
 }
 
-template <bool one_token>
+template <MatvecWay way>
 __device__ __forceinline__ void matvec(const MatvecArgs& args) {
-  if constexpr (one_token) {
+  if constexpr (is_single<way>) {
     read_first(args);
   }
   HIP_DYNAMIC_SHARED(uint4, dynamic)
@@ -433,10 +436,10 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   const int all_records = (args.k + record_elems - 1) / record_elems;
   const int begin = static_cast<int>(blockIdx.x) * args.group_cuts;
   const int end = min(begin + args.group_cuts, args.cuts);
-  constexpr int rounds = one_token ? 3 : 1;  // of the teams, whose activations are on their way at once
+  constexpr int rounds = is_single<way> ? 3 : 1;  // of the teams, whose activations are on their way at once
   const int wave = uniform(gpu::wave_index());
-  Chunk chunk{memory, {}, one_token ? 1 : args.tokens, 0, 0, 0};
-  chunk.shared = matvec_shared(chunk.tokens, cut_rows<one_token>, args.chunk_records, all_records,
+  Chunk chunk{memory, {}, is_single<way> ? 1 : args.tokens, 0, 0, 0};
+  chunk.shared = matvec_shared(chunk.tokens, cut_rows<way>, args.chunk_records, all_records,
                                (args.gated != 0 ? 2 : 1) * args.batch_cuts);
   const auto begin_chunk = [&](int first) {
     chunk.first = first;
@@ -451,9 +454,9 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
     load_activations(args, 0, team + i * teams, loaded[i]);
   }
   CutRun run{};
-  FirstStep weights;
-  if constexpr (one_token) {
-    run = run_at<one_token>(args, begin, min(args.batch_cuts, end - begin));
+  FirstStep<way> weights;
+  if constexpr (is_single<way>) {
+    run = run_at<way>(args, begin, min(args.batch_cuts, end - begin));
     weights.load(run, chunk.steps, wave);
   }
   auto* const sums = reinterpret_cast<float*>(memory + chunk.shared.partials);
@@ -461,7 +464,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
     sums[at] = 0.0f;
   }
   Output output;
-  output.template find<one_token>(args, chunk.tokens, begin, min(args.batch_cuts, end - begin));
+  output.template find<way>(args, chunk.tokens, begin, min(args.batch_cuts, end - begin));
   const Stage stage{args, chunk.shared, memory, chunk.tokens, 0, chunk.records, all_records};
 #pragma unroll
   for (int i = 0; i < rounds; ++i) {
@@ -472,13 +475,13 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   const bool whole = args.chunk_records >= all_records;  // the image stays as it is
   for (int tile = begin; tile < end; tile += args.batch_cuts) {
     const int count = min(args.batch_cuts, end - tile);
-    const int up = count * partial_sums * chunk.tokens * cut_rows<one_token>;
+    const int up = count * partial_sums * chunk.tokens * cut_rows<way>;
     int first = 0;
     do {  // k is not 0
       begin_chunk(first);
       const bool is_first = tile == begin && first == 0;
       if (is_first || !whole) {
-        const MatvecArgs& again = one_token ? args : read_again(args);
+        const MatvecArgs& again = is_single<way> ? args : read_again(args);
         Stage{again, chunk.shared, memory, chunk.tokens, first, chunk.records, all_records}.put_others(is_first ? rounds
                                                                                                                 : 0);
         sync_shared();
@@ -486,25 +489,25 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
           find_factors(again, chunk.shared, memory, chunk.tokens, all_records);
         }
       }
-      if (one_token && is_first) {
+      if (is_single<way> && is_first) {
         weights.keep();
       }
       const MatvecArgs& here = read_again(args);
-      for_each_run<one_token>(
-          here, one_token ? run : run_at<one_token>(here, tile, count), tile, count,
-          chunk.steps, [&](const CutRun& own) __attribute__((always_inline)) { walk_run<one_token>(own, chunk, wave); });
+      for_each_run<way>(
+          here, is_single<way> ? run : run_at<way>(here, tile, count), tile, count,
+          chunk.steps, [&](const CutRun& own) __attribute__((always_inline)) { walk_run<way>(own, chunk, wave); });
       sync_shared();
       first += args.chunk_records;
     } while (first < all_records);
     const bool more = tile + args.batch_cuts < end;
-    output.template write<one_token>(one_token ? args : read_again(args), chunk, chunk.tokens, up, more);
+    output.template write<way>(is_single<way> ? args : read_again(args), chunk, chunk.tokens, up, more);
     if (more) {
       const int next = tile + args.batch_cuts;
       output = {};
-      if constexpr (one_token) {
-        run = run_at<one_token>(read_again(args), next, min(args.batch_cuts, end - next));
+      if constexpr (is_single<way>) {
+        run = run_at<way>(read_again(args), next, min(args.batch_cuts, end - next));
       }
-      output.template find<one_token>(read_again(args), chunk.tokens, next, min(args.batch_cuts, end - next));
+      output.template find<way>(read_again(args), chunk.tokens, next, min(args.batch_cuts, end - next));
       sync_shared();
     }
   }
