@@ -32,16 +32,19 @@ constexpr int record_columns = 256;  ///< the longest record: activations are pa
 /// Up to so many tokens a token's result has the same bits in any company.
 constexpr std::int64_t most_equal_tokens = 8;
 
+/// Whether rows must have the sums of experts_vectors.h.
+bool is_equal(std::int64_t tokens) { return tokens <= most_equal_tokens; }
+
 /// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted. Faster while
 /// few slots share an expert.
 bool takes_vectors(std::int64_t tokens, std::int64_t k) {
-  return tokens <= 4 || (tokens <= most_equal_tokens && k > hopper::most_few_columns);
+  return tokens <= 4 || (is_equal(tokens) && k > hopper::most_few_columns);
 }
 
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
-  if ((tokens <= most_equal_tokens || slots < 4 * experts) && k <= hopper::most_few_columns) {
+  if ((is_equal(tokens) || slots < 4 * experts) && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
@@ -293,7 +296,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.block[0] = hopper::few_convert_threads;
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
     const WeightFormat format = hopper::weight_format(args.weights[0].dtype);
-    const bool equal = args.tokens <= most_equal_tokens;
+    const bool equal = is_equal(args.tokens);
     convert_few_kernel.launch(stream, shape,
                               {.x = args.x,
                                .to = space.boxes,
@@ -348,7 +351,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         static_cast<std::uint32_t>(space.most_tiles), 1};
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
-    const std::string kernel = fmt::format("expert_few_{}{}_{}", args.tokens <= most_equal_tokens ? "equal_" : "",
+    const std::string kernel = fmt::format("expert_few_{}{}_{}", is_equal(args.tokens) ? "equal_" : "",
                                            gated ? "gate_up" : "down", hopper::weight_format_name(format));
     Kernel<hopper::ExpertFewArgs>("experts_few", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
   }

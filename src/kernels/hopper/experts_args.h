@@ -42,23 +42,12 @@ struct UnitOffsets {
   float second_share;
 };
 constexpr UnitOffsets unit_offsets(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::q4_0:
-      return {1024.0f + 8.0f, 1024.0f + 16 * 8.0f, 1.0f / 16.0f};
-    case WeightFormat::q4_k:
-      return {1024.0f, 1024.0f, 1.0f / 16.0f};
-    case WeightFormat::q5_0:
-      return {1024.0f + 16.0f, 1024.0f + 16.0f, 1.0f};
-    case WeightFormat::q5_k:
-      return {1024.0f, 1024.0f, 1.0f};
-    case WeightFormat::q6_k:
-      return {1024.0f + 32.0f, 1024.0f + 32.0f, 1.0f};
-    case WeightFormat::q8_0:
-      return {1024.0f + 128.0f, 1024.0f + 128.0f, 1.0f};
-    case WeightFormat::mxfp4:
-      break;
+  if (format == WeightFormat::mxfp4) {
+    return {0.0f, 0.0f, 1.0f};
   }
-  return {0.0f, 0.0f, 1.0f};
+  const int times = has_high_nibbles(format) ? 16 : 1;
+  const int offset = weight_code_offset(format);
+  return {static_cast<float>(1024 + offset), static_cast<float>(1024 + times * offset), 1.0f / static_cast<float>(times)};
 }
 /// A scale belongs to 16 columns.
 constexpr bool unit_half_blocks(WeightFormat format) { return format == WeightFormat::q6_k; }

@@ -37,12 +37,8 @@ struct LaneWeights {
                                     : format == WeightFormat::q6_k                               ? 2
                                                                                                  : 0;
   static constexpr int code_quads = format == WeightFormat::q8_0 ? 2 : 1;
-  static constexpr bool has_high_nibbles = format == WeightFormat::q4_0 || format == WeightFormat::q4_k;
-  static constexpr int offset = format == WeightFormat::q4_0   ? 8
-                                : format == WeightFormat::q5_0 ? 16
-                                : format == WeightFormat::q6_k ? 32
-                                : format == WeightFormat::q8_0 ? 128
-                                                               : 0;
+  static constexpr bool in_high_nibbles = has_high_nibbles(format);
+  static constexpr int offset = weight_code_offset(format);
 
   std::uint32_t codes[2][code_quads][4];
   std::uint32_t high[2][high_words == 2 ? 2 : 1];
@@ -135,7 +131,7 @@ struct LaneWeights {
   }
 
   /// Codes less their offset. Raw: the cheapest numbers of binary16, 1024 + offset + what the code stands for, in step 1 of
-  /// a format that has_high_nibbles 1024 + 16 times both. Codes of MXFP4 are floats of 1 + 2 + 1 bits: in binary16's place
+  /// a format that has_high_nibbles() 1024 + 16 times both. Codes of MXFP4 are floats of 1 + 2 + 1 bits: in binary16's place
   /// they are 2^14 times too small.
   template <int s, bool raw = false>
   __device__ void numbers(int half, std::uint32_t (&q)[2][2]) const {
@@ -158,7 +154,7 @@ struct LaneWeights {
         q[0][pair] = raw ? low : multiply_pair(low, two_to_14);
         q[1][pair] = raw ? high_code : multiply_pair(high_code, two_to_14);
       }
-    } else if constexpr (has_high_nibbles) {
+    } else if constexpr (in_high_nibbles) {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
         q[0][pair] = less_offset<raw>(mask_or<0x000f000fu, thousands>(words[pair]));

@@ -78,6 +78,28 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
   return {};
 }
 
+/// What a code is larger by than what it stands for; of Q8_0 as an unsigned byte.
+constexpr int weight_code_offset(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::q4_0:
+      return 8;
+    case WeightFormat::q5_0:
+      return 16;
+    case WeightFormat::q6_k:
+      return 32;
+    case WeightFormat::q8_0:
+      return 128;
+    case WeightFormat::mxfp4:
+    case WeightFormat::q4_k:
+    case WeightFormat::q5_k:
+      break;
+  }
+  return 0;
+}
+/// Whether a code is a nibble and nothing else, so that elements 4 to 7 of a word can stay in the high nibbles, 16 times too
+/// large.
+constexpr bool has_high_nibbles(WeightFormat format) { return format == WeightFormat::q4_0 || format == WeightFormat::q4_k; }
+
 constexpr std::int64_t weight_tiles(std::int64_t n) { return (n + weight_tile_rows - 1) / weight_tile_rows; }
 constexpr std::int64_t weight_records(const WeightLayout& layout, std::int64_t k) {
   return (k + layout.elems - 1) / layout.elems;
