@@ -243,19 +243,10 @@ struct PackedTile {
       for (int r = 0; r < row_tiles; ++r) {
 #pragma unroll
         for (int i = 0; i < Tile::c_elems; ++i) {
-          write(first_token + token_of_wave + 16 * t + Tile::c_row(i), first_row + row_of_wave + 16 * r + Tile::c_col(i),
-                sums[t][r][i]);
+          gpu::store_output(args, part, first_token + token_of_wave + 16 * t + Tile::c_row(i),
+                            first_row + row_of_wave + 16 * r + Tile::c_col(i), sums[t][r][i]);
         }
       }
-    }
-  }
-
-  __device__ void write(int token, int row, float sum) const {
-    if (token < args.tokens && row < part.n) {
-      float* out = part.out + token * part.stride + row;
-      const float bias = part.bias != nullptr ? part.bias[row] : 0.0f;
-      const float y = fmaf(sum, args.x_scales[token] * part.scale, bias);
-      *out = part.accumulate != 0 ? *out + y : y;
     }
   }
 };

@@ -56,6 +56,17 @@ __device__ inline void store_strip(const typename Strips::Raw& raw, int part, st
   reinterpret_cast<uint4*>(to)[1] = uint4{words[4], words[5], words[6], words[7]};
 }
 
+/// What becomes of the sum for an output of a tile, if the call has it.
+__device__ __forceinline__ void store_output(const MatmulTileArgs& args, const MatmulPart& part, int token, int row,
+                                             float sum) {
+  if (token < args.tokens && row < part.n) {
+    float* out = part.out + token * part.stride + row;
+    const float bias = part.bias != nullptr ? part.bias[row] : 0.0f;
+    const float y = fmaf(sum, args.x_scales[token] * part.scale, bias);
+    *out = part.accumulate != 0 ? *out + y : y;
+  }
+}
+
 template <class Block, class Element, const MatmulTileShape& shape>
 struct MatmulTile {
   using Strips = WeightStrips<Block>;
@@ -194,15 +205,6 @@ struct MatmulTile {
       }
     }
   }
-
-  __device__ void write(int token, int row, float sum) const {
-    if (token < args.tokens && row < part.n) {
-      float* out = part.out + token * part.stride + row;
-      const float bias = part.bias != nullptr ? part.bias[row] : 0.0f;
-      const float y = fmaf(sum, args.x_scales[token] * part.scale, bias);
-      *out = part.accumulate != 0 ? *out + y : y;
-    }
-  }
 };
 
 template <class Block, class Element, const MatmulTileShape& shape>
@@ -212,7 +214,7 @@ __device__ inline void matmul_tile(const MatmulTileArgs& args) {
   const MatmulPart part = part_of_tile(args, static_cast<int>(blockIdx.y));
   const Body body{args, part, static_cast<int>(blockIdx.x) * shape.tokens,
                   (static_cast<int>(blockIdx.y) - part.first_tile) * shape.rows};
-  body.run(shared, [&](int token, int row, float sum) { body.write(token, row, sum); });
+  body.run(shared, [&](int token, int row, float sum) { store_output(args, part, token, row, sum); });
 }
 
 /// One token's row as 16-bit numbers. Binary16 ends at 65504: a row with larger numbers is divided by a power of two.
