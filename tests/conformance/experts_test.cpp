@@ -323,6 +323,16 @@ TEST(ExpertMatmulInvariance, ATokenGivesTheSameBitsInAnyCompany) {
   }
 }
 
+/// Rows of all slots of a token that are more than a work-group of any GPU holds at once.
+TEST(ExpertMatmulConformance, LongRowsOfManySlots) {
+  for (const DType format : {DType::q8_0, DType::q4_k}) {
+    for (const bool gated : {true, false}) {
+      expect_products({.format = format, .experts = 9, .used = 8, .n = 24, .k = 24576, .tokens = 1, .gated = gated});
+    }
+    expect_products({.format = format, .experts = 9, .used = 8, .n = 24, .k = 24576, .tokens = 5});
+  }
+}
+
 /// What drafts are checked with: their tokens, up to 8 at once, must be those that come one by one.
 TEST(ExpertMatmulInvariance, TinyUpToEightTokensGiveTheSameBitsAsOne) {
   for (const DType format : {DType::f32, DType::q8_0, DType::mxfp4, DType::q4_k, DType::q6_k}) {

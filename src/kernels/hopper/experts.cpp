@@ -8,6 +8,7 @@
 #include "kernels/arguments.h"
 #include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/kernels.h"
+#include "kernels/hopper/launch_fit.h"
 #include "kernels/hopper/pack.h"
 #include "kernels/hopper/weight_layout.h"
 #include "kernels/parallel.h"
@@ -25,8 +26,10 @@ constexpr Kernel<hopper::ExpertConvertArgs> convert_kernel{"matmul_tiles_convert
                                                            LaunchOrder::by_kernel};
 constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_convert", "expert_tiles_convert_long",
                                                                 LaunchOrder::by_kernel};
-constexpr Kernel<hopper::ExpertFewConvertArgs> convert_few_kernel{"experts_few", "expert_few_convert",
-                                                                  LaunchOrder::by_kernel_in_turn};
+constexpr Kernel<hopper::ExpertFewConvertArgs> few_halves_kernel{"experts_few", "expert_few_halves",
+                                                                 LaunchOrder::by_kernel_in_turn};
+constexpr Kernel<hopper::ExpertFewConvertArgs> few_codes_kernel{"experts_few", "expert_few_codes",
+                                                                LaunchOrder::by_kernel_in_turn};
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 
 /// Up to so many tokens a token's result has the same bits in any company.
@@ -35,10 +38,21 @@ constexpr std::int64_t most_equal_tokens = 8;
 /// Whether rows must have the sums of experts_vectors.h.
 bool is_equal(std::int64_t tokens) { return tokens <= most_equal_tokens; }
 
+int unit_bytes_of(const WeightLayout& layout) { return hopper::expert_unit_columns / layout.elems * layout.record_bytes; }
+
+/// Rows of activations that are codes in shared memory together beside a ring of two slots, of any format; at least one.
+std::int64_t most_rows_at_once(std::int64_t k) {
+  const int most_step_bytes = unit_bytes_of(hopper::weight_layout(WeightFormat::q8_0));
+  const auto bytes = [&](int rows) {
+    return hopper::expert_vector_shared(rows, static_cast<int>(k), 2, most_step_bytes).bytes;
+  };
+  return std::max(hopper::fitting(gpu::most_experts_used, hopper::shared_bytes_of_group, bytes), 1);
+}
+
 /// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted. Faster while
 /// few slots share an expert.
-bool takes_vectors(std::int64_t tokens, std::int64_t k) {
-  return tokens <= 4 || (is_equal(tokens) && k > hopper::most_few_columns);
+bool takes_vectors(std::int64_t tokens, std::int64_t used, std::int64_t k) {
+  return tokens <= 4 || (is_equal(tokens) && (k > hopper::most_few_columns || used > most_rows_at_once(k)));
 }
 
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
@@ -48,6 +62,12 @@ int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, st
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
+}
+
+/// Bytes of a tile's activations where experts have few slots.
+std::int64_t few_tile_bytes(std::int64_t tokens, std::int64_t k) {
+  const std::int64_t columns = round_up(k, std::int64_t{record_columns});
+  return is_equal(tokens) ? hopper::few_codes_bytes(columns) : hopper::few_halves_bytes(columns);
 }
 
 /// What a call with many tokens keeps in its workspace.
@@ -72,7 +92,7 @@ struct ExpertWorkspace {
       bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
     };
     const std::int64_t rows = most_tiles * tile_tokens;
-    place(boxes, tile_tokens == hopper::few_slots ? most_tiles * hopper::few_tile_bytes(round_up(k, record_columns))
+    place(boxes, tile_tokens == hopper::few_slots ? most_tiles * few_tile_bytes(tokens, k)
                                                   : rows * round_up(k, record_columns) * 2);
     place(scales, rows);
     place(order, slots);
@@ -109,9 +129,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
       return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
     }
     constexpr std::int64_t most = std::int64_t{1} << 22;
-    if (spec.n > most || spec.k > most || spec.experts > gpu::most_experts || spec.used > hopper::most_expert_runs) {
-      return Support::no(fmt::format("a side is longer than {}, or more than {} of {} experts", most,
-                                     hopper::most_expert_runs, gpu::most_experts));
+    if (spec.n > most || spec.k > hopper::most_expert_columns || spec.experts > gpu::most_experts ||
+        spec.used > gpu::most_experts_used) {
+      return Support::no(fmt::format("more than {} rows, {} columns, or {} of {} experts", most, hopper::most_expert_columns,
+                                     gpu::most_experts_used, gpu::most_experts));
     }
     return Support::yes();
   }
@@ -128,7 +149,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    if (takes_vectors(tokens, spec.k)) {
+    if (takes_vectors(tokens, spec.used, spec.k)) {
       return 0;
     }
     return ExpertWorkspace(tokens, spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
@@ -142,7 +163,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens == 0) {
       return;
     }
-    if (takes_vectors(args.tokens, args.k)) {
+    if (takes_vectors(args.tokens, args.used, args.k)) {
       run_vectors(args, *context.stream);
     } else {
       run_tiles(args, *context.stream);
@@ -150,30 +171,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
  private:
-  /// Warps of a work-group of run_vectors() at most. Where there are more tiles of down than multiprocessors, two
-  /// work-groups share one.
-  static int most_vector_warps(const ExpertMatmul::Args& args, const DeviceInfo& device) {
-    if (args.weights.size() == 2) {
-      return hopper::expert_gate_up_warps;
-    }
-    const int warps = hopper::expert_down_warps(hopper::weight_format(args.weights[0].dtype));
-    return hopper::weight_tiles(args.weights[0].n) > device.compute_units ? warps / 2 : warps;
-  }
-
   static std::int32_t units_of(const ExpertMatmul::Args& args) {
     return static_cast<std::int32_t>(divide_up(args.k, std::int64_t{hopper::expert_unit_columns}));
-  }
-
-  /// Parts of a row's units that are added up by themselves: with few tokens as many runs as warps, where there are so
-  /// many units.
-  static std::int32_t parts_of(const ExpertMatmul::Args& args, const DeviceInfo& device) {
-    const bool gated = args.weights.size() == 2;
-    const std::int64_t runs = std::max<std::int64_t>(most_vector_warps(args, device) / (gated ? 2 : args.used), 1);
-    return static_cast<std::int32_t>(std::min<std::int64_t>(runs, units_of(args)));
-  }
-
-  static int unit_bytes_of(const WeightLayout& layout) {
-    return hopper::expert_unit_columns / layout.elems * layout.record_bytes;
   }
 
   static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
@@ -182,13 +181,15 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const ExpertWeight& other = args.weights[gated ? 1 : 0];
     const WeightFormat format = hopper::weight_format(weight.dtype);
     const WeightLayout layout = hopper::weight_layout(format);
-    const auto records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k));
     const auto used = static_cast<std::int32_t>(args.used);
-    const DeviceInfo& device = stream.device().info();
-    const std::int32_t parts = parts_of(args, device);
-    const int runs = parts * (gated ? 2 : used);
-    const int warps = std::min(runs, most_vector_warps(args, device));
-    const hopper::ExpertVectorArgs launch{
+    const auto slots_at_once =
+        gated ? used : static_cast<std::int32_t>(std::min<std::int64_t>(used, most_rows_at_once(args.k)));
+    const hopper::LaunchFit fit = hopper::fit_launch(1, [&](int slots) {
+      return hopper::expert_vector_shared(gated ? 1 : slots_at_once, static_cast<int>(args.k), slots, unit_bytes_of(layout))
+          .bytes;
+    });
+    check(fit.slots > 0, "expert_matmul: a row is too long for the shared memory");
+    hopper::ExpertVectorArgs launch{
         .weights = {bytes_of(weight), bytes_of(other)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
         .finish = {finish_of(weight), finish_of(other)},
@@ -198,26 +199,34 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .out = args.out,
         .n = static_cast<std::int32_t>(weight.n),
         .k = static_cast<std::int32_t>(args.k),
+        .row_tiles = static_cast<std::int32_t>(hopper::weight_tiles(weight.n)),
+        .tile_bytes = static_cast<std::int32_t>(hopper::weight_tile_bytes(layout, args.k)),
         .used = used,
+        .first_slot = 0,
+        .slots_used = 0,
         .shared = static_cast<std::int32_t>(args.shared),
         .experts = static_cast<std::int32_t>(args.experts),
-        .records = records,
-        .units = units_of(args),
-        .parts = parts,
-        .ring =
-            static_cast<std::int32_t>(std::min<std::int64_t>(divide_up(units_of(args), parts), hopper::most_expert_ring)),
+        .slots = fit.slots,
         .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
         .activation = args.activation,
-        .chosen_before = stream.all_but_last_ended() ? 1 : 0};
+        .chosen_before = stream.all_but_last_ended() ? 1 : 0,
+        .unused = 0};
+    // The tokens share out the multiprocessors.
+    const std::int64_t tiles = std::int64_t{launch.row_tiles} * (gated ? used : 1);
+    const std::int64_t groups =
+        std::min(tiles, std::max<std::int64_t>(stream.device().info().compute_units / args.tokens, 1));
     LaunchShape shape;
-    shape.grid = {static_cast<std::uint32_t>(hopper::weight_tiles(weight.n)),
-                  static_cast<std::uint32_t>(gated ? args.used : 1), static_cast<std::uint32_t>(args.tokens)};
-    shape.block[0] = static_cast<std::uint32_t>(warps * 32);
-    shape.shared_bytes = static_cast<std::uint32_t>(
-        hopper::expert_vector_shared(runs, warps, launch.ring, unit_bytes_of(layout), used).bytes);
-    const std::string kernel = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
-    const LaunchOrder order = gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel;
-    Kernel<hopper::ExpertVectorArgs>("experts_vectors", kernel, order).launch(stream, shape, launch);
+    shape.grid = {static_cast<std::uint32_t>(groups), 1, static_cast<std::uint32_t>(args.tokens)};
+    shape.block[0] = hopper::matvec_all_threads;
+    shape.shared_bytes = static_cast<std::uint32_t>(fit.bytes);
+    const std::string name = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
+    const Kernel<hopper::ExpertVectorArgs> kernel("experts_vectors", name,
+                                                  gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel);
+    for (; launch.first_slot < used; launch.first_slot += slots_at_once) {
+      launch.slots_used = std::min(slots_at_once, used - launch.first_slot);
+      kernel.launch(stream, shape, launch);
+      launch.chosen_before = 0;
+    }
   }
 
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
@@ -295,23 +304,19 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * hopper::few_slots);
     shape.block[0] = hopper::few_convert_threads;
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
-    const WeightFormat format = hopper::weight_format(args.weights[0].dtype);
-    const bool equal = is_equal(args.tokens);
-    convert_few_kernel.launch(stream, shape,
-                              {.x = args.x,
-                               .to = space.boxes,
-                               .work = space.tiles,
-                               .work_count = space.tile_count,
-                               .order = space.order,
-                               .stride = args.k,
-                               .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
-                               .k = static_cast<std::int32_t>(args.k),
-                               .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
-
-                               .half_blocks = hopper::unit_half_blocks(format) ? 1 : 0,
-                               .sums = equal ? 1 : 0,
-                               .offsets = equal ? hopper::unit_offsets(format) : hopper::UnitOffsets{0.0f, 0.0f, 1.0f},
-                               .aligned = aligned ? 1 : 0});
+    (is_equal(args.tokens) ? few_codes_kernel : few_halves_kernel)
+        .launch(stream, shape,
+                {.x = args.x,
+                 .to = space.boxes,
+                 .work = space.tiles,
+                 .work_count = space.tile_count,
+                 .order = space.order,
+                 .stride = args.k,
+                 .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
+                 .k = static_cast<std::int32_t>(args.k),
+                 .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+                 .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.tokens, args.k)),
+                 .aligned = aligned ? 1 : 0});
   }
 
   static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -331,20 +336,18 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .n = static_cast<std::int32_t>(weight.n),
                                  .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
                                  .units = units_of(args),
-                                 .parts = parts_of(args, stream.device().info()),
                                  .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+                                 .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.tokens, args.k)),
                                  .ring = 0,
                                  .activation = args.activation,
                                  .chosen_before = stream.all_but_last_ended() ? 1 : 0};
     // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.
-    constexpr int most_shared = 226 * 1024;
     const auto shared_with = [&](int ring) {
-      return hopper::expert_few_shared(launch.padded_columns, ring, unit_bytes_of(layout)).bytes;
+      return hopper::expert_few_shared(launch.tile_bytes, ring, unit_bytes_of(layout)).bytes;
     };
-    const int room = shared_with(2) <= most_shared / 2 - 1024 ? most_shared / 2 - 1024 : most_shared;
-    for (launch.ring = std::min(hopper::most_few_ring, launch.units); launch.ring > 1 && shared_with(launch.ring) > room;) {
-      --launch.ring;
-    }
+    const int room =
+        shared_with(2) <= hopper::shared_bytes_of_pair ? hopper::shared_bytes_of_pair : hopper::shared_bytes_of_group;
+    launch.ring = std::max(hopper::fitting(std::min(hopper::most_few_ring, launch.units), room, shared_with), 1);
     LaunchShape shape;
     shape.grid = {
         static_cast<std::uint32_t>(divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows)),

@@ -130,17 +130,16 @@ struct LaneWeights {
     }
   }
 
-  /// Codes less their offset. Raw: the cheapest numbers of binary16, 1024 + offset + what the code stands for, in step 1 of
-  /// a format that has_high_nibbles() 1024 + 16 times both. Codes of MXFP4 are floats of 1 + 2 + 1 bits: in binary16's place
-  /// they are 2^14 times too small.
-  template <int s, bool raw = false>
+  /// Codes less their offset. Codes of MXFP4 are floats of 1 + 2 + 1 bits: in binary16's place they are 2^14 times too
+  /// small.
+  template <int s>
   __device__ void numbers(int half, std::uint32_t (&q)[2][2]) const {
     if constexpr (format == WeightFormat::q8_0) {
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
         const std::uint32_t bytes = codes[half][s / 2][2 * (s % 2) + step] ^ 0x80808080u;
-        q[step][0] = less_offset<raw>(__byte_perm(bytes, thousands, 0x5250));
-        q[step][1] = less_offset<raw>(__byte_perm(bytes, thousands, 0x5351));
+        q[step][0] = less_offset(__byte_perm(bytes, thousands, 0x5250));
+        q[step][1] = less_offset(__byte_perm(bytes, thousands, 0x5351));
       }
       return;
     }
@@ -151,15 +150,15 @@ struct LaneWeights {
       for (int pair = 0; pair < 2; ++pair) {
         const std::uint32_t low = mask_or<0x80008000u>(words[pair] << 12, (words[pair] << 9) & 0x0e000e00u);
         const std::uint32_t high_code = mask_or<0x80008000u>(words[pair] << 8, (words[pair] << 5) & 0x0e000e00u);
-        q[0][pair] = raw ? low : multiply_pair(low, two_to_14);
-        q[1][pair] = raw ? high_code : multiply_pair(high_code, two_to_14);
+        q[0][pair] = multiply_pair(low, two_to_14);
+        q[1][pair] = multiply_pair(high_code, two_to_14);
       }
     } else if constexpr (in_high_nibbles) {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
-        q[0][pair] = less_offset<raw>(mask_or<0x000f000fu, thousands>(words[pair]));
+        q[0][pair] = less_offset(mask_or<0x000f000fu, thousands>(words[pair]));
         const std::uint32_t high_code = mask_or<0x00f000f0u, thousands>(words[pair]);
-        q[1][pair] = raw ? high_code : fma_pair(high_code, sixteenths, minus_sixty_four_and(offset));
+        q[1][pair] = fma_pair(high_code, sixteenths, minus_sixty_four_and(offset));
       }
     } else {
       constexpr int bits = high_words;
@@ -170,15 +169,12 @@ struct LaneWeights {
       for (int pair = 0; pair < 2; ++pair) {
         const std::uint32_t low = mask_or<0x000f000fu, thousands>(words[pair]);
         const std::uint32_t high_code = mask_or<0x000f000fu, thousands>(words[pair] >> 4);
-        q[0][pair] = less_offset<raw>(mask_or<mask>(shift<first + 8 * 0>(word, pair), low));
-        q[1][pair] = less_offset<raw>(mask_or<mask>(shift<first + bits>(word, pair), high_code));
+        q[0][pair] = less_offset(mask_or<mask>(shift<first + 8 * 0>(word, pair), low));
+        q[1][pair] = less_offset(mask_or<mask>(shift<first + bits>(word, pair), high_code));
       }
     }
   }
-  template <bool raw>
-  __device__ static std::uint32_t less_offset(std::uint32_t numbers) {
-    return raw ? numbers : subtract_pair(numbers, thousand_and(offset));
-  }
+  __device__ static std::uint32_t less_offset(std::uint32_t numbers) { return subtract_pair(numbers, thousand_and(offset)); }
   /// Bits from `first` of each byte on moved to bit 4 of the halves; those of odd bytes for pair 1.
   template <int first>
   __device__ static std::uint32_t shift(std::uint32_t word, int pair) {

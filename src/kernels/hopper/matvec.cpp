@@ -4,6 +4,7 @@
 #include <array>
 
 #include "device/driver.h"
+#include "kernels/hopper/launch_fit.h"
 #include "kernels/hopper/matmul_args.h"
 
 namespace rocmforge::hopper {
@@ -26,31 +27,6 @@ constexpr std::array bf16_kernels{MatvecKernel{"matvec_half", "matvec_bf16_1", L
                                   MatvecKernel{"matvec_half", "matvec_bf16_4", LaunchOrder::by_kernel},
                                   MatvecKernel{"matvec_half", "matvec_bf16_8", LaunchOrder::by_kernel}};
 constexpr Kernel<QuantiseArgs> quantise_kernel{"matvec_packed", "matvec_quantise", LaunchOrder::by_kernel};
-
-constexpr int shared_bytes_of_group = 227 * 1024;
-/// Two work-groups share a multiprocessor where they fit; each keeps 1 KB to itself.
-constexpr int shared_bytes_of_pair = 113 * 1024;
-
-/// How a launch uses the shared memory.
-struct LaunchFit {
-  int slots = 0;   ///< 0: does not fit
-  int groups = 1;  ///< on a multiprocessor
-  int bytes = 0;
-};
-
-/// `bytes(slots)`: what a work-group takes; at most `most_groups` share a multiprocessor.
-template <class Bytes>
-LaunchFit fit_launch(int most_groups, const Bytes& bytes) {
-  constexpr int most_slots = 8;
-  constexpr int enough_slots = 2;
-  const int groups = bytes(enough_slots) <= shared_bytes_of_pair ? most_groups : 1;
-  for (int slots = most_slots; slots > 0; --slots) {
-    if (bytes(slots) <= (groups == 2 ? shared_bytes_of_pair : shared_bytes_of_group)) {
-      return {slots, groups, bytes(slots)};
-    }
-  }
-  return {};
-}
 
 /// log2 of the tokens of the smallest kernel that takes so many.
 std::size_t size_index(std::int64_t tokens) {

@@ -73,10 +73,12 @@ __device__ inline float scale_up(float largest) {
 }
 
 template <class Element, int tokens_>
-class Halves {
+class Halves : public DenseItems<Halves<Element, tokens_>> {
  public:
   static constexpr int tokens = tokens_;
   static constexpr bool has_image = false;
+  static constexpr int sums = weight_tile_rows * tokens;
+  using Writer = DenseWriter<tokens>;
 
   __device__ static int steps(const MatvecArgs& args) { return (args.input.k + matvec_half_step - 1) / matvec_half_step; }
   __device__ static int slot_bytes(const MatvecArgs&) { return matvec_half_slot_bytes; }
@@ -85,11 +87,12 @@ class Halves {
   }
 
   /// A row of the tile for each of 16 lanes.
-  __device__ static void fetch(const MatvecArgs& args, const TilePlace& place, int step, int count, std::uint32_t slot,
-                               int position, std::uint32_t barrier, int lane, std::uint64_t policy) {
+  __device__ static void fetch(const MatvecArgs& args, int item, int step, int count, std::uint32_t slot, int position,
+                               std::uint32_t barrier, int lane, std::uint64_t policy) {
     if (lane >= weight_tile_rows) {
       return;
     }
+    const TilePlace place = place_of(args, item);
     const MatvecPart& part = args.parts[place.part];
     const int row = min(place.tile * weight_tile_rows + lane, part.n - 1);
     const int first = step * matvec_half_step;
@@ -145,7 +148,7 @@ class Halves {
     }
   }
 
-  __device__ void add_tile(const MatvecPart&, const Barriers& barriers, Turn& slot, int first, float* to) const {
+  __device__ void add_tile(int, const Barriers& barriers, Turn& slot, int first, float* to) const {
     const int g = lane_ / 4;
     const int c = lane_ % 4;
     const std::uint8_t* const x = memory_ + (g < tokens ? g : 0) * shared_.token_bytes + 16 * c;

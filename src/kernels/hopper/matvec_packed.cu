@@ -10,18 +10,19 @@
 // The order of an output's sums depends on k alone: step s belongs to the s % 8-th partial sum of its tile, whichever warp
 // computes that one.
 
-#include "kernels/hopper/matvec_packed.h"
 #include "kernels/hopper/matvec_quantise.h"
-#include "kernels/hopper/matvec_roles.h"
+#include "kernels/hopper/matvec_steps.h"
 
 namespace rocmforge::hopper {
 namespace {
 
 template <int tokens_>
-class Packed {
+class Packed : public DenseItems<Packed<tokens_>> {
  public:
   static constexpr int tokens = tokens_;
   static constexpr bool has_image = takes_image(tokens);
+  static constexpr int sums = weight_tile_rows * tokens;
+  using Writer = DenseWriter<tokens>;
 
   __device__ static int steps(const MatvecArgs& args) { return matvec_steps(args.input.k); }
   __device__ static int slot_bytes(const MatvecArgs& args) { return matvec_slot_steps * args.slot_bytes; }
@@ -30,11 +31,12 @@ class Packed {
   }
 
   /// Steps of one tile lie close together in a slot, those of different tiles slot_bytes apart.
-  __device__ static void fetch(const MatvecArgs& args, const TilePlace& place, int step, int count, std::uint32_t slot,
-                               int position, std::uint32_t barrier, int lane, std::uint64_t policy) {
+  __device__ static void fetch(const MatvecArgs& args, int item, int step, int count, std::uint32_t slot, int position,
+                               std::uint32_t barrier, int lane, std::uint64_t policy) {
     if (lane != 0) {
       return;
     }
+    const TilePlace place = place_of(args, item);
     const MatvecPart& part = args.parts[place.part];
     const int first = step * part.step_bytes;
     const int bytes =
@@ -66,22 +68,23 @@ class Packed {
     }
   }
 
-  __device__ void add_tile(const MatvecPart& part, const Barriers& barriers, Turn& slot, int first, float* to) const {
+  __device__ void add_tile(int item, const Barriers& barriers, Turn& slot, int first, float* to) const {
+    const MatvecPart& part = args_.parts[place_of(args_, item).part];
     switch (part.format) {
       case WeightFormat::q4_0:
-        return add_steps<WeightFormat::q4_0>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::q4_0>(part.step_bytes, barriers, slot, first, to);
       case WeightFormat::q5_0:
-        return add_steps<WeightFormat::q5_0>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::q5_0>(part.step_bytes, barriers, slot, first, to);
       case WeightFormat::q8_0:
-        return add_steps<WeightFormat::q8_0>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::q8_0>(part.step_bytes, barriers, slot, first, to);
       case WeightFormat::mxfp4:
-        return add_steps<WeightFormat::mxfp4>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::mxfp4>(part.step_bytes, barriers, slot, first, to);
       case WeightFormat::q4_k:
-        return add_steps<WeightFormat::q4_k>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::q4_k>(part.step_bytes, barriers, slot, first, to);
       case WeightFormat::q5_k:
-        return add_steps<WeightFormat::q5_k>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::q5_k>(part.step_bytes, barriers, slot, first, to);
       default:
-        return add_steps<WeightFormat::q6_k>(part.step_bytes, barriers, slot, first, to);
+        return add<WeightFormat::q6_k>(part.step_bytes, barriers, slot, first, to);
     }
   }
 
@@ -90,32 +93,11 @@ class Packed {
   static constexpr int groups = tokens / of_operand;
 
   template <WeightFormat format>
-  __device__ void add_steps(int step_bytes, const Barriers& barriers, Turn& slot, int first, float* to) const {
-    constexpr int elems = weight_layout(format).elems;
+  __device__ void add(int step_bytes, const Barriers& barriers, Turn& slot, int first, float* to) const {
     const Activations x{memory_, memory_ + shared_.info, shared_.token_bytes, shared_.token_info_bytes};
+    const StepWalk walk{memory_ + shared_.ring, args_.slots, args_.slot_bytes, args_.input.k, warp_, lane_};
     float sums[2 * tokens] = {};
-    for (int step = first; step < steps(args_); step += matvec_warps) {
-      const int of_tile = min(step, warp_);
-      const int at = slot.at * slot_bytes(args_) + (warp_ - of_tile) * args_.slot_bytes + of_tile * step_bytes;
-      const std::uint32_t full = barriers.slots + 16 * slot.at;
-      wait_for(full, slot.parity);
-      RawStep<format, tokens> raw;
-      raw.load(memory_ + shared_.ring + at, elems == 256 || step * matvec_step + elems < args_.input.k ? 2 : 1, lane_);
-      const auto release = [&] {
-        __syncwarp();
-        if (lane_ == 0) {
-          arrive_at(full + 8);
-        }
-      };
-      if constexpr (!raw.keeps_slot) {
-        release();
-      }
-      add_step(raw, x, step, lane_, sums);
-      if constexpr (raw.keeps_slot) {
-        release();
-      }
-      slot.advance(args_.slots);
-    }
+    add_steps<format, tokens>(walk, step_bytes, x, barriers, slot, first, sums);
     float factors[groups];
 #pragma unroll
     for (int n = 0; n < groups; ++n) {

@@ -142,8 +142,7 @@ struct RawStep {
         const uint4& four = codes[q][0][h];
         const std::uint32_t word = of_group == 0 ? four.x : of_group == 1 ? four.y : of_group == 2 ? four.z : four.w;
         if constexpr (format == WeightFormat::mxfp4) {
-          a[h] = table_values(word);
-          a[2 + h] = table_values(word >> 16);
+          table_values(word, a[h], a[2 + h]);
         } else if constexpr (format == WeightFormat::q4_0) {
           a[h] = and_xor(word << 4, 0xf0f0f0f0u, 0x80808080u);
           a[2 + h] = and_xor(word, 0xf0f0f0f0u, 0x80808080u);
@@ -201,15 +200,25 @@ struct RawStep {
   __device__ static std::uint32_t to_bit(std::uint32_t word, int from) {
     return from <= to ? word << (to - from) : word >> (from - to);
   }
-  /// The values of the four codes in the low half of `codes`, plus 12: bytes in the order of the nibbles.
-  __device__ static std::uint32_t table_values(std::uint32_t codes) {
-    // mxfp4_values + 12, codes 0-3, 4-7, 8-11, 12-15.
-    const std::uint32_t magnitudes = codes & 0x7777u;
-    const std::uint32_t positive = __byte_perm(0x0f0e0d0cu, 0x18141210u, magnitudes);
-    const std::uint32_t negative = __byte_perm(0x090a0b0cu, 0x00040608u, magnitudes);
-    std::uint32_t mask;  // bytes of ones for negative codes, else bytes of which the lower seven bits are zeros
-    asm("prmt.b32 %0, %1, %1, %2;" : "=r"(mask) : "r"(0x80808080u), "r"(codes));
-    return (positive & ~mask) | (negative & mask);
+  /// The values of eight codes, plus 12: bytes in the order of the nibbles, four in each word.
+  __device__ static void table_values(std::uint32_t codes, std::uint32_t& low, std::uint32_t& high) {
+    // A look-up with a selector of 8 and more gives the sign of a byte, here zero: codes of either sign find theirs in one
+    // of two tables and zero in the other. Codes of negative values have bit 3.
+    const std::uint32_t others = codes ^ 0x88888888u;
+    low = positive_values(codes) | negative_values(others);
+    high = positive_values(codes >> 16) | negative_values(others >> 16);
+  }
+  // mxfp4_values + 12 of codes 0 to 7, 8 to 15.
+  __device__ static std::uint32_t positive_values(std::uint32_t selectors) {
+    return select_bytes(0x0f0e0d0cu, 0x18141210u, selectors);
+  }
+  __device__ static std::uint32_t negative_values(std::uint32_t selectors) {
+    return select_bytes(0x090a0b0cu, 0x00040608u, selectors);
+  }
+  __device__ static std::uint32_t select_bytes(std::uint32_t low, std::uint32_t high, std::uint32_t selectors) {
+    std::uint32_t found;  // __byte_perm leaves bit 3 of a selector out
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(found) : "r"(low), "r"(high), "r"(selectors));
+    return found;
   }
 
   const std::uint8_t* slot_;
@@ -387,6 +396,14 @@ __device__ inline void add_step(const RawStep<WeightFormat::q6_k, tokens>& raw, 
   }
 }
 
+/// A row's sum that a lane has for token `n` of its groups, of 4 and 8 tokens: always (p0 + p1) + (p2 + p3).
+template <int tokens>
+__device__ inline float row_sum(const float (&sums)[2 * tokens], int n, int h) {
+  static_assert(pairs_of(tokens) == 4);
+  const auto of_pair = [&](int p) { return sums[(n * 4 + p) * 2 + h]; };
+  return (of_pair(0) + of_pair(1)) + (of_pair(2) + of_pair(3));
+}
+
 /// Adds up a lane's sums, always as (p0 + p1) + (p2 + p3), and writes those of its rows, times the factors of its tokens,
 /// to `to` [tokens][16 rows].
 template <int tokens>
@@ -414,7 +431,7 @@ __device__ inline void store_sums(const float (&sums)[2 * tokens],
           to[weight_tile_rows * (c >> 1) + row] = (first + second) * factors[0];
         }
       } else {
-        to[weight_tile_rows * (4 * n + c) + row] = ((of_pair(0) + of_pair(1)) + (of_pair(2) + of_pair(3))) * factors[n];
+        to[weight_tile_rows * (4 * n + c) + row] = row_sum<tokens>(sums, n, h) * factors[n];
       }
     }
   }

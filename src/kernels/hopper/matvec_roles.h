@@ -1,16 +1,25 @@
 #pragma once
 
-// The frame of the kernels for few tokens: which warps fetch, multiply and write. `Kind` says how weights are stored:
+// The frame of the kernels for few tokens: which warps fetch, multiply and write. `Kind` says what the tiles of a work-group
+// are (its items, one after another) and how weights are stored:
 //
-//   tokens, has_image                         constants; whether the activations come as an image
+//   Args, Shared                              the launch's arguments, where things lie in shared memory
+//   has_image, sums                           constants; whether the activations come as an image, sums of a tile
+//   shared(args), steps(args), items(args)    steps of a tile, tiles of the work-group
 //   slot_bytes(args)                          of 8 steps
+//   begin(args), wait(args)                   by all threads, at first and before what a kernel writes is read
+//   is_early(args, item)                      whether the item's weights may be fetched before wait()
+//   Source(args, memory, lane)                of the warp that fetches
+//     choose()                                after wait(), before items that are not early
+//     fetch(item, step, count, slot, position, barrier, policy)
+//                                             starts the copies of `count` steps to positions of a slot
 //   Kind(args, shared, memory, warp, lane)    made by every warp that multiplies
-//   steps(args), shared(args)                 steps of a tile, where things lie in shared memory
-//   fetch(args, place, step, count, slot, position, barrier, lane, policy)
-//                                             a warp starts the copies of `count` steps to positions of a slot
-//   stage()                                   the activations, by all warps that multiply; they are there after a barrier
-//   prepare()                                 after that barrier
-//   add_tile(part, barriers, slot, first, to) steps first, first + 8 .. of a tile: their sums to `to` [tokens][16 rows]
+//     stage(), prepare()                      the activations, by all warps that multiply; after the barrier behind it
+//     add_tile(item, barriers, slot, first, to)
+//                                             steps first, first + 8 .. of a tile: their sums to `to`
+//   Writer(args, memory, lane)                of the warp that writes
+//     finish(partial, first, items, partial_sums, wait)
+//                                             writes the outputs of items [first, first + 2), complete once wait() returns
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/matvec_common.h"
@@ -56,8 +65,12 @@ struct Turn {
 template <class Kind>
 class Fetcher {
  public:
-  __device__ Fetcher(const MatvecArgs& args, const Barriers& barriers, std::uint8_t* ring, int items, int lane)
+  using Args = typename Kind::Args;
+
+  __device__ Fetcher(const Args& args, typename Kind::Source& source, const Barriers& barriers, std::uint8_t* ring,
+                     int items, int lane)
       : args_(args),
+        source_(source),
         barriers_(barriers),
         ring_(shared_address(ring)),
         steps_(Kind::steps(args)),
@@ -66,6 +79,8 @@ class Fetcher {
         policy_(read_once_policy()) {}
 
   __device__ bool done() const { return item_ >= items_; }
+  /// The last item of which the next slot has steps.
+  __device__ int last_item() const { return min(item_ + (step_ + matvec_slot_steps - 1) / steps_, items_ - 1); }
 
   /// Fills the next slot, which must be free.
   __device__ void fill() {
@@ -73,7 +88,7 @@ class Fetcher {
     const std::uint32_t slot = ring_ + turn_.at * Kind::slot_bytes(args_);
     for (int filled = 0; filled < matvec_slot_steps && !done();) {
       const int count = min(matvec_slot_steps - filled, steps_ - step_);
-      Kind::fetch(args_, place_of(args_, item_), step_, count, slot, filled, full, lane_, policy_);
+      source_.fetch(item_, step_, count, slot, filled, full, policy_);
       filled += count;
       step_ += count;
       if (step_ == steps_) {
@@ -92,7 +107,8 @@ class Fetcher {
   __device__ void wait() const { wait_for(barriers_.slots + 16 * turn_.at + 8, turn_.parity ^ 1); }
 
  private:
-  const MatvecArgs& args_;
+  const Args& args_;
+  typename Kind::Source& source_;
   const Barriers& barriers_;
   std::uint32_t ring_;
   int steps_;
@@ -106,7 +122,7 @@ class Fetcher {
 
 /// The warps that multiply.
 template <class Kind>
-__device__ inline void multiply_tiles(Kind& kind, const MatvecArgs& args, const Barriers& barriers, float* partial,
+__device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& args, const Barriers& barriers, float* partial,
                                       int items, int warp, int lane) {
   const int steps = Kind::steps(args);
   int first = warp;  // this warp's first step of the tile, and its partial sum
@@ -118,8 +134,8 @@ __device__ inline void multiply_tiles(Kind& kind, const MatvecArgs& args, const 
       wait_for(barriers.sums + 16 * half.at + 8, half.parity);
     }
     if (first < steps) {
-      kind.add_tile(args.parts[place_of(args, item).part], barriers, slot, first,
-                    partial + ((item & (2 * matvec_chunk - 1)) * matvec_warps + first) * weight_tile_rows * Kind::tokens);
+      kind.add_tile(item, barriers, slot, first,
+                    partial + ((item & (2 * matvec_chunk - 1)) * matvec_warps + first) * Kind::sums);
     }
     first = next_first(first, steps);
     if (item % matvec_chunk == matvec_chunk - 1 || item == items - 1) {
@@ -134,13 +150,14 @@ __device__ inline void multiply_tiles(Kind& kind, const MatvecArgs& args, const 
 
 /// The warp that writes outputs.
 template <class Kind>
-__device__ inline void write_tiles(const MatvecArgs& args, const Barriers& barriers, const float* partial, int items,
-                                   int lane) {
+__device__ inline void write_tiles(const typename Kind::Args& args, const std::uint8_t* memory, const Barriers& barriers,
+                                   const float* partial, int items, int lane) {
   const int partial_sums = min(Kind::steps(args), matvec_warps);
+  typename Kind::Writer writer(args, memory, lane);
   Turn half;
   for (int first = 0; first < items; first += matvec_chunk) {
     const std::uint32_t complete = barriers.sums + 16 * half.at;
-    finish<Kind::tokens>(args, partial, first, items, partial_sums, [&] { wait_for(complete, half.parity); });
+    writer.finish(partial, first, items, partial_sums, [&] { wait_for(complete, half.parity); });
     __syncwarp();
     if (lane == 0) {
       arrive_at(complete + 8);
@@ -150,28 +167,36 @@ __device__ inline void write_tiles(const MatvecArgs& args, const Barriers& barri
 }
 
 template <class Kind>
-__device__ inline void run_matvec(const MatvecArgs& args) {
+__device__ inline void run_matvec(const typename Kind::Args& args) {
   extern __shared__ __align__(128) std::uint8_t memory[];
-  const MatvecShared shared = Kind::shared(args);
+  const typename Kind::Shared shared = Kind::shared(args);
   const Barriers barriers(shared, memory);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int items = count_items(args);
+  const int items = Kind::items(args);
   auto* const partial = reinterpret_cast<float*>(memory + shared.sums);
-  gpu::release_successor();
+  Kind::begin(args);
   if (warp == matvec_warps) {
-    Fetcher<Kind> fetcher(args, barriers, memory + shared.ring, items, lane);
+    typename Kind::Source source(args, memory, lane);
+    Fetcher<Kind> fetcher(args, source, barriers, memory + shared.ring, items, lane);
     if (lane == 0) {
       barriers.init(args.slots);
     }
     __syncwarp();
-    for (int i = 0; i < args.slots && !fetcher.done(); ++i) {
+    int filled = 0;
+    for (; filled < args.slots && !fetcher.done() && Kind::is_early(args, fetcher.last_item()); ++filled) {
       fetcher.fill();
     }
-    gpu::wait_for_predecessor();
-    if (Kind::has_image && lane == 0) {
-      copy_bytes(shared_address(memory), args.image, static_cast<std::uint32_t>(shared.image_bytes), barriers.image);
-      arrive_at(barriers.image);
+    Kind::wait(args);
+    source.choose();
+    for (; filled < args.slots && !fetcher.done(); ++filled) {
+      fetcher.fill();
+    }
+    if constexpr (Kind::has_image) {
+      if (lane == 0) {
+        copy_bytes(shared_address(memory), args.image, static_cast<std::uint32_t>(shared.image_bytes), barriers.image);
+        arrive_at(barriers.image);
+      }
     }
     __syncthreads();
     while (!fetcher.done()) {
@@ -180,10 +205,10 @@ __device__ inline void run_matvec(const MatvecArgs& args) {
     }
     return;
   }
-  gpu::wait_for_predecessor();
+  Kind::wait(args);
   if (warp > matvec_warps) {
     __syncthreads();
-    write_tiles<Kind>(args, barriers, partial, items, lane);
+    write_tiles<Kind>(args, memory, barriers, partial, items, lane);
     return;
   }
   Kind kind(args, shared, memory, warp, lane);
@@ -195,5 +220,39 @@ __device__ inline void run_matvec(const MatvecArgs& args) {
   kind.prepare();
   multiply_tiles(kind, args, barriers, partial, items, warp, lane);
 }
+
+/// What kinds of the dense products share: items are tiles of the launch's parts, of which Kind::fetch starts the copies.
+template <class Kind>
+struct DenseItems {
+  using Args = MatvecArgs;
+  using Shared = MatvecShared;
+
+  __device__ static int items(const MatvecArgs& args) { return count_items(args); }
+  __device__ static void begin(const MatvecArgs&) { gpu::release_successor(); }
+  __device__ static void wait(const MatvecArgs&) { gpu::wait_for_predecessor(); }
+  __device__ static bool is_early(const MatvecArgs&, int) { return true; }
+
+  struct Source {
+    const MatvecArgs& args;
+    int lane;
+
+    __device__ Source(const MatvecArgs& all, std::uint8_t*, int own_lane) : args(all), lane(own_lane) {}
+    __device__ void choose() const {}
+    __device__ void fetch(int item, int step, int count, std::uint32_t slot, int position, std::uint32_t barrier,
+                          std::uint64_t policy) const {
+      Kind::fetch(args, item, step, count, slot, position, barrier, lane, policy);
+    }
+  };
+};
+template <int tokens>
+struct DenseWriter {
+  const MatvecArgs& args;
+
+  __device__ DenseWriter(const MatvecArgs& all, const std::uint8_t*, int) : args(all) {}
+  template <class Wait>
+  __device__ void finish(const float* partial, int first, int items, int partial_sums, const Wait& wait) const {
+    rocmforge::hopper::finish<tokens>(args, partial, first, items, partial_sums, wait);
+  }
+};
 
 }  // namespace rocmforge::hopper
