@@ -6,7 +6,8 @@ set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstd
                              <fmt/format.h>)
 
 # rocmforge_precompile(OWNER [HEADERS header...] [REUSED_BY target...]): the common headers and `header`s for OWNER and for targets
-# that have its flags. They may differ in what they define, but not in the level of the optimiser.
+# that have its flags. They may differ in what they define, but not in the level of the optimiser: GCC takes the header then,
+# and may crash on it.
 function(rocmforge_precompile owner)
   cmake_parse_arguments(PRECOMPILE "" "" "HEADERS;REUSED_BY" ${ARGN})
   target_precompile_headers(${owner} PRIVATE ${ROCMFORGE_COMMON_HEADERS} ${PRECOMPILE_HEADERS})
