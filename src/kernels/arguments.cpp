@@ -293,9 +293,26 @@ void check_decode(const Attention::Args& args, DeviceKind device) {
   }
 }
 
+/// RopeAppend as part of the call has the call's own queries, pages and sequences.
+void check_fused_append(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
+                        DeviceKind device) {
+  constexpr std::string_view operation = Attention::name;
+  const Attention::Append& append = *args.append;
+  require(spec.decode && args.rows == Attention::Rows::all, "{}: an append is part of calls of single rows alone",
+          operation);
+  require(args.dense.k == nullptr, "{}: an append goes to pages, K and V are plain tensors", operation);
+  require(append.args.q == args.q && append.args.stride == args.q_stride, "{}: q of the append is another", operation);
+  require(append.spec.q_heads == spec.q_heads && append.spec.layout == layout,
+          "{}: the append is for {} heads and another layout", operation, append.spec.q_heads);
+  require(append.args.cache.data == args.cache.data && append.args.batch.kv_lengths == args.batch.kv_lengths,
+          "{}: the append is of another batch or cache", operation);
+  check_arguments(append.spec, append.args, device);
+}
+
 }  // namespace
 
-void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args, DeviceKind device) {
+void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args, DeviceKind device,
+                     bool takes_append) {
   constexpr std::string_view operation = Attention::name;
   const RaggedBatch& batch = args.batch;
   require_pointer(args.q, operation, "q");
@@ -332,6 +349,10 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
   }
   if (spec.decode) {
     check_decode(args, device);
+  }
+  if (args.append != nullptr) {
+    require(takes_append, "{}: the kernel takes no append", operation);
+    check_fused_append(spec, layout, args, device);
   }
 }
 

@@ -16,8 +16,9 @@ void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::A
 /// `fusions` are what the kernel declares.
 void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions = {});
 void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device = DeviceKind::cpu);
+/// `takes_append`: the kernel takes the call's append.
 void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
-                     DeviceKind device = DeviceKind::cpu);
+                     DeviceKind device = DeviceKind::cpu, bool takes_append = false);
 void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args);
 void check_arguments(const Scale::Spec& spec, const Scale::Args& args);

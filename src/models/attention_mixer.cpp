@@ -77,19 +77,20 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
   if (config_.output_gate) {
     output_gate_ = plan.resolve<OutputGate>({.heads = config_.q_heads, .dim = config_.head_dim});
   }
-  rope_append_ = plan.resolve<RopeAppend>({.kind = rope.kind,
-                                           .q_heads = config_.q_heads,
-                                           .head_dim = config_.head_dim,
-                                           .n_rot = rope.n_rot,
-                                           .head_norm = config_.qk_norm == QkNorm::heads,
-                                           .norm_after_turn = config_.norm_after_turn,
-                                           .value_norm = config_.value_norm,
-                                           .append = config_.has_keys(),
-                                           .norm_eps = config.norm_eps,
-                                           .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
-                                           .temperature_scale = config_.temperature_scale,
-                                           .temperature_length = config_.temperature_length,
-                                           .layout = plan.kv_layout()});
+  rope_append_ = plan.rope_append({.kind = rope.kind,
+                                   .q_heads = config_.q_heads,
+                                   .head_dim = config_.head_dim,
+                                   .n_rot = rope.n_rot,
+                                   .head_norm = config_.qk_norm == QkNorm::heads,
+                                   .norm_after_turn = config_.norm_after_turn,
+                                   .value_norm = config_.value_norm,
+                                   .append = config_.has_keys(),
+                                   .norm_eps = config.norm_eps,
+                                   .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
+                                   .temperature_scale = config_.temperature_scale,
+                                   .temperature_length = config_.temperature_length,
+                                   .layout = plan.kv_layout()},
+                                  attention_);
 }
 
 void AttentionMixer::normalise_vectors(const Step& step) const {
@@ -100,23 +101,36 @@ void AttentionMixer::normalise_vectors(const Step& step) const {
   k_vector_norm_->run_strided(step.tokens, k, stride, step);
 }
 
-void AttentionMixer::append_keys(const Step& step) const {
+Attention::Append AttentionMixer::append_of(const Step& step) const {
   float* q = step.buffers.projected;
   float* k = q + config_.keys_at();
   float* v = config_.values_are_keys ? k : k + config_.kv_dim();
-  Resolved<RopeAppend> rope_append = rope_append_;
-  rope_append.spec.layout = step.layout;
+  RopeAppend::Spec spec = rope_append_.spec;
+  spec.layout = step.layout;
   const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
-  rope_append.run(
-      {q, k, v, qkv_.linear.width(), data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}, step);
+  return {spec,
+          {q, k, v, qkv_.linear.width(), data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}};
+}
+
+bool AttentionMixer::attention_appends(const Step& step) const {
+  return step.results && attention_.takes(rope_append_.spec, step);
+}
+
+void AttentionMixer::append_keys(const Step& step) const {
+  if (!attention_appends(step)) {
+    const Attention::Append append = append_of(step);
+    Resolved<RopeAppend>{append.spec, rope_append_.kernel}.run(append.args, step);
+  }
 }
 
 void AttentionMixer::attend(const Step& step) const {
   if (step.results) {
+    const Attention::Append append = append_of(step);
     attention_.run({.q = step.buffers.projected,
                     .q_stride = qkv_.linear.width(),
                     .sinks = sinks_ != nullptr ? sinks_->data : nullptr,
-                    .out = step.buffers.gathered},
+                    .out = step.buffers.gathered,
+                    .append = attention_appends(step) ? &append : nullptr},
                    step);
   }
 }

@@ -22,7 +22,10 @@ class AttentionMixer final : public Mixer {
   void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises all heads of Q together, and all of K.
   void normalise_vectors(const Step& step) const;
-  /// Rotates Q and K and appends K and V to the cache, where they are the layer's own.
+  /// What rotates Q and K and appends K and V to the cache, where they are the layer's own.
+  [[nodiscard]] Attention::Append append_of(const Step& step) const;
+  /// Whether that is part of the call of attention.
+  [[nodiscard]] bool attention_appends(const Step& step) const;
   void append_keys(const Step& step) const;
   void attend(const Step& step) const;
   /// Multiplies the heads' outputs by their gates.

@@ -126,6 +126,10 @@ StepAttention ExecutionPlan::attention(const Attention::Spec& spec, const std::o
   return {spec, prefill, decode};
 }
 
+Resolved<RopeAppend> ExecutionPlan::rope_append(const RopeAppend::Spec& spec, const StepAttention& attention) {
+  return resolve_part<RopeAppend>(spec, Attention::name, attention.takes(spec) ? limits_.max_sequences : 0);
+}
+
 KvPlace ExecutionPlan::add_plane(std::int32_t window, const KvLayout& layout) {
   if (window >= limits_.max_kv_len) {
     window = 0;

@@ -77,6 +77,8 @@ class ExecutionPlan {
   /// Both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its window; a window that no
   /// sequence outgrows is none. With `shared` it reads the plane of another layer, which has the same spec.
   StepAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {});
+  /// What comes before `attention`, whose call includes it in steps of single rows where its kernel takes it.
+  Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// With a gate the outputs together are the gate's and then as many of what it multiplies.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,

@@ -42,7 +42,8 @@ struct PlannedOperation {
   std::size_t activation_bytes = 0;
   std::size_t kv_bytes_per_position = 0;
   int times = 1;  ///< in that step
-  /// An operation whose call includes this one in steps of up to `part_tokens` tokens, which then is none of its own.
+  /// An operation whose call includes this one in steps of up to `part_tokens` tokens (attention's: in those of single
+  /// rows), which then is none of its own.
   std::string part_of{};
   std::int64_t part_tokens = 0;
 

@@ -5,6 +5,7 @@
 
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
+#include "ops/rope.h"
 #include "ops/score_shape.h"
 
 namespace rocmforge {
@@ -38,6 +39,13 @@ struct Attention {
     [[nodiscard]] std::int32_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
   };
 
+  /// The RopeAppend before the call, see AttentionBackend::takes: of the same q, pages and batch, whose sequences have one
+  /// row each. What q holds afterwards is not said.
+  struct Append {
+    RopeAppend::Spec spec;
+    RopeAppend::Args args;
+  };
+
   using Rows = SequenceRows;  ///< of the sequences that a call does not compute, no row is written
 
   struct Args {
@@ -46,10 +54,11 @@ struct Attention {
     KvCacheView cache{};
     DenseKv dense{};  ///< in place of the cache when dense.k is set
     RaggedBatch batch{};
-    const float* sinks = nullptr;  ///< [q_heads] when Spec::sinks
-    const float* mask = nullptr;   ///< [tokens, mask_stride] when Spec::mask: added to the scores of all heads, -inf masks
-    std::int64_t mask_stride = 0;  ///< elements, at least every KV length
-    void* out = nullptr;           ///< [tokens, q_heads * out_dim()] of Spec::io_dtype, dense
+    const float* sinks = nullptr;    ///< [q_heads] when Spec::sinks
+    const float* mask = nullptr;     ///< [tokens, mask_stride] when Spec::mask: added to the scores of all heads, -inf masks
+    std::int64_t mask_stride = 0;    ///< elements, at least every KV length
+    void* out = nullptr;             ///< [tokens, q_heads * out_dim()] of Spec::io_dtype, dense
+    const Append* append = nullptr;  ///< what the call begins with
     Rows rows = Rows::all;
     void* workspace = nullptr;  ///< at least workspace_bytes, 256-byte aligned
     void* state = nullptr;      ///< state_bytes that were zero at first and that only this backend's calls touch
@@ -83,6 +92,9 @@ class AttentionBackend {
   [[nodiscard]] virtual std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const = 0;
   /// Memory for counters that calls leave as they found it; 0 for none.
   [[nodiscard]] virtual std::size_t state_bytes(const Attention::Spec&, const AttentionLimits&) const { return 0; }
+
+  /// Whether a call with `spec` may begin with RopeAppend (Args::append). Its results have the same bits as two calls'.
+  [[nodiscard]] virtual bool takes(const Attention::Spec&, const RopeAppend::Spec&) const { return false; }
 
   virtual void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
                    ExecutionContext& context) const = 0;

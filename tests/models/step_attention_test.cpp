@@ -21,6 +21,9 @@ class RecordingBackend final : public AttentionBackend {
   [[nodiscard]] Support supports(const Attention::Spec&, const DeviceInfo&) const override { return Support::yes(); }
   [[nodiscard]] KvLayout layout(const Attention::Spec&) const override { return {}; }
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
+  [[nodiscard]] bool takes(const Attention::Spec& spec, const RopeAppend::Spec& append) const override {
+    return spec.decode && append.append;
+  }
   void run(const Attention::Spec& spec, const KvLayout&, const Attention::Args& args, ExecutionContext&) const override {
     const char* rows = args.rows == Attention::Rows::all      ? "all"
                        : args.rows == Attention::Rows::single ? "single"
@@ -65,6 +68,19 @@ TEST_F(StepAttentionTest, OneKernelForBothTakesAllSequencesAtOnce) {
   EXPECT_THAT(run(flash_, flash_, true, false), ElementsAre("flash decode all state 1"));
   EXPECT_THAT(run(flash_, flash_, false, true), ElementsAre("flash prefill all state 0"));
   EXPECT_THAT(run(flash_, flash_, true, true), ElementsAre("flash prefill all state 0"));
+}
+
+TEST_F(StepAttentionTest, AnAppendIsPartOfStepsOfSingleRowsAlone) {
+  const StepAttention attention({.q_heads = 1, .kv_heads = 1, .head_dim = 64}, flash_, paged_);
+  RopeAppend::Spec append;
+  Step step;
+  step.any_single = true;
+  EXPECT_TRUE(attention.takes(append, step));
+  step.any_several = true;
+  EXPECT_FALSE(attention.takes(append, step));
+  append.append = false;
+  step.any_several = false;
+  EXPECT_FALSE(attention.takes(append, step)) << "the backend does not take this one";
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ PART = struct.Struct("<QQQqiiiiii")
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
-SMALL_DECODE = 2  # launches of a layer beside its four products: rotation with append, attention
+APPEND = struct.Struct("<11Q3q11i3fi4x")  # what attention's call begins with: RopeAppendArgs
 
 
 class OwnPacked:
@@ -49,7 +49,7 @@ class OwnPacked:
 
     @functools.lru_cache(None)
     def attention(self, model, keys, kv="f16"):
-        """One token of one sequence over pages of 64 tokens in their order; attention_decode.cpp."""
+        """One token of one sequence over pages of 64 tokens in their order, with rotation and append; attention_decode.cpp."""
         group, head = model.heads // model.kv_heads, model.head_dim
         heads, padded = 1 if group == 1 else 4 if group <= 4 else 8, 64 if head <= 64 else 128 if head <= 128 else 256
         tiles = -(-group // heads)
@@ -70,8 +70,12 @@ class OwnPacked:
         arguments = struct.pack("<QQ QQQqqqqiiii QQQQQqq IiiiiiiifffI QQQ iiii iiii", 0, 0, 0, 0, 0, block, 0, head, plane, blocks, 6, 64 * head, 0, 0, 0, 0, 0, 0,
                                 row * group, 0, 0, 0, 1, model.heads, model.kv_heads, head, 1, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1, head, group, 65536 // tiles + 1, pieces, 0)
         offsets = (0, 8, 16, 24, 32, 88, 96, 192, 200, 208)
+        pointers = list(zip(offsets, buffers.values()))
+        of_append = [buffers["q"], buffers["q"], buffers["q"], *(Buffer() if model.head_norms else None for _ in range(2)), Buffer()]
+        pointers += [(len(arguments) + 8 * i, buffer) for i, buffer in enumerate(of_append) if buffer]
+        arguments += APPEND.pack(*[0] * 11, row * (group + 2), block, plane, model.heads, model.kv_heads, head, head // 2, blocks, 6, 0, 0, 0, 0, 0, 1e-6, 1.0, 0.0, 1)
         kernel = self.own.load("attention_decode", f"attention_decode_{kv}_{padded}_{heads}")
-        launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, list(zip(offsets, buffers.values())))
+        launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, pointers)
         return predict(kernel, launch, self.chip)
 
     def decode_launches(self, model, keys=128):
@@ -87,9 +91,9 @@ class OwnPacked:
             found += [(what, count, self.matvec(*call).microseconds) for what, *call in calls]
         name, rows, columns, *_ = model.output()
         found.append(("output", 1, self.matvec(((name, rows),), columns, True).microseconds))
-        found.append(("attention", n, self.attention(model, keys).microseconds))
-        # Rotation with append, and what a step has beside its layers, take no longer than their launches do.
-        return [*found, ("rotation with append", n * (SMALL_DECODE - 1), 0.0), ("others", 3, 0.0)]
+        found.append(("attention, with rotation and append", n, self.attention(model, keys).microseconds))
+        # What a step has beside its layers takes no longer than its launches do.
+        return [*found, ("others", 3, 0.0)]
 
     def decode_us(self, model, launch_us, keys=128):
         return sum(count * (microseconds + launch_us) for _, count, microseconds in self.decode_launches(model, keys))

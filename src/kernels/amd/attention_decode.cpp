@@ -9,6 +9,7 @@
 #include "kernels/amd/attention.h"
 #include "kernels/amd/attention_decode_args.h"
 #include "kernels/gpu/attention_launch.h"
+#include "kernels/gpu/rope_launch.h"
 
 namespace rocmforge {
 namespace {
@@ -115,9 +116,17 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     return static_cast<std::size_t>(sequences * spec.q_heads) * sizeof(std::uint32_t);
   }
 
+  /// Queries are floats then, as RopeAppend's are; the appended key is the last one that a row sees.
+  [[nodiscard]] bool takes(const Attention::Spec& spec, const RopeAppend::Spec& append) const override {
+    return spec.decode && spec.causal && !spec.mask && spec.io_dtype == DType::f32 && append.head_dim == spec.head_dim;
+  }
+
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
     DecodeArgs kernel_args{};
+    if (args.append != nullptr) {
+      kernel_args.append = gpu::rope_append_args(args.append->spec, args.append->args);
+    }
     gpu::AttentionArgs& call = kernel_args.call;
     call = attention_args(spec, layout, args);
     gpu::check_vector_loads(call.kv, spec.kv_dtype);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/attention_args.h"
+#include "kernels/gpu/rope_args.h"
 
 namespace rocmforge::amd {
 
@@ -15,9 +16,10 @@ inline constexpr std::int32_t most_decode_pieces = 64;
 /// sequences.
 struct DecodeArgs {
   gpu::AttentionArgs call;
-  std::int32_t group;         ///< query heads of a KV head
-  std::uint32_t tile_factor;  ///< x * tile_factor >> 16 is x / group_tiles, for all KV heads x tiles
-  std::int32_t pieces;        ///< into which a row is cut at most; the rounds of each follow from that
+  std::int32_t group;          ///< query heads of a KV head
+  std::uint32_t tile_factor;   ///< x * tile_factor >> 16 is x / group_tiles, for all KV heads x tiles
+  std::int32_t pieces;         ///< into which a row is cut at most; the rounds of each follow from that
+  gpu::RopeAppendArgs append;  ///< of the same rows and pages; its q is null where that was a launch of its own
 };
 
 /// Of x * tile_factor(tiles) >> 16 = x / tiles, for x * tiles below 65,536.

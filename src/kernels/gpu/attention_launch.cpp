@@ -40,7 +40,7 @@ KvLayout GpuAttention::layout(const Attention::Spec& spec) const {
 }
 
 void GpuAttention::check_call(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) const {
-  check_arguments(spec, layout, args, device());
+  check_arguments(spec, layout, args, device(), args.append != nullptr && takes(spec, args.append->spec));
   check(args.dense.k != nullptr || (layout.k_order == KvOrder::token_major && layout.v_order == KvOrder::token_major),
         "attention: this backend reads K and V by token");
 }

@@ -29,9 +29,10 @@ struct FlashShape {
                               : registers < 192                        ? 32
                                                                        : 16;
   static constexpr int key_tiles = keys / 16;
+  static constexpr int dims_at_once = ahead && dim_tiles % Tile::most_dims_at_once == 0 ? Tile::most_dims_at_once : 1;
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
-  static constexpr int value_stride = Tile::values_by_dim ? keys + 8 : stride;
+  static constexpr int value_stride = Tile::values_by_dim ? keys + (ahead ? Tile::value_padding : 8) : stride;
   static constexpr int key_elems = keys * stride;
   static constexpr int value_elems = Tile::values_by_dim ? head_dim * value_stride : keys * stride;
   static constexpr int query_elems = rows * stride;
@@ -373,8 +374,12 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   const T* own_queries = shared + 16 * wave_index() * Shape::stride;
   if constexpr (Shape::queries_in_registers) {
 #pragma unroll
-    for (int t = 0; t < Shape::dim_tiles; ++t) {
-      queries[t] = Tile::load_query(own_queries + 16 * t, Shape::stride);
+    for (int t = 0; t < Shape::dim_tiles; t += Shape::dims_at_once) {
+      if constexpr (Shape::dims_at_once > 1) {
+        Tile::template load_dims<Shape::dims_at_once>(own_queries + 16 * t, Shape::stride, queries + t);
+      } else {
+        queries[t] = Tile::load_query(own_queries + 16 * t, Shape::stride);
+      }
     }
     __syncthreads();
   }
@@ -396,10 +401,15 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
         scores[t] = Tile::Tile::zero();
       }
 #pragma unroll
-      for (int d = 0; d < Shape::dim_tiles; ++d) {
+      for (int d = 0; d < Shape::dim_tiles; d += Shape::dims_at_once) {
 #pragma unroll
         for (int t = 0; t < Shape::key_tiles; ++t) {
-          Tile::scores(scores[t], queries[d], Tile::load_key(tile + 16 * t * Shape::stride + 16 * d, Shape::stride));
+          typename Tile::Key operands[Shape::dims_at_once];
+          Tile::template load_dims<Shape::dims_at_once>(tile + 16 * t * Shape::stride + 16 * d, Shape::stride, operands);
+#pragma unroll
+          for (int i = 0; i < Shape::dims_at_once; ++i) {
+            Tile::scores(scores[t], queries[d + i], operands[i]);
+          }
         }
       }
 #pragma unroll

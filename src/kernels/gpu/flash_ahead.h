@@ -90,8 +90,8 @@ struct FlashKeyLoads {
 /// What a thread takes of a tile of V: `count` times eight dimensions of two neighbouring keys. Lanes beside each other take
 /// four pairs of keys and then the next dimensions, so that a wave reads whole lines of memory.
 ///
-/// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / 8 % blocks, so that what a wave
-/// stores at once falls on different banks.
+/// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / alike_dims % blocks, so that
+/// what a wave stores at once falls on different banks.
 template <class Shape, class T>
 struct FlashValueLoads {
   static constexpr int chunks = Shape::head_dim / 8;
@@ -154,7 +154,7 @@ struct FlashValueLoads {
     for (int i = 0; i < count; ++i) {
       if (whole || thread_index() + i * Shape::threads < pieces) {
         const int dim = first_dim(piece(i));
-        const int block = (first_key(piece(i)) / 8) ^ (dim / 8 % blocks);
+        const int block = (first_key(piece(i)) / 8) ^ (dim / Shape::Tile::alike_dims % blocks);
         auto* words = reinterpret_cast<std::uint32_t*>(to + dim * Shape::value_stride + 8 * block + first_key(piece(i)) % 8);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -170,7 +170,13 @@ struct FlashValueLoads {
   __device__ __forceinline__ static typename Shape::Tile::Value operand(const T* values, int t, int d) {
     using Matrix = typename Shape::Tile::Tile;
     const int row = Matrix::a_row();
-    const T* from = values + (16 * d + row) * Shape::value_stride + 16 * (t ^ (d & (blocks / 2 - 1)));
+    const T* of_row = values + (16 * d + row) * Shape::value_stride;
+    if constexpr (Shape::Tile::alike_dims == 16) {
+      const int key = Matrix::first_k();
+      const int block = (2 * t + (key >> 3)) ^ (d & (blocks - 1));
+      return *reinterpret_cast<const typename Shape::Tile::Value*>(of_row + 8 * block + (key & 7));
+    }
+    const T* from = of_row + 16 * (t ^ (d & (blocks / 2 - 1)));
     const int turned = row >> 3;  // the two blocks of the 16 keys change places
     typename Shape::Tile::Value value;
     if constexpr (Matrix::run == 16) {

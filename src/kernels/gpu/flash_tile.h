@@ -43,6 +43,13 @@ struct FlashTile {
   static constexpr int simd_lds_bytes =
       wave_size == 64 ? 65536 : 131072;  ///< of the SIMDs that a group's waves are spread over
   static constexpr int keys_ahead(int head_dim) { return head_dim <= 64 ? 64 : 32; }
+  /// Tiles of dimensions whose operands a lane reads with 16 bytes, where as many of a row are one tile's. Which dimension
+  /// stands where along k is the same for queries and keys.
+  static constexpr int most_dims_at_once = Tile::run == 4 ? 2 : 1;
+  /// What a row of values [dim][key] has more than its keys, and dimensions beside each other whose blocks of 8 keys lie in
+  /// the same places (flash_ahead.h): a wave reads 16 rows of 8 bytes at once, or 8 rows of 16.
+  static constexpr int value_padding = Tile::run == 4 ? 4 : 8;
+  static constexpr int alike_dims = Tile::run == 4 ? 16 : 8;
 
   __device__ static int row(int) { return lane_index() & 15; }
   static constexpr __device__ int slot(int) { return 0; }
@@ -60,6 +67,24 @@ struct FlashTile {
 
   __device__ static Query load_query(const T* from, int stride) { return Tile::load_b_shared(from, stride); }
   __device__ static Key load_key(const T* from, int stride) { return Tile::load_a_shared(from, stride); }
+  /// Operands of `count` tiles of dimensions beside each other, of queries or keys.
+  template <int count>
+  __device__ static void load_dims(const T* from, int stride, Key* operands) {
+    static_assert(count <= most_dims_at_once && __is_same(Key, Query));
+    if constexpr (count == 1) {
+      operands[0] = load_key(from, stride);
+    } else {
+      struct Both {
+        Key operands[count];
+      };
+      const T* at = from + Tile::a_row() * stride + count * Tile::first_k();
+      const auto both = __builtin_bit_cast(Both, *reinterpret_cast<const Bytes16*>(at));
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        operands[i] = both.operands[i];
+      }
+    }
+  }
   /// From values [dim][key], `stride` keys.
   __device__ static Value load_value(const T* from, int stride) { return Tile::load_a_shared(from, stride); }
   __device__ static void scores(C& c, const Query& query, const Key& key) { Tile::multiply(c, key, query); }
@@ -166,6 +191,8 @@ struct FlashTile {
   static constexpr int simd_waves = 1;
   static constexpr int simd_lds_bytes = 0;
   static constexpr int keys_ahead(int) { return 0; }
+  static constexpr int most_dims_at_once = 1;
+  static constexpr int value_padding = 8;
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }
   static constexpr __device__ int slot(int i) { return (i >> 1) & 1; }

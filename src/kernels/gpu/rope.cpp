@@ -5,9 +5,54 @@
 
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"
-#include "kernels/gpu/rope_args.h"
+#include "kernels/gpu/rope_launch.h"
 
 namespace rocmforge {
+namespace {
+
+std::int32_t pairs_of(const RopeAppend::Spec& spec) { return spec.kind == RopeKind::none ? 0 : spec.n_rot / 2; }
+
+}  // namespace
+
+namespace gpu {
+
+RopeAppendArgs rope_append_args(const RopeAppend::Spec& spec, const RopeAppend::Args& args) {
+  const KvLayout& layout = spec.layout;
+  const std::int32_t kv_heads = spec.append ? layout.kv_heads : 0;
+  const bool in_bytes = layout.dtype == DType::q8_0;
+  return {.q = args.q,
+          .k = args.k,
+          .v = args.v,
+          .q_norm = spec.head_norm ? args.q_norm : nullptr,
+          .k_norm = spec.head_norm ? args.k_norm : nullptr,
+          .inverse_frequency = args.inverse_frequency,
+          .cache = args.cache.data,
+          .positions = args.batch.positions,
+          .sequence_of = args.batch.sequence_of,
+          .kv_lengths = args.batch.kv_lengths,
+          .block_tables = args.batch.block_tables,
+          .stride = args.stride,
+          .block_elems = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems(),
+          .head_elems = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems(),
+          .q_heads = spec.q_heads,
+          .kv_heads = kv_heads,
+          .head_dim = spec.head_dim,
+          .pairs = pairs_of(spec),
+          .max_blocks = args.batch.max_blocks,
+          .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
+          .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
+          .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
+          .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+          .value_norm = spec.value_norm ? 1 : 0,
+          .norm_after_turn = spec.norm_after_turn ? 1 : 0,
+          .norm_eps = spec.norm_eps,
+          .magnitude = spec.magnitude,
+          .temperature_scale = spec.temperature_scale,
+          .temperature_length = std::max(spec.temperature_length, 1)};
+}
+
+}  // namespace gpu
+
 namespace {
 
 constexpr Kernel<gpu::RopeAppendArgs> f32_kernel{"rope", "rope_append_f32", LaunchOrder::by_kernel};
@@ -19,8 +64,6 @@ constexpr Kernel<gpu::RopeAppendArgs> q8_0_kernel{"rope", "rope_append_q8_0", La
 constexpr std::uint32_t rope_threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
 constexpr std::int64_t shared_limit = 48 << 10;  ///< every device gives a work-group that much
-
-std::int32_t pairs_of(const RopeAppend::Spec& spec) { return spec.kind == RopeKind::none ? 0 : spec.n_rot / 2; }
 
 /// Cosine and sine of each pair, and a head for each wave of 32 lanes where it is quantised.
 std::int64_t shared_bytes(const RopeAppend::Spec& spec) {
@@ -65,38 +108,7 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
     shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * kv_heads, heads_per_group));
     shape.block[0] = rope_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
-    const bool in_bytes = layout.dtype == DType::q8_0;
-    kernel_for(layout.dtype)
-        .launch(*context.stream, shape,
-                {.q = args.q,
-                 .k = args.k,
-                 .v = args.v,
-                 .q_norm = spec.head_norm ? args.q_norm : nullptr,
-                 .k_norm = spec.head_norm ? args.k_norm : nullptr,
-                 .inverse_frequency = args.inverse_frequency,
-                 .cache = args.cache.data,
-                 .positions = args.batch.positions,
-                 .sequence_of = args.batch.sequence_of,
-                 .kv_lengths = args.batch.kv_lengths,
-                 .block_tables = args.batch.block_tables,
-                 .stride = args.stride,
-                 .block_elems = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems(),
-                 .head_elems = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems(),
-                 .q_heads = spec.q_heads,
-                 .kv_heads = kv_heads,
-                 .head_dim = spec.head_dim,
-                 .pairs = pairs_of(spec),
-                 .max_blocks = args.batch.max_blocks,
-                 .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
-                 .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
-                 .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
-                 .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
-                 .value_norm = spec.value_norm ? 1 : 0,
-                 .norm_after_turn = spec.norm_after_turn ? 1 : 0,
-                 .norm_eps = spec.norm_eps,
-                 .magnitude = spec.magnitude,
-                 .temperature_scale = spec.temperature_scale,
-                 .temperature_length = std::max(spec.temperature_length, 1)});
+    kernel_for(layout.dtype).launch(*context.stream, shape, gpu::rope_append_args(spec, args));
   }
 };
 

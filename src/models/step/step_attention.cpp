@@ -10,6 +10,14 @@ StepAttention::StepAttention(const Attention::Spec& spec, const AttentionBackend
   phases_[1].spec.decode = true;
 }
 
+bool StepAttention::takes(const RopeAppend::Spec& append) const {
+  return phases_[1].backend->takes(phases_[1].spec, append);
+}
+
+bool StepAttention::takes(const RopeAppend::Spec& append, const Step& step) const {
+  return !step.any_several && takes(append);
+}
+
 void StepAttention::run(Attention::Args args, const Step& step) const {
   if (!step.any_several) {
     call(true, args, Attention::Rows::all, step);

@@ -12,6 +12,11 @@ class StepAttention {
   StepAttention() = default;
   StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode);
 
+  /// Whether `run` in this step may begin with an append (Attention::Args::append).
+  [[nodiscard]] bool takes(const RopeAppend::Spec& append, const Step& step) const;
+  /// The same for every step of sequences with one row each.
+  [[nodiscard]] bool takes(const RopeAppend::Spec& append) const;
+
   /// `args` without its cache, batch, rows and memory, which come from `step`.
   void run(Attention::Args args, const Step& step) const;
   /// Of the step's sequences with a single row alone.

@@ -1,0 +1,223 @@
+#pragma once
+
+// What a decode call does before it attends where it takes RopeAppend in: a work-group normalises and turns its query heads
+// and, where it has the row's last keys, K and V of the row's own position, a wave for each head. These go to the pages, and
+// from shared memory into the lanes that would read them there: nobody waits for what another work-group writes.
+//
+// Everything is read before the keys of the pages are waited for.
+
+#include "kernels/amd/attention_decode_keys.h"
+#include "kernels/gpu/turn_heads.h"
+
+namespace rocmforge::amd {
+
+/// Shared memory of that.
+template <class T, class Shape>
+struct AppendShared {
+  static constexpr int groups = Shape::dims / gpu::quant_group;
+  gpu::Turn turns[Shape::dims / 2];
+  alignas(16) float heads[Shape::heads + 2][Shape::dims];     ///< queries, then K and V
+  alignas(16) std::uint8_t rows[2][Shape::dims * sizeof(T)];  ///< K and V as the pages hold them
+  float scales[2][groups];                                    ///< of quants
+
+  [[nodiscard]] __device__ __forceinline__ T* row(int which) { return reinterpret_cast<T*>(rows[which]); }
+};
+
+template <class T, class Shape>
+class DecodeAppend {
+ public:
+  /// `all` are the arguments where the launch put them: those of the append are read from there where they are needed, as
+  /// registers do not hold them beside the others.
+  __device__ __forceinline__ DecodeAppend(const DecodeArgs& all, const DecodeArgs& args, const DecodePlace& place, int wave,
+                                          AppendShared<T, Shape>& shared)
+      : all_(all), args_(args), place_(place), wave_(wave), shared_(shared) {
+    active_ = args.append.q != nullptr && place.end > 0;  // a row without keys is padding
+    appends_ = false;
+  }
+
+  /// Whether queries come from here.
+  [[nodiscard]] __device__ __forceinline__ bool active() const { return active_; }
+
+  /// Reads what the wave's first head and the thread's pair are made of. Waves behind the last head read that one's too, so
+  /// that all go the same way.
+  __device__ __forceinline__ void begin() {
+    gpu::RopeAppendArgs append = read_again(all_).append;
+    asm volatile(""  // one wait for all of them
+                 : "+s"(append.q), "+s"(append.k), "+s"(append.v), "+s"(append.q_norm), "+s"(append.k_norm),
+                   "+s"(append.inverse_frequency), "+s"(append.stride), "+s"(append.kv_heads), "+s"(append.pairs),
+                   "+s"(append.adjacent));
+    appends_ = append.kv_heads > 0 && place_.last == place_.end;
+    if (appends_) {
+      block_ = read_constant(args_.call.kv.block_tables + std::int64_t{place_.sequence} * args_.call.kv.max_blocks,
+                             position() >> args_.call.kv.block_shift);
+    }
+    if (append.pairs > 0) {
+      frequency_ = *((Global<const float>)append.inverse_frequency + min(pair(), append.pairs - 1));
+    }
+    load(append, min(wave_, heads() - 1));
+    factor_ = gpu::query_factor(append, position());
+    pairs_ = append.pairs;
+    magnitude_ = append.magnitude;
+    // Scalar registers are wanted elsewhere until these are.
+    asm volatile(""
+                 : "+v"(pairs_), "+v"(magnitude_), "+v"(factor_), "+v"(rules_.adjacent), "+v"(rules_.norm_after_turn),
+                   "+v"(rules_.norm_eps), "+v"(head_.pairs), "+v"(weighted_), "+v"(normed_));
+  }
+
+  /// Afterwards shared memory holds the queries, and the pages the position's K and V.
+  __device__ __forceinline__ void finish() {
+    float scale = norm_scale();
+    if (pair() < pairs_) {
+      shared_.turns[pair()] = gpu::turn_of(static_cast<float>(position()), frequency_, magnitude_);
+    }
+    sync_shared();
+    for (int h = wave_; h < heads(); h += Shape::waves) {
+      if (h != wave_) {
+        load(read_again(all_).append, h);
+        scale = norm_scale();
+      }
+      if (h < place_.heads) {
+        turn(shared_.heads[h], scale, factor_);
+      } else {
+        turn(shared_.heads[Shape::heads + h - place_.heads], scale, 1.0f);
+        gpu::sync_wave();
+        store_row(h - place_.heads);
+      }
+    }
+    sync_shared();
+  }
+
+  [[nodiscard]] __device__ __forceinline__ const float* query(int g) const { return shared_.heads[g]; }
+
+  /// Of keys read from `base` on, those of the row's own position are replaced: their page may hold anything yet.
+  template <class Reader>
+  __device__ __forceinline__ void replace(const Reader& reader, int base, LaneKey<T> (&keys)[Shape::steps]) const {
+    if (!appends_ || base + Shape::step_keys * Shape::steps < place_.end) {
+      return;
+    }
+    LaneKey<T> own;
+    own.k.load(shared_.row(0) + reader.dim);
+    own.v.load(shared_.row(1) + reader.dim);
+    if constexpr (sizeof(T) == 1) {
+      own.k.scale = shared_.scales[0][reader.dim / gpu::quant_group];
+      own.v.scale = shared_.scales[1][reader.dim / gpu::quant_group];
+    }
+#pragma unroll
+    for (int s = 0; s < Shape::steps; ++s) {
+      if (reader.key(base, s) == position()) {
+        keys[s] = own;
+      }
+    }
+  }
+
+ private:
+  static constexpr int units = (Shape::dims / 2 + gpu::wave_size - 1) / gpu::wave_size;  ///< of a lane
+
+  [[nodiscard]] __device__ __forceinline__ int position() const { return place_.end - 1; }
+  /// The thread's: the last waves compute the turns, as the first ones have heads.
+  [[nodiscard]] __device__ __forceinline__ static int pair() {
+    static_assert(Shape::threads >= Shape::dims / 2);
+    return Shape::threads - 1 - gpu::thread_index();
+  }
+  /// Of the work-group: its queries, then K and V.
+  [[nodiscard]] __device__ __forceinline__ int heads() const { return place_.heads + (appends_ ? 2 : 0); }
+
+  __device__ __forceinline__ void load(const gpu::RopeAppendArgs& append, int h) {
+    rules_ = gpu::turn_rules(append);
+    rules_.head_dim = args_.call.head_dim;
+    const int of_kv = append.q_heads + (h - place_.heads) * append.kv_heads + place_.kv_head;
+    head_ = gpu::head_at(append, place_.row, h < place_.heads ? place_.first_head + h : of_kv);
+    const auto from = (Global<const float>)head_.from;
+    weighted_ = head_.norm != nullptr ? 1 : 0;
+    normed_ = head_.normed ? 1 : 0;
+    const auto weights = (Global<const float>)(weighted_ != 0 ? head_.norm : head_.from);
+#pragma unroll
+    for (int i = 0; i < units; ++i) {  // without a branch, behind which the compiler would wait for what is read
+      const gpu::Unit unit = gpu::unit_at(rules_, head_, min(unit_of(i), gpu::units_of(rules_) - 1));
+      values_[i] = {from[unit.first], from[unit.second]};  // head_dim is even
+      weights_[i] = {weights[unit.first], weights[unit.second]};
+    }
+  }
+  __device__ __forceinline__ static int unit_of(int i) { return gpu::lane_index() + i * gpu::wave_size; }
+
+  [[nodiscard]] __device__ __forceinline__ float norm_scale() const {
+    if (normed_ == 0) {
+      return 1.0f;
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < units; ++i) {
+      sum = unit_of(i) < gpu::units_of(rules_) ? gpu::add_squares(sum, values_[i]) : sum;
+    }
+    return gpu::norm_scale(rules_, sum);
+  }
+
+  /// `to` [head_dim]: what was loaded, normalised, turned and multiplied by `factor`.
+  __device__ __forceinline__ void turn(float* to, float scale, float factor) {
+    head_.normed = normed_ != 0;
+#pragma unroll
+    for (int i = 0; i < units; ++i) {
+      if (unit_of(i) < gpu::units_of(rules_)) {
+        const gpu::UnitValues weights = weighted_ != 0 ? weights_[i] : gpu::UnitValues{1.0f, 1.0f};
+        gpu::finish_unit(rules_, head_, unit_of(i), values_[i], scale, weights, shared_.turns,
+                         [&](int dim, float value) { to[dim] = value * factor; });
+      }
+    }
+  }
+
+  /// K (0) or V (1) from floats to what the pages hold, there and in shared memory. Of several work-groups that share a KV
+  /// head the first one writes the page.
+  __device__ __forceinline__ void store_row(int which) {
+    const gpu::KvAddress& kv = args_.call.kv;
+    const int slot = position() & ((1 << kv.block_shift) - 1);
+    const bool first = place_.first_head == place_.kv_head * args_.group;
+    T* const plane = static_cast<T*>(const_cast<void*>(which == 0 ? kv.k : kv.v)) + block_ * kv.block_stride +
+                     place_.kv_head * kv.head_stride;
+    T* const page = plane + slot * kv.token_stride;
+    const float* const from = shared_.heads[Shape::heads + which];
+    T* const to = shared_.row(which);
+    if constexpr (sizeof(T) == 1) {
+      half* const scales = reinterpret_cast<half*>(plane + kv.quant_bytes) + slot * (args_.call.head_dim / gpu::quant_group);
+      gpu::quantise_head(from, args_.call.head_dim, [&](int dim, std::int8_t quant, half scale) {
+        to[dim].value = quant;
+        if (first) {
+          page[dim].value = quant;
+        }
+        if (dim % gpu::quant_group == 0) {
+          shared_.scales[which][dim / gpu::quant_group] = gpu::to_float(scale);
+          if (first) {
+            scales[dim / gpu::quant_group] = scale;
+          }
+        }
+      });
+    } else {
+      for (int dim = gpu::lane_index(); dim < args_.call.head_dim; dim += gpu::wave_size) {
+        to[dim] = gpu::from_float<T>(from[dim]);
+        if (first) {
+          page[dim] = to[dim];
+        }
+      }
+    }
+  }
+
+  const DecodeArgs& all_;
+  const DecodeArgs& args_;
+  const DecodePlace& place_;
+  int wave_;
+  AppendShared<T, Shape>& shared_;
+  bool active_;
+  bool appends_;
+  int block_;
+  int pairs_;
+  float magnitude_;
+  float factor_;  ///< of the queries
+  float frequency_;
+  gpu::TurnRules rules_;
+  gpu::Head head_;
+  int weighted_;  ///< the norm has weights
+  int normed_;
+  gpu::UnitValues values_[units];
+  gpu::UnitValues weights_[units];
+};
+
+}  // namespace rocmforge::amd

@@ -1,0 +1,239 @@
+#pragma once
+
+// Decode attention's arguments, what of a call is a work-group's, and how its lanes read keys. See attention_decode.h.
+
+#include "kernels/amd/attention_decode_args.h"
+#include "kernels/amd/tile.h"
+#include "kernels/gpu/matmul_bytes.h"
+#include "kernels/gpu/paged.h"
+
+namespace rocmforge::amd {
+
+template <int heads_, int dims_>
+struct DecodeShape {
+  static constexpr int heads = heads_;
+  static constexpr int dims = dims_;
+  static constexpr int key_lanes = dims / 8;
+  static constexpr int slots = gpu::wave_size / key_lanes;  ///< keys that a wave reads at once
+  static constexpr int threads = decode_threads(heads, dims);
+  static constexpr int waves = threads / gpu::wave_size;
+  static constexpr int step_keys = waves * slots;
+  /// Keys of a lane's round whose K and V are on their way together: registers allow for four.
+  static constexpr int steps = decode_round_keys / step_keys < 4 ? decode_round_keys / step_keys : 4;
+  static constexpr int values = heads * 8;           ///< of a lane's sums
+  static constexpr int own_values = values / slots;  ///< of these, once the wave's slots are added up
+  static_assert(decode_round_keys % (step_keys * steps) == 0 && values % slots == 0);
+};
+
+/// What the host wrote before the kernel started and nobody writes meanwhile: scalar reads.
+template <class T>
+using Constant = const __attribute__((address_space(4))) T*;
+__device__ __forceinline__ int read_constant(const std::int32_t* from, int index) {
+  return ((Constant<std::int32_t>)from)[index];
+}
+
+/// The arguments, read at once and kept: nothing is read where it is first needed, or again in a loop.
+template <class T, class Shape>
+__device__ __forceinline__ DecodeArgs read_arguments(const DecodeArgs& from) {
+  DecodeArgs args = from;
+  gpu::AttentionArgs& call = args.call;
+  gpu::KvAddress& kv = call.kv;
+  asm volatile(""
+               : "+s"(call.q), "+s"(call.out), "+s"(kv.k), "+s"(kv.v), "+s"(kv.block_tables), "+s"(kv.block_stride),
+                 "+s"(kv.token_stride), "+s"(kv.head_stride), "+s"(kv.max_blocks), "+s"(kv.block_shift),
+                 "+s"(call.query_offsets), "+s"(call.kv_lengths), "+s"(call.q_stride), "+s"(call.q_heads),
+                 "+s"(call.head_dim));
+  asm volatile(""
+               : "+s"(call.sinks), "+s"(call.mask), "+s"(call.io_dtype), "+s"(call.rows), "+s"(call.causal),
+                 "+s"(call.window), "+s"(call.scale_log2), "+s"(call.soft_cap_scale), "+s"(call.soft_cap_log2),
+                 "+s"(call.first_item), "+s"(call.group_tiles), "+s"(args.group), "+s"(args.pieces), "+s"(args.tile_factor),
+                 "+s"(args.append.q));
+  // Read by what differs between lanes anyway: scalar registers are fewer, unless eight heads of floats
+  // take the vector ones.
+  asm volatile("" : "+v"(call.out));
+  if constexpr (Shape::heads < 8 || sizeof(T) == 1) {
+    asm volatile(""
+                 : "+v"(call.sinks), "+v"(call.mask), "+v"(call.scale_log2), "+v"(call.soft_cap_scale),
+                   "+v"(call.soft_cap_log2));
+  }
+  return args;
+}
+
+/// A work-group's part of the call.
+struct DecodePlace {
+  int sequence;
+  int row;  ///< among the tokens
+  int kv_head;
+  int first_head;  ///< query head
+  int heads;
+  int begin;  ///< keys that the row sees
+  int end;
+  int first;  ///< key of the piece, a multiple of decode_round_keys
+  int last;   ///< key behind it
+  int piece;
+  int pieces;
+};
+
+/// `pieces` 0: nothing to do.
+template <class Shape>
+__device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
+  const gpu::AttentionArgs& args = all.call;
+  DecodePlace place{};
+  const int index = static_cast<int>(blockIdx.z);
+  place.sequence = args.first_item + index;
+  const int y = static_cast<int>(blockIdx.y);
+  place.kv_head = static_cast<int>(static_cast<unsigned>(y) * all.tile_factor >> 16);
+  const int tile = y - place.kv_head * args.group_tiles;
+  place.first_head = place.kv_head * all.group + tile * Shape::heads;
+  place.heads = min(Shape::heads, all.group - tile * Shape::heads);
+  place.row = read_constant(args.query_offsets, place.sequence);
+  const int q_len = read_constant(args.query_offsets, place.sequence + 1) - place.row;
+  const int kv_len = read_constant(args.kv_lengths, place.sequence);
+  if (q_len == 0 || (args.rows != 0 && (args.rows == 1) != (q_len == 1))) {
+    return place;
+  }
+  const gpu::KeyRange visible = gpu::visible_keys(args, kv_len - q_len, kv_len);
+  place.begin = visible.begin;
+  place.end = visible.end;
+  const int first_round = visible.begin / decode_round_keys;
+  // A row without keys still writes zeros.
+  const int rounds = max((visible.end + decode_round_keys - 1) / decode_round_keys - first_round, 1);
+  int each = 1;
+  place.pieces = rounds;
+  if (rounds > all.pieces) {
+    each = (rounds + all.pieces - 1) / all.pieces;
+    place.pieces = (rounds + each - 1) / each;
+  }
+  place.piece = static_cast<int>(blockIdx.x);
+  place.first = (first_round + place.piece * each) * decode_round_keys;
+  place.last = min(place.first + each * decode_round_keys, place.end);
+  return place;
+}
+
+/// value + that of lane (own ^ mask). The exchange stays an instruction of its own, whose result is not its source: an
+/// emulator that takes lane after lane would read what it has just written.
+template <int mask>
+__device__ __forceinline__ float add_other(float value) {
+  float other = exchange<mask>(value);
+  asm("" : "+v"(value), "+v"(other));  // nor is the sum made one with a product before it, which would differ between lanes
+  return value + other;
+}
+
+/// The sum over the lanes of a key, in all of them.
+template <int lanes>
+__device__ __forceinline__ float sum_over(float value) {
+  value = add_other<1>(value);
+  value = add_other<2>(value);
+  value = add_other<7>(value);
+  if constexpr (lanes >= 16) {
+    value = add_other<15>(value);
+  }
+  if constexpr (lanes >= 32) {
+    value += gpu::shuffle_xor(value, 16);
+  }
+  return value;
+}
+
+/// A key's eight elements of a lane, of K and of V, untouched.
+template <class T>
+struct LaneKey {
+  gpu::Eight<T> k;
+  gpu::Eight<T> v;
+
+  /// Elements of q8_0 have no scale of their own yet.
+  __device__ static float element(const gpu::Eight<T>& eight, int j) {
+    if constexpr (sizeof(T) == 1) {
+      return static_cast<float>(static_cast<std::int8_t>(eight.quants[j / 4] >> (8 * (j % 4))));
+    } else {
+      return eight[j];
+    }
+  }
+  __device__ static float scale(const gpu::Eight<T>& eight) {
+    if constexpr (sizeof(T) == 1) {
+      return eight.scale;
+    } else {
+      return 1.0f;
+    }
+  }
+};
+
+/// Where a round's keys lie; all lanes that share a key, and all keys that a wave reads at once, are in one block.
+template <class T, class Shape>
+struct KeyReader {
+  const gpu::AttentionArgs& args;
+  const DecodePlace& place;
+  int dim;   ///< of the lane, or 0 behind the last one
+  int wave;  ///< the same for all lanes, as the compiler knows
+
+  /// The first key of the wave in step s of the steps from `base` on.
+  __device__ __forceinline__ int first_key(int base, int s) const {
+    return base + s * Shape::step_keys + wave * Shape::slots;
+  }
+  /// The lane's, inside of what the row sees.
+  __device__ __forceinline__ int key(int base, int s) const {
+    return min(max(first_key(base, s) + gpu::lane_index() / Shape::key_lanes, place.begin), place.end - 1);
+  }
+  /// The block of each step: scalar reads, none of which waits for another.
+  __device__ __forceinline__ void find(int base, int (&blocks)[Shape::steps]) const {
+    if (args.kv.block_tables == nullptr) {
+      return;
+    }
+    const std::int32_t* table = args.kv.block_tables + std::int64_t{place.sequence} * args.kv.max_blocks;
+#pragma unroll
+    for (int s = 0; s < Shape::steps; ++s) {  // the wave's keys lie in one block, so that any one's will do
+      const int any = min(max(first_key(base, s) + Shape::slots - 1, place.begin), place.end - 1);
+      blocks[s] = read_constant(table, any >> args.kv.block_shift);
+    }
+  }
+  __device__ __forceinline__ void load(int base, const int (&blocks)[Shape::steps], LaneKey<T> (&keys)[Shape::steps]) const {
+    const gpu::KvAddress& kv = args.kv;
+    const int within = (1 << kv.block_shift) - 1;
+    const int row_bytes = static_cast<int>(kv.token_stride * static_cast<int>(sizeof(T)));
+    const std::int64_t head = place.kv_head * kv.head_stride * static_cast<int>(sizeof(T));
+    std::int64_t at[Shape::steps];
+    int token[Shape::steps];
+    if (kv.block_tables == nullptr) {
+      const std::int64_t sequence = place.sequence * kv.sequence_stride * static_cast<int>(sizeof(T));
+#pragma unroll
+      for (int s = 0; s < Shape::steps; ++s) {
+        const int first = max(min(first_key(base, s), place.end - 1) - (Shape::slots - 1), 0);
+        at[s] = head + sequence + std::int64_t{first} * row_bytes;
+        token[s] = key(base, s) - first;
+      }
+    } else {
+      const auto block_bytes = static_cast<std::uint32_t>(kv.block_stride * static_cast<int>(sizeof(T)));
+#pragma unroll
+      for (int s = 0; s < Shape::steps; ++s) {
+        at[s] = head + static_cast<std::int64_t>(std::uint64_t{static_cast<std::uint32_t>(blocks[s])} * block_bytes);
+        token[s] = key(base, s) & within;
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < Shape::steps; ++s) {
+      const auto k = uniform(static_cast<const std::uint8_t*>(kv.k) + at[s]);
+      const auto v = uniform(static_cast<const std::uint8_t*>(kv.v) + at[s]);
+      const auto lane = static_cast<unsigned>(token[s] * row_bytes + dim * static_cast<int>(sizeof(T)));
+      load_eight_of(k, lane, keys[s].k);
+      load_eight_of(v, lane, keys[s].v);
+      if constexpr (sizeof(T) == 1) {
+        const auto groups = static_cast<unsigned>(kv.token_stride) / 32;
+        const unsigned scale = (static_cast<unsigned>(token[s]) * groups + static_cast<unsigned>(dim) / 32) * 2;
+        keys[s].k.scale = gpu::half_of_word(load_at<std::uint16_t>(k + kv.quant_bytes, scale, 0), 0);
+        keys[s].v.scale = gpu::half_of_word(load_at<std::uint16_t>(v + kv.quant_bytes, scale, 0), 0);
+      }
+    }
+  }
+
+ private:
+  __device__ static __forceinline__ void load_eight_of(GlobalBytes address, unsigned lane, gpu::Eight<T>& eight) {
+    if constexpr (sizeof(T) == 1) {
+      const auto words = load_at<uint2>(address, lane, 0);
+      eight.quants[0] = words.x;
+      eight.quants[1] = words.y;
+    } else {
+      eight.parts[0] = load_at<gpu::Bytes16>(address, lane, 0);
+    }
+  }
+};
+
+}  // namespace rocmforge::amd
