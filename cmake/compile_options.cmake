@@ -15,8 +15,9 @@ target_compile_options(rocmforge_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--pa
 target_compile_options(rocmforge_options INTERFACE
                        $<$<AND:$<CXX_COMPILER_ID:Clang>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,17>>:-Wno-error=deprecated-declarations>)
 # In a unity build a class of a .cpp may hold members of its unnamed namespace: GCC warns, for it takes the file for a header.
-if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(rocmforge_options INTERFACE -Wno-subobject-linkage)
+# And its locals may have the names of another .cpp's functions.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(rocmforge_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 if(ROCMFORGE_SANITIZE)
   target_compile_options(rocmforge_options INTERFACE -fsanitize=${ROCMFORGE_SANITIZE} -fno-omit-frame-pointer

@@ -1,5 +1,6 @@
 # rocmforge_cpu_bodies(TARGET): compiles src/kernels/cpu/body/*.cpp once per instruction set of the processor family,
 # with ROCMFORGE_ISA naming the namespace, and adds the objects to TARGET. The choice is made at run time.
+set(ROCMFORGE_INSTRUCTION_SETS "" CACHE STRING "The instruction sets that CPU kernels are compiled for beside the generic one; empty for all of the processor family")
 function(rocmforge_cpu_bodies target)
   file(GLOB bodies CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/*.cpp)
   if(NOT bodies)
@@ -17,10 +18,17 @@ function(rocmforge_cpu_bodies target)
   else()
     set(sets generic)
   endif()
+  set(optimisation -O3)
+  if(ROCMFORGE_SANITIZE)
+    set(optimisation -O1)  # in half of the compile time; the tests' small products take no longer
+  endif()
   # Its vectors are arrays. GCC must keep the loops over their elements, which it then turns into vector instructions; written out
   # they are twice the code, and slower.
   set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
   foreach(set IN LISTS sets)
+    if(ROCMFORGE_INSTRUCTION_SETS AND NOT set IN_LIST ROCMFORGE_INSTRUCTION_SETS AND NOT set STREQUAL "generic")
+      continue()
+    endif()
     if(NOT bodies_${set})
       set(bodies_${set} ${bodies})
     endif()
@@ -28,7 +36,7 @@ function(rocmforge_cpu_bodies target)
     target_include_directories(${target}_${set} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(${target}_${set} PRIVATE rocmforge_options ${ROCMFORGE_FMT} ${ROCMFORGE_SPDLOG})
     target_compile_definitions(${target}_${set} PRIVATE ROCMFORGE_ISA=${set} ROCMFORGE_ISA_${set}=1)
-    target_compile_options(${target}_${set} PRIVATE -O3 ${flags_${set}})
+    target_compile_options(${target}_${set} PRIVATE ${optimisation} ${flags_${set}})
     set_target_properties(${target}_${set} PROPERTIES UNITY_BUILD OFF)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${set}>)
     target_compile_definitions(${target} PRIVATE ROCMFORGE_HAS_${set}=1)

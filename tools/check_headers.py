@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every header of src/, library/, apps/ and tests/ compiles alone: check_headers.py [--all] COMPILER [FLAGS...]
 
-Where a library's source of the same name includes its header before all else, the build of that source has compiled it alone;
---all compiles those here too. Left out are headers that only GPU sources (.hip, .cu) reach, which need another compiler, and those of
+Where a library's source of the same name includes its header before all else, a build that compiles that source by itself (preset cpu
+or asan-ubsan) has compiled it alone; --all compiles those here too. Left out are headers that only GPU sources (.hip, .cu) reach, which need another compiler, and those of
 the CPU bodies that are named for an instruction set, which need its flags. Headers of C++ are precompiled here as in builds, but not for
 tests: tools/check_includes.py knows what lacks them. Prints the first error of each header that fails."""
 import argparse
