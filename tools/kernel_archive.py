@@ -20,7 +20,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAGIC = b"RFKERNL1"
 ALIGNMENT = 64
-LARGEST_SECTION = 256 << 20
+LARGEST_STREAM = 128 << 20
+SHARED_STREAM = 24 << 20  # bytes that cards of one generation share: a program decodes all of them for one
+GENERATIONS = (r"gfx9", r"gfx10-?1", r"gfx10-?3", r"gfx11", r"gfx12")
 PLAIN_WORD = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 OF_TESTS = re.compile(r"-as-gfx")  # architectures
 TEST_OBJECTS = {"device_check"}
@@ -70,34 +72,60 @@ def name_bytes(name):
     return struct.pack("<B", len(name)) + name.encode()
 
 
-def pack_section(architecture, paths, level):
-    """Index entry without its offset, in two parts, and stored bytes."""
-    objects = [(name, paths[name].read_bytes()) for name in sorted(paths)]
-    raw = b"".join(padded(data) for _, data in objects)
-    if not raw or len(raw) > LARGEST_SECTION:
-        raise Problem(f"{architecture}: the code objects have {len(raw)} bytes; 1 to {LARGEST_SECTION} are allowed")
-    stored = compressed(raw, level)
-    rest = struct.pack("<QQI", len(stored), len(raw), len(objects))
-    rest += b"".join(name_bytes(name) + struct.pack("<Q", len(data)) for name, data in objects)
-    return name_bytes(architecture), rest, stored
+def streams_of(sizes):
+    """Architectures that share a stream, by bytes of each: evenly those of a generation, as few streams as SHARED_STREAM allows."""
+    generations = {}
+    for name in sorted(sizes):
+        generation = next((pattern for pattern in GENERATIONS if re.match(pattern, name)), name)
+        generations.setdefault(generation, []).append(name)
+    for names in generations.values():
+        count = min(len(names), -(-sum(sizes[name] for name in names) // SHARED_STREAM))
+        yield from (names[len(names) * i // count:len(names) * (i + 1) // count] for i in range(count))
 
 
-def pack(objects, made_from, level=9, jobs=1):
-    """The archive's bytes."""
+def pack_stream(sections, level):
+    """Stored bytes, bytes of the raw stream, and where each section begins in it."""
+    raw, offsets = bytearray(), {}
+    for architecture, objects in sections.items():
+        offsets[architecture] = len(raw)
+        raw += b"".join(padded(data) for data in objects.values())
+    if len(raw) > LARGEST_STREAM:
+        raise Problem(f"{', '.join(sections)}: the code objects have {len(raw)} bytes; at most {LARGEST_STREAM} are allowed")
+    return compressed(bytes(raw), level), len(raw), offsets
+
+
+def pack(paths, made_from, level=9, jobs=1):
+    """The archive's bytes. `paths`: of objects by name, by architecture."""
+    objects = {}
+    for architecture in sorted(paths):
+        objects[architecture] = {name: paths[architecture][name].read_bytes() for name in sorted(paths[architecture])}
+        if not all(objects[architecture].values()):
+            raise Problem(f"{architecture}: a code object is empty")
+    groups = list(streams_of({architecture: sum(map(len, data.values())) for architecture, data in objects.items()}))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:  # liblzma runs without Python's lock
-        sections = list(pool.map(lambda name: pack_section(name, objects[name], level), sorted(objects)))
-    head = name_bytes(made_from) + struct.pack("<I", len(sections))
-    index_bytes = len(head) + sum(len(name) + 8 + len(rest) for name, rest, _ in sections)
-    offset = len(MAGIC) + 4 + index_bytes
-    index = head
-    for name, rest, stored in sections:
-        index += name + struct.pack("<Q", offset) + rest
-        offset += len(stored)
-    return b"".join([MAGIC, struct.pack("<I", index_bytes), index, *(stored for _, _, stored in sections)])
+        streams = list(pool.map(lambda group: pack_stream({name: objects[name] for name in group}, level), groups))
+    places, end = {}, 0
+    for stored, raw_bytes, offsets in streams:
+        places |= {architecture: (end, len(stored), raw_bytes, offset) for architecture, offset in offsets.items()}
+        end += len(stored)
+
+    def index(first):
+        """With the streams from byte `first` of the file on."""
+        text = name_bytes(made_from) + struct.pack("<I", len(objects))
+        for architecture, data in objects.items():
+            place, *rest = places[architecture]
+            text += name_bytes(architecture) + struct.pack("<QQQQI", first + place, *rest, len(data))
+            text += b"".join(name_bytes(name) + struct.pack("<Q", len(code)) for name, code in data.items())
+        return text
+
+    index_bytes = len(index(0))
+    head = MAGIC + struct.pack("<I", index_bytes)
+    return b"".join([head, index(len(head) + index_bytes), *(stored for stored, _, _ in streams)])
 
 
 def read_index(data):
-    """(stamp, sections: (architecture, offset, stored bytes, raw bytes, [(name, bytes)])) of an archive that this script wrote."""
+    """(stamp, sections: (architecture, (place of the stream, stored bytes, raw bytes, offset in it), [(name, bytes)])) of an archive
+    that this script wrote."""
     if data[:len(MAGIC)] != MAGIC:
         raise Problem(f"not an archive of GPU kernels (it does not begin with {MAGIC.decode()})")
     at = len(MAGIC) + 4
@@ -117,8 +145,8 @@ def read_index(data):
     made_from = name()
     sections = []
     for _ in range(number("<I")):
-        section = [name(), number("<Q"), number("<Q"), number("<Q")]
-        sections.append((*section, [(name(), number("<Q")) for _ in range(number("<I"))]))
+        architecture, place = name(), tuple(number("<Q") for _ in range(4))
+        sections.append((architecture, place, [(name(), number("<Q")) for _ in range(number("<I"))]))
     return made_from, sections
 
 
@@ -126,8 +154,12 @@ def print_list(path):
     data = path.read_bytes()
     made_from, sections = read_index(data)
     print(f"kernel sources {made_from}, {len(sections)} architectures, {len(data) / 2**20:.1f} MiB")
-    for architecture, _, stored, raw, objects in sections:
-        print(f"{architecture:<16} {len(objects):3} objects {raw / 2**20:6.1f} MiB, packed {stored / 2**20:6.2f} MiB")
+    raw = sum(size for _, _, objects in sections for _, size in objects)
+    print(f"{raw / 2**20:.1f} MiB of code objects")
+    for architecture, (start, stored, _, _), objects in sections:
+        shared = [name for name, place, _ in sections if place[0] == start and name != architecture]
+        print(f"{architecture:<16} {len(objects):3} objects {sum(size for _, size in objects) / 2**20:6.1f} MiB, stream of "
+              f"{stored / 2**20:5.2f} MiB{' with ' if shared else ''}{' '.join(shared)}")
 
 
 def main():

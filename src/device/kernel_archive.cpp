@@ -4,11 +4,13 @@
 #include <lzma.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace rocmforge {
 namespace {
@@ -64,28 +66,27 @@ void check_order(const std::string& before, const std::string& name) {
   }
 }
 
-/// Objects of the section, and that they are as long as it says.
 void read_objects(Index& index, KernelArchive::Section& section) {
-  std::size_t end = 0;
+  const std::size_t room = section.stream_bytes - section.offset;
   for (std::uint64_t left = index.number(4); left > 0; --left) {
     KernelArchive::Object object;
     object.name = index.name();
-    object.offset = end;
+    object.offset = section.size_bytes;
     check_order(section.objects.empty() ? "" : section.objects.back().name, object.name);
     const std::uint64_t size_bytes = index.number(8);
-    if (size_bytes > section.raw_bytes - end) {
+    if (size_bytes > room - section.size_bytes) {
       throw Error(
-          fmt::format("damaged index: {} of {} bytes is longer than what is left of its section", object.name, size_bytes));
+          fmt::format("damaged index: {} of {} bytes is longer than what is left of its stream", object.name, size_bytes));
     }
     object.size_bytes = static_cast<std::size_t>(size_bytes);
-    end += (object.size_bytes + kernel_archive_alignment - 1) / kernel_archive_alignment * kernel_archive_alignment;
-    if (end > section.raw_bytes) {
-      break;
-    }
+    section.size_bytes = round_up(section.size_bytes + object.size_bytes, kernel_archive_alignment);
     section.objects.push_back(std::move(object));
+    if (section.size_bytes > room) {
+      throw Error("damaged index: the stream ends within an object's padding");
+    }
   }
-  if (end != section.raw_bytes || end == 0) {
-    throw Error(fmt::format("damaged index: the objects take {} bytes, the section {}", end, section.raw_bytes));
+  if (section.objects.empty()) {
+    throw Error("damaged index: it has no objects");
   }
 }
 
@@ -93,19 +94,24 @@ KernelArchive::Section read_section(Index& index, std::span<const std::byte> fil
   KernelArchive::Section section;
   section.architecture = index.name();
   return with_context(section.architecture, [&] {
-    const std::uint64_t offset = index.number(8);
+    const std::uint64_t stored_offset = index.number(8);
     const std::uint64_t stored_bytes = index.number(8);
-    const std::uint64_t raw_bytes = index.number(8);
-    if (offset > file.size() || stored_bytes > file.size() - offset) {
-      throw Error(
-          fmt::format("cut short: the section has {} bytes from {} on, the file {}", stored_bytes, offset, file.size()));
+    const std::uint64_t stream_bytes = index.number(8);
+    const std::uint64_t offset = index.number(8);
+    if (stored_offset > file.size() || stored_bytes > file.size() - stored_offset) {
+      throw Error(fmt::format("cut short: its stream has {} bytes from {} on, the file {}", stored_bytes, stored_offset,
+                              file.size()));
     }
-    if (raw_bytes > largest_kernel_section_bytes) {
-      throw Error(fmt::format("the section says that it decodes to {} bytes; at most {} are allowed", raw_bytes,
-                              largest_kernel_section_bytes));
+    if (stream_bytes > largest_kernel_stream_bytes) {
+      throw Error(fmt::format("its stream says that it decodes to {} bytes; at most {} are allowed", stream_bytes,
+                              largest_kernel_stream_bytes));
     }
-    section.stored = file.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(stored_bytes));
-    section.raw_bytes = static_cast<std::size_t>(raw_bytes);
+    if (offset > stream_bytes || offset % kernel_archive_alignment != 0) {
+      throw Error(fmt::format("damaged index: it begins at {} of {} bytes", offset, stream_bytes));
+    }
+    section.stored = file.subspan(static_cast<std::size_t>(stored_offset), static_cast<std::size_t>(stored_bytes));
+    section.stream_bytes = static_cast<std::size_t>(stream_bytes);
+    section.offset = static_cast<std::size_t>(offset);
     read_objects(index, section);
     return std::move(section);
   });
@@ -114,57 +120,76 @@ KernelArchive::Section read_section(Index& index, std::span<const std::byte> fil
 /// liblzma's decoder of one xz stream.
 class XzDecoder {
  public:
-  XzDecoder() {
+  /// `raw_bytes`: what `stored` should decode to.
+  XzDecoder(std::span<const std::byte> stored, std::size_t raw_bytes) : raw_bytes_(raw_bytes) {
     if (lzma_stream_decoder(&stream_, decoder_memory_bytes, 0) != LZMA_OK) {
-      throw Error("no memory to decode the section");
+      throw Error("no memory to decode its stream");
     }
+    stream_.next_in = reinterpret_cast<const std::uint8_t*>(stored.data());
+    stream_.avail_in = stored.size();
   }
   ~XzDecoder() { lzma_end(&stream_); }
   XzDecoder(const XzDecoder&) = delete;
   XzDecoder& operator=(const XzDecoder&) = delete;
 
-  /// Fills `raw` from `stored`. Throws Error when that does not take all of both.
-  void decode(std::span<const std::byte> stored, std::span<std::byte> raw) {
-    stream_.next_in = reinterpret_cast<const std::uint8_t*>(stored.data());
-    stream_.avail_in = stored.size();
-    stream_.next_out = reinterpret_cast<std::uint8_t*>(raw.data());
-    stream_.avail_out = raw.size();
-    lzma_ret code = LZMA_OK;
-    while (code == LZMA_OK) {  // ends: a call without progress is LZMA_BUF_ERROR
-      code = lzma_code(&stream_, LZMA_FINISH);
+  /// The next bytes. Throws Error when there are none.
+  void fill(std::span<std::byte> to) {
+    if (advance(to) < to.size()) {
+      throw Error(fmt::format("its stream decodes to {} bytes, not to the {} that it says", stream_.total_out, raw_bytes_));
     }
-    if (code != LZMA_STREAM_END) {
-      throw Error(reason_of(code, raw.size()));
+  }
+  void skip(std::size_t size_bytes) {
+    std::array<std::byte, 16384> ignored;
+    for (; size_bytes > 0; size_bytes -= std::min(size_bytes, ignored.size())) {
+      fill(std::span(ignored).first(std::min(size_bytes, ignored.size())));
     }
-    if (stream_.avail_out > 0) {
-      throw Error(fmt::format("the section decodes to {} bytes, not to the {} that it says", stream_.total_out, raw.size()));
+  }
+  /// That the stream ends here, and all that is stored with it.
+  void finish() {
+    std::byte more{};
+    if (advance({&more, 1}) > 0) {
+      throw Error(fmt::format("its stream decodes to more than the {} bytes that it says", raw_bytes_));
     }
     if (stream_.avail_in > 0) {
-      throw Error(fmt::format("damaged: {} bytes behind the section's end", stream_.avail_in));
+      throw Error(fmt::format("damaged: {} bytes behind its stream's end", stream_.avail_in));
     }
   }
 
  private:
-  [[nodiscard]] std::string reason_of(lzma_ret code, std::size_t raw_bytes) const {
+  /// Fills `to`, or what of it comes before the stream's end.
+  std::size_t advance(std::span<std::byte> to) {
+    stream_.next_out = reinterpret_cast<std::uint8_t*>(to.data());
+    stream_.avail_out = to.size();
+    while (!ended_ && stream_.avail_out > 0) {  // a call without progress is LZMA_BUF_ERROR
+      const lzma_ret code = lzma_code(&stream_, LZMA_FINISH);
+      ended_ = code == LZMA_STREAM_END;
+      if (code != LZMA_OK && !ended_) {
+        throw Error(reason_of(code));
+      }
+    }
+    return to.size() - stream_.avail_out;
+  }
+  [[nodiscard]] std::string reason_of(lzma_ret code) const {
     switch (code) {
-      case LZMA_BUF_ERROR:  // what is missing: input, or room
-        return stream_.avail_in == 0 ? "damaged: the section ends too early"
-                                     : fmt::format("the section decodes to more than the {} bytes that it says", raw_bytes);
+      case LZMA_BUF_ERROR:
+        return "damaged: its stream ends too early";
       case LZMA_MEMLIMIT_ERROR:
-        return fmt::format("the section needs {} bytes of memory to decode; at most {} are allowed", lzma_memusage(&stream_),
+        return fmt::format("its stream needs {} bytes of memory to decode; at most {} are allowed", lzma_memusage(&stream_),
                            decoder_memory_bytes);
       case LZMA_MEM_ERROR:
-        return "no memory to decode the section";
+        return "no memory to decode its stream";
       case LZMA_FORMAT_ERROR:
-        return "damaged: the section is no xz stream";
+        return "damaged: no xz stream";
       case LZMA_OPTIONS_ERROR:
-        return "the section is of a newer kind of xz than this liblzma knows";
+        return "its stream is of a newer kind of xz than this liblzma knows";
       default:
-        return "damaged: the section does not decode";
+        return "damaged: its stream does not decode";
     }
   }
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
+  std::size_t raw_bytes_;
+  bool ended_ = false;
 };
 
 }  // namespace
@@ -194,9 +219,14 @@ KernelArchive::KernelArchive(std::span<const std::byte> bytes, std::string_view 
   }
 }
 
+// All of the stream is decoded, though not kept: its checksum stands at its end.
 std::vector<KernelArchiveLine> KernelArchive::Section::decode() const {
-  std::vector<KernelArchiveLine> lines(raw_bytes / kernel_archive_alignment);
-  XzDecoder().decode(stored, std::as_writable_bytes(std::span(lines)));
+  std::vector<KernelArchiveLine> lines(size_bytes / kernel_archive_alignment);
+  XzDecoder decoder(stored, stream_bytes);
+  decoder.skip(offset);
+  decoder.fill(std::as_writable_bytes(std::span(lines)));
+  decoder.skip(stream_bytes - offset - size_bytes);
+  decoder.finish();
   return lines;
 }
 

@@ -15,8 +15,9 @@ namespace rocmforge::test {
 struct ArchiveBytes {
   struct Section {
     std::map<std::string, std::string> objects;
-    std::optional<std::uint64_t> offset, stored_bytes, raw_bytes;  ///< what the index says in place of the truth
-    std::optional<std::string> stored;                             ///< in place of the packed objects
+    std::optional<std::uint64_t> stored_offset, stored_bytes, stream_bytes;  ///< what the index says in place of the truth
+    std::uint64_t offset = 0;                                                ///< of the objects in the stream
+    std::optional<std::string> stored;                                       ///< in place of the packed objects
   };
 
   std::string stamp;
@@ -54,9 +55,10 @@ struct ArchiveBytes {
       std::uint64_t offset = 12 + index_size;
       for (const auto& [architecture, section] : sections) {
         const std::string stored = bytes_of(section);
-        index += name(architecture) + number(section.offset.value_or(offset), 8) +
+        index += name(architecture) + number(section.stored_offset.value_or(offset), 8) +
                  number(section.stored_bytes.value_or(stored.size()), 8) +
-                 number(section.raw_bytes.value_or(raw_of(section).size()), 8) + number(section.objects.size(), 4);
+                 number(section.stream_bytes.value_or(raw_of(section).size()), 8) + number(section.offset, 8) +
+                 number(section.objects.size(), 4);
         for (const auto& [object, code] : section.objects) {
           index += name(object) + number(code.size(), 8);
         }
@@ -71,7 +73,6 @@ struct ArchiveBytes {
     return file;
   }
 
- private:
   static std::string raw_of(const Section& section) {
     std::string raw;
     for (const auto& [object, code] : section.objects) {
@@ -80,6 +81,8 @@ struct ArchiveBytes {
     }
     return raw;
   }
+
+ private:
   static std::string bytes_of(const Section& section) { return section.stored ? *section.stored : packed(raw_of(section)); }
 };
 

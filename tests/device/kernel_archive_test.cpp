@@ -92,8 +92,7 @@ TEST_F(Archive, only_the_section_in_use_is_decoded) {
   const KernelLibrary read = library();
   EXPECT_EQ(read.objects("gfx1030").size(), 1);
   EXPECT_THAT(read.object_names("gfx1100"), ElementsAre("elementwise", "matvec"));
-  EXPECT_EQ(error_of([&] { (void)read.objects("gfx1100"); }),
-            path().string() + ": gfx1100: damaged: the section is no xz stream");
+  EXPECT_EQ(error_of([&] { (void)read.objects("gfx1100"); }), path().string() + ": gfx1100: damaged: no xz stream");
 }
 
 TEST_F(Archive, loose_objects_come_first) {
@@ -154,25 +153,50 @@ TEST_F(Archive, with_an_index_that_lies_about_its_own_size_is_refused) {
 }
 
 TEST_F(Archive, with_sizes_that_overflow_is_refused) {
-  section().offset = ~std::uint64_t{0};
-  EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: the section has "));
-  section().offset = 8;
+  const ArchiveBytes::Section right = section();
+  section().stored_offset = ~std::uint64_t{0};
+  EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: its stream has "));
+  section().stored_offset = 8;
   section().stored_bytes = ~std::uint64_t{0} - 7;  // the sum is 0
-  EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: the section has 18446744073709551608 bytes from 8 on"));
-  section() = {.objects = section().objects, .offset = {}, .stored_bytes = {}, .raw_bytes = ~std::uint64_t{0}, .stored = {}};
+  EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: its stream has 18446744073709551608 bytes from 8 on"));
+  section() = right;
+  section().stream_bytes = ~std::uint64_t{0};
   EXPECT_EQ(refusal(),
-            "gfx1100: the section says that it decodes to 18446744073709551615 bytes; at most 268435456 are allowed");
-  section().raw_bytes = largest_kernel_section_bytes + 1;
-  EXPECT_THAT(refusal(), HasSubstr("at most 268435456 are allowed"));
-  section().raw_bytes = 64;
-  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec of 70 bytes is longer than what is left of its section");
-  section().raw_bytes = 256;
-  EXPECT_EQ(refusal(), "gfx1100: damaged index: the objects take 192 bytes, the section 256");
+            "gfx1100: its stream says that it decodes to 18446744073709551615 bytes; at most 134217728 are allowed");
+  section().stream_bytes = largest_kernel_stream_bytes + 1;
+  EXPECT_THAT(refusal(), HasSubstr("at most 134217728 are allowed"));
+  section().stream_bytes = 64;
+  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec of 70 bytes is longer than what is left of its stream");
+  section().stream_bytes = 160;
+  EXPECT_EQ(refusal(), "gfx1100: damaged index: the stream ends within an object's padding");
+  section().stream_bytes.reset();
+  for (const std::uint64_t offset : {std::uint64_t{32}, std::uint64_t{256}, ~std::uint64_t{63}}) {
+    section().offset = offset;
+    EXPECT_EQ(refusal(), "gfx1100: damaged index: it begins at " + std::to_string(offset) + " of 192 bytes");
+  }
+  section().offset = 128;
+  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec of 70 bytes is longer than what is left of its stream");
 }
 
 TEST_F(Archive, without_objects_in_a_section_is_refused) {
   section().objects.clear();
-  EXPECT_EQ(refusal(), "gfx1100: damaged index: the objects take 0 bytes, the section 0");
+  EXPECT_EQ(refusal(), "gfx1100: damaged index: it has no objects");
+}
+
+TEST_F(Archive, whose_sections_share_a_stream_gives_each_its_own) {
+  bytes_.sections["gfx1101"].objects = {{"matvec", elf(65, 'n')}};
+  ArchiveBytes::Section& other = bytes_.sections["gfx1101"];
+  section().stored = ArchiveBytes::packed(ArchiveBytes::raw_of(section()) + ArchiveBytes::raw_of(other));
+  section().stream_bytes = other.stream_bytes = 192 + 128;
+  other.offset = 192;
+  other.stored = "";
+  other.stored_offset = 0;
+  other.stored_bytes = section().stored->size();
+  other.stored_offset = bytes_.text().size() - section().stored->size();
+  const KernelLibrary read = library();
+  EXPECT_EQ(text_of(read.objects("gfx1101").at("matvec")), elf(65, 'n'));
+  EXPECT_EQ(text_of(read.objects("gfx1100").at("matvec")), elf(70, 'm'));
+  EXPECT_EQ(read.objects("gfx1030").size(), 1);
 }
 
 TEST_F(Archive, with_names_that_are_no_plain_words_is_refused) {
@@ -195,11 +219,11 @@ TEST_F(Archive, with_names_that_are_no_plain_words_is_refused) {
 
 TEST_F(Archive, whose_section_decodes_to_more_or_less_is_refused) {
   section().stored = ArchiveBytes::packed(std::string(193, 'x'));
-  EXPECT_EQ(refusal(), "gfx1100: the section decodes to more than the 192 bytes that it says");
+  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to more than the 192 bytes that it says");
   section().stored = ArchiveBytes::packed(std::string(std::size_t{8} << 20, 'x'));
-  EXPECT_EQ(refusal(), "gfx1100: the section decodes to more than the 192 bytes that it says");
+  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to more than the 192 bytes that it says");
   section().stored = ArchiveBytes::packed(std::string(191, 'x'));
-  EXPECT_EQ(refusal(), "gfx1100: the section decodes to 191 bytes, not to the 192 that it says");
+  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to 191 bytes, not to the 192 that it says");
 }
 
 TEST_F(Archive, whose_section_is_damaged_is_refused) {
@@ -207,15 +231,15 @@ TEST_F(Archive, whose_section_is_damaged_is_refused) {
   section().stored = whole;
   EXPECT_EQ(error_of([&] { (void)library().objects("gfx1100"); }), "no error");
   section().stored = "";
-  EXPECT_EQ(refusal(), "gfx1100: damaged: the section ends too early");
+  EXPECT_EQ(refusal(), "gfx1100: damaged: its stream ends too early");
   section().stored = whole.substr(0, whole.size() - 1);
-  EXPECT_EQ(refusal(), "gfx1100: damaged: the section ends too early");
+  EXPECT_EQ(refusal(), "gfx1100: damaged: its stream ends too early");
   section().stored = whole + "x";
-  EXPECT_EQ(refusal(), "gfx1100: damaged: 1 bytes behind the section's end");
+  EXPECT_EQ(refusal(), "gfx1100: damaged: 1 bytes behind its stream's end");
   std::string flipped = whole;
   flipped[8] ^= 1;  // the sum of the stream's header
   section().stored = flipped;
-  EXPECT_EQ(refusal(), "gfx1100: damaged: the section does not decode");
+  EXPECT_EQ(refusal(), "gfx1100: damaged: its stream does not decode");
 }
 
 /// A dictionary is memory, however little it is used for: preset 9 has one of 64 MiB, which is allowed, and twice that is
@@ -237,7 +261,7 @@ TEST_F(Archive, whose_section_needs_much_memory_is_refused) {
   stored.resize(size_bytes);
   section().stored = stored;
   EXPECT_THAT(refusal(),
-              testing::MatchesRegex("gfx1100: the section needs [0-9]+ bytes of memory to decode; at most 83886080 "
+              testing::MatchesRegex("gfx1100: its stream needs [0-9]+ bytes of memory to decode; at most 83886080 "
                                     "are allowed"));
 }
 
@@ -267,9 +291,10 @@ TEST_F(Archive, with_any_byte_changed_is_read_or_refused) {
 TEST(KernelArchive, reads_what_the_script_writes) {
   const MappedFile file(std::filesystem::path(ROCMFORGE_TEST_DATA) / "device/golden.archive");
   const KernelArchive archive(file.bytes(), "golden");
-  ASSERT_EQ(archive.sections().size(), 2);
-  const KernelArchive::Section& section = archive.sections().front();
-  EXPECT_EQ(section.architecture, "gfx1100");
+  ASSERT_EQ(archive.sections().size(), 3);
+  const KernelArchive::Section& section = archive.sections()[1];
+  EXPECT_EQ(section.architecture, "gfx1101");
+  EXPECT_EQ(section.stored.data(), archive.sections()[0].stored.data()) << "of one stream";
   ASSERT_EQ(section.objects.size(), 2);
   EXPECT_EQ(section.objects[0].name, "a");
   EXPECT_EQ(section.objects[1].name, "b");
