@@ -50,11 +50,16 @@ def check_kernels(prefix, folder):
     code_object.parent.mkdir(parents=True)
     code_object.write_bytes(b"\x7fELF of a test")
     run(sys.executable, ROOT / "tools/kernel_archive.py", "--output", archive, folder / "objects")
-    devices = json.loads(run(prefix / "bin/rocmforge", "devices", "--json", cwd=folder))
-    expect(devices["code_objects"].get("gfx1013") == ["a"], f"the program does not see {archive}: {devices['code_objects']}")
-    expect(devices["code_objects_problem"] == "", f"the program refuses {archive}: {devices['code_objects_problem']}")
+
+    def devices():
+        said = run(prefix / "bin/rocmforge", "devices", "--json", cwd=folder)
+        return json.loads(said[said.index("{"):])  # behind what it says of its progress
+
+    listed = devices()
+    expect(listed["code_objects"].get("gfx1013") == ["a"], f"the program does not see {archive}: {listed['code_objects']}")
+    expect(listed["code_objects_problem"] == "", f"the program refuses {archive}: {listed['code_objects_problem']}")
     archive.write_bytes(archive.read_bytes()[:-1])
-    problem = json.loads(run(prefix / "bin/rocmforge", "devices", "--json", cwd=folder))["code_objects_problem"]
+    problem = devices()["code_objects_problem"]
     expect(problem.startswith(f"{archive}: gfx1013: cut short"), f"of a damaged archive the program says '{problem}'")
     archive.unlink()
 
