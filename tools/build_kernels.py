@@ -112,7 +112,10 @@ def compilers_of(architectures):
     toolchains = find_toolchains() if wanted else []
     chosen = {architecture: toolchain_for(processor_of(architecture), toolchains) for architecture in wanted}
     if unknown := [architecture for architecture, toolchain in chosen.items() if toolchain is None]:
-        raise Problem(f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}")
+        generic = [name for name, cards in SERVED.items()
+                   if toolchain_for(name, toolchains) and any(re.fullmatch(cards, card) for card in unknown)]
+        raise Problem(f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}" +
+                      (f", which compiles {' and '.join(generic)} for it" if generic else ""))
     return chosen
 
 
