@@ -8,6 +8,7 @@ find_package(Boost 1.74 REQUIRED)  # headers alone: Asio and Beast
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
+pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)  # of the archive of GPU kernels
 if(ROCMFORGE_DOWNLOADS)
   pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.66)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # checksums

@@ -1,5 +1,5 @@
-# What `cmake --install` installs, in four components: the program with its demo model and service; the attention library; the
-# library for whole models; and what programs are built with them.
+# What `cmake --install` installs, in five components: the program with its demo model and service; the attention library; the
+# library for whole models; what programs are built with them; and the archive of GPU kernels, where they are not embedded.
 include(CMakePackageConfigHelpers)
 
 # The program and the library look for models beside their own folders: there they lie when they are installed, and here before.
@@ -22,6 +22,11 @@ if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/rocmforge.default DESTINATION ${configuration_folder}/default RENAME rocmforge
         PERMISSIONS OWNER_READ OWNER_WRITE COMPONENT program)  # it may hold a key
+
+get_property(kernel_archive GLOBAL PROPERTY ROCMFORGE_KERNEL_ARCHIVE)
+if(kernel_archive)
+  install(FILES ${kernel_archive} DESTINATION ${CMAKE_INSTALL_DATADIR}/rocmforge COMPONENT kernels)
+endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rocmforge)
 install(TARGETS rocmforge_attention EXPORT rocmforgeTargets

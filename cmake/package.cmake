@@ -1,10 +1,23 @@
-# Debian packages by `cpack`, for the prefix /usr (`./forge package`): rocmforge, librocmforge, librocmforge-attention and
-# librocmforge-dev.
+# Debian packages by `cpack`, for the prefix /usr (`./forge package`): rocmforge, librocmforge, librocmforge-attention,
+# librocmforge-dev, and rocmforge-kernels where there are GPU kernels that no program embeds.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME rocmforge)
 set(CPACK_PACKAGE_CONTACT "The authors of ROCmForge")
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_COMPONENTS_ALL program library engine development)
+get_property(kernel_archive GLOBAL PROPERTY ROCMFORGE_KERNEL_ARCHIVE)
+set(kernel_package "")
+if(kernel_archive)
+  list(APPEND CPACK_COMPONENTS_ALL kernels)
+  set(kernel_package "rocmforge-kernels (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_KERNELS_PACKAGE_NAME rocmforge-kernels)
+  set(CPACK_DEBIAN_KERNELS_PACKAGE_ARCHITECTURE all)
+  set(CPACK_DEBIAN_KERNELS_DESCRIPTION "GPU kernels of ROCmForge
+ Code objects for AMD and NVIDIA GPUs, for the program and the libraries of
+ the same version.")
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS ${kernel_package})
+  set(CPACK_DEBIAN_ENGINE_PACKAGE_RECOMMENDS ${kernel_package})
+endif()
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -13,7 +26,8 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME rocmforge)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS ca-certificates)  # for downloads
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS ca-certificates ${kernel_package})  # certificates: for downloads
+list(JOIN CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS ", " CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "runs large language models from GGUF files
  Chats, answers prompts and serves OpenAI's API, on AMD and NVIDIA GPUs or on
  the CPU. A small demo model is part of it.")

@@ -324,7 +324,7 @@ rocmforge_context* rocmforge_open(const char* device, const char* kernel_dir, ch
   rocmforge_context* context = nullptr;
   guarded(error, error_bytes, [&] {
     const auto kernels =
-        kernel_dir != nullptr ? rocmforge::KernelLibrary::from_folder(kernel_dir) : rocmforge::KernelLibrary::embedded();
+        kernel_dir != nullptr ? rocmforge::KernelLibrary::from_folder(kernel_dir) : rocmforge::KernelLibrary::installed();
     auto opened = rocmforge::open_device(device != nullptr ? device : "auto", kernels);
     context = new rocmforge_context{rocmforge::AttentionLibrary(std::move(opened))};
   });

@@ -3,9 +3,11 @@
 
     build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--check] [--compiler] [--only SOURCE] [ARCHITECTURE...]
 
+ARCHITECTURE `all` is every AMD card that a compiler here knows, the generic targets that serve the others, and the default ones of NVIDIA.
 Only what is older than its source or one of its headers is compiled. Ends with what every kernel uses: registers, spills,
-shared memory, scratch. A kernel written for one architecture family that spills fails the build; with --strict so does a portable one that
-reaches memory for it (a scalar that goes to a lane of a vector register does not).
+shared memory, scratch. A kernel written for one architecture family that reaches memory for what it spills fails the build; with
+--strict so does any spill of such a kernel, and a portable one that reaches memory (a scalar that goes to a lane of a vector register does
+not, nor a vector that goes to an accumulator register).
 tests/device/device_check.hip is compiled too: the tests of a GPU load it from the folder, no program embeds it.
 """
 import argparse
@@ -33,11 +35,15 @@ AMD = {"gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950":
 # Objects for every card of a generation, for those that have none of their own. They are of code object version 6.
 GENERIC = {"gfx9-4-generic": 9402, "gfx10-1-generic": 10100, "gfx10-3-generic": 10300, "gfx11-generic": 11003,
            "gfx12-generic": 12000}
+# The cards that each serves: LLVM's AMDGPU usage guide, "Generic processors".
+SERVED = {"gfx9-4-generic": r"gfx9(42|50)", "gfx10-1-generic": r"gfx101\d", "gfx10-3-generic": r"gfx103\d", "gfx11-generic": r"gfx11\d\d",
+          "gfx12-generic": r"gfx12\d\d"}
+ALL = "all"
 # For tests, on an emulator that lacks the instructions of older cards: kernels as for cards without matrix cores, for another one.
 WITHOUT_MATRIX_CORES = {"gfx10-as-gfx1100": "gfx1100"}
 ISA_VERSIONS = AMD | GENERIC
 # Folder of src/kernels: the architectures its sources are for. Extensions: .hip for both vendors, .cu for NVIDIA.
-FOLDERS = {"gpu": r".*", "amd": r"gfx(9(0a|42|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
+FOLDERS = {"gpu": r".*", "amd": r"gfx(9(0a|42|50|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
 PORTABLE = {"gpu"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
 AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
@@ -84,7 +90,20 @@ def check_architectures(wanted):
         if architecture.startswith("sm_") and not nvcc and re.fullmatch(r"sm_\d+a?", architecture):
             raise Problem(f"{architecture} needs nvcc, which is neither on PATH nor in /usr/local/cuda/bin nor in build/cuda-toolchain")
         if architecture not in {*ISA_VERSIONS, *WITHOUT_MATRIX_CORES, *nvidia}:
-            raise Problem(f"unknown architecture '{architecture}'; available: {', '.join([*ISA_VERSIONS, *nvidia])}")
+            raise Problem(f"unknown architecture '{architecture}'; available: {', '.join([ALL, *ISA_VERSIONS, *nvidia])}")
+
+
+def every_architecture():
+    """What `all` stands for, and a line about the cards that have no objects of their own."""
+    toolchains = find_toolchains()
+    unknown = [card for card in AMD if toolchain_for(card, toolchains) is None]
+    generic = [name for name, cards in SERVED.items()
+               if toolchain_for(name, toolchains) and any(re.fullmatch(cards, card) for card in unknown)]
+    unserved = [card for card in unknown if not any(re.fullmatch(SERVED[name], card) for name in generic)]
+    note = f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}; " if unknown else ""
+    note += f"{', '.join(generic)} in place of them" if generic else ""
+    note += f"; nothing for {', '.join(unserved)}" if unserved else ""
+    return [*(card for card in AMD if card not in unknown), *generic, *(name for name in DEFAULT if not is_amd(name))], note
 
 
 def compilers_of(architectures):
@@ -93,7 +112,10 @@ def compilers_of(architectures):
     toolchains = find_toolchains() if wanted else []
     chosen = {architecture: toolchain_for(processor_of(architecture), toolchains) for architecture in wanted}
     if unknown := [architecture for architecture, toolchain in chosen.items() if toolchain is None]:
-        raise Problem(f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}")
+        generic = [name for name, cards in SERVED.items()
+                   if toolchain_for(name, toolchains) and any(re.fullmatch(cards, card) for card in unknown)]
+        raise Problem(f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}" +
+                      (f", which compiles {' and '.join(generic)} for it" if generic else ""))
     return chosen
 
 
@@ -144,7 +166,8 @@ class Task:
                 registers = f"{kernel['.vgpr_count']} v {kernel['.sgpr_count']} s"
                 if kernel.get(".agpr_count"):
                     registers += f" {kernel['.agpr_count']} a"
-                # A spilled scalar goes to a lane of a vector register; only with scratch does a spill reach memory.
+                # A spilled scalar goes to a lane of a vector register, and on CDNA a vector to an accumulator register; only with
+                # scratch does a spill reach memory.
                 spilled = ((kernel.get(".vgpr_spill_count", 0), "v"), (kernel.get(".sgpr_spill_count", 0), "s"))
                 yield (name, registers, " ".join(f"{count} {kind}" for count, kind in spilled if count),
                        kernel[".group_segment_fixed_size"], kernel[".private_segment_fixed_size"])
@@ -200,8 +223,8 @@ def print_table(tasks, file, strict):
             note = ""
             if spills or scratch:
                 note = " and ".join(word for word, count in (("SPILLS", spills), ("SCRATCH", scratch)) if count)
-                reaches_memory = scratch or not re.fullmatch(r"\d+ s", spills)
-                if not task.is_test and (not task.portable or strict and reaches_memory):
+                reaches_memory = scratch or not is_amd(task.architecture)
+                if not task.is_test and (strict and reaches_memory if task.portable else strict or reaches_memory):
                     faults.append((task, f"{task.object.stem}.{name}"))
             rows.append((task.architecture, task.object.stem, name, registers, spills or "0", str(shared), str(scratch), note))
     header = ("arch", "object", "kernel", "registers", "spills", "shared", "scratch", "")
@@ -226,9 +249,14 @@ def main():
     started = time.monotonic()
     architectures = list(dict.fromkeys(arguments.architectures or DEFAULT))
     try:
-        check_architectures(architectures)
+        check_architectures([name for name in architectures if name != ALL])
         if arguments.check:
             return 0
+        if ALL in architectures:
+            every, note = every_architecture()
+            architectures = list(dict.fromkeys([*every, *(name for name in architectures if name != ALL)]))
+            if note:
+                print(f"kernels: {note}", file=sys.stderr)
         if arguments.compiler:
             for architecture, toolchain in compilers_of(architectures).items():
                 print(f"{architecture}: {toolchain.clang}, headers in {toolchain.headers}/include, device libraries in {toolchain.bitcode}")

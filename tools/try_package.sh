@@ -10,6 +10,11 @@ install() { quietly apt-get install -y --no-install-recommends "$@"; }
 [ -d packages ] || die "there is no folder packages"
 quietly apt-get update
 install ./packages/rocmforge_*.deb
+kernels=(packages/rocmforge-kernels_*.deb)  # where GPU kernels were built
+if [ -e "${kernels[0]}" ]; then
+  install "./${kernels[0]}"
+  rocmforge devices --json | grep -q '"code_objects_problem": ""' || die "the program does not take the installed kernels"
+fi
 
 # As somebody who owns nothing here.
 answer=$(cd / && setpriv --reuid=nobody --clear-groups rocmforge run --greedy -p "What is 127 + 458?")
@@ -44,7 +49,7 @@ consumer/build/consumer_c
 c++ -std=c++20 consumer/consumer.cpp $(pkg-config --cflags --libs rocmforge-attention) -o consumer/by-pkg-config
 consumer/by-pkg-config
 
-quietly apt-get purge -y rocmforge 'librocmforge*'
+quietly apt-get purge -y 'rocmforge*' 'librocmforge*'
 left=$(find / -xdev -path /proc -prune -o -path /sys -prune -o -path /root -prune -o -name '*rocmforge*' -print)
 [ -z "$left" ] || die "left behind: $left"
 echo "installed, used and removed: $(cd packages && ls | tr '\n' ' ')"

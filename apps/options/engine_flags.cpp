@@ -51,7 +51,7 @@ Option device_option(std::string& target) {
 Option kernel_dir_option(std::string& target) {
   return {.names = "--kernel-dir",
           .target = &target,
-          .meaning = "GPU code objects from this folder in place of those in the program",
+          .meaning = "GPU code objects from this folder or archive in place of those of the program",
           .value = "DIR",
           .group = model_group,
           .environment = "ROCMFORGE_KERNEL_DIR"};

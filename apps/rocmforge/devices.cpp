@@ -87,11 +87,7 @@ nlohmann::ordered_json describe_gpu(const DeviceInfo& gpu, const KernelLibrary& 
 nlohmann::ordered_json describe_library(const KernelLibrary& library) {
   auto out = nlohmann::ordered_json::object();
   for (const std::string& architecture : library.architectures()) {
-    auto objects = nlohmann::ordered_json::array();
-    for (const auto& [object, bytes] : library.objects(architecture)) {
-      objects.push_back(object);
-    }
-    out[architecture] = objects;
+    out[architecture] = library.object_names(architecture);
   }
   return out;
 }
@@ -114,6 +110,7 @@ int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibr
               {"runtimes", runtimes},
               {"gpu_kernels", !library.architectures().empty()},
               {"code_objects", describe_library(library)},
+              {"code_objects_problem", library.problem()},
               {"kernels", list_all_kernels()}});
   return 0;
 }
@@ -158,15 +155,17 @@ void print_gpus(const KernelLibrary& library) {
   }
   std::vector<std::string> counts;
   for (const std::string& architecture : library.architectures()) {
-    counts.push_back(fmt::format("{} ({})", architecture, library.objects(architecture).size()));
+    counts.push_back(fmt::format("{} ({})", architecture, library.object_names(architecture).size()));
   }
   fmt::print("code    {}\n", counts.empty() ? "none for GPUs: this build has no GPU kernels"
                                             : fmt::format("objects for {}", fmt::join(counts, ", ")));
+  if (!library.problem().empty()) {
+    fmt::print("        {}\n", library.problem());
+  }
 }
 
 int devices(bool json, const std::string& kernel_folder) {
-  const KernelLibrary library =
-      kernel_folder.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(kernel_folder);
+  const KernelLibrary library = KernelLibrary::installed_or_from(kernel_folder);
   const DeviceInfo cpu = cpu_device_info();
   double bandwidth = 0.0;
   {

@@ -34,8 +34,7 @@ int calls_of_a_round(double seconds_of_one, int inputs) {
 }  // namespace
 
 KernelBench::KernelBench(const std::string& device, const std::string& kernel_folder, int threads)
-    : device_(open_device(device,
-                          kernel_folder.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(kernel_folder))),
+    : device_(open_device(device, KernelLibrary::installed_or_from(kernel_folder))),
       pool_(std::make_unique<ThreadPool>(threads > 0 ? threads : available_processors())) {
   register_all_kernels(registry_, device_.get());
   context_.pool = pool_.get();

@@ -79,9 +79,7 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
   }
   // All of them at once: an object that the device refuses is an error of the start, not of some later step.
   try {
-    for (const auto& [name, code_object] : kernels.objects(architecture)) {
-      modules_.emplace(name, driver_->load_module(code_object, architecture + "/" + name));
-    }
+    load_modules(architecture);
     stream_ = std::make_unique<Stream>(*this);
   } catch (...) {
     unload();
@@ -90,6 +88,21 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
 }
 
 Device::~Device() { unload(); }
+
+void Device::load_modules(const std::string& architecture) {
+  for (const auto& [name, code_object] : kernels_.objects(architecture)) {
+    try {
+      modules_.emplace(name, driver_->load_module(code_object, architecture + "/" + name));
+    } catch (Error& error) {
+      if (!architecture.ends_with("-generic")) {
+        throw;
+      }
+      // Older runtimes know no code objects for a whole generation.
+      throw Error(fmt::format("{}; the runtime may be too old for kernels of a whole generation: {}", error.what(),
+                              how_to_compile_kernels(info_)));
+    }
+  }
+}
 
 void Device::unload() noexcept {
   stream_.reset();

@@ -199,6 +199,7 @@ class Device {
   template <BufferKind kind>
   friend class Buffer;
   void release(BufferKind kind, std::byte* data, std::size_t size_bytes) noexcept;
+  void load_modules(const std::string& architecture);
   void unload() noexcept;
 
   DeviceInfo info_;

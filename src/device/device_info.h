@@ -24,7 +24,7 @@ struct DeviceInfo {
   DeviceKind kind = DeviceKind::cpu;
   int index = 0;                     ///< among the devices of its kind
   std::string name;                  ///< "AMD EPYC", "NVIDIA H200"
-  std::string architecture;          ///< "avx512", "gfx1100", "sm_90"
+  std::string architecture;          ///< "avx512", "gfx1100", "gfx942:sramecc+:xnack-", "sm_90"
   int compute_units = 1;             ///< CPU: processors this process may use; NVIDIA: multiprocessors; AMD: as HIP
                                      ///< counts, on RDNA work-group processors of two compute units each
   std::int64_t memory_bytes = 0;     ///< CPU: installed memory
@@ -43,6 +43,10 @@ struct DeviceInfo {
   bool vendor_runtime = false;       ///< driven by the vendor's own runtime, so that the vendor's libraries share its memory
 
   [[nodiscard]] bool is_gpu() const { return kind != DeviceKind::cpu; }
+  /// Without what stands behind a colon: settings of an AMD device. Valid as long as `architecture`.
+  [[nodiscard]] std::string_view architecture_name() const {
+    return std::string_view(architecture).substr(0, architecture.find(':'));
+  }
 };
 
 /// The processor this program runs on. `isa_limit` caps the instruction set (tests run every body a machine has).

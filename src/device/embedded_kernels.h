@@ -2,19 +2,17 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 namespace rocmforge {
 
-/// A code object that was compiled into this program.
-struct EmbeddedKernel {
-  const char* architecture;  ///< "gfx1100", "sm_90a"
-  const char* object;        ///< the kernel source's name: "elementwise"
-  const std::byte* begin;
-  const std::byte* end;
-};
+/// The archive of GPU code objects (kernel_archive.h) that was built into this program; empty when there is none. Defined by
+/// the source that the build generates around the archive, or by embedded_kernels_none.cpp; exactly one of the two is
+/// compiled.
+std::span<const std::byte> embedded_kernel_archive();
 
-/// All of them. Defined by the source that the build generates from its code objects, or by embedded_kernels_none.cpp when
-/// it has none; exactly one of the two is compiled.
-std::span<const EmbeddedKernel> embedded_kernels();
+/// The stamp of the kernel sources that this program was built from (cmake/kernels.cmake): an archive with another one holds
+/// code objects whose arguments and layouts may differ from what this program passes to them.
+std::string_view kernel_stamp();
 
 }  // namespace rocmforge

@@ -2,6 +2,6 @@
 
 namespace rocmforge {
 
-std::span<const EmbeddedKernel> embedded_kernels() { return {}; }
+std::span<const std::byte> embedded_kernel_archive() { return {}; }
 
 }  // namespace rocmforge

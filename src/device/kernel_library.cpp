@@ -1,14 +1,18 @@
 #include "device/kernel_library.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "device/embedded_kernels.h"
+#include "device/kernel_archive.h"
 
 namespace rocmforge {
 namespace {
@@ -36,11 +40,200 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return paths;
 }
 
-/// The name without the features behind its colon.
-std::string own_name(const DeviceInfo& device) { return device.architecture.substr(0, device.architecture.find(':')); }
+/// Both vendors' code objects are ELF files.
+bool is_elf(std::span<const std::byte> bytes) {
+  constexpr std::array magic{std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
+  return bytes.size() > magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+}
 
-/// The compiler's target for all cards of a generation. Of CDNA before gfx942 there is none.
-std::string_view generic_name(std::string_view architecture) {
+void check_is_elf(std::span<const std::byte> bytes) {
+  if (!is_elf(bytes)) {
+    throw Error("not a code object (it does not begin as an ELF file)");
+  }
+}
+
+}  // namespace
+
+/// One section of an archive, decoded at most once.
+class PackedKernels {
+ public:
+  /// `origin` names the archive in errors; its bytes must stay for as long as the object.
+  PackedKernels(KernelArchive::Section section, std::string origin)
+      : section_(std::move(section)), origin_(std::move(origin)) {}
+
+  [[nodiscard]] const KernelLibrary::Objects& objects() {
+    const std::lock_guard lock(mutex_);
+    if (objects_.empty()) {
+      with_context(origin_, [&] { with_context(section_.architecture, [&] { decode(); }); });
+    }
+    return objects_;
+  }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const KernelArchive::Object& object : section_.objects) {
+      names.push_back(object.name);
+    }
+    return names;
+  }
+
+ private:
+  void decode() {
+    std::vector<KernelArchiveLine> lines = section_.decode();
+    KernelLibrary::Objects objects;
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(lines));
+    for (const KernelArchive::Object& object : section_.objects) {
+      const std::span<const std::byte> code = bytes.subspan(object.offset, object.size_bytes);
+      with_context(object.name, [&] { check_is_elf(code); });
+      objects.emplace(object.name, code);
+    }
+    lines_ = std::move(lines);  // its memory stays where it is
+    objects_ = std::move(objects);
+  }
+
+  KernelArchive::Section section_;
+  std::string origin_;
+  std::mutex mutex_;
+  std::vector<KernelArchiveLine> lines_;
+  KernelLibrary::Objects objects_;
+};
+
+KernelLibrary KernelLibrary::embedded() {
+  KernelLibrary library;
+  if (const std::span<const std::byte> archive = embedded_kernel_archive(); !archive.empty()) {
+    library.add_archive(archive, "the program's own kernels");
+  }
+  return library;
+}
+
+KernelLibrary KernelLibrary::installed() {
+  KernelLibrary library = embedded();
+  std::error_code ignored;
+  fs::path archive;
+  // A relative name is a program's first argument, which says nothing of where its file lies.
+  static const char here = 0;
+  if (Dl_info object; dladdr(&here, &object) != 0 && fs::path(object.dli_fname).is_absolute()) {
+    archive = kernel_archive_beside(fs::weakly_canonical(object.dli_fname, ignored));
+  }
+  if (archive.empty()) {
+    archive = kernel_archive_beside(fs::read_symlink("/proc/self/exe", ignored));
+  }
+  if (!archive.empty()) {
+    try {
+      library.add_archive_file(archive);
+    } catch (const Error& error) {
+      library.problem_ = error.what();
+    }
+  }
+  return library;
+}
+
+KernelLibrary KernelLibrary::from_folder(const fs::path& path) {
+  KernelLibrary library;
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) {
+    library.add_archive_file(path);
+    return library;
+  }
+  library.add_folder(path);
+  if (const fs::path archive = path / kernel_archive_name; fs::exists(archive, ignored)) {
+    library.add_archive_file(archive);
+  }
+  if (library.sources_.empty()) {
+    throw Error(
+        fmt::format("the kernel folder {} holds no code object such as gfx1100/NAME.hsaco or sm_90a/NAME.cubin, nor {}",
+                    path.string(), kernel_archive_name));
+  }
+  return library;
+}
+
+void KernelLibrary::add_folder(const fs::path& folder) {
+  for (const fs::path& architecture : entries(folder)) {
+    const std::string name = architecture.filename().string();
+    const std::string_view extension = code_object_extension(name);
+    if (extension.empty() || !fs::is_directory(architecture)) {
+      continue;
+    }
+    Objects objects;
+    for (const fs::path& path : entries(architecture)) {
+      if (path.extension() != extension) {
+        continue;
+      }
+      const MappedFile& file = *files_.emplace_back(std::make_shared<const MappedFile>(path));
+      with_context(path.string(), [&] { check_is_elf(file.bytes()); });
+      objects[path.stem().string()] = file.bytes();
+    }
+    if (!objects.empty()) {
+      sources_[name] = std::move(objects);
+    }
+  }
+}
+
+void KernelLibrary::add_archive(std::span<const std::byte> bytes, const std::string& origin) {
+  const KernelArchive archive = with_context(origin, [&] { return KernelArchive(bytes, kernel_stamp()); });
+  for (const KernelArchive::Section& section : archive.sections()) {
+    if (!sources_.contains(section.architecture)) {
+      sources_.emplace(section.architecture, std::make_shared<PackedKernels>(section, origin));
+    }
+  }
+}
+
+void KernelLibrary::add_archive_file(const fs::path& path) {
+  const auto file = std::make_shared<const MappedFile>(path);
+  add_archive(file->bytes(), path.string());
+  files_.push_back(file);
+}
+
+std::vector<std::string> KernelLibrary::architectures() const {
+  std::vector<std::string> names;
+  for (const auto& [name, source] : sources_) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::string KernelLibrary::architecture_for(const DeviceInfo& device) const {
+  // Objects compiled without naming the device's features run under either setting of them.
+  const std::string own(device.architecture_name());
+  if (device.kind == DeviceKind::cuda && sources_.contains(own + "a")) {
+    return own + "a";
+  }
+  if (device.is_gpu() && sources_.contains(own)) {
+    return own;
+  }
+  const std::string generic(device.kind == DeviceKind::hip ? generic_architecture(own) : "");
+  return sources_.contains(generic) ? generic : std::string();
+}
+
+const KernelLibrary::Source& KernelLibrary::source(std::string_view architecture) const {
+  const auto found = sources_.find(architecture);
+  if (found == sources_.end()) {
+    throw Error(
+        fmt::format("no kernels for {}: {}", architecture,
+                    sources_.empty() ? "there are none for any GPU" : "there are some for " + join(architectures())));
+  }
+  return found->second;
+}
+
+const KernelLibrary::Objects& KernelLibrary::objects(std::string_view architecture) const {
+  const Source& found = source(architecture);
+  const auto* packed = std::get_if<std::shared_ptr<PackedKernels>>(&found);
+  return packed != nullptr ? (*packed)->objects() : std::get<Objects>(found);
+}
+
+std::vector<std::string> KernelLibrary::object_names(std::string_view architecture) const {
+  const Source& found = source(architecture);
+  if (const auto* packed = std::get_if<std::shared_ptr<PackedKernels>>(&found)) {
+    return (*packed)->names();
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, code_object] : std::get<Objects>(found)) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+// LLVM's AMDGPU usage guide, "Generic processors".
+std::string_view generic_architecture(std::string_view architecture) {
   struct Generation {
     std::string_view generic;
     std::string_view members;  ///< between blanks
@@ -56,83 +249,20 @@ std::string_view generic_name(std::string_view architecture) {
   return found != generations.end() ? found->generic : std::string_view();
 }
 
-/// Both vendors' code objects are ELF files.
-bool is_elf(std::span<const std::byte> bytes) {
-  constexpr std::array magic{std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
-  return bytes.size() > magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
-}
-
-}  // namespace
-
-KernelLibrary KernelLibrary::embedded() {
-  KernelLibrary library;
-  for (const EmbeddedKernel& kernel : embedded_kernels()) {
-    library.objects_[kernel.architecture][kernel.object] = {kernel.begin, kernel.end};
-  }
-  return library;
-}
-
-KernelLibrary KernelLibrary::from_folder(const fs::path& folder) {
-  KernelLibrary library;
-  for (const fs::path& architecture : entries(folder)) {
-    const std::string name = architecture.filename().string();
-    const std::string_view extension = code_object_extension(name);
-    if (extension.empty() || !fs::is_directory(architecture)) {
-      continue;
-    }
-    for (const fs::path& path : entries(architecture)) {
-      if (path.extension() != extension) {
-        continue;
-      }
-      const MappedFile& file = *library.files_.emplace_back(std::make_shared<const MappedFile>(path));
-      if (!is_elf(file.bytes())) {
-        throw Error(fmt::format("{}: not a code object (it does not begin as an ELF file)", path.string()));
-      }
-      library.objects_[name][path.stem().string()] = file.bytes();
+fs::path kernel_archive_beside(const fs::path& file) {
+  std::error_code ignored;
+  fs::path folder = file.parent_path();
+  for (int level = 0; level < 2 && folder.has_relative_path(); ++level) {
+    folder = folder.parent_path();
+    if (fs::path archive = folder / "share" / "rocmforge" / kernel_archive_name; fs::is_regular_file(archive, ignored)) {
+      return archive;
     }
   }
-  if (library.objects_.empty()) {
-    throw Error(fmt::format("the kernel folder {} holds no code object such as gfx1100/NAME.hsaco or sm_90a/NAME.cubin",
-                            folder.string()));
-  }
-  return library;
-}
-
-std::vector<std::string> KernelLibrary::architectures() const {
-  std::vector<std::string> names;
-  for (const auto& [name, objects] : objects_) {
-    names.push_back(name);
-  }
-  return names;
-}
-
-std::string KernelLibrary::architecture_for(const DeviceInfo& device) const {
-  // "gfx942:sramecc+:xnack-": the features after the colon are settings of the device. Objects compiled without naming
-  // them run under either setting.
-  const std::string own = own_name(device);
-  if (device.kind == DeviceKind::cuda && objects_.contains(own + "a")) {
-    return own + "a";
-  }
-  if (device.is_gpu() && objects_.contains(own)) {
-    return own;
-  }
-  const std::string generic(device.kind == DeviceKind::hip ? generic_name(own) : "");
-  return objects_.contains(generic) ? generic : std::string();
+  return {};
 }
 
 std::string how_to_compile_kernels(const DeviceInfo& device) {
-  return fmt::format("`./forge kernels {}` compiles them, and the next build embeds them", own_name(device));
-}
-
-const std::map<std::string, std::span<const std::byte>, std::less<>>& KernelLibrary::objects(
-    std::string_view architecture) const {
-  const auto found = objects_.find(architecture);
-  if (found == objects_.end()) {
-    throw Error(
-        fmt::format("no kernels for {}: {}", architecture,
-                    objects_.empty() ? "there are none for any GPU" : "there are some for " + join(architectures())));
-  }
-  return found->second;
+  return fmt::format("`./forge kernels {}` compiles them, and the next build embeds them", device.architecture_name());
 }
 
 }  // namespace rocmforge

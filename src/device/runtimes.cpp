@@ -47,9 +47,9 @@ std::string label(const DeviceInfo& device) {
 /// Why a device that was seen is not used.
 std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
   const std::vector<std::string> available = kernels.architectures();
-  return fmt::format("{}: there are no kernels for it, {}; {}", label(device),
+  return fmt::format("{}: there are no kernels for it, {}; {}{}", label(device),
                      available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")),
-                     how_to_compile_kernels(device));
+                     how_to_compile_kernels(device), kernels.problem().empty() ? "" : "; " + kernels.problem());
 }
 
 std::string joined_labels(const std::vector<DeviceInfo>& devices) {

@@ -34,7 +34,7 @@ struct EngineOptions {
   bool prefix_cache = true;
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device
-  std::string kernel_dir{};     ///< code objects for GPUs come from this folder; "": those in the program
+  std::string kernel_dir{};     ///< folder or archive of code objects for GPUs; "": those of the program
   std::string isa{};            ///< caps the CPU instruction set, "" = best
 };
 

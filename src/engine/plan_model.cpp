@@ -48,9 +48,7 @@ void check_options(const EngineOptions& options) {
 }
 
 std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
-  const KernelLibrary kernels =
-      options.kernel_dir.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(options.kernel_dir);
-  return open_device(options.device, kernels, isa_limit(options.isa));
+  return open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), isa_limit(options.isa));
 }
 
 /// Slots of recurrent state for computed prefixes, beside those of the sequences: one for each of these, and no fewer.

@@ -125,6 +125,20 @@ TEST_F(FakeDevice, unloads_what_was_loaded_when_one_object_is_refused) {
   EXPECT_TRUE(log_->nothing_left());
 }
 
+/// Runtimes that are older than generic targets know no file of theirs.
+TEST_F(FakeDevice, says_how_to_compile_when_generic_objects_are_refused) {
+  folder_.write("gfx10-3-generic/a.hsaco",
+                "\x7f"
+                "ELF code");
+  library_ = KernelLibrary::from_folder(folder_.path());
+  log_->fail_on = "load gfx10-3-generic/a";
+  EXPECT_EQ(
+      error_of([&] { Device(std::make_unique<FakeDriver>(log_, "gfx1032"), library_); }),
+      "fake: refused; the runtime may be too old for kernels of a whole generation: `./forge kernels gfx1032` compiles "
+      "them, and the next build embeds them");
+  EXPECT_TRUE(log_->nothing_left());
+}
+
 TEST_F(FakeDevice, counts_what_it_is_asked_to_do) {
   const auto device = open();
   DeviceBuffer buffer = device->allocate(4096, "a test");

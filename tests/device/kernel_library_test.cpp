@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "device/embedded_kernels.h"
 #include "error_of.h"
 #include "temporary_folder.h"
 
@@ -102,16 +101,7 @@ TEST(KernelLibrary, names_a_folder_that_cannot_be_read_or_is_empty) {
   const TemporaryFolder empty;
   EXPECT_EQ(error_of([&] { KernelLibrary::from_folder(empty.path()); }),
             "the kernel folder " + empty.path().string() +
-                " holds no code object such as gfx1100/NAME.hsaco or sm_90a/NAME.cubin");
-}
-
-TEST(KernelLibrary, embedded_holds_what_was_compiled_in) {
-  const KernelLibrary library = KernelLibrary::embedded();
-  std::size_t objects = 0;
-  for (const std::string& architecture : library.architectures()) {
-    objects += library.objects(architecture).size();
-  }
-  EXPECT_EQ(objects, embedded_kernels().size());
+                " holds no code object such as gfx1100/NAME.hsaco or sm_90a/NAME.cubin, nor kernels.archive");
 }
 
 }  // namespace

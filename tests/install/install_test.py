@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs a build into a folder of its own and uses what lies there: install_test.py CMAKE BUILD CONSUMER COMPILER
 
-The program answers with the installed demo model; a program of somebody else is built with the library, by CMake and by
+The program answers with the installed demo model, and takes GPU kernels that lie beside it; a program of somebody else is built with the library, by CMake and by
 pkg-config; the manual page and the completions know every command and option."""
 import json
 import os
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPLETE = r"""
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -41,6 +42,26 @@ def check_program(prefix, folder):
     listed = run(program, "models", cwd=folder)
     expect(str(prefix / "share/rocmforge") in listed, f"the installed program has its models elsewhere:\n{listed}")
     return json.loads(run(program, "help", "--json"))
+
+
+def check_kernels(prefix, folder):
+    """An archive that lies beside the program serves it; a damaged one is named."""
+    code_object, archive = folder / "objects/gfx1013/a.hsaco", prefix / "share/rocmforge/kernels.archive"
+    code_object.parent.mkdir(parents=True)
+    code_object.write_bytes(b"\x7fELF of a test")
+    run(sys.executable, ROOT / "tools/kernel_archive.py", "--output", archive, folder / "objects")
+
+    def devices():
+        said = run(prefix / "bin/rocmforge", "devices", "--json", cwd=folder)
+        return json.loads(said[said.index("{"):])  # behind what it says of its progress
+
+    listed = devices()
+    expect(listed["code_objects"].get("gfx1013") == ["a"], f"the program does not see {archive}: {listed['code_objects']}")
+    expect(listed["code_objects_problem"] == "", f"the program refuses {archive}: {listed['code_objects_problem']}")
+    archive.write_bytes(archive.read_bytes()[:-1])
+    problem = devices()["code_objects_problem"]
+    expect(problem.startswith(f"{archive}: gfx1013: cut short"), f"of a damaged archive the program says '{problem}'")
+    archive.unlink()
 
 
 def check_library(prefix, consumer, folder, cmake, compiler):
@@ -120,6 +141,7 @@ def main(cmake, build, consumer, compiler):
         prefix = folder / "prefix"
         run(cmake, "--install", build, "--prefix", prefix)
         program = check_program(prefix, folder)
+        check_kernels(prefix, folder)
         check_library(prefix, pathlib.Path(consumer), folder, cmake, compiler)
         check_manual_page(prefix, program)
         check_completions(prefix, program)

@@ -70,7 +70,8 @@ typedef struct rocmforge_paged_attention {
   void* out;                    /* like q */
 } rocmforge_paged_attention;
 
-/* `device`: "auto", "cpu", "cuda:0", "hip:1". `kernel_dir`: a folder of code objects in place of the built-in ones, or NULL.
+/* `device`: "auto", "cpu", "cuda:0", "hip:1". `kernel_dir`: a folder or archive of code objects in place of the built-in
+ * ones, or NULL.
  * The GPU's primary context is used, so that device pointers of other libraries in the process are valid. NULL when it
  * failed. */
 rocmforge_context* rocmforge_open(const char* device, const char* kernel_dir, char* error, size_t error_bytes);

@@ -81,7 +81,7 @@ Support GpuBlasMatmul::supports(const Matmul::Spec& spec, const DeviceInfo& devi
   if (!device.vendor_runtime) {
     return Support::no("the device is not driven by its vendor's runtime");
   }
-  const std::string_view architecture = std::string_view(device.architecture).substr(0, device.architecture.find(':'));
+  const std::string_view architecture = device.architecture_name();
   if (device.kind == DeviceKind::hip && std::ranges::find(hip_architectures, architecture) == hip_architectures.end()) {
     return Support::no(fmt::format("hipBLASLt does not serve {}", architecture));
   }

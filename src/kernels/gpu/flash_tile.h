@@ -22,6 +22,14 @@ namespace rocmforge::gpu {
 
 #if ROCMFORGE_DEVICE_AMD
 
+// A SIMD of the others has 1536 registers of 32 lanes, these have 1024 (LLVM's FeatureISAVersion11_0_2 and others).
+#if defined(__gfx1102__) || defined(__gfx1103__) || defined(__gfx1150__) || defined(__gfx1152__) || defined(__gfx1153__) || \
+    defined(__gfx11_generic__)
+inline constexpr bool has_many_registers = false;
+#else
+inline constexpr bool has_many_registers = true;
+#endif
+
 template <class T>
 struct FlashTile {
   using Tile = MatrixTile<T>;
@@ -39,7 +47,7 @@ struct FlashTile {
   static constexpr int copies_at_once = 2;  ///< each takes registers until its data have arrived
   /// K and V travel a tile ahead (flash_ahead.h).
   static constexpr bool loads_ahead = ROCMFORGE_MATRIX_CORES;
-  static constexpr int simd_waves = wave_size == 64 ? 2 : 6;
+  static constexpr int simd_waves = wave_size == 64 ? 2 : 4 + 2 * has_many_registers;
   static constexpr int simd_lds_bytes =
       wave_size == 64 ? 65536 : 131072;  ///< of the SIMDs that a group's waves are spread over
   static constexpr int keys_ahead(int head_dim) { return head_dim <= 64 ? 64 : 32; }
