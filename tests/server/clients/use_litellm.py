@@ -1,4 +1,6 @@
 """LiteLLM, by the providers that it has for servers like this one."""
+import os
+
 import client_features as shared
 from client_features import MESSAGES, MODEL, Row, same
 
@@ -7,6 +9,7 @@ chat, messages, ollama = Row("litellm, openai/"), Row("litellm, anthropic/"), Ro
 
 def prepare(url, key):
     global litellm, to_chat, to_messages, to_ollama
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks the Internet for prices, and waits
     import litellm
     litellm.drop_params = False
     common = {"api_key": key, "messages": MESSAGES, "temperature": 0, "max_tokens": 100}
