@@ -65,6 +65,20 @@ static __attribute__((device)) void stream(const float* in, float* out, int coun
 KERNEL void many_waves(const float* in, float* out, int count) { stream<256>(in, out, count); }
 KERNEL void one_wave(const float* in, float* out, int count) { stream<16000>(in, out, count); }
 
+// The first wave of a group has more to do than the others before all of them read, each group of a column its own.
+KERNEL void parting(const float* in, float* out, int count) {
+  if (__builtin_amdgcn_readfirstlane(lane() / 64) == 0) {
+    for (int i = 0; i < count; ++i) {
+      out[lane()] = static_cast<float>(i);
+    }
+  }
+  float sum = 0;
+  for (int i = 0; i < count; ++i) {
+    sum += in[(__builtin_amdgcn_workgroup_id_y() * count + i) * 256 + lane()];
+  }
+  out[lane()] = sum;
+}
+
 // Neighbouring lanes read neighbouring words, or words a line apart.
 KERNEL void coalesced(const float* in, float* out, int count) {
   float sum = 0;

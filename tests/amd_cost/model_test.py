@@ -92,6 +92,14 @@ class Kernels(unittest.TestCase):
         read = 4000 * 16 * 64 * 4
         self.assertLess(abs(cost.bytes_from_memory - read), 0.1 * read)
 
+    def test_what_waves_read_after_they_parted_is_followed(self):
+        """Down a column of groups, where only the first wave is traced again: it executes other instructions before its reads than the others do."""
+        for architecture in CHIPS:
+            kernel = Kernel(self.objects[architecture], "parting")
+            cost = predict(kernel, Launch(kernel, (1, 4000, 1), (256, 1, 1), [Buffer(), Buffer(), 16]), chips.CHIPS[CHIPS[architecture]])
+            read = 4000 * 16 * 256 * 4
+            self.assertLess(abs(cost.bytes_from_memory - read), 0.1 * read, architecture)
+
     def test_a_step_is_the_sum_of_its_launches(self):
         entry = {"object": "gfx1100.hsaco", "kernel": "coalesced", "grid": [96, 1, 1], "block": [256, 1, 1], "arguments": ["buffer", "buffer", 8], "count": 3}
         path = pathlib.Path(self.folder.name) / "step.json"

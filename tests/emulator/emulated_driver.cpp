@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -26,8 +27,13 @@ using Clock = std::chrono::steady_clock;
 using Request = EmulatorWorker::Request;
 
 constexpr std::int64_t shared_bytes_of_a_group = 65536;
-/// Few, so that kernels which divide their work among them make few work-groups.
-constexpr int compute_units = 2;
+/// Few, so that kernels which divide their work among them make few work-groups; ROCMFORGE_EMULATED_UNITS says how many
+/// others.
+int compute_units() {
+  constexpr int few = 2;
+  const char* const units = std::getenv("ROCMFORGE_EMULATED_UNITS");
+  return units != nullptr ? std::max(std::atoi(units), 1) : few;
+}
 
 struct Stream {
   bool recording = false;
@@ -65,7 +71,7 @@ DeviceInfo device_info(std::string architecture) {
   info.name = "emulated " + architecture;
   info.wave_size = architecture.starts_with("gfx9") ? 64 : 32;
   info.architecture = std::move(architecture);
-  info.compute_units = compute_units;
+  info.compute_units = compute_units();
   info.memory_bytes = std::int64_t{EmulatedMemory::total_bytes};
   info.shared_memory_bytes = shared_bytes_of_a_group;
   info.l2_bytes = std::int64_t{4} << 20;

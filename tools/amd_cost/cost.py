@@ -47,6 +47,8 @@ def trace_groups(kernel, launch):
                 group = tuple(far * int(i == axis) for i in range(3))
                 followed = waves if axis == 0 and len(waves) <= 16 else range(1)
                 probes.setdefault(axis, []).append((far, [Wave(kernel, launch, group, wave).run() for wave in followed]))
+    for trace in [*traces, *(other for tries in probes.values() for _, others in tries for other in others)]:
+        name_accesses(trace)
     for wave, trace in enumerate(traces):
         trace.moves, trace.shares = {}, {}
         beside = probes[0][0][1] if 0 in probes else ()
@@ -70,13 +72,25 @@ def trace_groups(kernel, launch):
     return traces
 
 
+def name_accesses(trace):
+    """Waves of a group part and meet again: an access is named by its instruction and how often the wave has executed that before."""
+    trace.names, trace.named, times = {}, {}, collections.Counter()
+    for at, access in enumerate(trace.accesses):
+        if access is not None:
+            step = trace.steps[at]
+            trace.names[at] = step, times[step]
+            trace.named[trace.names[at]] = access
+            times[step] += 1
+
+
 def first_move(traces, trace, wave, at, tries):
     """(groups that stay on an access's address, bytes from there to the next; 0 where all do), or (1, None) where paths part."""
+    name = trace.names[at]
     for far, others in tries:
         other, base = (others[wave], trace) if wave < len(others) else (others[0], traces[0])
-        if not other.steps[at:at + 1] == base.steps[at:at + 1] == trace.steps[at:at + 1] or other.accesses[at] is None:
+        if name not in other.named or name not in base.named:
             return 1, None
-        if moved := other.accesses[at].first - base.accesses[at].first:
+        if moved := other.named[name].first - base.named[name].first:
             return far, moved
     return 1, 0
 

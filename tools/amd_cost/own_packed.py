@@ -61,20 +61,20 @@ class OwnPacked:
         each = -(-rounds // pieces)
         if heads * padded <= 512 and -(-rounds // each) * model.heads <= self.chip.units:
             heads, tiles = 1, group
-        values = heads * padded
+        kernel = self.own.load("attention_decode", f"attention_decode_{kv}_{padded}_{heads}")
+        values = heads * padded * 32 // kernel.timing.wave
         threads = 512 if values <= 512 else 256 if values <= 1024 else 128
         block, plane = (64 * 2 * row, 64 * head) if kv != "q8_0" else (64 * 2 * row * 34 // 32, 64 * head * 34 // 32)
         names = ("q", "out", "k", "v", "table", "offsets", "lengths", "sums", "states", "counters")
         buffers = {name: Buffer() for name in names} | {"table": Buffer(np.arange(blocks, dtype=np.int32)), "offsets": Buffer(np.array([0, 1], np.int32)),
                                                         "lengths": Buffer(np.array([keys], np.int32))}
         arguments = struct.pack("<QQ QQQqqqqiiii QQQQQqq IiiiiiiifffI QQQ iiii iiii", 0, 0, 0, 0, 0, block, 0, head, plane, blocks, 6, 64 * head, 0, 0, 0, 0, 0, 0,
-                                row * group, 0, 0, 0, 1, model.heads, model.kv_heads, head, 1, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1, head, group, 65536 // tiles + 1, pieces, 0)
+                                row * group, 0, 0, 0, 1, model.heads, model.kv_heads, head, 1, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1, head, group, 65536 // tiles + 1, pieces, (1 << 31) // pieces + 1)
         offsets = (0, 8, 16, 24, 32, 88, 96, 192, 200, 208)
         pointers = list(zip(offsets, buffers.values()))
         of_append = [buffers["q"], buffers["q"], buffers["q"], *(Buffer() if model.head_norms else None for _ in range(2)), Buffer()]
         pointers += [(len(arguments) + 8 * i, buffer) for i, buffer in enumerate(of_append) if buffer]
         arguments += APPEND.pack(*[0] * 11, row * (group + 2), block, plane, model.heads, model.kv_heads, head, head // 2, blocks, 6, 0, 0, 0, 0, 0, 1e-6, 1.0, 0.0, 1)
-        kernel = self.own.load("attention_decode", f"attention_decode_{kv}_{padded}_{heads}")
         launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, pointers)
         return predict(kernel, launch, self.chip)
 

@@ -29,11 +29,10 @@ Grouping grouping(const Attention::Spec& spec) {
 
 std::int32_t padded_dim(const Attention::Spec& spec) { return spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256; }
 
-/// Of a call: one query head a work-group where there are units enough for that. A head's bits are the same, as these have
-/// as many threads.
+/// Of a call: one query head a work-group where there are units enough for that, and a head's bits are the same.
 Grouping grouping_of_call(const Attention::Spec& spec, std::int64_t rows, int units) {
   const Grouping group = grouping(spec);
-  const bool alike = amd::decode_threads(group.heads, padded_dim(spec)) == amd::decode_threads(1, padded_dim(spec));
+  const bool alike = amd::decode_heads_alike(group.heads, padded_dim(spec));
   return alike && rows * spec.q_heads <= units ? Grouping{1, spec.q_heads / spec.kv_heads} : group;
 }
 
@@ -136,9 +135,11 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     if (args.batch.num_tokens == 0 || sequences == 0) {
       return;
     }
-    const int units = std::max(1, context.stream->device().info().compute_units);
+    const DeviceInfo& device = context.stream->device().info();
+    const int units = std::max(1, device.compute_units);
     kernel_args.group = spec.q_heads / spec.kv_heads;
     kernel_args.pieces = pieces_of(spec, units);
+    kernel_args.pieces_factor = amd::pieces_factor(kernel_args.pieces);
     const std::int32_t pieces = most_pieces(kernel_args.pieces, args.batch.max_kv_len);
     const Grouping group = grouping_of_call(spec, sequences * pieces, units);
     const std::int64_t at_once = sequences_of_a_launch(spec, sequences, pieces);
@@ -150,7 +151,7 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     kernel_args.tile_factor = amd::tile_factor(group.tiles);
     call.by_sequence = 1;
     LaunchShape shape;
-    shape.block[0] = static_cast<std::uint32_t>(amd::decode_threads(group.heads, padded_dim(spec)));
+    shape.block[0] = static_cast<std::uint32_t>(amd::decode_threads(group.heads, padded_dim(spec), device.wave_size));
     shape.grid[0] = static_cast<std::uint32_t>(pieces);
     shape.grid[1] = static_cast<std::uint32_t>(spec.kv_heads * group.tiles);
     const std::string_view type = spec.kv_dtype == DType::f16 ? "f16" : spec.kv_dtype == DType::bf16 ? "bf16" : "q8_0";

@@ -4,23 +4,25 @@
 // takes the query heads of one KV head, up to `heads` of them, and a piece of the row's keys.
 //
 // A lane reads 16 bytes (of q8_0 8) of a key, so that 8, 16 or 32 lanes share one and a wave reads neighbouring keys, which
-// lie in one block: its place is found with scalar reads alone. The loads of a round, all of its K and V, are on their way
-// together. Dot products are summed by exchanges between neighbouring lanes; every lane then has the scores of all heads, so
-// that each keeps the softmax of all of them over the keys that its lanes read. The waves' sums meet in shared memory. Where
-// a row has several pieces, the last work-group to arrive adds them up in their order.
+// lie in one block: its place is found with scalar reads alone. Up to four keys of a lane are on their way together: K of the
+// next ones while V of these is added up, and their V while dot products are made. Dot products are summed by exchanges
+// between neighbouring lanes; every lane then has the scores of all heads, so that each keeps the softmax of all of them over
+// the keys that its lanes read. The waves' sums meet in shared memory. Where a row has several pieces, the last work-group to
+// arrive adds them up (attention_decode_pieces.h).
 //
 // Pieces begin at multiples of decode_round_keys and their number depends on a row's keys and on the device alone: a row's
 // result has the same bits in any batch.
 
 #include "kernels/amd/attention_decode_append.h"
+#include "kernels/amd/attention_decode_pieces.h"
 
 namespace rocmforge::amd {
 
 /// A lane's queries, sums and softmax of all heads of the work-group.
 template <class Shape>
 struct DecodeLane {
-  float q[Shape::heads][8];
-  float out[Shape::heads][8];
+  Pair q[Shape::heads][4];
+  Pair out[Shape::heads][4];
   float maximum[Shape::heads];
   float sum[Shape::heads];
 
@@ -28,8 +30,8 @@ struct DecodeLane {
 #pragma unroll
     for (int g = 0; g < Shape::heads; ++g) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        out[g][j] = 0.0f;
+      for (Pair& pair : out[g]) {
+        pair = 0.0f;
       }
       maximum[g] = -gpu::infinity;
       sum[g] = 0.0f;
@@ -47,7 +49,7 @@ struct DecodeLane {
             (Global<const T>)(static_cast<const T*>(args.q) + place.row * args.q_stride + head * args.head_dim);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          q[g][j] = gpu::to_float(*(const T*)(from + dim + j));
+          q[g][j / 2][j % 2] = gpu::to_float(*(const T*)(from + dim + j));
         }
       }
     };
@@ -73,7 +75,7 @@ struct DecodeLane {
       eight.load(append.query(min(g, place.heads - 1)) + dim);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        q[g][j] = eight[j];
+        q[g][j / 2][j % 2] = eight[j];
       }
     }
   }
@@ -84,33 +86,38 @@ struct DecodeLane {
 #pragma unroll
     for (auto& of_head : q) {
 #pragma unroll
-      for (float& value : of_head) {
-        value = used ? value : 0.0f;
+      for (Pair& pair : of_head) {
+        pair = used ? pair : Pair(0.0f);
       }
     }
   }
 
+  using Scores = float[Shape::steps][Shape::heads];
+
   template <class T>
-  __device__ __forceinline__ void fold(const gpu::AttentionArgs& args, const DecodePlace& place, int first,
-                                       const LaneKey<T> (&keys)[Shape::steps]) {
-    float scores[Shape::steps][Shape::heads];
+  __device__ __forceinline__ void score(const gpu::AttentionArgs& args, const DecodePlace& place, int first,
+                                        const LaneEight<T> (&keys)[Shape::steps], Scores& scores) const {
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
-      float dots[Shape::heads] = {};
+      Pair dots[Shape::heads] = {};
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float k = LaneKey<T>::element(keys[s].k, j);
+      for (int i = 0; i < 4; ++i) {
+        const Pair k = keys[s].pair(i);
 #pragma unroll
         for (int g = 0; g < Shape::heads; ++g) {
-          dots[g] = __builtin_fmaf(q[g][j], k, dots[g]);
+          dots[g] = __builtin_elementwise_fma(q[g][i], k, dots[g]);
         }
       }
 #pragma unroll
       for (int g = 0; g < Shape::heads; ++g) {
-        scores[s][g] = sum_over<Shape::key_lanes>(dots[g] * LaneKey<T>::scale(keys[s].k));
+        scores[s][g] = sum_over<Shape::key_lanes>((dots[g].x + dots[g].y) * keys[s].scale());
       }
     }
     finish_scores(args, place, first, scores);
+  }
+
+  template <class T>
+  __device__ __forceinline__ void add_values(Scores& scores, const LaneEight<T> (&values)[Shape::steps]) {
 #pragma unroll
     for (int g = 0; g < Shape::heads; ++g) {
       float now = maximum[g];
@@ -125,17 +132,17 @@ struct DecodeLane {
       for (int s = 0; s < Shape::steps; ++s) {
         scores[s][g] = gpu::exp2_fast(scores[s][g] - subtract);
         sum[g] += scores[s][g];
-        scores[s][g] *= LaneKey<T>::scale(keys[s].v);
+        scores[s][g] *= values[s].scale();
       }
     }
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float v = LaneKey<T>::element(keys[s].v, j);
+      for (int i = 0; i < 4; ++i) {
+        const Pair v = values[s].pair(i);
 #pragma unroll
         for (int g = 0; g < Shape::heads; ++g) {
-          out[g][j] = __builtin_fmaf(scores[s][g], v, out[g][j]);
+          out[g][i] = __builtin_elementwise_fma(Pair(scores[s][g]), v, out[g][i]);
         }
       }
     }
@@ -143,7 +150,7 @@ struct DecodeLane {
 
   /// Dot products as scores in units of log2, -infinity for keys that the row does not see.
   __device__ __forceinline__ static void finish_scores(const gpu::AttentionArgs& args, const DecodePlace& place, int first,
-                                                       float (&scores)[Shape::steps][Shape::heads]) {
+                                                       Scores& scores) {
     if (args.soft_cap_scale > 0.0f) {
 #pragma unroll
       for (auto& of_key : scores) {
@@ -197,7 +204,7 @@ struct DecodeLane {
     }
 #pragma unroll
     for (int i = 0; i < Shape::values; ++i) {
-      own[i] = out[i / 8][i % 8];
+      own[i] = out[i / 8][i % 8 / 2][i % 2];
     }
     halve<Shape::values / 2, gpu::wave_size / 2>(own);
   }
@@ -222,39 +229,11 @@ struct DecodeLane {
   __device__ __forceinline__ void rescale(int g, float factor) {
     sum[g] *= factor;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      out[g][j] *= factor;
+    for (Pair& pair : out[g]) {
+      pair *= factor;
     }
   }
 };
-
-/// Parts of a row's softmax side by side, added up in their order: `count` maxima and sums of weights of a head, one after
-/// another, and sums of one output `apart` floats from each other.
-struct SoftmaxParts {
-  const float* maxima;
-  const float* weights;
-  const float* sums;
-  int count;
-  int apart;
-};
-template <int unrolled>
-__device__ __forceinline__ float add_up(const SoftmaxParts& parts, float& maximum, float& weight) {
-  maximum = -gpu::infinity;
-#pragma unroll unrolled
-  for (int p = 0; p < parts.count; ++p) {
-    maximum = fmaxf(maximum, parts.maxima[p]);
-  }
-  const float subtract = gpu::finite_maximum(maximum);
-  weight = 0.0f;
-  float sum = 0.0f;
-#pragma unroll unrolled
-  for (int p = 0; p < parts.count; ++p) {
-    const float factor = gpu::exp2_fast(parts.maxima[p] - subtract);
-    weight = __builtin_fmaf(parts.weights[p], factor, weight);
-    sum = __builtin_fmaf(parts.sums[p * parts.apart], factor, sum);
-  }
-  return sum;
-}
 
 template <class Shape>
 __device__ __forceinline__ void finish(const gpu::AttentionArgs& args, const DecodePlace& place, int head, int dim,
@@ -273,7 +252,7 @@ __device__ __forceinline__ void attention_decode(const DecodeArgs& all) {
   __shared__ float shared_maxima[Shape::heads][Shape::waves];
   __shared__ float shared_weights[Shape::heads][Shape::waves];
   const DecodePlace place = decode_place<Shape>(read);
-  if (place.piece >= place.pieces) {
+  if (place.piece * place.each >= place.rounds) {
     return;
   }
   const int lane_dim = gpu::lane_index() % Shape::key_lanes * 8;
@@ -289,29 +268,49 @@ __device__ __forceinline__ void attention_decode(const DecodeArgs& all) {
   if (place.first < place.last) {
     constexpr int stride = Shape::step_keys * Shape::steps;
     int blocks[Shape::steps];
-    LaneKey<T> keys[Shape::steps];
+    LaneEight<T> keys[Shape::steps];
+    LaneEight<T> values[Shape::steps];
     reader.find(place.first, blocks);
     if (append.active()) {
       append.begin();
     } else {
       lane.read_queries(args, place, dim);
     }
-    reader.load(place.first, blocks, keys);
+    KeyPlaces<Shape> places = reader.locate(place.first, blocks);
+    reader.load(args.kv.k, places, keys);
+    reader.load(args.kv.v, places, values);
     if (append.active()) {
       append.finish();
       lane.take_queries(append, place, dim);
     }
     lane.clear_unless(used);
-    for (int base = place.first;;) {
-      append.replace(reader, base, keys);
-      reader.find(base + stride, blocks);  // of the last step's keys it finds the last block again
-      lane.fold(args, place, base + wave * Shape::slots + slot, keys);
-      base += stride;
-      if (base >= place.last) {
-        break;
-      }
-      reader.load(base, blocks, keys);
+    int base = place.first;
+    typename DecodeLane<Shape>::Scores scores;
+    const auto score = [&]() __attribute__((always_inline)) {
+      lane.score(args, place, base + wave * Shape::slots + slot, keys, scores);
+    };
+    if (base + stride < place.last) {
+      reader.find(base + stride, blocks);
+      do {
+        score();
+        base += stride;
+        // The next K goes to the registers that are free now: it is on its way while V is added up, and V while dot products
+        // are made.
+        compute_here(scores);
+        places = reader.locate(base, blocks);
+        reader.load(args.kv.k, places, keys);
+        schedule_barrier();
+        lane.add_values(scores, values);
+        compute_here(lane.out);
+        reader.load(args.kv.v, places, values);
+        reader.find(base + stride, blocks);  // behind the last one it finds the last block again
+        schedule_barrier();
+      } while (base + stride < place.last);
     }
+    append.replace(reader, base, 0, keys);
+    score();
+    append.replace(reader, base, 1, values);
+    lane.add_values(scores, values);
   }
 
   float own[Shape::values];
@@ -335,7 +334,7 @@ __device__ __forceinline__ void attention_decode(const DecodeArgs& all) {
     return add_up<Shape::waves>(
         {shared_maxima[g], shared_weights[g], shared_sums + i, Shape::waves, Shape::heads * Shape::dims}, maximum, weight);
   };
-  if (place.pieces == 1) {
+  const auto each_output = [&](const auto& take) __attribute__((always_inline)) {
     for (int i = gpu::thread_index(); i < Shape::heads * Shape::dims; i += Shape::threads) {
       const int g = i / Shape::dims;
       const int d = i % Shape::dims;
@@ -343,44 +342,32 @@ __device__ __forceinline__ void attention_decode(const DecodeArgs& all) {
         float maximum;
         float weight;
         const float sum = sum_of_waves(i, maximum, weight);
-        finish<Shape>(args, place, g, d, sum, maximum, weight);
+        take(g, d, sum, maximum, weight);
       }
     }
+  };
+  const auto finish_output = [&](int g, int d, float sum, float maximum, float weight) __attribute__((always_inline)) {
+    finish<Shape>(args, place, g, d, sum, maximum, weight);
+  };
+  if (place.each >= place.rounds) {
+    each_output(finish_output);
     return;
   }
   const int item = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
-  const std::int64_t first_part = std::int64_t{item} * gridDim.x * Shape::heads;
-  float* sums = all.call.partial_sums + first_part * args.head_dim;
-  float* maxima = all.call.partial_states + first_part * 2;  // [head][pieces], and then as many sums of weights
-  float* weights = maxima + Shape::heads * place.pieces;
-  for (int i = gpu::thread_index(); i < Shape::heads * Shape::dims; i += Shape::threads) {
-    const int g = i / Shape::dims;
-    const int d = i % Shape::dims;
-    if (g < place.heads && d < args.head_dim) {
-      float maximum;
-      float weight;
-      sums[(place.piece * Shape::heads + g) * args.head_dim + d] = sum_of_waves(i, maximum, weight);
-      if (d == 0) {
-        maxima[g * place.pieces + place.piece] = maximum;
-        weights[g * place.pieces + place.piece] = weight;
-      }
+  const PieceSums pieces = piece_sums<Shape>(all.call, item);
+  each_output([&](int g, int d, float sum, float maximum, float weight) __attribute__((always_inline)) {
+    pieces.sums[(place.piece * Shape::heads + g) * args.head_dim + d] = sum;
+    if (d == 0) {
+      pieces.maxima[g * pieces.most + place.piece] = maximum;
+      pieces.weights[g * pieces.most + place.piece] = weight;
     }
-  }
-  if (!gpu::last_to_arrive(all.call.counters + item, place.pieces)) {
+  });
+  const int count = place.pieces();
+  if (!gpu::last_to_arrive(all.call.counters + item, count)) {
     return;
   }
-  for (int i = gpu::thread_index(); i < Shape::heads * Shape::dims; i += Shape::threads) {
-    const int g = i / Shape::dims;
-    const int d = i % Shape::dims;
-    if (g < place.heads && d < args.head_dim) {
-      float maximum;
-      float weight;
-      const float sum = add_up<4>({maxima + g * place.pieces, weights + g * place.pieces, sums + g * args.head_dim + d,
-                                   place.pieces, Shape::heads * args.head_dim},
-                                  maximum, weight);
-      finish<Shape>(args, place, g, d, sum, maximum, weight);
-    }
-  }
+  __shared__ PieceShared<Shape> of_pieces;
+  PieceAdder<Shape>(pieces, count, place.heads, args.head_dim, of_pieces, shared_sums).run(finish_output);
 }
 
 }  // namespace rocmforge::amd

@@ -18,7 +18,7 @@ struct AppendShared {
   gpu::Turn turns[Shape::dims / 2];
   alignas(16) float heads[Shape::heads + 2][Shape::dims];     ///< queries, then K and V
   alignas(16) std::uint8_t rows[2][Shape::dims * sizeof(T)];  ///< K and V as the pages hold them
-  float scales[2][groups];                                    ///< of quants
+  std::uint16_t scales[2][groups];                            ///< of quants: bits of half
 
   [[nodiscard]] __device__ __forceinline__ T* row(int which) { return reinterpret_cast<T*>(rows[which]); }
 };
@@ -33,13 +33,14 @@ class DecodeAppend {
       : all_(all), args_(args), place_(place), wave_(wave), shared_(shared) {
     active_ = args.append.q != nullptr && place.end > 0;  // a row without keys is padding
     appends_ = false;
+    block_ = 0;
   }
 
   /// Whether queries come from here.
   [[nodiscard]] __device__ __forceinline__ bool active() const { return active_; }
 
-  /// Reads what the wave's first head and the thread's pair are made of. Waves behind the last head read that one's too, so
-  /// that all go the same way.
+  /// Reads what the wave's heads and the thread's pair are made of. Waves behind the last head read that one's too, so that
+  /// all go the same way.
   __device__ __forceinline__ void begin() {
     gpu::RopeAppendArgs append = read_again(all_).append;
     asm volatile(""  // one wait for all of them
@@ -54,32 +55,40 @@ class DecodeAppend {
     if (append.pairs > 0) {
       frequency_ = *((Global<const float>)append.inverse_frequency + min(pair(), append.pairs - 1));
     }
-    load(append, min(wave_, heads() - 1));
+    rules_ = gpu::turn_rules(append);
+    rules_.head_dim = args_.call.head_dim;
+    load(append, own_[0], min(wave_, heads() - 1));
     factor_ = gpu::query_factor(append, position());
     pairs_ = append.pairs;
     magnitude_ = append.magnitude;
     // Scalar registers are wanted elsewhere until these are.
     asm volatile(""
                  : "+v"(pairs_), "+v"(magnitude_), "+v"(factor_), "+v"(rules_.adjacent), "+v"(rules_.norm_after_turn),
-                   "+v"(rules_.norm_eps), "+v"(head_.pairs), "+v"(weighted_), "+v"(normed_));
+                   "+v"(rules_.norm_eps));
+#pragma unroll
+    for (int i = 1; i < most_heads; ++i) {
+      load(read_again(all_).append, own_[i], min(wave_ + i * Shape::waves, heads() - 1));
+    }
   }
 
   /// Afterwards shared memory holds the queries, and the pages the position's K and V.
   __device__ __forceinline__ void finish() {
-    float scale = norm_scale();
+    float scales[most_heads];
+#pragma unroll
+    for (int i = 0; i < most_heads; ++i) {
+      scales[i] = norm_scale(own_[i]);
+    }
     if (pair() < pairs_) {
       shared_.turns[pair()] = gpu::turn_of(static_cast<float>(position()), frequency_, magnitude_);
     }
     sync_shared();
-    for (int h = wave_; h < heads(); h += Shape::waves) {
-      if (h != wave_) {
-        load(read_again(all_).append, h);
-        scale = norm_scale();
-      }
+#pragma unroll
+    for (int i = 0; i < most_heads; ++i) {
+      const int h = wave_ + i * Shape::waves;
       if (h < place_.heads) {
-        turn(shared_.heads[h], scale, factor_);
-      } else {
-        turn(shared_.heads[Shape::heads + h - place_.heads], scale, 1.0f);
+        turn(own_[i], shared_.heads[h], scales[i], factor_);
+      } else if (h < heads()) {
+        turn(own_[i], shared_.heads[Shape::heads + h - place_.heads], scales[i], 1.0f);
         gpu::sync_wave();
         store_row(h - place_.heads);
       }
@@ -89,29 +98,43 @@ class DecodeAppend {
 
   [[nodiscard]] __device__ __forceinline__ const float* query(int g) const { return shared_.heads[g]; }
 
-  /// Of keys read from `base` on, those of the row's own position are replaced: their page may hold anything yet.
+  /// Of K (0) or V (1) read from `base` on, the piece's last ones, those of the row's own position are replaced: their page
+  /// may hold anything yet.
   template <class Reader>
-  __device__ __forceinline__ void replace(const Reader& reader, int base, LaneKey<T> (&keys)[Shape::steps]) const {
-    if (!appends_ || base + Shape::step_keys * Shape::steps < place_.end) {
+  __device__ __forceinline__ void replace(const Reader& reader, int base, int which,
+                                          LaneEight<T> (&read)[Shape::steps]) const {
+    if (!appends_) {
       return;
     }
-    LaneKey<T> own;
-    own.k.load(shared_.row(0) + reader.dim);
-    own.v.load(shared_.row(1) + reader.dim);
+    LaneEight<T> own;
     if constexpr (sizeof(T) == 1) {
-      own.k.scale = shared_.scales[0][reader.dim / gpu::quant_group];
-      own.v.scale = shared_.scales[1][reader.dim / gpu::quant_group];
+      const auto* const from = reinterpret_cast<const std::uint32_t*>(shared_.row(which) + reader.dim);
+      own.quants[0] = from[0];
+      own.quants[1] = from[1];
+      own.scale_bits = shared_.scales[which][reader.dim / gpu::quant_group];
+    } else {
+      own.eight.load(shared_.row(which) + reader.dim);
     }
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
       if (reader.key(base, s) == position()) {
-        keys[s] = own;
+        read[s] = own;
       }
     }
   }
 
  private:
-  static constexpr int units = (Shape::dims / 2 + gpu::wave_size - 1) / gpu::wave_size;  ///< of a lane
+  static constexpr int units = (Shape::dims / 2 + gpu::wave_size - 1) / gpu::wave_size;    ///< of a lane
+  static constexpr int most_heads = (Shape::heads + 2 + Shape::waves - 1) / Shape::waves;  ///< of a wave
+
+  /// One of the wave's heads, as it was read. All are before K and V of the pages: a loop would wait for those.
+  struct OwnHead {
+    gpu::Head head;
+    int weighted;  ///< the norm has weights
+    int normed;
+    gpu::UnitValues values[units];
+    gpu::UnitValues weights[units];
+  };
 
   [[nodiscard]] __device__ __forceinline__ int position() const { return place_.end - 1; }
   /// The thread's: the last waves compute the turns, as the first ones have heads.
@@ -122,44 +145,48 @@ class DecodeAppend {
   /// Of the work-group: its queries, then K and V.
   [[nodiscard]] __device__ __forceinline__ int heads() const { return place_.heads + (appends_ ? 2 : 0); }
 
-  __device__ __forceinline__ void load(const gpu::RopeAppendArgs& append, int h) {
-    rules_ = gpu::turn_rules(append);
-    rules_.head_dim = args_.call.head_dim;
+  __device__ __forceinline__ void load(const gpu::RopeAppendArgs& append, OwnHead& own, int h) {
+    gpu::TurnRules rules = gpu::turn_rules(append);
+    rules.head_dim = args_.call.head_dim;
     const int of_kv = append.q_heads + (h - place_.heads) * append.kv_heads + place_.kv_head;
-    head_ = gpu::head_at(append, place_.row, h < place_.heads ? place_.first_head + h : of_kv);
-    const auto from = (Global<const float>)head_.from;
-    weighted_ = head_.norm != nullptr ? 1 : 0;
-    normed_ = head_.normed ? 1 : 0;
-    const auto weights = (Global<const float>)(weighted_ != 0 ? head_.norm : head_.from);
+    own.head = gpu::head_at(append, place_.row, h < place_.heads ? place_.first_head + h : of_kv);
+    const auto from = (Global<const float>)own.head.from;
+    own.weighted = own.head.norm != nullptr ? 1 : 0;
+    own.normed = own.head.normed ? 1 : 0;
+    const auto weights = (Global<const float>)(own.weighted != 0 ? own.head.norm : own.head.from);
 #pragma unroll
     for (int i = 0; i < units; ++i) {  // without a branch, behind which the compiler would wait for what is read
-      const gpu::Unit unit = gpu::unit_at(rules_, head_, min(unit_of(i), gpu::units_of(rules_) - 1));
-      values_[i] = {from[unit.first], from[unit.second]};  // head_dim is even
-      weights_[i] = {weights[unit.first], weights[unit.second]};
+      const gpu::Unit unit = gpu::unit_at(rules, own.head, min(unit_of(i), gpu::units_of(rules) - 1));
+      own.values[i] = {from[unit.first], from[unit.second]};  // head_dim is even
+      own.weights[i] = {weights[unit.first], weights[unit.second]};
+    }
+    asm volatile("" : "+v"(own.head.pairs), "+v"(own.weighted), "+v"(own.normed));  // as in begin()
+    if constexpr (most_heads > 1) {
+      schedule_barrier();
     }
   }
   __device__ __forceinline__ static int unit_of(int i) { return gpu::lane_index() + i * gpu::wave_size; }
 
-  [[nodiscard]] __device__ __forceinline__ float norm_scale() const {
-    if (normed_ == 0) {
+  [[nodiscard]] __device__ __forceinline__ float norm_scale(const OwnHead& own) const {
+    if (own.normed == 0) {
       return 1.0f;
     }
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < units; ++i) {
-      sum = unit_of(i) < gpu::units_of(rules_) ? gpu::add_squares(sum, values_[i]) : sum;
+      sum = unit_of(i) < gpu::units_of(rules_) ? gpu::add_squares(sum, own.values[i]) : sum;
     }
     return gpu::norm_scale(rules_, sum);
   }
 
   /// `to` [head_dim]: what was loaded, normalised, turned and multiplied by `factor`.
-  __device__ __forceinline__ void turn(float* to, float scale, float factor) {
-    head_.normed = normed_ != 0;
+  __device__ __forceinline__ void turn(OwnHead& own, float* to, float scale, float factor) {
+    own.head.normed = own.normed != 0;
 #pragma unroll
     for (int i = 0; i < units; ++i) {
       if (unit_of(i) < gpu::units_of(rules_)) {
-        const gpu::UnitValues weights = weighted_ != 0 ? weights_[i] : gpu::UnitValues{1.0f, 1.0f};
-        gpu::finish_unit(rules_, head_, unit_of(i), values_[i], scale, weights, shared_.turns,
+        const gpu::UnitValues weights = own.weighted != 0 ? own.weights[i] : gpu::UnitValues{1.0f, 1.0f};
+        gpu::finish_unit(rules_, own.head, unit_of(i), own.values[i], scale, weights, shared_.turns,
                          [&](int dim, float value) { to[dim] = value * factor; });
       }
     }
@@ -181,12 +208,12 @@ class DecodeAppend {
       gpu::quantise_head(from, args_.call.head_dim, [&](int dim, std::int8_t quant, half scale) {
         to[dim].value = quant;
         if (first) {
-          page[dim].value = quant;
+          store_at(page + dim, gpu::Quant{quant});
         }
         if (dim % gpu::quant_group == 0) {
-          shared_.scales[which][dim / gpu::quant_group] = gpu::to_float(scale);
+          shared_.scales[which][dim / gpu::quant_group] = scale.bits;
           if (first) {
-            scales[dim / gpu::quant_group] = scale;
+            store_at(scales + dim / gpu::quant_group, scale);
           }
         }
       });
@@ -194,7 +221,7 @@ class DecodeAppend {
       for (int dim = gpu::lane_index(); dim < args_.call.head_dim; dim += gpu::wave_size) {
         to[dim] = gpu::from_float<T>(from[dim]);
         if (first) {
-          page[dim] = to[dim];
+          store_at(page + dim, to[dim]);
         }
       }
     }
@@ -213,11 +240,7 @@ class DecodeAppend {
   float factor_;  ///< of the queries
   float frequency_;
   gpu::TurnRules rules_;
-  gpu::Head head_;
-  int weighted_;  ///< the norm has weights
-  int normed_;
-  gpu::UnitValues values_[units];
-  gpu::UnitValues weights_[units];
+  OwnHead own_[most_heads];
 };
 
 }  // namespace rocmforge::amd

@@ -15,11 +15,13 @@ struct DecodeShape {
   static constexpr int dims = dims_;
   static constexpr int key_lanes = dims / 8;
   static constexpr int slots = gpu::wave_size / key_lanes;  ///< keys that a wave reads at once
-  static constexpr int threads = decode_threads(heads, dims);
+  static constexpr int threads = decode_threads(heads, dims, gpu::wave_size);
   static constexpr int waves = threads / gpu::wave_size;
   static constexpr int step_keys = waves * slots;
-  /// Keys of a lane's round whose K and V are on their way together: registers allow for four.
-  static constexpr int steps = decode_round_keys / step_keys < 4 ? decode_round_keys / step_keys : 4;
+  /// Keys of a lane that are on their way together. Registers allow for four, and for two beside eight heads where two waves
+  /// of a SIMD share 512.
+  static constexpr int most_steps = heads == 8 && gpu::wave_size == 64 ? 2 : 4;
+  static constexpr int steps = decode_round_keys / step_keys < most_steps ? decode_round_keys / step_keys : most_steps;
   static constexpr int values = heads * 8;           ///< of a lane's sums
   static constexpr int own_values = values / slots;  ///< of these, once the wave's slots are added up
   static_assert(decode_round_keys % (step_keys * steps) == 0 && values % slots == 0);
@@ -47,7 +49,7 @@ __device__ __forceinline__ DecodeArgs read_arguments(const DecodeArgs& from) {
                : "+s"(call.sinks), "+s"(call.mask), "+s"(call.io_dtype), "+s"(call.rows), "+s"(call.causal),
                  "+s"(call.window), "+s"(call.scale_log2), "+s"(call.soft_cap_scale), "+s"(call.soft_cap_log2),
                  "+s"(call.first_item), "+s"(call.group_tiles), "+s"(args.group), "+s"(args.pieces), "+s"(args.tile_factor),
-                 "+s"(args.append.q));
+                 "+s"(args.pieces_factor), "+s"(args.append.q));
   // Read by what differs between lanes anyway: scalar registers are fewer, unless eight heads of floats
   // take the vector ones.
   asm volatile("" : "+v"(call.out));
@@ -71,10 +73,12 @@ struct DecodePlace {
   int first;  ///< key of the piece, a multiple of decode_round_keys
   int last;   ///< key behind it
   int piece;
-  int pieces;
+  int rounds;  ///< of the row, at least 1; 0 where there is nothing to do
+  int each;    ///< rounds of a piece
+
+  [[nodiscard]] __device__ __forceinline__ int pieces() const { return (rounds + each - 1) / each; }
 };
 
-/// `pieces` 0: nothing to do.
 template <class Shape>
 __device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
   const gpu::AttentionArgs& args = all.call;
@@ -87,8 +91,10 @@ __device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
   place.first_head = place.kv_head * all.group + tile * Shape::heads;
   place.heads = min(Shape::heads, all.group - tile * Shape::heads);
   place.row = read_constant(args.query_offsets, place.sequence);
-  const int q_len = read_constant(args.query_offsets, place.sequence + 1) - place.row;
-  const int kv_len = read_constant(args.kv_lengths, place.sequence);
+  int next_row = read_constant(args.query_offsets, place.sequence + 1);
+  int kv_len = read_constant(args.kv_lengths, place.sequence);
+  asm volatile("" : "+s"(place.row), "+s"(next_row), "+s"(kv_len));  // one wait for all of them
+  const int q_len = next_row - place.row;
   if (q_len == 0 || (args.rows != 0 && (args.rows == 1) != (q_len == 1))) {
     return place;
   }
@@ -97,16 +103,11 @@ __device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
   place.end = visible.end;
   const int first_round = visible.begin / decode_round_keys;
   // A row without keys still writes zeros.
-  const int rounds = max((visible.end + decode_round_keys - 1) / decode_round_keys - first_round, 1);
-  int each = 1;
-  place.pieces = rounds;
-  if (rounds > all.pieces) {
-    each = (rounds + all.pieces - 1) / all.pieces;
-    place.pieces = (rounds + each - 1) / each;
-  }
+  place.rounds = max((visible.end + decode_round_keys - 1) / decode_round_keys - first_round, 1);
+  place.each = divide_by_pieces(place.rounds + all.pieces - 1, all.pieces_factor);
   place.piece = static_cast<int>(blockIdx.x);
-  place.first = (first_round + place.piece * each) * decode_round_keys;
-  place.last = min(place.first + each * decode_round_keys, place.end);
+  place.first = (first_round + place.piece * place.each) * decode_round_keys;
+  place.last = min(place.first + place.each * decode_round_keys, place.end);
   return place;
 }
 
@@ -134,30 +135,38 @@ __device__ __forceinline__ float sum_over(float value) {
   return value;
 }
 
-/// A key's eight elements of a lane, of K and of V, untouched.
+/// Eight elements of a lane as they were read, and those of q8_0 with the bits of their scale: what is converted where it is
+/// read would be waited for there.
 template <class T>
-struct LaneKey {
-  gpu::Eight<T> k;
-  gpu::Eight<T> v;
+struct LaneEight {
+  gpu::Eight<T> eight;
 
-  /// Elements of q8_0 have no scale of their own yet.
-  __device__ static float element(const gpu::Eight<T>& eight, int j) {
-    if constexpr (sizeof(T) == 1) {
-      return static_cast<float>(static_cast<std::int8_t>(eight.quants[j / 4] >> (8 * (j % 4))));
-    } else {
-      return eight[j];
-    }
+  [[nodiscard]] __device__ __forceinline__ Pair pair(int i) const { return {eight[2 * i], eight[2 * i + 1]}; }
+  [[nodiscard]] __device__ __forceinline__ float scale() const { return 1.0f; }
+};
+template <>
+struct LaneEight<gpu::Quant> {
+  std::uint32_t quants[2];
+  std::uint32_t scale_bits;
+
+  /// Without the scale.
+  [[nodiscard]] __device__ __forceinline__ Pair pair(int i) const {
+    const std::uint32_t word = quants[i / 2];
+    const int first = i % 2 * 2;
+    return {static_cast<float>(signed_byte(word, first)), static_cast<float>(signed_byte(word, first + 1))};
   }
-  __device__ static float scale(const gpu::Eight<T>& eight) {
-    if constexpr (sizeof(T) == 1) {
-      return eight.scale;
-    } else {
-      return 1.0f;
-    }
-  }
+  [[nodiscard]] __device__ __forceinline__ float scale() const { return gpu::half_of_word(scale_bits, 0); }
 };
 
-/// Where a round's keys lie; all lanes that share a key, and all keys that a wave reads at once, are in one block.
+/// Where a lane's keys of one way through the loop lie, in K as in V.
+template <class Shape>
+struct KeyPlaces {
+  std::int64_t at[Shape::steps];  ///< bytes from the start of a plane, the same for the wave
+  int token[Shape::steps];        ///< positions from there
+};
+
+/// Where a piece's keys lie; all lanes that share a key, and all keys that a wave reads at once, are in one block. Behind
+/// the piece's last key that one is read again.
 template <class T, class Shape>
 struct KeyReader {
   const gpu::AttentionArgs& args;
@@ -169,9 +178,9 @@ struct KeyReader {
   __device__ __forceinline__ int first_key(int base, int s) const {
     return base + s * Shape::step_keys + wave * Shape::slots;
   }
-  /// The lane's, inside of what the row sees.
+  /// The lane's, inside of what the work-group takes.
   __device__ __forceinline__ int key(int base, int s) const {
-    return min(max(first_key(base, s) + gpu::lane_index() / Shape::key_lanes, place.begin), place.end - 1);
+    return min(max(first_key(base, s) + gpu::lane_index() / Shape::key_lanes, place.begin), place.last - 1);
   }
   /// The block of each step: scalar reads, none of which waits for another.
   __device__ __forceinline__ void find(int base, int (&blocks)[Shape::steps]) const {
@@ -181,57 +190,60 @@ struct KeyReader {
     const std::int32_t* table = args.kv.block_tables + std::int64_t{place.sequence} * args.kv.max_blocks;
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {  // the wave's keys lie in one block, so that any one's will do
-      const int any = min(max(first_key(base, s) + Shape::slots - 1, place.begin), place.end - 1);
+      const int any = min(max(first_key(base, s) + Shape::slots - 1, place.begin), place.last - 1);
       blocks[s] = read_constant(table, any >> args.kv.block_shift);
     }
   }
-  __device__ __forceinline__ void load(int base, const int (&blocks)[Shape::steps], LaneKey<T> (&keys)[Shape::steps]) const {
+  [[nodiscard]] __device__ __forceinline__ KeyPlaces<Shape> locate(int base, const int (&blocks)[Shape::steps]) const {
     const gpu::KvAddress& kv = args.kv;
-    const int within = (1 << kv.block_shift) - 1;
-    const int row_bytes = static_cast<int>(kv.token_stride * static_cast<int>(sizeof(T)));
+    KeyPlaces<Shape> places;
     const std::int64_t head = place.kv_head * kv.head_stride * static_cast<int>(sizeof(T));
-    std::int64_t at[Shape::steps];
-    int token[Shape::steps];
     if (kv.block_tables == nullptr) {
       const std::int64_t sequence = place.sequence * kv.sequence_stride * static_cast<int>(sizeof(T));
 #pragma unroll
       for (int s = 0; s < Shape::steps; ++s) {
-        const int first = max(min(first_key(base, s), place.end - 1) - (Shape::slots - 1), 0);
-        at[s] = head + sequence + std::int64_t{first} * row_bytes;
-        token[s] = key(base, s) - first;
+        const int first = max(min(first_key(base, s), place.last - 1) - (Shape::slots - 1), 0);
+        places.at[s] = head + sequence + std::int64_t{first} * row_bytes();
+        places.token[s] = key(base, s) - first;
       }
     } else {
+      const int within = (1 << kv.block_shift) - 1;
       const auto block_bytes = static_cast<std::uint32_t>(kv.block_stride * static_cast<int>(sizeof(T)));
 #pragma unroll
       for (int s = 0; s < Shape::steps; ++s) {
-        at[s] = head + static_cast<std::int64_t>(std::uint64_t{static_cast<std::uint32_t>(blocks[s])} * block_bytes);
-        token[s] = key(base, s) & within;
+        places.at[s] = head + static_cast<std::int64_t>(std::uint64_t{static_cast<std::uint32_t>(blocks[s])} * block_bytes);
+        places.token[s] = key(base, s) & within;
       }
     }
+    return places;
+  }
+  /// Of K or V, whose first block `plane` is.
+  __device__ __forceinline__ void load(const void* plane, const KeyPlaces<Shape>& places,
+                                       LaneEight<T> (&eights)[Shape::steps]) const {
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
-      const auto k = uniform(static_cast<const std::uint8_t*>(kv.k) + at[s]);
-      const auto v = uniform(static_cast<const std::uint8_t*>(kv.v) + at[s]);
-      const auto lane = static_cast<unsigned>(token[s] * row_bytes + dim * static_cast<int>(sizeof(T)));
-      load_eight_of(k, lane, keys[s].k);
-      load_eight_of(v, lane, keys[s].v);
+      const auto address = uniform(static_cast<const std::uint8_t*>(plane) + places.at[s]);
+      load_eight(address, static_cast<unsigned>(places.token[s] * row_bytes() + dim * static_cast<int>(sizeof(T))),
+                 eights[s]);
       if constexpr (sizeof(T) == 1) {
-        const auto groups = static_cast<unsigned>(kv.token_stride) / 32;
-        const unsigned scale = (static_cast<unsigned>(token[s]) * groups + static_cast<unsigned>(dim) / 32) * 2;
-        keys[s].k.scale = gpu::half_of_word(load_at<std::uint16_t>(k + kv.quant_bytes, scale, 0), 0);
-        keys[s].v.scale = gpu::half_of_word(load_at<std::uint16_t>(v + kv.quant_bytes, scale, 0), 0);
+        const auto groups = static_cast<unsigned>(args.kv.token_stride) / 32;
+        const unsigned scale = (static_cast<unsigned>(places.token[s]) * groups + static_cast<unsigned>(dim) / 32) * 2;
+        eights[s].scale_bits = load_at<std::uint16_t>(address + args.kv.quant_bytes, scale, 0);
       }
     }
   }
 
  private:
-  __device__ static __forceinline__ void load_eight_of(GlobalBytes address, unsigned lane, gpu::Eight<T>& eight) {
+  [[nodiscard]] __device__ __forceinline__ int row_bytes() const {
+    return static_cast<int>(args.kv.token_stride * static_cast<int>(sizeof(T)));
+  }
+  __device__ static __forceinline__ void load_eight(GlobalBytes address, unsigned lane, LaneEight<T>& eight) {
     if constexpr (sizeof(T) == 1) {
       const auto words = load_at<uint2>(address, lane, 0);
       eight.quants[0] = words.x;
       eight.quants[1] = words.y;
     } else {
-      eight.parts[0] = load_at<gpu::Bytes16>(address, lane, 0);
+      eight.eight.parts[0] = load_at<gpu::Bytes16>(address, lane, 0);
     }
   }
 };

@@ -3,6 +3,8 @@
 // Instructions that have no name in HIP's language: integer products of four bytes, exchanges inside sixteen lanes, sums in
 // shared memory. No other file of this folder has any.
 
+#include <type_traits>
+
 #include "kernels/gpu/device_code.h"
 
 namespace rocmforge::amd {
@@ -22,6 +24,14 @@ __device__ inline int dot_bytes(std::uint32_t a, std::uint32_t b, int sum) {
   return __builtin_amdgcn_sudot4(true, static_cast<int>(a), true, static_cast<int>(b), sum, false);
 #endif
 }
+
+/// Byte i of a word with its sign; written as a narrow integer it takes a shift more.
+__device__ inline int signed_byte(std::uint32_t word, int i) {
+  return __builtin_amdgcn_sbfe(static_cast<int>(word), static_cast<unsigned>(8 * i), 8u);
+}
+
+/// Two floats, which CDNA computes with at once.
+using Pair = float __attribute__((ext_vector_type(2)));
 
 template <int control>
 __device__ inline int exchanged(int value) {
@@ -49,6 +59,14 @@ template <class T>
 using Global = __attribute__((address_space(1))) T*;
 using GlobalBytes = Global<const std::uint8_t>;
 
+/// A value of one or two bytes to memory. Behind a store that may be to shared memory the compiler waits for everything that
+/// is on its way.
+template <class T>
+__device__ inline void store_at(T* to, T value) {
+  using Bits = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::uint16_t>;
+  *(Global<Bits>)to = __builtin_bit_cast(Bits, value);
+}
+
 /// An address that is the same for the whole wave: it stays in scalar registers, and what lanes add to it is an offset.
 __device__ inline GlobalBytes uniform(const std::uint8_t* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address);
@@ -69,6 +87,22 @@ __device__ inline int lane_here() {
   int lane = gpu::lane_index();
   asm volatile("" : "+v"(lane));
   return lane;
+}
+
+/// The compiler's scheduler moves nothing over this place.
+__device__ inline void schedule_barrier() { __builtin_amdgcn_sched_barrier(0); }
+
+/// What is computed before this place, and what is loaded behind it: a load may take the registers of what these came from.
+template <int rows, int count, class T>
+__device__ inline void compute_here(T (&values)[rows][count]) {
+#pragma unroll
+  for (auto& row : values) {
+#pragma unroll
+    for (T& value : row) {
+      asm volatile("" : "+v"(value));
+    }
+  }
+  schedule_barrier();
 }
 
 /// __syncthreads() for shared memory alone: what is on its way from memory stays so.
