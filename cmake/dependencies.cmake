@@ -9,6 +9,10 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)  # of the archive of GPU kernels
+# For documents, tests and that archive; who cannot do without asks again, as required. The distribution's interpreter first: that is
+# the one python3-numpy serves.
+find_program(ROCMFORGE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(ROCMFORGE_PYTHON python3)
 if(ROCMFORGE_DOWNLOADS)
   pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.66)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # checksums

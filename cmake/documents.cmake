@@ -1,6 +1,4 @@
 # The manual page and the completions of bash, zsh and fish, made from what the program says of itself.
-find_program(ROCMFORGE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
-find_program(ROCMFORGE_PYTHON python3)
 if(ROCMFORGE_PYTHON)
   set(pages ${CMAKE_BINARY_DIR}/documents)
   file(MAKE_DIRECTORY ${pages})

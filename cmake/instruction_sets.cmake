@@ -1,6 +1,7 @@
+set(ROCMFORGE_INSTRUCTION_SETS "" CACHE STRING "Instruction sets of CPU kernels beside the generic one; empty for all of the processor family")
+
 # rocmforge_cpu_bodies(TARGET): compiles src/kernels/cpu/body/*.cpp once per instruction set of the processor family,
 # with ROCMFORGE_ISA naming the namespace, and adds the objects to TARGET. The choice is made at run time.
-set(ROCMFORGE_INSTRUCTION_SETS "" CACHE STRING "The instruction sets that CPU kernels are compiled for beside the generic one; empty for all of the processor family")
 function(rocmforge_cpu_bodies target)
   file(GLOB bodies CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/*.cpp)
   if(NOT bodies)

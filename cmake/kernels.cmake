@@ -33,7 +33,6 @@ function(rocmforge_kernels target)
   if(NOT objects)
     return()
   endif()
-  find_program(ROCMFORGE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
   find_program(ROCMFORGE_PYTHON python3 REQUIRED)
   # Compressed less where it takes part in every build: a quarter more bytes, in a tenth of the time.
   set(level 9)

@@ -93,12 +93,16 @@ def check_architectures(wanted):
             raise Problem(f"unknown architecture '{architecture}'; available: {', '.join([ALL, *ISA_VERSIONS, *nvidia])}")
 
 
+def generics_for(cards, toolchains):
+    """The generic targets that a compiler here knows and that serve one of the cards."""
+    return [name for name, served in SERVED.items() if toolchain_for(name, toolchains) and any(re.fullmatch(served, card) for card in cards)]
+
+
 def every_architecture():
     """What `all` stands for, and a line about the cards that have no objects of their own."""
     toolchains = find_toolchains()
     unknown = [card for card in AMD if toolchain_for(card, toolchains) is None]
-    generic = [name for name, cards in SERVED.items()
-               if toolchain_for(name, toolchains) and any(re.fullmatch(cards, card) for card in unknown)]
+    generic = generics_for(unknown, toolchains)
     unserved = [card for card in unknown if not any(re.fullmatch(SERVED[name], card) for name in generic)]
     note = f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}; " if unknown else ""
     note += f"{', '.join(generic)} in place of them" if generic else ""
@@ -112,8 +116,7 @@ def compilers_of(architectures):
     toolchains = find_toolchains() if wanted else []
     chosen = {architecture: toolchain_for(processor_of(architecture), toolchains) for architecture in wanted}
     if unknown := [architecture for architecture, toolchain in chosen.items() if toolchain is None]:
-        generic = [name for name, cards in SERVED.items()
-                   if toolchain_for(name, toolchains) and any(re.fullmatch(cards, card) for card in unknown)]
+        generic = generics_for(unknown, toolchains)
         raise Problem(f"{', '.join(unknown)}: not known to {' or '.join(toolchain.clang for toolchain in toolchains)}" +
                       (f", which compiles {' and '.join(generic)} for it" if generic else ""))
     return chosen

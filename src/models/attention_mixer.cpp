@@ -125,12 +125,15 @@ void AttentionMixer::append_keys(const Step& step) const {
 
 void AttentionMixer::attend(const Step& step) const {
   if (step.results) {
-    const Attention::Append append = append_of(step);
+    std::optional<Attention::Append> append;
+    if (attention_appends(step)) {
+      append = append_of(step);
+    }
     attention_.run({.q = step.buffers.projected,
                     .q_stride = qkv_.linear.width(),
                     .sinks = sinks_ != nullptr ? sinks_->data : nullptr,
                     .out = step.buffers.gathered,
-                    .append = attention_appends(step) ? &append : nullptr},
+                    .append = append ? &*append : nullptr},
                    step);
   }
 }

@@ -5,7 +5,10 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "device/kernel_library.h"
 
