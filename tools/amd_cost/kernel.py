@@ -84,9 +84,11 @@ class Buffer:
 
 class Launch:
     """grid and block in threads' groups, arguments in order: Buffer, None (a null pointer), numbers, or bytes (a struct by value).
-    In bytes, `("pointer", offset, Buffer)` of `pointers` says which addresses a struct holds."""
+    In bytes, `("pointer", offset, Buffer)` of `pointers` says which addresses a struct holds. `unknown_taken`: whether branches are taken
+    whose condition is not known; a caller says so who knows what they depend on."""
 
-    def __init__(self, kernel, grid, block, arguments, dynamic_lds=0, pointers=()):
+    def __init__(self, kernel, grid, block, arguments, dynamic_lds=0, pointers=(), unknown_taken=False):
+        self.unknown_taken = unknown_taken
         self.kernel, self.grid, self.block, self.dynamic_lds = kernel, tuple(grid), tuple(block), dynamic_lds
         self.regions = []
         for i, buffer in enumerate([a for a in arguments if isinstance(a, Buffer)] + [buffer for _, buffer in pointers]):

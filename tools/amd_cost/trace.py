@@ -1,7 +1,7 @@
 """Walks a wave through a kernel: which instructions it executes, and which addresses they touch.
 
 Values that follow from the launch (arguments, ids, what given arrays hold) are computed exactly; everything else is unknown, above all what
-is loaded from memory and floating-point results. A branch on an unknown condition is not taken, an unknown mask leaves the lanes as they are;
+is loaded from memory and floating-point results. A branch on an unknown condition is not taken unless the launch says so, an unknown mask leaves the lanes as they are;
 both are counted (`assumed`, by address).
 """
 import re
@@ -186,7 +186,7 @@ class Wave:
             value = None if self.scalars[VCC + 1] is None else value | self.scalars[VCC + 1] << 32
         if value is None:
             self.assumed[instruction.address] = self.assumed.get(instruction.address, 0) + 1
-            return False
+            return self.launch.unknown_taken
         return (value != 0) == (name.endswith(("scc1", "vccnz")))
 
     def vector_value(self, instruction):

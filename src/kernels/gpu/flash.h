@@ -225,11 +225,9 @@ struct FlashWave {
         largest = fmaxf(largest, scores[t][i]);
       }
     }
-    const float now = Tile::template reduce<Max>(largest) * factor;
-    const float kept = now > maximum[0] + slack ? now : maximum[0];
-    const float subtract = finite_maximum(kept);
-    if (__builtin_expect_with_probability(any_of_wave(kept != maximum[0]), 0, 0.999)) {
-      const float scale = exp2_fast(maximum[0] - subtract);
+    const auto rescale = [&](float now) __attribute__((always_inline)) {
+      const float kept = now > maximum[0] + slack ? now : maximum[0];
+      const float scale = exp2_fast(maximum[0] - finite_maximum(kept));
       maximum[0] = kept;
       sum[0] *= scale;
 #pragma unroll
@@ -239,7 +237,18 @@ struct FlashWave {
           out[t][i] *= scale;
         }
       }
+    };
+    // The lanes of a row put their maxima together only where one is too large, hardly ever. RDNA3 has no registers for
+    // that.
+    if constexpr (Tile::maxima_of_each_tile) {
+      const float now = Tile::template reduce<Max>(largest) * factor;
+      if (__builtin_expect_with_probability(any_of_wave(now > maximum[0] + slack), 0, 0.999)) {
+        rescale(now);
+      }
+    } else if (__builtin_expect_with_probability(any_of_wave(largest * factor > maximum[0] + slack), 0, 0.999)) {
+      rescale(Tile::template reduce<Max>(largest) * factor);
     }
+    const float subtract = finite_maximum(maximum[0]);
 #pragma unroll
     for (int t = 0; t < Shape::key_tiles; ++t) {
 #pragma unroll

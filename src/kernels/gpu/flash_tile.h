@@ -58,6 +58,8 @@ struct FlashTile {
   /// the same places (flash_ahead.h): a wave reads 16 rows of 8 bytes at once, or 8 rows of 16.
   static constexpr int value_padding = Tile::run == 4 ? 4 : 8;
   static constexpr int alike_dims = Tile::run == 4 ? 16 : 8;
+  /// Whether the lanes of a row exchange their maxima in every tile of keys, not only where one grew too much: RDNA3.
+  static constexpr bool maxima_of_each_tile = Tile::run == 16;
 
   __device__ static int row(int) { return lane_index() & 15; }
   static constexpr __device__ int slot(int) { return 0; }
