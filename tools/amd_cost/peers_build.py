@@ -12,7 +12,6 @@ MATVEC = {"q4_0": "GGML_TYPE_Q4_0", "q4_k": "GGML_TYPE_Q4_K", "q6_k": "GGML_TYPE
 SOURCES = {
     **{f"matvec_{name}": ("mmvq-templates.cuh", [f"mul_mat_vec_q<{kind}, 1, {waves}>" for waves in (1, 4)]) for name, kind in MATVEC.items()},
     **{f"mmq_{name}": ("mmq.cuh", [f"mul_mat_q<{kind}, 64, 8, false>"]) for name, kind in MATVEC.items()},
-    "attention": ("fattn-vec-f16.cuh", [f"flash_attn_vec_ext_f16<128, 128, {columns}, GGML_TYPE_F16, GGML_TYPE_F16, false>" for columns in (1, 8)]),
 }
 STATUS = ("SUCCESS", "NOT_INITIALIZED", "ALLOC_FAILED", "INVALID_VALUE", "ARCH_MISMATCH", "MAPPING_ERROR", "EXECUTION_FAILED", "INTERNAL_ERROR", "NOT_SUPPORTED")
 SHIM = {

@@ -4,11 +4,11 @@
 // takes the query heads of one KV head, up to `heads` of them, and a piece of the row's keys.
 //
 // A lane reads 16 bytes (of q8_0 8) of a key, so that 8, 16 or 32 lanes share one and a wave reads neighbouring keys, which
-// lie in one block: its place is found with scalar reads alone. Up to four keys of a lane are on their way together: K of the
-// next ones while V of these is added up, and their V while dot products are made. Dot products are summed by exchanges
-// between neighbouring lanes; every lane then has the scores of all heads, so that each keeps the softmax of all of them over
-// the keys that its lanes read. The waves' sums meet in shared memory. Where a row has several pieces, the last work-group to
-// arrive adds them up (attention_decode_pieces.h).
+// lie in one block: its place is found with scalar reads alone. Up to four keys of a lane are on their way together: K of
+// the next ones while V of these is added up, and their V while dot products are made. Dot products are summed by exchanges
+// between neighbouring lanes; every lane then has the scores of all heads, so that each keeps the softmax of all of them
+// over the keys that its lanes read. The waves' sums meet in shared memory. Where a row has several pieces, the last
+// work-group to arrive adds them up (attention_decode_pieces.h).
 //
 // Pieces begin at multiples of decode_round_keys and their number depends on a row's keys and on the device alone: a row's
 // result has the same bits in any batch.
