@@ -8,6 +8,8 @@ if(ROCMFORGE_LIBCXX)
   add_link_options(-stdlib=libc++ -fexperimental-library)
   set(ROCMFORGE_FMT fmt::fmt-header-only)
   set(ROCMFORGE_SPDLOG spdlog::spdlog_header_only)
+  # Boost 1.74 knows of one compiler alone that the C++ library has no std::result_of any more.
+  target_compile_definitions(Boost::headers INTERFACE BOOST_ASIO_HAS_STD_INVOKE_RESULT)
   if(ROCMFORGE_TESTS)
     add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
   endif()
