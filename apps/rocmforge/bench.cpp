@@ -115,26 +115,19 @@ class Bench {
   double measure(const BenchTest& test) {
     StepRunner runner(engine_, test.sequences, test.length(), batch_tokens_);
     for (std::int32_t sequence = 0; sequence < test.sequences && test.depth > 0; ++sequence) {
-      runner.prefill(sequence, random_tokens(test.depth), 0);
+      runner.prefill(sequence, random_tokens(random_, engine_.model().config().vocab, test.depth), 0);
     }
-    const auto prompt = random_tokens(test.prompt);
+    const auto prompt = random_tokens(random_, engine_.model().config().vocab, test.prompt);
     const auto start = std::chrono::steady_clock::now();
     runner.prefill(0, prompt, test.depth);
     for (std::int32_t step = 0; step < test.generated; ++step) {
-      runner.decode_ahead(random_tokens(test.sequences), test.depth + test.prompt + step);
+      runner.decode_ahead(random_tokens(random_, engine_.model().config().vocab, test.sequences), test.depth + test.prompt + step);
     }
     runner.finish();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
  private:
-  std::vector<std::int32_t> random_tokens(std::int32_t count) {
-    std::uniform_int_distribution<std::int32_t> any(0, engine_.model().config().vocab - 1);
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-    std::generate(tokens.begin(), tokens.end(), [&] { return any(random_); });
-    return tokens;
-  }
-
   Engine& engine_;
   std::int32_t batch_tokens_;
   std::mt19937 random_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -105,7 +106,9 @@ nlohmann::ordered_json report_json(const std::string& machine, const Table& tabl
 void bench_prompt(Engine& engine, const StepFlags& flags) {
   constexpr int steps = 5;
   StepRunner runner(engine, 1, flags.context + flags.prompt, std::max(flags.prompt, 1));
-  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(std::max(flags.context, flags.prompt)), 1);
+  std::mt19937 random;
+  const std::vector<std::int32_t> tokens =
+      random_tokens(random, engine.model().config().vocab, std::max(flags.context, flags.prompt));
   const std::span<const std::int32_t> prompt = std::span(tokens).first(static_cast<std::size_t>(flags.prompt));
   runner.prefill(0, std::span(tokens).first(static_cast<std::size_t>(flags.context)), 0);
   runner.prefill(0, prompt, flags.context);
@@ -162,11 +165,12 @@ int bench_step(const StepFlags& flags) {
   }
 
   StepRunner runner(*engine, flags.sequences, flags.context + 1, options.max_batch_tokens);
-  const std::vector<std::int32_t> prompt(static_cast<std::size_t>(flags.context), 1);
+  std::mt19937 random;
+  const std::int32_t vocab = engine->model().config().vocab;
   for (std::int32_t sequence = 0; sequence < flags.sequences; ++sequence) {
-    runner.prefill(sequence, prompt, 0);
+    runner.prefill(sequence, random_tokens(random, vocab, flags.context), 0);
   }
-  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(flags.sequences), 1);
+  const std::vector<std::int32_t> tokens = random_tokens(random, vocab, flags.sequences);
   const double alone = step_seconds(runner, tokens, flags.context, false);
   const double whole = step_seconds(runner, tokens, flags.context, true);
   auto times = runner.time_decode(tokens, flags.context);

@@ -6,6 +6,13 @@
 
 namespace rocmforge::app {
 
+std::vector<std::int32_t> random_tokens(std::mt19937& random, std::int32_t vocab, std::int32_t count) {
+  std::uniform_int_distribution<std::int32_t> any(0, vocab - 1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  std::ranges::generate(tokens, [&] { return any(random); });
+  return tokens;
+}
+
 StepRunner::StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens)
     : engine_(engine), batch_tokens_(batch_tokens), block_tokens_(engine.memory().block_tokens()) {
   const std::int32_t blocks_each = (max_tokens + block_tokens_ - 1) / block_tokens_;

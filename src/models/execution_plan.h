@@ -139,6 +139,7 @@ class ExecutionPlan {
   /// Copies of weights: those repacked for the CPU, all of them on a GPU.
   [[nodiscard]] std::size_t packed_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
+  [[nodiscard]] std::size_t slot_order_bytes() const { return slot_order_bytes_; }            ///< likewise, of experts
   [[nodiscard]] std::size_t attention_state_bytes() const { return attention_state_bytes_; }  ///< of each phase
   [[nodiscard]] std::size_t bytes_per_token() const { return decode_bytes_.value_or(bytes_per_token_); }
   [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
@@ -221,6 +222,7 @@ class ExecutionPlan {
   KvPlace kv_place_;
   KvGroups kv_groups_ = KvGroups(1);
   std::size_t scratch_bytes_ = 0;
+  std::size_t slot_order_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
   std::size_t bytes_per_token_ = 0;
   std::optional<std::size_t> decode_bytes_;  ///< those of decode steps, once they are planned

@@ -21,6 +21,7 @@ struct Buffers {
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
   std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: which
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
+  void* slot_order = nullptr;       ///< of the kernel that multiplies with experts, from one of its calls to the next
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
   std::int32_t* sampled = nullptr;  ///< [logit rows]

@@ -42,8 +42,9 @@ class RoutedExperts {
   void append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots = &Buffers::gathered) const;
 
  private:
-  void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k, const float* x,
-                float* out) const;
+  /// `k_before`: as ExpertMatmul::Args has it.
+  void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k, std::int64_t k_before,
+                const float* x, float* out) const;
 
   Config config_;
   Router router_;
@@ -51,6 +52,7 @@ class RoutedExperts {
   std::string down_kind_;
   std::vector<const ExpertMatrix*> gate_up_;
   std::vector<const ExpertMatrix*> down_;
+  bool same_kernel_ = false;  ///< of gate, up and down
 };
 
 }  // namespace rocmforge

@@ -142,6 +142,7 @@ void Transformer::load(Device& device, ThreadPool& pool) {
               .per_layer = floats(layout.per_layer),
               .experts = reinterpret_cast<std::int32_t*>(at(layout.experts)),
               .expert_weights = floats(layout.expert_weights),
+              .slot_order = at(layout.slot_order),
               .logits = floats(layout.logits),
               .scratch = at(layout.scratch),
               .sampled = reinterpret_cast<std::int32_t*>(at(layout.sampled)),
@@ -194,6 +195,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   layout.per_layer = take_floats(tokens * config_.layers * config_.per_layer_width);
   layout.experts = take(static_cast<std::size_t>(tokens * experts_used) * sizeof(std::int32_t));
   layout.expert_weights = take_floats(tokens * experts_used);
+  layout.slot_order = take(plan_.slot_order_bytes());
   layout.logits = take_floats(rows * config_.vocab);
   layout.scratch = take(scratch);
   layout.sampled = take(static_cast<std::size_t>(rows) * sizeof(std::int32_t));

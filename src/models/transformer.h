@@ -52,8 +52,8 @@ class Transformer final : public Model {
  private:
   /// Where the buffers of a step begin, in bytes from the start of the workspace.
   struct WorkspaceLayout {
-    std::size_t hidden, normed, projected, gathered, per_layer, experts, expert_weights, logits, scratch, sampled,
-        attention_states[2], end;
+    std::size_t hidden, normed, projected, gathered, per_layer, experts, expert_weights, slot_order, logits, scratch,
+        sampled, attention_states[2], end;
   };
   [[nodiscard]] WorkspaceLayout lay_out_workspace() const;
   [[nodiscard]] StepInputs::Limits input_limits() const;

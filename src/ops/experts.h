@@ -140,6 +140,10 @@ struct ExpertMatmul {
     Activation activation = Activation::silu;
     bool alone = false;         ///< the one weight is up, which has no gate
     void* workspace = nullptr;  ///< at least workspace_bytes(spec, tokens) of each weight, 256-byte aligned
+    void* order = nullptr;      ///< at least order_bytes(spec, tokens) of each weight, 256-byte aligned
+    /// Above 0: the kernel's last call with this `order` had this k, and the same tokens, used, experts and ids. The kernel
+    /// may rely on what it left there.
+    std::int64_t k_before = 0;
 
     /// Whether the slots of a token are summed; else each has its output.
     [[nodiscard]] bool down() const { return weights.size() == 1 && !alone; }
@@ -167,6 +171,11 @@ class ExpertMatmulKernel {
 
   /// Scratch memory that a call with this weight and that many tokens needs.
   [[nodiscard]] virtual std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const = 0;
+
+  /// Memory for the order of the slots of that many tokens, which stays as it is from one call to the next.
+  [[nodiscard]] virtual std::size_t order_bytes(const ExpertMatmul::Spec& /*spec*/, std::int64_t /*tokens*/) const {
+    return 0;
+  }
 
   virtual void run(const ExpertMatmul::Args& args, ExecutionContext& context) const = 0;
 };

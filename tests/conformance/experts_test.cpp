@@ -35,6 +35,7 @@ struct Problem {
   bool finished = false;   ///< products have biases and scales
   float factor = 1.0f;     ///< of the scales
   std::int64_t first = 0;  ///< of the tokens, in what all calls of this kind share
+  bool again = false;      ///< the second of two calls that share the order of their slots
 
   [[nodiscard]] ExpertMatmul::Spec spec() const { return {format, experts, n, k, used, alone}; }
   [[nodiscard]] std::int64_t slots() const { return tokens * used; }
@@ -201,7 +202,14 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
   args.activation = problem.activation;
   args.alone = problem.alone;
   args.workspace = arena.workspace(kernel.workspace_bytes(spec, problem.tokens));
-  arena.run([&](ExecutionContext& context) { kernel.run(args, context); });
+  args.order = arena.workspace(kernel.order_bytes(spec, problem.tokens));
+  const auto run = [&] { arena.run([&](ExecutionContext& context) { kernel.run(args, context); }); };
+  if (problem.again) {
+    run();
+    args.k_before = problem.k;
+    args.out = arena.in_out(problem.before());
+  }
+  run();
   return arena.read(args.out, problem.outputs() * problem.n);
 }
 
@@ -223,6 +231,21 @@ void expect_products(Problem problem) {
     harness().for_each_kernel<ExpertMatmul>(problem.spec(), expect);
     if (!harness().is_gpu()) {
       expect(harness().reference<ExpertMatmul>(problem.spec()));
+    }
+  }
+}
+
+/// Slots need not be sorted anew when the call before has done it.
+TEST(ExpertMatmulOrder, ThatOfTheCallBeforeServes) {
+  for (const std::int64_t tokens : {3, 7, 20, 70}) {
+    for (const bool gated : {true, false}) {
+      Problem problem{.format = DType::q4_k, .experts = 6, .used = 3, .n = 72, .k = 512, .tokens = tokens, .gated = gated};
+      harness().for_each_kernel<ExpertMatmul>(problem.spec(), [&](const ExpertMatmulKernel& kernel) {
+        problem.again = false;
+        const std::vector<float> once = run_experts(kernel, problem);
+        problem.again = true;
+        EXPECT_TRUE(same_bits(run_experts(kernel, problem), once)) << kernel.name() << ", " << tokens << " tokens";
+      });
     }
   }
 }

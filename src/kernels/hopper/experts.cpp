@@ -26,17 +26,12 @@ constexpr Kernel<hopper::ExpertConvertArgs> convert_kernel{"matmul_tiles_convert
                                                            LaunchOrder::by_kernel};
 constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_convert", "expert_tiles_convert_long",
                                                                 LaunchOrder::by_kernel};
-constexpr Kernel<hopper::ExpertFewConvertArgs> few_halves_kernel{"experts_few", "expert_few_halves",
-                                                                 LaunchOrder::by_kernel_in_turn};
 constexpr Kernel<hopper::ExpertFewConvertArgs> few_codes_kernel{"experts_few", "expert_few_codes",
                                                                 LaunchOrder::by_kernel_in_turn};
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 
 /// Up to so many tokens a token's result has the same bits in any company.
 constexpr std::int64_t most_equal_tokens = 8;
-
-/// Whether rows must have the sums of experts_vectors.h.
-bool is_equal(std::int64_t tokens) { return tokens <= most_equal_tokens; }
 
 int unit_bytes_of(const WeightLayout& layout) { return hopper::expert_unit_columns / layout.elems * layout.record_bytes; }
 
@@ -52,53 +47,89 @@ std::int64_t most_rows_at_once(std::int64_t k) {
 /// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted. Faster while
 /// few slots share an expert.
 bool takes_vectors(std::int64_t tokens, std::int64_t used, std::int64_t k) {
-  return tokens <= 4 || (is_equal(tokens) && (k > hopper::most_few_columns || used > most_rows_at_once(k)));
+  return tokens <= 4 || (tokens <= most_equal_tokens && (k > hopper::most_few_columns || used > most_rows_at_once(k)));
 }
 
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
-  if ((is_equal(tokens) || slots < 4 * experts) && k <= hopper::most_few_columns) {
+  if ((tokens <= most_equal_tokens || slots < 4 * experts) && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
 }
 
 /// Bytes of a tile's activations where experts have few slots.
-std::int64_t few_tile_bytes(std::int64_t tokens, std::int64_t k) {
-  const std::int64_t columns = round_up(k, std::int64_t{record_columns});
-  return is_equal(tokens) ? hopper::few_codes_bytes(columns) : hopper::few_halves_bytes(columns);
-}
+std::int64_t few_tile_bytes(std::int64_t k) { return hopper::few_tile_bytes(round_up(k, std::int64_t{record_columns})); }
 
-/// What a call with many tokens keeps in its workspace.
-struct ExpertWorkspace {
+/// Places one array after another, each at a multiple of 256 bytes; only counts the bytes where there is no memory.
+class Places {
+ public:
+  explicit Places(void* base) : base_(static_cast<std::byte*>(base)) {}
+
+  template <class Element>
+  void take(Element*& pointer, std::int64_t count) {
+    pointer = base_ == nullptr ? nullptr : reinterpret_cast<Element*>(base_ + bytes_);
+    bytes_ += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  std::size_t bytes_ = 0;
+};
+
+/// The slots of a call with many tokens, sorted by expert. It depends on k through the slots of a tile alone.
+struct SlotOrder {
   int tile_tokens = 0;
   std::int64_t most_tiles = 0;
-  std::uint8_t* boxes = nullptr;  ///< of all tiles
-  float* scales = nullptr;        ///< of their slots
   std::int32_t* order = nullptr;  ///< [slots]
   gpu::ExpertTile* tiles = nullptr;
   std::int32_t* tile_count = nullptr;
-  float* products = nullptr;  ///< [slots, n] of down
-  std::size_t bytes = 0;
 
-  ExpertWorkspace(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t n, std::int64_t k, void* base)
+  SlotOrder(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k, void* base)
       : tile_tokens(rocmforge::tile_tokens(tokens, used, experts, k)),
-        most_tiles(tokens * used / tile_tokens + std::min(tokens * used, experts)) {
-    const std::int64_t slots = tokens * used;
-    const auto place = [&](auto*& pointer, std::int64_t count) {
-      using Element = std::remove_reference_t<decltype(*pointer)>;
-      pointer = base == nullptr ? nullptr : reinterpret_cast<Element*>(static_cast<std::byte*>(base) + bytes);
-      bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
-    };
+        most_tiles(tiles_of(tokens * used, experts, tile_tokens)) {
+    place(base, tokens * used, most_tiles);
+  }
+
+  /// Bytes for up to that many tokens, of which fewer may have smaller tiles.
+  static std::size_t bytes(std::int64_t tokens, std::int64_t used, std::int64_t experts) {
+    return SlotOrder().place(nullptr, tokens * used, tiles_of(tokens * used, experts, hopper::few_slots));
+  }
+
+ private:
+  SlotOrder() = default;
+
+  static std::int64_t tiles_of(std::int64_t slots, std::int64_t experts, int tile_tokens) {
+    return slots / tile_tokens + std::min(slots, experts);
+  }
+  std::size_t place(void* base, std::int64_t slots, std::int64_t room) {
+    Places places(base);
+    places.take(order, slots);
+    places.take(tiles, room);
+    places.take(tile_count, 1);
+    return places.bytes();
+  }
+};
+
+/// What a call with many tokens keeps in its workspace.
+struct ExpertWorkspace : SlotOrder {
+  std::uint8_t* boxes = nullptr;  ///< of all tiles
+  float* scales = nullptr;        ///< of their slots
+  float* products = nullptr;      ///< [slots, n] of down
+  std::size_t workspace_bytes = 0;
+
+  ExpertWorkspace(const SlotOrder& slot_order, std::int64_t tokens, std::int64_t used, std::int64_t n, std::int64_t k,
+                  void* base)
+      : SlotOrder(slot_order) {
     const std::int64_t rows = most_tiles * tile_tokens;
-    place(boxes, tile_tokens == hopper::few_slots ? most_tiles * few_tile_bytes(tokens, k)
-                                                  : rows * round_up(k, record_columns) * 2);
-    place(scales, rows);
-    place(order, slots);
-    place(tiles, most_tiles);
-    place(tile_count, 1);
-    place(products, slots * n);
+    Places places(base);
+    places.take(boxes,
+                tile_tokens == hopper::few_slots ? most_tiles * few_tile_bytes(k) : rows * round_up(k, record_columns) * 2);
+    places.take(scales, rows);
+    places.take(products, tokens * used * n);
+    workspace_bytes = places.bytes();
   }
 };
 
@@ -152,7 +183,11 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (takes_vectors(tokens, spec.used, spec.k)) {
       return 0;
     }
-    return ExpertWorkspace(tokens, spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+    const SlotOrder order(tokens, spec.used, spec.experts, spec.k, nullptr);
+    return ExpertWorkspace(order, tokens, spec.used, spec.n, spec.k, nullptr).workspace_bytes;
+  }
+  [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
+    return SlotOrder::bytes(tokens, spec.used, spec.experts);
   }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
@@ -184,7 +219,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const auto used = static_cast<std::int32_t>(args.used);
     const auto slots_at_once =
         gated ? used : static_cast<std::int32_t>(std::min<std::int64_t>(used, most_rows_at_once(args.k)));
-    const hopper::LaunchFit fit = hopper::fit_launch(1, [&](int slots) {
+    // Of gate and up a token has more tiles than there are multiprocessors: two work-groups on each share them out more
+    // evenly.
+    const hopper::LaunchFit fit = hopper::fit_launch(gated ? 2 : 1, [&](int slots) {
       return hopper::expert_vector_shared(gated ? 1 : slots_at_once, static_cast<int>(args.k), slots, unit_bytes_of(layout))
           .bytes;
     });
@@ -214,7 +251,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     // The tokens share out the multiprocessors.
     const std::int64_t tiles = std::int64_t{launch.row_tiles} * (gated ? used : 1);
     const std::int64_t groups =
-        std::min(tiles, std::max<std::int64_t>(stream.device().info().compute_units / args.tokens, 1));
+        std::min(tiles, std::max<std::int64_t>(fit.groups * stream.device().info().compute_units / args.tokens, 1));
     LaunchShape shape;
     shape.grid = {static_cast<std::uint32_t>(groups), 1, static_cast<std::uint32_t>(args.tokens)};
     shape.block[0] = hopper::matvec_all_threads;
@@ -230,20 +267,12 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
 
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
-    check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
-    const std::int64_t slots = args.tokens * args.used;
-    const ExpertWorkspace space(args.tokens, args.used, args.experts, args.weights[0].n, args.k, args.workspace);
-    LaunchShape one;
-    one.block[0] = gpu::sort_threads;
-    sort_kernel.launch(stream, one,
-                       {.ids = args.ids,
-                        .order = space.order,
-                        .tiles = space.tiles,
-                        .tile_count = space.tile_count,
-                        .slots = static_cast<std::int32_t>(slots),
-                        .experts = static_cast<std::int32_t>(args.experts),
-                        .tile_tokens = space.tile_tokens,
-                        .unused = 0});
+    check(args.workspace != nullptr && args.order != nullptr, "expert_matmul: no workspace, or none for the order of slots");
+    const SlotOrder order(args.tokens, args.used, args.experts, args.k, args.order);
+    const ExpertWorkspace space(order, args.tokens, args.used, args.weights[0].n, args.k, args.workspace);
+    if (!is_sorted(args, space)) {
+      sort(args, space, stream);
+    }
     if (space.tile_tokens == hopper::few_slots) {
       convert_few(args, space, stream);
       multiply_few(args, space, stream);
@@ -266,6 +295,26 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                          .n = static_cast<std::int32_t>(n),
                          .used = static_cast<std::int32_t>(args.used)});
     }
+  }
+
+  /// Whether the call before has left the order of the slots and their tiles where this one looks for them.
+  static bool is_sorted(const ExpertMatmul::Args& args, const ExpertWorkspace& space) {
+    return args.k_before > 0 && !takes_vectors(args.tokens, args.used, args.k_before) &&
+           tile_tokens(args.tokens, args.used, args.experts, args.k_before) == space.tile_tokens;
+  }
+
+  static void sort(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+    LaunchShape one;
+    one.block[0] = gpu::sort_threads;
+    sort_kernel.launch(stream, one,
+                       {.ids = args.ids,
+                        .order = space.order,
+                        .tiles = space.tiles,
+                        .tile_count = space.tile_count,
+                        .slots = static_cast<std::int32_t>(args.tokens * args.used),
+                        .experts = static_cast<std::int32_t>(args.experts),
+                        .tile_tokens = space.tile_tokens,
+                        .unused = 0});
   }
 
   static void convert(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -304,19 +353,18 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * hopper::few_slots);
     shape.block[0] = hopper::few_convert_threads;
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
-    (is_equal(args.tokens) ? few_codes_kernel : few_halves_kernel)
-        .launch(stream, shape,
-                {.x = args.x,
-                 .to = space.boxes,
-                 .work = space.tiles,
-                 .work_count = space.tile_count,
-                 .order = space.order,
-                 .stride = args.k,
-                 .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
-                 .k = static_cast<std::int32_t>(args.k),
-                 .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
-                 .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.tokens, args.k)),
-                 .aligned = aligned ? 1 : 0});
+    few_codes_kernel.launch(stream, shape,
+                            {.x = args.x,
+                             .to = space.boxes,
+                             .work = space.tiles,
+                             .work_count = space.tile_count,
+                             .order = space.order,
+                             .stride = args.k,
+                             .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
+                             .k = static_cast<std::int32_t>(args.k),
+                             .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
+                             .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.k)),
+                             .aligned = aligned ? 1 : 0});
   }
 
   static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -337,7 +385,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
                                  .units = units_of(args),
                                  .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
-                                 .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.tokens, args.k)),
+                                 .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.k)),
                                  .ring = 0,
                                  .activation = args.activation,
                                  .chosen_before = stream.all_but_last_ended() ? 1 : 0};
@@ -347,15 +395,16 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     };
     const int room =
         shared_with(2) <= hopper::shared_bytes_of_pair ? hopper::shared_bytes_of_pair : hopper::shared_bytes_of_group;
-    launch.ring = std::max(hopper::fitting(std::min(hopper::most_few_ring, launch.units), room, shared_with), 1);
+    launch.ring = std::max(hopper::fitting(hopper::most_few_ring, room, shared_with), 1);
+    const std::int64_t row_groups = divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows);
+    const std::int64_t places =
+        std::int64_t{stream.device().info().compute_units} * (room == hopper::shared_bytes_of_pair ? 2 : 1);
     LaunchShape shape;
-    shape.grid = {
-        static_cast<std::uint32_t>(divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows)),
-        static_cast<std::uint32_t>(space.most_tiles), 1};
+    shape.grid[0] = static_cast<std::uint32_t>(std::min(row_groups * space.most_tiles, places));
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
-    const std::string kernel = fmt::format("expert_few_{}{}_{}", is_equal(args.tokens) ? "equal_" : "",
-                                           gated ? "gate_up" : "down", hopper::weight_format_name(format));
+    const std::string kernel =
+        fmt::format("expert_few_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
     Kernel<hopper::ExpertFewArgs>("experts_few", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
   }
 

@@ -68,8 +68,8 @@ struct ExpertTilesArgs {
 };
 
 /// Few slots of each expert, sorted by expert: tiles of up to 8, of which the tensor core's eight columns hold one each. A
-/// work-group has a tile and 8 tiles of 16 rows: of gate and up the same 64 rows, or 128 of down. See experts_few.h.
-/// Grid: row groups, room for the tiles of slots.
+/// work-group takes a tile and 8 tiles of 16 rows at a time: of gate and up the same 64 rows, or 128 of down. See
+/// experts_few.h. Grid: work-groups, which share out the tiles of slots and the groups of rows.
 struct ExpertFewArgs {
   const std::uint8_t* weights[2];
   std::int64_t expert_bytes[2];
@@ -90,15 +90,10 @@ struct ExpertFewArgs {
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
-inline constexpr int most_few_ring = 4;
+inline constexpr int most_few_ring = 6;
 inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
-/// A tile's activations as binary16: [blocks of 32 columns][8 slots][4] of 8 in the order of activation_element; then what
-/// they are to be multiplied with, [units][8 slots] floats.
-constexpr std::int64_t few_halves_bytes(std::int64_t padded_columns) {
-  return padded_columns * few_slots * 2 + padded_columns / expert_unit_columns * few_slots * 4;
-}
-/// As codes: the image of eight rows.
-constexpr std::int64_t few_codes_bytes(std::int64_t padded_columns) {
+/// A tile's activations: the image of eight rows.
+constexpr std::int64_t few_tile_bytes(std::int64_t padded_columns) {
   return matvec_shared(few_slots, static_cast<int>(padded_columns), 0, 0).squares;
 }
 struct ExpertFewShared {

@@ -3,8 +3,7 @@
 // Products of few tokens with the matrices of their experts: expert_gate_up_FORMAT, expert_down_FORMAT. A work-group has one
 // token and walks over tiles of 16 rows in the frame of matvec_roles.h, as the dense products do: weights of tile after tile
 // are on their way, whichever expert they belong to. Gate and up of a slot and 16 rows are two items that follow each other;
-// down has an item for each slot of 16 rows, whose weighted sum the warp that writes keeps. Two work-groups of a cluster
-// share out the items of down: where a tile's slots are divided between them, the first hands its part of the sum over.
+// down has an item for each slot of 16 rows, whose weighted sum the warp that writes keeps.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/hopper/experts_activations.h"

@@ -396,42 +396,37 @@ __device__ inline void add_step(const RawStep<WeightFormat::q6_k, tokens>& raw, 
   }
 }
 
-/// A row's sum that a lane has for token `n` of its groups, of 4 and 8 tokens: always (p0 + p1) + (p2 + p3).
+/// A row's sum for token `n` of a lane's groups: always (p0 + p1) + (p2 + p3). Lanes that share a token's pairs have the
+/// same.
 template <int tokens>
 __device__ inline float row_sum(const float (&sums)[2 * tokens], int n, int h) {
-  static_assert(pairs_of(tokens) == 4);
-  const auto of_pair = [&](int p) { return sums[(n * 4 + p) * 2 + h]; };
-  return (of_pair(0) + of_pair(1)) + (of_pair(2) + of_pair(3));
+  constexpr int pairs = pairs_of(tokens);
+  const auto of_pair = [&](int p) { return sums[(n * pairs + p) * 2 + h]; };
+  const auto with_neighbour = [&](float sum, int distance) { return sum + __shfl_xor_sync(0xffffffffu, sum, distance); };
+  if constexpr (tokens == 1) {
+    return with_neighbour(with_neighbour(of_pair(0), 1), 2);
+  } else if constexpr (tokens == 2) {
+    const float first = with_neighbour(of_pair(0), 1);
+    return first + with_neighbour(of_pair(1), 1);
+  } else {
+    return (of_pair(0) + of_pair(1)) + (of_pair(2) + of_pair(3));
+  }
 }
 
-/// Adds up a lane's sums, always as (p0 + p1) + (p2 + p3), and writes those of its rows, times the factors of its tokens,
-/// to `to` [tokens][16 rows].
+/// Adds up a lane's sums and writes those of its rows, times the factors of its tokens, to `to` [tokens][16 rows].
 template <int tokens>
 __device__ inline void store_sums(const float (&sums)[2 * tokens],
                                   const float (&factors)[tokens / tokens_of_operand(tokens)], int lane, float* to) {
-  constexpr int pairs = pairs_of(tokens);
+  constexpr int of_operand = tokens_of_operand(tokens);
   const int g = lane >> 2;
   const int c = lane & 3;
 #pragma unroll
-  for (int n = 0; n < tokens / tokens_of_operand(tokens); ++n) {
+  for (int n = 0; n < tokens / of_operand; ++n) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const auto of_pair = [&](int p) { return sums[(n * pairs + p) * 2 + h]; };
-      const int row = 8 * h + g;
-      if constexpr (tokens == 1) {
-        float sum = of_pair(0) + __shfl_xor_sync(0xffffffffu, of_pair(0), 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        if (c == 0) {
-          to[row] = sum * factors[0];
-        }
-      } else if constexpr (tokens == 2) {
-        const float first = of_pair(0) + __shfl_xor_sync(0xffffffffu, of_pair(0), 1);
-        const float second = of_pair(1) + __shfl_xor_sync(0xffffffffu, of_pair(1), 1);
-        if ((c & 1) == 0) {
-          to[weight_tile_rows * (c >> 1) + row] = (first + second) * factors[0];
-        }
-      } else {
-        to[weight_tile_rows * (4 * n + c) + row] = row_sum<tokens>(sums, n, h) * factors[n];
+      const float sum = row_sum<tokens>(sums, n, h);
+      if (c % (4 / of_operand) == 0) {
+        to[weight_tile_rows * (of_operand * n + c * of_operand / 4) + 8 * h + g] = sum * factors[n];
       }
     }
   }
