@@ -121,7 +121,8 @@ class Bench {
     const auto start = std::chrono::steady_clock::now();
     runner.prefill(0, prompt, test.depth);
     for (std::int32_t step = 0; step < test.generated; ++step) {
-      runner.decode_ahead(random_tokens(random_, engine_.model().config().vocab, test.sequences), test.depth + test.prompt + step);
+      runner.decode_ahead(random_tokens(random_, engine_.model().config().vocab, test.sequences),
+                          test.depth + test.prompt + step);
     }
     runner.finish();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

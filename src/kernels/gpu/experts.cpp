@@ -91,7 +91,7 @@ struct TileWorkspace {
     place(scales, slots);
     place(order, slots);
     place(tiles, most_tiles(slots, experts));
-    place(tile_count, 1);
+    place(tile_count, 2);
     place(products, slots * n);
   }
 };

@@ -70,8 +70,10 @@ struct ExpertTile {
   std::int32_t expert;
   std::int32_t first;
   std::int32_t count;
-  std::int32_t unused;
+  std::int32_t work_before;  ///< the sum of expert_tile_work() of the tiles before it
 };
+/// Time that a tile of few slots takes beside others, by the instructions of experts_few.h; of larger ones nobody asks.
+constexpr std::int32_t expert_tile_work(std::int32_t count) { return count <= 1 ? 6 : count <= 2 ? 7 : count <= 4 ? 8 : 11; }
 inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
 
 /// Sorts slots by expert, those of one expert in any order: each is a row of its own in every product. Grid: 1.
@@ -79,7 +81,7 @@ struct SortSlotsArgs {
   const std::int32_t* ids;   ///< [slots]
   std::int32_t* order;       ///< [slots]: slots by place
   ExpertTile* tiles;         ///< room for as many as the slots may need
-  std::int32_t* tile_count;  ///< [1]
+  std::int32_t* tile_count;  ///< [2]: how many there are, and their work
   std::int32_t slots;
   std::int32_t experts;
   std::int32_t tile_tokens;  ///< slots of a tile at most

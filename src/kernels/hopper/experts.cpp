@@ -53,7 +53,7 @@ bool takes_vectors(std::int64_t tokens, std::int64_t used, std::int64_t k) {
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
-  if ((tokens <= most_equal_tokens || slots < 4 * experts) && k <= hopper::most_few_columns) {
+  if ((tokens <= most_equal_tokens || slots < 8 * experts) && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
@@ -85,7 +85,7 @@ struct SlotOrder {
   std::int64_t most_tiles = 0;
   std::int32_t* order = nullptr;  ///< [slots]
   gpu::ExpertTile* tiles = nullptr;
-  std::int32_t* tile_count = nullptr;
+  std::int32_t* tile_count = nullptr;  ///< how many, and their work
 
   SlotOrder(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k, void* base)
       : tile_tokens(rocmforge::tile_tokens(tokens, used, experts, k)),
@@ -108,7 +108,7 @@ struct SlotOrder {
     Places places(base);
     places.take(order, slots);
     places.take(tiles, room);
-    places.take(tile_count, 1);
+    places.take(tile_count, 2);
     return places.bytes();
   }
 };

@@ -63,19 +63,45 @@ struct UnitOrder {
 };
 
 /// What a work-group does: items [begin, end), of which each is a tile of slots and a group of rows. Those of a tile are
-/// neighbours, so that its activations are copied once.
+/// neighbours, so that its activations are copied once. Work-groups have equal shares of the work, which is more where a
+/// tile has more slots.
 struct FewItems {
   int row_groups;
   int begin;
   int end;
 
-  __device__ FewItems(const ExpertFewArgs& args, int rows) : row_groups((args.n + rows - 1) / rows) {
-    const std::int64_t all = std::int64_t{__ldcg(args.work_count)} * row_groups;
-    begin = static_cast<int>(all * blockIdx.x / gridDim.x);
-    end = static_cast<int>(all * (blockIdx.x + 1) / gridDim.x);
+  /// By all lanes of a warp.
+  __device__ FewItems(const ExpertFewArgs& args, int rows, int lane) : row_groups((args.n + rows - 1) / rows) {
+    const int2 all = __ldcg(reinterpret_cast<const int2*>(args.work_count));
+    const std::int64_t work = std::int64_t{all.y} * row_groups;
+    const std::int64_t from = work * blockIdx.x / gridDim.x;
+    const std::int64_t to = work * (blockIdx.x + 1) / gridDim.x;
+    int tile_from = -1;  // the last tile that begins there or before
+    int tile_to = -1;
+#pragma unroll 4
+    for (int first = 0; first < all.x; first += 32) {
+      const int tile = first + lane;
+      const std::int64_t before = tile < all.x ? std::int64_t{__ldcg(&args.work[tile].work_before)} * row_groups : work + 1;
+      tile_from += __popc(__ballot_sync(0xffffffffu, before <= from));
+      tile_to += __popc(__ballot_sync(0xffffffffu, before <= to));
+    }
+    begin = first_item(args, tile_from, from);
+    end = first_item(args, tile_to, to);
   }
   __device__ int tile(int item) const { return item / row_groups; }
   __device__ int row_group(int item) const { return item % row_groups; }
+
+ private:
+  /// The first item that begins when `work` has been done, or later.
+  [[nodiscard]] __device__ int first_item(const ExpertFewArgs& args, int tile, std::int64_t work) const {
+    if (tile < 0) {
+      return 0;  // there are none
+    }
+    const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
+    const auto inside = static_cast<int>(work - std::int64_t{found.w} * row_groups);
+    const int each = gpu::expert_tile_work(found.z);
+    return tile * row_groups + min((inside + each - 1) / each, row_groups);
+  }
 };
 
 /// A warp's 16 rows of each item. Its units pass through a ring of its own, which knows no bounds between items.
@@ -194,6 +220,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32;
   const int lane = thread % 32;
+  const MatvecShared image = matvec_shared(few_slots, args.padded_columns, 0, 0);
   const ExpertFewShared shared = expert_few_shared(args.tile_bytes, args.ring, Unit<format>::bytes);
   auto* sums = reinterpret_cast<float*>(memory + shared.sums);
   auto* x_barrier = reinterpret_cast<std::uint64_t*>(memory + shared.barriers);
@@ -212,7 +239,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   if (args.chosen_before == 0) {
     gpu::wait_for_predecessor();
   }
-  const FewItems items(args, rows);
+  const FewItems items(args, rows, lane);
   FewWarp<format, rows, row_tiles> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers,
                                        warp, lane);
   own.start();
@@ -223,13 +250,16 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
 #pragma unroll 1
   for (int item = items.begin; item < items.end; ++item) {
     if (const int tile = items.tile(item); tile != held) {
-      if (thread == 0) {
-        const auto bytes = static_cast<std::uint32_t>(args.tile_bytes);
-        barrier_expect(x_barrier, bytes);
-        copy_bytes(memory, args.x + std::int64_t{tile} * args.tile_bytes, bytes, x_barrier);
-      }
       const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
-      work = {found.x, found.y, found.z, 0};
+      work = {found.x, found.y, found.z, found.w};
+      if (thread == 0) {
+        const std::uint8_t* const x = args.x + std::int64_t{tile} * args.tile_bytes;
+        const auto codes = static_cast<std::uint32_t>(work.count * image.token_bytes);
+        const auto info = static_cast<std::uint32_t>(work.count * image.token_info_bytes);
+        barrier_expect(x_barrier, codes + info);
+        copy_bytes(memory, x, codes, x_barrier);
+        copy_bytes(memory + image.info, x + image.info, info, x_barrier);
+      }
       barrier_wait(x_barrier, x_parity);
       x_parity ^= 1;
       held = tile;
