@@ -44,10 +44,10 @@ std::vector<fs::path> models_folders() {
 
 namespace {
 
-/// The one file of that name in the folders of other programs; "" when there is none.
-std::string find_shared(const std::string& name) {
+/// The one file of that name that `rocmforge models` lists; "" when there is none.
+std::string find_listed(const std::string& name) {
   std::map<fs::path, fs::path> found;  // by what they are in the end: names of one file are one
-  for (const fs::path& folder : shared_model_folders()) {
+  for (const fs::path& folder : listed_folders()) {
     for (const fs::path& path : find_model_files(folder).files) {
       if (path.filename() == name || path.filename() == name + ".gguf") {
         found.emplace(fs::weakly_canonical(path), path);
@@ -62,6 +62,15 @@ std::string find_shared(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<fs::path> listed_folders() {
+  std::vector<fs::path> folders = models_folders();
+  folders.emplace_back(".");
+  for (const fs::path& shared : shared_model_folders()) {
+    folders.push_back(shared);
+  }
+  return folders;
+}
 
 std::string find_model(const std::string& argument) {
   const std::string name = argument.empty() ? "forge-demo" : argument;
@@ -87,7 +96,7 @@ std::string find_model(const std::string& argument) {
     looked += looked.empty() ? " in " : ", ";
     looked += folder.string();
   }
-  if (const std::string path = find_shared(name); !path.empty()) {
+  if (const std::string path = find_listed(name); !path.empty()) {
     return path;
   }
   if (argument.empty()) {

@@ -10,14 +10,18 @@ namespace rocmforge::app {
 /// of the library which this is part of, and where the program was built to be installed; those that exist.
 std::vector<std::filesystem::path> models_folders();
 
+/// Folders that `rocmforge models` lists, with all below: `models_folders`, the current folder and those of other programs.
+std::vector<std::filesystem::path> listed_folders();
+
 /// The model that a command line names.
 struct ModelArgument {
   std::string file;      ///< a path or a file's name; "" for the demo model
   std::string hub_name;  ///< what -hf says; where it is set, `file` is not
 };
 
-/// The file that MODEL means: a path, or the name of a file (with or without .gguf) in one of these folders or below those
-/// of other programs; "" is the demo model. Throws UsageError that says where it looked.
+/// The file that MODEL means: a path, or the name of a file (with or without .gguf) in `models_folders` or, after them,
+/// below any of `listed_folders`; "" is the demo model. Throws UsageError that says where it looked, or that names two such
+/// files.
 std::string find_model(const std::string& argument);
 
 }  // namespace rocmforge::app

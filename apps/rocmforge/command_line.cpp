@@ -162,16 +162,16 @@ class CommandLine {
       names.push_back(command.name);
       list += (list.empty() ? "" : ", ") + command.name;
     }
-    const auto word = std::ranges::find_if(arguments, [](const std::string& text) { return !text.starts_with('-'); });
     if (arguments.empty()) {
       return fmt::format("a command is missing: {} (rocmforge --help says more)", list);
     }
-    if (word == arguments.end()) {
-      return fmt::format("there is no option {} before the command (see rocmforge --help)", arguments.front());
+    const std::string& word = arguments.front();  // a value may follow an option, and is no command
+    if (word.starts_with('-')) {
+      return fmt::format("there is no option {} before the command (see rocmforge --help)", word);
     }
-    const std::string near = nearest(*word, names);
-    return near.empty() ? fmt::format("there is no command '{}'; the commands are {}", *word, list)
-                        : fmt::format("there is no command '{}'; did you mean {}? (see rocmforge --help)", *word, near);
+    const std::string near = nearest(word, names);
+    return near.empty() ? fmt::format("there is no command '{}'; the commands are {}", word, list)
+                        : fmt::format("there is no command '{}'; did you mean {}? (see rocmforge --help)", word, near);
   }
 
   [[nodiscard]] std::string describe(const CLI::ParseError& error, const std::vector<std::string>& arguments) const {

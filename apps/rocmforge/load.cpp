@@ -49,7 +49,7 @@ constexpr std::int32_t most_clients_by_rate = 1024;
 /// A server that refuses is not asked again as fast as a loop can run.
 constexpr auto pause_after_failure = 250ms;
 
-LoadPlan plan_of(const LoadFlags& flags) {
+OfferedLoad offered_load(const LoadFlags& flags) {
   const bool endless = flags.requests == 0 && flags.duration_seconds == 0.0;
   return {flags.rate,
           endless ? 10 * flags.concurrency : flags.requests,
@@ -81,8 +81,8 @@ void write_report(std::optional<std::ofstream>& file, const std::string& path, c
 /// A run in progress: the clients, and the results of the requests that have ended.
 class LoadGenerator {
  public:
-  LoadGenerator(const LoadTarget& target, const LoadPlan& plan)
-      : target_(target), by_rate_(plan.rate > 0.0), arrivals_(plan, clock_) {}
+  LoadGenerator(const LoadTarget& target, const OfferedLoad& offered)
+      : target_(target), by_rate_(offered.rate > 0.0), arrivals_(offered, clock_) {}
 
   /// Runs to the end, or until Ctrl-C and then to the end of the answers under way.
   std::vector<LoadSample> run(std::int32_t count) {
@@ -143,19 +143,19 @@ class LoadGenerator {
 };
 
 int load(LoadFlags flags) {
-  const LoadPlan plan = plan_of(flags);
+  const OfferedLoad offered = offered_load(flags);
   flags.target.forbidden = parse_integers(flags.forbidden, "--forbid", 0, most_token_id);
   find_model_of(flags.target);
   std::optional<std::ofstream> json = open_report(flags.json_path);
   std::optional<std::ofstream> svg = open_report(flags.svg_path);
 
-  LoadGenerator generator(flags.target, plan);
+  LoadGenerator generator(flags.target, offered);
   LoadRun run;
-  run.samples = generator.run(plan.rate > 0.0 ? most_clients_by_rate : flags.concurrency);
+  run.samples = generator.run(offered.rate > 0.0 ? most_clients_by_rate : flags.concurrency);
   run.seconds = generator.seconds();
   run.target = flags.target;
   run.arrivals =
-      plan.rate > 0.0 ? fmt::format("{} requests a second", plan.rate) : fmt::format("{} at once", flags.concurrency);
+      offered.rate > 0.0 ? fmt::format("{} requests a second", offered.rate) : fmt::format("{} at once", flags.concurrency);
   run.prompts = flags.prompt_lengths;
   run.outputs = flags.output_lengths;
   const LoadSummary summary = summarise(run);

@@ -11,7 +11,8 @@
 
 namespace rocmforge::app {
 
-struct LoadPlan {
+/// What the clients ask for, however fast they are served.
+struct OfferedLoad {
   double rate = 0.0;              ///< requests a second, at random moments; 0: each client sends when it has its answer
   std::int32_t requests = 0;      ///< in all; 0: any number
   double duration_seconds = 0.0;  ///< in which requests start; 0: any time
@@ -24,7 +25,7 @@ struct LoadPlan {
 /// Hands out requests to the clients: at once, or when their time has come. Any thread may call.
 class LoadArrivals {
  public:
-  LoadArrivals(LoadPlan plan, LoadClock clock);
+  LoadArrivals(OfferedLoad offered, LoadClock clock);
 
   /// False when there are no more. With a rate it waits until the request is due.
   bool take(LoadRequest& request);
@@ -37,7 +38,7 @@ class LoadArrivals {
   [[nodiscard]] bool is_over(double time) const;
   void draw(LoadRequest& request);
 
-  LoadPlan plan_;
+  OfferedLoad offered_;
   LoadClock clock_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable stops_;

@@ -142,21 +142,8 @@ void print_models(const nlohmann::ordered_json& rows, const Fitting& fitting) {
   }
 }
 
-/// The folders of this program and of others, and the current one; or the one that was named.
-std::vector<fs::path> folders_to_list(const std::string& folder) {
-  if (!folder.empty()) {
-    return {folder};
-  }
-  std::vector<fs::path> folders = models_folders();
-  folders.emplace_back(".");
-  for (const fs::path& shared : shared_model_folders()) {
-    folders.push_back(shared);
-  }
-  return folders;
-}
-
 int models(const ModelsFlags& flags) {
-  const std::vector<fs::path> folders = folders_to_list(flags.folder);
+  const std::vector<fs::path> folders = flags.folder.empty() ? listed_folders() : std::vector<fs::path>{flags.folder};
   Fitting fitting(flags.device, flags.kernel_dir);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::set<fs::path> seen;

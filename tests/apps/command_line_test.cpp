@@ -109,6 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
     Lines, WrongCommandLine,
     testing::Values(
         WrongLine{{"--loud"}, "there is no option --loud before the command (see rocmforge --help)"},
+        WrongLine{{"-m", "a.gguf", "-p", "hi"}, "there is no option -m before the command (see rocmforge --help)"},
         WrongLine{{"rnu"}, "there is no command 'rnu'; did you mean run? (see rocmforge --help)"},
         WrongLine{{"bnech", "--json"}, "there is no command 'bnech'; did you mean bench? (see rocmforge --help)"},
         WrongLine{{"help", "rnu"}, "rocmforge has no command 'rnu'; did you mean run?"},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/program.h"
+#include "options/model_path.h"
 #include "options/usage_error.h"
 
 namespace rocmforge::app {
@@ -76,6 +77,18 @@ TEST_F(ModelFilesTest, LooksAtSoManyEntriesAndSoDeepOnly) {
   EXPECT_FALSE(find_model_files(folder_.path(), {.entries = 3}).complete);
   EXPECT_TRUE(find_model_files(folder_.path(), {.entries = 4}).complete);
   EXPECT_THROW(find_model_files(folder_.path() / "none"), UsageError);
+}
+
+// Whatever `rocmforge models` lists is a model by its name alone.
+TEST_F(ModelFilesTest, ANameMeansTheFileBelowTheCurrentFolder) {
+  add("sub/deeper/only-here.gguf");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  EXPECT_EQ(find_model("only-here"), "./sub/deeper/only-here.gguf");
+  EXPECT_EQ(find_model("only-here.gguf"), "./sub/deeper/only-here.gguf");
+  add("sub/only-here.gguf");
+  EXPECT_THROW(find_model("only-here"), UsageError) << "there are two";
+  fs::current_path(before);
 }
 
 }  // namespace

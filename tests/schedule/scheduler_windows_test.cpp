@@ -30,7 +30,7 @@ TEST(SchedulerWindows, TakeOneWindowAndOneChunkOfTheLongestContext) {
     bench.submit(1, counting(0, context - 600), 500);
     std::int32_t tokens = 0;
     std::int32_t most_held = 0;
-    for (int steps = 0; bench.scheduler->has_work(); ++steps) {
+    while (bench.scheduler->has_work()) {
       const std::span<const ScheduledChunk> batch = bench.scheduler->next_batch();
       ASSERT_EQ(batch.size(), 1u);
       Sequence& sequence = *batch[0].sequence;

@@ -203,5 +203,22 @@ TEST(ToolChoice, NeedsToolsToBeCalled) {
   }
 }
 
+TEST(NoTools, AnEmptyListIsNotNullForTheTemplate) {
+  TestServerOptions options;
+  options.server.chat_template =
+      "{{ 'none' if tools is none else 'list of ' ~ tools | length }}: {% for m in messages %}{{ m.content }}>{% endfor %}";
+  const FakeServer server(std::move(options), say("gin"));
+  const auto prompt = [&](Json more) {
+    more["messages"] = {{{"role", "user"}, {"content", "q"}}};
+    return post(server.port(), "/apply-template", more).json()["prompt"].get<std::string>();
+  };
+  EXPECT_EQ(prompt(Json::object()), "none: q>");
+  EXPECT_EQ(prompt({{"tools", nullptr}}), "none: q>");
+  EXPECT_EQ(prompt({{"tools", Json::array()}}), "list of 0: q>");
+  const Json answer = ask(server, {{"tools", Json::array()}});
+  EXPECT_EQ(answer["message"]["content"], "gin");
+  EXPECT_FALSE(answer["message"].contains("tool_calls"));
+}
+
 }  // namespace
 }  // namespace rocmforge

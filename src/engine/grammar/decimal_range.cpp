@@ -98,7 +98,7 @@ class MagnitudeRange {
     const std::string& high = upper_ ? upper_->value.whole : lower_.value.whole;
     const auto rest = [&](bool lower, bool upper) { return whole(place + 1, lower, upper); };
     const char low_digit = at_lower ? lower_.value.whole[place] : place == 0 && length_ > 1 ? '1' : '0';
-    // A longer number than the lower bound begins with no zero, which is a bound of its own that nothing keeps to.
+    // A number with more digits than the lower bound has no bound below, but its first digit is no zero.
     if (at_lower) {
       add_digits(low_digit, digit(high, place), true, at_upper, rest, parts);
     } else {

@@ -55,9 +55,10 @@ Json read_messages(Fields& fields) {
   return *messages;
 }
 
+/// An empty list stays one: templates tell it from none, and so do transformers and vLLM.
 Json read_tools(Fields& fields) {
   const Json* tools = fields.array("tools");
-  if (tools == nullptr || tools->empty()) {
+  if (tools == nullptr) {
     return nullptr;
   }
   if (tools->size() > most_tools) {

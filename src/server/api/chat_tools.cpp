@@ -114,7 +114,7 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   use.format.reasoning = call.prompt.reasoning;
   use.format.in_channels = call.prompt.in_channels;
   use.format.header_is_open = call.prompt.header_is_open;
-  if (call.request.tools.is_null()) {
+  if (call.request.tools.empty()) {  // null counts as empty
     return use;
   }
   Json tools = Json::array();

@@ -125,7 +125,10 @@ inline Floats multiply_bfloat_pairs(Floats sum, const std::uint8_t* pairs, const
   std::int32_t two;
   std::memcpy(&two, x, sizeof two);
   const __m512i weights = _mm512_loadu_si512(pairs);
-  const __m512i values = _mm512_set1_epi32(two);
+  __m512i values = _mm512_set1_epi32(two);
+#if defined(__clang__) && __clang_major__ < 19
+  __asm__("" : "+v"(values));  // Clang 16 crashes where it sees that pairs of bf16 are copies of one; 19 does not
+#endif
   return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(values))};
 }
 inline Floats load_unsigned_bytes(const std::uint8_t* from) {
