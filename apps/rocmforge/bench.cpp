@@ -114,15 +114,15 @@ class Bench {
   /// Seconds that the test takes; filling the cache to its depth is not counted.
   double measure(const BenchTest& test) {
     StepRunner runner(engine_, test.sequences, test.length(), batch_tokens_);
+    const std::int32_t vocab = engine_.model().config().vocab;
     for (std::int32_t sequence = 0; sequence < test.sequences && test.depth > 0; ++sequence) {
-      runner.prefill(sequence, random_tokens(random_, engine_.model().config().vocab, test.depth), 0);
+      runner.prefill(sequence, random_tokens(random_, vocab, test.depth), 0);
     }
-    const auto prompt = random_tokens(random_, engine_.model().config().vocab, test.prompt);
+    const auto prompt = random_tokens(random_, vocab, test.prompt);
     const auto start = std::chrono::steady_clock::now();
     runner.prefill(0, prompt, test.depth);
     for (std::int32_t step = 0; step < test.generated; ++step) {
-      runner.decode_ahead(random_tokens(random_, engine_.model().config().vocab, test.sequences),
-                          test.depth + test.prompt + step);
+      runner.decode_ahead(random_tokens(random_, vocab, test.sequences), test.depth + test.prompt + step);
     }
     runner.finish();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

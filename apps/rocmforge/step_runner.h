@@ -9,11 +9,11 @@
 
 namespace rocmforge::app {
 
-/// Runs a model's steps directly, without scheduler and sampler, for measurements: `sequences` sequences of up to
-/// `max_tokens` positions each, in the engine's cache, which must be large enough and otherwise unused.
 /// `count` tokens below `vocab`. The same ones would be given to the same experts, whose weights are then read once.
 std::vector<std::int32_t> random_tokens(std::mt19937& random, std::int32_t vocab, std::int32_t count);
 
+/// Runs a model's steps directly, without scheduler and sampler, for measurements: `sequences` sequences of up to
+/// `max_tokens` positions each, in the engine's cache, which must be large enough and otherwise unused.
 class StepRunner {
  public:
   StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens);

@@ -9,6 +9,7 @@
 #include "kernels/gpu/kernels.h"
 #include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_kernels.h"
+#include "kernels/gpu/places.h"
 #include "kernels/gpu/route_choice.h"
 #include "tensor/quant/formats.h"
 
@@ -82,17 +83,14 @@ struct TileWorkspace {
   std::size_t bytes = 0;
 
   TileWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base) {
-    const auto place = [&](auto*& pointer, std::int64_t count) {
-      using Element = std::remove_reference_t<decltype(*pointer)>;
-      pointer = base == nullptr ? nullptr : reinterpret_cast<Element*>(static_cast<std::byte*>(base) + bytes);
-      bytes += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
-    };
-    place(x, slots * converted_stride(k));
-    place(scales, slots);
-    place(order, slots);
-    place(tiles, most_tiles(slots, experts));
-    place(tile_count, 2);
-    place(products, slots * n);
+    Places places(base);
+    places.take(x, slots * converted_stride(k));
+    places.take(scales, slots);
+    places.take(order, slots);
+    places.take(tiles, most_tiles(slots, experts));
+    places.take(tile_count, 2);
+    places.take(products, slots * n);
+    bytes = places.bytes();
   }
 };
 

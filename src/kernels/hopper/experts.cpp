@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
 #include "base/math.h"
 #include "kernels/arguments.h"
+#include "kernels/gpu/places.h"
 #include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/launch_fit.h"
@@ -61,23 +61,6 @@ int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, st
 
 /// Bytes of a tile's activations where experts have few slots.
 std::int64_t few_tile_bytes(std::int64_t k) { return hopper::few_tile_bytes(round_up(k, std::int64_t{record_columns})); }
-
-/// Places one array after another, each at a multiple of 256 bytes; only counts the bytes where there is no memory.
-class Places {
- public:
-  explicit Places(void* base) : base_(static_cast<std::byte*>(base)) {}
-
-  template <class Element>
-  void take(Element*& pointer, std::int64_t count) {
-    pointer = base_ == nullptr ? nullptr : reinterpret_cast<Element*>(base_ + bytes_);
-    bytes_ += static_cast<std::size_t>(round_up(count * static_cast<std::int64_t>(sizeof(Element)), 256));
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* base_;
-  std::size_t bytes_ = 0;
-};
 
 /// The slots of a call with many tokens, sorted by expert. It depends on k through the slots of a tile alone.
 struct SlotOrder {
