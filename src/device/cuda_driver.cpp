@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 
 #include "device/cuda_api.h"
 #include "device/runtime_driver.h"
@@ -27,6 +28,7 @@ constexpr int attribute_major = 75;
 constexpr int attribute_minor = 76;
 constexpr int attribute_shared_bytes_optin = 97;
 constexpr int function_max_dynamic_shared_bytes = 8;
+constexpr int launch_cluster_dimension = 4;
 constexpr int launch_programmatic_serialization = 6;
 constexpr int jit_error_log = 5;
 constexpr int jit_error_log_bytes = 6;
@@ -159,9 +161,19 @@ void CudaDriver::launch_checked(LoadedFunction& function, const LaunchShape& sha
          static_cast<int>(shape.shared_bytes));
     function.dynamic_bytes = shape.shared_bytes;
   }
+  std::array<CudaApi::LaunchAttribute, 2> attributes{};
+  unsigned count = 0;
   if (shape.dependent && overlaps_) {
-    CudaApi::LaunchAttribute attribute{launch_programmatic_serialization, {std::byte{1}}};
-    const CudaApi::LaunchConfig config{shape.grid, shape.block, shape.shared_bytes, stream.value, &attribute, 1};
+    attributes[count++] = {launch_programmatic_serialization, {std::byte{1}}};
+  }
+  if (shape.cluster > 1) {
+    CudaApi::LaunchAttribute& cluster = attributes[count++];
+    cluster.id = launch_cluster_dimension;
+    const std::array<unsigned, 3> size{shape.cluster, 1, 1};
+    std::memcpy(cluster.value.data(), size.data(), sizeof(size));
+  }
+  if (count > 0) {
+    const CudaApi::LaunchConfig config{shape.grid, shape.block, shape.shared_bytes, stream.value, attributes.data(), count};
     call(api_, api_.launch_kernel_ex, &config, function.handle, &parameter, static_cast<void**>(nullptr));
     return;
   }

@@ -117,7 +117,7 @@ void Driver::launch(FunctionHandle function, std::string_view kernel, const Laun
                     std::span<const std::byte> args, StreamHandle stream) {
   const auto empty = [](std::uint32_t extent) { return extent == 0; };
   if (function.value == nullptr || args.empty() || std::ranges::any_of(shape.grid, empty) ||
-      std::ranges::any_of(shape.block, empty)) [[unlikely]] {
+      std::ranges::any_of(shape.block, empty) || shape.cluster == 0 || shape.grid[0] % shape.cluster != 0) [[unlikely]] {
     fail_check(fmt::format("kernel {}: launched {} with {} bytes of arguments", kernel,
                            function.value == nullptr ? "without a function" : to_string(shape), args.size()));
   }
@@ -132,8 +132,9 @@ void Driver::launch(FunctionHandle function, std::string_view kernel, const Laun
 }
 
 std::string to_string(const LaunchShape& shape) {
-  return fmt::format("grid {}x{}x{}, block {}x{}x{}, {} bytes of dynamic shared memory", shape.grid[0], shape.grid[1],
-                     shape.grid[2], shape.block[0], shape.block[1], shape.block[2], shape.shared_bytes);
+  return fmt::format("grid {}x{}x{}, block {}x{}x{}, {} bytes of dynamic shared memory{}", shape.grid[0], shape.grid[1],
+                     shape.grid[2], shape.block[0], shape.block[1], shape.block[2], shape.shared_bytes,
+                     shape.cluster > 1 ? fmt::format(", clusters of {}", shape.cluster) : "");
 }
 
 TensorMap Driver::tensor_map(const TensorBoxes&) { throw Error(runtime() + " has no bulk tensor copies"); }

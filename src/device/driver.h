@@ -40,6 +40,9 @@ struct LaunchShape {
   /// A dependent kernel of which every work-group waits for its predecessor before it lets the successor start: what ran
   /// before the predecessor has ended when the successor starts.
   bool waits_first = false;
+  /// Neighbours along x that share a cluster: they run at once and reach each other's shared memory (NVIDIA, from compute
+  /// capability 9.0 on). A divisor of grid[0], at most 8.
+  std::uint32_t cluster = 1;
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };

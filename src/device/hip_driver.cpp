@@ -164,6 +164,7 @@ ModuleHandle HipDriver::load_module(std::span<const std::byte> code_object, std:
 }
 
 void HipDriver::launch_checked(LoadedFunction& function, const LaunchShape& shape, void* parameter, StreamHandle stream) {
+  check(shape.cluster == 1, "HIP has no clusters of work-groups");
   act(api_.launch_kernel, function.handle, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
       shape.block[2], shape.shared_bytes, stream.value, &parameter, nullptr);
 }

@@ -270,6 +270,22 @@ TEST(MatmulFusions, TinyGroupsOfSeveralFormats) {
   }
 }
 
+/// Wide layers, whose weights a kernel may take some at a time.
+TEST(MatmulFusions, HugeGatesOfManyRows) {
+  for (const DType format : {DType::q4_k, DType::q6_k, DType::q8_0}) {
+    const std::array formats{format, format};
+    for_each_fusing_kernel(formats, [&](const MatmulKernel& kernel, const MatmulFusions& fusions) {
+      for (const std::int64_t tokens : {9, 17, 40}) {
+        const Fused call{
+            .formats = {format, format}, .n = {4608, 4608}, .k = 2048, .tokens = tokens, .norm = true, .gated = true};
+        if (tokens <= std::min(fusions.norm_tokens, fusions.gate_tokens)) {
+          EXPECT_LE(relative_error(run_fused(kernel, call), expected_of(call)), allowed(call)) << tokens << " tokens";
+        }
+      }
+    });
+  }
+}
+
 /// The norm brings rows of any size to the same: neither tiny nor huge ones may lose digits or overflow on the way.
 TEST(MatmulFusions, TinyNormsOfSmallAndLargeRows) {
   const std::array formats{DType::q8_0};

@@ -170,7 +170,7 @@ TEST_P(MatmulConformance, AnyNumberOfRows) {
 }
 
 TEST_P(MatmulConformance, RowsOfAnyNumberOfBlocks) {
-  for (const std::int64_t k : {256, 768, 2816}) {
+  for (const std::int64_t k : {256, 768, 2816, 5120}) {
     const Matmul::Spec spec{GetParam(), 48, k};
     expect_reference(spec, std::vector{one_output(1, spec), one_output(9, spec, true, true), one_output(40, spec)});
   }
@@ -236,7 +236,8 @@ class MatmulOfLargeWeights : public testing::TestWithParam<DType> {};
 
 TEST_P(MatmulOfLargeWeights, LongRowsAndManyTokens) {
   const Matmul::Spec spec{GetParam(), 320, 14336};
-  expect_reference(spec, std::vector{one_output(1, spec), one_output(7, spec), one_output(512, spec, true)});
+  expect_reference(spec, std::vector{one_output(1, spec), one_output(7, spec), one_output(9, spec), one_output(40, spec),
+                                     one_output(100, spec), one_output(512, spec, true)});
 }
 
 TEST_P(MatmulOfLargeWeights, AVocabularyOf151936) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "kernels/hopper/matmul_cluster.h"
 #include "kernels/hopper/matmul_tiles_args.h"
 #include "kernels/hopper/tuning.h"
 #include "kernels/hopper/weight_layout.h"
@@ -78,10 +79,6 @@ Choice choose(const Matmul::Args& call, int compute_units) {
            tile_cost(tile_tokens);
   };
   return {false, rounds(256) <= rounds(128) ? 256 : 128};
-}
-
-TilesGate gate_of(const Matmul::Args& call) {
-  return call.activation == Activation::silu ? TilesGate::silu : TilesGate::gelu_tanh;
 }
 
 void convert(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, Stream& stream) {
@@ -270,22 +267,27 @@ void run_alike(const Matmul::Args& call, Stream& stream) {
 
 }  // namespace
 
+TilesGate gate_of(const Matmul::Args& call) {
+  return call.activation == Activation::silu ? TilesGate::silu : TilesGate::gelu_tanh;
+}
+
 std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k) {
   return alignment + static_cast<std::size_t>(scales_bytes(tokens) + boxes_bytes(tokens, k) + partials_bytes) +
          most_arrivals * sizeof(std::uint32_t);
 }
 
 void run_matmul_many(const Matmul::Args& call, Stream& stream) {
+  std::vector<MatmulOutput> cluster;
   std::vector<MatmulOutput> few;
   std::vector<MatmulOutput> many;
   for (const MatmulOutput& output : call.outputs) {
-    (takes_few(call, output) ? few : many).push_back(output);
+    (takes_cluster(call, output) ? cluster : takes_few(call, output) ? few : many).push_back(output);
   }
-  for (const auto* outputs : {&few, &many}) {
+  for (const auto* outputs : {&cluster, &few, &many}) {
     if (!outputs->empty()) {
       Matmul::Args part = call;
       part.outputs = *outputs;
-      run_alike(part, stream);
+      outputs == &cluster ? run_matmul_cluster(part, stream) : run_alike(part, stream);
     }
   }
 }

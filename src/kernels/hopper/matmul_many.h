@@ -4,9 +4,13 @@
 #include <cstdint>
 
 #include "device/device.h"
+#include "kernels/hopper/matmul_tiles_args.h"
 #include "ops/matmul.h"
 
 namespace rocmforge::hopper {
+
+/// The activation of a gated call.
+TilesGate gate_of(const Matmul::Args& call);
 
 /// Workspace of run_matmul_many, for that many tokens or fewer.
 std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k);

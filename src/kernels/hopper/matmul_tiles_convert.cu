@@ -1,46 +1,17 @@
 // Activations as the tiles read them: normalised where asked for, of binary16, in swizzled boxes, in the order that
 // dequantised weights have along k.
 
-#include "kernels/gpu/device_code.h"
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/experts_args.h"
-#include "kernels/hopper/matmul_dequantize.h"
-#include "kernels/hopper/matmul_tiles_args.h"
+#include "kernels/hopper/matmul_activations.h"
 
 namespace rocmforge::hopper {
 namespace {
 
 constexpr float most_half = 32768.0f;
 
-struct Columns {
-  float x[8];
-};
-
-/// Columns `at` to at + 7 of a row, zeros from k on.
 __device__ inline Columns load_columns(const TilesConvertArgs& args, const float* row, int at) {
-  Columns columns{};
-  if (args.x_aligned != 0 && at + 8 <= args.k) {
-    const float4 low = *reinterpret_cast<const float4*>(row + at);
-    const float4 high = *reinterpret_cast<const float4*>(row + at + 4);
-    columns = {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-  } else {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (at + i < args.k) {
-        columns.x[i] = row[at + i];
-      }
-    }
-  }
-  return columns;
-}
-
-__device__ inline float squares(const Columns& columns) {
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    sum += columns.x[i] * columns.x[i];
-  }
-  return sum;
+  return hopper::load_columns(row, at, args.k, args.x_aligned != 0);
 }
 
 __device__ inline void weigh(const TilesConvertArgs& args, int at, Columns& columns) {
@@ -52,47 +23,12 @@ __device__ inline void weigh(const TilesConvertArgs& args, int at, Columns& colu
   }
 }
 
-__device__ inline float largest(const Columns& columns) {
-  float most = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    most = fmaxf(most, fabsf(columns.x[i]));
-  }
-  return most;
-}
-
-/// Four lanes with four words each: word i of lane j goes to lane i, as its word j.
-__device__ inline void transpose(std::uint32_t (&words)[4], int lane) {
-  std::uint32_t received[4];  // from lane ^ i
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int j = lane % 4 ^ i;
-    received[i] = gpu::shuffle_xor(j == 0 ? words[0] : j == 1 ? words[1] : j == 2 ? words[2] : words[3], i);
-  }
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const int i = lane % 4 ^ j;
-    words[j] = i == 0 ? received[0] : i == 1 ? received[1] : i == 2 ? received[2] : received[3];
-  }
-}
-
-/// A lane has 8 columns and, after the exchange with its three neighbours, writes every fourth chunk of its block of 32. All
-/// lanes of a warp take part.
+/// All lanes of a warp take part.
 __device__ inline void store_columns(const TilesConvertArgs& args, int token, int at, const Columns& columns, float factor) {
-  std::uint32_t words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int element = i / 2 * 4 + i % 2;
-    words[i] = pack<half>(columns.x[element] * factor, columns.x[element + 2] * factor);
-  }
-  transpose(words, at / 8);
+  const uint4 chunk = chunk_of(columns, factor, at);
   if (at < args.padded_k) {
-    const int row = token % args.tile_tokens;
-    const int chunk = at % tiles_box_columns / 32 * 4 + at / 8 % 4;
-    const std::int64_t box =
-        static_cast<std::int64_t>(token / args.tile_tokens) * (args.padded_k / tiles_box_columns) + at / tiles_box_columns;
-    *reinterpret_cast<uint4*>(args.boxes + (box * args.tile_tokens + row) * 128 + (chunk ^ row % 8) * 16) =
-        uint4{words[0], words[1], words[2], words[3]};
+    const std::int64_t box = static_cast<std::int64_t>(token / args.tile_tokens) * (args.padded_k / tiles_box_columns);
+    *reinterpret_cast<uint4*>(args.boxes + chunk_place(box, args.tile_tokens, token % args.tile_tokens, at)) = chunk;
   }
 }
 

@@ -38,6 +38,20 @@ __device__ inline void store_cluster(const float* pointer, std::uint32_t rank, f
       "r"(rank), "f"(value)
       : "memory");
 }
+/// Reads a float at the same place in the shared memory of work-group `rank` of the cluster.
+__device__ inline float load_cluster(const float* pointer, std::uint32_t rank) {
+  float value;
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %1, %2;\n"
+      "ld.shared::cluster.f32 %0, [there];\n"
+      "}\n"
+      : "=f"(value)
+      : "r"(shared_address(pointer)), "r"(rank)
+      : "memory");
+  return value;
+}
 /// The two halves of a barrier of all threads of the cluster; what they wrote to each other's shared memory before the first
 /// is there after the second. A work-group's shared memory may be written by others once it has arrived at one.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }

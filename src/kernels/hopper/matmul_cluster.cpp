@@ -1,0 +1,89 @@
+#include "kernels/hopper/matmul_cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "kernels/hopper/matmul_cluster_args.h"
+#include "kernels/hopper/matmul_many.h"
+#include "kernels/hopper/tuning.h"
+#include "kernels/hopper/weight_layout.h"
+
+namespace rocmforge::hopper {
+namespace {
+
+int segment_columns(std::int64_t k) {
+  return k <= most_cluster_ranks * cluster_segment_columns ? cluster_segment_columns : 2 * cluster_segment_columns;
+}
+
+int tile_tokens(std::int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : most_cluster_tokens; }
+
+int shared_bytes(const Matmul::Args& call, int weight_bytes) {
+  return cluster_shared(tile_tokens(call.tokens), segment_columns(call.k), weight_bytes).bytes;
+}
+
+int weight_bytes(const Matmul::Args& call, const MatmulOutput& output) {
+  const int bytes = cluster_weight_bytes(weight_format(output.dtype), segment_columns(call.k));
+  return (bytes + 127) / 128 * 128;
+}
+
+}  // namespace
+
+bool takes_cluster(const Matmul::Args& call, const MatmulOutput& output) {
+  const std::int64_t rows = output.n * (call.gated ? 2 : 1);
+  if (call.tokens > most_cluster_tokens || divide_up(call.k, segment_columns(call.k)) > most_cluster_ranks ||
+      rows * call.k > most_cluster_weights) {
+    return false;
+  }
+  int bytes = weight_bytes(call, output);
+  if (call.gated) {
+    bytes = std::max(weight_bytes(call, call.outputs[0]), weight_bytes(call, call.outputs[1]));
+  }
+  return shared_bytes(call, bytes) <= most_cluster_shared_bytes;
+}
+
+void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
+  check(call.outputs.size() <= most_tiles_parts, "matmul: more than four outputs in a group");
+  const bool norm_aligned = reinterpret_cast<std::uintptr_t>(call.norm_weight) % 16 == 0;
+  MatmulClusterArgs args{};
+  args.x = call.x;
+  args.x_stride = call.x_stride;
+  args.norm_weight = call.norm_weight;
+  args.norm_epsilon = call.norm_eps;
+  args.k = static_cast<std::int32_t>(call.k);
+  args.tokens = static_cast<std::int32_t>(call.tokens);
+  args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && call.x_stride % 4 == 0 && norm_aligned ? 1 : 0;
+  args.segment_columns = segment_columns(call.k);
+  args.gate = call.gated ? gate_of(call) : TilesGate::none;
+  std::int32_t tiles = 0;
+  for (const MatmulOutput& output : call.outputs) {
+    const WeightFormat format = weight_format(output.dtype);
+    args.parts[args.num_parts++] = {static_cast<const std::uint8_t*>(output.weight),
+                                    output.bias,
+                                    output.out,
+                                    output.stride,
+                                    weight_tile_bytes(weight_layout(format), call.k),
+                                    static_cast<std::int32_t>(output.n),
+                                    tiles,
+                                    format,
+                                    output.accumulate ? TilesStore::add : TilesStore::plain};
+    tiles += static_cast<std::int32_t>(divide_up(output.n, cluster_tile_rows));
+    args.weight_bytes = std::max(args.weight_bytes, weight_bytes(call, output));
+  }
+  if (call.gated) {
+    tiles = static_cast<std::int32_t>(divide_up(call.outputs[0].n, cluster_tile_rows / 2));
+  }
+  LaunchShape shape;
+  shape.cluster = static_cast<std::uint32_t>(divide_up(call.k, args.segment_columns));
+  shape.grid = {shape.cluster, static_cast<std::uint32_t>(tiles), 1};
+  shape.block[0] = cluster_threads;
+  shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(call, args.weight_bytes));
+  Kernel<MatmulClusterArgs>("matmul_cluster", fmt::format("matmul_cluster_{}", tile_tokens(call.tokens)),
+                            LaunchOrder::by_kernel)
+      .launch(stream, shape, args);
+}
+
+}  // namespace rocmforge::hopper
