@@ -232,11 +232,15 @@ struct RawStep {
 constexpr bool has_signed_operand(WeightFormat format) { return !is_k_format(format) && format != WeightFormat::mxfp4; }
 /// What sums of products with the operand A are to be multiplied by.
 constexpr float operand_scale(WeightFormat format) {
-  return format == WeightFormat::q4_0   ? 1.0f / 16
-         : format == WeightFormat::q5_0 ? 1.0f / 8
-         : format == WeightFormat::q6_k ? 1.0f / 4
-                                        : 1.0f;
+  return format == WeightFormat::q4_0    ? 1.0f / 16
+         : format == WeightFormat::q5_0  ? 1.0f / 8
+         : format == WeightFormat::q6_k  ? 1.0f / 4
+         : format == WeightFormat::mxfp4 ? 1.0f / 2  // the table has doubled values
+                                         : 1.0f;
 }
+
+/// 2^(exponent - 127)
+__device__ inline float power_of_two(std::uint32_t exponent) { return __uint_as_float(max(exponent << 23, 0x00400000u)); }
 
 /// sum += what two blocks of a row and a token add: `dots` are the products of their codes.
 template <WeightFormat format>
@@ -251,10 +255,11 @@ __device__ inline float add_pair(float sum, int dot0, int dot1, const BlockInfo&
     const float minimum = fmaf(x1.sum, minimum1, x0.sum * minimum0);
     return fmaf(-high_half(super), minimum, fmaf(low_half(super), product, sum));
   } else if constexpr (format == WeightFormat::mxfp4) {
-    const float product0 = fmaf(-12.0f, x0.sum, x0.scale * static_cast<float>(dot0));
-    const float product1 = fmaf(-12.0f, x1.sum, x1.scale * static_cast<float>(dot1));
-    sum = fmaf(mxfp4_half_scale(static_cast<std::uint8_t>(scales)), product0, sum);
-    return fmaf(mxfp4_half_scale(static_cast<std::uint8_t>(scales >> 8)), product1, sum);
+    // What is taken off is the same for both rows of a lane.
+    const float product0 = fmaf(x0.scale, static_cast<float>(dot0), -12.0f * x0.sum);
+    const float product1 = fmaf(x1.scale, static_cast<float>(dot1), -12.0f * x1.sum);
+    sum = fmaf(power_of_two(scales & 255), product0, sum);
+    return fmaf(power_of_two(scales >> 8), product1, sum);
   } else {
     sum = fmaf(low_half(scales), x0.scale * static_cast<float>(dot0), sum);
     return fmaf(high_half(scales), x1.scale * static_cast<float>(dot1), sum);
@@ -313,6 +318,7 @@ __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activa
       }
     }
     const int block = step * 8 + 2 * pair_index<tokens>(a, c);
+    const std::uint32_t scales[2] = {raw.scales(a, 0), raw.scales(a, 1)};
 #pragma unroll
     for (int n = 0; n < groups; ++n) {
       const int token = n * of_operand + 2 * c / columns;
@@ -322,7 +328,7 @@ __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activa
       for (int h = 0; h < 2; ++h) {
         float& sum = sums[(n * pairs + a) * 2 + h];
         sum = add_pair<format>(sum, (dots[n][0][2 * h] << 8) + dots[n][0][2 * h + 1],
-                               (dots[n][1][2 * h] << 8) + dots[n][1][2 * h + 1], x0, x1, raw.scales(a, h), raw.super(h));
+                               (dots[n][1][2 * h] << 8) + dots[n][1][2 * h + 1], x0, x1, scales[h], raw.super(h));
       }
     }
   }
