@@ -117,7 +117,7 @@ class HopperLatentDecode final : public AttentionBackend {
   static void launch(const Attention::Spec& spec, const LatentDecodeArgs& args, std::int64_t sequences, Stream& stream) {
     LaunchShape decode;
     decode.grid = {static_cast<std::uint32_t>(args.pieces),
-                   static_cast<std::uint32_t>(divide_up(spec.q_heads, hopper::latent_tile_heads)),
+                   static_cast<std::uint32_t>(divide_up(spec.q_heads, hopper::latent_tile_heads(spec.head_dim))),
                    static_cast<std::uint32_t>(sequences)};
     decode.block[0] = hopper::latent_decode_warps * 32;
     decode.shared_bytes = static_cast<std::uint32_t>(hopper::latent_decode_shared(spec.head_dim).bytes);

@@ -26,10 +26,14 @@ struct LatentDecodeArgs {
   float scale_log2;             ///< scale * log2(e)
 };
 
-inline constexpr int latent_tile_heads = 32;
+/// Heads of a work-group, in eights: as many as leave q and the sums room in the registers.
+constexpr int latent_tile_heads(int head_dim) { return head_dim > 320 ? 24 : 32; }
 inline constexpr int latent_tile_keys = 64;
-inline constexpr int latent_decode_warps = 8;
-inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of a warp for either half of the heads
+inline constexpr int latent_stage_keys = 32;  ///< that are copied, and waited for, together
+inline constexpr int latent_stages = 5;
+inline constexpr int latent_decode_warps = 16;
+inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of four warps
+inline constexpr int latent_dim_parts = latent_decode_warps / latent_key_groups;  ///< of a score, each of a warp
 inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
@@ -60,27 +64,31 @@ constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   return most;
 }
 
-/// Shared memory: q, two tiles of keys, the weights of a tile, maxima and sums of each warp, the barriers. Rows are 16 bytes
-/// longer than their elements, so that eight of them lie in different banks.
+/// Shared memory: the ring of keys; q, and once that is in registers the parts of a tile's scores; weights of a tile; what
+/// sums are rescaled with; the barriers. Rows are so much longer than their elements that neighbours lie in different banks.
 struct LatentDecodeShared {
-  int row_bytes;
-  int keys;
+  int row_bytes;  ///< of q and of keys
+  int stage_bytes;
+  int q;
   int weights;
-  int maxima;
-  int sums;
+  int keep;
   int barriers;
   int bytes;
 };
 inline constexpr int latent_weight_row_bytes = latent_tile_keys * 2 + 16;
+inline constexpr int latent_score_row_bytes = latent_tile_keys * 4 + 16;  ///< of a head
 constexpr LatentDecodeShared latent_decode_shared(int head_dim) {
+  const int heads = latent_tile_heads(head_dim);
   LatentDecodeShared shared{};
   shared.row_bytes = head_dim * 2 + 16;
-  shared.keys = latent_tile_heads * shared.row_bytes;
-  shared.weights = shared.keys + 2 * latent_tile_keys * shared.row_bytes;
-  shared.maxima = shared.weights + latent_tile_heads * latent_weight_row_bytes;
-  shared.sums = shared.maxima + latent_key_groups * latent_tile_heads * 4;
-  shared.barriers = shared.sums + latent_key_groups * latent_tile_heads * 4;
-  shared.bytes = shared.barriers + 2 * 8;
+  shared.stage_bytes = latent_stage_keys * shared.row_bytes;
+  shared.q = latent_stages * shared.stage_bytes;
+  const int scores_bytes = latent_dim_parts * heads * latent_score_row_bytes;
+  const int q_bytes = heads * shared.row_bytes;
+  shared.weights = shared.q + (q_bytes > scores_bytes ? q_bytes : scores_bytes);
+  shared.keep = shared.weights + heads * latent_weight_row_bytes;
+  shared.barriers = shared.keep + heads * 4;
+  shared.bytes = shared.barriers + latent_stages * 8;
   return shared;
 }
 

@@ -194,6 +194,13 @@ __device__ inline void load_matrices(std::uint32_t (&words)[4], std::uint32_t ad
                  : "memory");
   }
 }
+/// Two of them, whose rows lanes 0 to 15 name.
+__device__ inline void load_matrices(std::uint32_t (&words)[2], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(words[0]), "=r"(words[1])
+               : "r"(address)
+               : "memory");
+}
 /// C += A B for 16 rows, 8 columns and 16 along k. Lane l holds, in c[0, 1], row l / 4, columns 2 (l % 4) + 0, 1 and in
 /// c[2, 3] the row 8 further on; of A, k 2 (l % 4) + 0, 1 of those rows in a[0], a[1] and k 8 further on in a[2], a[3]; of
 /// B, k 2 (l % 4) + 0, 1 of column l / 4 in b0 and k 8 further on in b1.
