@@ -38,9 +38,38 @@ __device__ inline void store_cluster(const float* pointer, std::uint32_t rank, f
       "r"(rank), "f"(value)
       : "memory");
 }
+/// Reads from the same place in the shared memory of work-group `rank` of the cluster.
+__device__ inline float2 load_cluster(const float2* pointer, std::uint32_t rank) {
+  float2 value;
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %2, %3;\n"
+      "ld.shared::cluster.v2.f32 {%0, %1}, [there];\n"
+      "}\n"
+      : "=f"(value.x), "=f"(value.y)
+      : "r"(shared_address(pointer)), "r"(rank)
+      : "memory");
+  return value;
+}
+__device__ inline float4 load_cluster(const float4* pointer, std::uint32_t rank) {
+  float4 value;
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+      "}\n"
+      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+      : "r"(shared_address(pointer)), "r"(rank)
+      : "memory");
+  return value;
+}
 /// The two halves of a barrier of all threads of the cluster; what they wrote to each other's shared memory before the first
 /// is there after the second. A work-group's shared memory may be written by others once it has arrived at one.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+/// For those who have only read: what they read and have used since is not overwritten, and no memory is waited for.
+__device__ inline void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // --- mbarrier ---------------------------------------------------------------------------------------------------------
