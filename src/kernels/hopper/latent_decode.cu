@@ -37,24 +37,31 @@ static_assert(latent_stage_keys == 32 && latent_tile_keys == 16 * 4);  // a key 
 struct LatentPiece {
   int sequence;
   int row;
-  int keys;  ///< of the sequence; the last one is of this step
+  int keys;    ///< of the sequence; the last one is of this step
+  int length;  ///< of a piece of the sequence
   int begin;
   int end;  ///< begin: nothing to do
 
   __device__ explicit LatentPiece(const LatentDecodeArgs& args) {
     sequence = args.first_sequence + static_cast<int>(blockIdx.z);
     row = args.query_offsets[sequence];
+    const int kv_length = args.kv_lengths[sequence];  // on its way beside the offsets
     const bool computed = args.query_offsets[sequence + 1] - row == 1;
-    keys = computed ? args.kv_lengths[sequence] : 0;
-    const int piece = latent_piece_keys(keys);
-    begin = min(static_cast<int>(blockIdx.x) * piece, keys);
-    end = min(begin + piece, keys);
+    keys = computed ? kv_length : 0;
+    length = latent_piece_keys(keys);
+    begin = min(static_cast<int>(blockIdx.x) * length, keys);
+    end = min(begin + length, keys);
   }
   [[nodiscard]] __device__ bool is_empty() const { return begin >= end; }
   /// Work-groups of the cluster that have keys; none of them is behind one that has none.
   [[nodiscard]] __device__ int pieces_of_cluster() const {
     const int first = static_cast<int>(blockIdx.x) / latent_cluster * latent_cluster;
-    return keys > 0 ? min(latent_pieces(keys) - first, latent_cluster) : 0;
+    int pieces = 0;
+#pragma unroll
+    for (int rank = 0; rank < latent_cluster; ++rank) {
+      pieces += (first + rank) * length < keys ? 1 : 0;
+    }
+    return pieces;
   }
 };
 
@@ -152,27 +159,34 @@ struct LatentDecode {
 
   // --- q
 
-  [[nodiscard]] __device__ float4 load_quad(const float* from) const {
-    return args.q_aligned != 0 ? *reinterpret_cast<const float4*>(from) : float4{from[0], from[1], from[2], from[3]};
+  static constexpr int q_quads = C::dims / 4;
+  static constexpr int quads_of_thread = (C::heads * q_quads + decode_threads - 1) / decode_threads;
+
+  /// This thread's quads of q, zeros behind the last head; all reads are on their way at once.
+  template <class Load>
+  __device__ void load_quads(float4 (&quads)[quads_of_thread], const Load& load) const {
+#pragma unroll
+    for (int j = 0; j < quads_of_thread; ++j) {
+      const int i = static_cast<int>(threadIdx.x) + j * decode_threads;
+      quads[j] = i < heads * q_quads ? load(4 * i) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+    }
   }
 
   /// q through shared memory into registers; nothing has been added up.
   __device__ void begin() {
-    constexpr int quads = C::dims / 4;
-    constexpr int each = (C::heads * quads + decode_threads - 1) / decode_threads;
     const float* from = args.q + std::int64_t{piece.row} * args.q_stride + std::int64_t{first_head} * C::dims;
-    float4 quad[each];
-#pragma unroll
-    for (int j = 0; j < each; ++j) {
-      const int i = static_cast<int>(threadIdx.x) + j * decode_threads;
-      quad[j] = i < heads * quads ? load_quad(from + 4 * i) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+    float4 quad[quads_of_thread];
+    if (args.q_aligned != 0) {
+      load_quads(quad, [&](int at) { return *reinterpret_cast<const float4*>(from + at); });
+    } else {
+      load_quads(quad, [&](int at) { return float4{from[at], from[at + 1], from[at + 2], from[at + 3]}; });
     }
     char* rows = memory + C::shared.q;
 #pragma unroll
-    for (int j = 0; j < each; ++j) {
+    for (int j = 0; j < quads_of_thread; ++j) {
       const int i = static_cast<int>(threadIdx.x) + j * decode_threads;
-      if (i < C::heads * quads) {
-        *reinterpret_cast<uint2*>(rows + i / quads * C::shared.row_bytes + i % quads * 8) =
+      if (i < C::heads * q_quads) {
+        *reinterpret_cast<uint2*>(rows + i / q_quads * C::shared.row_bytes + i % q_quads * 8) =
             uint2{pack<T>(quad[j].x, quad[j].y), pack<T>(quad[j].z, quad[j].w)};
       }
     }
