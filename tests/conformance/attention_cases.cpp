@@ -181,6 +181,15 @@ std::vector<AttentionCase> attention_cases() {
       {"latent_decode_padding", decode(latent(heads(16, 1, 576), 512)), {{600, 1}, {40, 1}}, with_padding(6)},
       {"latent_decode_of_320", decode(latent(heads(32, 1, 320), 256)), {{5000, 1}, {64, 1}, {65, 1}}},
       {"latent_decode_bf16", decode(latent(heads(33, 1, 576, bf16), 512)), {{1025, 1}, {9000, 1}, {4097, 1}}},
+      {"latent_decode_ragged_batch",
+       decode(latent(heads(20, 1, 576), 512)),
+       {{1024, 1}, {1, 1}, {63, 1}, {64, 1}, {65, 1}, {31, 1}, {33, 1}, {1025, 1}, {4096, 1}, {4097, 1}, {5000, 1}}},
+      {"latent_decode_up_to_1024", decode(latent(heads(20, 1, 576), 512)), {{1, 1}, {1024, 1}, {97, 1}, {512, 1}}},
+      {"latent_decode_16_heads_bf16",
+       decode(latent(heads(16, 1, 576, bf16), 512)),
+       {{1, 1}, {63, 1}, {64, 1}, {65, 1}, {1024, 1}, {4097, 1}}},
+      {"latent_decode_blocks_of_16", decode(latent(heads(24, 1, 576), 512)), {{4200, 1}, {50, 1}}, in_blocks_of(16)},
+      {"latent_decode_of_320_bf16", decode(latent(heads(33, 1, 320, bf16), 256)), {{4097, 1}, {63, 1}, {1, 1}, {1024, 1}}},
   };
 }
 
@@ -216,6 +225,9 @@ std::vector<AttentionCase> huge_attention_cases() {
       {"decode_mqa_at_16384", decode(heads(32, 1, 128)), {{16384, 1}}},
       {"decode_mha_40_at_16384", decode(heads(40, 40, 128)), {{16384, 1}}},
       {"decode_batch_of_64", decode(heads(32, 8, 128)), std::vector<SequenceShape>(64, {300, 1})},
+      {"latent_decode_at_33000", decode(latent(heads(20, 1, 576), 512)), {{33000, 1}, {4097, 1}, {129, 1}}},
+      {"latent_decode_at_70000", decode(latent(heads(2, 1, 576, bf16), 512)), {{70000, 1}}},
+      {"latent_decode_of_320_at_33000", decode(latent(heads(5, 1, 320), 256)), {{33000, 1}, {1, 1}}},
   };
 }
 

@@ -23,9 +23,15 @@ std::vector<Variant> variants() {
   Attention::Spec odd{.q_heads = 6, .kv_heads = 2, .head_dim = 72, .kv_dtype = DType::f32};
   Attention::Spec quants{.q_heads = 8, .kv_heads = 2, .head_dim = 96, .kv_dtype = DType::q8_0};
   Attention::Spec latent{.q_heads = 20, .kv_heads = 1, .head_dim = 96, .kv_dtype = DType::bf16, .value_dim = 64};
-  return {{"plain", plain, 300},  {"quants", quants, 300},           {"window", window, 300},
-          {"sinks", sinks, 150},  {"multi_query", multi_query, 290}, {"odd", odd, 140},
-          {"latent", latent, 290}};
+  Attention::Spec latent_of_576{.q_heads = 5, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .value_dim = 512};
+  return {{"plain", plain, 300},
+          {"quants", quants, 300},
+          {"window", window, 300},
+          {"sinks", sinks, 150},
+          {"multi_query", multi_query, 290},
+          {"odd", odd, 140},
+          {"latent", latent, 290},
+          {"latent_of_576", latent_of_576, 290}};
 }
 
 class AttentionInvariance : public testing::TestWithParam<Variant> {
@@ -133,6 +139,24 @@ TEST_P(AttentionInvariance, AnyBlocks) {
           << block_tokens << " tokens a block";
     }
   });
+}
+
+/// A latent plane's kernels may join the parts of a long sequence in another way, and launch otherwise if a batch has one.
+TEST(AttentionInvarianceOfLatents, DecodeAmongLongerSequences) {
+  const Attention::Spec spec{
+      .q_heads = 3, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .decode = true, .value_dim = 512};
+  for (const std::int32_t length : {1, 1000, 4096, 4097, 5000}) {
+    const AttentionProblem alone(spec, {{length, 1}}, 25);
+    AttentionProblem batch(spec, {{9000, 1}, {length, 1}, {300, 1}}, 26);
+    batch.kv.k[1] = alone.kv.k[0];
+    batch.kv.v[1] = alone.kv.v[0];
+    std::ranges::copy(alone.q, batch.q.begin() + batch.width());
+    harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+      const std::vector<float> out = batch.run(kernel);
+      const auto width = static_cast<std::size_t>(batch.out_width());
+      EXPECT_TRUE(same_bits(std::span(out).subspan(width, width), alone.run(kernel))) << length << " keys";
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, AttentionInvariance, testing::ValuesIn(variants()),

@@ -1,11 +1,13 @@
 // Attention of one query row a sequence over a latent plane, for Hopper: latent_decode_TYPE_DIMS, then latent_merge_VALUES.
-// All heads of a sequence share the plane, so they are the rows of the matrix units: a work-group takes 32 heads and one
-// piece of the sequence's keys. A warp copies the next tile of 64 keys in bulk meanwhile. Each of the eight warps multiplies
-// 16 keys with 16 heads, half of whose elements it keeps in registers, then an eighth of the values with all weights; a key's
-// row is read from memory once. The pieces' parts are added up by a second launch.
+// All heads of a sequence share the plane: a work-group takes 24 (32) heads and one piece of the sequence's keys. Keys, and
+// then values, are the rows of the matrix units and heads their columns, in eights. Keys are copied in bulk, 32 at a time,
+// into a ring of five such stages, and multiplied 64 at a time: each of sixteen warps multiplies 16 keys with all heads
+// along a quarter of the dimensions, whose part of q it keeps in registers; half a warp adds up the quarters of a head and
+// makes weights of them; then each warp multiplies a sixteenth of the values with all weights. A key's row is read from
+// memory once, and from shared memory once as a key and once as a value. The pieces' parts are added up by a second launch.
 
 #include "kernels/gpu/launch_order.h"
-#include "kernels/hopper/latent_decode_args.h"
+#include "kernels/hopper/latent_merge.h"
 #include "kernels/hopper/matmul_tile.h"
 
 namespace rocmforge::hopper {
@@ -17,31 +19,49 @@ struct LatentShape {
   static constexpr int dims = dims_;
   static constexpr int values = values_;
   static constexpr LatentDecodeShared shared = latent_decode_shared(dims);
+  static constexpr int heads = latent_tile_heads(dims);
+  static constexpr int head_tiles = heads / 8;
+  static constexpr int sum_row_floats = latent_sum_row_floats(values);
+  static constexpr int steps = dims / 16 / latent_dim_parts;  ///< of a warp's part of a score
   static constexpr int warp_values = values / latent_decode_warps;
-  static constexpr int out_tiles = warp_values / 8;
-  static constexpr int steps = dims / 16;        ///< of a score
-  static constexpr int held_steps = steps / 2;  ///< of which q stays in registers
-  static_assert(dims % 32 == 0 && warp_values % 16 == 0);
+  static constexpr int value_tiles = warp_values / 16;
+  static_assert(steps * latent_dim_parts * 16 == dims && value_tiles * latent_decode_warps * 16 == values);
+  static_assert(heads * sum_row_floats * 4 <= shared.q && values % (4 * latent_cluster) == 0);
+  static_assert(heads <= 2 * latent_decode_warps);  // half a warp for the weights of each
 };
-constexpr int halves = latent_tile_heads / 16;
+constexpr int decode_threads = latent_decode_warps * 32;
+constexpr int stages_of_tile = latent_tile_keys / latent_stage_keys;
+static_assert(latent_stage_keys == 32 && latent_tile_keys == 16 * 4);  // a key a lane; four keys a lane of half a warp
 
 /// One work-group's keys.
 struct LatentPiece {
   int sequence;
   int row;
+  int keys;    ///< of the sequence; the last one is of this step
+  int length;  ///< of a piece of the sequence
   int begin;
-  int end;      ///< begin: nothing to do
-  bool is_old;  ///< none of the keys is of this step
+  int end;  ///< begin: nothing to do
 
   __device__ explicit LatentPiece(const LatentDecodeArgs& args) {
     sequence = args.first_sequence + static_cast<int>(blockIdx.z);
     row = args.query_offsets[sequence];
+    const int kv_length = args.kv_lengths[sequence];  // on its way beside the offsets
     const bool computed = args.query_offsets[sequence + 1] - row == 1;
-    const int keys = computed ? args.kv_lengths[sequence] : 0;
-    const int piece = latent_piece_keys(keys);
-    begin = min(static_cast<int>(blockIdx.x) * piece, keys);
-    end = min(begin + piece, keys);
-    is_old = end < keys;
+    keys = computed ? kv_length : 0;
+    length = latent_piece_keys(keys);
+    begin = min(static_cast<int>(blockIdx.x) * length, keys);
+    end = min(begin + length, keys);
+  }
+  [[nodiscard]] __device__ bool is_empty() const { return begin >= end; }
+  /// Work-groups of the cluster that have keys; none of them is behind one that has none.
+  [[nodiscard]] __device__ int pieces_of_cluster() const {
+    const int first = static_cast<int>(blockIdx.x) / latent_cluster * latent_cluster;
+    int pieces = 0;
+#pragma unroll
+    for (int rank = 0; rank < latent_cluster; ++rank) {
+      pieces += (first + rank) * length < keys ? 1 : 0;
+    }
+    return pieces;
   }
 };
 
@@ -55,91 +75,137 @@ struct LatentDecode {
   int lane;
   int first_head;
   int heads;
-  float out[halves][C::out_tiles][4];
-  float maximum[halves][2];  ///< of rows lane / 4 and 8 further on
-  float weight[2];           ///< this lane's part, of the rows of the warp's own half
-  std::uint32_t held[C::held_steps][4];
-  std::int32_t blocks[2];  ///< of keys lane and lane + 32 of the tile that is fetched next
+  float out[C::value_tiles][C::head_tiles][4];  ///< values as rows, heads as columns
+  std::uint32_t q[C::steps][C::head_tiles][2];  ///< of the warp's part of the dimensions
+  // Of the head whose weights this half of a warp makes.
+  float maximum = -INFINITY;
+  float weight = 0.0f;  ///< this lane's part of the sum
+  std::int32_t block;   ///< of this lane's key of the stage that the warp copies next
 
-  [[nodiscard]] __device__ int own_half() const { return warp / latent_key_groups; }
   [[nodiscard]] __device__ int own_keys() const { return warp % latent_key_groups * 16; }
+  [[nodiscard]] __device__ int own_part() const { return warp / latent_key_groups; }
+  [[nodiscard]] __device__ int own_head() const { return warp * 2 + lane / 16; }
 
-  [[nodiscard]] __device__ char* tile_at(int tile) const {
-    return memory + C::shared.keys + tile % 2 * latent_tile_keys * C::shared.row_bytes;
+  // --- copies
+
+  [[nodiscard]] __device__ int stages() const {
+    return (piece.end - piece.begin + latent_stage_keys - 1) / latent_stage_keys;
   }
-  [[nodiscard]] __device__ std::uint64_t* barrier_of(int tile) const {
-    return reinterpret_cast<std::uint64_t*>(memory + C::shared.barriers) + tile % 2;
+  [[nodiscard]] __device__ static std::uint32_t slot_of(int stage) {
+    return static_cast<std::uint32_t>(stage) % latent_stages;
+  }
+  [[nodiscard]] __device__ char* stage_at(int stage) const { return memory + slot_of(stage) * C::shared.stage_bytes; }
+  /// Where a key of a tile lies.
+  [[nodiscard]] __device__ char* key_at(int tile, int key) const {
+    const auto place = static_cast<std::uint32_t>(key);
+    return stage_at(tile * stages_of_tile + static_cast<int>(place / latent_stage_keys)) +
+           place % latent_stage_keys * C::shared.row_bytes;
+  }
+  [[nodiscard]] __device__ std::uint64_t* barrier_of(int stage) const {
+    return reinterpret_cast<std::uint64_t*>(memory + C::shared.barriers) + slot_of(stage);
   }
   [[nodiscard]] __device__ int keys_of(int tile) const {
     return min(latent_tile_keys, piece.end - piece.begin - tile * latent_tile_keys);
   }
 
-  /// Finds the blocks of the next tile's keys: an array of the step, which may be read at any time.
-  __device__ void look_up(int tile) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int key = piece.begin + tile * latent_tile_keys + lane + j * 32;
-      blocks[j] = key < piece.end
-                      ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)]
-                      : 0;
-    }
+  /// Finds the blocks of a stage's keys: an array of the step, which may be read at any time.
+  __device__ void look_up(int stage) {
+    const int key = piece.begin + stage * latent_stage_keys + lane;
+    block =
+        key < piece.end ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)] : 0;
   }
-
-  /// By the first warp.
-  __device__ void fetch(int tile) {
-    const int count = keys_of(tile);
-    if (warp != 0 || count <= 0) {
+  /// Begins to copy a stage, by the warp whose turn it is, a row a lane. The step's own row, which the kernels before this
+  /// one write, may be left for later: `with_newest`.
+  __device__ void fetch(int stage, bool with_newest) {
+    if (stage >= stages() || stage % latent_decode_warps != warp) {
       return;
     }
     constexpr std::uint32_t bytes = C::dims * 2;
+    const int first = piece.begin + stage * latent_stage_keys;
     if (lane == 0) {
-      barrier_expect(barrier_of(tile), static_cast<std::uint32_t>(count) * bytes);
+      barrier_expect(barrier_of(stage), static_cast<std::uint32_t>(min(latent_stage_keys, piece.end - first)) * bytes);
     }
     __syncwarp();
-    const int first = piece.begin + tile * latent_tile_keys;
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      if (const int i = lane + j * 32; i < count) {
-        const std::int64_t from =
-            blocks[j] * args.block_elems + ((first + i) & ((1 << args.block_shift) - 1)) * C::dims;
-        copy_bytes(tile_at(tile) + i * C::shared.row_bytes, static_cast<const T*>(args.plane) + from, bytes,
-                   barrier_of(tile));
-      }
+    const int key = first + lane;
+    if (key < piece.end && (with_newest || key != piece.keys - 1)) {
+      copy_row(stage, key);
     }
-    look_up(tile + 1);
+    if (with_newest) {
+      look_up(stage + latent_decode_warps);
+    }
+  }
+  __device__ void copy_row(int stage, int key) {
+    const std::int64_t from = block * args.block_elems + (key & ((1 << args.block_shift) - 1)) * C::dims;
+    copy_bytes(stage_at(stage) + lane * C::shared.row_bytes, static_cast<const T*>(args.plane) + from, C::dims * 2,
+               barrier_of(stage));
+  }
+  /// Fills the ring, but for the step's own row: no kernel of this step writes what is older.
+  __device__ void fetch_old() {
+    look_up(warp);
+    if (warp < latent_stages) {
+      fetch(warp, false);
+    }
+  }
+  /// The step's own row, if it belongs to one of those stages.
+  __device__ void fetch_newest() {
+    if (warp < latent_stages) {
+      const int key = piece.begin + warp * latent_stage_keys + lane;
+      if (key < piece.end && key == piece.keys - 1) {
+        copy_row(warp, key);
+      }
+      look_up(warp + latent_decode_warps);
+    }
   }
 
-  [[nodiscard]] __device__ float4 load_quad(const float* from) const {
-    return args.q_aligned != 0 ? *reinterpret_cast<const float4*>(from) : float4{from[0], from[1], from[2], from[3]};
+  // --- q
+
+  static constexpr int q_quads = C::dims / 4;
+  static constexpr int quads_of_thread = (C::heads * q_quads + decode_threads - 1) / decode_threads;
+
+  /// This thread's quads of q, zeros behind the last head; all reads are on their way at once.
+  template <class Load>
+  __device__ void load_quads(float4 (&quads)[quads_of_thread], const Load& load) const {
+#pragma unroll
+    for (int j = 0; j < quads_of_thread; ++j) {
+      const int i = static_cast<int>(threadIdx.x) + j * decode_threads;
+      quads[j] = i < heads * q_quads ? load(4 * i) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+    }
   }
 
+  /// q through shared memory into registers; nothing has been added up.
   __device__ void begin() {
-    constexpr int quads = C::dims / 4;
-    constexpr int threads = latent_decode_warps * 32;
-    constexpr int each = latent_tile_heads * quads / threads;
-    static_assert(each * threads == latent_tile_heads * quads);
-    const float* q = args.q + std::int64_t{piece.row} * args.q_stride + std::int64_t{first_head} * C::dims;
-    float4 quad[each];
-#pragma unroll
-    for (int j = 0; j < each; ++j) {
-      const int i = static_cast<int>(threadIdx.x) + j * threads;
-      quad[j] = i < heads * quads ? load_quad(q + 4 * i) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+    const float* from = args.q + std::int64_t{piece.row} * args.q_stride + std::int64_t{first_head} * C::dims;
+    float4 quad[quads_of_thread];
+    if (args.q_aligned != 0) {
+      load_quads(quad, [&](int at) { return *reinterpret_cast<const float4*>(from + at); });
+    } else {
+      load_quads(quad, [&](int at) { return float4{from[at], from[at + 1], from[at + 2], from[at + 3]}; });
     }
+    char* rows = memory + C::shared.q;
 #pragma unroll
-    for (int j = 0; j < each; ++j) {
-      const int i = static_cast<int>(threadIdx.x) + j * threads;
-      *reinterpret_cast<uint2*>(memory + i / quads * C::shared.row_bytes + i % quads * 8) =
-          uint2{pack<T>(quad[j].x, quad[j].y), pack<T>(quad[j].z, quad[j].w)};
-    }
-#pragma unroll
-    for (int m = 0; m < halves; ++m) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        maximum[m][r] = -INFINITY;
-        weight[r] = 0.0f;
+    for (int j = 0; j < quads_of_thread; ++j) {
+      const int i = static_cast<int>(threadIdx.x) + j * decode_threads;
+      if (i < C::heads * q_quads) {
+        *reinterpret_cast<uint2*>(rows + i / q_quads * C::shared.row_bytes + i % q_quads * 8) =
+            uint2{pack<T>(quad[j].x, quad[j].y), pack<T>(quad[j].z, quad[j].w)};
       }
+    }
+    __syncthreads();
+    const std::uint32_t own =
+        shared_address(rows) +
+        static_cast<std::uint32_t>(lane % 8 * C::shared.row_bytes + lane / 8 % 2 * 16 + own_part() * C::steps * 32);
 #pragma unroll
-      for (int n = 0; n < C::out_tiles; ++n) {
+    for (int step = 0; step < C::steps; ++step) {
+#pragma unroll
+      for (int n = 0; n < C::head_tiles; ++n) {
+        load_matrices(q[step][n], own + static_cast<std::uint32_t>(n * 8 * C::shared.row_bytes + step * 32));
+      }
+    }
+    __syncthreads();  // parts of scores come to lie where q was
+#pragma unroll
+    for (int m = 0; m < C::value_tiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < C::head_tiles; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           out[m][n][i] = 0.0f;
@@ -148,121 +214,127 @@ struct LatentDecode {
     }
   }
 
-  /// Where step `step` of the warp's half of q lies.
-  [[nodiscard]] __device__ std::uint32_t query_at(int step) const {
-    return shared_address(memory) +
-           static_cast<std::uint32_t>((own_half() * 16 + lane % 16) * C::shared.row_bytes + lane / 16 * 16 + step * 32);
-  }
-  __device__ void hold() {
-#pragma unroll
-    for (int step = 0; step < C::held_steps; ++step) {
-      load_matrices<false>(held[step], query_at(step));
+  // --- a tile
+
+  /// Until all keys of the tile have arrived; zeros behind the last one, since a weight of zero times what was there before
+  /// may be no number.
+  __device__ void wait_for(int tile) {
+    for (int stage = tile * stages_of_tile; stage < min((tile + 1) * stages_of_tile, stages()); ++stage) {
+      barrier_wait(barrier_of(stage), static_cast<std::uint32_t>(stage) / latent_stages % 2);
+    }
+    if (const int count = keys_of(tile); count < latent_tile_keys) {
+#pragma unroll 1
+      for (int key = count + warp; key < latent_tile_keys; key += latent_decode_warps) {
+#pragma unroll 1
+        for (int i = lane; i < C::shared.row_bytes / 16; i += 32) {
+          reinterpret_cast<uint4*>(key_at(tile, key))[i] = uint4{0, 0, 0, 0};
+        }
+      }
+      __syncthreads();
     }
   }
 
-  /// Scores of this warp's 16 keys with its half of the heads, in units of log2.
-  __device__ void score(int tile, float (&scores)[2][4]) const {
-    const std::uint32_t k =
-        shared_address(tile_at(tile)) +
-        static_cast<std::uint32_t>((own_keys() + lane % 8 + lane / 16 * 8) * C::shared.row_bytes + lane / 8 % 2 * 16);
-    float sums[2][2][4] = {};  // every other step's, so that one product needs not wait for the one before
-    const auto add = [&](int step, const std::uint32_t(&a)[4]) {
-      std::uint32_t b[4];
-      load_matrices<false>(b, k + static_cast<std::uint32_t>(step * 32));
-      multiply<T>(sums[step % 2][0], a, b[0], b[1]);
-      multiply<T>(sums[step % 2][1], a, b[2], b[3]);
-    };
+  /// The scores of the warp's 16 keys, as far as its part of the dimensions goes.
+  __device__ void score(int tile) const {
+    const std::uint32_t k = shared_address(key_at(tile, own_keys() + lane % 16)) +
+                            static_cast<std::uint32_t>(lane / 16 * 16 + own_part() * C::steps * 32);
+    float sums[C::head_tiles][4] = {};
 #pragma unroll
-    for (int step = 0; step < C::held_steps; ++step) {
-      add(step, held[step]);
-    }
-#pragma unroll 6
-    for (int step = C::held_steps; step < C::steps; ++step) {
+    for (int step = 0; step < C::steps; ++step) {
       std::uint32_t a[4];
-      load_matrices<false>(a, query_at(step));
-      add(step, a);
-    }
-    const int key = own_keys() + lane % 4 * 2;
-    const int count = keys_of(tile);
+      load_matrices<false>(a, k + static_cast<std::uint32_t>(step * 32));
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
+      for (int n = 0; n < C::head_tiles; ++n) {
+        multiply<T>(sums[n], a, q[step][n][0], q[step][n][1]);
+      }
+    }
+    char* to =
+        memory + C::shared.q + (own_part() * C::heads + lane % 4 * 2) * latent_score_row_bytes + (own_keys() + lane / 4) * 4;
+#pragma unroll
+    for (int n = 0; n < C::head_tiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        scores[n][i] = key + n * 8 + i % 2 < count ? (sums[0][n][i] + sums[1][n][i]) * args.scale_log2 : -INFINITY;
+        *reinterpret_cast<float*>(to + (n * 8 + i % 2) * latent_score_row_bytes + i / 2 * 32) = sums[n][i];
       }
     }
   }
 
-  /// Makes the scores weights of a common maximum, writes them for all warps and rescales what was added before.
-  __device__ void weigh(float (&scores)[2][4]) {
-    auto* maxima = reinterpret_cast<float*>(memory + C::shared.maxima);
-    const int own = own_half();
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float most = fmaxf(fmaxf(scores[0][2 * r], scores[0][2 * r + 1]), fmaxf(scores[1][2 * r], scores[1][2 * r + 1]));
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-      if (lane % 4 == 0) {
-        maxima[warp % latent_key_groups * latent_tile_heads + own * 16 + r * 8 + lane / 4] = most;
-      }
+  /// Adds up the parts of a head's scores and makes weights of them, relative to the maximum so far: four keys a lane.
+  __device__ void weigh(int tile) {
+    if (warp * 2 >= C::heads) {
+      return;
     }
-    __syncthreads();
+    const int first = lane % 16 * 4;
+    const char* from = memory + C::shared.q + own_head() * latent_score_row_bytes + first * 4;
+    float4 part[latent_dim_parts];
 #pragma unroll
-    for (int m = 0; m < halves; ++m) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int head = m * 16 + r * 8 + lane / 4;
-        float now = maximum[m][r];
-#pragma unroll
-        for (int g = 0; g < latent_key_groups; ++g) {
-          now = fmaxf(now, maxima[g * latent_tile_heads + head]);
-        }
-        const float keep = exp2_fast(maximum[m][r] - now);
-        maximum[m][r] = now;
-#pragma unroll
-        for (int n = 0; n < C::out_tiles; ++n) {
-          out[m][n][2 * r] *= keep;
-          out[m][n][2 * r + 1] *= keep;
-        }
-        if (m == own) {
-          weight[r] *= keep;
-#pragma unroll
-          for (int n = 0; n < 2; ++n) {
-            const float first = exp2_fast(scores[n][2 * r] - now);
-            const float second = exp2_fast(scores[n][2 * r + 1] - now);
-            weight[r] += first + second;
-            char* to = memory + C::shared.weights + head * latent_weight_row_bytes +
-                       (own_keys() + n * 8 + lane % 4 * 2) * 2;
-            *reinterpret_cast<std::uint32_t*>(to) = pack<T>(first, second);
-          }
-        }
-      }
+    for (int p = 0; p < latent_dim_parts; ++p) {
+      part[p] = *reinterpret_cast<const float4*>(from + p * C::heads * latent_score_row_bytes);
     }
-    __syncthreads();
+    static_assert(latent_dim_parts == 4);
+    float scores[4] = {(part[0].x + part[1].x) + (part[2].x + part[3].x), (part[0].y + part[1].y) + (part[2].y + part[3].y),
+                       (part[0].z + part[1].z) + (part[2].z + part[3].z), (part[0].w + part[1].w) + (part[2].w + part[3].w)};
+    const int count = keys_of(tile);
+    float now = maximum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      scores[i] = first + i < count ? __fmul_rn(scores[i], args.scale_log2) : -INFINITY;
+      now = fmaxf(now, scores[i]);
+    }
+#pragma unroll
+    for (int step = 1; step < 16; step *= 2) {
+      now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, step));
+    }
+    const float keep = exp2_fast(maximum - now);
+    maximum = now;
+    float e[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      e[i] = exp2_fast(__fsub_rn(scores[i], now));
+    }
+    weight = __fmaf_rn(weight, keep, (e[0] + e[1]) + (e[2] + e[3]));
+    *reinterpret_cast<uint2*>(memory + C::shared.weights + own_head() * latent_weight_row_bytes + first * 2) =
+        uint2{pack<T>(e[0], e[1]), pack<T>(e[2], e[3])};
+    if (lane % 16 == 0) {
+      reinterpret_cast<float*>(memory + C::shared.keep)[own_head()] = keep;
+    }
   }
 
-  /// Adds all weights times this warp's values.
+  /// Rescales what was added before and adds all weights times this warp's values.
   __device__ void add_values(int tile) {
-    const std::uint32_t weights = shared_address(memory + C::shared.weights) +
-                                  static_cast<std::uint32_t>(lane % 16 * latent_weight_row_bytes + lane / 16 * 16);
-    const std::uint32_t v =
-        shared_address(tile_at(tile)) +
-        static_cast<std::uint32_t>(lane % 16 * C::shared.row_bytes + (warp * C::warp_values + lane / 16 * 8) * 2);
+    const auto* keep = reinterpret_cast<const float*>(memory + C::shared.keep) + lane % 4 * 2;
 #pragma unroll
-    for (int step = 0; step < latent_tile_keys / 16; ++step) {
-      std::uint32_t a[halves][4];
+    for (int n = 0; n < C::head_tiles; ++n) {
+      const float2 factor = *reinterpret_cast<const float2*>(keep + n * 8);
 #pragma unroll
-      for (int m = 0; m < halves; ++m) {
-        load_matrices<false>(a[m], weights + static_cast<std::uint32_t>(m * 16 * latent_weight_row_bytes + step * 32));
+      for (int m = 0; m < C::value_tiles; ++m) {
+        out[m][n][0] *= factor.x;
+        out[m][n][1] *= factor.y;
+        out[m][n][2] *= factor.x;
+        out[m][n][3] *= factor.y;
       }
+    }
+    const std::uint32_t weights = shared_address(memory + C::shared.weights) +
+                                  static_cast<std::uint32_t>(lane % 8 * latent_weight_row_bytes + lane / 8 * 16);
+    const auto v_offset = static_cast<std::uint32_t>((warp * C::warp_values + lane / 8 % 2 * 8) * 2);
 #pragma unroll
-      for (int n = 0; n < C::out_tiles; n += 2) {
-        std::uint32_t b[4];
-        load_matrices<true>(b, v + static_cast<std::uint32_t>(step * 16 * C::shared.row_bytes + n * 16));
+    for (int stage = 0; stage < stages_of_tile; ++stage) {  // of two steps of 16 keys
+      std::uint32_t b[C::head_tiles][4];
 #pragma unroll
-        for (int m = 0; m < halves; ++m) {
-          multiply<T>(out[m][n], a[m], b[0], b[1]);
-          multiply<T>(out[m][n + 1], a[m], b[2], b[3]);
+      for (int n = 0; n < C::head_tiles; ++n) {
+        load_matrices<false>(b[n], weights + static_cast<std::uint32_t>(n * 8 * latent_weight_row_bytes + stage * 64));
+      }
+      const std::uint32_t v = shared_address(key_at(tile, stage * latent_stage_keys + lane / 16 * 8 + lane % 8)) + v_offset;
+#pragma unroll
+      for (int step = 0; step < 2; ++step) {
+#pragma unroll
+        for (int m = 0; m < C::value_tiles; ++m) {
+          std::uint32_t a[4];
+          load_matrices<true>(a, v + static_cast<std::uint32_t>(step * 16 * C::shared.row_bytes + m * 32));
+#pragma unroll
+          for (int n = 0; n < C::head_tiles; ++n) {
+            multiply<T>(out[m][n], a, b[n][2 * step], b[n][2 * step + 1]);
+          }
         }
       }
     }
@@ -271,199 +343,165 @@ struct LatentDecode {
   __device__ void run() {
     const int tiles = (piece.end - piece.begin + latent_tile_keys - 1) / latent_tile_keys;
     for (int tile = 0; tile < tiles; ++tile) {
-      barrier_wait(barrier_of(tile), static_cast<std::uint32_t>(tile / 2 % 2));
-      if (const int count = keys_of(tile); count < latent_tile_keys) {  // values of no key must not be what was there before
-        const int words = (latent_tile_keys - count) * C::shared.row_bytes / 4;
-        auto* rest = reinterpret_cast<std::uint32_t*>(tile_at(tile) + count * C::shared.row_bytes);
-        for (int i = static_cast<int>(threadIdx.x); i < words; i += latent_decode_warps * 32) {
-          rest[i] = 0;
-        }
-        __syncthreads();
-      }
-      float scores[2][4];
-      score(tile, scores);
-      weigh(scores);
-      add_values(tile);
+      wait_for(tile);
+      score(tile);
       __syncthreads();
-      fetch(tile + 2);
+      weigh(tile);
+      __syncthreads();
+      add_values(tile);
+      // The next tile's scores lie where those were that all warps have read, and its weights follow a barrier.
+      if (const int next = tile * stages_of_tile + latent_stages; next < stages()) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < stages_of_tile; ++i) {
+          fetch(next + i, true);
+        }
+      }
+    }
+#pragma unroll
+    for (int step = 1; step < 16; step *= 2) {
+      weight += __shfl_xor_sync(0xffffffffu, weight, step);
     }
   }
 
-  __device__ void store() {
-    auto* sums = reinterpret_cast<float*>(memory + C::shared.sums);
-    const std::int64_t part = (std::int64_t{blockIdx.z} * args.pieces + blockIdx.x) * args.q_heads + first_head;
+  // --- what is left of the piece
+
+  /// `store(head, value, sum)` for this lane's sums.
+  template <class Store>
+  __device__ void each_sum(const Store& store) const {
 #pragma unroll
-    for (int m = 0; m < halves; ++m) {
+    for (int n = 0; n < C::head_tiles; ++n) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int head = m * 16 + r * 8 + lane / 4;
-        if (m == own_half()) {
-          float own = weight[r];
-          own += __shfl_xor_sync(0xffffffffu, own, 1);
-          own += __shfl_xor_sync(0xffffffffu, own, 2);
-          if (lane % 4 == 0) {
-            sums[warp % latent_key_groups * latent_tile_heads + head] = own;
+      for (int i = 0; i < 4; ++i) {
+        if (const int head = n * 8 + lane % 4 * 2 + i % 2; head < heads) {
+#pragma unroll
+          for (int m = 0; m < C::value_tiles; ++m) {
+            store(head, warp * C::warp_values + lane / 4 + m * 16 + i / 2 * 8, out[m][n][i]);
           }
         }
-        if (head >= heads) {
-          continue;
-        }
-        float* to = args.sums + (part + head) * C::values + warp * C::warp_values + lane % 4 * 2;
-#pragma unroll
-        for (int n = 0; n < C::out_tiles; ++n) {
-          *reinterpret_cast<float2*>(to + n * 8) = float2{out[m][n][2 * r], out[m][n][2 * r + 1]};
-        }
-        if (warp == 0 && lane % 4 == 0) {
-          args.states[(part + head) * 2] = maximum[m][r];
-        }
       }
     }
+  }
+  /// Of a part of the sequence, in rows of heads.
+  [[nodiscard]] __device__ std::int64_t row_of(int part) const {
+    return (std::int64_t{blockIdx.z} * args.parts + part) * args.q_heads + first_head;
+  }
+
+  __device__ void store() const {
+    const std::int64_t row = row_of(static_cast<int>(blockIdx.x));
+    float* to = args.sums + row * C::values;
+    each_sum([&](int head, int value, float sum) { to[head * C::values + value] = sum; });
+    if (lane % 16 == 0 && own_head() < heads) {
+      reinterpret_cast<float2*>(args.states)[row + own_head()] = float2{maximum, weight};
+    }
+  }
+
+  // --- joining the pieces of a cluster
+
+  [[nodiscard]] __device__ float* joined_sums() const { return reinterpret_cast<float*>(memory); }
+  [[nodiscard]] __device__ float2* joined_states() const { return reinterpret_cast<float2*>(memory + C::shared.weights); }
+
+  /// Leaves the piece's sums in shared memory: every key has arrived, and all warps are through with them.
+  __device__ void leave() const {
     __syncthreads();
-    if (const int head = static_cast<int>(threadIdx.x); head < heads) {
-      float all = 0.0f;
-#pragma unroll
-      for (int g = 0; g < latent_key_groups; ++g) {
-        all += sums[g * latent_tile_heads + head];
-      }
-      args.states[(part + head) * 2 + 1] = all;
+    float* to = joined_sums();
+    each_sum([&](int head, int value, float sum) { to[head * C::sum_row_floats + value] = sum; });
+    if (lane % 16 == 0 && own_head() < heads) {
+      joined_states()[own_head()] = float2{maximum, weight};
     }
+  }
+  /// Adds up four values of a head over the pieces of the cluster, in their order.
+  __device__ void join(int head, int quad, int pieces, std::int64_t row) const {
+    float2 state[latent_cluster];
+    float4 part[latent_cluster];
+    float most = -INFINITY;
+#pragma unroll
+    for (int p = 0; p < latent_cluster; ++p) {
+      state[p] = float2{-INFINITY, 0.0f};
+      part[p] = float4{0.0f, 0.0f, 0.0f, 0.0f};
+      if (p < pieces) {
+        const auto rank = static_cast<std::uint32_t>(p);
+        state[p] = load_cluster(joined_states() + head, rank);
+        part[p] = load_cluster(reinterpret_cast<const float4*>(joined_sums() + head * C::sum_row_floats) + quad, rank);
+      }
+      most = fmaxf(most, state[p].x);
+    }
+    float weights = 0.0f;
+    float4 sum{0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int p = 0; p < latent_cluster; ++p) {
+      const float factor = exp2_fast(state[p].x - most);
+      weights = fmaf(state[p].y, factor, weights);
+      sum = float4{fmaf(part[p].x, factor, sum.x), fmaf(part[p].y, factor, sum.y), fmaf(part[p].z, factor, sum.z),
+                   fmaf(part[p].w, factor, sum.w)};
+    }
+    reinterpret_cast<float4*>(args.sums)[(row + head) * (C::values / 4) + quad] = sum;
+    if (quad == 0) {
+      reinterpret_cast<float2*>(args.states)[row + head] = float2{most, weights};
+    }
+  }
+  /// Each work-group of the cluster joins a share of the values of all heads; also one without keys.
+  __device__ void join_all(int pieces) const {
+    constexpr int share = C::values / 4 / latent_cluster;
+    const int rank = static_cast<int>(blockIdx.x) % latent_cluster;
+    const std::int64_t row = row_of(static_cast<int>(blockIdx.x) / latent_cluster);
+    __syncwarp();
+    cluster_arrive();
+    cluster_wait();
+    for (int i = static_cast<int>(threadIdx.x); i < heads * share; i += decode_threads) {
+      join(i / share, rank * share + i % share, pieces, row);
+    }
+    __syncwarp();
+    cluster_arrive_relaxed();  // none ends while others read its memory
+    cluster_wait();
   }
 };
 
-/// Grid: pieces, tiles of heads, sequences.
-template <class C>
+/// Grid: pieces, tiles of heads, sequences. `clusters`: launched as clusters along the pieces, for the sequences that join
+/// theirs; all work-groups of a cluster have the same sequence and take the same way.
+template <class C, bool clusters>
 __device__ void latent_decode(const LatentDecodeArgs& args) {
   extern __shared__ __align__(128) char memory[];
   auto* barriers = reinterpret_cast<std::uint64_t*>(memory + C::shared.barriers);
   if (threadIdx.x == 0) {
-    barrier_init(&barriers[0], 1);
-    barrier_init(&barriers[1], 1);
+#pragma unroll
+    for (int i = 0; i < latent_stages; ++i) {
+      barrier_init(&barriers[i], 1);
+    }
     barrier_init_fence();
   }
   __syncthreads();
   gpu::release_successor();
   const LatentPiece piece(args);
-  if (piece.begin >= piece.end) {
+  const bool joins = clusters && joins_latent_pieces(piece.keys);
+  const int pieces_to_join = joins ? piece.pieces_of_cluster() : 0;
+  if (piece.is_empty() && pieces_to_join <= 0) {
     gpu::wait_for_predecessor();
     return;
   }
-  const int first_head = static_cast<int>(blockIdx.y) * latent_tile_heads;
+  const int first_head = static_cast<int>(blockIdx.y) * C::heads;
   LatentDecode<C> work{args,
                        piece,
                        memory,
                        static_cast<int>(threadIdx.x) / 32,
                        static_cast<int>(threadIdx.x) % 32,
                        first_head,
-                       min(latent_tile_heads, args.q_heads - first_head)};
-  work.look_up(0);
-  if (piece.is_old) {
-    work.fetch(0);
-    work.fetch(1);
-  }
+                       min(C::heads, args.q_heads - first_head)};
+  work.fetch_old();
   gpu::wait_for_predecessor();
-  if (!piece.is_old) {
-    work.fetch(0);
-    work.fetch(1);
+  if (!piece.is_empty()) {
+    work.fetch_newest();
+    work.begin();
+    work.run();
+    if (!joins) {
+      work.store();
+    } else {
+      work.leave();
+    }
   }
-  work.begin();
-  __syncthreads();
-  work.hold();
-  work.run();
-  work.store();
-}
-
-/// What the pieces' parts are multiplied with, and the sum of all weights; by one warp.
-__device__ inline void find_factors(const LatentDecodeArgs& args, std::int64_t first, int pieces, float* factors,
-                                    float* total) {
-  constexpr int each = most_pieces_of_a_sequence / 32;
-  const int lane = static_cast<int>(threadIdx.x);
-  float2 states[each];
-  float maximum = -INFINITY;
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    const int i = lane + j * 32;
-    states[j] = i < pieces ? reinterpret_cast<const float2*>(args.states)[first + std::int64_t{i} * args.q_heads]
-                           : float2{-INFINITY, 0.0f};
-    maximum = fmaxf(maximum, states[j].x);
+  if (joins) {
+    work.join_all(pieces_to_join);
   }
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    maximum = fmaxf(maximum, __shfl_xor_sync(0xffffffffu, maximum, step));
-  }
-  float sum = 0.0f;
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    const float factor = exp2_fast(states[j].x - maximum);
-    factors[lane + j * 32] = factor;
-    sum = lane + j * 32 < pieces ? fmaf(states[j].y, factor, sum) : sum;
-  }
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    sum += __shfl_xor_sync(0xffffffffu, sum, step);
-  }
-  if (lane == 0) {
-    *total = sum;
-  }
-}
-
-/// Adds up the pieces of 128 values of a head, a warp every n-th piece. Grid: heads with their runs of values, sequences.
-template <int values>
-__device__ void latent_merge(const LatentDecodeArgs& args) {
-  constexpr int warps = latent_merge_threads / 32;
-  constexpr int runs = values / latent_merge_values;
-  constexpr int columns = values / 4;
-  constexpr int each = most_pieces_of_a_sequence / warps;
-  __shared__ float factors[most_pieces_of_a_sequence];
-  __shared__ float total;
-  __shared__ float4 parts[warps][32];
-  gpu::release_successor();
-  const int head = static_cast<int>(blockIdx.x) / runs;
-  const int sequence = args.first_sequence + static_cast<int>(blockIdx.y);
-  const int row = args.query_offsets[sequence];
-  const bool computed = args.query_offsets[sequence + 1] - row == 1;
-  const int keys = args.kv_lengths[sequence];
-  const int pieces = keys > 0 ? latent_pieces(keys) : 0;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int column = static_cast<int>(blockIdx.x) % runs * 32 + lane;
-  const std::int64_t first = std::int64_t{blockIdx.y} * args.pieces * args.q_heads + head;
-  gpu::wait_for_predecessor();
-  if (!computed) {
-    return;
-  }
-  float4 part[each];
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    const int i = warp + j * warps;
-    part[j] = i < pieces
-                  ? reinterpret_cast<const float4*>(args.sums)[(first + std::int64_t{i} * args.q_heads) * columns + column]
-                  : float4{0.0f, 0.0f, 0.0f, 0.0f};
-  }
-  if (warp == 0) {
-    find_factors(args, first, pieces, factors, &total);
-  }
-  __syncthreads();
-  float4 sum{0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    const int i = warp + j * warps;
-    const float factor = i < pieces ? factors[i] : 0.0f;
-    sum = float4{fmaf(part[j].x, factor, sum.x), fmaf(part[j].y, factor, sum.y), fmaf(part[j].z, factor, sum.z),
-                 fmaf(part[j].w, factor, sum.w)};
-  }
-  parts[warp][lane] = sum;
-  __syncthreads();
-  if (warp > 0) {
-    return;
-  }
-#pragma unroll
-  for (int w = 1; w < warps; ++w) {
-    const float4 other = parts[w][lane];
-    sum = float4{sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w};
-  }
-  const float scale = total > 0.0f ? 1.0f / total : 0.0f;
-  reinterpret_cast<float4*>(args.out)[(std::int64_t{row} * args.q_heads + head) * columns + column] =
-      float4{sum.x * scale, sum.y * scale, sum.z * scale, sum.w * scale};
 }
 
 }  // namespace
@@ -471,10 +509,15 @@ __device__ void latent_merge(const LatentDecodeArgs& args) {
 
 using namespace rocmforge;
 
-#define ROCMFORGE_LATENT_DECODE(name, type, dims, values)                                    \
-  extern "C" __global__ void __launch_bounds__(hopper::latent_decode_warps * 32, 1)          \
-      latent_decode_##name##_##dims(const __grid_constant__ hopper::LatentDecodeArgs args) { \
-    hopper::latent_decode<hopper::LatentShape<type, dims, values>>(args);                    \
+#define ROCMFORGE_LATENT_DECODE(name, type, dims, values)                                               \
+  extern "C" __global__ void __launch_bounds__(hopper::latent_decode_warps * 32, 1)                     \
+      latent_decode_##name##_##dims(const __grid_constant__ hopper::LatentDecodeArgs args) {            \
+    hopper::latent_decode<hopper::LatentShape<type, dims, values>, false>(args);                        \
+  }                                                                                                     \
+  extern "C" __global__ void __cluster_dims__(hopper::latent_cluster, 1, 1)                             \
+      __launch_bounds__(hopper::latent_decode_warps * 32, 1)                                            \
+          latent_decode_joined_##name##_##dims(const __grid_constant__ hopper::LatentDecodeArgs args) { \
+    hopper::latent_decode<hopper::LatentShape<type, dims, values>, true>(args);                         \
   }
 #define ROCMFORGE_LATENT_MERGE(values)                                               \
   extern "C" __global__ void __launch_bounds__(hopper::latent_merge_threads)         \

@@ -13,26 +13,31 @@ struct LatentDecodeArgs {
   const std::int32_t* block_tables;   ///< [sequences, max_blocks]
   const std::int32_t* query_offsets;  ///< [sequences + 1]
   const std::int32_t* kv_lengths;     ///< [sequences]
-  float* sums;                        ///< [sequences of the launch, pieces, q_heads, value_dim]
-  float* states;                      ///< [sequences of the launch, pieces, q_heads, 2]: maximum in units of log2, and sum
+  float* sums;                        ///< [sequences of the launch, parts, q_heads, value_dim]
+  float* states;                      ///< [sequences of the launch, parts, q_heads, 2]: maximum in units of log2, and sum
   std::int64_t q_stride;
   std::int64_t block_elems;
   std::int32_t max_blocks;
   std::int32_t block_shift;
   std::int32_t q_heads;
   std::int32_t first_sequence;  ///< of this launch
-  std::int32_t pieces;          ///< most of any sequence
+  std::int32_t parts;           ///< most of any sequence
   std::int32_t q_aligned;       ///< rows of q begin at multiples of 16 bytes
   float scale_log2;             ///< scale * log2(e)
 };
 
-inline constexpr int latent_tile_heads = 32;
+/// Heads of a work-group, in eights: as many as leave q and the sums room in the registers.
+constexpr int latent_tile_heads(int head_dim) { return head_dim > 320 ? 24 : 32; }
 inline constexpr int latent_tile_keys = 64;
-inline constexpr int latent_decode_warps = 8;
-inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of a warp for either half of the heads
-inline constexpr int latent_merge_threads = 512;
+inline constexpr int latent_stage_keys = 32;  ///< that are copied, and waited for, together
+inline constexpr int latent_stages = 5;
+inline constexpr int latent_decode_warps = 16;
+inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of four warps
+inline constexpr int latent_dim_parts = latent_decode_warps / latent_key_groups;  ///< of a score, each of a warp
+inline constexpr int latent_merge_threads = 256;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
+inline constexpr std::int32_t latent_cluster = 4;  ///< work-groups that join the parts of their pieces
 
 /// Keys of a piece, a multiple of a tile, by their number alone. A single sequence should occupy many multiprocessors, but
 /// the parts of its pieces are as long as some 40 keys and must be added up.
@@ -60,27 +65,51 @@ constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   return most;
 }
 
-/// Shared memory: q, two tiles of keys, the weights of a tile, maxima and sums of each warp, the barriers. Rows are 16 bytes
-/// longer than their elements, so that eight of them lie in different banks.
+/// Whether pieces of a sequence are joined by clusters before they are written; by its number of keys alone. Few pieces are
+/// added up sooner than clusters meet.
+constexpr bool joins_latent_pieces(std::int32_t keys) { return keys > 4096; }
+/// What is written of a sequence, and added up by the second launch.
+constexpr std::int32_t latent_parts(std::int32_t keys) {
+  const std::int32_t pieces = latent_pieces(keys);
+  return joins_latent_pieces(keys) ? (pieces + latent_cluster - 1) / latent_cluster : pieces;
+}
+/// The most parts of any sequence of up to `keys` keys.
+constexpr std::int32_t most_latent_parts(std::int32_t keys) {
+  std::int32_t most = latent_parts(keys);
+  for (const std::int32_t below : {1024, 4096, 32768}) {
+    most = keys > below && latent_parts(below) > most ? latent_parts(below) : most;
+  }
+  return most;
+}
+inline constexpr std::int32_t most_parts_of_a_sequence = most_latent_parts(1 << 30);
+
+/// Shared memory: the ring of keys; q, and once that is in registers the parts of a tile's scores; weights of a tile; what
+/// sums are rescaled with; the barriers. In the end, where pieces are joined, sums of the piece in place of keys and states
+/// in place of weights. Rows are so much longer than their elements that neighbours lie in different banks.
 struct LatentDecodeShared {
-  int row_bytes;
-  int keys;
+  int row_bytes;  ///< of q and of keys
+  int stage_bytes;
+  int q;
   int weights;
-  int maxima;
-  int sums;
+  int keep;
   int barriers;
   int bytes;
 };
 inline constexpr int latent_weight_row_bytes = latent_tile_keys * 2 + 16;
+inline constexpr int latent_score_row_bytes = latent_tile_keys * 4 + 16;      ///< of a head
+constexpr int latent_sum_row_floats(int value_dim) { return value_dim + 4; }  ///< of a head
 constexpr LatentDecodeShared latent_decode_shared(int head_dim) {
+  const int heads = latent_tile_heads(head_dim);
   LatentDecodeShared shared{};
   shared.row_bytes = head_dim * 2 + 16;
-  shared.keys = latent_tile_heads * shared.row_bytes;
-  shared.weights = shared.keys + 2 * latent_tile_keys * shared.row_bytes;
-  shared.maxima = shared.weights + latent_tile_heads * latent_weight_row_bytes;
-  shared.sums = shared.maxima + latent_key_groups * latent_tile_heads * 4;
-  shared.barriers = shared.sums + latent_key_groups * latent_tile_heads * 4;
-  shared.bytes = shared.barriers + 2 * 8;
+  shared.stage_bytes = latent_stage_keys * shared.row_bytes;
+  shared.q = latent_stages * shared.stage_bytes;
+  const int scores_bytes = latent_dim_parts * heads * latent_score_row_bytes;
+  const int q_bytes = heads * shared.row_bytes;
+  shared.weights = shared.q + (q_bytes > scores_bytes ? q_bytes : scores_bytes);
+  shared.keep = shared.weights + heads * latent_weight_row_bytes;
+  shared.barriers = shared.keep + heads * 4;
+  shared.bytes = shared.barriers + latent_stages * 8;
   return shared;
 }
 

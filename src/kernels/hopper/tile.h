@@ -38,7 +38,7 @@ __device__ inline void store_cluster(const float* pointer, std::uint32_t rank, f
       "r"(rank), "f"(value)
       : "memory");
 }
-/// Reads a float at the same place in the shared memory of work-group `rank` of the cluster.
+/// Reads from the same place in the shared memory of work-group `rank` of the cluster.
 __device__ inline float load_cluster(const float* pointer, std::uint32_t rank) {
   float value;
   asm volatile(
@@ -52,9 +52,37 @@ __device__ inline float load_cluster(const float* pointer, std::uint32_t rank) {
       : "memory");
   return value;
 }
+__device__ inline float2 load_cluster(const float2* pointer, std::uint32_t rank) {
+  float2 value;
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %2, %3;\n"
+      "ld.shared::cluster.v2.f32 {%0, %1}, [there];\n"
+      "}\n"
+      : "=f"(value.x), "=f"(value.y)
+      : "r"(shared_address(pointer)), "r"(rank)
+      : "memory");
+  return value;
+}
+__device__ inline float4 load_cluster(const float4* pointer, std::uint32_t rank) {
+  float4 value;
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+      "}\n"
+      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+      : "r"(shared_address(pointer)), "r"(rank)
+      : "memory");
+  return value;
+}
 /// The two halves of a barrier of all threads of the cluster; what they wrote to each other's shared memory before the first
 /// is there after the second. A work-group's shared memory may be written by others once it has arrived at one.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+/// For those who have only read: what they read and have used since is not overwritten, and no memory is waited for.
+__device__ inline void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // --- mbarrier ---------------------------------------------------------------------------------------------------------
@@ -207,6 +235,13 @@ __device__ inline void load_matrices(std::uint32_t (&words)[4], std::uint32_t ad
                  : "r"(address)
                  : "memory");
   }
+}
+/// Two of them, whose rows lanes 0 to 15 name.
+__device__ inline void load_matrices(std::uint32_t (&words)[2], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(words[0]), "=r"(words[1])
+               : "r"(address)
+               : "memory");
 }
 /// C += A B for 16 rows, 8 columns and 16 along k. Lane l holds, in c[0, 1], row l / 4, columns 2 (l % 4) + 0, 1 and in
 /// c[2, 3] the row 8 further on; of A, k 2 (l % 4) + 0, 1 of those rows in a[0], a[1] and k 8 further on in a[2], a[3]; of
