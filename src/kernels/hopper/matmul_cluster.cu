@@ -56,11 +56,11 @@ __device__ inline void copy_weights(const MatmulClusterArgs& args, char* weights
 }
 
 /// Brings a segment of the activations to shared memory, with its scales and sums of squares by token. A warp has every 8th
-/// token, `batch` of which are read at a time.
+/// token, some of which are read at a time.
 template <int tokens>
 __device__ inline void convert_segment(const MatmulClusterArgs& args, char* boxes, float* scales, float* sums, int warp,
                                        int lane) {
-  constexpr int batch = 2;
+  constexpr int batch = tokens == 16 ? 2 : 4;
   constexpr int parts = cluster_segment_columns / 256;
   const int first = static_cast<int>(blockIdx.x) * args.segment_columns;
   const bool normed = args.norm_weight != nullptr;
@@ -180,56 +180,66 @@ __device__ __forceinline__ void multiply_segment(std::uint32_t weights, const ch
   wgmma_wait<0>();
 }
 
-/// Adds up the sums of all segments for this work-group's share of the tile's rows, and writes the outputs.
+__device__ inline float plus(float a, float b) { return a + b; }
+__device__ inline float4 plus(const float4& a, const float4& b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+
+/// The sum of what lies at `place` in the work-groups of a cluster, in the order of their segments.
+template <class T>
+__device__ inline T gather(const T* place, int ranks) {
+  T parts[most_cluster_ranks];
+#pragma unroll
+  for (int s = 0; s < most_cluster_ranks; ++s) {
+    parts[s] = s < ranks ? load_cluster(place, static_cast<std::uint32_t>(s)) : T{};
+  }
+  T sum = parts[0];
+#pragma unroll
+  for (int s = 1; s < most_cluster_ranks; ++s) {
+    sum = plus(sum, parts[s]);
+  }
+  return sum;
+}
+
+/// Adds up the sums of all segments for this work-group's share of the tile, and writes the outputs. A thread has four rows
+/// of a token at a time.
 template <int tokens>
-__device__ inline void join_segments(const MatmulClusterArgs& args, const float* sums, const float* scales,
-                                     const float* squared, int thread) {
+__device__ inline void join_segments(const MatmulClusterArgs& args, const float* sums, const float* squared, int thread) {
   const auto ranks = static_cast<int>(gridDim.x);
   const bool gated = args.gate != TilesGate::none;
   const ClusterRows rows = cluster_rows(args, static_cast<int>(blockIdx.y), 0);
   const MatmulClusterPart& part = args.parts[rows.part];
-  const int tile_rows = gated ? 64 : cluster_tile_rows;
-  const int share = (tile_rows + ranks - 1) / ranks;
-  const int begin = static_cast<int>(blockIdx.x) * share;
-  const int count = min(min(share, tile_rows - begin), part.n - rows.row - begin);
-  if (count <= 0) {
-    return;
-  }
-  // In the order of the segments.
-  const auto gather = [&](const float* from) {
-    float parts[most_cluster_ranks];
-#pragma unroll
-    for (int s = 0; s < most_cluster_ranks; ++s) {
-      parts[s] = s < ranks ? load_cluster(from, static_cast<std::uint32_t>(s)) : 0.0f;
-    }
-    float sum = parts[0];
-#pragma unroll
-    for (int s = 1; s < most_cluster_ranks; ++s) {
-      sum += parts[s];
-    }
-    return sum;
-  };
-  const int total = count * min(tokens, args.tokens);
-  for (int i = thread; i < total; i += cluster_threads) {
-    const int token = i / count;
-    const int local = begin + i % count;
+  const float* const up_biases = args.parts[1].bias;
+  const int quads = (gated ? 64 : cluster_tile_rows) / 4;
+  const int total = quads * min(tokens, args.tokens);
+  const auto bound = [&](int rank) { return total * rank / ranks; };
+  const int end = bound(static_cast<int>(blockIdx.x) + 1);
+  const bool aligned = part.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(part.out) % 16 == 0;
+  const float4 zero{0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 1
+  for (int i = bound(static_cast<int>(blockIdx.x)) + thread; i < end; i += cluster_threads) {
+    const int token = i / quads;
+    const int local = i % quads * 4;
     const int row = rows.row + local;
+    const int count = part.n - row;
+    if (count <= 0) {
+      continue;
+    }
+    const bool full = count >= 4 && aligned;
     float* const out = part.out + token * part.stride + row;
-    const float before = part.store == TilesStore::add ? *out : 0.0f;
+    const float4 before = part.store == TilesStore::add ? load_rows(out, count, full) : zero;
+    const float4 bias = part.bias != nullptr ? load_rows(part.bias + row, count, false) : zero;
     const float* const from = sums + token * cluster_row_stride + local;
-    float y = gather(from);
-    float up = gated ? gather(from + 64) : 0.0f;
+    float factor = 1.0f;
     if (args.norm_weight != nullptr) {
-      const float factor = rsqrtf(gather(squared + token) / static_cast<float>(args.k) + args.norm_epsilon);
-      y *= factor;
-      up *= factor;
+      factor = rsqrtf(gather(squared + token, ranks) / static_cast<float>(args.k) + args.norm_epsilon);
     }
-    y += part.bias != nullptr ? part.bias[row] : 0.0f;
+    float4 y = finished(gather(reinterpret_cast<const float4*>(from), ranks), factor, bias);
     if (gated) {
-      up += args.parts[1].bias != nullptr ? args.parts[1].bias[row] : 0.0f;
-      y = activate_tile(args.gate, y) * up;
+      const float4 up_bias = up_biases != nullptr ? load_rows(up_biases + row, count, false) : zero;
+      const float4 up = finished(gather(reinterpret_cast<const float4*>(from + 64), ranks), factor, up_bias);
+      y = {activate_tile(args.gate, y.x) * up.x, activate_tile(args.gate, y.y) * up.y, activate_tile(args.gate, y.z) * up.z,
+           activate_tile(args.gate, y.w) * up.w};
     }
-    *out = before + y;
+    store_rows(out, plus(before, y), count, full);
   }
 }
 
@@ -299,8 +309,8 @@ __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
   }
   cluster_arrive();
   cluster_wait();
-  join_segments<tokens>(args, waiting, scales, squared, thread);
-  cluster_arrive();  // others may still read here
+  join_segments<tokens>(args, waiting, squared, thread);
+  cluster_arrive_relaxed();  // others may still read here
   cluster_wait();
 }
 
