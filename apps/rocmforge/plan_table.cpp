@@ -37,11 +37,11 @@ std::string without_layer(const std::string& operation) {
 
 std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
   std::vector<PlanGroup> groups;
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::size_t> index;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::int64_t>, std::size_t> index;
   for (const PlannedOperation& operation : plan) {
     const std::string name = without_layer(operation.operation);
     const auto [found, added] =
-        index.try_emplace({name, operation.spec, operation.kernel, operation.part_of}, groups.size());
+        index.try_emplace({name, operation.spec, operation.kernel, operation.part_of, operation.part_tokens}, groups.size());
     if (added) {
       groups.push_back({.operation = name, .first = &operation});
     }

@@ -170,6 +170,17 @@ void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
     require(args.tokens <= fusions.norm_tokens, "{}: {} tokens with a norm, the kernel takes one with up to {}", operation,
             args.tokens, fusions.norm_tokens);
   }
+  if (args.post_norm != nullptr) {
+    const MatmulPostNorm& post = *args.post_norm;
+    require(args.tokens <= fusions.post_norm_tokens, "{}: {} tokens with a post-norm, the kernel takes one with up to {}",
+            operation, args.tokens, fusions.post_norm_tokens);
+    require_pointer(post.y, operation, "post_norm.y");
+    require_pointer(post.weight, operation, "post_norm.weight");
+    require_pointer(post.out, operation, "post_norm.out");
+    require(post.y_stride >= args.k && post.out_stride >= args.k, "{}: post_norm strides {} and {} are less than k {}",
+            operation, post.y_stride, post.out_stride, args.k);
+    require(post.out != args.x && post.out != post.y, "{}: post_norm.out is an input", operation);
+  }
   if (!args.gated) {
     return;
   }

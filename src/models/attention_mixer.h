@@ -15,6 +15,8 @@ class AttentionMixer final : public Mixer {
   /// `shared`: where the K and V of AttentionConfig::keys_of are.
   AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
 
+  [[nodiscard]] FusedLinear* first_product() override { return &qkv_; }
+  [[nodiscard]] ResidualSum* sum() override { return output_.sum(); }
   [[nodiscard]] bool has_pages() const override { return true; }
 
  private:

@@ -70,6 +70,30 @@ Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::spa
     per_layer_.emplace(plan, config, index);
     per_layer_->append(finish_);
   }
+  join_sums(plan);
+}
+
+void Block::join_sums(ExecutionPlan& plan) {
+  ResidualSum* mixed = mixer_ != nullptr ? mixer_->sum() : nullptr;
+  ResidualSum* fed = feed_forward_ != nullptr ? feed_forward_->sum() : nullptr;
+  FusedLinear* feeding = feed_forward_ != nullptr ? feed_forward_->first_product() : nullptr;
+  if (mixed == nullptr || fed == nullptr || feeding == nullptr) {
+    return;
+  }
+  plan.join(*mixed, *feeding);
+  fed->first = mixed;
+  if (per_layer_) {
+    plan.join(*fed, per_layer_->first_product());
+  } else {
+    last_sum_ = fed;
+  }
+}
+
+void Block::join(ExecutionPlan& plan, Block& before) {
+  FusedLinear* mixing = mixer_ != nullptr ? mixer_->first_product() : nullptr;
+  if (before.last_sum_ != nullptr && mixing != nullptr) {
+    plan.join(*before.last_sum_, *mixing);
+  }
 }
 
 void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index) {

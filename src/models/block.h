@@ -28,6 +28,9 @@ class Mixer {
   /// From there to the residual stream, each row by itself.
   [[nodiscard]] const Operations& project() const { return project_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
+  /// The first product of mix(), where that reads Buffers::hidden, and the sum behind project(), where that is one; or null.
+  [[nodiscard]] virtual FusedLinear* first_product() { return nullptr; }
+  [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
   /// Whether it has K and V in pages.
   [[nodiscard]] virtual bool has_pages() const = 0;
   /// Where those are.
@@ -49,6 +52,9 @@ class FeedForward {
   FeedForward& operator=(const FeedForward&) = delete;
 
   [[nodiscard]] const Operations& operations() const { return operations_; }
+  /// As a mixer's.
+  [[nodiscard]] virtual FusedLinear* first_product() { return nullptr; }
+  [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
 
  protected:
   Operations operations_;
@@ -59,6 +65,8 @@ class Block {
  public:
   /// `config` must outlive the block; `earlier` are those before it.
   Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
+  /// Lets the block's first product take in the sum at the end of `before`, behind which it always runs.
+  void join(ExecutionPlan& plan, Block& before);
 
   /// The mixer's first half; nothing without a mixer.
   [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
@@ -74,12 +82,15 @@ class Block {
 
  private:
   void add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index);
+  /// Joins the sums within the block to the products behind them.
+  void join_sums(ExecutionPlan& plan);
 
   std::unique_ptr<Mixer> mixer_;  ///< null in a block without one
   std::optional<Norm> parallel_norm_;
   std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
   std::optional<PerLayerInput> per_layer_;
   bool keeps_ = false;
+  ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end
   Operations none_;
   Operations finish_;
 };

@@ -3,7 +3,8 @@
 namespace rocmforge {
 
 DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input,
-                                   const Part& part) {
+                                   const Part& part)
+    : reads_stream_(input.from == &Buffers::hidden) {
   const FeedForwardConfig& own = config.layer(index).feed_forward;
   const auto name = [&](std::string_view tensor) { return block_tensor(index, std::string(tensor).append(part.suffix)); };
   const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{part.width};

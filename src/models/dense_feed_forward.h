@@ -28,7 +28,11 @@ class DenseFeedForward final : public FeedForward {
   DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input,
                    const Part& part);
 
+  [[nodiscard]] FusedLinear* first_product() override { return reads_stream_ ? &up_ : nullptr; }
+  [[nodiscard]] ResidualSum* sum() override { return down_.sum(); }
+
  private:
+  bool reads_stream_;
   FusedLinear up_;  ///< with the norm before it and the activation after it
   ResidualOutput down_;
 };

@@ -510,7 +510,8 @@ void ExecutionPlan::line(PlannedOperation operation) {
     operation.times = 0;
   }
   const auto known = std::find_if(operations_.begin(), operations_.end(), [&](const PlannedOperation& other) {
-    return other.operation == operation.operation && other.spec == operation.spec && other.part_of == operation.part_of;
+    return other.operation == operation.operation && other.spec == operation.spec && other.part_of == operation.part_of &&
+           other.part_tokens == operation.part_tokens;
   });
   if (known != operations_.end()) {
     known->times += operation.times;

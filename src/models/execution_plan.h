@@ -84,6 +84,9 @@ class ExecutionPlan {
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
+  /// Lets `next`, the product that runs right behind the sum and reads it, take it in where its kernels do. Both stay where
+  /// they are.
+  void join(ResidualSum& sum, FusedLinear& next);
   /// What chooses experts for rows [hidden].
   Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
   /// Whether the tensor of the shared expert has what it takes to stand behind the others: their format, no vectors beside
@@ -141,6 +144,7 @@ class ExecutionPlan {
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
   [[nodiscard]] std::size_t slot_order_bytes() const { return slot_order_bytes_; }            ///< likewise, of experts
   [[nodiscard]] std::size_t attention_state_bytes() const { return attention_state_bytes_; }  ///< of each phase
+  [[nodiscard]] std::int64_t joined_tokens() const { return joined_tokens_; }                 ///< the most of any sum
   [[nodiscard]] std::size_t bytes_per_token() const { return decode_bytes_.value_or(bytes_per_token_); }
   [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
 
@@ -224,6 +228,7 @@ class ExecutionPlan {
   std::size_t scratch_bytes_ = 0;
   std::size_t slot_order_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
+  std::int64_t joined_tokens_ = 0;
   std::size_t bytes_per_token_ = 0;
   std::optional<std::size_t> decode_bytes_;  ///< those of decode steps, once they are planned
   std::size_t state_bytes_ = 0;

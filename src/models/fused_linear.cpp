@@ -23,18 +23,18 @@ void Norm::append(Operations& operations, float* Buffers::*x, float* Buffers::*o
                         [this, x, out](const Step& step) { run(step.tokens, step.buffers.*x, step.buffers.*out, step); }});
 }
 
+void Norm::run_residual(std::int64_t rows, const float* x, const float* residual, float factor, float scale, float* out,
+                        const Step& step) const {
+  std::get<Resolved<RmsNorm>>(operation).run(
+      {.x = x, .rows = rows, .weight = weight->data, .out = out, .residual = residual, .factor = factor, .scale = scale},
+      step);
+}
+
 void Norm::append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out, float factor,
                            float scale) const {
   operations.push_back({std::string(kind()), [this, x, out, factor, scale](const Step& step) {
                           float* sums = step.buffers.*out;
-                          std::get<Resolved<RmsNorm>>(operation).run({.x = step.buffers.*x,
-                                                                      .rows = step.tokens,
-                                                                      .weight = weight->data,
-                                                                      .out = sums,
-                                                                      .residual = sums,
-                                                                      .factor = factor,
-                                                                      .scale = scale},
-                                                                     step);
+                          run_residual(step.tokens, step.buffers.*x, sums, factor, scale, sums, step);
                         }});
 }
 
@@ -76,6 +76,10 @@ void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
 void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const {
   LinearFusion fusion = fused_norm(step);
   const float* from = norm && fusion.norm_weight == nullptr ? step.buffers.normed : step.buffers.*x;
+  if (sum != nullptr && sum->joined(step)) {
+    fusion.post_norm = sum->post_norm(step);
+    from = sum->before(step);
+  }
   if (gate && step.tokens <= fusions.gate_tokens) {
     fusion.gate = gate->spec.activation;
   }

@@ -47,7 +47,7 @@ MatmulFusions Linear::fusions() const {
   }
   const bool is_pair =
       calls_.size() == 1 && calls_[0].size() == 2 && calls_[0][0].part.weight->spec.n == calls_[0][1].part.weight->spec.n;
-  return {least.norm_tokens, is_pair ? least.gate_tokens : 0};
+  return {least.norm_tokens, is_pair ? least.gate_tokens : 0, calls_.size() == 1 ? least.post_norm_tokens : 0};
 }
 
 void Linear::run(const Step& step, const float* x, float* out, const LinearFusion& fusion, bool accumulate) const {
@@ -73,6 +73,7 @@ void Linear::run_strided(const Step& step, const float* x, std::int64_t x_stride
                        .x_stride = x_stride,
                        .outputs = std::span(outputs.data(), call.size()),
                        .workspace = step.buffers.scratch,
+                       .post_norm = fusion.post_norm ? &*fusion.post_norm : nullptr,
                        .norm_weight = fusion.norm_weight,
                        .norm_eps = fusion.norm_eps,
                        .gated = fusion.gate.has_value(),

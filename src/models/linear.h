@@ -59,6 +59,7 @@ struct LinearFusion {
   const float* norm_weight = nullptr;  ///< [k] or null
   float norm_eps = 0.0f;
   std::optional<Activation> gate{};
+  std::optional<MatmulPostNorm> post_norm{};
 };
 
 /// Linear layers of one input whose outputs lie side by side in each row: Q, K and V, or gate and up. Those with the same
@@ -84,7 +85,7 @@ class Linear {
   void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
   [[nodiscard]] const std::string& kind() const { return kind_; }
 
-  /// What the kernels of all calls take in.
+  /// What the kernels of all calls take in. A post-norm, whose sum is written, is for one call.
   [[nodiscard]] MatmulFusions fusions() const;
 
   /// The layers, by the calls that compute them; in the order of the group where all have one kernel.

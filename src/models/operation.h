@@ -15,6 +15,7 @@ namespace rocmforge {
 /// and `gathered`.
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
+  float* sums = nullptr;            ///< [tokens, hidden]: the same behind a sum of ResidualSum, in steps that join it
   float* normed = nullptr;          ///< [tokens, hidden]
   float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
   float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts taken, ffn]

@@ -40,15 +40,14 @@ PerLayerInput::PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int
     : width_(config.per_layer_width), offset_(index * width_), stride_(config.layers * width_) {
   const LayerConfig& layer = config.layer(index);
   const std::string name = block_tensor(index, "inp_gate");
-  gate_ = plan.linear(name, {{name, width_}}, config.hidden);
+  gate_ = plan.fused_linear(name, std::nullopt, {{name, width_}}, config.hidden);
   activation_ = plan.resolve<GatedActivation>({layer.feed_forward.activation, width_, true});
   output_ = ResidualOutput(plan, config, index,
                            {.linear = "proj", .k = width_, .norm = "post_norm", .output_scale = layer.graph.output_scale});
 }
 
 void PerLayerInput::append(Operations& operations) const {
-  operations.push_back(
-      {gate_.kind(), [this](const Step& step) { gate_.run(step, step.buffers.hidden, step.buffers.projected); }});
+  gate_.append(operations, &Buffers::hidden, &Buffers::projected);
   operations.push_back({std::string(GatedActivation::name), [this](const Step& step) { activate(step); }});
   output_.append(operations);
 }

@@ -31,6 +31,8 @@ class PerLayerInput {
   PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index);
 
   void append(Operations& operations) const;
+  /// Reads Buffers::hidden.
+  [[nodiscard]] FusedLinear& first_product() { return gate_; }
 
  private:
   void activate(const Step& step) const;
@@ -38,7 +40,7 @@ class PerLayerInput {
   std::int64_t width_;
   std::int64_t offset_;  ///< of the layer's elements in a row of all layers
   std::int64_t stride_;  ///< of those rows
-  Linear gate_;
+  FusedLinear gate_;     ///< without a norm
   Resolved<GatedActivation> activation_;
   ResidualOutput output_;
 };

@@ -14,20 +14,24 @@ ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, i
   if (!names.output_scale.empty()) {
     output_scale_ = plan.number(block_tensor(index, names.output_scale) + ".weight");
   }
-  if (norm_ ? norm_->kind() != RmsNorm::name : scale_ != 1.0f || output_scale_ != 1.0f) {
+  if (norm_ && norm_->kind() == RmsNorm::name) {
+    sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
+    norm_.reset();
+  } else if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
 
 void ResidualOutput::append(Operations& operations) const {
-  if (!norm_ && !add_) {
+  if (!sum_ && !add_) {
     linear_.append_residual(operations, &Buffers::gathered, &Buffers::hidden);
     return;
   }
-  operations.push_back(
-      {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.projected); }});
-  if (norm_ && !add_) {
-    norm_->append_residual(operations, &Buffers::projected, &Buffers::hidden, scale_, output_scale_);
+  operations.push_back({linear_.kind(), [this](const Step& step) {
+                          linear_.run(step, step.buffers.gathered, sum_ ? sum_->input(step) : step.buffers.projected);
+                        }});
+  if (sum_) {
+    sum_->append(operations);
     return;
   }
   if (norm_) {

@@ -25,13 +25,17 @@ class ResidualOutput {
   ResidualOutput() = default;
   ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names);
 
-  /// From Buffers::gathered [tokens, k] to Buffers::hidden; Buffers::projected may be written on the way.
+  /// From Buffers::gathered [tokens, k] to Buffers::hidden; Buffers::projected may be written on the way. The sum may be
+  /// joined to a later call (ResidualSum).
   void append(Operations& operations) const;
+  /// Its sum behind an RMSNorm, null where it joins the stream in another way.
+  [[nodiscard]] ResidualSum* sum() { return sum_ ? &*sum_ : nullptr; }
 
  private:
   Linear linear_;
-  std::optional<Norm> norm_;
-  std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or an RMSNorm adds
+  std::optional<ResidualSum> sum_;            ///< with an RMSNorm
+  std::optional<Norm> norm_;                  ///< another one
+  std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or the sum adds
   std::int64_t hidden_ = 0;
   float scale_ = 1.0f;
   float output_scale_ = 1.0f;

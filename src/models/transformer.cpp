@@ -41,6 +41,9 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   }
   for (int index = 0; index < config_.layers; ++index) {
     blocks_.push_back(std::make_unique<Block>(plan_, config_, index, blocks_));
+    if (index > 0) {
+      blocks_.back()->join(plan_, *blocks_[blocks_.size() - 2]);
+    }
   }
   kept_blocks_ = blocks_.size();
   while (kept_blocks_ > 1 && !blocks_[kept_blocks_ - 1]->keeps()) {
@@ -136,6 +139,7 @@ void Transformer::load(Device& device, ThreadPool& pool) {
   const auto at = [this](std::size_t offset) { return workspace_.data() + offset; };
   const auto floats = [&](std::size_t offset) { return reinterpret_cast<float*>(at(offset)); };
   buffers_ = {.hidden = floats(layout.hidden),
+              .sums = floats(layout.sums),
               .normed = floats(layout.normed),
               .projected = floats(layout.projected),
               .gathered = floats(layout.gathered),
@@ -172,6 +176,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
 
   WorkspaceLayout layout{};
   layout.hidden = take_floats(tokens * config_.hidden);
+  layout.sums = take_floats(std::min(tokens, plan_.joined_tokens()) * config_.hidden);
   layout.normed = take_floats(std::max(tokens, rows) * config_.hidden);
   std::int64_t projected = config_.hidden;
   std::int64_t gathered = (std::int64_t{config_.hidden} + 1) / 2;

@@ -52,7 +52,7 @@ class Transformer final : public Model {
  private:
   /// Where the buffers of a step begin, in bytes from the start of the workspace.
   struct WorkspaceLayout {
-    std::size_t hidden, normed, projected, gathered, per_layer, experts, expert_weights, slot_order, logits, scratch,
+    std::size_t hidden, sums, normed, projected, gathered, per_layer, experts, expert_weights, slot_order, logits, scratch,
         sampled, attention_states[2], end;
   };
   [[nodiscard]] WorkspaceLayout lay_out_workspace() const;

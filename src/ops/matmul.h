@@ -28,8 +28,24 @@ class MatmulKernel;
 /// Up to how many tokens a kernel takes neighbours of a product into the same call; 0 for never. Above 0 a limit is at least
 /// the kernel's few_tokens(), so that calls of few tokens round alike.
 struct MatmulFusions {
-  std::int64_t norm_tokens = 0;  ///< Args::norm_weight
-  std::int64_t gate_tokens = 0;  ///< Args::gated
+  std::int64_t norm_tokens = 0;       ///< Args::norm_weight
+  std::int64_t gate_tokens = 0;       ///< Args::gated
+  std::int64_t post_norm_tokens = 0;  ///< Args::post_norm, with norm_weight or without it
+};
+
+/// The norm behind an earlier product and its sum with the residual stream, which is x: what is multiplied is
+///   sum[t] = (x[t] + factor * y[t] / sqrt(mean(y[t]^2) + eps) * weight) * scale     (RmsNorm with a residual)
+/// and the sum goes to `out`. Work-groups read x and y at different times: `out` is neither of them, nor is an output of the
+/// call.
+struct MatmulPostNorm {
+  const float* y = nullptr;  ///< [tokens, k], rows `y_stride` apart
+  std::int64_t y_stride = 0;
+  const float* weight = nullptr;  ///< [k]
+  float eps = 0.0f;
+  float factor = 1.0f;
+  float scale = 1.0f;
+  float* out = nullptr;  ///< [tokens, k], rows `out_stride` apart
+  std::int64_t out_stride = 0;
 };
 
 /// Linear layers that share one input (Q, K and V; gate and up) in a single call, each with a weight format of its own.
@@ -54,6 +70,8 @@ struct Matmul {
 
     // Neighbours that a kernel may take into the call, see MatmulKernel::fusions.
 
+    /// When set, x counts as that sum, before norm_weight applies to it.
+    const MatmulPostNorm* post_norm = nullptr;
     /// [k] or null. When set, each row of x counts as x / sqrt(mean(x^2) + norm_eps) * norm_weight (RmsNorm).
     const float* norm_weight = nullptr;
     float norm_eps = 0.0f;

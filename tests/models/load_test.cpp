@@ -140,6 +140,38 @@ TEST(ModelPlan, CountsTheBytesOfAStep) {
   EXPECT_EQ(Runner(open_tied.file, "reference").model().bytes_per_token(), runner.model().bytes_per_token());
 }
 
+/// RMSNorms of the plan with the model's width that belong to operation `part_of`, "" for those of their own.
+int norms_of(const Model& model, std::string_view part_of) {
+  int times = 0;
+  for (const PlannedOperation& line : model.plan()) {
+    const bool is_norm = line.operation == "rms_norm" &&
+                         line.spec == to_string(RmsNorm::Spec{model.config().hidden, model.config().norm_eps});
+    times += is_norm && line.part_of == part_of ? line.times : 0;
+  }
+  return times;
+}
+
+/// The norms before products and those behind parts, where kernels take both; the last layer's end joins nothing.
+TEST(ModelPlan, NormsBehindPartsBelongToTheNextProduct) {
+  const GgufFile gemma{golden_path("gemma3")};
+  Runner runner(gemma, "reference");
+  const int layers = runner.model().config().layers;
+  EXPECT_EQ(norms_of(runner.model(), "ffn_gate_up"), 2 * layers);
+  EXPECT_EQ(norms_of(runner.model(), "attn_qkv"), 2 * layers - 1);
+  EXPECT_EQ(norms_of(runner.model(), ""), 1);
+
+  const GgufFile olmo{golden_path("olmo2")};  // without norms before products
+  Runner plain(olmo, "reference");
+  EXPECT_EQ(norms_of(plain.model(), "ffn_gate_up"), plain.model().config().layers);
+  EXPECT_EQ(norms_of(plain.model(), "attn_qkv"), plain.model().config().layers - 1);
+
+  const GgufFile elements{golden_path("gemma4-e")};  // whose layers end with a third part
+  Runner third(elements, "reference");
+  EXPECT_EQ(norms_of(third.model(), "ffn_gate_up"), 2 * third.model().config().layers);
+  EXPECT_EQ(norms_of(third.model(), "inp_gate"), third.model().config().layers);
+  EXPECT_EQ(norms_of(third.model(), "attn_qkv"), third.model().config().layers);
+}
+
 TEST(ModelPlan, ProgressRunsToOneWhileWeightsAreRepacked) {
   ModelFile model = ModelFile::golden("llama-gqa4");
   model.convert("blk.0.ffn_down.weight", DType::q8_0);

@@ -77,7 +77,7 @@ class HopperMatmul final : public MatmulKernel {
   [[nodiscard]] std::int64_t few_tokens() const override { return hopper::most_matvec_tokens; }
   [[nodiscard]] MatmulFusions fusions() const override {
     const std::int64_t most = quantised_ ? std::numeric_limits<std::int64_t>::max() : few_tokens();
-    return {most, most};
+    return {most, most, few_tokens()};
   }
 
   void run(const Matmul::Args& args, ExecutionContext& context) const override {

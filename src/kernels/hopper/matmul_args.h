@@ -21,6 +21,19 @@ enum class GateSource : std::int32_t {
   out,         ///< parts[0].out = activation(parts[0].out) * product of part 0
 };
 
+/// The norm behind an earlier product, as MatmulPostNorm says.
+struct MatvecPostNorm {
+  const float* y;  ///< [tokens, k], rows y_stride apart; null: there is none
+  std::int64_t y_stride;
+  const float* weight;  ///< [k]
+  float* out;           ///< [tokens, k], rows out_stride apart
+  std::int64_t out_stride;
+  float epsilon;
+  float factor;
+  float scale;
+  std::int32_t unused;
+};
+
 /// The activations of a product.
 struct MatvecInput {
   const float* x;  ///< [tokens, k], rows x_stride apart
@@ -29,7 +42,8 @@ struct MatvecInput {
   float norm_epsilon;
   std::int32_t k;
   std::int32_t tokens;
-  std::int32_t aligned;  ///< x, its rows and norm_weight start at 16-byte boundaries
+  std::int32_t aligned;  ///< x, its rows, norm_weight and all of post_norm start at 16-byte boundaries
+  MatvecPostNorm post_norm;
 };
 
 /// One weight of a launch and where its product goes.
@@ -64,6 +78,10 @@ struct MatvecArgs {
 /// Whether matvec_packed reads quantised activations: with few tokens every work-group does that on its own, while its
 /// first weights are on their way.
 constexpr bool takes_image(int tokens) { return tokens > 2; }
+
+/// Whether matvec_half reads the sums of post-norms that matvec_sums has written: each of its work-groups reads its input
+/// twice, and the inputs of more tokens don't stay in the first cache.
+constexpr bool takes_sums(int tokens) { return tokens > 2; }
 
 /// Columns of a step: what a warp multiplies at a time.
 inline constexpr int matvec_step = 256;

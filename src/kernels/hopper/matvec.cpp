@@ -27,6 +27,7 @@ constexpr std::array bf16_kernels{MatvecKernel{"matvec_half", "matvec_bf16_1", L
                                   MatvecKernel{"matvec_half", "matvec_bf16_4", LaunchOrder::by_kernel},
                                   MatvecKernel{"matvec_half", "matvec_bf16_8", LaunchOrder::by_kernel}};
 constexpr Kernel<QuantiseArgs> quantise_kernel{"matvec_packed", "matvec_quantise", LaunchOrder::by_kernel};
+constexpr Kernel<MatvecInput> sums_kernel{"matvec_half", "matvec_sums", LaunchOrder::by_kernel};
 
 /// log2 of the tokens of the smallest kernel that takes so many.
 std::size_t size_index(std::int64_t tokens) {
@@ -97,17 +98,28 @@ void launch(MatvecKind kind, const Matmul::Args& call, MatvecArgs args, std::int
   input.x = call.x + first * call.x_stride;
   input.tokens = static_cast<std::int32_t>(count);
   const auto is_aligned = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; };
-  const bool aligned_rows = count == 1 || call.x_stride % 4 == 0;
-  input.aligned = is_aligned(input.x) && is_aligned(input.norm_weight) && aligned_rows ? 1 : 0;
+  MatvecPostNorm& post = input.post_norm;
+  if (post.y != nullptr) {
+    post.y += first * post.y_stride;
+    post.out += first * post.out_stride;
+  }
+  const bool aligned_rows = count == 1 || (call.x_stride % 4 == 0 && post.y_stride % 4 == 0 && post.out_stride % 4 == 0);
+  const bool aligned_post = is_aligned(post.y) && is_aligned(post.weight) && is_aligned(post.out);
+  input.aligned = is_aligned(input.x) && is_aligned(input.norm_weight) && aligned_rows && aligned_post ? 1 : 0;
   args.slots = fit.slots;
   const std::size_t size = size_index(count);
   const int tokens = 1 << size;
+  const std::int64_t slices = (call.k + 8 * matvec_threads - 1) / (8 * matvec_threads);
+  if (kind != MatvecKind::packed && takes_sums(tokens) && post.y != nullptr) {
+    sums_kernel.launch(stream, shape_of(slices, count, matvec_threads), input);
+    input.x = post.out;
+    input.x_stride = post.out_stride;
+    post = {};
+  }
   if (kind == MatvecKind::packed && takes_image(tokens)) {
     auto* const image = static_cast<std::uint8_t*>(call.workspace);
     check(image != nullptr, "matmul: no workspace for the quantised activations");
-    quantise_kernel.launch(stream,
-                           shape_of((call.k + 8 * matvec_threads - 1) / (8 * matvec_threads), tokens, matvec_threads),
-                           {input, image, tokens, 0});
+    quantise_kernel.launch(stream, shape_of(slices, tokens, matvec_threads), {input, image, tokens, 0});
     args.image = image;
   }
   const std::int64_t groups = std::min(args.tiles, fit.groups * stream.device().info().compute_units);
@@ -137,7 +149,12 @@ void run_matvec(MatvecKind kind, const Matmul::Args& call, Stream& stream) {
   if (args.num_parts == 0) {
     return;
   }
-  args.input = {call.x, call.x_stride, call.norm_weight, call.norm_eps, static_cast<std::int32_t>(call.k), 0, 0};
+  args.input = {call.x, call.x_stride, call.norm_weight, call.norm_eps, static_cast<std::int32_t>(call.k), 0, 0, {}};
+  if (call.post_norm != nullptr) {
+    const MatmulPostNorm& post = *call.post_norm;
+    args.input.post_norm = {post.y,   post.y_stride, post.weight, post.out, post.out_stride,
+                            post.eps, post.factor,   post.scale,  0};
+  }
   const auto fit_of = [&](std::int64_t tokens) {
     const int size = 1 << size_index(tokens);
     // One work-group quantises a single token for all warps of a multiprocessor; more tokens want more warps to hide

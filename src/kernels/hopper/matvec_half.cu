@@ -5,14 +5,54 @@
 // two rows, which are the operand A of two tensor core instructions when k is taken in another order, the same for the
 // activations. Those are rounded to 16 bits, for F16 multiplied by a power of two that scales a token's largest to 2^14.
 
+#include "kernels/hopper/matvec_post_norm.h"
 #include "kernels/hopper/matvec_roles.h"
 
 namespace rocmforge::hopper {
 namespace {
 
+/// What post_norm_factor gives for each token; 0 where there is no post-norm.
+template <int tokens>
+__device__ inline void post_norm_factors(const MatvecInput& input, float* scratch, float (&factors)[tokens]) {
+#pragma unroll
+  for (float& factor : factors) {
+    factor = 0.0f;
+  }
+  if (takes_sums(tokens) || input.post_norm.y == nullptr) {
+    return;
+  }
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int t = 0; t < tokens; ++t) {
+    const float squares = t < input.tokens ? post_norm_squares(input, t) : 0.0f;
+    if (threadIdx.x % 32 == 0) {
+      scratch[t * matvec_warps + warp] = squares;
+    }
+  }
+  named_barrier<1, matvec_threads>();  // of the warps that multiply
+#pragma unroll
+  for (int t = 0; t < tokens; ++t) {
+    factors[t] = post_norm_factor(input, scratch + t * matvec_warps);
+  }
+}
+
+/// Elements [8 at, 8 at + 8) of a token's x, or of its sum with the norm of y.
+template <int tokens>
+__device__ inline void load_input(const MatvecInput& input, int t, int at, float post_factor, float (&values)[8]) {
+  load_eight(input, input.x + t * input.x_stride, at, values);
+  if (!takes_sums(tokens) && input.post_norm.y != nullptr) {
+    float y[8];
+    float weights[8];
+    load_eight(input, input.post_norm.y + t * input.post_norm.y_stride, at, y);
+    load_eight(input, input.post_norm.weight, at, weights);
+    add_post_norm(input.post_norm, post_factor, y, weights, values);
+  }
+}
+
 /// For each token the largest magnitude (before the norm's factor) and the norm's factor.
 template <int tokens>
-__device__ inline void survey(const MatvecInput& input, float* scratch, float (&largest)[tokens], float (&norms)[tokens]) {
+__device__ inline void survey(const MatvecInput& input, const float (&post)[tokens], float* scratch,
+                              float (&largest)[tokens], float (&norms)[tokens]) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -22,7 +62,7 @@ __device__ inline void survey(const MatvecInput& input, float* scratch, float (&
     if (t < input.tokens) {
       for (int at = static_cast<int>(threadIdx.x); at < input.k / 8; at += matvec_threads) {
         float values[8];
-        load_eight(input, input.x + t * input.x_stride, at, values);
+        load_input<tokens>(input, t, at, post[t], values);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
           squares = fmaf(values[i], values[i], squares);
@@ -107,9 +147,12 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
 
   __device__ void stage() const {
     const MatvecInput& input = args_.input;
+    float post[tokens];
     float largest[tokens];
     float norms[tokens];
-    survey<tokens>(input, reinterpret_cast<float*>(memory_ + shared_.sums), largest, norms);
+    auto* const scratch = reinterpret_cast<float*>(memory_ + shared_.sums);  // no sums yet
+    post_norm_factors<tokens>(input, scratch, post);
+    survey<tokens>(input, post, scratch + tokens * matvec_warps, largest, norms);
 #pragma unroll
     for (int t = 0; t < tokens; ++t) {
       const float up = __is_same(Element, half) ? scale_up(largest[t] * norms[t]) : 1.0f;
@@ -120,7 +163,10 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
       for (int at = static_cast<int>(threadIdx.x); at < steps(args_) * matvec_half_step / 8; at += matvec_threads) {
         float values[8] = {};
         if (t < input.tokens && 8 * at < input.k) {
-          load_eight(input, input.x + t * input.x_stride, at, values);
+          load_input<tokens>(input, t, at, post[t], values);
+          if (!takes_sums(tokens) && input.post_norm.y != nullptr && writes_share(at)) {
+            store_sums_of_row(input, t, at, values);
+          }
           if (input.norm_weight != nullptr) {
             float weights[8];
             load_eight(input, input.norm_weight, at, weights);
@@ -228,3 +274,22 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
 
 ROCMFORGE_MATVEC_HALVES(f16, half)
 ROCMFORGE_MATVEC_HALVES(bf16, bfloat16)
+
+/// Sums of post-norms alone. Grid: slices of 8 * matvec_threads columns, tokens.
+extern "C" __global__ void __launch_bounds__(rocmforge::hopper::matvec_threads)
+    matvec_sums(const rocmforge::hopper::MatvecInput input) {
+  using namespace rocmforge::hopper;
+  __shared__ float scratch[matvec_warps];
+  rocmforge::gpu::begin_dependent();
+  const int t = static_cast<int>(blockIdx.y);
+  const float squares = post_norm_squares(input, t);
+  if (threadIdx.x % 32 == 0) {
+    scratch[threadIdx.x / 32] = squares;
+  }
+  __syncthreads();
+  if (const int at = static_cast<int>(blockIdx.x * matvec_threads + threadIdx.x); 8 * at < input.k) {
+    float values[8];
+    load_input<1>(input, t, at, post_norm_factor(input, scratch), values);
+    store_sums_of_row(input, t, at, values);
+  }
+}

@@ -47,14 +47,20 @@ class Packed : public DenseItems<Packed<tokens_>> {
   }
 
   __device__ Packed(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int warp, int lane)
-      : args_(args), shared_(shared), memory_(memory), warp_(warp), lane_(lane) {}
+      : args_(args), shared_(shared), memory_(memory), warp_(warp), lane_(lane) {
+    if constexpr (tokens == 1) {  // before wait(); with more tokens there are no registers to keep them in
+      weights_.load(args.input, static_cast<int>(threadIdx.x));
+    }
+  }
 
   __device__ void stage() const {
     if constexpr (!has_image) {
       const int chunks = steps(args_) * matvec_step / 8;
-#pragma unroll
+      auto* const scratch = reinterpret_cast<float*>(memory_ + shared_.sums);  // no sums yet
+#pragma unroll 1
       for (int t = 0; t < tokens; ++t) {
-        quantise_row(args_.input, t, 0, chunks, chunks, token_image(memory_, shared_, t));
+        quantise_row<tokens == 1>(args_.input, t, {0, chunks, chunks}, weights_, scratch + t * matvec_warps, writes_share,
+                                  token_image(memory_, shared_, t));
       }
     }
   }
@@ -111,6 +117,7 @@ class Packed : public DenseItems<Packed<tokens_>> {
   std::uint8_t* memory_;
   int warp_;
   int lane_;
+  NormWeights weights_;  ///< of the thread's first chunks
   float factors_[groups];
 };
 
@@ -132,13 +139,18 @@ ROCMFORGE_MATVEC_PACKED(8, 1)
 extern "C" __global__ void __launch_bounds__(rocmforge::hopper::matvec_threads)
     matvec_quantise(const rocmforge::hopper::QuantiseArgs args) {
   using namespace rocmforge::hopper;
-  rocmforge::gpu::begin_dependent();
+  __shared__ float scratch[matvec_warps];
   const int t = static_cast<int>(blockIdx.y);
   const MatvecShared shared = matvec_shared(args.tokens, args.input.k, 0, 0);
   const int chunks = matvec_steps(args.input.k) * matvec_step / 8;
   // The first work-group of a token sums up its squares, too.
   const int begin = static_cast<int>(blockIdx.x) * matvec_threads;
   const int end = min(begin + matvec_threads, chunks);
-  quantise_row(args.input, t, begin, end, begin == 0 && args.input.norm_weight != nullptr ? chunks : end,
-               token_image(args.image, shared, t));
+  const int row_end = begin == 0 && args.input.norm_weight != nullptr ? chunks : end;
+  rocmforge::gpu::release_successor();
+  NormWeights weights;
+  weights.load(args.input, begin + static_cast<int>(threadIdx.x));
+  rocmforge::gpu::wait_for_predecessor();
+  const auto writes = [&](int at) { return at < end; };
+  quantise_row<true>(args.input, t, {begin, end, row_end}, weights, scratch, writes, token_image(args.image, shared, t));
 }

@@ -3,7 +3,7 @@
 // Activations as codes of 16 bits, each 32 with a scale and their sum: the image of matvec_shared(). A norm's factor is left
 // to the products: codes do not depend on it.
 
-#include "kernels/hopper/matvec_common.h"
+#include "kernels/hopper/matvec_post_norm.h"
 
 namespace rocmforge::hopper {
 
@@ -51,45 +51,124 @@ __device__ inline TokenImage token_image(std::uint8_t* image, const MatvecShared
           reinterpret_cast<float*>(image + shared.squares) + t * matvec_warps};
 }
 
-/// One pass over a token's row by matvec_threads threads: quantises chunks of 8 elements from `begin` to `end`, multiplied
-/// by the norm's weights, and sums up the squares of all of x. Chunks from k / 8 on, and tokens that are missing, are zeros.
-__device__ inline void quantise_row(const MatvecInput& input, int t, int begin, int end, int row_end, const TokenImage& to) {
-  constexpr int batch = 2;  // on their way at once
+inline constexpr int quantise_batch = 2;  ///< chunks of a thread on their way at once
+
+/// The norms' weights for a thread's chunks `first` and first + matvec_threads; without a norm they have no meaning.
+struct NormWeights {
+  float post[quantise_batch][8];
+  float norm[quantise_batch][8];
+
+  __device__ void load(const MatvecInput& input, int first) {
+    load_post(input, first);
+    load_norm(input, first);
+  }
+  __device__ void load_post(const MatvecInput& input, int first) {
+#pragma unroll
+    for (int b = 0; b < quantise_batch; ++b) {
+      if (const int at = first + b * matvec_threads; input.post_norm.y != nullptr && 8 * at < input.k) {
+        load_eight(input, input.post_norm.weight, at, post[b]);
+      }
+    }
+  }
+  __device__ void load_norm(const MatvecInput& input, int first) {
+#pragma unroll
+    for (int b = 0; b < quantise_batch; ++b) {
+      if (const int at = first + b * matvec_threads; input.norm_weight != nullptr && 8 * at < input.k) {
+        load_eight(input, input.norm_weight, at, norm[b]);
+      }
+    }
+  }
+};
+
+/// Chunks of 8 elements of a row: those from `begin` to `end` are quantised, squares are summed up to `row_end`. All are
+/// multiples of 32, so that whole warps go round together.
+struct RowChunks {
+  int begin;
+  int end;
+  int row_end;
+};
+
+/// One pass over a token's row by matvec_threads threads: quantises chunks, multiplied by the norm's weights, and sums up
+/// the squares of all of x. Chunks from k / 8 on, and tokens that are missing, are zeros. A post-norm needs a pass over y
+/// before: `scratch` [matvec_warps] of shared memory is for that, and `writes(at)` says which of the sums are written.
+/// `weights` are those of the thread's first chunks, where `loaded` says so: they take registers while y is read.
+template <bool loaded, class Writes>
+__device__ inline void quantise_row(const MatvecInput& input, int t, const RowChunks& chunks, NormWeights weights,
+                                    float* scratch, const Writes& writes, const TokenImage& to) {
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   const float* row = input.x + t * input.x_stride;
   const bool there = t < input.tokens;
-  float squares = 0.0f;
-  // Whole warps go round together: begin and end are multiples of 32.
-  for (int first = begin + thread; first < row_end; first += batch * matvec_threads) {
-    float values[batch][8] = {};
-    float weights[batch][8];
+  const bool sums = there && input.post_norm.y != nullptr;
+  float values[quantise_batch][8];
+  const auto load = [&](const float* from, int first, float(&into)[quantise_batch][8]) {
 #pragma unroll
-    for (int b = 0; b < batch; ++b) {
-      const int at = first + b * matvec_threads;
-      if (there && 8 * at < input.k) {
-        load_eight(input, row, at, values[b]);
-        if (input.norm_weight != nullptr) {
-          load_eight(input, input.norm_weight, at, weights[b]);
+    for (int b = 0; b < quantise_batch; ++b) {
+      if (const int at = first + b * matvec_threads; there && 8 * at < input.k) {
+        load_eight(input, from, at, into[b]);
+      } else {
+#pragma unroll
+        for (float& value : into[b]) {
+          value = 0.0f;
         }
       }
     }
+  };
+  int first = chunks.begin + thread;
+  load(row, first, values);
+  float factor = 0.0f;
+  if (sums) {  // while x is on its way
+    const float squares = post_norm_squares(input, t);
+    if (lane == 0) {
+      scratch[thread / 32] = squares;
+    }
+    named_barrier<1, matvec_threads>();
+    factor = post_norm_factor(input, scratch);
+  }
+  float squares = 0.0f;
+  while (first < chunks.row_end) {
+    if (sums) {
+      if constexpr (!loaded) {
+        weights.load_post(input, first);
+      }
+      float y[quantise_batch][8];
+      load(input.post_norm.y + t * input.post_norm.y_stride, first, y);  // from the first cache, as a rule
 #pragma unroll
-    for (int b = 0; b < batch; ++b) {
+      for (int b = 0; b < quantise_batch; ++b) {
+        if (const int at = first + b * matvec_threads; 8 * at < input.k) {
+          add_post_norm(input.post_norm, factor, y[b], weights.post[b], values[b]);
+          if (writes(at)) {
+            store_sums_of_row(input, t, at, values[b]);
+          }
+        }
+      }
+    }
+    if constexpr (!loaded) {
+      weights.load_norm(input, first);
+    }
+#pragma unroll
+    for (int b = 0; b < quantise_batch; ++b) {
       const int at = first + b * matvec_threads;
       if (input.norm_weight != nullptr && there && 8 * at < input.k) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
           squares = fmaf(values[b][i], values[b][i], squares);
-          values[b][i] *= weights[b][i];
+          values[b][i] *= weights.norm[b][i];
         }
       }
-      if (at >= begin && at < end) {
+      if (at >= chunks.begin && at < chunks.end) {
         quantise(values[b], lane, to.codes + at / 4 * 64 + at % 4 * 8, to.info + at / 4 * 8);
       }
     }
+    first += quantise_batch * matvec_threads;
+    if (first < chunks.row_end) {
+      load(row, first, values);
+      if constexpr (loaded) {
+        weights.load(input, first);
+      }
+    }
   }
-  if (input.norm_weight != nullptr && begin == 0) {
+  if (input.norm_weight != nullptr && chunks.begin == 0) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) {
       squares += __shfl_xor_sync(0xffffffffu, squares, mask);

@@ -13,7 +13,8 @@
 //     choose()                                after wait(), before items that are not early
 //     fetch(item, step, count, slot, position, barrier, policy)
 //                                             starts the copies of `count` steps to positions of a slot
-//   Kind(args, shared, memory, warp, lane)    made by every warp that multiplies
+//   Kind(args, shared, memory, warp, lane)    made by every warp that multiplies, before wait(): it may read what no kernel
+//                                             writes
 //     stage(), prepare()                      the activations, by all warps that multiply; after the barrier behind it
 //     add_tile(item, barriers, slot, first, to)
 //                                             steps first, first + 8 .. of a tile: their sums to `to`
@@ -205,13 +206,14 @@ __device__ inline void run_matvec(const typename Kind::Args& args) {
     }
     return;
   }
-  Kind::wait(args);
   if (warp > matvec_warps) {
+    Kind::wait(args);
     __syncthreads();
     write_tiles<Kind>(args, memory, barriers, partial, items, lane);
     return;
   }
   Kind kind(args, shared, memory, warp, lane);
+  Kind::wait(args);
   kind.stage();
   __syncthreads();
   if constexpr (Kind::has_image) {

@@ -25,6 +25,24 @@ std::vector<double> row_scales(const Matmul::Args& args) {
   return scales;
 }
 
+/// Writes the sums of MatmulPostNorm.
+void add_post_norm(const Matmul::Args& args) {
+  const MatmulPostNorm& post = *args.post_norm;
+  for (std::int64_t t = 0; t < args.tokens; ++t) {
+    const float* x = args.x + t * args.x_stride;
+    const float* y = post.y + t * post.y_stride;
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < args.k; ++i) {
+      sum += double{y[i]} * double{y[i]};
+    }
+    const double factor = double{post.factor} / std::sqrt(sum / static_cast<double>(args.k) + double{post.eps});
+    for (std::int64_t i = 0; i < args.k; ++i) {
+      const double normed = factor * double{y[i]} * double{post.weight[i]};
+      post.out[t * post.out_stride + i] = static_cast<float>((double{x[i]} + normed) * double{post.scale});
+    }
+  }
+}
+
 /// A weight's rows in double, one at a time, and their products with every token's input.
 class RowProducts {
  public:
@@ -72,11 +90,17 @@ class ReferenceMatmul final : public ReferenceKernel<MatmulKernel> {
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t, std::int64_t) const override { return 0; }
   [[nodiscard]] MatmulFusions fusions() const override {
     constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-    return {any, any};
+    return {any, any, any};
   }
 
-  void run(const Matmul::Args& args, ExecutionContext& context) const override {
-    check_arguments(args, fusions());
+  void run(const Matmul::Args& call, ExecutionContext& context) const override {
+    check_arguments(call, fusions());
+    Matmul::Args args = call;
+    if (call.post_norm != nullptr) {
+      add_post_norm(call);
+      args.x = call.post_norm->out;
+      args.x_stride = call.post_norm->out_stride;
+    }
     const std::vector<double> scales = row_scales(args);
     if (args.gated) {
       for_each_range(context, args.outputs[0].n, 16,
