@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "ops/kv_layout.h"
@@ -74,7 +75,8 @@ struct HeadMatmul {
 
 std::string to_string(const HeadMatmul::Spec& spec);
 
-/// Sums depend on k alone: a token's result has the same bits whatever else is in the call.
+/// Sums depend on k alone, and on the number of tokens only as few_tokens says: a token's result has the same bits in all
+/// calls on one side of it.
 class HeadMatmulKernel {
  public:
   virtual ~HeadMatmulKernel() = default;
@@ -89,6 +91,9 @@ class HeadMatmulKernel {
   virtual void pack(const HeadMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
 
   [[nodiscard]] virtual std::size_t workspace_bytes(const HeadMatmul::Spec& spec, std::int64_t tokens) const = 0;
+
+  /// Calls with more tokens than this may sum in another order, and with activations of 16 bits.
+  [[nodiscard]] virtual std::int64_t few_tokens() const { return std::numeric_limits<std::int64_t>::max(); }
 
   virtual void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const = 0;
 };

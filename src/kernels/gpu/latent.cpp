@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/gpu/format_kernels.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"
 #include "kernels/gpu/latent_args.h"
@@ -92,8 +93,13 @@ class GpuLatentAppend final : public GpuKernel<OpKernel<LatentAppend>> {
 struct HeadFormat {
   DType dtype;
   int few_rows;
-  Kernel<gpu::HeadProductArgs> kernel;
+  Kernel<gpu::HeadProductArgs> groups;
   Kernel<gpu::HeadProductArgs> of_one;  ///< of one token
+};
+
+struct HeadTileFormat {
+  DType dtype;
+  Kernel<gpu::HeadProductArgs> kernel;
 };
 
 #define ROCMFORGE_HEAD_FORMAT(format, Block, Element, rows)               \
@@ -104,19 +110,70 @@ struct HeadFormat {
 constexpr HeadFormat head_formats[] = {ROCMFORGE_MATMUL_FORMATS(ROCMFORGE_HEAD_FORMAT)};
 #undef ROCMFORGE_HEAD_FORMAT
 
+#define ROCMFORGE_HEAD_TILE_FORMAT(format, Block, Element, rows) \
+  HeadTileFormat{DType::format, {"head_tiles", "head_tile_" #format, LaunchOrder::by_kernel}},
+constexpr HeadTileFormat head_tile_formats[] = {ROCMFORGE_MATMUL_TILE_FORMATS(ROCMFORGE_HEAD_TILE_FORMAT)};
+#undef ROCMFORGE_HEAD_TILE_FORMAT
+
 /// Of all of gpu::CodedFormats.
 constexpr HeadFormat coded_heads = {DType::nvfp4,
                                     1,
                                     {"heads", "head_products_coded", LaunchOrder::by_kernel},
                                     {"heads", "head_product_coded", LaunchOrder::by_kernel}};
+constexpr HeadTileFormat coded_head_tiles = {DType::nvfp4, {"head_tiles", "head_tile_coded", LaunchOrder::by_kernel}};
 
-/// Null for a format without a kernel.
-const HeadFormat* find_format(DType dtype) {
-  if (gpu::CodedFormats::contains(dtype)) {
-    return &coded_heads;
-  }
-  const auto* found = std::ranges::find(head_formats, dtype, &HeadFormat::dtype);
-  return found != std::end(head_formats) ? found : nullptr;
+const HeadFormat* find_head_groups(DType dtype) { return find_format(head_formats, coded_heads, dtype); }
+/// Null for F32, which 16 bits are not enough for.
+const HeadTileFormat* find_head_tiles(DType dtype) { return find_format(head_tile_formats, coded_head_tiles, dtype); }
+
+gpu::HeadProductArgs product_args(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args) {
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.x_stride % 4 == 0 && spec.k % 4 == 0 && spec.tail % 4 == 0;
+  return {.weight = static_cast<const std::uint8_t*>(args.weight),
+          .head_bytes = args.head_bytes,
+          .row_bytes = static_cast<std::int64_t>(row_bytes(spec.weight, spec.k)),
+          .x = args.x,
+          .x_stride = args.x_stride,
+          .out = args.out,
+          .tokens = args.tokens,
+          .n = static_cast<std::int32_t>(spec.n),
+          .k = static_cast<std::int32_t>(spec.k),
+          .tail = static_cast<std::int32_t>(spec.tail),
+          .chunk = 0,
+          .x_aligned = aligned ? 1 : 0,
+          .dtype = spec.weight,
+          .sequence_of = args.single_rows != nullptr ? args.single_rows->sequence_of : nullptr,
+          .query_offsets = args.single_rows != nullptr ? args.single_rows->query_offsets : nullptr};
+}
+
+/// Row tiles, heads and tiles of `tokens` tokens.
+LaunchShape head_shape(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, int rows, int tokens) {
+  constexpr std::int64_t most_tiles = 65535;
+  const std::int64_t tiles = divide_up(args.tokens, std::int64_t{tokens});
+  check(tiles <= most_tiles, "head_matmul: more tokens than a launch can have");
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(divide_up(spec.n, std::int64_t{rows})), static_cast<std::uint32_t>(spec.heads),
+                static_cast<std::uint32_t>(tiles)};
+  return shape;
+}
+
+void run_groups(const HeadFormat& format, const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, Stream& stream) {
+  const int wave_size = stream.device().info().wave_size;
+  const int rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(gpu::head_tokens, format.few_rows);
+  const int places = args.tokens == 1 ? 1 : gpu::head_tokens;
+  const std::int64_t chunk = std::min<std::int64_t>(round_up(spec.k, 256), std::int64_t{256} * wave_size / gpu::head_tokens);
+  gpu::HeadProductArgs product = product_args(spec, args);
+  product.chunk = static_cast<std::int32_t>(chunk);
+  LaunchShape shape = head_shape(spec, args, rows, gpu::head_tokens);
+  shape.block[0] = gpu::matvec_threads;
+  shape.shared_bytes = static_cast<std::uint32_t>(chunk * places) * 4;
+  (places == 1 ? format.of_one : format.groups).launch(stream, shape, product);
+}
+
+void run_tiles(const HeadTileFormat& format, const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, Stream& stream) {
+  LaunchShape shape = head_shape(spec, args, gpu::head_tile_rows, gpu::head_tile_tokens);
+  shape.block[0] = gpu::head_tile_threads;
+  format.kernel.launch(stream, shape, product_args(spec, args));
 }
 
 class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
@@ -127,7 +184,7 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     if (Support support = check_spec(spec); !support.ok) {
       return support;
     }
-    if (find_format(spec.weight) == nullptr) {
+    if (find_head_groups(spec.weight) == nullptr) {
       return Support::no(fmt::format("format {} has no GPU kernel", info(spec.weight).name));
     }
     constexpr std::int64_t most = std::int64_t{1} << 22;
@@ -141,6 +198,7 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
   [[nodiscard]] std::size_t packed_bytes(const HeadMatmul::Spec&) const override { return 0; }
   void pack(const HeadMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   [[nodiscard]] std::size_t workspace_bytes(const HeadMatmul::Spec&, std::int64_t) const override { return 0; }
+  [[nodiscard]] std::int64_t few_tokens() const override { return gpu::most_group_tokens; }
 
   void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
@@ -148,38 +206,12 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     if (args.tokens == 0) {
       return;
     }
-    const HeadFormat& format = *find_format(spec.weight);
-    const int wave_size = context.stream->device().info().wave_size;
-    const int rows = gpu::matvec_threads / wave_size * gpu::matvec_wave_rows(gpu::head_tokens, format.few_rows);
-    const int places = args.tokens == 1 ? 1 : gpu::head_tokens;
-    const std::int64_t chunk =
-        std::min<std::int64_t>(round_up(spec.k, 256), std::int64_t{256} * wave_size / gpu::head_tokens);
-    const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.x_stride % 4 == 0 && spec.k % 4 == 0 &&
-                         spec.tail % 4 == 0;
-    constexpr std::int64_t most_groups = 65535;
-    check(divide_up(args.tokens, gpu::head_tokens) <= most_groups, "head_matmul: more than 262,140 tokens");
-    LaunchShape shape;
-    shape.grid = {static_cast<std::uint32_t>(divide_up(spec.n, rows)), static_cast<std::uint32_t>(spec.heads),
-                  static_cast<std::uint32_t>(divide_up(args.tokens, gpu::head_tokens))};
-    shape.block[0] = gpu::matvec_threads;
-    shape.shared_bytes = static_cast<std::uint32_t>(chunk * places) * 4;
-    (places == 1 ? format.of_one : format.kernel)
-        .launch(*context.stream, shape,
-                {.weight = static_cast<const std::uint8_t*>(args.weight),
-                 .head_bytes = args.head_bytes,
-                 .row_bytes = static_cast<std::int64_t>(row_bytes(spec.weight, spec.k)),
-                 .x = args.x,
-                 .x_stride = args.x_stride,
-                 .out = args.out,
-                 .tokens = args.tokens,
-                 .n = static_cast<std::int32_t>(spec.n),
-                 .k = static_cast<std::int32_t>(spec.k),
-                 .tail = static_cast<std::int32_t>(spec.tail),
-                 .chunk = static_cast<std::int32_t>(chunk),
-                 .x_aligned = aligned ? 1 : 0,
-                 .dtype = spec.weight,
-                 .sequence_of = args.single_rows != nullptr ? args.single_rows->sequence_of : nullptr,
-                 .query_offsets = args.single_rows != nullptr ? args.single_rows->query_offsets : nullptr});
+    const HeadTileFormat* tiles = find_head_tiles(spec.weight);
+    if (args.tokens <= gpu::most_group_tokens || tiles == nullptr) {
+      run_groups(*find_head_groups(spec.weight), spec, args, *context.stream);
+    } else {
+      run_tiles(*tiles, spec, args, *context.stream);
+    }
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/attention_args.h"
+#include "kernels/gpu/matmul_args.h"
 
 namespace rocmforge::gpu {
 
@@ -63,8 +64,8 @@ struct LatentMergeArgs {
 };
 inline constexpr int latent_merge_threads = 128;
 
-/// A matrix for each head; see ops/latent.h. Grid: tiles of rows, heads, groups of tokens. Dynamic shared memory: `chunk`
-/// elements of each token of a group.
+/// A matrix for each head; see ops/latent.h. Grid: tiles of rows, heads, groups or tiles of tokens. Dynamic shared memory
+/// for groups: `chunk` elements of each token of one.
 struct HeadProductArgs {
   const std::uint8_t* weight;  ///< [heads] of [n] rows
   std::int64_t head_bytes;
@@ -76,13 +77,24 @@ struct HeadProductArgs {
   std::int32_t n;
   std::int32_t k;
   std::int32_t tail;
-  std::int32_t chunk;                 ///< as in MatvecArgs
+  std::int32_t chunk;                 ///< as in MatvecArgs; not read by the tiles
   std::int32_t x_aligned;             ///< likewise
   DType dtype;                        ///< of the weights
   const std::int32_t* sequence_of;    ///< [tokens], or null: all tokens are wanted, else those of sequences with one row
   const std::int32_t* query_offsets;  ///< [sequences + 1]
 };
 inline constexpr int head_tokens = 4;  ///< of a group
+
+/// Up to this many tokens groups serve a call, beyond it the tiles of head_tiles.hip, but for F32. It is the limit of the
+/// dense products (most_matvec_tokens), so that a step rounds alike up to the same number of sequences in all its products.
+/// Eight tokens are two groups, which decode a matrix twice; a tile decodes it once for 32.
+inline constexpr int most_group_tokens = most_matvec_tokens;
+
+/// What a work-group of head_tiles.hip computes. 64 rows leave 160 and 80 work-groups for the 20 heads of 512 and 256 rows
+/// of GLM-4.7-Flash, each of which reads all activations of its head.
+inline constexpr int head_tile_tokens = 32;
+inline constexpr int head_tile_rows = 64;
+inline constexpr int head_tile_threads = 256;
 
 /// The matrices of some heads as 16-bit rows along the latent; see ops/latent.h. Grid: pieces, heads, K and V.
 struct LatentWeightsArgs {

@@ -217,7 +217,18 @@ __device__ inline void matmul_tile(const MatmulTileArgs& args) {
   body.run(shared, [&](int token, int row, float sum) { store_output(args, part, token, row, sum); });
 }
 
-/// One token's row as 16-bit numbers. Binary16 ends at 65504: a row with larger numbers is divided by a power of two.
+/// Whether a row of numbers up to this does not fit binary16, which ends at 65504. One with infinite numbers stays as it is.
+__device__ inline bool needs_half_scale(float largest) { return largest > 32768.0f && largest < infinity; }
+
+/// The power of two by which such a row is divided: 1, or 2^(exponent - 14), so that the largest number falls between 2^14
+/// and 2^15.
+__device__ inline float half_scale(float largest) {
+  return needs_half_scale(largest)
+             ? __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, largest) & 0x7f800000u) - (14u << 23))
+             : 1.0f;
+}
+
+/// One token's row as 16-bit numbers.
 template <class Element>
 __device__ inline void convert_row(const ConvertRowsArgs& args) {
   __shared__ float scratch[convert_threads / wave_size];
@@ -231,10 +242,7 @@ __device__ inline void convert_row(const ConvertRowsArgs& args) {
       largest = fmaxf(largest, fabsf(x[k]));
     }
     largest = block_reduce<Max>(largest, scratch, 0.0f);
-    if (largest > 32768.0f && largest < infinity) {
-      // 2^(exponent - 14), so that the largest number falls between 2^14 and 2^15.
-      scale = __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, largest) & 0x7f800000u) - (14u << 23));
-    }
+    scale = half_scale(largest);
   }
   const float inverse = 1.0f / scale;
   std::uint16_t* row = args.rows + token * args.padded_k;
