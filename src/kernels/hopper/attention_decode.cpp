@@ -5,7 +5,6 @@
 
 #include "device/device.h"
 #include "kernels/arguments.h"
-#include "kernels/gpu/rope_launch.h"
 #include "kernels/hopper/attention_decode_args.h"
 #include "kernels/hopper/attention_launch.h"
 #include "kernels/hopper/kernels.h"
@@ -128,16 +127,9 @@ class HopperAttentionDecode final : public AttentionBackend {
     return work_groups_at_most * sizeof(std::uint32_t);
   }
 
-  /// Queries are floats then, as RopeAppend's are; the appended key is the last one that a row sees.
-  [[nodiscard]] bool takes(const Attention::Spec& spec, const RopeAppend::Spec& append) const override {
-    const bool turns_normed = append.head_norm && append.norm_after_turn && append.magnitude != 1.0f;
-    return spec.decode && spec.causal && !spec.mask && spec.io_dtype == DType::f32 && spec.kv_dtype != DType::q8_0 &&
-           append.head_dim == spec.head_dim && append.n_rot <= append.head_dim && !turns_normed;
-  }
-
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
-    check_arguments(spec, layout, args, device(), args.append != nullptr && takes(spec, args.append->spec));
+    check_arguments(spec, layout, args, device());
     const bool dense = args.dense.k != nullptr;
     check(dense || (layout.k_order == KvOrder::token_major && layout.v_order == KvOrder::token_major),
           "attention: this backend reads K and V by token");
@@ -187,9 +179,6 @@ class HopperAttentionDecode final : public AttentionBackend {
       out.scales = static_cast<const char*>(args.cache.data) + layout.head_elems();
       out.scale_block_stride = static_cast<std::int64_t>(layout.block_bytes());
       out.scale_head_stride = static_cast<std::int64_t>(layout.head_bytes());
-    }
-    if (args.append != nullptr) {
-      out.append = gpu::rope_append_args(args.append->spec, args.append->args);
     }
     out.q = args.q;
     out.q_stride = args.q_stride;

@@ -6,7 +6,6 @@
 // to arrive. Q8_0 is copied as it is stored; quants become 16-bit numbers between shared memory and the matrix units. Scales
 // of K multiply sums of 32 dimensions, scales of V the weights.
 
-#include "kernels/hopper/attention_decode_append.h"
 #include "kernels/hopper/attention_decode_copy.h"
 #include "kernels/hopper/tile.h"
 
@@ -96,15 +95,10 @@ struct Consumer {
   float weight[2];   ///< this lane's share
 
   __device__ void run(DecodeWalk& walk) {
-    DecodeAppend<C> append{args.append, shared, thread};
-    if (C::quants || !append.active()) {
-      gpu::wait_for_predecessor();
-    } else {
-      append.append_keys(walk);
-    }
+    gpu::wait_for_predecessor();
     for (; walk.valid(); walk.advance()) {
       if (walk.first_of_group()) {
-        begin_head(walk, append);
+        begin_head(walk);
       }
       begin_piece();
       const int first = turn;
@@ -118,7 +112,6 @@ struct Consumer {
         turn = turn + 1 == C::groups ? 0 : turn + 1;
       }
       finish_piece(walk, first);
-      append.forget_turns();
     }
   }
 
@@ -127,39 +120,14 @@ struct Consumer {
   [[nodiscard]] __device__ int group() const { return thread / (32 * warps_of_tile); }
   [[nodiscard]] __device__ int lane() const { return thread % 32; }
 
-  __device__ void begin_head(const DecodeWalk& walk, DecodeAppend<C>& append) {
+  __device__ void begin_head(const DecodeWalk& walk) {
     row = args.query_offsets[walk.sequence];
     heads = min(C::heads, args.group - walk.head_tile * C::heads);
     first_head = walk.kv_head * args.group + walk.head_tile * C::heads;
     if (!walk.whole()) {
       first_part = std::int64_t{walk.owner()} * args.max_pieces * args.part_heads;
     }
-    if (C::quants || !append.active()) {
-      load_query();
-    } else if (walk.keys.tiles > 0) {  // a sequence without keys is padding
-      turn_query(append);
-    }
-    named_barrier<1, C::consumer_threads>();
-    if constexpr (C::q_in_registers) {
-#pragma unroll
-      for (int step = 0; step < steps; ++step) {
-        load_query_step(q[step], step);
-      }
-    }
-  }
-
-  /// The same as load_query where the call turns the heads.
-  __device__ void turn_query(DecodeAppend<C>& append) {
-    const auto put = [&](int head, int dim, float value) {
-      *reinterpret_cast<std::uint16_t*>(shared.q[0] + q_at(head, dim / 8) + dim % 8 * 2) =
-          static_cast<std::uint16_t>(pack<T>(value, 0.0f));
-    };
-    append.turn_queries(row, first_head, heads, put);
-    for (int head = thread / 32; head < C::heads; head += C::consumers) {
-      for (int dim = (head < heads ? args.head_dim : 0) + lane(); dim < C::padded; dim += 32) {
-        put(head, dim, 0.0f);
-      }
-    }
+    load_query();
   }
 
   /// q of the head to shared memory, laid out as a tile of 16 keys; zeros beyond the heads and beyond head_dim.
@@ -179,6 +147,13 @@ struct Consumer {
       }
       const int place = C::quants ? quant_place(dim) : dim;
       *reinterpret_cast<std::uint32_t*>(shared.q[0] + q_at(head, place / 8) + place % 8 * 2) = value;
+    }
+    named_barrier<1, C::consumer_threads>();
+    if constexpr (C::q_in_registers) {
+#pragma unroll
+      for (int step = 0; step < steps; ++step) {
+        load_query_step(q[step], step);
+      }
     }
   }
   [[nodiscard]] __device__ static int q_at(int row, int chunk) {
@@ -649,9 +624,6 @@ __device__ void attend(const AttentionDecodeArgs& args) {
     const int slot = thread - C::consumer_threads;
     barrier_init(&shared.full[slot], 1);
     barrier_init(&shared.free[slot], warps_of_tile);
-    if (slot == 0) {
-      barrier_init(&shared.appended, C::consumers);
-    }
     barrier_init_fence();
   }
   __syncthreads();

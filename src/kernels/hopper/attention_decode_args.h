@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "kernels/gpu/rope_args.h"
 #include "kernels/hopper/attention_args.h"
 
 namespace rocmforge::hopper {
@@ -89,8 +88,7 @@ struct DecodeSplit {
 struct AttentionDecodeArgs {
   TensorMapBytes k;
   TensorMapBytes v;
-  gpu::RopeAppendArgs append;  ///< of the same rows and pages; its q is null where that was a launch of its own
-  const void* q;               ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
+  const void* q;  ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
   std::int64_t q_stride;
   void* out;                          ///< [tokens, q_heads * head_dim] of IoType, dense
   const std::int32_t* query_offsets;  ///< [num_sequences + 1]; sequences without exactly one row are left alone

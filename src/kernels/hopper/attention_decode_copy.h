@@ -61,7 +61,6 @@ struct Shared {
   float2 states[C::consumers][C::heads];
   std::uint64_t full[C::slots];
   std::uint64_t free[C::slots];
-  std::uint64_t appended;  ///< K and V of this call
   bool last;
 };
 
@@ -150,9 +149,6 @@ struct Producer {
         const int boxes = min(boxes_of_tile, last_box + 1 - tile * boxes_of_tile);
         if ((tile + 1) * tile_keys >= walk.keys.kv_len) {  // this step's kernels wrote the last key
           gpu::wait_for_predecessor();
-          if (args.append.kv_heads > 0) {  // or this one does
-            barrier_wait(&shared.appended, 0);
-          }
         }
 #pragma unroll
         for (int part = 0; part < 2; ++part) {  // K, V
