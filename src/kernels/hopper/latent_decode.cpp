@@ -14,15 +14,15 @@ namespace {
 
 using hopper::LatentDecodeArgs;
 
-/// What is written of one sequence.
-std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t parts) {
-  return std::int64_t{parts} * spec.q_heads * (spec.value_dim + 2);
+/// Parts of the pieces of one sequence.
+std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t pieces) {
+  return std::int64_t{pieces} * spec.q_heads * (spec.value_dim + 2);
 }
 
 /// Sequences of one launch, so that their parts stay within 128 MiB.
-std::int64_t sequences_of_a_launch(const Attention::Spec& spec, std::int64_t sequences, std::int32_t parts) {
+std::int64_t sequences_of_a_launch(const Attention::Spec& spec, std::int64_t sequences, std::int32_t pieces) {
   constexpr std::int64_t most_floats = std::int64_t{32} << 20;
-  return std::clamp<std::int64_t>(most_floats / sequence_floats(spec, parts), 1, std::max<std::int64_t>(sequences, 1));
+  return std::clamp<std::int64_t>(most_floats / sequence_floats(spec, pieces), 1, std::max<std::int64_t>(sequences, 1));
 }
 
 /// "hopper_latent": one query row a sequence over a latent plane.
@@ -64,11 +64,11 @@ class HopperLatentDecode final : public AttentionBackend {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
-    const std::int32_t parts = hopper::most_latent_parts(counted(limits.max_kv_len > 0 ? limits.max_kv_len : most_keys));
+    const std::int32_t pieces = most_pieces(limits.max_kv_len > 0 ? limits.max_kv_len : most_keys);
     const std::int64_t most = std::max<std::int64_t>(limits.max_sequences, 1);
-    // With fewer parts a launch takes more sequences, but what they write stays within the same bound.
-    const std::int64_t sequences = std::min(sequences_of_a_launch(spec, most, parts) + 1, most);
-    return static_cast<std::size_t>(sequences * sequence_floats(spec, parts)) * sizeof(float);
+    // With fewer pieces a launch takes more sequences, but their parts stay within the same bound.
+    const std::int64_t sequences = std::min(sequences_of_a_launch(spec, most, pieces) + 1, most);
+    return static_cast<std::size_t>(sequences * sequence_floats(spec, pieces)) * sizeof(float);
   }
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
@@ -83,9 +83,8 @@ class HopperLatentDecode final : public AttentionBackend {
     if (batch.num_sequences == 0 || args.rows == Attention::Rows::several) {
       return;
     }
-    const std::int32_t keys = counted(std::max<std::int64_t>(batch.max_kv_len, 1));
-    const std::int32_t parts = hopper::most_latent_parts(keys);
-    const std::int64_t at_once = sequences_of_a_launch(spec, batch.num_sequences, parts);
+    const std::int32_t pieces = most_pieces(std::max<std::int64_t>(batch.max_kv_len, 1));
+    const std::int64_t at_once = sequences_of_a_launch(spec, batch.num_sequences, pieces);
     LatentDecodeArgs own{.q = static_cast<const float*>(args.q),
                          .out = static_cast<float*>(args.out),
                          .plane = args.cache.data,
@@ -93,40 +92,37 @@ class HopperLatentDecode final : public AttentionBackend {
                          .query_offsets = batch.query_offsets,
                          .kv_lengths = batch.kv_lengths,
                          .sums = static_cast<float*>(args.workspace),
-                         .states = static_cast<float*>(args.workspace) + at_once * parts * spec.q_heads * spec.value_dim,
+                         .states = static_cast<float*>(args.workspace) + at_once * pieces * spec.q_heads * spec.value_dim,
                          .q_stride = args.q_stride,
                          .block_elems = layout.block_elems(),
                          .max_blocks = batch.max_blocks,
                          .block_shift = std::countr_zero(static_cast<std::uint32_t>(layout.block_tokens)),
                          .q_heads = spec.q_heads,
                          .first_sequence = 0,
-                         .parts = parts,
+                         .pieces = pieces,
                          .q_aligned = aligned ? 1 : 0,
                          .scale_log2 = attention_scale(spec) * std::numbers::log2e_v<float>};
     for (std::int64_t first = 0; first < batch.num_sequences; first += at_once) {
       own.first_sequence = static_cast<std::int32_t>(first);
-      launch(spec, own, keys, std::min<std::int64_t>(at_once, batch.num_sequences - first), *context.stream);
+      launch(spec, own, std::min<std::int64_t>(at_once, batch.num_sequences - first), *context.stream);
     }
   }
 
  private:
   static constexpr std::int64_t most_keys = std::int64_t{1} << 30;
-  static std::int32_t counted(std::int64_t keys) { return static_cast<std::int32_t>(std::min(keys, most_keys)); }
+  static std::int32_t most_pieces(std::int64_t keys) {
+    return hopper::most_latent_pieces(static_cast<std::int32_t>(std::min(keys, most_keys)));
+  }
 
-  /// `keys`: the most of any sequence.
-  static void launch(const Attention::Spec& spec, const LatentDecodeArgs& args, std::int32_t keys, std::int64_t sequences,
-                     Stream& stream) {
-    const bool joins = hopper::joins_latent_pieces(keys);
-    const std::int32_t pieces = hopper::most_latent_pieces(keys);
+  static void launch(const Attention::Spec& spec, const LatentDecodeArgs& args, std::int64_t sequences, Stream& stream) {
     LaunchShape decode;
-    decode.grid = {static_cast<std::uint32_t>(joins ? round_up(pieces, hopper::latent_cluster) : pieces),
+    decode.grid = {static_cast<std::uint32_t>(args.pieces),
                    static_cast<std::uint32_t>(divide_up(spec.q_heads, hopper::latent_tile_heads(spec.head_dim))),
                    static_cast<std::uint32_t>(sequences)};
     decode.block[0] = hopper::latent_decode_warps * 32;
     decode.shared_bytes = static_cast<std::uint32_t>(hopper::latent_decode_shared(spec.head_dim).bytes);
     const std::string_view type = spec.kv_dtype == DType::f16 ? "f16" : "bf16";
-    Kernel<LatentDecodeArgs>("latent_decode",
-                             fmt::format("latent_decode_{}{}_{}", joins ? "joined_" : "", type, spec.head_dim),
+    Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_decode_{}_{}", type, spec.head_dim),
                              LaunchOrder::by_kernel)
         .launch(stream, decode, args);
     LaunchShape merge;

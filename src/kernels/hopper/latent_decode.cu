@@ -7,7 +7,7 @@
 // memory once, and from shared memory once as a key and once as a value. The pieces' parts are added up by a second launch.
 
 #include "kernels/gpu/launch_order.h"
-#include "kernels/hopper/latent_merge.h"
+#include "kernels/hopper/latent_decode_args.h"
 #include "kernels/hopper/matmul_tile.h"
 
 namespace rocmforge::hopper {
@@ -21,12 +21,10 @@ struct LatentShape {
   static constexpr LatentDecodeShared shared = latent_decode_shared(dims);
   static constexpr int heads = latent_tile_heads(dims);
   static constexpr int head_tiles = heads / 8;
-  static constexpr int sum_row_floats = latent_sum_row_floats(values);
   static constexpr int steps = dims / 16 / latent_dim_parts;  ///< of a warp's part of a score
   static constexpr int warp_values = values / latent_decode_warps;
   static constexpr int value_tiles = warp_values / 16;
   static_assert(steps * latent_dim_parts * 16 == dims && value_tiles * latent_decode_warps * 16 == values);
-  static_assert(heads * sum_row_floats * 4 <= shared.q && values % (4 * latent_cluster) == 0);
   static_assert(heads <= 2 * latent_decode_warps);  // half a warp for the weights of each
 };
 constexpr int decode_threads = latent_decode_warps * 32;
@@ -37,8 +35,7 @@ static_assert(latent_stage_keys == 32 && latent_tile_keys == 16 * 4);  // a key 
 struct LatentPiece {
   int sequence;
   int row;
-  int keys;    ///< of the sequence; the last one is of this step
-  int length;  ///< of a piece of the sequence
+  int keys;  ///< of the sequence; the last one is of this step
   int begin;
   int end;  ///< begin: nothing to do
 
@@ -48,20 +45,9 @@ struct LatentPiece {
     const int kv_length = args.kv_lengths[sequence];  // on its way beside the offsets
     const bool computed = args.query_offsets[sequence + 1] - row == 1;
     keys = computed ? kv_length : 0;
-    length = latent_piece_keys(keys);
+    const int length = latent_piece_keys(keys);
     begin = min(static_cast<int>(blockIdx.x) * length, keys);
     end = min(begin + length, keys);
-  }
-  [[nodiscard]] __device__ bool is_empty() const { return begin >= end; }
-  /// Work-groups of the cluster that have keys; none of them is behind one that has none.
-  [[nodiscard]] __device__ int pieces_of_cluster() const {
-    const int first = static_cast<int>(blockIdx.x) / latent_cluster * latent_cluster;
-    int pieces = 0;
-#pragma unroll
-    for (int rank = 0; rank < latent_cluster; ++rank) {
-      pieces += (first + rank) * length < keys ? 1 : 0;
-    }
-    return pieces;
   }
 };
 
@@ -366,9 +352,9 @@ struct LatentDecode {
 
   // --- what is left of the piece
 
-  /// `store(head, value, sum)` for this lane's sums.
-  template <class Store>
-  __device__ void each_sum(const Store& store) const {
+  __device__ void store() {
+    const std::int64_t part = (std::int64_t{blockIdx.z} * args.pieces + blockIdx.x) * args.q_heads + first_head;
+    float* to = args.sums + part * C::values + warp * C::warp_values + lane / 4;
 #pragma unroll
     for (int n = 0; n < C::head_tiles; ++n) {
 #pragma unroll
@@ -376,90 +362,19 @@ struct LatentDecode {
         if (const int head = n * 8 + lane % 4 * 2 + i % 2; head < heads) {
 #pragma unroll
           for (int m = 0; m < C::value_tiles; ++m) {
-            store(head, warp * C::warp_values + lane / 4 + m * 16 + i / 2 * 8, out[m][n][i]);
+            to[head * C::values + m * 16 + i / 2 * 8] = out[m][n][i];
           }
         }
       }
     }
-  }
-  /// Of a part of the sequence, in rows of heads.
-  [[nodiscard]] __device__ std::int64_t row_of(int part) const {
-    return (std::int64_t{blockIdx.z} * args.parts + part) * args.q_heads + first_head;
-  }
-
-  __device__ void store() const {
-    const std::int64_t row = row_of(static_cast<int>(blockIdx.x));
-    float* to = args.sums + row * C::values;
-    each_sum([&](int head, int value, float sum) { to[head * C::values + value] = sum; });
     if (lane % 16 == 0 && own_head() < heads) {
-      reinterpret_cast<float2*>(args.states)[row + own_head()] = float2{maximum, weight};
+      reinterpret_cast<float2*>(args.states)[part + own_head()] = float2{maximum, weight};
     }
-  }
-
-  // --- joining the pieces of a cluster
-
-  [[nodiscard]] __device__ float* joined_sums() const { return reinterpret_cast<float*>(memory); }
-  [[nodiscard]] __device__ float2* joined_states() const { return reinterpret_cast<float2*>(memory + C::shared.weights); }
-
-  /// Leaves the piece's sums in shared memory: every key has arrived, and all warps are through with them.
-  __device__ void leave() const {
-    __syncthreads();
-    float* to = joined_sums();
-    each_sum([&](int head, int value, float sum) { to[head * C::sum_row_floats + value] = sum; });
-    if (lane % 16 == 0 && own_head() < heads) {
-      joined_states()[own_head()] = float2{maximum, weight};
-    }
-  }
-  /// Adds up four values of a head over the pieces of the cluster, in their order.
-  __device__ void join(int head, int quad, int pieces, std::int64_t row) const {
-    float2 state[latent_cluster];
-    float4 part[latent_cluster];
-    float most = -INFINITY;
-#pragma unroll
-    for (int p = 0; p < latent_cluster; ++p) {
-      state[p] = float2{-INFINITY, 0.0f};
-      part[p] = float4{0.0f, 0.0f, 0.0f, 0.0f};
-      if (p < pieces) {
-        const auto rank = static_cast<std::uint32_t>(p);
-        state[p] = load_cluster(joined_states() + head, rank);
-        part[p] = load_cluster(reinterpret_cast<const float4*>(joined_sums() + head * C::sum_row_floats) + quad, rank);
-      }
-      most = fmaxf(most, state[p].x);
-    }
-    float weights = 0.0f;
-    float4 sum{0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-    for (int p = 0; p < latent_cluster; ++p) {
-      const float factor = exp2_fast(state[p].x - most);
-      weights = fmaf(state[p].y, factor, weights);
-      sum = float4{fmaf(part[p].x, factor, sum.x), fmaf(part[p].y, factor, sum.y), fmaf(part[p].z, factor, sum.z),
-                   fmaf(part[p].w, factor, sum.w)};
-    }
-    reinterpret_cast<float4*>(args.sums)[(row + head) * (C::values / 4) + quad] = sum;
-    if (quad == 0) {
-      reinterpret_cast<float2*>(args.states)[row + head] = float2{most, weights};
-    }
-  }
-  /// Each work-group of the cluster joins a share of the values of all heads; also one without keys.
-  __device__ void join_all(int pieces) const {
-    constexpr int share = C::values / 4 / latent_cluster;
-    const int rank = static_cast<int>(blockIdx.x) % latent_cluster;
-    const std::int64_t row = row_of(static_cast<int>(blockIdx.x) / latent_cluster);
-    __syncwarp();
-    cluster_arrive();
-    cluster_wait();
-    for (int i = static_cast<int>(threadIdx.x); i < heads * share; i += decode_threads) {
-      join(i / share, rank * share + i % share, pieces, row);
-    }
-    __syncwarp();
-    cluster_arrive_relaxed();  // none ends while others read its memory
-    cluster_wait();
   }
 };
 
-/// Grid: pieces, tiles of heads, sequences. `clusters`: launched as clusters along the pieces, for the sequences that join
-/// theirs; all work-groups of a cluster have the same sequence and take the same way.
-template <class C, bool clusters>
+/// Grid: pieces, tiles of heads, sequences.
+template <class C>
 __device__ void latent_decode(const LatentDecodeArgs& args) {
   extern __shared__ __align__(128) char memory[];
   auto* barriers = reinterpret_cast<std::uint64_t*>(memory + C::shared.barriers);
@@ -473,9 +388,7 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
   __syncthreads();
   gpu::release_successor();
   const LatentPiece piece(args);
-  const bool joins = clusters && joins_latent_pieces(piece.keys);
-  const int pieces_to_join = joins ? piece.pieces_of_cluster() : 0;
-  if (piece.is_empty() && pieces_to_join <= 0) {
+  if (piece.begin >= piece.end) {
     gpu::wait_for_predecessor();
     return;
   }
@@ -489,19 +402,104 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
                        min(C::heads, args.q_heads - first_head)};
   work.fetch_old();
   gpu::wait_for_predecessor();
-  if (!piece.is_empty()) {
-    work.fetch_newest();
-    work.begin();
-    work.run();
-    if (!joins) {
-      work.store();
-    } else {
-      work.leave();
-    }
+  work.fetch_newest();
+  work.begin();
+  work.run();
+  work.store();
+}
+
+/// What the pieces' parts are multiplied with, and the sum of all weights; by one warp.
+__device__ inline void find_factors(const LatentDecodeArgs& args, std::int64_t first, int pieces, float* factors,
+                                    float* total) {
+  constexpr int each = most_pieces_of_a_sequence / 32;
+  const int lane = static_cast<int>(threadIdx.x);
+  float2 states[each];
+  float maximum = -INFINITY;
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const int i = lane + j * 32;
+    states[j] = i < pieces ? reinterpret_cast<const float2*>(args.states)[first + std::int64_t{i} * args.q_heads]
+                           : float2{-INFINITY, 0.0f};
+    maximum = fmaxf(maximum, states[j].x);
   }
-  if (joins) {
-    work.join_all(pieces_to_join);
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    maximum = fmaxf(maximum, __shfl_xor_sync(0xffffffffu, maximum, step));
   }
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const float factor = exp2_fast(states[j].x - maximum);
+    factors[lane + j * 32] = factor;
+    sum = lane + j * 32 < pieces ? fmaf(states[j].y, factor, sum) : sum;
+  }
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  }
+  if (lane == 0) {
+    *total = sum;
+  }
+}
+
+/// Adds up the pieces of 128 values of a head, a warp every n-th piece. Grid: heads with their runs of values, sequences.
+template <int values>
+__device__ void latent_merge(const LatentDecodeArgs& args) {
+  constexpr int warps = latent_merge_threads / 32;
+  constexpr int runs = values / latent_merge_values;
+  constexpr int columns = values / 4;
+  constexpr int each = most_pieces_of_a_sequence / warps;
+  __shared__ float factors[most_pieces_of_a_sequence];
+  __shared__ float total;
+  __shared__ float4 parts[warps][32];
+  gpu::release_successor();
+  const int head = static_cast<int>(blockIdx.x) / runs;
+  const int sequence = args.first_sequence + static_cast<int>(blockIdx.y);
+  const int row = args.query_offsets[sequence];
+  const bool computed = args.query_offsets[sequence + 1] - row == 1;
+  const int keys = args.kv_lengths[sequence];
+  const int pieces = keys > 0 ? latent_pieces(keys) : 0;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int column = static_cast<int>(blockIdx.x) % runs * 32 + lane;
+  const std::int64_t first = std::int64_t{blockIdx.y} * args.pieces * args.q_heads + head;
+  gpu::wait_for_predecessor();
+  if (!computed) {
+    return;
+  }
+  float4 part[each];
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const int i = warp + j * warps;
+    part[j] = i < pieces
+                  ? reinterpret_cast<const float4*>(args.sums)[(first + std::int64_t{i} * args.q_heads) * columns + column]
+                  : float4{0.0f, 0.0f, 0.0f, 0.0f};
+  }
+  if (warp == 0) {
+    find_factors(args, first, pieces, factors, &total);
+  }
+  __syncthreads();
+  float4 sum{0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const int i = warp + j * warps;
+    const float factor = i < pieces ? factors[i] : 0.0f;
+    sum = float4{fmaf(part[j].x, factor, sum.x), fmaf(part[j].y, factor, sum.y), fmaf(part[j].z, factor, sum.z),
+                 fmaf(part[j].w, factor, sum.w)};
+  }
+  parts[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0) {
+    return;
+  }
+#pragma unroll
+  for (int w = 1; w < warps; ++w) {
+    const float4 other = parts[w][lane];
+    sum = float4{sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w};
+  }
+  const float scale = total > 0.0f ? 1.0f / total : 0.0f;
+  reinterpret_cast<float4*>(args.out)[(std::int64_t{row} * args.q_heads + head) * columns + column] =
+      float4{sum.x * scale, sum.y * scale, sum.z * scale, sum.w * scale};
 }
 
 }  // namespace
@@ -509,15 +507,10 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
 
 using namespace rocmforge;
 
-#define ROCMFORGE_LATENT_DECODE(name, type, dims, values)                                               \
-  extern "C" __global__ void __launch_bounds__(hopper::latent_decode_warps * 32, 1)                     \
-      latent_decode_##name##_##dims(const __grid_constant__ hopper::LatentDecodeArgs args) {            \
-    hopper::latent_decode<hopper::LatentShape<type, dims, values>, false>(args);                        \
-  }                                                                                                     \
-  extern "C" __global__ void __cluster_dims__(hopper::latent_cluster, 1, 1)                             \
-      __launch_bounds__(hopper::latent_decode_warps * 32, 1)                                            \
-          latent_decode_joined_##name##_##dims(const __grid_constant__ hopper::LatentDecodeArgs args) { \
-    hopper::latent_decode<hopper::LatentShape<type, dims, values>, true>(args);                         \
+#define ROCMFORGE_LATENT_DECODE(name, type, dims, values)                                    \
+  extern "C" __global__ void __launch_bounds__(hopper::latent_decode_warps * 32, 1)          \
+      latent_decode_##name##_##dims(const __grid_constant__ hopper::LatentDecodeArgs args) { \
+    hopper::latent_decode<hopper::LatentShape<type, dims, values>>(args);                    \
   }
 #define ROCMFORGE_LATENT_MERGE(values)                                               \
   extern "C" __global__ void __launch_bounds__(hopper::latent_merge_threads)         \

@@ -13,15 +13,15 @@ struct LatentDecodeArgs {
   const std::int32_t* block_tables;   ///< [sequences, max_blocks]
   const std::int32_t* query_offsets;  ///< [sequences + 1]
   const std::int32_t* kv_lengths;     ///< [sequences]
-  float* sums;                        ///< [sequences of the launch, parts, q_heads, value_dim]
-  float* states;                      ///< [sequences of the launch, parts, q_heads, 2]: maximum in units of log2, and sum
+  float* sums;                        ///< [sequences of the launch, pieces, q_heads, value_dim]
+  float* states;                      ///< [sequences of the launch, pieces, q_heads, 2]: maximum in units of log2, and sum
   std::int64_t q_stride;
   std::int64_t block_elems;
   std::int32_t max_blocks;
   std::int32_t block_shift;
   std::int32_t q_heads;
   std::int32_t first_sequence;  ///< of this launch
-  std::int32_t parts;           ///< most of any sequence
+  std::int32_t pieces;          ///< most of any sequence
   std::int32_t q_aligned;       ///< rows of q begin at multiples of 16 bytes
   float scale_log2;             ///< scale * log2(e)
 };
@@ -34,10 +34,9 @@ inline constexpr int latent_stages = 5;
 inline constexpr int latent_decode_warps = 16;
 inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of four warps
 inline constexpr int latent_dim_parts = latent_decode_warps / latent_key_groups;  ///< of a score, each of a warp
-inline constexpr int latent_merge_threads = 256;
+inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
-inline constexpr std::int32_t latent_cluster = 4;  ///< work-groups that join the parts of their pieces
 
 /// Keys of a piece, a multiple of a tile, by their number alone. A single sequence should occupy many multiprocessors, but
 /// the parts of its pieces are as long as some 40 keys and must be added up.
@@ -65,27 +64,8 @@ constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   return most;
 }
 
-/// Whether pieces of a sequence are joined by clusters before they are written; by its number of keys alone. Few pieces are
-/// added up sooner than clusters meet.
-constexpr bool joins_latent_pieces(std::int32_t keys) { return keys > 4096; }
-/// What is written of a sequence, and added up by the second launch.
-constexpr std::int32_t latent_parts(std::int32_t keys) {
-  const std::int32_t pieces = latent_pieces(keys);
-  return joins_latent_pieces(keys) ? (pieces + latent_cluster - 1) / latent_cluster : pieces;
-}
-/// The most parts of any sequence of up to `keys` keys.
-constexpr std::int32_t most_latent_parts(std::int32_t keys) {
-  std::int32_t most = latent_parts(keys);
-  for (const std::int32_t below : {1024, 4096, 32768}) {
-    most = keys > below && latent_parts(below) > most ? latent_parts(below) : most;
-  }
-  return most;
-}
-inline constexpr std::int32_t most_parts_of_a_sequence = most_latent_parts(1 << 30);
-
 /// Shared memory: the ring of keys; q, and once that is in registers the parts of a tile's scores; weights of a tile; what
-/// sums are rescaled with; the barriers. In the end, where pieces are joined, sums of the piece in place of keys and states
-/// in place of weights. Rows are so much longer than their elements that neighbours lie in different banks.
+/// sums are rescaled with; the barriers. Rows are so much longer than their elements that neighbours lie in different banks.
 struct LatentDecodeShared {
   int row_bytes;  ///< of q and of keys
   int stage_bytes;
@@ -96,8 +76,7 @@ struct LatentDecodeShared {
   int bytes;
 };
 inline constexpr int latent_weight_row_bytes = latent_tile_keys * 2 + 16;
-inline constexpr int latent_score_row_bytes = latent_tile_keys * 4 + 16;      ///< of a head
-constexpr int latent_sum_row_floats(int value_dim) { return value_dim + 4; }  ///< of a head
+inline constexpr int latent_score_row_bytes = latent_tile_keys * 4 + 16;  ///< of a head
 constexpr LatentDecodeShared latent_decode_shared(int head_dim) {
   const int heads = latent_tile_heads(head_dim);
   LatentDecodeShared shared{};

@@ -52,19 +52,6 @@ __device__ inline float load_cluster(const float* pointer, std::uint32_t rank) {
       : "memory");
   return value;
 }
-__device__ inline float2 load_cluster(const float2* pointer, std::uint32_t rank) {
-  float2 value;
-  asm volatile(
-      "{\n"
-      ".reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %2, %3;\n"
-      "ld.shared::cluster.v2.f32 {%0, %1}, [there];\n"
-      "}\n"
-      : "=f"(value.x), "=f"(value.y)
-      : "r"(shared_address(pointer)), "r"(rank)
-      : "memory");
-  return value;
-}
 __device__ inline float4 load_cluster(const float4* pointer, std::uint32_t rank) {
   float4 value;
   asm volatile(
