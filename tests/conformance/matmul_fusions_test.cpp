@@ -227,6 +227,7 @@ TEST_P(MatmulFusionsTiny, EqualTheChainOfOperations) {
           {.formats = {format, format, format}, .n = {64, 17, 32}, .k = 256, .norm = true, .bias = true, .extra = 4});
       expect_fused(kernel, fusions,
                    {.formats = {format}, .n = {40}, .k = 768, .norm = true, .accumulate = true, .extra = 3});
+      expect_fused(kernel, fusions, {.formats = {format, format}, .n = {33, 8}, .k = 1280, .norm = true, .bias = true});
     }
     if (fusions.gate_tokens > 0) {
       expect_fused(kernel, fusions, {.formats = {format, format}, .n = {33, 33}, .k = 512, .gated = true});
@@ -243,6 +244,7 @@ TEST_P(MatmulFusionsTiny, EqualTheChainOfOperations) {
       expect_fused(
           kernel, fusions,
           {.formats = {format, format}, .n = {65, 65}, .k = 768, .norm = true, .gated = true, .bias = true, .extra = 1});
+      expect_fused(kernel, fusions, {.formats = {format, format}, .n = {35, 35}, .k = 1280, .norm = true, .gated = true});
     }
   });
   if (kernels == 0) {

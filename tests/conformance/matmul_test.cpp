@@ -170,7 +170,7 @@ TEST_P(MatmulConformance, AnyNumberOfRows) {
 }
 
 TEST_P(MatmulConformance, RowsOfAnyNumberOfBlocks) {
-  for (const std::int64_t k : {256, 768, 2816, 5120}) {
+  for (const std::int64_t k : {256, 768, 1280, 2048, 2816, 5120}) {
     const Matmul::Spec spec{GetParam(), 48, k};
     expect_reference(spec, std::vector{one_output(1, spec), one_output(9, spec, true, true), one_output(40, spec)});
   }

@@ -15,18 +15,14 @@
 namespace rocmforge::hopper {
 namespace {
 
-int segment_columns(std::int64_t k) {
-  return k <= most_cluster_ranks * cluster_segment_columns ? cluster_segment_columns : 2 * cluster_segment_columns;
-}
-
-int tile_tokens(std::int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : most_cluster_tokens; }
+int tile_tokens(std::int64_t tokens) { return tokens <= 16 ? 16 : most_cluster_tokens; }
 
 int shared_bytes(const Matmul::Args& call, int weight_bytes) {
-  return cluster_shared(tile_tokens(call.tokens), segment_columns(call.k), weight_bytes).bytes;
+  return cluster_shared(tile_tokens(call.tokens), cluster_segment_columns, weight_bytes).bytes;
 }
 
-int weight_bytes(const Matmul::Args& call, const MatmulOutput& output) {
-  const int bytes = cluster_weight_bytes(weight_format(output.dtype), segment_columns(call.k));
+int weight_bytes(const MatmulOutput& output) {
+  const int bytes = cluster_weight_bytes(weight_format(output.dtype), cluster_segment_columns);
   return (bytes + 127) / 128 * 128;
 }
 
@@ -34,15 +30,8 @@ int weight_bytes(const Matmul::Args& call, const MatmulOutput& output) {
 
 bool takes_cluster(const Matmul::Args& call, const MatmulOutput& output) {
   const std::int64_t rows = output.n * (call.gated ? 2 : 1);
-  if (call.tokens > most_cluster_tokens || divide_up(call.k, segment_columns(call.k)) > most_cluster_ranks ||
-      rows * call.k > most_cluster_weights) {
-    return false;
-  }
-  int bytes = weight_bytes(call, output);
-  if (call.gated) {
-    bytes = std::max(weight_bytes(call, call.outputs[0]), weight_bytes(call, call.outputs[1]));
-  }
-  return shared_bytes(call, bytes) <= most_cluster_shared_bytes;
+  return call.tokens <= most_cluster_tokens && call.k >= least_cluster_columns && call.k <= most_cluster_columns &&
+         rows * call.k <= most_cluster_weights;
 }
 
 void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
@@ -56,7 +45,7 @@ void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
   args.k = static_cast<std::int32_t>(call.k);
   args.tokens = static_cast<std::int32_t>(call.tokens);
   args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && call.x_stride % 4 == 0 && norm_aligned ? 1 : 0;
-  args.segment_columns = segment_columns(call.k);
+  args.segment_columns = cluster_segment_columns;
   args.gate = call.gated ? gate_of(call) : TilesGate::none;
   std::int32_t tiles = 0;
   for (const MatmulOutput& output : call.outputs) {
@@ -71,7 +60,7 @@ void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
                                     format,
                                     output.accumulate ? TilesStore::add : TilesStore::plain};
     tiles += static_cast<std::int32_t>(divide_up(output.n, cluster_tile_rows));
-    args.weight_bytes = std::max(args.weight_bytes, weight_bytes(call, output));
+    args.weight_bytes = std::max(args.weight_bytes, weight_bytes(output));
   }
   if (call.gated) {
     tiles = static_cast<std::int32_t>(divide_up(call.outputs[0].n, cluster_tile_rows / 2));

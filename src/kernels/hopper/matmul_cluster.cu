@@ -1,4 +1,4 @@
-// Products of quantised weights with 9 to 64 tokens and rows of up to 8 segments, where all that a multiprocessor has to
+// Products of quantised weights with 9 to 32 tokens and rows of up to 8 segments, where all that a multiprocessor has to
 // read fits into its shared memory at once: matmul_cluster_TOKENS. A work-group takes a tile of 128 rows (with a gate 64 of
 // each weight) and a segment of k: its weights are copied before the predecessor has ended, its activations are normalised
 // and converted by itself. The segments of a tile are a cluster, whose work-groups add up their sums through each other's
@@ -325,4 +325,3 @@ __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
 
 ROCMFORGE_MATMUL_CLUSTER(16)
 ROCMFORGE_MATMUL_CLUSTER(32)
-ROCMFORGE_MATMUL_CLUSTER(64)

@@ -11,7 +11,7 @@ inline constexpr int most_cluster_ranks = 8;
 inline constexpr int cluster_segment_columns = 512;
 inline constexpr int cluster_threads = 256;
 inline constexpr int cluster_tile_rows = 128;
-inline constexpr int most_cluster_tokens = 64;
+inline constexpr int most_cluster_tokens = 32;
 
 /// One weight of a launch and where its product goes.
 struct MatmulClusterPart {

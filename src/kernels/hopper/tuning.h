@@ -12,9 +12,11 @@ inline constexpr int most_few_tokens_of_many_rows = 32;
 inline constexpr int most_tile_tokens = 256;
 inline constexpr int tile_rows = 128;
 
-/// Most weights of an output of matmul_cluster.cu: two work-groups on each multiprocessor then take all of them at once.
+/// Rows that matmul_cluster.cu takes, of three or four segments: with fewer or more it was slower. Of an output at most as
+/// many weights as two work-groups on each multiprocessor take at once.
+inline constexpr int least_cluster_columns = 1025;
+inline constexpr int most_cluster_columns = 2048;
 inline constexpr long long most_cluster_weights = 264LL * 128 * 512;
-inline constexpr int most_cluster_shared_bytes = 227 * 1024;
 
 /// Time of a tile of 128 rows by its tokens, in units of the larger one's.
 constexpr double tile_cost(int tokens) { return tokens == 256 ? 1.0 : 0.57; }
