@@ -26,11 +26,11 @@ __device__ __forceinline__ void issue_beside_matrix() {
     if constexpr (shared_reads > 0) {
       issue<Issue::shared_read, shared_reads>();
     }
-    if constexpr (transcendental > 0) {
-      issue<Issue::transcendental, transcendental>();
-    }
     if constexpr (vector > 0) {
       issue<Issue::vector, vector>();
+    }
+    if constexpr (transcendental > 0) {
+      issue<Issue::transcendental, transcendental>();
     }
     if constexpr (shared_writes > 0) {
       issue<Issue::shared_write, shared_writes>();

@@ -60,8 +60,8 @@ struct FlashSplitShape {
   __device__ static int value_place(int dim, int block) { return dim * keys + 8 * (block ^ ((dim ^ dim >> 3) & 7)); }
 };
 
-/// Where rows of keys lie, as kv_row, for a wave as a whole. A look-up reads by the scalar unit and is not waited for before
-/// its row is used.
+/// Where rows of keys lie, as kv_row, for a wave as a whole. A look-up is not waited for before its row is used. It goes the
+/// way of K and V: behind a read by the scalar unit a wave would wait for both wherever it waits for shared memory.
 class FlashSplitTable {
  public:
   __device__ FlashSplitTable(const KvAddress& kv, int sequence, int end)
@@ -82,16 +82,20 @@ class FlashSplitTable {
   /// Keys behind the last one are found where that lies.
   __device__ Found look_up(int key) const {
     key = min(key, last_);
-    return {table_[key >> shift_], key};
+    const auto offset = static_cast<std::uint32_t>(forgotten(4 * (key >> shift_)));
+    return {*(const __attribute__((address_space(1))) std::int32_t*)(table_ + offset), key};
   }
   /// Elements from the start of K or V.
   __device__ std::int64_t row(const Found& found) const {
-    const std::int64_t block = dense_ ? sequence_ : found.block;
+    int looked_up = __builtin_amdgcn_readfirstlane(found.block);
+    // Of tensors too: a register whose load nobody waited for would be waited for, with all loads, where it is used again.
+    asm volatile("" : "+s"(looked_up));
+    const std::int64_t block = dense_ ? sequence_ : looked_up;
     return block * stride_ + (found.key & ((1u << shift_) - 1)) * token_stride_;
   }
 
  private:
-  using Table = const __attribute__((address_space(4))) std::int32_t*;
+  using Table = const __attribute__((address_space(1))) char*;
   bool dense_;
   int sequence_;
   int last_;
