@@ -84,6 +84,12 @@ std::vector<AttentionCase> tiny_attention_cases() {
       {"dense", heads(4, 2, 64), {{20, 20}, {33, 20}}, as_dense()},
       {"dense_heads_first", full(heads(4, 2, 64)), {{20, 20}, {33, 20}}, as_dense(true)},
       {"dense_more_queries_than_keys", heads(2, 1, 64), {{5, 9}}, as_dense()},
+      {"head_dim_128_tiles", heads(2, 1, 128), {{260, 70}}, in_blocks_of(64)},
+      {"head_dim_128_blocks_of_16", heads(2, 1, 128), {{150, 20}}, in_blocks_of(16)},
+      {"head_dim_128_options", options(heads(2, 1, 128, bf16), 70, 20.0f, true, 0.2f), {{200, 20}}, in_blocks_of(64)},
+      {"head_dim_128_mask", masked(heads(2, 1, 128)), {{150, 20}}, in_blocks_of(256)},
+      {"head_dim_128_dense", full(heads(2, 1, 128)), {{140, 20}, {66, 9}}, as_dense(true)},
+      {"head_dim_128_more_queries_than_keys", heads(2, 1, 128), {{70, 90}}, as_dense()},
   };
 }
 

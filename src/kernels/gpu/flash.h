@@ -6,6 +6,9 @@
 #include "kernels/gpu/flash_tile.h"
 #if ROCMFORGE_DEVICE_AMD
 #include "kernels/gpu/flash_ahead.h"
+#if ROCMFORGE_FLASH_SPLIT
+#include "kernels/gpu/flash_split.h"
+#endif
 #endif
 
 namespace rocmforge::gpu {
@@ -47,6 +50,14 @@ struct FlashShape {
                                                                      : Tile::simd_waves;
   static_assert(head_dim % 16 == 0 && shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));
 };
+
+/// Shared memory and waves of a SIMD that a kernel asks for.
+template <class T, int head_dim>
+struct FlashResources : FlashShape<T, head_dim> {};
+#if ROCMFORGE_FLASH_SPLIT
+template <class T>
+struct FlashResources<T, 128> : FlashSplitShape<T, 128> {};
+#endif
 
 /// One work-group's place in the call.
 struct FlashPlace {
@@ -357,7 +368,7 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   using Shape = FlashShape<T, head_dim>;
   using Tile = FlashTile<T>;
   using C = typename Tile::C;
-  __shared__ Bytes16 shared_memory[Shape::shared_elems / 8];
+  __shared__ Bytes16 shared_memory[FlashResources<T, head_dim>::shared_elems / 8];
   T* shared = reinterpret_cast<T*>(shared_memory);
 
   FlashPlace place;
@@ -373,6 +384,17 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   const KeyRange first = visible_keys(args, place.first_position + place.tile_row, place.range.kv_len);
   const KeyRange last = visible_keys(args, place.first_position + last_row, place.range.kv_len);
   const int end = last.end;
+#if ROCMFORGE_FLASH_SPLIT
+  if constexpr (head_dim == 128) {
+    const std::int64_t kv_head = place.head / (args.q_heads / args.kv_heads);
+    const T* k = static_cast<const T*>(args.kv.k) + kv_head * args.kv.head_stride;
+    const T* v = static_cast<const T*>(args.kv.v) + kv_head * args.kv.head_stride;
+    flash_split<T, head_dim>(args, place, first, last,
+                             first.begin / FlashSplitShape<T, head_dim>::keys * FlashSplitShape<T, head_dim>::keys, k, v,
+                             shared);
+    return;
+  }
+#endif
   int first_key = first.begin / Shape::keys * Shape::keys;
 
   FlashWave<T, head_dim> wave;

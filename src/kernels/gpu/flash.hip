@@ -3,11 +3,11 @@
 namespace rocmforge::gpu {
 
 #if ROCMFORGE_DEVICE_AMD
-#define ROCMFORGE_FLASH(head_dim, name, type)                                                      \
-  constexpr int waves_##head_dim##_##name = FlashShape<type, head_dim>::simd_waves;                \
-  extern "C" __global__ void __launch_bounds__(4 * wave_size, waves_##head_dim##_##name)           \
-      flash_##head_dim##_##name(AttentionArgs args) {                                              \
-    flash_attention<type, head_dim>(args);                                                         \
+#define ROCMFORGE_FLASH(head_dim, name, type)                                            \
+  constexpr int waves_##head_dim##_##name = FlashResources<type, head_dim>::simd_waves;  \
+  extern "C" __global__ void __launch_bounds__(4 * wave_size, waves_##head_dim##_##name) \
+      flash_##head_dim##_##name(AttentionArgs args) {                                    \
+    flash_attention<type, head_dim>(args);                                               \
   }
 #else
 #define ROCMFORGE_FLASH(head_dim, name, type)                                                                 \

@@ -19,7 +19,12 @@ __device__ inline void sync_shared_memory() {
 /// the last one lies: their scores are hidden and their weights 0.
 template <class Shape>
 struct FlashTilePlace {
+  /// CDNA has registers for a look-up that is on its way, and waits for it, and for what was read before it, a tile later.
+  static constexpr bool waits_later = wave_size == 64;
+
   int first_key;
+  int found_key;     ///< the tile's first one or the last of all
+  int block;         ///< of that, where it waits later
   std::int64_t row;  ///< of its first key, where all of it lies together
 
   /// A tile that lies in one block, or in a plain tensor, needs one look-up.
@@ -30,7 +35,27 @@ struct FlashTilePlace {
   }
   __device__ void look_up(const AttentionArgs& args, int sequence, int key, int end) {
     first_key = key;
-    row = kv_row(args.kv, sequence, min(key, end - 1));
+    if constexpr (waits_later) {
+      const KvAddress& kv = args.kv;
+      found_key = min(key, end - 1);
+      block = 0;
+      if (kv.block_tables != nullptr) {
+        block = kv.block_tables[std::int64_t{sequence} * kv.max_blocks + (found_key >> kv.block_shift)];
+      }
+    } else {
+      row = kv_row(args.kv, sequence, min(key, end - 1));
+    }
+  }
+  /// Before `row` is used.
+  __device__ void arrive([[maybe_unused]] const AttentionArgs& args, [[maybe_unused]] int sequence) {
+    if constexpr (waits_later) {
+      const KvAddress& kv = args.kv;
+      int found = __builtin_amdgcn_readfirstlane(block);
+      asm volatile("" : "+s"(found));  // of tensors too, so that nobody waits for the register's load where it is used again
+      const bool dense = kv.block_tables == nullptr;
+      const int key = dense ? found_key : found_key & ((1 << kv.block_shift) - 1);
+      row = (dense ? sequence * kv.sequence_stride : found * kv.block_stride) + key * kv.token_stride;
+    }
   }
 };
 
@@ -215,6 +240,7 @@ __device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int s
   FlashValueLoads<Shape, T> value_loads;
   FlashTilePlace<Shape> place;
   place.look_up(args, sequence, range.begin, range.end);
+  place.arrive(args, sequence);
   key_loads.load(args, sequence, range.k, place, range.end, together);
   value_loads.load(args, sequence, range.v, place, range.end, together);
   place.look_up(args, sequence, range.begin + Shape::keys, range.end);
@@ -224,6 +250,7 @@ __device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int s
   for (int first_key = range.begin; first_key < range.end; first_key += Shape::keys) {
     const bool more = first_key + Shape::keys < range.end;
     if (more) {
+      place.arrive(args, sequence);
       key_loads.load(args, sequence, range.k, place, range.end, together);
     }
     C scores[Shape::key_tiles];

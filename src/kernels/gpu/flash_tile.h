@@ -18,6 +18,13 @@
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/tile.h"
 
+// CDNA's waves of a group share rows and keys (flash_split.h).
+#if ROCMFORGE_DEVICE_AMD && defined(__GFX9__) && ROCMFORGE_MATRIX_CORES
+#define ROCMFORGE_FLASH_SPLIT 1
+#else
+#define ROCMFORGE_FLASH_SPLIT 0
+#endif
+
 namespace rocmforge::gpu {
 
 #if ROCMFORGE_DEVICE_AMD
