@@ -57,12 +57,11 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     if (!amd::has_weight_layout(spec.weight)) {
       return Support::no(fmt::format("format {} has no layout for AMD", info(spec.weight).name));
     }
-    constexpr std::int64_t most_rows = std::int64_t{1} << 22;
     constexpr std::int64_t most_columns = std::int64_t{1} << 20;
-    if (spec.n > most_rows || spec.k > most_columns || spec.experts > gpu::most_experts ||
+    if (spec.n > amd::most_matrix_rows || spec.k > most_columns || spec.experts > gpu::most_experts ||
         spec.used > amd::most_expert_rows) {
-      return Support::no(fmt::format("more than {} rows, {} columns, or {} of {} experts", most_rows, most_columns,
-                                     amd::most_expert_rows, gpu::most_experts));
+      return Support::no(fmt::format("more than {} rows, {} columns, or {} of {} experts", amd::most_matrix_rows,
+                                     most_columns, amd::most_expert_rows, gpu::most_experts));
     }
     return Support::yes();
   }
@@ -126,7 +125,12 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
                                  .batch_cuts = 0,
                                  .chunk_records = 0,
                                  .format = format,
-                                 .activation = args.activation};
+                                 .activation = args.activation,
+                                 .tile_divisor = 0,
+                                 .part_divisor = 0,
+                                 .unused = 0};
+    launch.tile_divisor = amd::divisor(launch.row_tiles);
+    launch.part_divisor = amd::divisor(launch.parts);
     launch.cuts = launch.row_tiles * (down ? 1 : launch.used);
     const LaunchShape shape = share_out(args.tokens, down ? launch.used : 1, stream.device().info().compute_units, launch);
     (down ? down_kernel : gate_up_kernel).launch(stream, shape, launch);

@@ -33,26 +33,32 @@ struct ExpertVectorArgs {
   std::int32_t chunk_records;  ///< of each row of x in shared memory at a time; even unless it is all of x
   WeightFormat format;
   Activation activation;
+  std::uint32_t tile_divisor;  ///< of row_tiles
+  std::uint32_t part_divisor;  ///< of parts
+  std::int32_t unused;
 };
+
+/// value / by without a division, as value * divisor(by) / 2^31: exact while value * by is less than 2^31.
+constexpr std::uint32_t divisor(std::int32_t by) { return (1u << 31) / static_cast<std::uint32_t>(by) + 1; }
+constexpr int divided(int value, std::uint32_t divisor) {
+  return static_cast<int>((static_cast<std::uint64_t>(static_cast<std::uint32_t>(value)) * divisor) >> 31);
+}
+/// Rows of a matrix at most, so that divided() is exact.
+inline constexpr std::int64_t most_matrix_rows = std::int64_t{1} << 16;
 
 /// Items of a batch at most: a thread finishes one of eight rows of an item.
 inline constexpr int most_expert_items = matvec_threads / weight_tile_rows;
-/// Of an item, in shared memory: where its weights are, where its activations, its share.
-inline constexpr int expert_item_bytes = 16;
 
 /// Partial sums of a row: record r belongs to the r % 16-th, and the others of a short row stay away.
 constexpr int expert_partial_sums(int all_records) { return all_records < partial_sums ? all_records : partial_sums; }
 
-/// As MatvecShared, with `rows` of activations in place of tokens; squares and factors are not there.
-struct ExpertShared : MatvecShared {
-  int items;  ///< [items] of expert_item_bytes
-};
-constexpr ExpertShared expert_shared(int rows, int records, int all_records, int items) {
-  ExpertShared shared{};
+/// As matvec_shared(), with `rows` of activations in place of tokens, and no norm.
+constexpr MatvecShared expert_shared(int rows, int records, int all_records, int items) {
+  MatvecShared shared{};
   shared.token_bytes = (records + 1) / 2 * 2 * image_record_bytes;
   shared.partials = rows * shared.token_bytes;
-  shared.items = shared.partials + items * expert_partial_sums(all_records) * weight_tile_rows * 4;
-  shared.bytes = shared.items + items * expert_item_bytes;
+  shared.bytes = shared.partials + items * expert_partial_sums(all_records) * weight_tile_rows * 4;
+  shared.squares = shared.factors = shared.bytes;
   return shared;
 }
 

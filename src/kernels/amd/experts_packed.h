@@ -21,25 +21,27 @@ struct ExpertRows {
   static constexpr const float* norm_weight = nullptr;
 };
 
-/// What an item of a batch is: of part `part` of cut `cut`.
-struct ExpertItem {
-  int part;
-  int cut;  ///< of the token
-
-  __device__ ExpertItem(int item, int first, int count) : part(item / count), cut(first + item - part * count) {}
-};
-
-/// The matrix, slot and tile of rows of an item.
+/// The matrix, slot and tile of rows of an item of a batch of `count` cuts from `first` on. Gate's items come before those
+/// of up; those of a tile of down follow each other.
 template <bool down>
 struct ExpertPlace {
   int matrix;
   int slot;  ///< of the token
   int tile;
 
-  __device__ ExpertPlace(const ExpertVectorArgs& args, const ExpertItem& item)
-      : matrix(down ? 0 : item.part),
-        slot(down ? item.part : item.cut / args.row_tiles),
-        tile(down ? item.cut : item.cut - slot * args.row_tiles) {}
+  __device__ ExpertPlace(const ExpertVectorArgs& args, int item, int first, int count) {
+    if constexpr (down) {
+      matrix = 0;
+      tile = divided(item, args.part_divisor);
+      slot = item - tile * args.parts;
+      tile += first;
+    } else {
+      matrix = item >= count ? 1 : 0;
+      const int cut = first + item - matrix * count;
+      slot = divided(cut, args.tile_divisor);
+      tile = cut - slot * args.row_tiles;
+    }
+  }
 
   __device__ int expert(const ExpertVectorArgs& args) const {
     return ((Global<const std::int32_t>)args.ids)[static_cast<int>(blockIdx.y) * args.used + slot];
@@ -51,18 +53,34 @@ struct ExpertPlace {
   }
 };
 
-/// An entry of the table.
-struct alignas(expert_item_bytes) TableItem {
-  const std::uint8_t* tile;
-  std::int32_t image;  ///< bytes to that of its activations
-  float share;         ///< of its slot
+/// Where the items of a batch have their weights and activations. A lane of every wave knows it of its own number's item, so
+/// that a wave finds an item without waiting for memory.
+struct ItemTable {
+  static constexpr int parts = most_expert_items / gpu::wave_size;
+  std::uint32_t low[parts];
+  std::uint32_t high[parts];
+  std::int32_t image[parts];
+
+  template <class T>
+  __device__ static T of_item(const T (&values)[parts], int item) {
+    const auto lane = [item](T value, int part) {
+      return static_cast<T>(
+          __builtin_amdgcn_readlane(static_cast<int>(value), static_cast<unsigned>(item - part * gpu::wave_size)));
+    };
+    T value = lane(values[0], 0);
+    if constexpr (parts == 2) {
+      const T second = lane(values[1], 1);
+      value = item < gpu::wave_size ? value : second;
+    }
+    return value;
+  }
 };
-static_assert(sizeof(TableItem) == expert_item_bytes);
+static_assert(ItemTable::parts == 1 || ItemTable::parts == 2);
 
 /// The items of a batch as a run of matvec_packed.h.
 template <bool down>
 struct ExpertRun {
-  const TableItem* table;
+  const ItemTable& table;
   int item_sums;  ///< partial sums of an item
   int record_bytes;
   WeightFormat format;
@@ -70,43 +88,23 @@ struct ExpertRun {
   static constexpr int earlier = 0;
 
   template <MatvecWay>
-  __device__ const std::uint8_t* tile(int item) const {
-    return table[item].tile;
+  __device__ __forceinline__ const std::uint8_t* tile(int item) const {
+    const std::uint64_t high = ItemTable::of_item(table.high, item);
+    return reinterpret_cast<const std::uint8_t*>(high << 32 | ItemTable::of_item(table.low, item));
   }
   template <MatvecWay>
   __device__ static int part_of_tile(int) {
     return 0;
   }
   __device__ int sums(int item) const { return item * item_sums; }
-  __device__ int image(int item) const { return down ? uniform(table[item].image) : 0; }
-};
-
-/// The same for FirstStep, before there is a table.
-template <bool down>
-struct EarlyRun {
-  const ExpertVectorArgs& args;
-  int first;
-  int cuts;
-  int record_bytes;
-  int count;
-  static constexpr int earlier = 0;
-
-  template <MatvecWay>
-  __device__ const std::uint8_t* tile(int item) const {
-    const ExpertPlace<down> place(args, ExpertItem(item, first, cuts));
-    return place.address(args, uniform(place.expert(args)));
-  }
-  template <MatvecWay>
-  __device__ static int part_of_tile(int) {
-    return 0;
-  }
+  __device__ int image(int item) const { return down ? ItemTable::of_item(table.image, item) : 0; }
 };
 
 /// What becomes of an item's row, which a thread finishes. Read before the products are made.
 struct ItemFinish {
-  int expert = 0;
   float scale = 1.0f;
   float bias = 0.0f;
+  float share = 1.0f;  ///< of the slot, for down
 };
 
 template <bool down>
@@ -134,10 +132,10 @@ class ExpertVectors {
     for (int i = 0; i < rounds; ++i) {
       load(rows, min(team + i * teams, rows_ * padded() - 1), loaded[i]);
     }
-    ItemFinish finish = begin_batch(begin, min(args_.batch_cuts, end - begin));
+    ItemTable table = find_items(begin, min(args_.batch_cuts, end - begin));
     FirstStep<way> weights;
-    const int cuts = min(args_.batch_cuts, end - begin);
-    weights.load(EarlyRun<down>{args_, begin, cuts, args_.record_bytes, args_.parts * cuts}, chunk_.steps, wave);
+    weights.load(run_of(table, args_, min(args_.batch_cuts, end - begin)), chunk_.steps, wave);
+    ItemFinish finish = begin_batch(begin, min(args_.batch_cuts, end - begin));
 #pragma unroll
     for (int i = 0; i < rounds; ++i) {
       if (const int at = team + i * teams; at < rows_ * padded()) {
@@ -158,8 +156,7 @@ class ExpertVectors {
           weights.keep();
         }
         const ExpertVectorArgs& here = read_again(args_);
-        walk_run<way>(ExpertRun<down>{table(), item_sums(), here.record_bytes, here.format, here.parts * count}, chunk_,
-                      wave);
+        walk_run<way>(run_of(table, here, count), chunk_, wave);
         sync_shared();
         at += args_.chunk_records;
       } while (at < all_records_);
@@ -168,6 +165,7 @@ class ExpertVectors {
       finish_outputs(first, count);
       if (const int next = first + args_.batch_cuts; next < end) {
         sync_shared();
+        table = find_items(next, min(args_.batch_cuts, end - next));
         finish = begin_batch(next, min(args_.batch_cuts, end - next));
       }
     }
@@ -176,7 +174,6 @@ class ExpertVectors {
  private:
   static constexpr int rounds = 3;  // of the teams, whose activations are on their way at once
 
-  __device__ __forceinline__ TableItem* table() const { return reinterpret_cast<TableItem*>(memory_ + shared_.items); }
   __device__ __forceinline__ float* sums() const { return reinterpret_cast<float*>(memory_ + shared_.partials); }
 
   __device__ __forceinline__ int item_sums() const { return expert_partial_sums(all_records_); }
@@ -217,26 +214,41 @@ class ExpertVectors {
     }
   }
 
-  /// Makes the table and clears the sums of a batch.
+  __device__ __forceinline__ ExpertRun<down> run_of(const ItemTable& table, const ExpertVectorArgs& args, int count) const {
+    return {table, item_sums(), args.record_bytes, args.format, args.parts * count};
+  }
+
+  __device__ __forceinline__ ItemTable find_items(int first, int count) const {
+    ItemTable table;
+#pragma unroll
+    for (int i = 0; i < ItemTable::parts; ++i) {
+      const int item = min(i * gpu::wave_size + gpu::lane_index(), args_.parts * count - 1);
+      const ExpertPlace<down> place(args_, item, first, count);
+      const auto address = reinterpret_cast<std::uintptr_t>(place.address(args_, place.expert(args_)));
+      table.low[i] = static_cast<std::uint32_t>(address);
+      table.high[i] = static_cast<std::uint32_t>(address >> 32);
+      table.image[i] = down ? place.slot * shared_.token_bytes : 0;
+    }
+    return table;
+  }
+
+  /// Reads what a thread finishes its item's row with, and clears the sums of a batch.
   __device__ __forceinline__ ItemFinish begin_batch(int first, int count) const {
     const int items = args_.parts * count;
     const int thread = gpu::thread_index();
     ItemFinish finish;
     if (const int own = thread / weight_tile_rows; own < items) {
-      const ExpertPlace<down> place(args_, ExpertItem(own, first, count));
-      finish.expert = place.expert(args_);
-      if (thread % weight_tile_rows == 0) {
-        const float share =
-            down ? ((Global<const float>)args_.shares)[static_cast<int>(blockIdx.y) * args_.used + place.slot] : 1.0f;
-        table()[own] = {place.address(args_, finish.expert), down ? place.slot * shared_.token_bytes : 0, share};
-      }
+      const ExpertPlace<down> place(args_, own, first, count);
       const gpu::ExpertFinish& of_matrix = args_.finish[place.matrix];
       if (of_matrix.scale != nullptr) {
-        finish.scale = ((Global<const float>)of_matrix.scale)[finish.expert];
+        finish.scale = ((Global<const float>)of_matrix.scale)[place.expert(args_)];
       }
       const int row = place.tile * weight_tile_rows + thread % weight_tile_rows;
       if (of_matrix.bias != nullptr && row < args_.n) {
-        finish.bias = ((Global<const float>)of_matrix.bias)[finish.expert * of_matrix.bias_stride + row];
+        finish.bias = ((Global<const float>)of_matrix.bias)[place.expert(args_) * of_matrix.bias_stride + row];
+      }
+      if constexpr (down) {
+        finish.share = ((Global<const float>)args_.shares)[static_cast<int>(blockIdx.y) * args_.used + place.slot];
       }
     }
     const int floats = items * item_sums() * weight_tile_rows;
@@ -246,7 +258,7 @@ class ExpertVectors {
     return finish;
   }
 
-  /// The product of a row of an item takes the place of its first partial sum.
+  /// The product of a row of an item, of down with its share, takes the place of its first partial sum.
   __device__ __forceinline__ void finish_items(const ItemFinish& finish, int count) const {
     const int item = gpu::thread_index() / weight_tile_rows;
     if (item >= args_.parts * count) {
@@ -259,7 +271,7 @@ class ExpertVectors {
     for (int i = 0; i < number; ++i) {
       sum += own[i * weight_tile_rows];
     }
-    own[0] = sum * finish.scale + finish.bias;
+    own[0] = (sum * finish.scale + finish.bias) * finish.share;
   }
 
   __device__ __forceinline__ void finish_outputs(int first, int count) const {
@@ -267,20 +279,20 @@ class ExpertVectors {
     if (cut >= count) {
       return;
     }
-    const ExpertPlace<down> place(args_, ExpertItem(cut, first, count));
+    const ExpertPlace<down> place(args_, down ? cut * args_.parts : cut, first, count);
     const int row = place.tile * weight_tile_rows + gpu::thread_index() % weight_tile_rows;
     if (row >= args_.n) {
       return;
     }
     const int item_floats = item_sums() * weight_tile_rows;
-    const float* product = sums() + cut * item_floats + gpu::thread_index() % weight_tile_rows;
+    const float* product = sums() + (down ? cut * args_.parts : cut) * item_floats + gpu::thread_index() % weight_tile_rows;
     const int token = static_cast<int>(blockIdx.y);
     if constexpr (down) {
       const auto to = (Global<float>)(args_.out + std::int64_t{token} * args_.n + row);
       const float before = *to;
       float total = 0.0f;
       for (int slot = 0; slot < args_.used; ++slot) {
-        total = fmaf(table()[slot * count + cut].share, product[slot * count * item_floats], total);
+        total += product[slot * item_floats];
       }
       *to = before + total;
     } else {
@@ -294,7 +306,7 @@ class ExpertVectors {
   std::uint8_t* memory_;
   int all_records_;
   int rows_;  ///< of x
-  ExpertShared shared_;
+  MatvecShared shared_;
   Chunk chunk_{};
 };
 
