@@ -1,13 +1,13 @@
 #pragma once
 
-// Products of few tokens with the packed matrices of their experts, in the frame of matvec_packed.h: expert_gate_up and
-// expert_down.
+// Products of few tokens with the packed matrices of their experts, in the frame of matvec_packed.h: expert_packed_gate_up
+// and expert_packed_down.
 //
 // A work-group has neighbouring cuts of one token (experts_args.h). All items of a batch of cuts are one run, whichever
-// experts they belong to: the weights of the next expert are on their way while those of the last one are multiplied. A
-// table in shared memory says where each item's weights and activations are. At the end of a batch a thread adds up the
-// partial sums of a row of an item, and one thread for each output takes these together: the activation of gate and up, or
-// the weighted sum over the slots in the order of their choice. So a token's result has the bits that it has alone.
+// experts they belong to: the weights of the next expert are on their way while those of the last one are multiplied. At the
+// end of a batch a thread adds up the partial sums of a row of an item, and one thread for each output takes these together:
+// the activation of gate and up, or the weighted sum over the slots in the order of their choice. So a token's result has
+// the bits that it has alone.
 
 #include "kernels/amd/experts_args.h"
 #include "kernels/amd/matvec_packed.h"
