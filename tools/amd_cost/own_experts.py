@@ -99,6 +99,11 @@ class OwnExperts:
         buffers = {0: Buffer(), 8: Buffer(), 80: self.ids(model), 88: Buffer(), 96: Buffer(), 104: Buffer()}
         return self.one("experts_packed", f"expert_packed_{'down' if down else 'gate_up'}", (-(-cuts // each), 1, 1), THREADS, one, buffers, image + batch * of_cut)
 
+    def at_least(self, microseconds, name, weights):
+        """What a launch takes, and no less than its weights at the rate of long reads: of some portable kernels the model leaves out bytes."""
+        elems, size = BLOCK[name]
+        return max(microseconds, weights / elems * size / (self.chip.memory_gbs * self.chip.memory_share) / 1000)
+
     @functools.lru_cache(None)
     def sample(self, vocabulary):
         """Two launches of a greedy draw."""
@@ -111,15 +116,20 @@ class OwnExperts:
 
     def feed_forward(self, model, tuned):
         """(what, layers, microseconds)"""
-        products = self.packed_experts if tuned else self.experts
+        matrix = (model.used + model.shared) * model.width * model.hidden
+
+        def products(name, down):
+            kernel = self.packed_experts if tuned else self.experts
+            return self.at_least(kernel(model, name, down).microseconds, name, matrix * (1 if down else 2))
+
         finer = model.finer_layers()
-        plain = model.layers - finer
+        plain, router = model.layers - finer, model.experts + model.shared
         return [("norm before the router", model.layers, self.norm(model.hidden).microseconds),
-                ("router", model.layers, self.own.matvec("f32", model.experts + model.shared, model.hidden).microseconds),
+                ("router", model.layers, self.at_least(self.own.matvec("f32", router, model.hidden).microseconds, "f32", router * model.hidden)),
                 ("choice of experts", model.layers, self.route(model).microseconds),
-                ("experts' gate and up", model.layers, products(model, "q4_k", False).microseconds),
-                ("experts' down (q4_k)", plain, products(model, "q4_k", True).microseconds),
-                ("experts' down (q6_k)", finer, products(model, "q6_k", True).microseconds)]
+                ("experts' gate and up", model.layers, products("q4_k", False)),
+                ("experts' down (q4_k)", plain, products("q4_k", True)),
+                ("experts' down (q6_k)", finer, products("q6_k", True))]
 
     def product(self, tuned, norm, weights, columns):
         """(launches, microseconds) of one call: a norm and a launch for each format, or one for all."""
@@ -128,7 +138,7 @@ class OwnExperts:
         by_format = {}
         for name, rows in weights:
             by_format[name] = by_format.get(name, 0) + rows
-        found = [self.own.matvec(name, rows, columns).microseconds for name, rows in by_format.items()]
+        found = [self.at_least(self.own.matvec(name, rows, columns).microseconds, name, rows * columns) for name, rows in by_format.items()]
         return len(found) + norm, sum(found) + (self.norm(columns).microseconds if norm else 0.0)
 
     def decode_launches(self, model, tuned, keys=128):
