@@ -94,3 +94,13 @@ KERNEL void scattered(const float* in, float* out, int count) {
   }
   out[lane()] = sum;
 }
+
+// A loop in strides of the grid: its steps follow from the size of a work-group, which comes as 16 bits.
+KERNEL void strided(float* out, int count, int groups) {
+  const uint threads = __builtin_amdgcn_workgroup_size_x();
+  const uint stride = groups * threads;
+#pragma unroll 1
+  for (uint i = __builtin_amdgcn_workgroup_id_x() * threads + lane(); i < (uint)count; i += stride) {
+    out[i] = 1.0f;
+  }
+}

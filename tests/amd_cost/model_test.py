@@ -77,6 +77,17 @@ class Kernels(unittest.TestCase):
                 self.assertEqual(counts[1] - counts[0], counts[2] - counts[1])
                 self.assertGreaterEqual(counts[1] - counts[0], 4 * 32)
 
+    def test_the_size_of_a_work_group_is_known(self):
+        for architecture in CHIPS:
+            with self.subTest(architecture):
+                stores = []
+                for count in (4, 8):
+                    kernel = Kernel(self.objects[architecture], "strided")
+                    stores.append(predict(kernel, Launch(kernel, (2, 1, 1), (128, 1, 1), [Buffer(), 256 * count, 2]), chips.CHIPS[CHIPS[architecture]]))
+                waves = 128 // stores[0].counts.get("end", 1)
+                self.assertEqual([cost.counts["store"] * waves for cost in stores], [4 * 128, 8 * 128])
+                self.assertEqual([(cost.unknown, cost.assumed) for cost in stores], [(0, 0)] * 2)
+
     def test_a_chip_of_twice_the_rate_reads_faster(self):
         import dataclasses
         kernel, launch = self.launch("gfx1100", "many_waves", 20000, 64, [Buffer(), Buffer(), 16])

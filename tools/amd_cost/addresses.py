@@ -29,10 +29,19 @@ def in_memory(wave, instruction):
     if instruction.kind == "load" or instruction.writes:
         destination, wave.doubt = instruction.operands[0], None
         wave.forget(destination)
-        if addresses is not None and instruction.kind == "load" and size in (4, 8, 16) and lanes:
+        if addresses is not None and loads_short(instruction) and lanes:
+            values = wave.launch.gather_shorts(addresses, wave.active)
+            if values is not None:
+                wave.write_vector(destination.register, values)
+        elif addresses is not None and instruction.kind == "load" and size in (4, 8, 16) and lanes:
             for part, value in enumerate(wave.launch.gather(addresses, wave.active, size // 4) or ()):
                 wave.write_vector(destination.register + part, value)
     return found
+
+
+def loads_short(instruction):
+    """Loads that leave 16 bits and zeros above: sizes of work-groups come by them."""
+    return instruction.kind == "load" and instruction.name in ("global_load_u16", "global_load_ushort", "flat_load_u16", "flat_load_ushort")
 
 
 def addresses_of(wave, instruction):

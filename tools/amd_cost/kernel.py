@@ -172,3 +172,13 @@ class Launch:
                 return None
             rows[:, lane] = found
         return list(rows)
+
+    def gather_shorts(self, addresses, active):
+        """The 16-bit values that the active lanes load, or None where some of them is unknown."""
+        row = np.zeros(len(addresses), np.uint32)
+        for lane in np.nonzero(active)[0]:
+            found = self.read(int(addresses[lane]), 2)
+            if found is None:
+                return None
+            row[lane] = int.from_bytes(found, "little")
+        return row

@@ -1,7 +1,7 @@
 """Shapes of the models that are predicted: the products of a layer, and what else a token's step reads and launches."""
 import dataclasses
 
-BLOCK = {"q4_0": (32, 18), "q4_k": (256, 144), "q6_k": (256, 210)}  # elements and bytes of a block
+BLOCK = {"f32": (1, 4), "q4_0": (32, 18), "q4_k": (256, 144), "q6_k": (256, 210)}  # elements and bytes of a block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +34,57 @@ class Model:
         return sum(rows * columns // BLOCK[name][0] * BLOCK[name][1] * count for name, rows, columns, count, _ in [*self.products(), self.output()])
 
 
+@dataclasses.dataclass(frozen=True)
+class ExpertModel:
+    """Layers of experts; each `attention_every`-th has attention with gates of its output, the others a gated delta net. Q4_K_M as llama.cpp mixes it: V and down of
+    some layers and the output are Q6_K, the router F32, all else Q4_K."""
+    name: str
+    layers: int
+    attention_every: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    experts: int
+    used: int
+    shared: int
+    width: int  # of an expert
+    key_heads: int  # of a delta net
+    value_heads: int
+    state_dim: int
+    taps: int
+    head_norms: bool = True
+
+    def channels(self):
+        return (2 * self.key_heads + self.value_heads) * self.state_dim
+
+    def finer_layers(self, attention=False):
+        """How many have Q6_K, of all or of those with attention."""
+        eighth = self.layers // 8
+        finer = [layer for layer in range(self.layers) if layer < eighth or layer >= 7 * self.layers // 8 or (layer - eighth) % 3 == 2]
+        return sum(not attention or layer % self.attention_every == self.attention_every - 1 for layer in finer)
+
+    def weights(self):
+        """(format, weights that a token reads)"""
+        attentions, taken = self.layers // self.attention_every, self.used + self.shared
+        nets, values = self.layers - attentions, self.value_heads * self.state_dim
+        q, kv, matrix = self.heads * self.head_dim, self.kv_heads * self.head_dim, taken * self.width * self.hidden
+        finer, finer_attentions = self.finer_layers(), self.finer_layers(True)
+        return [("q4_k", nets * self.hidden * (self.channels() + 2 * values + 2 * self.value_heads)),
+                ("q4_k", attentions * self.hidden * (3 * q + 2 * kv) - finer_attentions * kv * self.hidden), ("q6_k", finer_attentions * kv * self.hidden),
+                ("q4_k", (3 * self.layers - finer) * matrix), ("q6_k", finer * matrix), ("f32", self.layers * (self.experts + self.shared) * self.hidden),
+                ("q6_k", self.vocabulary * self.hidden)]
+
+    def state_bytes(self):
+        """Of the delta nets, read and written."""
+        nets = self.layers - self.layers // self.attention_every
+        return 2 * 4 * nets * (self.value_heads * self.state_dim ** 2 + (self.taps - 1) * self.channels())
+
+    def read_bytes(self):
+        return sum(count // BLOCK[name][0] * BLOCK[name][1] for name, count in self.weights()) + self.state_bytes()
+
+
 MODELS = {model.name: model for model in (
     Model("Llama 2 7B Q4_0", 32, 4096, 32, 32, 128, 11008, 32000, False),
     Model("Llama 3 8B Q4_K_M", 32, 4096, 32, 8, 128, 14336, 128256, True),
@@ -42,6 +93,14 @@ MODELS = {model.name: model for model in (
     Model("Qwen3 4B Q4_K_M", 36, 2560, 32, 8, 128, 9728, 151936, True, True),
     Model("Qwen3 0.6B Q4_K_M", 28, 1024, 16, 8, 128, 3072, 151936, True, True),
 )}
+EXPERT_MODELS = {model.name: model for model in (
+    ExpertModel("Qwen3.6 35B-A3B Q4_K_M", 40, 4, 2048, 16, 2, 256, 248320, 256, 8, 1, 512, 16, 32, 128, 4),
+)}
+# (model, chip, decode: tokens a second lowest and highest): kyuz0/amd-strix-halo-toolboxes (Q4_K_XL, HIP lowest, Vulkan highest), issue 26220 of ggml-org/llama.cpp.
+MEASURED_EXPERTS = (
+    ("Qwen3.6 35B-A3B Q4_K_M", "strix-halo", (51.5, 60.4)),
+    ("Qwen3.6 35B-A3B Q4_K_M", "r9700", (68.5, 68.5)),
+)
 # (model, chip, decode: tokens a second lowest and highest, prefill likewise or None, tokens of a prefill's part), as people published them for the HIP
 # backend of llama.cpp in 2026: issues 20934 and 26663 and pull request 26284 of ggml-org/llama.cpp, kyuz0/amd-strix-halo-toolboxes, discussion 14640.
 MEASURED = (

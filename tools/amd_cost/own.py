@@ -9,8 +9,8 @@ from .kernel import Buffer, Kernel, Launch
 from .models import BLOCK
 from .peers import stream_us
 
-TYPES = {"q4_0": 2, "q4_k": 12, "q6_k": 14}
-WAVE_ROWS = {"q4_0": 4, "q4_k": 4, "q6_k": 2}  # with one token
+TYPES = {"f32": 0, "q4_0": 2, "q4_k": 12, "q6_k": 14}
+WAVE_ROWS = {"f32": 2, "q4_0": 4, "q4_k": 4, "q6_k": 2}  # with one token
 PART = struct.Struct("<QQQqqiiif")
 TILE = {True: (128, 128, 256), False: (32, 64, 128)}  # large and small: tokens, rows, threads
 SMALL_DECODE, SMALL_PREFILL = 5, 14  # launches of a layer beside its products; in decode two norms, rotation with append, attention, activation
@@ -56,7 +56,10 @@ class Own:
 
     def attention(self, model, rows, keys, decode):
         """One sequence: `rows` queries that see `keys` keys each, of pages of 64 tokens in their order, f16."""
-        kernel = self.load("paged", "paged_f16_128_4" if model.heads // model.kv_heads >= 4 else "paged_f16_128_1") if decode else \
+        group = 4 if model.heads // model.kv_heads >= 4 else 1
+        if model.heads // model.kv_heads >= 8 and model.head_dim > 128:
+            group = 8
+        kernel = self.load("paged", f"paged_f16_{128 if model.head_dim <= 128 else 256}_{group}") if decode else \
             self.load("flash", f"flash_{model.head_dim}_f16")
         blocks = -(-keys // 64)
         table = Buffer(np.arange(blocks, dtype=np.int32))
@@ -64,7 +67,6 @@ class Own:
         q, out, k, v, sums, states, counters = (Buffer() for _ in range(7))
         row, head = model.kv_heads * model.head_dim, model.head_dim
         wide = model.heads * model.head_dim
-        group = 4 if model.heads // model.kv_heads >= 4 else 1
         tiles = -(-model.heads // model.kv_heads // group)
         arguments = struct.pack("<QQ QQQqqqqiiii QQQQQqq IiiiiiiifffI QQQ iiii", 0, 0, 0, 0, 0, 64 * row, 0, row, head, blocks, 6, 0, 0, 0, 0, 0, 0, 0, wide, 0,
                                 0, 0, 1, model.heads, model.kv_heads, head, 0, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1 if decode else 0, head)

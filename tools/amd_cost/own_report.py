@@ -1,8 +1,9 @@
 """This project's table: decode and prefill of the measured models, and attention, modelled."""
 from .chips import CHIPS
 from .isa import Unknown
-from .models import BLOCK, MEASURED, MODELS
+from .models import BLOCK, EXPERT_MODELS, MEASURED, MEASURED_EXPERTS, MODELS
 from .own import Own
+from .own_experts import OwnExperts
 from .own_packed import OwnPacked
 
 
@@ -36,10 +37,26 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                         lines.append(row(model_name, name, what, prefill, slow, fast))
                     if "steps" in only:
                         steps += step_rows(f"| {model_name} | {name} | {what} |", own.prefill_steps(model, tokens, chip.launch_us, False, products))
+        if "experts" in only:
+            for found, of_steps in expert_rows(OwnExperts(own), chip):
+                lines += found
+                steps += of_steps if "steps" in only else []
         if "kernels" in only:
             shapes += single_kernels(own, chip)
-    tables = [*([lines] if {"decode", "prefill"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if "kernels" in only else [])]
+    tables = [*([lines] if {"decode", "prefill", "experts"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if "kernels" in only else [])]
     return "\n\n".join("\n".join(table) for table in tables)
+
+
+def expert_rows(own, chip):
+    """(lines of the table, lines of the step) of each model with experts, by the portable kernels and by the tuned ones."""
+    for model_name, chip_name, decode in MEASURED_EXPERTS:
+        model = EXPERT_MODELS[model_name]
+        for tuned in (False, True)[:1 + own.has_packed] if chip_name == chip.name else ():
+            what = "decode, tuned" if tuned else "decode"
+            launches = [(name, count, us + chip.launch_us) for name, count, us in own.decode_launches(model, tuned)]
+            rate = 1e6 / sum(count * us for _, count, us in launches)
+            yield ([row(model_name, chip.name, what, decode, rate, 1e9 * chip.memory_gbs / model.read_bytes())],
+                   step_rows(f"| {model_name} | {chip.name} | {what} |", launches))
 
 
 def step_rows(start, steps):

@@ -160,5 +160,7 @@ def load(wave, instruction):
     offset += instruction.option("offset") if operands[2:3] and operands[2].value is None else 0
     destination = operands[0]
     words = None if base is None else wave.launch.words(int(base) + offset, destination.count)
+    if words is not None and instruction.name == "s_load_u16":
+        words = [words[0] & 0xffff]
     for part in range(destination.count):
         wave.write_scalar(destination.register + part, None if words is None else words[part])

@@ -236,8 +236,8 @@ class Wave:
         elif match := re.match(r"v_mad_(?:co_)?([ui])64_[ui]32$", name):
             a, b, c = self.word(operands[2]), self.word(operands[3]), self.pair(operands[4])
             extend = integers.wide if match[1] == "u" else integers.wide_signed
+            low = self.word(operands[4])  # before the result, which may take its place
             self.write(operands[0], None if a is None or b is None or c is None else extend(a) * extend(b) + c, 2)
-            low = self.word(operands[4])
             if c is None and not (a is None or b is None or low is None):  # the upper half may be anything: the lower is used alone
                 self.write_vector(operands[0].register, np.broadcast_to(np.asarray(a) * np.asarray(b) + low, self.lanes).astype(U32))
         elif name in ("v_readfirstlane_b32", "v_readlane_b32"):

@@ -1,6 +1,7 @@
 #include "kernels/amd/backend.h"
 
 #include "kernels/amd/attention.h"
+#include "kernels/amd/experts.h"
 #include "kernels/amd/matmul.h"
 
 namespace rocmforge {
@@ -8,6 +9,7 @@ namespace rocmforge {
 void register_amd_kernels(KernelRegistry& registry) {
   registry.add<Matmul>(make_amd_matmul());
   registry.add<Attention>(make_amd_attention_decode());
+  registry.add<ExpertMatmul>(make_amd_expert_matmul());
 }
 
 }  // namespace rocmforge

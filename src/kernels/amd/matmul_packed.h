@@ -199,7 +199,9 @@ struct PackedTile {
     }
   }
 
-  __device__ __forceinline__ void run(Shared& shared) {
+  /// Calls write(token, row, sum) for every output of the tile, those beyond its tokens and rows too.
+  template <class Write>
+  __device__ __forceinline__ void run(Shared& shared, const Write& write) {
     begin();
     const int token_of_wave = gpu::wave_index() / waves_along_rows * wave_tokens;
     const int row_of_wave = gpu::wave_index() % waves_along_rows * wave_rows;
@@ -243,8 +245,8 @@ struct PackedTile {
       for (int r = 0; r < row_tiles; ++r) {
 #pragma unroll
         for (int i = 0; i < Tile::c_elems; ++i) {
-          gpu::store_output(args, part, first_token + token_of_wave + 16 * t + Tile::c_row(i),
-                            first_row + row_of_wave + 16 * r + Tile::c_col(i), sums[t][r][i]);
+          write(first_token + token_of_wave + 16 * t + Tile::c_row(i), first_row + row_of_wave + 16 * r + Tile::c_col(i),
+                sums[t][r][i]);
         }
       }
     }
@@ -264,7 +266,7 @@ __device__ inline void packed_tile(const gpu::MatmulTileArgs& args) {
             nullptr,
             {},
             {}};
-  body.run(shared);
+  body.run(shared, [&](int token, int row, float sum) { gpu::store_output(args, part, token, row, sum); });
 }
 
 }  // namespace rocmforge::amd

@@ -54,8 +54,10 @@ __device__ inline PieceSums piece_sums(int sum) {
   return (gpu::thread_index() & 2) == 0 ? PieceSums{sum, other} : PieceSums{other, sum};
 }
 
-/// Quantises a lane's elements into its record of the image; with a norm sums up the record's squares.
-__device__ inline void quantise(const MatvecArgs& args, Activations& loaded, std::uint8_t* record, float* square) {
+/// Quantises a lane's elements into its record of the image; with a norm sums up the record's squares. `Args` has
+/// norm_weight.
+template <class Args>
+__device__ inline void quantise(const Args& args, Activations& loaded, std::uint8_t* record, float* square) {
   const int lane = gpu::thread_index() % team_lanes;
   const int piece = lane / 4;
   if (args.norm_weight != nullptr) {

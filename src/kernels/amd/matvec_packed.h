@@ -27,7 +27,8 @@ inline constexpr int cut_rows = matvec_cut_rows(way);
 template <MatvecWay way>
 inline constexpr int step_pieces = cut_rows<way>* record_pieces / team_lanes;
 
-/// Cuts of one part that a work-group takes one after another.
+/// Cuts of one part that a work-group takes one after another: a run. Others than dense products have runs of their own,
+/// with the same members but weight, tile_bytes, first and slot.
 struct CutRun {
   const std::uint8_t* weight;  ///< of the part
   int tile_bytes;
@@ -37,6 +38,20 @@ struct CutRun {
   int count;    ///< cuts
   int slot;     ///< the first one's place among the batch's partial sums
   int earlier;  ///< steps of the batch before these, modulo the waves
+
+  /// Where the tile of cut `cut` of the run begins.
+  template <MatvecWay way>
+  __device__ const std::uint8_t* tile(int cut) const {
+    return weight + std::int64_t{(first + cut) / (weight_tile_rows / cut_rows<way>)} * tile_bytes;
+  }
+  /// Which part of its tile the cut is.
+  template <MatvecWay way>
+  __device__ int part_of_tile(int cut) const {
+    return (first + cut) % (weight_tile_rows / cut_rows<way>);
+  }
+  /// The first of the cut's partial sums, and bytes to the image of its activations.
+  __device__ int sums(int cut) const { return (slot + cut) * partial_sums; }
+  __device__ static int image(int) { return 0; }
 };
 
 /// Calls body(i) with the part that cut `cut` of the launch belongs to; it is called for each part before that one too.
@@ -103,11 +118,12 @@ __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run,
   }
 }
 
-/// A wave's way through the steps of a run: step s of cut i of the run.
+/// A wave's way through the steps of a run: step s of cut i of the run. Before it the batch has `earlier` steps, modulo the
+/// waves.
 class Walk {
  public:
-  __device__ Walk(const CutRun& run, int steps, int wave)
-      : cut(0), step((wave - run.earlier + matvec_waves) % matvec_waves), steps_(steps), cuts_(0), rest_(matvec_waves) {
+  __device__ Walk(int earlier, int steps, int wave)
+      : cut(0), step((wave - earlier + matvec_waves) % matvec_waves), steps_(steps), cuts_(0), rest_(matvec_waves) {
     for (; step >= steps; step -= steps) {  // at most a step for each wave
       ++cut;
     }
@@ -143,16 +159,15 @@ class Walk {
   int rest_;
 };
 
-template <MatvecWay way>
-__device__ __forceinline__ GlobalBytes step_address(const CutRun& run, const Walk& walk, int first_record) {
-  const std::int64_t tile = (run.first + walk.cut) / (weight_tile_rows / cut_rows<way>);
-  return uniform(run.weight + tile * run.tile_bytes +
+template <MatvecWay way, class Run>
+__device__ __forceinline__ GlobalBytes step_address(const Run& run, const Walk& walk, int first_record) {
+  return uniform(run.template tile<way>(walk.cut) +
                  static_cast<std::int64_t>(first_record + walk.step * step_records) * run.record_bytes);
 }
 
-template <MatvecWay way>
-__device__ __forceinline__ LanePlace lane_place(const CutRun& run, const Walk& walk, int lane, int record_bytes) {
-  const int within = (run.first + walk.cut) % (weight_tile_rows / cut_rows<way>);
+template <MatvecWay way, class Run>
+__device__ __forceinline__ LanePlace lane_place(const Run& run, const Walk& walk, int lane, int record_bytes) {
+  const int within = run.template part_of_tile<way>(walk.cut);
   return {static_cast<unsigned>(lane % team_lanes + within * step_pieces<way> * team_lanes),
           static_cast<unsigned>(lane / team_lanes * record_bytes)};
 }
@@ -168,8 +183,8 @@ struct Chunk {
 };
 
 /// Adds a record's products with all tokens to the partial sums.
-template <class Format, MatvecWay way>
-__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_pieces<way>], const CutRun& run,
+template <class Format, MatvecWay way, class Run>
+__device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_pieces<way>], const Run& run,
                                          const Walk& walk, const Chunk& chunk, int lane) {
 #pragma clang fp contract(off)
   constexpr int pieces = step_pieces<way>;
@@ -186,9 +201,9 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_
     }
     affine[h] = Format::affine(raw[h]);
   }
-  const std::uint8_t* image = chunk.memory + record * image_record_bytes + piece * 16;
+  const std::uint8_t* image = chunk.memory + run.image(walk.cut) + record * image_record_bytes + piece * 16;
   const int row = lane % team_lanes / record_pieces;  // and, of a whole tile, the one half a tile on
-  const int sum = (run.slot + walk.cut) * partial_sums + (chunk.first + record) % partial_sums;
+  const int sum = run.sums(walk.cut) + (chunk.first + record) % partial_sums;
   const int tokens = is_single<way> ? 1 : chunk.tokens;
   float* to = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + sum * tokens * rows + row;
 #pragma unroll 1
@@ -244,11 +259,11 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_
 
 /// All of a wave's steps of a run. Four pieces of a lane are on their way at once; behind the last one it comes
 /// again, and nobody waits for it.
-template <WeightFormat format, MatvecWay way>
-__device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, int wave) {
+template <WeightFormat format, MatvecWay way, class Run>
+__device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int wave) {
   using Format = PackedFormat<format>;
   const int lane = lane_here();
-  Walk walk(run, chunk.steps, wave);
+  Walk walk(run.earlier, chunk.steps, wave);
   int left = (run.count * chunk.steps - walk.number() + matvec_waves - 1) / matvec_waves;
   if (left <= 0) {
     return;
@@ -285,8 +300,8 @@ __device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, 
   } while (left > 0);
 }
 
-template <MatvecWay way>
-__device__ __forceinline__ void walk_run(const CutRun& run, const Chunk& chunk, int wave) {
+template <MatvecWay way, class Run>
+__device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int wave) {
   switch (run.format) {
     case WeightFormat::q4_0:
       return walk_run<WeightFormat::q4_0, way>(run, chunk, wave);
@@ -313,8 +328,9 @@ struct FirstStep {
   uint4 quants[pieces];
   std::uint32_t rest;
 
-  __device__ void load(const CutRun& run, int steps, int wave) {
-    Walk walk(run, steps, wave);
+  template <class Run>
+  __device__ void load(const Run& run, int steps, int wave) {
+    Walk walk(run.earlier, steps, wave);
     walk.cut = min(walk.cut, run.count - 1);  // a wave without work takes another's
     const GlobalBytes at = step_address<way>(run, walk, 0);
     const LanePlace lane = lane_place<way>(run, walk, gpu::lane_index(), run.record_bytes);

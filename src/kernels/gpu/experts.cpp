@@ -4,12 +4,11 @@
 #include <type_traits>
 
 #include "kernels/gpu/experts_args.h"
+#include "kernels/gpu/experts_tiles.h"
 #include "kernels/gpu/format_kernels.h"
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/kernels.h"
-#include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_kernels.h"
-#include "kernels/gpu/places.h"
 #include "kernels/gpu/route_choice.h"
 #include "tensor/quant/formats.h"
 
@@ -17,10 +16,6 @@ namespace rocmforge {
 namespace {
 
 constexpr Kernel<gpu::RouteArgs> route_kernel{"experts", "route_tokens", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::SortSlotsArgs> sort_kernel{"experts", "sort_slots", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::ConvertSlotsArgs> slots_to_half{"experts", "convert_slots_f16", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::ConvertSlotsArgs> slots_to_bfloat16{"experts", "convert_slots_bf16", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::SumSlotsArgs> sum_kernel{"experts", "sum_slots", LaunchOrder::by_kernel};
 
 struct VectorFormat {
   DType dtype;
@@ -67,43 +62,6 @@ bool takes_vectors(DType dtype, std::int64_t tokens) {
   return tokens <= gpu::most_matvec_tokens || find_expert_tiles(dtype) == nullptr;
 }
 
-/// Tiles that `slots` may need, however they fall to the experts.
-std::int64_t most_tiles(std::int64_t slots, std::int64_t experts) {
-  return slots / gpu::expert_tile.tokens + std::min(slots, experts);
-}
-
-/// What a call with many tokens keeps in its workspace.
-struct TileWorkspace {
-  std::uint16_t* x = nullptr;     ///< [slots, padded k] by place
-  float* scales = nullptr;        ///< [slots] by place
-  std::int32_t* order = nullptr;  ///< [slots]
-  gpu::ExpertTile* tiles = nullptr;
-  std::int32_t* tile_count = nullptr;
-  float* products = nullptr;  ///< [slots, n] of down
-  std::size_t bytes = 0;
-
-  TileWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base) {
-    Places places(base);
-    places.take(x, slots * converted_stride(k));
-    places.take(scales, slots);
-    places.take(order, slots);
-    places.take(tiles, most_tiles(slots, experts));
-    places.take(tile_count, 2);
-    places.take(products, slots * n);
-    bytes = places.bytes();
-  }
-};
-
-gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, weight.scale, weight.bias_stride}; }
-
-LaunchShape grid_of(std::int64_t columns, std::int64_t rows, int threads) {
-  constexpr std::int64_t most_rows = 65535;  // kernels that may be asked for more walk over the rest
-  LaunchShape shape;
-  shape.grid = {static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(std::min(rows, most_rows)), 1};
-  shape.block[0] = static_cast<std::uint32_t>(threads);
-  return shape;
-}
-
 class GpuRouteTokens final : public PortableGpuKernel<RouteTokens> {
  public:
   using PortableGpuKernel::PortableGpuKernel;
@@ -117,7 +75,7 @@ class GpuRouteTokens final : public PortableGpuKernel<RouteTokens> {
     if (args.tokens == 0) {
       return;
     }
-    route_kernel.launch(*context.stream, grid_of(args.tokens, 1, context.stream->device().info().wave_size),
+    route_kernel.launch(*context.stream, expert_grid(args.tokens, 1, context.stream->device().info().wave_size),
                         {.choice = route_choice(spec, args), .logits = args.logits});
   }
 };
@@ -149,7 +107,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     if (takes_vectors(spec.weight, tokens)) {
       return 0;
     }
-    return TileWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+    return expert_tiles_bytes(spec, tokens);
   }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
@@ -163,7 +121,9 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     if (takes_vectors(args.weights[0].dtype, args.tokens)) {
       run_vectors(args, *context.stream);
     } else {
-      run_tiles(args, *context.stream);
+      const ExpertTileFormat& format = *find_expert_tiles(args.weights[0].dtype);
+      run_expert_tiles(args, format.kernel, format.bfloat,
+                       static_cast<std::int64_t>(row_bytes(args.weights[0].dtype, args.k)), *context.stream);
     }
   }
 
@@ -179,7 +139,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     const gpu::ExpertVectorArgs launch{
         .weights = {static_cast<const std::uint8_t*>(weight.data), static_cast<const std::uint8_t*>(other.data)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
-        .finish = {finish_of(weight), finish_of(other)},
+        .finish = {expert_finish(weight), expert_finish(other)},
         .row_bytes = static_cast<std::int64_t>(row_bytes(weight.dtype, args.k)),
         .ids = args.ids,
         .shares = args.shares,
@@ -195,65 +155,9 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
         .dtype = weight.dtype,
         .slots_of_row = static_cast<std::int32_t>(args.alone ? args.used : 1),
         .alone = args.alone ? 1 : 0};
-    LaunchShape shape = grid_of(divide_up(weight.n, rows), count, gpu::matvec_threads);
+    LaunchShape shape = expert_grid(divide_up(weight.n, rows), count, gpu::matvec_threads);
     shape.shared_bytes = static_cast<std::uint32_t>(launch.chunk) * 4;
     (gated ? format.gate_up : format.down).launch(stream, shape, launch);
-  }
-
-  static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
-    check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
-    const std::int64_t slots = args.tokens * args.used;
-    const auto n = static_cast<std::int32_t>(args.weights[0].n);
-    const TileWorkspace space(slots, args.experts, n, args.k, args.workspace);
-    const ExpertTileFormat& format = *find_expert_tiles(args.weights[0].dtype);
-    sort_kernel.launch(stream, grid_of(1, 1, gpu::sort_threads),
-                       {.ids = args.ids,
-                        .order = space.order,
-                        .tiles = space.tiles,
-                        .tile_count = space.tile_count,
-                        .slots = static_cast<std::int32_t>(slots),
-                        .experts = static_cast<std::int32_t>(args.experts),
-                        .tile_tokens = gpu::expert_tile.tokens,
-                        .unused = 0});
-    const auto padded_k = static_cast<std::int32_t>(converted_stride(args.k));
-    const gpu::ConvertRowsArgs rows{args.x, args.k, space.x, space.scales, static_cast<std::int32_t>(args.k), padded_k};
-    (format.bfloat ? slots_to_bfloat16 : slots_to_half)
-        .launch(stream, grid_of(slots, 1, gpu::convert_threads),
-                {.rows = rows,
-                 .order = space.order,
-                 .slots_of_row = static_cast<std::int32_t>(args.down() ? 1 : args.used),
-                 .unused = 0});
-    for (std::size_t i = 0; i < args.weights.size(); ++i) {
-      const ExpertWeight& weight = args.weights[i];
-      const LaunchShape shape =
-          grid_of(most_tiles(slots, args.experts), divide_up(weight.n, gpu::expert_tile.rows), gpu::expert_tile.threads);
-      format.kernel.launch(stream, shape,
-                           {.weight = static_cast<const std::uint8_t*>(weight.data),
-                            .expert_bytes = weight.expert_bytes,
-                            .finish = finish_of(weight),
-                            .row_bytes = static_cast<std::int64_t>(row_bytes(weight.dtype, args.k)),
-                            .x = space.x,
-                            .x_scales = space.scales,
-                            .order = space.order,
-                            .tiles = space.tiles,
-                            .tile_count = space.tile_count,
-                            .out = args.down() ? space.products : args.out,
-                            .n = n,
-                            .k = static_cast<std::int32_t>(args.k),
-                            .padded_k = padded_k,
-                            .gated = args.alone ? 2 : static_cast<std::int32_t>(i),
-                            .activation = args.activation,
-                            .dtype = weight.dtype});
-    }
-    if (args.down()) {
-      sum_kernel.launch(stream, grid_of(divide_up(n, gpu::sum_threads), args.tokens, gpu::sum_threads),
-                        {.products = space.products,
-                         .shares = args.shares,
-                         .out = args.out,
-                         .tokens = args.tokens,
-                         .n = n,
-                         .used = static_cast<std::int32_t>(args.used)});
-    }
   }
 };
 

@@ -94,6 +94,31 @@ __device__ inline void expert_down(const ExpertVectorArgs& args) {
   }
 }
 
+/// A tile's slots as tokens of a dense product, and its expert's matrix as the product's weight.
+__device__ inline void expert_product(const ExpertTileArgs& args, const ExpertTile& tile, MatmulTileArgs& product,
+                                      MatmulPart& part) {
+  product.x = args.x;
+  product.x_scales = args.x_scales;
+  product.k = args.k;
+  product.padded_k = args.padded_k;
+  product.tokens = tile.first + tile.count;
+  product.dtype = args.dtype;
+  part = {};
+  part.weight = args.weight + tile.expert * args.expert_bytes;
+  part.row_bytes = args.row_bytes;
+  part.n = args.n;
+  part.scale = 1.0f;
+}
+
+/// Finishes an output of a tile: of the slot at `place`, or nothing beyond the tile's slots and rows.
+__device__ inline void store_slot(const ExpertTileArgs& args, const ExpertTile& tile, int place, int row, float sum) {
+  if (place < tile.first + tile.count && row < args.n) {
+    float* out = args.out + static_cast<std::int64_t>(args.order[place]) * args.n + row;
+    const float y = finished(args.finish, tile.expert, row, sum * args.x_scales[place]);
+    *out = args.gated == 2 ? activate_alone(args.activation, y) : args.gated == 1 ? activate(args.activation, *out, y) : y;
+  }
+}
+
 template <class Block, class Element>
 __device__ inline void expert_tiles(const ExpertTileArgs& args) {
   using Body = MatmulTile<Block, Element, expert_tile>;
@@ -102,27 +127,11 @@ __device__ inline void expert_tiles(const ExpertTileArgs& args) {
     return;
   }
   const ExpertTile tile = args.tiles[blockIdx.x];
-  const int last = tile.first + tile.count;
   MatmulTileArgs own;
-  own.x = args.x;
-  own.x_scales = args.x_scales;
-  own.k = args.k;
-  own.padded_k = args.padded_k;
-  own.tokens = last;
-  own.dtype = args.dtype;
-  MatmulPart part{};
-  part.weight = args.weight + tile.expert * args.expert_bytes;
-  part.row_bytes = args.row_bytes;
-  part.n = args.n;
-  part.scale = 1.0f;
+  MatmulPart part;
+  expert_product(args, tile, own, part);
   const Body body{own, part, tile.first, static_cast<int>(blockIdx.y) * expert_tile.rows};
-  body.run(shared, [&](int place, int row, float sum) {
-    if (place < last && row < args.n) {
-      float* out = args.out + static_cast<std::int64_t>(args.order[place]) * args.n + row;
-      const float y = finished(args.finish, tile.expert, row, sum * args.x_scales[place]);
-      *out = args.gated == 2 ? activate_alone(args.activation, y) : args.gated == 1 ? activate(args.activation, *out, y) : y;
-    }
-  });
+  body.run(shared, [&](int place, int row, float sum) { store_slot(args, tile, place, row, sum); });
 }
 
 }  // namespace rocmforge::gpu

@@ -102,7 +102,7 @@ struct ExpertTileArgs {
   const std::uint8_t* weight;
   std::int64_t expert_bytes;
   ExpertFinish finish;
-  std::int64_t row_bytes;
+  std::int64_t row_bytes;  ///< from a row to the next, in packed layouts from a tile of rows
   const std::uint16_t* x;  ///< [slots, padded_k] by place
   const float* x_scales;   ///< [slots] by place
   const std::int32_t* order;

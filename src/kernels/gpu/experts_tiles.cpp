@@ -1,0 +1,114 @@
+#include "kernels/gpu/experts_tiles.h"
+
+#include <algorithm>
+
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/matmul_convert.h"
+#include "kernels/gpu/places.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr Kernel<gpu::SortSlotsArgs> sort_kernel{"experts", "sort_slots", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ConvertSlotsArgs> slots_to_half{"experts", "convert_slots_f16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::ConvertSlotsArgs> slots_to_bfloat16{"experts", "convert_slots_bf16", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::SumSlotsArgs> sum_kernel{"experts", "sum_slots", LaunchOrder::by_kernel};
+
+/// Tiles that `slots` may need, however they fall to the experts.
+std::int64_t most_tiles(std::int64_t slots, std::int64_t experts) {
+  return slots / gpu::expert_tile.tokens + std::min(slots, experts);
+}
+
+/// What a call with many tokens keeps in its workspace.
+struct TileWorkspace {
+  std::uint16_t* x = nullptr;     ///< [slots, padded k] by place
+  float* scales = nullptr;        ///< [slots] by place
+  std::int32_t* order = nullptr;  ///< [slots]
+  gpu::ExpertTile* tiles = nullptr;
+  std::int32_t* tile_count = nullptr;
+  float* products = nullptr;  ///< [slots, n] of down
+  std::size_t bytes = 0;
+
+  TileWorkspace(std::int64_t slots, std::int64_t experts, std::int64_t n, std::int64_t k, void* base) {
+    Places places(base);
+    places.take(x, slots * converted_stride(k));
+    places.take(scales, slots);
+    places.take(order, slots);
+    places.take(tiles, most_tiles(slots, experts));
+    places.take(tile_count, 2);
+    places.take(products, slots * n);
+    bytes = places.bytes();
+  }
+};
+
+}  // namespace
+
+LaunchShape expert_grid(std::int64_t columns, std::int64_t rows, int threads) {
+  constexpr std::int64_t most_rows = 65535;  // kernels that may be asked for more walk over the rest
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(std::min(rows, most_rows)), 1};
+  shape.block[0] = static_cast<std::uint32_t>(threads);
+  return shape;
+}
+
+std::size_t expert_tiles_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) {
+  return TileWorkspace(tokens * spec.used, spec.experts, spec.n, spec.k, nullptr).bytes;
+}
+
+void run_expert_tiles(const ExpertMatmul::Args& args, const Kernel<gpu::ExpertTileArgs>& kernel, bool bfloat,
+                      std::int64_t weight_stride, Stream& stream) {
+  check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
+  const std::int64_t slots = args.tokens * args.used;
+  const auto n = static_cast<std::int32_t>(args.weights[0].n);
+  const TileWorkspace space(slots, args.experts, n, args.k, args.workspace);
+  sort_kernel.launch(stream, expert_grid(1, 1, gpu::sort_threads),
+                     {.ids = args.ids,
+                      .order = space.order,
+                      .tiles = space.tiles,
+                      .tile_count = space.tile_count,
+                      .slots = static_cast<std::int32_t>(slots),
+                      .experts = static_cast<std::int32_t>(args.experts),
+                      .tile_tokens = gpu::expert_tile.tokens,
+                      .unused = 0});
+  const auto padded_k = static_cast<std::int32_t>(converted_stride(args.k));
+  const gpu::ConvertRowsArgs rows{args.x, args.k, space.x, space.scales, static_cast<std::int32_t>(args.k), padded_k};
+  (bfloat ? slots_to_bfloat16 : slots_to_half)
+      .launch(stream, expert_grid(slots, 1, gpu::convert_threads),
+              {.rows = rows,
+               .order = space.order,
+               .slots_of_row = static_cast<std::int32_t>(args.down() ? 1 : args.used),
+               .unused = 0});
+  for (std::size_t i = 0; i < args.weights.size(); ++i) {
+    const ExpertWeight& weight = args.weights[i];
+    const LaunchShape shape =
+        expert_grid(most_tiles(slots, args.experts), divide_up(weight.n, gpu::expert_tile.rows), gpu::expert_tile.threads);
+    kernel.launch(stream, shape,
+                  {.weight = static_cast<const std::uint8_t*>(weight.data),
+                   .expert_bytes = weight.expert_bytes,
+                   .finish = expert_finish(weight),
+                   .row_bytes = weight_stride,
+                   .x = space.x,
+                   .x_scales = space.scales,
+                   .order = space.order,
+                   .tiles = space.tiles,
+                   .tile_count = space.tile_count,
+                   .out = args.down() ? space.products : args.out,
+                   .n = n,
+                   .k = static_cast<std::int32_t>(args.k),
+                   .padded_k = padded_k,
+                   .gated = args.alone ? 2 : static_cast<std::int32_t>(i),
+                   .activation = args.activation,
+                   .dtype = weight.dtype});
+  }
+  if (args.down()) {
+    sum_kernel.launch(stream, expert_grid(divide_up(n, gpu::sum_threads), args.tokens, gpu::sum_threads),
+                      {.products = space.products,
+                       .shares = args.shares,
+                       .out = args.out,
+                       .tokens = args.tokens,
+                       .n = n,
+                       .used = static_cast<std::int32_t>(args.used)});
+  }
+}
+
+}  // namespace rocmforge
