@@ -48,24 +48,24 @@ struct Norm {
                        float scale = 1.0f) const;
 };
 
-/// Linear layers, with the norm of their input and the gated activation of their outputs where they have them. Both belong
-/// to the call of the products where the kernel takes them with so many tokens and are operations of their own where it
-/// doesn't.
+/// Linear layers, with the norm of their input and the gated activation of their outputs, if they have them. Norm and
+/// activation are fused into the products where the kernel can do that with so many tokens; otherwise they are operations of
+/// their own.
 struct FusedLinear {
   std::optional<Norm> norm;
   Linear linear;
-  MatmulFusions fusions;                          ///< of the linear layers; 0 for what is not there
+  MatmulFusions fusions;                          ///< of the linear layers; 0 for what does not exist
   std::optional<Resolved<GatedActivation>> gate;  ///< the outputs are gate and up then
 
   /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
   /// dense buffers of a step.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
-  /// The same for layers with an RMSNorm and no gate, where rows of `x` are `stride` elements apart. Rows that are
-  /// normalised by an operation of its own are so in place.
+  /// The same for layers with an RMSNorm and no gate, where rows of `x` are `stride` elements apart. If the norm is an
+  /// operation of its own, it works in place.
   void append_strided(Operations& operations, float* Buffers::*x, std::int64_t stride, float* Buffers::*out) const;
 
  private:
-  /// The norm, where the products take it in.
+  /// The norm, if it is fused into the products.
   [[nodiscard]] LinearFusion fused_norm(const Step& step) const;
   void normalise(const Step& step, float* Buffers::*x) const;
   void multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const;
