@@ -25,6 +25,8 @@ struct StateView {
 
   /// From `offset` bytes into each slot on.
   [[nodiscard]] StateView at(std::int64_t offset) const { return {data + offset, slot_stride, num_slots}; }
+  /// A slot's content as floats.
+  [[nodiscard]] float* floats(std::int32_t slot) const { return reinterpret_cast<float*>(data + slot * slot_stride); }
 };
 
 }  // namespace rocmforge
