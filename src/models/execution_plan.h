@@ -84,7 +84,7 @@ class ExecutionPlan {
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
-  /// The router for rows [hidden].
+  /// What chooses experts for rows [hidden].
   Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
   /// Whether the shared expert can be one of the stacked experts: same format, no bias or scale
   /// vectors.

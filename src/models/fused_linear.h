@@ -48,13 +48,13 @@ struct Norm {
                        float scale = 1.0f) const;
 };
 
-/// Linear layers, with the norm of their input and the gated activation of their outputs, if they have them. Norm and
-/// activation are fused into the products where the kernel can do that with so many tokens; otherwise they are operations of
-/// their own.
+/// Linear layers, with the norm of their input and the gated activation of their outputs where they have them. Both belong
+/// to the call of the products where the kernel takes them with so many tokens and are operations of their own where it
+/// doesn't.
 struct FusedLinear {
   std::optional<Norm> norm;
   Linear linear;
-  MatmulFusions fusions;                          ///< of the linear layers; 0 for what does not exist
+  MatmulFusions fusions;                          ///< of the linear layers; 0 for what is not there
   std::optional<Resolved<GatedActivation>> gate;  ///< the outputs are gate and up then
 
   /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both

@@ -84,7 +84,7 @@ class Linear {
   void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
   [[nodiscard]] const std::string& kind() const { return kind_; }
 
-  /// What the kernels of all calls can fuse.
+  /// What the kernels of all calls take in.
   [[nodiscard]] MatmulFusions fusions() const;
 
   /// The layers, grouped by call; in the order of the group if all have one kernel.
