@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-/// As many answers are under way as may be.
+/// The limit of running and waiting answers is reached.
 class BusyError : public Error {
  public:
   using Error::Error;
@@ -24,8 +24,8 @@ struct WaitedAnswer {
 };
 
 /// Submits a request for one answer and waits for its end, in the calling thread, which also calls `take` with the text as
-/// it comes; false cancels the request, and the end is FinishReason::cancelled. Throws BusyError, Error for a request that
-/// can't be served, std::bad_alloc, and what `take` throws.
+/// it arrives. False cancels the request, which then ends with FinishReason::cancelled. Throws BusyError, Error for a
+/// request that can't be served, std::bad_alloc, and what `take` throws.
 WaitedAnswer wait_for_answer(EngineLoop& loop, Request request, const std::function<bool(std::string_view)>& take = {});
 
 }  // namespace rocmforge

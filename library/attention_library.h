@@ -12,8 +12,8 @@
 
 namespace rocmforge {
 
-/// What stands behind rocmforge/attention.h: dense and paged attention calls on one device, through the registry. Throws
-/// Error for wrong shapes, null pointers and specs that no backend serves.
+/// The implementation of rocmforge/attention.h: dense and paged attention calls on one device, through the registry. Throws
+/// Error for wrong shapes, null pointers and specs that no backend supports.
 class AttentionLibrary {
  public:
   explicit AttentionLibrary(std::unique_ptr<Device> device);
@@ -26,7 +26,7 @@ class AttentionLibrary {
   [[nodiscard]] const std::string& last_backend() const { return last_backend_; }
 
  private:
-  /// Integers that a call needs on the device; they are uploaded when they differ from the last call's.
+  /// Integer arrays of a call on the device; uploaded when they differ from the last call's.
   struct Arrays {
     std::vector<std::int32_t> query_offsets;
     std::vector<std::int32_t> kv_lengths;
@@ -48,7 +48,7 @@ class AttentionLibrary {
            const rocmforge_attention_options& options);
   void launch(const AttentionBackend& backend, const Attention::Spec& spec, const KvLayout& layout, Attention::Args& args,
               Stream* stream);
-  /// At least `size_bytes`, zeroed where it grew. Waits for the last call first, which may use what is given back.
+  /// At least `size_bytes`, zeroed where it grew. Waits for the last call first, which may use the memory that is freed.
   void grow(DeviceBuffer& buffer, std::size_t size_bytes, std::string_view purpose);
   void wait_for_last_call();
 

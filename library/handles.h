@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// What C callers hold in place of objects: numbers that are never used twice, so that one that was given back is known.
+/// The handles of C callers: numbers that are never used twice, so that a freed handle is recognised.
 /// Thread-safe.
 template <class Object, class Handle>
 class Handles {
@@ -17,15 +17,15 @@ class Handles {
     const std::lock_guard lock(mutex_);
     const std::uintptr_t number = ++last_;
     objects_.emplace(number, std::move(object));
-    return reinterpret_cast<Handle*>(number);  // NOLINT: nobody reads what it points at
+    return reinterpret_cast<Handle*>(number);  // NOLINT: it is never dereferenced
   }
-  /// Null for a handle that there is not.
+  /// Null for an unknown handle.
   std::shared_ptr<Object> find(const Handle* handle) {
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find(reinterpret_cast<std::uintptr_t>(handle));
     return found != objects_.end() ? found->second : nullptr;
   }
-  /// The same, and there is none afterwards.
+  /// The same, and removes it.
   std::shared_ptr<Object> take(const Handle* handle) {
     const std::lock_guard lock(mutex_);
     const auto node = objects_.extract(reinterpret_cast<std::uintptr_t>(handle));

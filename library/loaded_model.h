@@ -23,7 +23,7 @@ namespace rocmforge {
 using NamedOptions = std::span<const std::string>;
 using TakeText = std::function<bool(std::string_view)>;
 
-/// A model behind rocmforge/rocmforge.h. Functions are for any thread. They throw UsageError for wrong options and
+/// The model of rocmforge/rocmforge.h. Thread-safe. Functions throw UsageError for wrong options and
 /// arguments, and Error otherwise.
 class LoadedModel {
  public:
@@ -42,14 +42,14 @@ class LoadedModel {
   HttpResponse request(const std::string& method, const std::string& path, std::string body, const TakeText& take);
   /// [texts, hidden]
   std::vector<float> embed(std::span<const std::string> texts);
-  /// [vocab] of the token behind them. Throws UsageError for no tokens and for what is none.
+  /// [vocab], after the last token. Throws UsageError for no tokens and for invalid ones.
   std::vector<float> logits(std::vector<std::int32_t> tokens);
-  /// How a sequence with these options draws its tokens.
+  /// The sampling of a sequence with these options.
   [[nodiscard]] SamplingParams sampling(NamedOptions options) const;
   std::unique_ptr<Server> serve(const app::ListenFlags& flags);
 
  private:
-  /// What a call may say, over what the model was loaded with.
+  /// The options of a call, which replace those of the model.
   struct CallFlags {
     app::GenerationFlags generation;
     app::TemplateFlags chat_template;
@@ -71,7 +71,7 @@ class LoadedModel {
   std::unique_ptr<LocalClient> client_;
 };
 
-/// The member "message" of an error that a route has answered with; all of it where there is none.
+/// The member "message" of a route's error; the whole text without one.
 std::string error_message(const std::string& body);
 
 }  // namespace rocmforge

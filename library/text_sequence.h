@@ -17,7 +17,7 @@ class TextSequence {
   TextSequence(std::shared_ptr<LoadedModel> model, NamedOptions options)
       : model_(std::move(model)), sampler_(model_->sampling(options)) {}
 
-  /// Returns the logits of the token behind them. Throws as LoadedModel::logits does, and nothing has changed then.
+  /// Returns the logits after the last token. Throws as LoadedModel::logits does; then nothing has changed.
   std::span<const float> append(std::span<const std::int32_t> tokens);
   /// -1 where every token is forbidden. Throws UsageError before there are logits.
   std::int32_t sample();

@@ -25,7 +25,7 @@ options=(-DCMAKE_CXX_COMPILER="$compiler")
 if [ "$name" != "$compiler" ]; then
   folder+=-libcxx options+=(-DROCMFORGE_LIBCXX=ON)
 fi
-# As in forge: objects made with a precompiled header are none of ccache's.
+# As in forge: ccache does not cache objects made with a precompiled header.
 ! command -v ccache >/dev/null || options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DROCMFORGE_PRECOMPILE_LIBRARIES=OFF)
 
 "$cmake" --preset tested -B "$folder" "${options[@]}"

@@ -13,8 +13,8 @@ namespace rocmforge::hub {
 ///   models--OWNER--REPO/blobs/SUM                what a file holds, named for its checksum; SUM.incomplete while it arrives
 ///   models--OWNER--REPO/refs/main                the commit that a branch is at
 ///   models--OWNER--REPO/snapshots/COMMIT/FILE    relative links to blobs
-///   .locks/models--OWNER--REPO/SUM.lock          held by who writes the blob
-/// Ollama's are kept alike, in models--ollama.com--library--NAME.
+/// .locks/models--OWNER--REPO/SUM.lock          held by the process that writes the blob
+/// Ollama's models are kept in the same way, in models--ollama.com--library--NAME.
 class RepositoryCache {
  public:
   RepositoryCache(std::filesystem::path cache, const ModelName& name);
@@ -50,7 +50,7 @@ bool is_hex(const std::string& text, std::size_t digits);
 /// A commit of git (40 digits) or the checksum of an Ollama manifest (64).
 bool is_commit(const std::string& text);
 
-/// Holds a lock file as long as it lives; others who lock it, in this process or another, wait meanwhile.
+/// Holds a lock file during its lifetime; others that lock it, in this process or another, wait.
 class FileLock {
  public:
   /// Makes the file where it is missing. Throws Error that names it.
@@ -59,7 +59,7 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// False while somebody else holds it.
+  /// False while it is locked elsewhere.
   bool try_lock();
 
  private:

@@ -7,7 +7,7 @@
 
 namespace rocmforge::hub {
 
-/// What a file's name says of the part it is: "model-00002-of-00005.gguf" is part 2 of 5 of "model".
+/// The part that a file's name stands for: "model-00002-of-00005.gguf" is part 2 of 5 of "model".
 struct SplitName {
   std::string base;
   int part = 1;
@@ -19,12 +19,12 @@ SplitName split_name(const std::string& file_name);
 /// SplitName has it.
 std::string quant_of(const std::string& base);
 
-/// The quant that is taken where none is named.
+/// The default quant.
 inline constexpr const char* default_quant = "Q4_K_M";
 
-/// The files that `name` means among the paths of a repository, in the order of their parts: the file it names with its
-/// other parts, or that of its quant. Without a quant the default, else the one whose size is nearest to it. Throws Error
-/// that names the files there are when there is none, when it is not clear which, or when a part is missing.
+/// The files that `name` means among the paths of a repository, in the order of their parts: the named file with its
+/// other parts, or those of its quant. Without a quant the default, else the one of the nearest size. Throws Error
+/// that lists the files when none fits, when several do, or when a part is missing.
 std::vector<std::string> choose_files(const std::vector<std::string>& paths, const ModelName& name);
 
 }  // namespace rocmforge::hub

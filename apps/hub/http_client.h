@@ -29,11 +29,11 @@ struct HttpAnswer {
   [[nodiscard]] std::string header(const std::string& name) const;
 };
 
-/// A transfer that did not come to its end: no such host, no connection, a certificate that does not hold, a cut.
+/// A transfer that failed: unknown host, no connection, an invalid certificate, a cut connection.
 class TransferError : public Error {
  public:
   TransferError(std::string message, bool may_pass) : Error(std::move(message)), may_pass_(may_pass) {}
-  /// Whether another attempt may go well.
+  /// Whether another attempt may succeed.
   [[nodiscard]] bool may_pass() const { return may_pass_; }
 
  private:
@@ -44,13 +44,13 @@ struct HttpSettings {
   std::string user_agent;
   std::string certificates;      ///< a file of them; "": the system's
   int stall_seconds = 30;        ///< without a byte of the body
-  std::function<void()> beat{};  ///< called at least once a second while something is waited for; what it throws ends that
+  std::function<void()> beat{};  ///< called at least once a second during a wait; an exception ends it
 };
 
-/// HTTP and HTTPS by libcurl; proxies as its environment says. One thread at a time.
+/// HTTP and HTTPS by libcurl; its environment variables set proxies. Not thread-safe.
 class HttpClient {
  public:
-  /// Takes bytes of the body of an answer whose status is 2xx. False: that is enough. What it throws, get() throws.
+  /// Receives the body of an answer whose status is 2xx. False ends the transfer. get() rethrows its exceptions.
   using Body = std::function<bool(const HttpAnswer& answer, std::string_view bytes)>;
 
   explicit HttpClient(HttpSettings settings);
@@ -58,7 +58,7 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Follows redirects, from https to https alone. Bodies of other statuses are passed over. Throws TransferError.
+  /// Follows redirects, from https only to https. Skips bodies of other statuses. Throws TransferError.
   HttpAnswer get(const HttpRequest& request, const Body& body);
 
   /// Calls HttpSettings::beat, where something else than a transfer takes long.
@@ -75,9 +75,9 @@ class HttpClient {
 std::string origin_of(const std::string& url);
 /// "huggingface.co", or "localhost:8080" where the port is not the scheme's.
 std::string host_of(const std::string& url);
-/// The address that `reference`, as a header has it, means in an answer of `base`. Throws Error.
+/// Resolves `reference`, from a header, against `base`. Throws Error.
 std::string resolved_url(const std::string& base, const std::string& reference);
-/// A path with what has a meaning in addresses as %XX.
+/// A path with reserved characters as %XX.
 std::string encoded_path(std::string_view path);
 
 }  // namespace rocmforge::hub

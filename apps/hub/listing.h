@@ -24,11 +24,11 @@ struct RemoteRepository {
   std::vector<RemoteFile> files;
 };
 
-/// What huggingface.co lists at the revision, or what a manifest of Ollama's registry names: the model alone. Throws Error
-/// in one line: who answered, about what, and why not. What is read into memory is bounded.
+/// The files at the revision on huggingface.co, or the model in a manifest of Ollama's registry. Throws Error
+/// in one line: the server, the request and the reason. The memory for an answer is bounded.
 RemoteRepository list_repository(HttpClient& client, const Settings& settings, const ModelName& name);
 
-/// The error that an answer stands for which is none of 2xx.
+/// The error for an answer whose status is not 2xx.
 Error refusal(const HttpAnswer& answer, const std::string& what, bool had_token);
 
 }  // namespace rocmforge::hub

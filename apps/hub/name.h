@@ -26,7 +26,7 @@ ModelName parse_model_name(std::string_view text);
 /// Whether `text` has the form of OWNER/REPO[:QUANT] or OWNER/REPO/FILE.gguf, which a path can have too.
 bool looks_like_hub_name(std::string_view text);
 
-/// Whether a path that somebody else chose stays inside the folder that it is put in, on any system: relative, without "..",
+/// Whether a path from outside stays inside its folder, on any system: relative, without "..",
 /// empty parts, backslashes and control characters, in UTF-8.
 bool is_safe_path(std::string_view path);
 

@@ -12,7 +12,7 @@
 
 namespace rocmforge::hub {
 
-/// What is about to be downloaded.
+/// A download that is about to begin.
 struct Offer {
   struct File {
     std::string path;  ///< inside the repository
@@ -29,14 +29,14 @@ struct PullState {
   std::string sum;  ///< of the file that is under way; "" before
   std::uint64_t file_done_bytes = 0;
   std::uint64_t file_total_bytes = 0;
-  std::string waits_for;  ///< why nothing happens just now; "" otherwise
+  std::string waits_for;  ///< why the download waits; "" if it does not
 };
 
 struct PullOptions {
-  /// Without asking the hub where the cache has what was named: a file, a quant or a tag, or the default quant.
+  /// Do not ask the hub if the cache has what was named: a file, a quant or a tag, or the default quant.
   bool takes_cached = false;
-  std::function<void(const Offer& offer)> consider{};  ///< before anything is downloaded; what it throws ends the pull
-  /// On the calling thread, at least once a second; what it throws ends the pull.
+  std::function<void(const Offer& offer)> consider{};  ///< called before the download; an exception ends the pull
+  /// Called on the calling thread, at least once a second; an exception ends the pull.
   std::function<void(const PullState& state)> progress{};
 };
 
@@ -46,7 +46,7 @@ struct Pulled {
   std::uint64_t downloaded_bytes = 0;
 };
 
-/// The model's file, downloaded into the cache where it is not there. Throws Error in one line that says what and where.
+/// The model's file, downloaded into the cache if it is missing. Throws Error in one line that says what and where.
 Pulled pull(const ModelName& name, const Settings& settings, const PullOptions& options);
 
 /// The part of pull() that asks the hub. In a build without libcurl it throws Error that says so.

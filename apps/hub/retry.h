@@ -8,20 +8,20 @@
 
 namespace rocmforge::hub {
 
-/// How often something is tried again, and how long after.
+/// The number of retries, and the pauses between them.
 class Retry {
  public:
-  /// `on_wait` is told of each pause: why and how long.
+  /// `on_wait` is called for each pause, with the reason and the length.
   using OnWait = std::function<void(const std::string& reason, double seconds)>;
   explicit Retry(const HttpClient& client, OnWait on_wait = nullptr) : client_(client), on_wait_(std::move(on_wait)) {}
 
-  /// Something has come: failures before count no more, and a line that was cut later is given longer to come back.
+  /// Bytes have arrived: earlier failures no longer count, and a connection that is cut later gets more time to come back.
   void progress() {
     failures_ = 0;
     has_begun_ = true;
   }
 
-  /// Sleeps before the next attempt. False when there were enough, or when the pause that the server asks for is too long.
+  /// Sleeps before the next attempt. False after too many attempts, or when the server asks for too long a pause.
   bool pause(const std::string& reason, int asked_seconds = 0);
 
  private:
@@ -31,7 +31,7 @@ class Retry {
   bool has_begun_ = false;
 };
 
-/// Whether a server that answers so may answer otherwise a little later.
+/// Whether a server with this status may answer otherwise a little later.
 bool may_pass(long status);
 
 }  // namespace rocmforge::hub

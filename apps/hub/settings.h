@@ -5,7 +5,7 @@
 
 namespace rocmforge::hub {
 
-/// Where models come from and go to. read_settings() takes them from the variables that huggingface_hub reads.
+/// The hub's addresses and folders. read_settings() takes them from the variables of huggingface_hub.
 struct Settings {
   std::string endpoint = "https://huggingface.co";             ///< HF_ENDPOINT
   std::string ollama_endpoint = "https://registry.ollama.ai";  ///< ROCMFORGE_OLLAMA_ENDPOINT
@@ -19,10 +19,10 @@ struct Settings {
   int stall_seconds = 30;   ///< without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
 };
 
-/// The hub's cache; "" where neither a variable nor HOME says.
+/// The hub's cache; "" if neither a variable nor HOME is set.
 std::filesystem::path cache_folder();
 
-/// Throws Error for an endpoint or a number that is none.
+/// Throws Error for an invalid endpoint or number.
 Settings read_settings();
 
 }  // namespace rocmforge::hub

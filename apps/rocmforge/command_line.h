@@ -8,7 +8,7 @@
 
 namespace rocmforge::app {
 
-/// Gives the options of the command that `arguments` name their values; returns what is to be done. Throws UsageError, in
+/// Sets the options of the command that `arguments` name; returns the action. Throws UsageError, in
 /// one line that says where to read on.
 std::function<int()> read_command_line(const Command& program, std::vector<std::string> arguments);
 

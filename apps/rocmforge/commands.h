@@ -4,7 +4,7 @@
 
 namespace rocmforge::app {
 
-// One per file. The values of the options live in the action.
+// One per file. The values of the options are in the action.
 Command run_command();
 Command chat_command();
 Command inspect_command();
@@ -16,7 +16,7 @@ Command bench_command();
 Command devices_command();
 Command serve_command();
 Command load_command();
-// These two speak of the whole program, which outlives them.
+// These two describe the whole program, which must outlive them.
 Command help_command(const Command& program);
 Command version_command();
 

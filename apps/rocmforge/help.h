@@ -7,10 +7,10 @@
 
 namespace rocmforge::app {
 
-/// What --help prints. `full_name` is "rocmforge bench matmul".
+/// The text of --help. `full_name` is "rocmforge bench matmul".
 std::string help_text(const Command& command, const std::string& full_name, std::size_t width);
 
-/// The same for programs: names, meanings, defaults, limits, and the commands below.
+/// The same as JSON: names, meanings, defaults, limits, and the subcommands.
 nlohmann::ordered_json help_json(const Command& command);
 
 }  // namespace rocmforge::app

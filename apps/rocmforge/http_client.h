@@ -12,13 +12,13 @@ namespace rocmforge::app {
 struct HttpOrigin {
   std::string host;
   std::string port;
-  std::string path{};  ///< before the API's own paths: "" or "/gateway"; a "/v1" at the end is left out
+  std::string path{};  ///< prefix of the API's own paths: "" or "/gateway"; a "/v1" at the end is removed
 
   /// Throws UsageError.
   static HttpOrigin parse(const std::string& url);
 };
 
-/// A connection to an HTTP server, kept between requests. Throws Error with one line of what went wrong, and is closed then.
+/// A connection to an HTTP server, kept between requests. Throws Error with one line, and closes the connection then.
 class HttpClient {
  public:
   HttpClient(HttpOrigin origin, std::int32_t timeout_seconds)
@@ -27,9 +27,9 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Takes a piece of an answer's body; false: leave, and close the connection at once.
+  /// Receives a piece of an answer's body; false closes the connection at once.
   using Take = std::function<bool(int status, std::string_view piece)>;
-  /// Sends a request and hands over the answer as it comes. Returns the status.
+  /// Sends a request and passes on the answer as it arrives. Returns the status.
   int request(std::string_view method, std::string_view path, std::string_view api_key, const std::string& body,
               const Take& take);
 

@@ -4,7 +4,7 @@
 
 namespace rocmforge::app {
 
-/// While it lives, Ctrl-C sets a flag in place of ending the program. One at a time.
+/// During its lifetime Ctrl-C sets a flag in place of ending the program. One at a time.
 class InterruptScope {
  public:
   enum class Second {
@@ -17,7 +17,7 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  /// Whether Ctrl-C was pressed since the scope began or since the last take(); forgets it.
+  /// Whether Ctrl-C was pressed since the scope began or since the last take(); resets the flag.
   static bool take();
 
   /// Waits until there is something to read (or the end) at `file`. False when Ctrl-C comes, or came, first.

@@ -16,7 +16,7 @@
 
 namespace rocmforge::app {
 
-/// What the single-kernel measurements share: a device, all kernels, and the ceilings measured in this run.
+/// Shared by the single-kernel measurements: a device, all kernels, and the ceilings measured in this run.
 class KernelBench {
  public:
   /// `device` as --device takes it; `kernel_folder` as --kernel-dir, "" for the objects in the program.
@@ -47,14 +47,14 @@ class KernelBench {
   Ceilings ceilings_;
 };
 
-/// The table with a line about the machine above it, or both as JSON; `right`: every kernel was.
+/// The table with a line about the machine above it, or both as JSON; `right`: every kernel's result was correct.
 void print_measurements(const std::string& headline, const Table& table, bool right, bool json);
 
 /// Measures a GPU: streaming reads, a device-to-device copy, and f16 matrix products (registers alone, or a large product by
 /// the fastest kernel of `registry`, whichever is faster).
 Ceilings measure_gpu_ceilings(Device& device, const KernelRegistry& registry);
 
-/// Where measured ceilings are kept: XDG_CACHE_HOME or ~/.cache.
+/// The folder of measured ceilings: XDG_CACHE_HOME or ~/.cache.
 CeilingCache ceiling_cache();
 
 // `rocmforge bench attention` and `rocmforge bench matmul`.
@@ -62,7 +62,7 @@ struct KernelBenchFlags {
   std::string device = "auto";
   std::string kernel_folder;
   std::int32_t threads = 0;
-  std::string kernel;  ///< measure this one alone
+  std::string kernel;  ///< measure only this one
   bool json = false;
   void add_to(Command& command);
 };

@@ -9,47 +9,47 @@
 
 namespace rocmforge::app {
 
-/// Where requests go, and what all of them have.
+/// The server's address, and what all requests have in common.
 struct LoadTarget {
   std::string url;  ///< "http://127.0.0.1:8080"
   std::string api_key{};
   std::string model{};
   std::int32_t vocab = 0;
-  std::vector<std::int32_t> forbidden{};  ///< tokens that no answer may have
+  std::vector<std::int32_t> forbidden{};  ///< tokens that answers must not have
   std::int32_t timeout_seconds = 600;
 };
 
-/// One request as it is to be sent.
+/// One request.
 struct LoadRequest {
-  double due = 0.0;  ///< when it is to be sent; 0: at once
+  double due = 0.0;  ///< when to send it; 0: at once
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
   std::uint64_t seed = 0;        ///< of the prompt's tokens
-  std::int32_t drop_after = -1;  ///< the client leaves after that many pieces of the answer and one more; -1: never
+  std::int32_t drop_after = -1;  ///< the client disconnects after that many pieces of the answer and one more; -1: never
 };
 
-/// What became of it. Times are seconds since the run began.
+/// The result of a request. Times are seconds since the run began.
 struct LoadSample {
   double start = 0.0;  ///< when it was sent, or was due
   double end = 0.0;
   std::vector<double> pieces{};  ///< when each piece of the answer came
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;
-  std::int32_t output_tokens = 0;  ///< by the server's count; pieces when the client left
+  std::int32_t output_tokens = 0;  ///< by the server's count; number of pieces if the client disconnected
   bool dropped = false;
-  std::string error{};  ///< empty when it went well
+  std::string error{};  ///< empty on success
 
   [[nodiscard]] double first_token_seconds() const { return pieces.front() - start; }
 };
 
-/// The model's name and vocabulary, as the server says. Throws Error when it can't be asked or no model is ready.
+/// The model's name and vocabulary, as the server reports them. Throws Error when it can't be reached or no model is ready.
 void find_model_of(LoadTarget& target);
 
 /// A client with its own connection.
 class LoadClient {
  public:
   LoadClient(const LoadTarget& target, LoadClock clock);
-  /// A streamed completion of random tokens. What goes wrong is in the sample.
+  /// A streamed completion of random tokens. An error is stored in the sample.
   LoadSample send(const LoadRequest& request);
 
  private:

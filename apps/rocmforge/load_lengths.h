@@ -7,7 +7,7 @@
 
 namespace rocmforge::app {
 
-/// How many tokens a prompt or an answer has: "512" always, "100-900" any of these alike, "512~64" normal with that
+/// The number of tokens of a prompt or an answer: "512" constant, "100-900" uniform, "512~64" normal with that
 /// deviation.
 class Lengths {
  public:
@@ -22,7 +22,7 @@ class Lengths {
   std::int32_t least_ = 0;
   std::int32_t most_ = 0;
   double mean_ = 0.0;
-  double deviation_ = 0.0;  ///< 0: even between least and most
+  double deviation_ = 0.0;  ///< 0: uniform between least and most
 };
 
 }  // namespace rocmforge::app

@@ -32,7 +32,7 @@ struct LoadSummary {
   std::size_t failed = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;
-  std::int64_t output_tokens = 0;  ///< those that came before a client left too
+  std::int64_t output_tokens = 0;  ///< including those of clients that disconnected
   double requests_per_second = 0.0;
   double output_tokens_per_second = 0.0;
   double total_tokens_per_second = 0.0;
@@ -42,7 +42,7 @@ struct LoadSummary {
 };
 LoadSummary summarise(const LoadRun& run);
 
-/// Two tables on standard output, and what went wrong how often.
+/// Two tables on standard output, and the errors with their numbers.
 void print_load(const LoadRun& run, const LoadSummary& summary);
 /// All of that and one entry a request. Times are seconds since the run began.
 std::string load_json(const LoadRun& run, const LoadSummary& summary);

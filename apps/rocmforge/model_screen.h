@@ -9,14 +9,14 @@
 
 namespace rocmforge::app {
 
-/// What a model is made of: its numbers, and its layers by kind. "refused" in place of the numbers when this build does not
+/// The parts of a model: its numbers, and its layers by kind. "refused" in place of the numbers when this build does not
 /// know the architecture.
 nlohmann::ordered_json model_json(const GgufFile& file);
 
-/// What running it takes on the device it was planned for.
+/// The memory that it needs on the planned device.
 nlohmann::ordered_json memory_json(const PlannedModel& planned);
 
-/// The same for the processor and each GPU of this machine, or for the one device that `options` name; "refused" in place of
+/// The same for the processor and each GPU of this machine, or for the device that `options` name; "refused" in place of
 /// the numbers where it can't run.
 nlohmann::ordered_json devices_json(const std::string& path, const EngineOptions& options);
 

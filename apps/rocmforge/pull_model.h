@@ -10,21 +10,21 @@
 
 namespace rocmforge::app {
 
-/// What is asked of a download beside its name.
+/// Options of a download beside its name.
 struct PullChoices {
   bool takes_cached = true;             ///< see hub::PullOptions
-  const EngineOptions* fits = nullptr;  ///< refuse what can't run with these, before it is downloaded; null: download all
+  const EngineOptions* fits = nullptr;  ///< refuse a model that can't run with these before the download; null: no check
 };
 
-/// The model of that name in the hub's cache, downloaded where it is not there; its progress on standard error. Throws
+/// The model of that name in the hub's cache, downloaded if it is missing; shows progress on standard error. Throws
 /// Error.
 hub::Pulled pull_model(const std::string& name, const PullChoices& choices);
 
-/// The same for a client of the server, without a check whether it fits beside the model that is served: see PullFunction.
+/// The same for a client of the server, without the check that it fits: see PullFunction.
 void pull_for_client(const std::string& name, const std::function<bool(const PullStatus&)>& tell);
 
-/// The file that `argument` means, or that its name of the hub means: it is downloaded where the cache lacks it. With
-/// `options` nothing is downloaded that can't run with them.
+/// The file that `argument` names, or its name of the hub; it is downloaded if the cache lacks it. With
+/// `options` a model that can't run with them is not downloaded.
 std::string find_model(const ModelArgument& argument);
 std::string find_model(const ModelArgument& argument, const EngineOptions& options);
 

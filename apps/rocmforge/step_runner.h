@@ -9,7 +9,7 @@
 
 namespace rocmforge::app {
 
-/// `count` tokens below `vocab`. The same ones would be given to the same experts, whose weights are then read once.
+/// `count` random tokens below `vocab`. Equal tokens would choose the same experts, whose weights would be read only once.
 std::vector<std::int32_t> random_tokens(std::mt19937& random, std::int32_t vocab, std::int32_t count);
 
 /// Runs a model's steps directly, without scheduler and sampler, for measurements: `sequences` sequences of up to
@@ -44,7 +44,7 @@ class StepRunner {
 
  private:
   void add(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first, bool last, bool all);
-  /// The blocks of a group with a window come round, so that those in the window of any position are different ones.
+  /// The blocks of a group with a window are reused cyclically, so that those in the window of any position are different.
   void add_window_blocks(std::int32_t sequence, std::size_t count);
   void add_decode(std::span<const std::int32_t> tokens, std::int32_t position);
   void forward();

@@ -10,15 +10,15 @@ namespace rocmforge::app {
 /// Whether text to this stream may be coloured: a terminal that is not dumb, and NO_COLOR is not set.
 bool has_colour(std::FILE* stream);
 
-/// Columns of the terminal behind the stream; `otherwise` where there is none.
+/// Columns of the stream's terminal; `otherwise` without one.
 std::size_t terminal_width(std::FILE* stream, std::size_t otherwise);
 
 enum class Style { plain, bold, dim, red, green };
 
-/// `text` in a style, where the stream takes colours.
+/// `text` in a style, if the stream takes colours.
 std::string styled(std::FILE* stream, Style style, std::string_view text);
 
-/// Columns that UTF-8 text takes on a terminal: two for wide characters, none for marks that combine.
+/// Columns of UTF-8 text on a terminal: two for wide characters, none for combining marks.
 std::size_t column_width(std::string_view text);
 
 /// `text` in lines of at most `width` columns, broken between words; lines after the first begin with `indent` blanks.

@@ -8,15 +8,15 @@
 
 namespace rocmforge::app {
 
-/// Breaks a text that comes in pieces between its words. A word shows as it comes; the one that does not fit is taken back
-/// and put on the next line. Lines of code (between lines of ```) are left as they are. Control characters
-/// and marks of writing direction show as escapes (base/printable.h): no answer moves the cursor.
+/// Breaks a text that arrives in pieces between its words. A word is shown as it arrives; if it does not fit, it is removed
+/// and put on the next line. Lines of code (between lines of ```) are not changed. Control characters
+/// and bidirectional marks are shown as escapes (base/printable.h): answers can't move the cursor.
 class WordWrap {
  public:
   /// `width` gives the terminal's columns, which may change.
   explicit WordWrap(std::function<std::size_t()> width) : width_(std::move(width)) {}
 
-  /// What to write to the terminal for a piece of whole characters.
+  /// The text to write to the terminal for a piece of whole characters.
   std::string add(std::string_view piece);
 
  private:
@@ -25,7 +25,7 @@ class WordWrap {
 
   std::function<std::size_t()> width_;
   std::size_t column_ = 0;
-  std::string word_;  ///< what has come of the word at the line's end
+  std::string word_;  ///< the part of the last word that has arrived
   std::size_t word_columns_ = 0;
   std::string line_start_;
   bool in_code_ = false;

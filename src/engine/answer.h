@@ -18,51 +18,51 @@
 
 namespace rocmforge {
 
-/// What the engine keeps for one request besides its Sequence: how its tokens are drawn and become text, what else was asked
-/// for, and when.
+/// The engine's state of one request beside its Sequence: how its tokens are drawn and decoded, other requested results,
+/// and times.
 class Answer {
  public:
   using Clock = std::chrono::steady_clock;
 
   Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
 
-  /// Works on the mask of the next draw for about `units`: true when it is ready, or when the constraint can't go on.
+  /// Works on the mask of the next draw for about `units`. True when it is ready, or when the constraint can't go on.
   bool prepare_mask(std::uint64_t units, std::int32_t vocab);
-  /// What prepare_mask() would say without more work.
+  /// The result of prepare_mask() without more work.
   [[nodiscard]] bool mask_is_settled() const { return constraint_ == nullptr || mask_is_ready_ || !failure_.empty(); }
-  /// Units of work that the constraint has taken since the last call.
+  /// Units of work that the constraint has used since the last call.
   std::uint64_t take_work();
 
-  /// The next draw, for the model's kernel; see Sampler::next. Appends its adjustments and its mask, which is ready, to the
-  /// step.
+  /// The parameters of the next draw for SampleTokens; see Sampler::next. Appends its adjustments and its mask, which must
+  /// be ready, to the step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
-  /// The last draw came to nothing: the next one is the same, its random number included.
+  /// The last draw gave no token: the next one repeats it, with the same random number.
   void draw_again() { draws_again_ = has_drawn_; }
-  /// The sequence is part of a step that is about to be computed.
+  /// Call before a step with this sequence is computed.
   void started();
-  /// A token came of it, or the end of a prompt that was all there is to compute.
+  /// Call when the step gave a token, or computed the whole prompt of a request without tokens.
   void computed();
-  /// Text that `token` completes: whole characters, nothing that may be the start of a stop string.
+  /// The text that `token` completes: whole characters, without text that may be the start of a stop string.
   std::string add(std::int32_t token);
-  /// Text that was held back, at the end of the answer.
+  /// Text that was held back; call at the end of the answer.
   std::string finish();
 
-  /// Takes log probabilities and hidden states of the prompt; before the chunk is committed.
+  /// Adds log probabilities and hidden states of the prompt; call before the chunk is committed.
   void take_prompt(const ScheduledChunk& chunk, const ChunkResult& result, ThreadPool& pool);
-  /// What take_prompt has gathered; empty afterwards.
+  /// Returns what take_prompt has gathered, and clears it.
   std::vector<TokenLogprobs> prompt_logprobs();
   [[nodiscard]] std::vector<float> embedding() const;
 
-  /// A stop string was found or the constraint allows nothing more.
+  /// A stop string was found, or the constraint allows nothing more.
   [[nodiscard]] bool stopped() const;
-  /// The stop string that was found, "" without one.
+  /// The stop string that was found; "" without one.
   [[nodiscard]] const std::string& stop_string() const { return stop_.seen(); }
-  /// Why the constraint can't go on, else "".
+  /// Why the constraint can't go on; "" if it can.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// The reason is that there was no memory.
+  /// Whether the reason is missing memory.
   [[nodiscard]] bool lacks_memory() const { return failure_ == no_memory; }
 
-  static constexpr const char* no_memory = "no memory left";  ///< short: it takes none itself
+  static constexpr const char* no_memory = "no memory left";  ///< short, so that it needs no allocation
   [[nodiscard]] double queue_seconds() const;
   [[nodiscard]] double prompt_seconds() const;
   [[nodiscard]] double decode_seconds() const;

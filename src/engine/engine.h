@@ -17,25 +17,25 @@
 
 namespace rocmforge {
 
-/// A long-context model would reserve gigabytes of cache for a short chat: more than this must be asked for.
+/// The largest default context: a long-context model would reserve gigabytes of cache for a short chat.
 constexpr std::int32_t default_context_limit = 8192;
 
 struct EngineOptions {
   std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
-  std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step beside decodes; 0: what the decodes leave
-  /// What prompts may add to a step that others wait for to get their next token, by the speed of the last prompts; 0: any.
-  /// Only how prompts are cut depends on it, never a result.
+  std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step with decodes; 0: what the decodes leave
+  /// The most time that prompts may add to a step in which other sequences decode, by the speed of the last prompts; 0: no
+  /// limit. Affects only the size of prompt chunks, never a result.
   double max_prefill_seconds = 0.0;
   std::int32_t max_waiting = -1;  ///< requests beyond max_sequences; -1: any number
   std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context
-  std::int32_t threads = 0;       ///< 0: all processors this process may use
+  std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device
-  std::string kernel_dir{};     ///< folder or archive of code objects for GPUs; "": those of the program
-  std::string isa{};            ///< caps the CPU instruction set, "" = best
+  std::string kernel_dir{};     ///< folder or archive of code objects for GPUs; "": the embedded ones
+  std::string isa{};            ///< limits the CPU instruction set; "": the best
 };
 
 /// What a step produced for one request.
@@ -46,10 +46,10 @@ struct StepOutput {
   FinishReason finish = FinishReason::none;
   std::string stop{};                       ///< the stop string that ended it, "" for another end
   bool shifted = false;                     ///< the context was full and older tokens were dropped
-  RequestError error = RequestError::none;  ///< why the request was not taken, or could not go on
+  RequestError error = RequestError::none;  ///< why the request was refused, or could not go on
   std::vector<TokenLogprobs> logprobs{};    ///< of the drawn token, when asked for
   std::vector<float> logits{};              ///< [vocab] from which it was drawn, when asked for
-  /// Of all prompt tokens but the first, when asked for; once, when the prompt is done.
+  /// Of all prompt tokens but the first, when asked for; given once, when the prompt is computed.
   std::vector<TokenLogprobs> prompt_logprobs{};
   std::vector<float> embedding{};  ///< [hidden], pooled but not normalised
 };
@@ -60,7 +60,7 @@ struct RequestStats {
   std::int32_t cached_tokens = 0;  ///< of the prompt, not computed for this request
   std::int32_t generated_tokens = 0;
   double queue_seconds = 0.0;   ///< submission to the first step it is part of
-  double prompt_seconds = 0.0;  ///< submission to first token, or to the prompt's end where none is drawn
+  double prompt_seconds = 0.0;  ///< submission to first token, or to the prompt's end if no token is drawn
   double decode_seconds = 0.0;  ///< first token to last
 };
 
@@ -69,7 +69,7 @@ struct SequenceStatus {
   enum class State { waiting, prefill, decode };
 
   RequestId id = 0;
-  State state = State::waiting;  ///< waiting: without pages, at first or after it was preempted
+  State state = State::waiting;  ///< waiting: without pages, because it has not started or was preempted
   std::int32_t priority = 0;
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;    ///< of the prompt, not computed for this request
@@ -81,25 +81,25 @@ struct SequenceStatus {
 
 std::string_view name(SequenceStatus::State state);
 
-/// What an engine holds right now: counters, whatever the size of its cache and queue.
+/// The current state of an engine. All are counters: reading them does not depend on the size of the cache or the queue.
 struct EngineStatus {
   std::int32_t waiting = 0;  ///< requests without pages
   std::int32_t running = 0;
-  std::int32_t unread_stats = 0;  ///< finished requests whose statistics nobody has taken
+  std::int32_t unread_stats = 0;  ///< finished requests whose statistics were not taken yet
   std::int32_t kv_blocks = 0;     ///< of the cache in all, without those of windows
   std::int32_t free_blocks = 0;
-  std::int32_t prefix_blocks = 0;     ///< remembered for prompts that start alike
-  std::int32_t evictable_blocks = 0;  ///< of those, as good as free
+  std::int32_t prefix_blocks = 0;     ///< blocks in the prefix cache
+  std::int32_t evictable_blocks = 0;  ///< of these, the ones that can be freed
   std::int32_t window_blocks = 0;     ///< of groups of pages with a window in all; 0: the model has none
   std::int32_t free_window_blocks = 0;
-  std::int32_t evictable_window_blocks = 0;  ///< kept beside remembered blocks, as good as free
+  std::int32_t evictable_window_blocks = 0;  ///< in the prefix cache, can be freed
   std::int32_t state_slots = 0;              ///< of recurrent state in all; 0: the model has none
   std::int32_t free_slots = 0;
-  std::int32_t kept_states = 0;       ///< behind remembered blocks
-  std::int32_t evictable_states = 0;  ///< of those, as good as free
+  std::int32_t kept_states = 0;       ///< states in the prefix cache
+  std::int32_t evictable_states = 0;  ///< of these, the ones that can be freed
   std::int32_t step_tokens = 0;       ///< computed in the last step
   std::int32_t step_sequences = 0;    ///< part of the last step
-  // Since the engine exists.
+  // Totals since the engine was made.
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
   std::int64_t prefix_queries = 0;  ///< prompt tokens looked up in the prefix cache
@@ -108,32 +108,32 @@ struct EngineStatus {
 
 struct EngineParts;
 
-/// Runs a model for several requests at once. Not thread-safe: one owner calls it.
+/// Runs a model for several requests at once. Not thread-safe: one thread owns it.
 class Engine {
  public:
   ~Engine();
 
-  /// Takes a request; output comes from later steps. A request that can never run comes back from the next step with
+  /// Accepts a request; later steps return its output. A request that can never run is returned by the next step with
   /// FinishReason::error, the reason as text and its kind in StepOutput::error.
   RequestId submit(Request request);
-  /// `count` answers to one prompt, which is computed once: afterwards each has its own copy of the last, partly filled page
-  /// and shares those before. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt are
-  /// given with the first answer only. Either all are taken or none: then it throws std::bad_alloc.
+  /// `count` answers to one prompt, which is computed once: then each has its own copy of the last, partly filled page
+  /// and shares the others. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt come
+  /// with the first answer only. Either all answers are accepted or none: then it throws std::bad_alloc.
   std::vector<RequestId> submit(Request request, int count);
-  /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ids that have finished are ignored.
-  /// Takes no memory that must be there.
+  /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ignores ids that have finished.
+  /// Never fails for want of memory.
   void cancel(RequestId id);
   /// Whether `step` has something to compute or to deliver.
   [[nodiscard]] bool has_work() const;
 
-  /// One step for every sequence that has work: what it gives, valid until the next call of step() or submit(). Never throws
-  /// for a bad request, nor for want of memory: whoever's answer it is for ends with FinishReason::error.
+  /// Computes one step for all sequences with work and returns its outputs, valid until the next call of step() or submit().
+  /// Does not throw for a bad request or missing memory: the answer concerned ends with FinishReason::error.
   std::vector<StepOutput>& step();
 
-  /// Removes and returns the statistics of a finished request. Those of the last step's and of 1,024 more are kept.
+  /// Removes and returns the statistics of a finished request. Kept are those of the last step and of 1,024 more.
   RequestStats take_stats(RequestId id);
   [[nodiscard]] EngineStatus status() const;
-  /// The requests that have not finished: the running ones first, each in the order in which they run.
+  /// The requests that have not finished: running ones first, each in the order in which they run.
   [[nodiscard]] std::vector<SequenceStatus> sequences() const;
 
   [[nodiscard]] const Model& model() const;
@@ -142,8 +142,8 @@ class Engine {
   [[nodiscard]] Device& device();
   [[nodiscard]] const DeviceInfo& device_info() const;
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
-  [[nodiscard]] std::int32_t context_length() const;     ///< positions one sequence may hold; never more than the cache
-  [[nodiscard]] const SamplingParams& sampling() const;  ///< how tokens are drawn where nobody says otherwise
+  [[nodiscard]] std::int32_t context_length() const;     ///< positions that one sequence may hold; never more than the cache
+  [[nodiscard]] const SamplingParams& sampling() const;  ///< defaults of requests
   [[nodiscard]] const GgufFile& file() const;
   [[nodiscard]] std::int64_t num_parameters() const;  ///< elements of all tensors in the file; 0 without one
   [[nodiscard]] std::uint64_t file_bytes() const;     ///< all shards; 0 without a file
@@ -156,13 +156,13 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-/// Positions a sequence may hold under these options.
+/// Positions that a sequence may hold under these options.
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config);
 
-/// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error, with the numbers when memory
-/// does not suffice. A file without a tokenizer loads too: then ids flow and texts are empty.
+/// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error; if memory does not suffice,
+/// with the numbers. A file without a tokenizer loads too: then there are ids and no texts.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options = {});
-/// The same on a device that is open already; `options.device` is not read.
+/// The same on an open device; `options.device` is not read.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device);
 
 }  // namespace rocmforge

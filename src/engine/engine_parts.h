@@ -13,19 +13,19 @@
 
 namespace rocmforge {
 
-/// What an engine is put together from; each part may use those above it.
+/// The parts of an engine; each may use those above it.
 struct EngineParts {
-  std::unique_ptr<const GgufFile> file;  ///< null for a model that comes from no file
+  std::unique_ptr<const GgufFile> file;  ///< null for a model without a file
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
-  SamplingParams sampling{};                   ///< where nobody says otherwise
+  SamplingParams sampling{};                   ///< defaults of requests
 };
 
-/// `options` gives the limits; what concerns files and threads has been dealt with in the parts.
+/// `options` gives the limits; its file and threads are not read.
 std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& options);
 
 }  // namespace rocmforge

@@ -21,7 +21,7 @@
 
 namespace rocmforge {
 
-/// What an Engine is made of; for the files that implement it.
+/// The members of an Engine, for the files that implement it.
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
 
@@ -30,48 +30,48 @@ struct Engine::State {
   /// The slots of recurrent state, null for a model without.
   BlockAllocator* known_slots();
   PrefixCache& emplace_prefix_cache();
-  /// Why `count` sequences of the request can't run, if so.
+  /// Why `count` sequences of the request can't run; none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
-  /// Log probabilities of what the step has drawn, where they were asked for.
+  /// Log probabilities of the step's drawn tokens, where requested.
   void find_logprobs(std::span<const ChunkResult> results);
-  /// Takes what a step gave for a sequence and decides whether it goes on; nothing for a part of a prompt.
+  /// Takes the result of a sequence's chunk and decides whether the sequence goes on; nothing for a part of a prompt.
   std::optional<StepOutput> advance(std::size_t index, const ChunkResult& result);
   void take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
-  /// Takes no memory that must be there, like whatever else ends answers.
+  /// Never fails for want of memory, like everything that ends answers.
   void end(RequestId id, FinishReason reason);
-  /// Drops statistics that nobody has taken, but none of a request that the next step reports: any number may end at once.
+  /// Drops old statistics that were not taken, except of requests that the next step reports: any number may end at once.
   void forget_stats();
-  /// Ends what has run out of time.
+  /// Ends requests whose deadline has passed.
   void expire();
-  /// Moves what finished from the active requests to the statistics.
+  /// Moves finished requests from the active ones to the statistics.
   void retire();
-  /// Computes the next step and gives its results, one for each chunk of `step`, which is empty when there is nothing to
+  /// Computes the next step and returns one result for each chunk of `step`, which is empty when there is nothing to
   /// compute. Ends sequences for which there is no memory.
   std::span<const ChunkResult> compute();
-  /// Makes `step` the one to be waited for; starts one when none is under way.
+  /// Sets `step` to the step to wait for; starts one if none is running.
   void take_step();
   void choose_step();
-  /// Starts the step after the one under way where that can be done, and there is memory for it.
+  /// Starts the step after the running one, if that is possible and there is memory for it.
   void start_ahead();
-  /// Leaves out the chunks whose draw has no mask in this step's time: they come again in the next one.
+  /// Removes the chunks whose mask is not ready in this step's time: they are in the next one again.
   void leave_out_late();
   /// How a chunk's next token is drawn, for ModelRunner.
   [[nodiscard]] ModelRunner::NextDraw next_draw();
-  /// There was no memory for the step: it has not been.
+  /// There was no memory for the step: it has not run.
   void recover();
-  /// Those in `drawn` from `first` on have come to nothing.
+  /// The draws in `drawn` from `first` on gave no tokens.
   void draw_again(std::size_t first);
   std::optional<StepOutput> advance_alone(std::size_t index, const ChunkResult& result);
   StepOutput without_memory(RequestId id);
-  /// Room for so many more answers in what steps give: their ends take no memory then.
+  /// Reserves room for so many more answers in the outputs of steps, so that their ends allocate nothing.
   void make_room_for(std::size_t count);
   void refuse(const Request& request, std::span<const RequestId> ids, const RequestRefusal& refusal);
-  /// Takes in a request that is not refused, an answer for each id.
+  /// Adds an accepted request, an answer for each id.
   void take(const Request& request, std::span<const RequestId> ids);
-  /// Takes back answers of which not all could be taken.
+  /// Removes answers of a request that could not be added as a whole.
   void withdraw(std::span<const RequestId> ids, const Request& request);
-  /// Learns from a step's time how many tokens of prompts a later one may have.
+  /// Computes from a step's time how many prompt tokens a later one may have.
   void take_time(double seconds);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
@@ -84,26 +84,26 @@ struct Engine::State {
   Scheduler scheduler;
   ModelRunner runner;
   std::unordered_map<RequestId, Answer> active;
-  MaskWork masks;                    ///< on answers in `active`
-  std::vector<Answer*> constrained;  ///< of the step that is being made
+  MaskWork masks;                    ///< uses the answers in `active`
+  std::vector<Answer*> constrained;  ///< of the step that is being prepared
   std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
-  std::map<RequestId, RequestStats> stats;             ///< ordered: the oldest go first
-  std::map<RequestId, RequestStats> unfinished_stats;  ///< become such
+  std::map<RequestId, RequestStats> stats;             ///< ordered, so that the oldest are dropped first
+  std::map<RequestId, RequestStats> unfinished_stats;  ///< of unfinished requests; moved to stats
   std::vector<StepOutput> ready;                       ///< delivered by the next step
   std::vector<StepOutput> given;                       ///< by the last one
   std::vector<ScheduledChunk> step;
-  std::vector<RequestId> drawn;  ///< whose draws belong to steps that nobody has seen
+  std::vector<RequestId> drawn;  ///< requests whose draws belong to steps that were not read yet
   StepRecovery recovery;
   std::vector<TokenLogprobs> logprobs;  ///< of each chunk of the step
   std::vector<std::size_t> scored;      ///< chunks that have some
-  /// The step that was started ahead: nobody has seen what it draws. A chunk whose sequence has ended meanwhile has none.
+  /// The step that was started ahead; its draws were not read yet. A chunk whose sequence has ended meanwhile has none.
   std::vector<ScheduledChunk> ahead;
   RequestId last_id = 0;
   std::int64_t steps = 0;
   std::int32_t step_tokens = 0;  ///< of the last step
   std::int32_t step_sequences = 0;
-  std::int32_t max_prefill_tokens;        ///< as asked for; 0: any number
-  double max_prefill_seconds;             ///< 0: any time
+  std::int32_t max_prefill_tokens;        ///< the requested limit; 0: none
+  double max_prefill_seconds;             ///< 0: no limit
   double seconds_per_prompt_token = 0.0;  ///< 0: not known yet
 };
 

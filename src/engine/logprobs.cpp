@@ -12,10 +12,10 @@ namespace {
 
 constexpr float impossible = -std::numeric_limits<float>::infinity();
 
-/// As draws see a logit: NaN is -inf, +inf the largest number.
+/// The value of a logit in a draw: NaN is -inf, +inf the largest number.
 float clean(float logit) { return logit == logit ? std::min(logit, std::numeric_limits<float>::max()) : impossible; }
 
-/// The `count` largest logits with their ids, in order. Few: each newcomer is put into its place.
+/// The `count` largest logits with their ids, sorted. `count` is small: each new one is inserted in its place.
 std::vector<TokenLogprob> largest(std::span<const float> logits, std::size_t count) {
   std::vector<TokenLogprob> best;
   for (std::size_t id = 0; id < logits.size(); ++id) {

@@ -14,15 +14,15 @@ struct TokenLogprob {
   friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 
-/// The token of one place of a text, and what else was likely there.
+/// A token of a text, and the other tokens that were likely there.
 struct TokenLogprobs {
   std::int32_t token = -1;
   float logprob = 0.0f;
   std::vector<TokenLogprob> top{};  ///< the most likely ones first, of equal ones the lower id; may hold `token`
 };
 
-/// `logits` [vocab] as a model gives them; NaN counts as impossible. `top` of the most likely tokens are given, or, in
-/// their order, those of `wanted` unless it is empty.
+/// `logits` [vocab] as the model computed them; NaN counts as impossible. Lists the `top` most likely tokens, or, if
+/// `wanted` is not empty, its tokens in their order.
 TokenLogprobs token_logprobs(std::span<const float> logits, std::int32_t token, std::int32_t top,
                              std::span<const std::int32_t> wanted = {});
 

@@ -8,7 +8,7 @@
 namespace rocmforge {
 namespace {
 
-/// Of work that pause() waits for: a quarter of a millisecond.
+/// The most work that pause() waits for: a quarter of a millisecond.
 constexpr std::uint64_t piece_units = 20'000;
 
 }  // namespace
@@ -29,7 +29,7 @@ void MaskWork::prepare(std::span<Answer* const> answers, std::int32_t vocab) {
   late_.clear();
   vocab_ = vocab;
   std::uint64_t left = step_units;
-  for (Answer* answer : answers) {  // what the constraints took to accept the last step's tokens
+  for (Answer* answer : answers) {  // the work of accepting the last step's tokens
     left -= std::min(left, answer->take_work());
   }
   ++turn_;
@@ -50,7 +50,7 @@ void MaskWork::resume() {
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { run(); });
-    } catch (const std::exception&) {  // the machine gives no more threads: the steps' own units bring the masks on
+    } catch (const std::exception&) {  // no thread can be started: the units of the steps compute the masks
       return;
     }
   }
@@ -68,7 +68,7 @@ void MaskWork::pause() {
     changed_.wait(lock, [this] { return !busy_; });
   }
   for (Answer* answer : late_) {
-    static_cast<void>(answer->take_work());  // was none of the engine's thread
+    static_cast<void>(answer->take_work());  // that work was not the engine thread's
   }
   late_.clear();
 }

@@ -11,9 +11,9 @@ namespace rocmforge {
 
 class Answer;
 
-/// Masks of constrained sequences: how much of a step they may take. A step gives them step_units of work on the engine's
-/// thread, shared fairly: who needs more sits out the step. While the device computes the step a thread goes on with those.
-/// A constraint that needs more for one mask than its own limit ends its request, and no other.
+/// Masks of constrained sequences, with a limit of work for each step: step_units on the engine's thread, shared fairly.
+/// An answer that needs more misses the step, and another thread continues its mask while the device computes the step.
+/// A constraint that exceeds its own limit for one mask ends its request, and no other.
 class MaskWork {
  public:
   /// Of some ten nanoseconds each: about two milliseconds.
@@ -24,12 +24,12 @@ class MaskWork {
   MaskWork& operator=(const MaskWork&) = delete;
   ~MaskWork();
 
-  /// Prepares the masks of a step's answers as far as its units go: afterwards each is ready or among the late ones. Late
+  /// Prepares the masks of a step's answers within the limit: afterwards each is ready or among the late ones. Late
   /// answers of earlier steps are forgotten.
   void prepare(std::span<Answer* const> answers, std::int32_t vocab);
 
-  /// Runs the thread on the late answers until pause(), which waits for its last piece of work. Between the two nobody else
-  /// touches the answers.
+  /// Lets the thread work on the late answers until pause(), which waits for its current piece of work. Between the two no
+  /// other thread may use the answers.
   void resume();
   void pause();
 
@@ -38,8 +38,8 @@ class MaskWork {
 
   std::vector<Answer*> late_;
   std::int32_t vocab_ = 0;
-  std::size_t turn_ = 0;  ///< who is served first, so that nobody always comes last
-  std::mutex mutex_;      ///< guards what follows
+  std::size_t turn_ = 0;  ///< the answer served first; it changes, so that none is always last
+  std::mutex mutex_;      ///< guards the members below
   std::condition_variable changed_;
   bool wanted_ = false, busy_ = false, stopping_ = false;
   std::thread thread_;

@@ -13,7 +13,7 @@
 
 namespace rocmforge {
 
-/// What a step gave for one chunk.
+/// The result of one chunk of a step.
 struct ChunkResult {
   std::int32_t token = -1;                 ///< drawn, when the chunk wants logits; -1 when every token is forbidden
   std::span<const float> logits{};         ///< [vocab] from which it was drawn, before anything is done to them; when
@@ -22,23 +22,23 @@ struct ChunkResult {
   std::span<const float> hidden{};         ///< [ScheduledChunk::pooled().count(), hidden] after the final norm
 };
 
-/// Turns what the scheduler chose into a flat batch and runs the model on it, the draw of the next tokens included.
+/// Turns the scheduler's chunks into a flat batch and runs the model on it, including the draw of the next tokens.
 class ModelRunner {
  public:
   ModelRunner(Model& model, SequenceMemory& memory) : model_(&model), memory_(&memory) {}
 
-  /// How the next token of a chunk's sequence is drawn; appends what happens to its logits first, and its mask.
+  /// How the next token of a chunk's sequence is drawn; first appends its adjustments and its mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
 
-  /// Makes the copies, then starts a step that computes the chunks, if there are any.
+  /// Makes the copies, then starts a step for the chunks, if there are any.
   void start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies, const NextDraw& next_draw);
-  /// Starts the step after the one started last, of whose chunks each drew one token and nothing else was wanted: chunk i
-  /// computes what chunk i of that step drew. Like start(), one that throws has started nothing.
+  /// Starts the step after the last started one, each of whose chunks drew one token and wanted nothing else: chunk i
+  /// computes the token that chunk i drew. Like start(), one that throws has started nothing.
   void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
 
-  /// Waits for the step started last, or with `before_last` for the one before it, which computed `chunks`. One result for
-  /// each, valid until the next call. When nothing is wanted of any chunk the step may still run. Reading tokens alone takes
-  /// no memory.
+  /// Waits for the last started step, or with `before_last` for the one before it, which computed `chunks`. Returns one
+  /// result for each, valid until the next call. If no chunk wants a result, the step may still run. Reading only tokens
+  /// allocates nothing.
   std::span<const ChunkResult> results(std::span<const ScheduledChunk> chunks, bool before_last = false);
 
  private:
@@ -48,7 +48,7 @@ class ModelRunner {
 
   Model* model_;
   SequenceMemory* memory_;
-  BatchPlan batches_[2];  ///< of the last two steps that were started
+  BatchPlan batches_[2];  ///< of the last two started steps
   int newest_ = 0;
   std::vector<ChunkResult> results_;
 };

@@ -51,7 +51,7 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
   return open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), isa_limit(options.isa));
 }
 
-/// Slots of recurrent state for computed prefixes, beside those of the sequences: one for each of these, and no fewer.
+/// Slots of recurrent state for computed prefixes, beside those of the sequences: as many as these, and at least so many.
 constexpr std::int32_t least_kept_states = 16;
 
 void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
@@ -70,8 +70,8 @@ void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_se
 
 }  // namespace
 
-// The CPU reads weights where the file is mapped, and copies replace what they were made from: copies in a wider form than
-// the file's take more than it. A GPU holds copies of all.
+// The CPU reads weights in the mapped file, or in copies that replace them; copies in a wider form are
+// larger than the file. A GPU holds copies of all.
 MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
                          std::int32_t max_sequences, std::int32_t max_batch_tokens) {
   MemoryNeeds needs;

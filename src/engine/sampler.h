@@ -11,18 +11,18 @@
 
 namespace rocmforge {
 
-/// How the tokens of one sequence are drawn: its parameters and its random numbers. The drawing itself is the operation
-/// SampleTokens, on the device that holds the logits. Same parameters, seed and logits: same tokens, whatever else is in
+/// The sampling parameters and random numbers of one sequence. The operation SampleTokens draws,
+/// on the device that holds the logits. Same parameters, seed and logits give the same tokens, whatever else is in
 /// the batch.
 class Sampler {
  public:
-  /// `params` are valid (SamplingParams::validate), and their biases name tokens of the vocabulary.
+  /// `params` must be valid (SamplingParams::validate), and its biases must name tokens of the vocabulary.
   explicit Sampler(const SamplingParams& params);
   ~Sampler();
   Sampler(Sampler&& other) noexcept;
   Sampler& operator=(Sampler&& other) noexcept;
 
-  /// The next draw: takes one random number, unless the most likely token is taken, and appends the row's adjustments, with
+  /// The next draw. Takes one random number, unless the draw is greedy, and appends the row's adjustments, with
   /// ascending ids. `history` is the sequence so far, prompt included, of tokens of the vocabulary.
   SampleTokens::Row next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments);
 
@@ -39,7 +39,7 @@ class Sampler {
   SamplingParams params_;
   std::uint64_t seed_;
   std::mt19937_64 random_;
-  std::vector<std::int32_t> window_;  ///< tokens that the penalties look at, ascending
+  std::vector<std::int32_t> window_;  ///< tokens in the window of the penalties, ascending
   std::unique_ptr<HostKernel> host_;  ///< once sample() was called
 };
 

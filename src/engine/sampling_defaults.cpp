@@ -14,7 +14,7 @@ namespace {
 
 const std::string prefix = "general.sampling.";
 
-/// Recommendations for ways of drawing that this engine does not have; a 0 switches the numbers off.
+/// Recommendations for methods that this engine does not have; the value 0 means that they are off.
 void warn_of_others(const GgufFile& file) {
   std::string keys;
   const auto add = [&](const std::string& key) { keys += (keys.empty() ? "" : ", ") + prefix + key; };

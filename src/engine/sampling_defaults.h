@@ -5,9 +5,9 @@
 
 namespace rocmforge {
 
-/// How tokens are drawn where nobody says otherwise: SamplingParams' own values, and over them what the file's authors
-/// recommend (general.sampling.*). Throws Error naming the key of a value that can't be; warns of a recommendation that this
-/// engine does not follow.
+/// The defaults of sampling: SamplingParams' own values, replaced by the file's recommendations (general.sampling.*). Throws
+/// Error naming the key of an impossible value; warns of a recommendation that this
+/// engine does not support.
 SamplingParams sampling_defaults(const GgufFile& file);
 
 }  // namespace rocmforge

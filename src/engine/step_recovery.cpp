@@ -19,7 +19,7 @@ std::optional<RequestId> StepRecovery::failed(std::span<const ScheduledChunk> st
   }
   suspects_.clear();
   for (std::size_t i = step.size(); i-- > 0;) {
-    if (step[i].sequence != nullptr) {  // else it has ended
+    if (step[i].sequence != nullptr) {  // otherwise it has ended
       suspects_.push_back(step[i].sequence->id);
     }
   }
@@ -42,7 +42,7 @@ void StepRecovery::narrow(std::vector<ScheduledChunk>& step) {
       step.resize(1);
       return;
     }
-    suspects_.pop_back();  // has ended, or has lost its pages
+    suspects_.pop_back();  // it has ended, or lost its pages
   }
 }
 

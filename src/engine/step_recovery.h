@@ -10,21 +10,21 @@
 
 namespace rocmforge {
 
-/// What becomes of sequences when there is no memory for a step. The step is tried again; where that does not help, each of
-/// its sequences is tried alone, and who fails alone is to blame: it ends, the others go on.
+/// Recovers from a step that runs out of memory. The step is tried again. If that does not help, each of its sequences is
+/// tried alone, and one that fails alone ends; the others go on.
 class StepRecovery {
  public:
   static constexpr int most_attempts = 3;  ///< of a step with all of its sequences
 
-  /// For steps of so many sequences. Nothing takes memory afterwards.
+  /// For steps of so many sequences. Afterwards nothing allocates.
   explicit StepRecovery(std::size_t most_sequences) { suspects_.reserve(most_sequences); }
 
-  /// A step of these chunks has found no memory; none: not even to choose them. Who is to end for it: nothing while there is
-  /// something left to try, 0 where that can't be told.
+  /// A step of these chunks has run out of memory (no chunks: already while choosing them). Returns the sequence to end:
+  /// none while there is something left to try, 0 if it can't be told which.
   std::optional<RequestId> failed(std::span<const ScheduledChunk> step);
-  /// A step has been computed.
+  /// Call when a step has been computed.
   void succeeded();
-  /// Leaves the chunk of the sequence that is tried alone now, if there is one.
+  /// Removes all chunks but that of the sequence that is tried alone now, if there is one.
   void narrow(std::vector<ScheduledChunk>& step);
 
  private:

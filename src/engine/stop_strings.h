@@ -7,20 +7,20 @@
 
 namespace rocmforge {
 
-/// Watches a stream of text for the strings that end it. Text that may be the start of one is held back; where the stream
-/// was cut into pieces makes no difference. Linear in the text (Knuth, Morris, Pratt 1977).
+/// Searches a stream of text for stop strings. Text that may be the start of one is held back. The result does not depend on
+/// how the stream is cut into pieces. Linear in the text (Knuth, Morris, Pratt 1977).
 class StopStrings {
  public:
   /// None of them may be empty.
   explicit StopStrings(const std::vector<std::string>& stops);
 
-  /// The text that can be shown now. After a stop string has been seen that is all there will ever be: the string itself and
-  /// what follows are dropped.
+  /// The text that can be shown now. After a stop string nothing more is returned: the string itself and the text behind it
+  /// are dropped.
   std::string add(std::string_view text);
-  /// What was held back, when the stream has ended otherwise.
+  /// The text that was held back, when the stream has ended without a stop string.
   std::string finish();
   [[nodiscard]] bool stopped() const { return stopped_; }
-  /// The string that was seen, the longest of several; "" before.
+  /// The string that was found, the longest of several; "" before.
   [[nodiscard]] const std::string& seen() const { return seen_; }
 
  private:

@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-/// What the constraints of one request and its forks share.
+/// Shared by the constraints of one request and its forks.
 struct SharedBudget {
   std::shared_ptr<const Tokenizer> tokenizer;
   ThoughtBudget budget;
@@ -76,16 +76,16 @@ class BoundedThoughts final : public TokenConstraint {
 
  private:
   enum class Place {
-    before,    ///< nothing but blanks has come, or a part of the mark that begins reasoning
-    thoughts,  ///< text_ is their last text, in which their end may begin
-    closing,   ///< the first `closed_` tokens of what ends them have come
+    before,    ///< only blanks so far, or a part of the mark that begins reasoning
+    thoughts,  ///< reasoning; text_ is its last text, which may be the start of its end
+    closing,   ///< the first `closed_` tokens of the forced end
     behind,
   };
 
   [[nodiscard]] const ThoughtBudget& budget() const { return shared_->budget; }
   [[nodiscard]] std::string bytes(std::int32_t token) const { return shared_->tokenizer->token_bytes(token, true); }
 
-  /// Of what `inner` allows (without it, all), the one token that must come.
+  /// Of the tokens that `inner` allows (without it, all), the forced one.
   void narrow(std::span<std::uint32_t> mask) const {
     const auto size = static_cast<std::size_t>(shared_->tokenizer->size());
     check(mask.size() * 32 >= size, "a mask has a bit for every token");

@@ -15,4 +15,14 @@ void for_each_range(const ExecutionContext& context, std::int64_t count, std::in
   }
 }
 
+/// job(s, head) for every head of every sequence.
+template <class Job>
+void for_each_head(const ExecutionContext& context, std::int64_t sequences, std::int64_t heads, const Job& job) {
+  for_each_range(context, sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      job(i / heads, i % heads);
+    }
+  });
+}
+
 }  // namespace rocmforge

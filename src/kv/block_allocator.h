@@ -6,9 +6,9 @@
 namespace rocmforge {
 
 using BlockId = std::int32_t;
-using SlotId = BlockId;  ///< of recurrent state: slots are counted as blocks are
+using SlotId = BlockId;  ///< of recurrent state: slots are counted like blocks
 
-/// Is told how the owners of the blocks it watches change, so that nobody has to count them.
+/// Is notified when the owners of a watched block change, so that no caller has to count them.
 class BlockWatcher {
  public:
   virtual void gained_second_owner(BlockId block) = 0;
@@ -18,8 +18,8 @@ class BlockWatcher {
   ~BlockWatcher() = default;
 };
 
-/// Reference-counted ids of cache blocks, or of slots of state: integers only. Every call is O(1), beside what a watcher
-/// does.
+/// Reference-counted ids of cache blocks, or of slots of state: integers only. Every call is O(1), not counting what a
+/// watcher does.
 class BlockAllocator {
  public:
   explicit BlockAllocator(std::int32_t num_blocks);
@@ -28,14 +28,14 @@ class BlockAllocator {
   [[nodiscard]] std::int32_t num_free() const { return static_cast<std::int32_t>(free_.size()); }
   [[nodiscard]] bool can_allocate(std::int32_t count) const { return count <= num_free(); }
 
-  /// A free block with one reference. Throws LogicError when none is free: ask can_allocate first.
+  /// Returns a free block with one reference. Throws LogicError when none is free: call can_allocate first.
   BlockId allocate();
-  /// One more owner of a block in use.
+  /// Adds an owner of a block in use.
   void retain(BlockId block);
-  /// One owner fewer; returns true when the block became free. Throws LogicError for a block that is free already.
+  /// Removes an owner; returns true when the block became free. Throws LogicError for a block that is already free.
   bool release(BlockId block);
   [[nodiscard]] std::int32_t references(BlockId block) const;
-  /// `watcher` hears of this block from now on; null: nobody does. A block that becomes free is watched no longer.
+  /// `watcher` is notified about this block from now on; null: no watcher. A block that becomes free loses its watcher.
   void watch(BlockId block, BlockWatcher* watcher);
 
  private:

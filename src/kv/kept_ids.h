@@ -9,9 +9,9 @@
 namespace rocmforge {
 
 /// Ids of another allocator, each kept with a cached block: the slot of a sequence's state behind its last position, or the
-/// block of a group with a window for the same positions. Keeps one reference to each; those that nobody else holds are idle
-/// and are given back, the least recently used first, when ids are needed. Integers only; every call is O(1) beside what it
-/// gives back.
+/// block of a group with a window for the same positions. Holds one reference to each. An id without other owners is idle;
+/// idle ids are released, the least recently used first, when ids are needed. Integers only; every call is O(1), not
+/// counting what it releases.
 class KeptIds final : private BlockWatcher {
  public:
   /// `allocator` must outlive it.
@@ -20,16 +20,16 @@ class KeptIds final : private BlockWatcher {
   KeptIds(const KeptIds&) = delete;
   KeptIds& operator=(const KeptIds&) = delete;
 
-  /// What is kept with `block`, or -1.
+  /// The id kept with `block`, or -1.
   [[nodiscard]] BlockId of(BlockId block) const { return kept_of_[static_cast<std::size_t>(block)]; }
-  /// Keeps `id`, in use by the caller, with a block that has none.
+  /// Keeps `id`, which the caller holds, with a block that has none.
   void put(BlockId block, BlockId id);
-  /// Makes what is kept with a block, where it is idle, the most recently used.
+  /// Makes the id kept with a block the most recently used, if it is idle.
   void touch(BlockId block);
-  /// Gives up what is kept with a block, if there is something.
+  /// Releases the id kept with a block, if there is one.
   void drop(BlockId block);
 
-  /// Gives up idle ids until `count` are free or none is idle.
+  /// Releases idle ids until `count` are free or none is idle.
   void evict(std::int32_t count);
   [[nodiscard]] std::int32_t num_idle() const { return static_cast<std::int32_t>(idle_.size()); }
   [[nodiscard]] std::int32_t num_kept() const { return num_kept_; }
@@ -48,7 +48,7 @@ class KeptIds final : private BlockWatcher {
   std::vector<BlockId> kept_of_;  ///< of each block
   std::vector<Kept> of_id_;
   std::list<BlockId> idle_;  ///< the least recently used first
-  std::list<BlockId> read_;  ///< that others hold too: so a change of owners takes no memory
+  std::list<BlockId> read_;  ///< those with other owners; so that a change of owners allocates nothing
   std::int32_t num_kept_ = 0;
 };
 

@@ -14,14 +14,14 @@ namespace rocmforge {
 class KvCache {
  public:
   /// Without planes the blocks have no bytes.
-  /// Throws Error with the sizes when the memory can't be had. On the CPU memory is touched only as it is used.
+  /// Throws Error with the sizes when the memory can't be allocated. On the CPU pages are touched only when they are used.
   /// `device` must outlive the cache.
   KvCache(Device& device, std::vector<KvLayout> planes, std::int32_t num_blocks);
 
   [[nodiscard]] const std::vector<KvLayout>& planes() const { return planes_; }
   [[nodiscard]] std::int32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::int32_t num_planes() const { return static_cast<std::int32_t>(planes_.size()); }
-  /// Where all planes begin, null without one.
+  /// The address of the first plane, null without one.
   [[nodiscard]] const void* data() const { return memory_.data(); }
   [[nodiscard]] KvCacheView plane(std::int32_t index) const;
   [[nodiscard]] std::size_t bytes() const { return memory_.size_bytes(); }

@@ -9,20 +9,20 @@
 
 namespace rocmforge {
 
-/// Layers whose pages are found by one block table, because they have the same window. A plane is what one layer stores in a
-/// block, or what several layers share.
+/// Layers that share a block table, because they have the same window. A plane is the part of a block that one layer
+/// stores, or that several layers share.
 struct KvGroup {
-  std::int32_t window = 0;  ///< a block wholly behind the window of the next position is freed; 0: none is
+  std::int32_t window = 0;  ///< a block wholly behind the window of the next position is freed; 0: no window
   std::vector<KvLayout> planes;
 
   friend bool operator==(const KvGroup&, const KvGroup&) = default;
 };
 
-/// Those of a model: the first has no window, holds a block for every `block_tokens` positions of a sequence, and may be
-/// without planes; each of the others has a window of its own. Blocks of all of them have the same number of positions.
+/// The groups of a model. The first has no window, holds a block for every `block_tokens` positions of a sequence, and may
+/// have no planes; each of the others has a window of its own. Blocks of all groups have the same number of positions.
 using KvGroups = std::vector<KvGroup>;
 
-/// Where a layer's K and V are.
+/// The place of a layer's K and V.
 struct KvPlace {
   std::int32_t group = 0;
   std::int32_t plane = 0;  ///< of the group
@@ -39,7 +39,7 @@ inline void set_block_tokens(KvGroups& groups, std::int32_t block_tokens) {
   }
 }
 
-/// The most positions that a plane wants in a block; those of a layout without a wish when there is no plane.
+/// The largest block_tokens of any plane's layout; the default when there is no plane.
 inline std::int32_t block_tokens_of(const KvGroups& groups) {
   std::int32_t most = 0;
   for (const KvGroup& group : groups) {

@@ -39,7 +39,7 @@ bool PageTable::reserve(std::int32_t tokens) {
     return false;
   }
   const std::size_t count = blocks_.size() + static_cast<std::size_t>(needed);
-  if (count > blocks_.capacity()) {  // before a block is taken, which would get lost where there is no memory
+  if (count > blocks_.capacity()) {  // before a block is allocated, which would leak if memory ran out
     blocks_.reserve(std::max(count, 2 * blocks_.capacity()));
   }
   for (std::int32_t i = 0; i < needed; ++i) {

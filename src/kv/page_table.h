@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// The content of one block that must be in another of its group before the next step is computed.
+/// A block whose content must be copied to another of its group before the next step is computed.
 struct BlockCopy {
   BlockId from = -1;
   BlockId to = -1;
@@ -18,7 +18,7 @@ struct BlockCopy {
 };
 
 /// The blocks of one sequence in the order of its positions. Holds a reference to each; move-only. The first ones may have
-/// been given up, once no query sees them any more: their places stay, with -1.
+/// been given up when no query sees them any more; their entries are then -1.
 class PageTable {
  public:
   PageTable(BlockAllocator& allocator, std::int32_t block_tokens);
@@ -28,26 +28,26 @@ class PageTable {
   PageTable(const PageTable&) = delete;
   PageTable& operator=(const PageTable&) = delete;
 
-  /// Blocks that `tokens` positions need beyond those there are places for.
+  /// How many more blocks `tokens` positions need.
   [[nodiscard]] std::int32_t blocks_needed(std::int32_t tokens) const;
-  /// Makes room for positions [0, tokens). False (and nothing changed) when the allocator has too few free blocks.
+  /// Adds blocks for positions [0, tokens). False (and nothing changed) when the allocator has too few free blocks.
   bool reserve(std::int32_t tokens);
   /// Takes over shared blocks as the start of an empty table (a cached prefix, another sequence's start); retains each. The
-  /// first `given_up` of them stay out.
+  /// first `given_up` of them are left out.
   void adopt(std::span<const BlockId> blocks, std::size_t given_up = 0);
-  /// Gives up the blocks that hold only positions below `first`.
+  /// Releases the blocks that hold only positions below `first`.
   void give_up_before(std::int32_t first);
-  /// Held blocks with positions >= first that others hold too: writing these positions takes as many free ones.
+  /// The number of held blocks with positions >= first that have other owners: to write there takes as many free blocks.
   [[nodiscard]] std::int32_t shared_blocks(std::int32_t first) const;
-  /// Puts free blocks in their place. Appends the copy for a block that also holds positions below `first`; copies are
-  /// made in their order. False (and nothing changed) when the allocator has too few free blocks.
+  /// Replaces these blocks by free ones. Appends the copy for a block that also holds positions below `first`; copies must
+  /// be made in order. False (and nothing changed) when the allocator has too few free blocks.
   bool make_writable(std::int32_t first, std::vector<BlockCopy>& copies, std::int32_t group = 0);
-  /// Drops the blocks that hold only positions >= tokens.
+  /// Releases the blocks that hold only positions >= tokens.
   void truncate(std::int32_t tokens);
   void clear() { truncate(0); }
 
   [[nodiscard]] std::span<const BlockId> blocks() const { return blocks_; }
-  /// Blocks at the start that were given up, and those that are held.
+  /// The number of blocks given up at the start, and of those that are held.
   [[nodiscard]] std::size_t num_given_up() const { return given_up_; }
   [[nodiscard]] std::int32_t num_held() const { return static_cast<std::int32_t>(blocks_.size() - given_up_); }
   [[nodiscard]] std::int32_t capacity_tokens() const;

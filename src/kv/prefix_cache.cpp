@@ -41,8 +41,8 @@ std::uint64_t PrefixCache::hash_block(std::uint64_t parent, std::span<const std:
   return hash != 0 ? hash : 1;
 }
 
-// One entry per key, and an entry outlives its children: so the same parent means the same tokens before, and comparing this
-// block's tokens makes the whole match exact.
+// There is one entry for each key, and an entry outlives its children. So the same parent means the same tokens before, and
+// comparing this block's tokens makes the whole match exact.
 PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens) {
   const auto found = entries_.find(key);
   if (found == entries_.end() || found->second.parent != parent || !std::ranges::equal(found->second.tokens, tokens)) {
@@ -85,7 +85,7 @@ std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens) {
 }
 
 std::size_t PrefixCache::usable(std::span<const BlockId> blocks) const {
-  std::vector<std::size_t> behind_gap(windows_.size(), 0);  // blocks up to the last one that a window lacks
+  std::vector<std::size_t> behind_gap(windows_.size(), 0);  // blocks up to the last one that is missing in a window
   std::size_t best = 0;
   for (std::size_t count = 1; count <= blocks.size(); ++count) {
     const BlockId block = blocks[count - 1];
@@ -149,7 +149,7 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
     Entry* entry = find(key, parent, piece);
     if (entry == nullptr) {
       if (entries_.contains(key)) {
-        break;  // another block has this key; what follows can't be told apart from its children
+        break;  // another block has this key; children can't be distinguished from its children
       }
       entry = &add(key, parent, piece, blocks[i]);
     }
@@ -251,7 +251,7 @@ void PrefixCache::unlink(Entry& entry) {
 }
 
 void PrefixCache::evict(std::int32_t count) {
-  // What follows an inner block was held by somebody when the ends ran out, or it would be gone: it stays allocated.
+  // The blocks behind an inner block have owners, or they would have been freed before: they stay allocated.
   while (!allocator_->can_allocate(count) && num_evictable() > 0) {
     forget(**(idle_ends_.empty() ? idle_inner_ : idle_ends_).begin());
   }
@@ -285,7 +285,7 @@ void PrefixCache::forget(Entry& entry) {
       doomed.push_back(child);
     }
   }
-  unlink(entry);  // takes no memory, as what follows
+  unlink(entry);  // allocates nothing, like the next calls
   std::ranges::for_each(doomed, [&](Entry* each) { remove(*each); });
 }
 

@@ -15,19 +15,19 @@
 
 namespace rocmforge {
 
-/// Finds full blocks whose tokens (and all tokens before them) were computed already. Keeps one reference to each block it
-/// knows; gives the least recently used ones back when asked. A match compares the tokens themselves, not only their hash.
+/// Finds full blocks whose tokens (and all tokens before them) were computed already. Holds one reference to each block in
+/// the cache; frees the least recently used ones on request. A match compares the tokens themselves, not only their hash.
 ///
-/// Blocks that nobody else holds are idle. They are kept in the order of their last use as they become idle, so that no call
-/// looks at more entries than it matches, inserts or gives back.
+/// Blocks without other owners are idle. They are kept in the order of their last use as they become idle, so that no call
+/// examines more entries than it matches, inserts or frees.
 class PrefixCache final : private BlockWatcher {
  public:
-  /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function serves: keys that
-  /// collide cost hits, never a wrong match.
+  /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function works: colliding
+  /// keys cost hits, but never give a wrong match.
   using BlockHash = std::uint64_t (*)(std::uint64_t parent, std::span<const std::int32_t> tokens);
   static std::uint64_t hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens);
 
-  /// With `slots`, for models with recurrent state, a prefix is of use only up to a block behind which a state was kept;
+  /// With `slots`, for models with recurrent state, a prefix can be used only up to a block behind which a state was kept;
   /// with `windows`, only up to a block before which each of these groups still has what the next position sees.
   PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block,
               BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
@@ -36,52 +36,52 @@ class PrefixCache final : private BlockWatcher {
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
-  /// still be computed to have logits. With slots the last of them has a state behind it, with windows their last ones have
-  /// blocks there. The caller adopts (retains) all of that before the next call.
+  /// still be computed to have logits. With slots a state was kept behind the last of them; with windows the last ones have
+  /// their window's blocks. The caller must retain all of that before the next call.
   std::vector<BlockId> match(std::span<const std::int32_t> tokens);
 
-  /// How many blocks of a growing sequence were inserted: the next insertion goes on from there as long as the last of them
-  /// is still known. Belongs to one sequence, whose tokens up to there don't change.
+  /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
+  /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
   struct Progress {
     std::size_t blocks = 0;
     std::uint64_t key = 0;     ///< of the last one
     std::uint64_t serial = 0;  ///< of its entry
   };
-  /// Remembers the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). Where there
-  /// is no memory, the first of them alone. `window_blocks` are those of the same positions in each group with a window, -1
-  /// for what was given up.
+  /// Inserts the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). If memory
+  /// runs out, only the first of them. `window_blocks` are those of the same positions in each group with a window, -1
+  /// for given-up blocks.
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
               std::span<const std::span<const BlockId>> window_blocks = {});
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
-  /// Keeps the state behind the last block of `progress`, in a slot that the caller holds, where none is kept there yet.
+  /// Keeps the state behind the last block of `progress`, in a slot that the caller holds, unless one is kept there already.
   void keep_state(const Progress& progress, SlotId slot);
-  /// The state behind a block, -1 for none.
+  /// The state kept behind a block, -1 for none.
   [[nodiscard]] SlotId state_behind(BlockId block) const { return states_ ? states_->of(block) : -1; }
   /// The block for the same positions in a group with a window, -1 for none.
   [[nodiscard]] BlockId window_block(std::size_t window, BlockId block) const { return windows_[window].blocks.of(block); }
-  /// Gives up the least recently used blocks of that group that nobody else holds until `count` are free or none is left.
+  /// Frees the least recently used idle blocks of that group until `count` are free or none is left.
   void evict_window(std::size_t window, std::int32_t count) { windows_[window].blocks.evict(count); }
-  /// Blocks that `evict_window` could free.
+  /// The number of blocks that `evict_window` could free.
   [[nodiscard]] std::int32_t num_evictable(std::size_t window) const { return windows_[window].blocks.num_idle(); }
-  /// Gives up the least recently used states that nobody else holds until `count` slots are free or none is left.
+  /// Frees the least recently used idle states until `count` slots are free or none is left.
   void evict_states(std::int32_t count);
-  /// States that `evict_states` could give up, and all that are kept.
+  /// The number of states that `evict_states` could free, and of all kept states.
   [[nodiscard]] std::int32_t num_evictable_states() const { return states_ ? states_->num_idle() : 0; }
   [[nodiscard]] std::int32_t num_states() const { return states_ ? states_->num_kept() : 0; }
 
-  /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left to give: the ends of
-  /// chains first, then also those before a block that a sequence holds, which is forgotten with them.
+  /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left: the ends of
+  /// chains first, then blocks before one that a sequence holds, which leaves the cache with them.
   void evict(std::int32_t count);
 
   [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
-  /// Blocks that `evict` could free: the idle ones.
+  /// The number of blocks that `evict` could free: the idle ones.
   [[nodiscard]] std::int32_t num_evictable() const {
     return static_cast<std::int32_t>(idle_ends_.size() + idle_inner_.size());
   }
-  /// Changes with each block that becomes known.
+  /// Changes with each inserted block.
   [[nodiscard]] std::uint64_t num_inserted() const { return num_inserted_; }
-  /// Entries that evictions have looked at so far. Tests hold it to those that were given back.
+  /// Entries that evictions have examined so far. Tests check that it is not above the number of freed ones.
   [[nodiscard]] std::int64_t num_visited() const { return num_visited_; }
 
  private:
@@ -97,7 +97,7 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t serial = 0;
     std::uint64_t last_use = 0;  ///< of an idle one; each has its own
     bool idle = false;
-    ByAge::node_type place{};  ///< in the set that it belongs to as it becomes idle: that takes no memory
+    ByAge::node_type place{};  ///< its node, moved into a set when the entry becomes idle: that allocates nothing
     // The blocks before and behind it.
     Entry* parent = nullptr;
     Entry* first_child = nullptr;
@@ -111,11 +111,11 @@ class PrefixCache final : private BlockWatcher {
   /// The entry of the block with these tokens after `parent`, or null.
   Entry* find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens);
   Entry& add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block);
-  /// The entry that `progress` speaks of, or null when it is known no longer.
+  /// The entry that `progress` refers to, or null when it has left the cache.
   Entry* resume(const Progress& progress);
-  /// The set that an idle entry belongs to.
+  /// The set for an idle entry of this kind.
   ByAge& idle_set(const Entry& entry) { return entry.first_child == nullptr ? idle_ends_ : idle_inner_; }
-  /// Makes idle entries of a chain the most recently used, its first block last: the ends of chains are given first.
+  /// Makes idle entries of a chain the most recently used, its first block last: the ends of chains are freed first.
   void touch(std::span<Entry* const> chain);
   void link(Entry& entry, Entry* parent);
   void unlink(Entry& entry);
@@ -124,7 +124,7 @@ class PrefixCache final : private BlockWatcher {
     std::int32_t tokens;
     KeptIds blocks;
   };
-  /// How many of these blocks are a prefix from which a sequence can go on.
+  /// How many of these blocks are a prefix that a sequence can continue.
   [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks) const;
   void touch_kept(std::span<const BlockId> blocks);
   void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);
@@ -135,7 +135,7 @@ class PrefixCache final : private BlockWatcher {
   std::int32_t block_tokens_;
   BlockHash hash_;
   std::unordered_map<std::uint64_t, Entry> entries_;  ///< by key; addresses of entries stay
-  std::vector<Entry*> entry_of_block_;                ///< null for blocks that are not known
+  std::vector<Entry*> entry_of_block_;                ///< null for blocks outside the cache
   ByAge idle_ends_;                                   ///< without children
   ByAge idle_inner_;
   std::optional<KeptIds> states_;

@@ -11,18 +11,18 @@
 
 namespace rocmforge {
 
-/// What sequences need of a device's memory: pages for K and V of their positions, in groups, and slots of a fixed size for
-/// what layers without pages remember of them.
+/// The device memory of sequences: pages for K and V of their positions, in groups, and slots of a fixed size for
+/// the recurrent state of layers without pages.
 class SequenceMemory {
  public:
   struct Size {
     std::vector<std::int32_t> blocks;  ///< of each group
-    std::int32_t block_tokens = 0;     ///< 0: as many as the planes have
+    std::int32_t block_tokens = 0;     ///< 0: the largest of the planes' layouts
     std::size_t slot_bytes = 0;
     std::int32_t slots = 0;
   };
 
-  /// Throws Error with the sizes when the memory can't be had. `device` must outlive it.
+  /// Throws Error with the sizes when the memory can't be allocated. `device` must outlive it.
   SequenceMemory(Device& device, const KvGroups& groups, const Size& size);
 
   [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }

@@ -7,8 +7,8 @@
 namespace rocmforge {
 
 /// The slots of one sequence's recurrent state, for models that have one: two of its own, of which a step reads one and
-/// writes the other. A step that fails has changed nothing, and can be computed again. Before its first step a sequence may
-/// read from a kept state, which others may read too. Holds a reference to each; not copied.
+/// writes the other. So a step that fails has changed nothing, and can be computed again. The first step of a sequence may
+/// read a kept state, which other sequences may read too. Holds a reference to each; not copyable.
 class SequenceState {
  public:
   /// What a step does with the state of one sequence.
@@ -19,29 +19,29 @@ class SequenceState {
     std::int32_t kept_tokens = 0;  ///< of the sequence
   };
 
-  /// null: the model has no state, and nothing is ever held.
+  /// null: the model has no state, and no slot is held.
   explicit SequenceState(BlockAllocator* slots) : slots_(slots) {}
   ~SequenceState() { clear(); }
   SequenceState(const SequenceState&) = delete;
   SequenceState& operator=(const SequenceState&) = delete;
 
-  /// Slots that a sequence must have to run.
+  /// The number of slots that a sequence must have to run.
   static constexpr std::int32_t own_slots = 2;
   [[nodiscard]] bool has_own() const { return own_[0] >= 0; }
-  /// Takes the own slots, which must be free, where it has none.
+  /// Allocates the two own slots, which must be free, if it has none.
   void reserve();
   /// The next step reads `slot`, which is retained until that step has been computed; -1: the sequence starts.
   void start_from(SlotId slot);
   /// The next step; `kept_tokens` > 0: the state behind so many positions is kept in a new slot, which must be free.
   [[nodiscard]] Step next(std::int32_t kept_tokens);
-  /// The step behind one that is still computed.
+  /// The step after one that is still computed.
   [[nodiscard]] Step after(const Step& computing) const;
-  /// The step has been computed.
+  /// Call when the step has been computed.
   void advance(const Step& computed);
-  /// The slot in which a step kept a state last, -1 for none.
+  /// The slot in which a step last kept a state, -1 for none.
   [[nodiscard]] SlotId kept() const { return kept_; }
   void release_kept();
-  /// Gives all slots back.
+  /// Releases all slots.
   void clear();
 
  private:

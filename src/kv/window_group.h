@@ -7,7 +7,7 @@
 
 namespace rocmforge {
 
-/// A further group of pages: its blocks, and the positions that a query sees there, its own included.
+/// A further group of pages: its blocks, and the number of positions that a query sees, its own included.
 struct WindowGroup {
   BlockAllocator* allocator = nullptr;
   std::int32_t window = 0;
@@ -21,8 +21,8 @@ constexpr std::int32_t most_blocks_seen(std::int32_t window, std::int32_t block_
   return (window - 1) / block_tokens + ((window - 1) % block_tokens != 0 ? 1 : 0) + 1;
 }
 
-/// Blocks of a window's group: one window for each sequence, a block more for the token after it, and the tokens of one
-/// step; never more than a group without a window has.
+/// Blocks of a window's group: one window for each sequence, one more block for the token after it, and the tokens of one
+/// step; at most as many as a group without a window has.
 constexpr std::int32_t window_blocks(std::int32_t window, std::int32_t block_tokens, std::int32_t full_blocks,
                                      std::int32_t max_sequences, std::int32_t max_batch_tokens) {
   const std::int64_t each = std::int64_t{most_blocks_seen(window, block_tokens)} + 1;

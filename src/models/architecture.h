@@ -8,15 +8,15 @@
 
 namespace rocmforge {
 
-/// What sets one model architecture apart from the others: the numbers of its layers and how their blocks are put together.
+/// The differences between model architectures: the numbers of their layers and the graph of their blocks.
 struct Architecture {
   std::string_view name;  ///< as general.architecture has it
 
-  /// Sets what the architecture fixes and checks what it demands; the common keys have been read.
+  /// Sets what the architecture fixes and checks its requirements; the common keys have been read.
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
 
   NormKind norm = NormKind::rms;
-  bool mixes_otherwise = false;  ///< layers without KV heads are no error: another mixer stands there
+  bool mixes_otherwise = false;  ///< layers without KV heads are no error: they have another mixer
   bool latent = false;           ///< its attention is latent: see LatentConfig
   bool single_parts = false;     ///< blocks may be without attention heads or without a feed-forward part: widths of 0
 };
@@ -24,10 +24,10 @@ struct Architecture {
 /// Every architecture that can be loaded.
 std::span<const Architecture> architectures();
 
-/// Throws Error with the list of names when there is none called `name`.
+/// Throws Error with the list of names when none is called `name`.
 const Architecture& find_architecture(std::string_view name);
 
-// One function for each, in the source file of its family.
+// One function for each architecture, in the source file of its family.
 Architecture llama_architecture();
 Architecture qwen2_architecture();
 Architecture qwen3_architecture();

@@ -12,7 +12,7 @@ namespace rocmforge {
 /// rotation and window as LayerConfig::attention says. Q, K and V are three tensors of the file or one.
 class AttentionMixer final : public Mixer {
  public:
-  /// `shared`: where the K and V of AttentionConfig::keys_of are.
+  /// `shared`: the place of the K and V of AttentionConfig::keys_of.
   AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
 
   [[nodiscard]] FusedLinear* first_product() override { return &qkv_; }
@@ -24,9 +24,9 @@ class AttentionMixer final : public Mixer {
   void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises all heads of Q together, and all of K.
   void normalise_vectors(const Step& step) const;
-  /// What rotates Q and K and appends K and V to the cache, where they are the layer's own.
+  /// Rotates Q and K and appends K and V to the cache, if they are the layer's own.
   [[nodiscard]] Attention::Append append_of(const Step& step) const;
-  /// Whether that is part of the call of attention.
+  /// Whether attention's call includes it.
   [[nodiscard]] bool attention_appends(const Step& step) const;
   void append_keys(const Step& step) const;
   void attend(const Step& step) const;
@@ -43,7 +43,7 @@ class AttentionMixer final : public Mixer {
   const WeightVector* sinks_ = nullptr;              ///< [q_heads] or null
   const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2]; null without rotation
   StepAttention attention_;
-  Resolved<OutputGate> output_gate_;  ///< without a kernel where there is none
+  Resolved<OutputGate> output_gate_;  ///< without a kernel if there are no gates
   ResidualOutput output_;
 };
 

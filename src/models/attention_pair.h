@@ -6,16 +6,17 @@
 
 namespace rocmforge {
 
-/// The kernels of a step's two phases, which read one cache.
+/// The kernels of a step's two phases, which share a cache.
 struct AttentionPair {
   Choice<Attention> prefill;
   Choice<Attention> decode;
-  KvLayout layout;  ///< with the decode kernel's size of blocks: any is as good for prefill
+  KvLayout layout;  ///< with the decode kernel's block size, since prefill works with any
 };
 
-/// The best two kernels that agree on the layout of the cache, for `spec` and the same spec with decode set. A kernel that
-/// would be better but agrees with none says so among the refusals. A forced kernel serves the phases it can. Throws Error,
-/// with the reasons, when it can serve neither, when nobody serves a phase, and when no two kernels agree.
+/// The best two kernels that agree on the layout of the cache, for `spec` and the same spec with decode set. A better kernel
+/// that agrees with none is among the refusals, with that reason. A forced kernel is taken for the phases that it supports.
+/// Throws Error, with the reasons, when the forced one supports neither, when no kernel supports a phase, and when no two
+/// agree.
 AttentionPair choose_attention(const KernelRegistry& registry, const Attention::Spec& spec, const DeviceInfo& device,
                                std::string_view forced);
 

@@ -14,8 +14,8 @@
 
 namespace rocmforge {
 
-/// The part of a block in which positions meet, as operations in two halves: after the last layer's first one the rows that
-/// nobody wants are dropped. The operations belong to the mixer, which is not moved.
+/// The part of a block that mixes positions, as operations in two halves: after the first half of the last layer, rows
+/// without wanted results are dropped. The mixer owns its operations and is not moved.
 class Mixer {
  public:
   Mixer() = default;
@@ -23,9 +23,9 @@ class Mixer {
   Mixer(const Mixer&) = delete;
   Mixer& operator=(const Mixer&) = delete;
 
-  /// From Buffers::hidden, its norm included, to the sequence's memory and to Buffers::gathered [tokens, width].
+  /// From Buffers::hidden, with its norm, to the sequence's memory and to Buffers::gathered [tokens, width].
   [[nodiscard]] const Operations& mix() const { return mix_; }
-  /// From there to the residual stream, each row by itself.
+  /// From there to the residual stream, row by row.
   [[nodiscard]] const Operations& project() const { return project_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
   /// The first product of mix(), where that reads Buffers::hidden, and the sum behind project(), where that is one; or null.
@@ -33,7 +33,7 @@ class Mixer {
   [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
   /// Whether it has K and V in pages.
   [[nodiscard]] virtual bool has_pages() const = 0;
-  /// Where those are.
+  /// Their place.
   [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
 
  protected:
@@ -43,7 +43,7 @@ class Mixer {
   KvPlace kv_place_{};
 };
 
-/// The part of a block that computes each row by itself, from a FeedForwardInput to the residual stream. Not moved either.
+/// The part of a block that computes each row by itself, from a FeedForwardInput to the residual stream. Not moved.
 class FeedForward {
  public:
   FeedForward() = default;
@@ -60,24 +60,24 @@ class FeedForward {
   Operations operations_;
 };
 
-/// One layer of a model: a mixer and a feed-forward part, or one of them, put together as LayerConfig::graph says.
+/// One layer of a model: a mixer and a feed-forward part, or one of them, combined as LayerConfig::graph says.
 class Block {
  public:
-  /// `config` must outlive the block; `earlier` are those before it.
+  /// `config` must outlive the block; `earlier` are the blocks before it.
   Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
   /// Lets the block's first product take in the sum at the end of `before`, behind which it always runs.
   void join(ExecutionPlan& plan, Block& before);
 
   /// The mixer's first half; nothing without a mixer.
   [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
-  /// Elements of a row that it leaves in Buffers::gathered, 0 without a mixer.
+  /// Elements of a row of its output in Buffers::gathered, 0 without a mixer.
   [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
   [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
-  /// Whether later steps read what it leaves: K and V of its own, or a state.
+  /// Whether later steps read its results: K and V of its own, or a state.
   [[nodiscard]] bool keeps() const { return keeps_; }
   /// Of one that has pages.
   [[nodiscard]] const KvPlace& kv_place() const { return mixer_->kv_place(); }
-  /// The rest, each row by itself: updates Buffers::hidden by means of Buffers::gathered.
+  /// The rest, row by row: updates Buffers::hidden, uses Buffers::gathered.
   [[nodiscard]] const Operations& finish() const { return finish_; }
 
  private:
@@ -97,7 +97,7 @@ class Block {
 
 /// "blk.7.attn_output"
 std::string block_tensor(int index, std::string_view part);
-/// The scale that stands behind the feed-forward part of block `index`, "" where that is not the block's end.
+/// The scale at the end of block `index`, if the feed-forward part is its end; else "".
 std::string_view feed_forward_scale(const ModelConfig& config, int index);
 /// The norm of block `index` with this tensor, or none for "".
 std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part);

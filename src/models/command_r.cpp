@@ -6,8 +6,8 @@
 namespace rocmforge {
 namespace {
 
-/// What both generations share: one LayerNorm before the two parts of a block, which run side by side, and a factor of the
-/// logits.
+/// The common part of both generations: one LayerNorm before the two parts of a block, which run side by side, and a factor
+/// of the logits.
 void configure_cohere(ModelConfig& config, MetadataReader& metadata) {
   config.logit_scale = static_cast<float>(metadata.number("logit_scale"));
   if (config.logit_scale <= 0.0f) {

@@ -5,8 +5,8 @@
 namespace rocmforge {
 namespace {
 
-/// Files of GLM-4.7-Flash from before the key existed: they have the number of its blocks, with or without the one that
-/// only predicts, and its vocabulary.
+/// Files of GLM-4.7-Flash from before the key existed: recognised by the number of blocks, with or without the MTP
+/// block, and the vocabulary.
 bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadata) {
   constexpr std::int64_t glm_vocabulary = 154880;
   const GgufTensor* table = metadata.file().find_tensor("token_embd.weight");
@@ -14,9 +14,9 @@ bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadat
          table->tensor.shape.rows() == glm_vocabulary;
 }
 
-/// DeepSeek V2 to V3.1, and what follows their graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; dense layers come
-/// first, then experts beside some that every token takes. V2 chooses experts by a softmax, and groups of them by their best
-/// one; later models by sigmoids with a bias, and groups by their two best.
+/// DeepSeek V2 to V3.1, and models with the same graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; dense layers
+/// come first, then layers with experts and shared experts. V2 chooses experts by a softmax, and groups by their best
+/// expert; later models by sigmoids with a bias, and groups by their two best.
 void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
   const RouteScore score = chooses_by_sigmoid(config, metadata) ? RouteScore::sigmoid : RouteScore::softmax;
   separate_mtp_blocks(config, metadata);

@@ -5,8 +5,8 @@
 
 namespace rocmforge {
 
-/// Wo (norm(gated_delta_net(conv(Wqkv y), beta, alpha)) * silu(Wz y)), beta and alpha products with y too (Qwen3-Next). Of a
-/// sequence it remembers the last inputs of the convolution and a matrix for each value head.
+/// Wo (norm(gated_delta_net(conv(Wqkv y), beta, alpha)) * silu(Wz y)), beta and alpha products with y too (Qwen3-Next). Its
+/// state is the last inputs of the convolution and a matrix for each value head.
 class DeltaNetMixer final : public Mixer {
  public:
   DeltaNetMixer(ExecutionPlan& plan, const ModelConfig& config, int index);

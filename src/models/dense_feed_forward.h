@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-/// What a feed-forward part reads: a buffer of the step, through its norm where it has one.
+/// The input of a feed-forward part: a buffer of the step, through its norm if it has one.
 struct FeedForwardInput {
   std::optional<NormName> norm;
   float* Buffers::*from = nullptr;
@@ -19,7 +19,7 @@ struct FeedForwardInput {
 /// or one with the gate's rows first.
 class DenseFeedForward final : public FeedForward {
  public:
-  /// A width, and what the names of the tensors end with.
+  /// A width, and the suffix of the tensors' names.
   struct Part {
     std::int32_t width = 0;
     std::string_view suffix{};

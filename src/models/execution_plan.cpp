@@ -80,7 +80,7 @@ const WeightVector* ExecutionPlan::find_vector(std::string_view name, const Shap
 }
 
 std::int64_t ExecutionPlan::state(std::size_t size_bytes) {
-  constexpr std::size_t alignment = 256;  // what GPU kernels may expect of every buffer
+  constexpr std::size_t alignment = 256;  // the alignment that GPU kernels may expect of every buffer
   const std::size_t offset = state_bytes_;
   state_bytes_ += (size_bytes + alignment - 1) / alignment * alignment;
   return static_cast<std::int64_t>(offset);
@@ -165,7 +165,7 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
     fused.fusions.norm_tokens = 0;
   }
   if (gate && gate->activation == Activation::gelu) {
-    fused.fusions.gate_tokens = 0;  // products take only the other two
+    fused.fusions.gate_tokens = 0;  // products fuse only the other two activations
   }
   if (gate && fused.fusions.gate_tokens > 0) {
     planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);
@@ -276,14 +276,14 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
            .activation_bytes = activation_bytes}};
 }
 
-/// Without its scale a weight is another weight.
+/// A weight without its scale would give wrong results.
 void ExecutionPlan::refuse_scale(std::string_view layer) const {
   throw Error(fmt::format("{}: tensor {} scales {}, which only matrix products with NVFP4 weights do",
                           file_->path().string(), quote(std::string(layer) + std::string(scale_suffix)),
                           quote(std::string(layer) + ".weight")));
 }
 
-/// The number beside an NVFP4 weight that its whole product is multiplied by: tensor LAYER.scale.
+/// The factor of an NVFP4 weight's whole product: tensor LAYER.scale.
 float ExecutionPlan::weight_scale(std::string_view layer, DType type) {
   const std::string name = std::string(layer) + std::string(scale_suffix);
   if (type != DType::nvfp4 || !has_tensor(name)) {
@@ -347,7 +347,7 @@ std::size_t ExecutionPlan::packed_bytes() const {
   }
   const bool gpu = device_.is_gpu();
   std::size_t total = 0;
-  std::set<const GgufTensor*> raw;  // rows as the file has them are uploaded once, whoever reads them
+  std::set<const GgufTensor*> raw;  // rows in the file's format are uploaded once for all their users
   const auto add_raw = [&](const GgufTensor* tensor) {
     if (gpu && raw.insert(tensor).second) {
       total += WeightStore::copy_bytes(tensor->tensor.bytes());

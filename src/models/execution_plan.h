@@ -25,7 +25,7 @@
 
 namespace rocmforge {
 
-/// A table of which single rows are read, as the file stores it.
+/// A table of which single rows are read, in the file's format.
 struct WeightTable {
   Resolved<EmbeddingRows> operation;
   const GgufTensor* tensor = nullptr;
@@ -41,23 +41,23 @@ struct LinearName {
   ColumnRange columns{};    ///< of the tensor, as many as the layer's input has elements
 };
 
-/// The kernels and weights of a model. First every tensor is looked up, checked and given a kernel, so that whatever does
-/// not fit is said at once, and all memory is counted; then `load_weights` brings the weights to the device, in the layout
-/// each kernel wants.
+/// The kernels and weights of a model. First every tensor is looked up, checked and given a kernel, so that errors are
+/// reported at once, and all memory is counted. Then `load_weights` copies the weights to the device, in the layout of
+/// each kernel.
 class ExecutionPlan {
  public:
-  /// `file` and `registry` must outlive the plan. `num_threads` are those kernels of the CPU will run with.
+  /// `file` and `registry` must outlive the plan. CPU kernels will run with `num_threads`.
   ExecutionPlan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
                 const ModelOptions& options);
 
-  /// Chooses the kernel of an operation without weights. Layers that ask for the same share a line of the plan.
+  /// Chooses the kernel of an operation without weights. Layers with the same operation share a line of the plan.
   template <class Op>
   Resolved<Op> resolve(const typename Op::Spec& spec, std::string_view forced = {}) {
     auto [resolved, planned] = choose<Op>(spec, forced);
     line(std::move(planned));
     return resolved;
   }
-  /// The same for an operation that no step of decoding sequences runs.
+  /// The same for an operation that is not part of a decode step.
   template <class Op>
   Resolved<Op> resolve_for_prompts(const typename Op::Spec& spec) {
     auto [resolved, planned] = choose<Op>(spec);
@@ -65,7 +65,7 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
-  /// The same for one whose spec does not say how many floats it reads and writes for each token.
+  /// The same for one whose spec does not tell how many floats it reads and writes for each token.
   template <class Op>
   Resolved<Op> resolve_for_width(const typename Op::Spec& spec, std::int64_t floats) {
     auto [resolved, planned] = choose<Op>(spec);
@@ -74,13 +74,13 @@ class ExecutionPlan {
     return resolved;
   }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
-  /// Both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its window; a window that no
-  /// sequence outgrows is none. With `shared` it reads the plane of another layer, which has the same spec.
+  /// Both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its window; a window that is
+  /// longer than the context is ignored. With `shared` it reads the plane of another layer, which has the same spec.
   StepAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {});
-  /// What comes before `attention`, whose call includes it in steps of single rows where its kernel takes it.
+  /// The operation before `attention`, which includes it in steps of single rows if its kernel can.
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
-  /// With a gate the outputs together are the gate's and then as many of what it multiplies.
+  /// With a gate, the outputs together are the gate's and then as many that it multiplies.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
@@ -89,52 +89,52 @@ class ExecutionPlan {
   void join(ResidualSum& sum, FusedLinear& next);
   /// What chooses experts for rows [hidden].
   Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
-  /// Whether the tensor of the shared expert has what it takes to stand behind the others: their format, no vectors beside
-  /// it.
+  /// Whether the shared expert can be one of the stacked experts: same format, no bias or scale
+  /// vectors.
   [[nodiscard]] bool can_stack_shared(const ExpertTensorName& name) const;
-  /// The matrices of all experts in the places `names`, gate and up or down, with one kernel; each is `wanted` in a format
+  /// The matrices of all experts in the places `names`, gate and up or down, with one kernel; each of `wanted` in a format
   /// of its own.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
                                            const ExpertMatmul::Spec& wanted);
-  /// The matrices of all heads; `spec` without the format, which is the tensor's. Those that are transposed are F32.
+  /// The matrices of all heads; `spec` has no format, which is the tensor's. Transposed ones are F32.
   const HeadMatrix* heads(const HeadTensorName& name, HeadMatmul::Spec spec);
-  /// The decompressed form of latent attention for prompts, beside `absorbed`, which the layer asked for last. None where
-  /// the device has no kernels for it or another kernel was asked for.
+  /// The decompressed form of latent attention for prompts, beside `absorbed`, the layer's last attention. None if
+  /// the device has no kernels for it or another kernel is forced.
   std::optional<LatentPrefill> latent_prefill(const HeadMatrix& keys, const HeadMatrix& values,
                                               const StepAttention& absorbed);
-  /// A norm of rows [dim] that no product takes in.
+  /// A norm of rows [dim] that is not fused into a product.
   Norm norm(const NormName& name, std::int64_t dim);
 
-  /// A vector of weights [dim] that an operation reads beside its input; counts as read in every step.
+  /// A vector of weights [dim] that an operation reads beside its input; counted as read in every step.
   const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
   /// The same for a small tensor of any shape.
   const WeightVector* floats(std::string_view name, const Shape& shape);
-  /// The number that an F32 tensor of one element holds. Throws Error naming a tensor whose number is not finite.
+  /// The value of an F32 tensor of one element. Throws Error naming a tensor whose value is not finite.
   float number(std::string_view name);
-  /// Room for `size_bytes` in each slot of state; gives the offset, for StateView::at.
+  /// Reserves `size_bytes` in each slot of state; returns the offset, for StateView::at.
   std::int64_t state(std::size_t size_bytes);
-  /// Computed numbers in the device's memory. Their owner must outlive the plan; the same numbers share one copy.
+  /// Computed numbers in the device's memory. Their owner must outlive the plan; equal ones share one copy.
   const WeightVector* constants(std::span<const float> values);
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
-  /// Throws Error naming a tensor that changes the computation and is not supported, where the file has it.
+  /// Throws Error naming a tensor that changes the computation and is not supported, if the file has it.
   void refuse_tensor(const std::string& name) const;
-  /// What is planned from here on belongs to no step that decodes one token of each sequence: it counts for memory alone.
+  /// Everything planned from here on is not part of decode steps: only its memory counts.
   void leave_decode_steps() { decode_bytes_ = bytes_per_token_; }
-  /// Keeps a tensor that the file may have and the model does not read from being warned of.
+  /// Prevents the warning for a tensor that the file may have and the model does not read.
   void pass_over(std::string name) { used_.insert(std::move(name)); }
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
-  /// Rows of a matrix of the file, 0 when there is none with this name.
+  /// Rows of a matrix of the file, 0 if it has none with this name.
   [[nodiscard]] std::int64_t rows_of(std::string_view name) const;
 
-  /// Uploads and repacks; then warns of tensors nobody asked for. Layers find the addresses in what they were given.
+  /// Uploads and repacks; then warns of unused tensors. Layers find the addresses in their weights.
   void load_weights(Device& device, ThreadPool& pool);
 
   [[nodiscard]] const std::vector<PlannedOperation>& operations() const { return operations_; }
   [[nodiscard]] const DeviceInfo& device() const { return device_; }
   [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
-  /// Of the last layer that asked for attention.
+  /// Of the last layer that planned attention.
   [[nodiscard]] const KvLayout& kv_layout() const { return kv_layout_; }
   [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
   /// The pages of all layers, in blocks of one size.
@@ -184,7 +184,7 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
-  /// The kernel that takes a router in one call, if there is one for this device and these weights.
+  /// The kernel of a router in one call, if this device has one for these weights.
   std::optional<Router::Rows> router_rows(const Router& router, const RouteTokens::Spec& choice);
   /// Linear layers and their line of the plan.
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
@@ -218,7 +218,7 @@ class ExecutionPlan {
   std::deque<ExpertMatrix> expert_matrices_;
   std::deque<HeadMatrix> head_matrices_;
   std::deque<WeightVector> vectors_;
-  std::deque<std::vector<float>> computed_;  ///< what vectors_ hold that no configuration owns
+  std::deque<std::vector<float>> computed_;  ///< values of vectors_ that no configuration owns
   std::deque<WeightTable> tables_;
   std::set<std::string, std::less<>> used_;
   std::vector<PlannedOperation> operations_;

@@ -7,7 +7,7 @@
 namespace rocmforge {
 namespace {
 
-/// A count of which none is possible too.
+/// A count that may be 0.
 std::int32_t count_or_none(MetadataReader& metadata, std::string_view key) {
   return metadata.number(key, 0.0) == 0.0 ? 0 : metadata.count(key);
 }
@@ -29,7 +29,7 @@ RouteScore read_score(MetadataReader& metadata, RouteScore fallback) {
   }
 }
 
-/// Experts in groups: all of them equal, and enough chosen for the experts that a token uses.
+/// Groups of experts: all of the same size, with enough chosen groups for the experts that a token uses.
 void read_groups(ExpertConfig& experts, MetadataReader& metadata) {
   experts.groups = metadata.contains("expert_group_count") ? count_or_none(metadata, "expert_group_count") : 1;
   experts.groups = std::max(experts.groups, 1);

@@ -5,17 +5,17 @@
 
 namespace rocmforge {
 
-/// What an architecture's files leave unsaid about their experts.
+/// Properties of an architecture's experts that its files do not contain.
 struct ExpertDefaults {
   RouteScore score = RouteScore::softmax;
   bool normalise = false;
-  bool shared_gate = false;   ///< what every token takes has a gate of its own
+  bool shared_gate = false;   ///< the shared expert has a gate of its own
   bool needs_bias = false;    ///< the router and the experts have biases
   bool may_be_dense = false;  ///< a file without experts is one of the architecture too
 };
 
 /// Reads the keys of experts into the layers that have them: all but the leading dense ones, or one of every few. Throws
-/// Error naming the key for a count, a group or a score that can't be.
+/// Error naming the key for an impossible count, group or score.
 void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDefaults& defaults);
 
 }  // namespace rocmforge

@@ -12,32 +12,32 @@ namespace rocmforge {
 
 /// One place of the feed-forward part (gate, up or down) in all experts, and the kernel chosen for it.
 struct ExpertMatrix {
-  /// Where the file keeps it: one tensor with the experts one after another, or one tensor for each.
+  /// Its tensors: one with the experts one after another, or one for each.
   std::vector<const GgufTensor*> tensors;
   const GgufTensor* shared = nullptr;  ///< the last expert, where it has a tensor of its own
-  std::int64_t first_row = 0;    ///< of an expert's rows in the stacked tensor: those of up may lie behind those of gate
-  std::int64_t tensor_rows = 0;  ///< that the stacked tensor has for each expert
+  std::int64_t first_row = 0;          ///< of an expert's rows in the stacked tensor: up may follow gate
+  std::int64_t tensor_rows = 0;        ///< that the stacked tensor has for each expert
   ExpertMatmul::Spec spec;
   const ExpertMatmulKernel* kernel = nullptr;
   const WeightVector* bias = nullptr;   ///< [experts, tensor_rows] or null
   const WeightVector* scale = nullptr;  ///< [experts] or null
-  const void* data = nullptr;           ///< expert 0 in the kernel's layout, once weights are loaded
+  const void* data = nullptr;           ///< expert 0 in the kernel's layout, when weights are loaded
 
   [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
-  /// Whether the kernel reads the rows of the stacked tensor where they are.
+  /// Whether the kernel reads the rows of the stacked tensor in place.
   [[nodiscard]] bool in_place() const { return stacked() && shared == nullptr && kernel->packed_bytes(spec) == 0; }
-  /// From one expert to the next, in the memory of the kernel.
+  /// Bytes from one expert to the next, in the kernel's layout.
   [[nodiscard]] std::int64_t expert_bytes() const;
-  /// What a slot reads.
+  /// Bytes that a slot reads.
   [[nodiscard]] std::size_t slot_bytes() const;
-  /// Of a copy of all experts.
+  /// Bytes of a copy of all experts.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
   /// The rows of one expert in the file.
   [[nodiscard]] const std::byte* rows(std::int64_t expert) const;
   [[nodiscard]] ExpertWeight weight() const;
 };
 
-/// How the file names a place: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor each, or as the first or second
+/// The names of a place in files: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor each, or the first or second
 /// half of the rows of "blk.0.ffn_gate_up_exps".
 struct ExpertTensorName {
   std::string stacked;
@@ -46,7 +46,7 @@ struct ExpertTensorName {
   bool second_half = false;
   bool needs_bias = false;
   bool any_scale = false;  ///< experts may have scales in every format, not in NVFP4 alone
-  std::string shared{};    ///< the tensor of a shared expert, which stands behind the others; "" for none
+  std::string shared{};    ///< the tensor of a shared expert, placed behind the others; "" for none
 };
 
 }  // namespace rocmforge

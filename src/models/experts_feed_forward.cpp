@@ -3,8 +3,8 @@
 namespace rocmforge {
 namespace {
 
-/// On a GPU a shared expert as wide as the others becomes one of them, which every token takes: a call costs more there than
-/// its work. Names its tensors where their formats allow that.
+/// On a GPU a shared expert as wide as the others becomes one of them, used by every token: there a call costs more than
+/// its work. Returns its tensors' name if their formats allow that.
 bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
   if (!plan.device().is_gpu() || !own.may_stack_shared()) {
     return false;

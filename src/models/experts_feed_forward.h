@@ -9,9 +9,8 @@
 
 namespace rocmforge {
 
-/// Routed experts, and beside them what every token takes, the shared expert: one more of the stacked experts, or a part of
-/// its own. That is a dense one, or with a gate, whose sigmoid multiplies it, a single expert to which its router gives that
-/// weight.
+/// Routed experts and a shared expert. The shared expert is one more of the stacked experts, or a part of
+/// its own: a dense one, or with a gate a single expert, whose weight is the gate's sigmoid.
 /// Routed experts may work on latents, the router and the shared expert do not:
 ///   h += residual_scale * ffn_latent_up (sum of weight_e * expert_e(ffn_latent_down x)) + shared(x),  x = ffn_norm(h)
 class ExpertsFeedForward final : public FeedForward {
@@ -19,12 +18,12 @@ class ExpertsFeedForward final : public FeedForward {
   ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
 
  private:
-  /// What stands around routed experts that work on latents of `size`.
+  /// The products around routed experts that work on latents of `size`.
   struct Latents {
     std::int64_t size = 0;
     Linear down;
     ResidualOutput up;
-    Resolved<Scale> clear;  ///< experts add to what is there
+    Resolved<Scale> clear;  ///< sets zeros, to which the experts add
   };
   void append_routed(float* Buffers::*x);
 

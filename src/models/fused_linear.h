@@ -89,12 +89,12 @@ struct FusedLinear {
   /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
   /// dense buffers of a step.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
-  /// The same for layers with an RMSNorm and no gate, where rows of `x` are `stride` elements apart. Rows that are
-  /// normalised by an operation of its own are so in place.
+  /// The same for layers with an RMSNorm and no gate, where rows of `x` are `stride` elements apart. If the norm is an
+  /// operation of its own, it works in place.
   void append_strided(Operations& operations, float* Buffers::*x, std::int64_t stride, float* Buffers::*out) const;
 
  private:
-  /// The norm, where the products take it in.
+  /// The norm, if it is fused into the products.
   [[nodiscard]] LinearFusion fused_norm(const Step& step) const;
   void normalise(const Step& step, float* Buffers::*x) const;
   void multiply(const Step& step, float* Buffers::*x, float* Buffers::*out) const;

@@ -4,7 +4,7 @@
 namespace rocmforge {
 namespace {
 
-/// Gemma: Llama's graph with what all Gemmas share.
+/// Gemma: Llama's graph with the common parts of all Gemmas.
 void configure_gemma(ModelConfig& config, MetadataReader& metadata) { configure_gemma_common(config, metadata); }
 
 }  // namespace

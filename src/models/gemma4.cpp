@@ -14,7 +14,7 @@
 namespace rocmforge {
 namespace {
 
-/// Layers with a window have heads of another length, which turn otherwise.
+/// Layers with a window have heads of another length and another rotation.
 void read_windowed_heads(ModelConfig& config, MetadataReader& metadata) {
   metadata.require("attention.sliding_window_pattern");
   const std::int32_t full = config.layer(0).attention.head_dim;
@@ -45,7 +45,7 @@ void read_windowed_heads(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// The last layers have no K and V: each reads those of the last layer before them that is of its kind, with a window or
+/// The last layers have no K and V: each reads those of the last earlier layer of its kind, with a window or
 /// without.
 void share_keys(ModelConfig& config, MetadataReader& metadata) {
   constexpr std::string_view key = "attention.shared_kv_layers";
@@ -71,7 +71,7 @@ void share_keys(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// What the names of a layer's tensors say.
+/// The layer's properties that the names of its tensors show.
 void read_tensors(ModelConfig& config, const GgufFile& file) {
   for (int index = 0; index < config.layers; ++index) {
     LayerConfig& layer = config.blocks[static_cast<std::size_t>(index)];

@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// What Gemma 1 to 3 share: the embedding times sqrt(hidden), a gate of GELU, halves of a head that turn. Their files hold
-/// the weights of norms with the 1 added that the formula has.
+/// The common parts of Gemma 1 to 3: the embedding times sqrt(hidden), a gate of GELU, rotation of halves of a head. In
+/// their files the weights of norms already include the formula's + 1.
 void configure_gemma_common(ModelConfig& config, MetadataReader& metadata);
 
 /// Gemma 2 and 3: norms before and behind each part.

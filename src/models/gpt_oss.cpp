@@ -7,8 +7,8 @@ namespace rocmforge {
 namespace {
 
 /// gpt-oss: every other layer has a window, heads have sinks, all linear layers have biases, and the norm before the
-/// feed-forward part has the name that elsewhere stands for one behind attention. Of the experts' products gate and up are
-/// cut off; the logits of the chosen alone become weights. YaRN was trained with a ramp that begins between pairs.
+/// feed-forward part has the tensor name of a post-attention norm. Gate and up of experts are clamped; the router's weights
+/// are the softmax over the chosen logits. YaRN was trained with a ramp that begins between pairs.
 void configure_gpt_oss(ModelConfig& config, MetadataReader& metadata) {
   const AttentionConfig& first = config.layer(0).attention;
   const RopeConfig rope = read_rope(metadata, first.head_dim, config.context_length, config.context_length, false);

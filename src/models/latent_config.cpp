@@ -24,7 +24,7 @@ std::int32_t read_length(MetadataReader& metadata, std::string_view key) {
   return length;
 }
 
-/// A key that must have this value where it is there.
+/// A key that must have this value if it exists.
 void expect_count(MetadataReader& metadata, std::string_view key, std::int32_t expected, std::string_view why) {
   if (const std::int32_t value = metadata.count(key, expected); value != expected) {
     throw metadata.error(key, fmt::format("is {}, expected {}, {}", value, expected, why));
@@ -50,7 +50,7 @@ std::int32_t read_head_lengths(MetadataReader& metadata, std::int32_t q_heads, s
   return key_length;
 }
 
-/// The factor of the scores, and cos and sin without theirs.
+/// Moves YaRN's factor from cos and sin to the scores.
 float read_scale(MetadataReader& metadata, std::int32_t key_length, RopeConfig& rope) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(key_length));
   const double multiplier = metadata.number("rope.scaling.yarn_log_multiplier", 0.0);

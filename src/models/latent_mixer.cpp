@@ -69,7 +69,7 @@ void LatentMixer::add_operations() {
     queries_->append_strided(mix_, &Buffers::gathered, input_.linear.width(), &Buffers::projected);
   }
   mix_.push_back({std::string(LatentAppend::name), [this](const Step& step) { append(step); }});
-  // In the last layer of a step of which nothing but its latents is wanted the rest is left out.
+  // In the last layer of a step that wants only its latents, the rest is skipped.
   const auto add = [this](std::string_view kind, void (LatentMixer::*run)(const Step&) const) {
     mix_.push_back({std::string(kind), [this, run](const Step& step) {
                       if (step.results) {

@@ -10,10 +10,10 @@
 
 namespace rocmforge {
 
-/// Multi-head latent attention. Of a position [c | r] is kept, c = norm(Wc x), r turned, for all heads.
-/// A head's query [p | s], s turned, becomes [Wk p | s], which attends to those rows as keys with c as values; Wv brings the
-/// result to the head's output: the absorbed form. Prompts may take the decompressed one (LatentPrefill). Queries come from
-/// x, or from a latent of their own: Wqb norm(Wqa x).
+/// Multi-head latent attention. The cache holds [c | r] for each position, c = norm(Wc x), r rotated, for all heads.
+/// In the absorbed form a head's query [p | s], s rotated, becomes [Wk p | s], which attends to these rows as keys, with c
+/// as values; Wv maps the result to the head's output. Prompts may use the decompressed form (LatentPrefill). Queries are
+/// products of x, or of a latent of their own: Wqb norm(Wqa x).
 class LatentMixer final : public Mixer {
  public:
   LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
@@ -34,7 +34,7 @@ class LatentMixer final : public Mixer {
   [[nodiscard]] bool has_query_latent() const { return config_.latent.q_rank > 0; }
   [[nodiscard]] std::int64_t query_dim() const { return std::int64_t{config_.latent.plain_dim} + config_.rope.n_rot; }
   [[nodiscard]] std::int64_t query_width() const { return config_.q_heads * query_dim(); }
-  /// From one token's queries to the next's, in Buffers::projected.
+  /// Elements from one token's queries to the next's, in Buffers::projected.
   [[nodiscard]] std::int64_t query_stride() const { return has_query_latent() ? query_width() : input_.linear.width(); }
 
   const AttentionConfig& config_;
@@ -46,7 +46,7 @@ class LatentMixer final : public Mixer {
   const HeadMatrix* keys_ = nullptr;
   const HeadMatrix* values_ = nullptr;
   StepAttention attention_;
-  std::optional<LatentPrefill> prefill_;  ///< for sequences with several rows; none: `attention_` takes them too
+  std::optional<LatentPrefill> prefill_;  ///< for sequences with several rows; none: `attention_` computes them too
   ResidualOutput output_;
 };
 

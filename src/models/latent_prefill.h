@@ -11,8 +11,8 @@
 namespace rocmforge {
 
 /// Latent attention in its decompressed form, for the sequences of a step that have several rows: K and V of the heads are
-/// computed from the latent rows of all their positions, and rows of [p | s] attend to those. Where they take too much
-/// memory the heads go in several passes.
+/// computed from the latent rows of all positions, and rows of [p | s] attend to them. If they need too much
+/// memory, the heads are computed in several passes.
 class LatentPrefill {
  public:
   /// One pass: heads, sequences of so many keys, rows of the step.
@@ -29,19 +29,19 @@ class LatentPrefill {
   Resolved<CopyHeads> copy_kept;
   const HeadMatrix* keys = nullptr;
   const HeadMatrix* values = nullptr;
-  std::size_t general_bytes = 0;  ///< of the scratch memory, for whatever else runs meanwhile
-  std::size_t pass_bytes = 0;     ///< behind that
+  std::size_t general_bytes = 0;  ///< of the scratch memory, for other kernels meanwhile
+  std::size_t pass_bytes = 0;     ///< after general_bytes
 
-  /// Bytes of scratch memory of a pass; no more for several heads than for each by itself.
+  /// Bytes of scratch memory of a pass; for several heads at most that for each by itself.
   [[nodiscard]] std::size_t bytes_of(const Pass& pass) const;
 
-  /// From queries [tokens, heads * head_dim], rows `q_stride` apart, to `out` [tokens, heads * value_dim]. In a step with
-  /// single rows too, whose own computation uses the same buffers, they are kept until `finish` writes them there.
+  /// From queries [tokens, heads * head_dim], rows `q_stride` apart, to `out` [tokens, heads * value_dim]. In a step that
+  /// also has single rows, which use the same buffers, results are kept until `finish` writes them to `out`.
   void run(const Step& step, const float* q, std::int64_t q_stride, float* out) const;
   void finish(const Step& step, float* out) const;
 
  private:
-  /// Neighbouring sequences that one pass takes.
+  /// Neighbouring sequences that one pass computes.
   struct Range {
     std::int32_t first_sequence = 0;
     std::int32_t sequences = 0;

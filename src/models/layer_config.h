@@ -22,19 +22,19 @@ enum class QkNorm {
 /// The norm of a model's residual stream: RMSNorm, or LayerNorm with a bias where the file has one.
 enum class NormKind { rms, layer };
 
-/// How the heads of Q and K turn with their position.
+/// The rotation of heads of Q and K by their position.
 struct RopeConfig {
-  RopeKind kind = RopeKind::adjacent;                    ///< none: they don't, whatever else stands here
-  std::int32_t n_rot = 0;                                ///< the first elements of a head that turn, even
-  std::shared_ptr<const RopeFrequencies> frequencies{};  ///< one object for all layers that turn alike
+  RopeKind kind = RopeKind::adjacent;                    ///< none: no rotation, whatever the other members are
+  std::int32_t n_rot = 0;                                ///< the first elements of a head are rotated; even
+  std::shared_ptr<const RopeFrequencies> frequencies{};  ///< one object for all layers with the same rotation
 };
 
-/// Multi-head latent attention: of K and V of all heads one row is kept for each position, a latent of `rank` elements and
-/// RopeConfig::n_rot that turn. K and V of a head are products with the latent, K's last elements those that turn.
+/// Multi-head latent attention: the cache holds one row for each position, a latent of `rank` elements and RopeConfig::n_rot
+/// rotated ones. K and V of a head are products with the latent; K's last elements are the rotated ones.
 struct LatentConfig {
   std::int32_t rank = 0;       ///< 0: attention is not latent
   std::int32_t q_rank = 0;     ///< of the latent that the queries come from; 0: from the hidden state
-  std::int32_t plain_dim = 0;  ///< elements of a head's query and key that don't turn
+  std::int32_t plain_dim = 0;  ///< elements of a head's query and key that are not rotated
   std::int32_t value_dim = 0;  ///< of a head's output
 };
 
@@ -53,7 +53,7 @@ struct AttentionConfig {
   bool output_gate = false;  ///< each head of attn_q has a gate behind its query, whose sigmoid multiplies the output
   QkNorm qk_norm = QkNorm::none;
   bool value_norm = false;       ///< each head of V is normalised, without weights
-  bool values_are_keys = false;  ///< V is K as it is before its norm and its turn: there is no attn_v
+  bool values_are_keys = false;  ///< V is K before its norm and its rotation: there is no attn_v
   std::int32_t keys_of = -1;     ///< the earlier layer whose K and V are read; -1: the layer has its own
   bool norm_after_turn = false;  ///< QkNorm::heads only
   RopeConfig rope{};
@@ -109,7 +109,7 @@ struct DeltaNetConfig {
   [[nodiscard]] std::int64_t projected_width() const { return channels() + values() + 2 * std::int64_t{value_heads}; }
 };
 
-/// The experts of a feed-forward part, each a gated one, of which every token takes a few.
+/// The experts of a feed-forward part; each token takes a few.
 struct ExpertConfig {
   std::int32_t count = 0;  ///< 0: the part is dense
   std::int32_t used = 0;   ///< by each token
@@ -120,17 +120,17 @@ struct ExpertConfig {
   std::int32_t groups = 1;
   std::int32_t groups_used = 1;
   std::int32_t group_best = 2;    ///< experts by which a group is chosen
-  std::int32_t shared_width = 0;  ///< of what every token takes beside its experts, all of it together; 0: nothing
-  bool shared_gate = false;       ///< that is multiplied by the sigmoid of a logit of its own
+  std::int32_t shared_width = 0;  ///< of all shared experts together; 0: none
+  bool shared_gate = false;       ///< the shared expert is multiplied by the sigmoid of a logit of its own
   bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used
-  std::int32_t latent_size = 0;   ///< of the latents that the chosen experts work on; 0: on hidden states
-  bool apart = false;             ///< what every token takes is a dense part with norms of its own: TwoFeedForwards
+  std::int32_t latent_size = 0;   ///< of the latents that the routed experts work on; 0: on hidden states
+  bool apart = false;             ///< the shared expert is a dense part with norms of its own: TwoFeedForwards
 
-  /// Whether what every token takes may be one of the experts: it is as wide, and reads what they read.
+  /// Whether the shared expert may be one of the stacked experts: same width, same input.
   [[nodiscard]] bool may_stack_shared() const { return shared_width == width && latent_size == 0; }
   /// The most experts of a token.
   [[nodiscard]] std::int32_t taken() const { return used + (may_stack_shared() ? 1 : 0); }
-  /// Elements of a row of what the chosen experts have between up and down.
+  /// Elements of a row between up and down of the chosen experts.
   [[nodiscard]] std::int64_t inner() const { return std::int64_t{taken()} * width; }
 };
 
@@ -157,14 +157,14 @@ struct FeedForwardConfig {
   }
 };
 
-/// What a block consists of.
+/// The parts of a block.
 enum class BlockParts { both, mixer, feed_forward };
 
-/// The graph of a block as data: which parts it has, and which norms stand where, by the names of their tensors, "" for
+/// The graph of a block as data: its parts and norms, the norms by the names of their tensors, "" for
 /// none. With m the mixer and f the feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
-///   h *= output_scale, behind what stands at the end of the block
+/// h *= output_scale, at the end of the block
 /// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
 /// has one of the lines.
 struct BlockGraph {
@@ -178,7 +178,7 @@ struct BlockGraph {
   std::string_view output_scale{};  ///< a tensor of one number
 };
 
-/// How the positions of a layer meet.
+/// The mixer of a layer.
 enum class MixerKind { attention, short_conv, ssm, delta_net };
 
 /// The numbers of one layer.

@@ -14,7 +14,7 @@
 namespace rocmforge {
 
 /// Rows of a matrix in groups of the same parts, one after another: of heads that each have a query and a gate {heads, {dim,
-/// dim}}. The product gives the first part of all groups, then the second of all.
+/// dim}}. The outputs are the first part of all groups, then the second of all.
 struct RowGroups {
   std::int64_t groups = 0;  ///< 0: rows stay in the order of the file
   std::vector<std::int64_t> parts{};
@@ -34,10 +34,10 @@ struct MatmulWeight {
   const MatmulKernel* kernel = nullptr;
   const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
   float scale = 1.0f;          ///< MatmulOutput::scale
-  RowGroups groups{};          ///< by which its rows are put in another order as they are loaded
-  ColumnRange columns{};       ///< that are taken as it is loaded
+  RowGroups groups{};          ///< the new order of its rows, applied when they are loaded
+  ColumnRange columns{};       ///< the columns to load
 
-  /// Whether loading it makes other rows than the file has.
+  /// Whether the loaded rows differ from the file's.
   [[nodiscard]] bool rearranged() const { return groups.groups > 0 || columns.of > 0; }
   /// Of its rows in the file's format.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k); }
@@ -54,7 +54,7 @@ struct WeightVector {
   }
 };
 
-/// What a call of linear layers takes in beside its products.
+/// The operations that a call of linear layers includes.
 struct LinearFusion {
   const float* norm_weight = nullptr;  ///< [k] or null
   float norm_eps = 0.0f;
@@ -88,7 +88,7 @@ class Linear {
   /// What the kernels of all calls take in. A post-norm, whose sum is written, is for one call.
   [[nodiscard]] MatmulFusions fusions() const;
 
-  /// The layers, by the calls that compute them; in the order of the group where all have one kernel.
+  /// The layers, grouped by call; in the order of the group if all have one kernel.
   [[nodiscard]] std::vector<Part> parts() const;
 
   /// Columns of a row of all outputs.

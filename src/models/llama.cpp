@@ -6,8 +6,8 @@
 namespace rocmforge {
 namespace {
 
-/// Llama 1 to 3 and what follows its graph: Mistral, TinyLlama, SmolLM and others, with experts Mixtral. Converters permute
-/// the rows of Q and K so that neighbouring elements turn together, which is the default.
+/// Llama 1 to 3 and models with the same graph: Mistral, TinyLlama, SmolLM and others, with experts Mixtral. Converters
+/// permute the rows of Q and K so that neighbouring elements are rotated together, which is the default.
 void configure_llama(ModelConfig& config, MetadataReader& metadata) {
   const AttentionConfig& attention = config.layer(0).attention;
   if (attention.rope.n_rot != attention.head_dim) {

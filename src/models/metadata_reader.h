@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// Reads the keys of one architecture, "block_count" standing for "llama.block_count", and remembers which were asked for.
+/// Reads the keys of one architecture ("block_count" for "llama.block_count"), and remembers which were read.
 /// Every error names the file and the whole key.
 class MetadataReader {
  public:
@@ -23,7 +23,7 @@ class MetadataReader {
   bool contains(std::string_view key);
   /// Throws Error when it is missing.
   void require(std::string_view key);
-  /// Whether anybody has asked for this key.
+  /// Whether this key was read.
   [[nodiscard]] bool asked(std::string_view key) const { return asked_.contains(full(key)); }
 
   /// A count in [1, 2^31). An array with one value per layer is accepted when all its values agree.
@@ -41,7 +41,7 @@ class MetadataReader {
   /// An Error about a key: "model.gguf: key 'llama.block_count' is 0, ...".
   [[nodiscard]] Error error(std::string_view key, std::string_view what) const;
 
-  /// Keys of this architecture that nobody asked for, quoted, in file order.
+  /// Keys of this architecture that were not read, quoted, in file order.
   [[nodiscard]] std::vector<std::string> unread() const;
 
  private:

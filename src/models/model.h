@@ -22,17 +22,17 @@ struct ModelOptions {
   std::int32_t max_sequences = 64;      ///< in one step
   std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
-  bool load_mtp = false;                ///< the blocks of multi-token prediction too: see Model::forward_mtp
-  bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, where they can
-  /// GPU: of K and V that latent attention computes for prompts at once; more goes in passes.
+  bool load_mtp = false;                ///< also load the blocks of multi-token prediction: see Model::forward_mtp
+  bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, if they support it
+  /// GPU: bytes of K and V that latent attention computes for prompts at once; more is done in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
   std::string matmul;  ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };
 
-/// A line of the plan: which kernel serves an operation, why, and the least it moves each time it runs in a step that
-/// decodes one token.
+/// A line of the plan: the kernel of an operation, why it was chosen, and the least bytes that it moves each time it runs in
+/// a decode step of one token.
 struct PlannedOperation {
   std::string operation;  ///< "blk.0.attn_qkv"
   std::string spec;
@@ -42,29 +42,29 @@ struct PlannedOperation {
   std::size_t activation_bytes = 0;
   std::size_t kv_bytes_per_position = 0;
   int times = 1;  ///< in that step
-  /// An operation whose call includes this one in steps of up to `part_tokens` tokens (attention's: in those of single
-  /// rows), which then is none of its own.
+  /// An operation whose call includes this one in steps of up to `part_tokens` tokens (attention: in steps of single
+  /// rows).
   std::string part_of{};
   std::int64_t part_tokens = 0;
 
   [[nodiscard]] bool is_part(std::int64_t tokens) const { return !part_of.empty() && tokens <= part_tokens; }
 };
 
-/// "attn_qkv" of "blk.7.attn_qkv": operations of all layers that go by one name.
+/// "attn_qkv" of "blk.7.attn_qkv": the common name of an operation in all layers.
 std::string_view operation_kind(std::string_view operation);
 
-/// What all operations of one kind take in a step.
+/// All operations of one kind in a step.
 struct OperationTime {
   std::string kind;
   double seconds = 0.0;
 };
 
-/// A model: first planned, with its kernels chosen and its memory counted, then loaded. `forward` is one step of any mix of
+/// A model: first planned (kernels chosen, memory counted), then loaded. `forward` computes one step of any mix of
 /// prefill and decode, from token ids to logits and drawn tokens, all on the model's device.
 class Model {
  public:
-  /// Takes no memory for weights. `file` and `registry` must outlive the model; `num_threads` are those of the pool it will
-  /// be loaded with. Throws Error naming the tensor or key that does not fit.
+  /// Allocates no memory for weights. `file` and `registry` must outlive the model; `num_threads` are those of the pool it
+  /// will be loaded with. Throws Error naming the tensor or key that does not fit.
   static std::unique_ptr<Model> plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                      int num_threads, const ModelOptions& options = {});
   /// Both at once; `device` and `pool` must outlive the model.
@@ -72,13 +72,13 @@ class Model {
                                      const ModelOptions& options = {});
   virtual ~Model() = default;
 
-  /// Brings the weights to the device that was planned for, which like `pool` must outlive the model.
+  /// Loads the weights to the planned device, which like `pool` must outlive the model.
   virtual void load(Device& device, ThreadPool& pool) = 0;
 
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
-  /// Groups of pages, of layouts that the attention backends asked for; the engine makes the cache from them.
+  /// The groups of pages, in the layouts of the attention backends; the engine makes the cache from them.
   [[nodiscard]] virtual const KvGroups& kv_groups() const = 0;
-  /// Bytes that the layers without pages remember of a sequence, one slot of SequenceMemory; 0 when there are none.
+  /// Bytes of a sequence's recurrent state, one slot of SequenceMemory; 0 without recurrent layers.
   [[nodiscard]] virtual std::size_t state_bytes() const { return 0; }
   [[nodiscard]] virtual const std::vector<PlannedOperation>& plan() const = 0;
   /// Bytes of copies of weights (CPU: repacked ones; GPU: all), of the workspace, and of weights one decode step reads.
@@ -86,20 +86,21 @@ class Model {
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
 
-  /// Computes one step; K and V of its tokens are appended to the pages of `memory`, states go to its slots. On a GPU the
-  /// host goes on meanwhile, and may start one more step before it asks for what this one drew: a token drawn_token(r) is
-  /// what sample row r of the step before drew. Where that is none (-1) the row's logits are NaN, and none is drawn again.
+  /// Computes one step; K and V of its tokens are appended to the pages of `memory`, states are written to its slots. On a
+  /// GPU the call returns before the step is done, and one more step may be started before this one's tokens are read: a
+  /// token drawn_token(r) stands for the draw of row r in the step before. If that is -1, the row's logits are NaN, and -1
+  /// is drawn.
   virtual void forward(const BatchPlan& batch, SequenceMemory& memory) = 0;
-  /// Blocks of multi-token prediction (MTP) that were asked for by ModelOptions::load_mtp.
+  /// The number of loaded blocks of multi-token prediction (MTP), see ModelOptions::load_mtp.
   [[nodiscard]] virtual std::int32_t mtp_blocks() const { return 0; }
-  /// One step of MTP block `block`, 0 the first: from the hidden states of the last step and the tokens behind their
-  /// positions to logits and draws of the tokens after those. `batch` has a token for each hidden row of the last step, in
-  /// their order and at their positions; it appends K and V of the block's own and changes no other memory. Its hidden rows
-  /// are states that a block may go on from. Hidden states of the last step are gone then.
+  /// One step of MTP block `block`, 0 the first: from the hidden states of the last step and the tokens after their
+  /// positions to logits and draws of the next tokens. `batch` has a token for each hidden row of the last step, in
+  /// their order and at their positions. The step appends the block's own K and V and changes no other memory. Its hidden
+  /// rows are states that a block may continue. Overwrites the hidden states of the last step.
   virtual void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory);
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;
-  /// The same of the step before the last one, which may still run. Both stay until another step is started.
+  /// The same of the step before the last one, which may still run. Both are kept until another step is started.
   [[nodiscard]] virtual std::span<const std::int32_t> previous_sampled() = 0;
   /// Whether `forward` returns before its step is done.
   [[nodiscard]] virtual bool runs_ahead() const = 0;
@@ -114,8 +115,8 @@ class Model {
   virtual void wait() = 0;
 
   /// Times each kind of operation of a step, in the order of the plan: all its calls of the step one after another, each on
-  /// its own layer's weights, without the others; and last, under the kind "", all operations as they follow each other,
-  /// without the copies and waits of a step. What the memory holds and the step would give afterwards is of no use.
+  /// its own layer's weights, without the others. Last, under the kind "", all operations in their order,
+  /// without the copies and waits of a step. The memory and the step's results are undefined afterwards.
   [[nodiscard]] virtual std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) = 0;
 };
 

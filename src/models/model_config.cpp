@@ -20,7 +20,7 @@
 namespace rocmforge {
 namespace {
 
-/// Experts that the architecture did not ask for: computing the model without them would give nonsense.
+/// Experts that the architecture does not read: without them the results would be wrong.
 void refuse_experts(MetadataReader& metadata) {
   if (metadata.asked("expert_count")) {
     return;
@@ -33,7 +33,7 @@ void refuse_experts(MetadataReader& metadata) {
   }
 }
 
-/// Factors that the architecture did not ask for: a value that would change the result is refused.
+/// Factors that the architecture does not read: a value that would change the result is refused.
 void refuse_factors(MetadataReader& metadata) {
   for (const char* key : {"logit_scale", "rope.scaling.yarn_log_multiplier", "attention.temperature_scale"}) {
     if (metadata.asked(key)) {
@@ -47,7 +47,7 @@ void refuse_factors(MetadataReader& metadata) {
   }
 }
 
-/// 0, for none, or a positive number.
+/// 0 for none, or a positive number.
 float read_factor(MetadataReader& metadata, std::string_view key) {
   const double value = metadata.number(key, 0.0);
   if (value < 0.0) {
@@ -56,7 +56,7 @@ float read_factor(MetadataReader& metadata, std::string_view key) {
   return static_cast<float>(value);
 }
 
-/// The same where none is a factor of 1.
+/// The same, with a factor of 1 for none.
 float read_multiplier(MetadataReader& metadata, std::string_view key) {
   const float value = read_factor(metadata, key);
   return value == 0.0f ? 1.0f : value;
@@ -98,7 +98,7 @@ std::int32_t read_head_dim(MetadataReader& metadata, std::int32_t hidden, std::i
   return head_dim;
 }
 
-/// Numbers of attention that every layer has in common.
+/// Numbers of attention that all layers share.
 AttentionConfig read_attention(const ModelConfig& config, MetadataReader& metadata, std::int32_t q_heads,
                                std::int32_t context) {
   AttentionConfig attention;
@@ -109,7 +109,7 @@ AttentionConfig read_attention(const ModelConfig& config, MetadataReader& metada
   return attention;
 }
 
-/// KV heads of each layer; none where another mixer than attention stands.
+/// KV heads of each layer; 0 where the layer has another mixer.
 std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads, MetadataReader& metadata,
                                         bool mixes_otherwise) {
   constexpr std::string_view key = "attention.head_count_kv";
@@ -128,7 +128,7 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
 }
 
 void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, const Architecture& architecture) {
-  // Where all layers have experts, files may leave out a width that no layer has.
+  // If all layers have experts, files may omit a width that no layer has.
   const bool experts_alone = !metadata.contains("feed_forward_length") && metadata.contains("expert_feed_forward_length");
   const std::string_view width_key = experts_alone ? "expert_feed_forward_length" : "feed_forward_length";
   const std::int32_t least = architecture.single_parts ? 0 : 1;
@@ -154,7 +154,7 @@ void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t con
   read_windows(config, metadata);
 }
 
-/// The tokenizer decides: a head with more rows would propose tokens that have no text.
+/// The tokenizer decides the size: a head with more rows could draw tokens without a text.
 std::int32_t vocabulary_size(MetadataReader& metadata) {
   const GgufFile& file = metadata.file();
   const std::int64_t rows = file.tensor("token_embd.weight").tensor.shape.rows();

@@ -23,18 +23,18 @@ struct ModelConfig {
   float norm_eps = 1e-5f;                   ///< of every norm
   std::string output_norm = "output_norm";  ///< its tensor, without ".weight"
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
-  bool learned_positions = false;           ///< a row for each position is added to them: tensor position_embd
+  bool learned_positions = false;           ///< a row of tensor position_embd is added for each position
   std::int32_t per_layer_width = 0;  ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
   float logit_scale = 1.0f;          ///< multiplies the logits
   float logit_soft_cap = 0.0f;       ///< logits then become c * tanh(logit / c); 0 for none
-  std::int32_t mtp_blocks = 0;       ///< further blocks of the file, which predict further tokens: MtpBlock
+  std::int32_t mtp_blocks = 0;       ///< further blocks in the file, which predict further tokens: MtpBlock
   std::vector<LayerConfig> blocks;   ///< [layers + mtp_blocks]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
 
-  /// `context` is the most positions that a sequence will have, 0 for context_length: some models turn otherwise in long
-  /// ones. Throws Error naming the key for a missing or impossible value, or the architecture with the list of those
-  /// supported.
+  /// `context` is the most positions that a sequence will have, 0 for context_length: some models use another rotation in
+  /// long contexts. Throws Error naming the key for a missing or impossible value, or the architecture with the list of
+  /// those supported.
   static ModelConfig from_gguf(const GgufFile& file, std::int32_t context = 0);
 };
 

@@ -15,19 +15,19 @@ namespace rocmforge {
 /// One block of multi-token prediction (MTP). From h, the final hidden state of a position, and e, the embedding of the
 /// token behind it, it gives the logits of the token after that:
 ///   x = nextn.eh_proj [nextn.enorm(e); nextn.hnorm(h)];  logits = head(nextn.shared_head_norm(block(x)))
-/// The block is one of the model's architecture, with K and V of its own at h's position. Where the file has no
-/// nextn.embed_tokens, nextn.shared_head_norm or nextn.shared_head_head, the model's own embedding, norm or head serves.
-/// Not moved once it has given out operations.
+/// The block has the form of the model's architecture, with K and V of its own at h's position. If the file has no
+/// nextn.embed_tokens, nextn.shared_head_norm or nextn.shared_head_head, the model's own embedding, norm or head is used.
+/// Not moved once it has returned operations.
 class MtpBlock {
  public:
-  /// What of the model it may share.
+  /// The parts of the model that it may share.
   struct Shared {
     const WeightTable* embedding = nullptr;
     const FusedLinear* head = nullptr;  ///< with the final norm
     std::span<const std::unique_ptr<Block>> layers{};
   };
 
-  /// `index` is the block's in the file. `config` must outlive it, and what is shared too.
+  /// `index` is the block's in the file. `config` and the shared parts must outlive it.
   MtpBlock(ExecutionPlan& plan, const ModelConfig& config, int index, const Shared& shared);
 
   /// From the ids of a step and h in Buffers::projected [tokens, hidden] to x in Buffers::hidden.

@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// Tells the last blocks, which predict further tokens, from the layers of the model: ModelConfig::mtp_blocks. Throws Error
-/// naming the key where no layer would be left.
+/// Separates the last blocks, which predict further tokens, from the layers of the model: ModelConfig::mtp_blocks. Throws
+/// Error naming the key if no layer would be left.
 void separate_mtp_blocks(ModelConfig& config, MetadataReader& metadata);
 
 /// Whether the tensor with this name is of such a block.

@@ -22,23 +22,23 @@ struct Buffers {
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
   std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: which
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
-  void* slot_order = nullptr;       ///< of the kernel that multiplies with experts, from one of its calls to the next
+  void* slot_order = nullptr;       ///< of the experts' kernel, kept from one of its calls to the next
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
   std::int32_t* sampled = nullptr;  ///< [logit rows]
   void* attention_states[2] = {};   ///< of the kernels for several rows and for single rows
 };
 
-/// What a layer sees of one step.
+/// A layer's view of one step.
 struct Step {
   std::int64_t tokens = 0;
   RaggedBatch batch;
   bool any_single = false;   ///< a sequence has one row
   bool any_several = false;  ///< a sequence has more
-  bool results = true;       ///< false in the last layer of a step of which nothing but K and V is wanted
+  bool results = true;       ///< false in the last layer of a step that wants only K and V
   KvLayout layout;
-  KvCacheView cache;  ///< this layer's, of one that has pages
-  StateView states;   ///< of all layers without pages: each knows its place in a slot
+  KvCacheView cache;  ///< this layer's, if it has pages
+  StateView states;   ///< of all layers without pages, each with its offset in a slot
   Buffers buffers;
   const StepArrays* arrays = nullptr;  ///< where single rows are picked and tokens are drawn
   ExecutionContext* context = nullptr;

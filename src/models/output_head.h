@@ -11,15 +11,15 @@
 
 namespace rocmforge {
 
-/// What stands behind the last block: the rows that are wanted, the final norm, the head, and what becomes of its logits.
-/// Not moved once it has given out operations.
+/// The end of a model: the wanted rows, the final norm, the head, and the scale and soft-cap of its logits.
+/// Not moved once it has returned operations.
 class OutputHead {
  public:
   struct Names {
     NormName norm;
     std::string operation{};              ///< of the plan
     std::string head{};                   ///< its tensor, without ".weight"
-    const FusedLinear* shared = nullptr;  ///< the layers of another one, whose head serves here too
+    const FusedLinear* shared = nullptr;  ///< another head, whose layers are used here too
   };
 
   /// The last block's mixer leaves `mixed_width` elements of a row, 0 without one. `config` must outlive the head.

@@ -7,14 +7,14 @@
 
 namespace rocmforge {
 
-/// An embedding of each token with elements of its own for every layer, P each (Gemma 4 E), to Buffers::per_layer:
+/// An embedding of each token with P elements for every layer (Gemma 4 E), to Buffers::per_layer:
 ///   (per_layer_proj_norm(per_layer_model_proj h / sqrt(hidden)) + sqrt(P) * per_layer_token_embd[token]) / sqrt(2)
 /// h the scaled embedding, the norm of each layer's elements by themselves.
 class PerLayerEmbedding {
  public:
   PerLayerEmbedding(ExecutionPlan& plan, const ModelConfig& config);
 
-  /// From Buffers::hidden. Not moved once it has given out operations.
+  /// From Buffers::hidden. Not moved once it has returned operations.
   void append(Operations& operations) const;
 
  private:
@@ -25,7 +25,7 @@ class PerLayerEmbedding {
   WeightTable* table_;
 };
 
-/// What a layer takes of it, at its end: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale.
+/// The use of it at the end of a layer: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale.
 class PerLayerInput {
  public:
   PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index);

@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// How a part of a block joins the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale.
-/// With none of these the product adds to the stream itself. Not moved once it has given out operations.
+/// Adds a part's output to the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale.
+/// Without norm and scales the product itself adds. Not moved once it has returned operations.
 class ResidualOutput {
  public:
   struct Names {

@@ -29,7 +29,7 @@ RopeScaling read_rope_scaling(MetadataReader& metadata, std::int32_t trained_con
   scaling.original_context = metadata.count("rope.scaling.original_context_length", trained_context);
   scaling.attention_factor =
       metadata.number("rope.scaling.attn_factor", 1.0) * metadata.number("rope.scaling.yarn_attn_factor", 1.0);
-  metadata.contains("rope.scaling.finetuned");  // says how the model was trained, not how it is run
+  metadata.contains("rope.scaling.finetuned");  // describes the training, not the computation
   const std::string type = metadata.string("rope.scaling.type", "linear");
   if (type == "linear") {
     scaling.kind = RopeScaling::Kind::linear;
@@ -60,7 +60,7 @@ std::vector<float> read_factors(const GgufFile& file, std::string_view name, std
   return {factors, factors + pairs};
 }
 
-/// What the angle of each pair is divided by, empty for nothing.
+/// Divisors of the angle of each pair, empty for none.
 std::vector<float> find_factors(MetadataReader& metadata, std::int32_t pairs, std::int32_t trained_context,
                                 std::int32_t context) {
   const GgufFile& file = metadata.file();

@@ -16,8 +16,8 @@ struct RouterNames {
   std::string shared_gates{};  ///< of shared experts in their order, "" for none
 };
 
-/// Which experts each token takes: the norm of its input where it is its own, the router's product and the choice. One call
-/// where a kernel takes all three with so many tokens, operations of their own where none does.
+/// The choice of each token's experts: the norm of its input, if it is the router's own, the router's product and the
+/// choice. One call where a kernel does all three with so many tokens, otherwise operations of their own.
 struct Router {
   std::optional<Norm> norm;
   Linear linear;

@@ -5,8 +5,8 @@
 
 namespace rocmforge {
 
-/// Wo (c * conv(b * x)) with [b | c | x] = Wi y: a short convolution over positions between two gates (LFM2). Of a sequence
-/// it remembers the last few rows of b * x.
+/// Wo (c * conv(b * x)) with [b | c | x] = Wi y: a short convolution over positions between two gates (LFM2). Its state is
+/// the last few rows of b * x.
 class ShortConvMixer final : public Mixer {
  public:
   ShortConvMixer(ExecutionPlan& plan, const ModelConfig& config, int index);

@@ -5,8 +5,8 @@
 
 namespace rocmforge {
 
-/// Reads the keys of a Mamba-2 mixer, `ssm.inner_size` and those beside it. Throws Error naming the key for numbers that do
-/// not fit together.
+/// Reads the keys of a Mamba-2 mixer, `ssm.inner_size` and related ones. Throws Error naming the key for inconsistent
+/// numbers.
 SsmConfig read_ssm(MetadataReader& metadata);
 
 }  // namespace rocmforge

@@ -7,7 +7,7 @@ namespace rocmforge {
 
 /// Mamba-2: with [z | xBC | dt] = Win y and [x | B | C] = silu(conv(xBC) + bias)
 ///   Wout norm(scan(x, B, C, dt) * silu(z)), an RMSNorm of each group of heads by itself.
-/// Of a sequence it remembers the last few rows of xBC and the state of the scan.
+/// Its state is the last few rows of xBC and the state of the scan.
 class SsmMixer final : public Mixer {
  public:
   SsmMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
@@ -18,7 +18,7 @@ class SsmMixer final : public Mixer {
   void convolve(const Step& step) const;
   void scan(const Step& step) const;
   void normalise(const Step& step) const;
-  /// [tokens, channels] behind the mixer's output in Buffers::gathered: what the convolution gives.
+  /// The convolution's output, [tokens, channels] behind the mixer's output in Buffers::gathered.
   [[nodiscard]] float* convolved(const Step& step) const { return step.buffers.gathered + step.tokens * width_; }
 
   SsmConfig config_;

@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// What GPU kernels may expect of every buffer.
+/// The alignment that GPU kernels may expect of every buffer.
 constexpr std::size_t buffer_alignment = 256;
 /// The smallest blocks a cache may have.
 constexpr std::int32_t least_block_tokens = 16;
@@ -92,7 +92,7 @@ void Transformer::plan_positions(const GgufFile& file) {
 Transformer::~Transformer() {
   try {
     wait();
-  } catch (const Error&) {  // the device is gone, and what it did with it
+  } catch (const Error&) {  // the device is gone
   }
 }
 
@@ -183,7 +183,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   projected = std::max<std::int64_t>(projected, config_.per_layer_width);
   gathered = std::max<std::int64_t>(gathered, config_.per_layer_width);
   std::int64_t experts_used = 0;
-  if (!mtp_.empty()) {  // which gather embeddings there
+  if (!mtp_.empty()) {  // MTP blocks gather embeddings there
     gathered = std::max<std::int64_t>(gathered, config_.hidden);
   }
   for (const LayerConfig& layer : std::span(config_.blocks).first(blocks_.size() + mtp_.size())) {
@@ -316,7 +316,7 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, SequenceMe
       find_pages(block.kv_place(), arrays, memory, step);
     }
     run(block.mix(), step);
-    // Where layers have elements of their own for each token, all rows go on: those elements are not picked.
+    // If layers have elements of their own for each token, all rows are computed: those elements are not picked.
     if (last && !per_layer_ && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
       step = wanted_rows(step, *pass.output, block.mixed_width() > 0, run);
     }

@@ -19,12 +19,12 @@
 
 namespace rocmforge {
 
-/// Embedding, blocks, final norm, head and the draw: the frame that all architectures share.
+/// Embedding, blocks, final norm, head and the draw: common to all architectures.
 class Transformer final : public Model {
  public:
   Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
               const ModelOptions& options);
-  /// Waits for what the device still does with the model's memory.
+  /// Waits until the device no longer uses the model's memory.
   ~Transformer() override;
 
   void load(Device& device, ThreadPool& pool) override;
@@ -50,7 +50,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) override;
 
  private:
-  /// Where the buffers of a step begin, in bytes from the start of the workspace.
+  /// Offsets of a step's buffers, in bytes from the start of the workspace.
   struct WorkspaceLayout {
     std::size_t hidden, sums, normed, projected, gathered, per_layer, experts, expert_weights, slot_order, logits, scratch,
         sampled, attention_states[2], end;
@@ -59,11 +59,11 @@ class Transformer final : public Model {
   [[nodiscard]] StepInputs::Limits input_limits() const;
 
   void check_batch(const BatchPlan& batch, const SequenceMemory& memory) const;
-  /// What a step runs before its draw: the layers of the model, or one of its MTP blocks.
+  /// The operations of a step before its draw: the layers of the model, or one of its MTP blocks.
   struct Pass {
     const Operations* begin = nullptr;  ///< to Buffers::hidden
     std::span<const std::unique_ptr<Block>> blocks{};
-    std::size_t kept_blocks = 0;  ///< of a step of which nothing but what it leaves for later ones is wanted
+    std::size_t kept_blocks = 0;  ///< of a step that wants only the results that later steps read
     const OutputHead* output = nullptr;
     bool recorded = false;  ///< decode steps are replayed as graphs
   };
@@ -71,19 +71,19 @@ class Transformer final : public Model {
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory);
   void run_on_gpu(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory);
   using RunOperations = std::function<void(const Operations&, const Step&)>;
-  /// A step's operations in their order, in groups which `run` gets with what they work on.
+  /// Passes a step's operations to `run` in their order, in groups with their arguments.
   void compute(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
-  /// Tells `step` where the next block's K and V are.
+  /// Sets the K and V of the next block in `step`.
   static void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step);
-  /// Checks that every position of a sequence has a row.
+  /// Checks that the table of learned positions has a row for each position.
   void plan_positions(const GgufFile& file);
-  /// The MTP blocks, where they are asked for: throws Error where the file has none.
+  /// Plans the MTP blocks, if requested; throws Error if the file has none.
   void plan_mtp(const GgufFile& file);
   void add_operations();
-  /// The rows of `step` whose logits are wanted as a step of their own; `mixed` brings the mixer's output along.
+  /// The rows of `step` whose logits are wanted as a step of their own; with `mixed` the mixer's output too.
   [[nodiscard]] static Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run);
   void keep_raw_logits(std::span<const std::int32_t> rows);
-  /// `count` floats of the workspace in host memory: waits.
+  /// Copies `count` floats of the workspace to host memory: waits.
   std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
 
   ModelConfig config_;
@@ -116,7 +116,7 @@ class Transformer final : public Model {
   // GPU only.
   std::optional<StepInputs> inputs_;
   std::optional<StepGraphs> graphs_;
-  /// What the graphs work on: pages of each group, and states.
+  /// Memory that the graphs use: pages of each group, and states.
   struct GraphsMemory {
     std::vector<const void*> pages;
     std::vector<std::int32_t> num_blocks;

@@ -18,7 +18,7 @@ class TwoFeedForwards final : public FeedForward {
  private:
   void plan_dense(ExecutionPlan& plan, const ModelConfig& config, int index);
   void plan_experts(ExecutionPlan& plan, const ModelConfig& config, int index);
-  /// The experts' sum goes to Buffers::normed, which their input leaves: it begins as zeros.
+  /// The experts' sum is written to Buffers::normed, which their input no longer needs: it begins as zeros.
   void clear(const Step& step) const;
 
   std::int64_t hidden_;

@@ -39,33 +39,33 @@ struct Attention {
     [[nodiscard]] std::int32_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
   };
 
-  /// The RopeAppend before the call, see AttentionBackend::takes: of the same q, pages and batch, whose sequences have one
-  /// row each. What q holds afterwards is not said.
+  /// A RopeAppend that runs before attention in the same call (AttentionBackend::takes): the same q, pages and batch, whose
+  /// sequences have one row each. The contents of q afterwards are undefined.
   struct Append {
     RopeAppend::Spec spec;
     RopeAppend::Args args;
   };
 
-  using Rows = SequenceRows;  ///< of the sequences that a call does not compute, no row is written
+  using Rows = SequenceRows;  ///< rows of sequences that a call does not compute are not written
 
   struct Args {
     const void* q = nullptr;  ///< [tokens, q_heads * head_dim] of Spec::io_dtype, rows `q_stride` elements apart
     std::int64_t q_stride = 0;
     KvCacheView cache{};
-    DenseKv dense{};  ///< in place of the cache when dense.k is set
+    DenseKv dense{};  ///< used in place of the cache when dense.k is set
     RaggedBatch batch{};
     const float* sinks = nullptr;    ///< [q_heads] when Spec::sinks
     const float* mask = nullptr;     ///< [tokens, mask_stride] when Spec::mask: added to the scores of all heads, -inf masks
     std::int64_t mask_stride = 0;    ///< elements, at least every KV length
     void* out = nullptr;             ///< [tokens, q_heads * out_dim()] of Spec::io_dtype, dense
-    const Append* append = nullptr;  ///< what the call begins with
+    const Append* append = nullptr;  ///< run first, in the same call
     Rows rows = Rows::all;
     void* workspace = nullptr;  ///< at least workspace_bytes, 256-byte aligned
-    void* state = nullptr;      ///< state_bytes that were zero at first and that only this backend's calls touch
+    void* state = nullptr;      ///< state_bytes, zero at first, written only by this backend's calls
   };
 };
 
-/// The largest step a backend will be given.
+/// The largest step that a backend gets.
 struct AttentionLimits {
   std::int64_t max_tokens = 0;
   std::int64_t max_sequences = 0;
@@ -90,7 +90,7 @@ class AttentionBackend {
 
   /// Scratch memory for any step within the limits.
   [[nodiscard]] virtual std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const = 0;
-  /// Memory for counters that calls leave as they found it; 0 for none.
+  /// Memory for counters whose values a call restores; 0 for none.
   [[nodiscard]] virtual std::size_t state_bytes(const Attention::Spec&, const AttentionLimits&) const { return 0; }
 
   /// Whether a call with `spec` may begin with RopeAppend (Args::append). Its results have the same bits as two calls'.

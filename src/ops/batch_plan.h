@@ -37,16 +37,16 @@ struct BatchPlan {
   void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
                     std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
 
-  /// The blocks of the sequence added last in a further group of pages, 1 and on, as long as those of group 0: -1 for the
-  /// first ones that were given up, in whose places the first one that is held stands, so that what reads them and drops it
-  /// reads numbers.
+  /// The blocks of the sequence added last in a further group of pages (1 and higher), as many as in group 0. -1 stands for
+  /// the first ones that were given up; the tables get the first held block there, so that a kernel that reads and then
+  /// masks it reads finite numbers.
   void add_blocks(std::int32_t group, std::span<const std::int32_t> blocks);
 
-  /// Appends a mask of `words` words without any bit, the same number for every mask of a step; valid until the next one.
+  /// Appends a mask of `words` zero words; the number must be the same for every mask of a step. Valid until the next call.
   std::span<std::uint32_t> add_mask(std::int32_t words);
 
-  /// Appends `count` sequences of one row and KV length 0, for a recorded step of a fixed size that has fewer sequences.
-  /// Their rows append nothing and attend to nothing. Nothing but padding may follow.
+  /// Appends `count` sequences of one row and KV length 0: padding for a recorded step of a fixed size.
+  /// Their rows append nothing and attend to nothing. Only padding may follow.
   void add_padding(std::int32_t count);
 
   /// Lays out block_tables once all sequences are added.
@@ -65,7 +65,7 @@ struct BatchPlan {
     return query_offsets[s + 1] - query_offsets[s];
   }
 
-  /// Throws LogicError naming the first array that contradicts the others or reaches outside the cache, which has
+  /// Throws LogicError naming the first array that contradicts the others or points outside the cache, which has
   /// `num_blocks` in each group. `num_slots` is 0 for a model without recurrent state.
   void validate(const std::vector<std::int32_t>& num_blocks, std::int32_t block_tokens, std::int32_t num_slots = 0) const;
 

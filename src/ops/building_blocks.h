@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-// Small steps of a layer as operations of their own. All tensors are f32 and dense unless said.
+// Small steps of a layer as operations of their own. All tensors are f32 and dense unless stated otherwise.
 
 /// out[i] = (a[i] + factor * b[i]) * scale
 struct ResidualAdd {

@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// What a router's logits become before experts are chosen by them.
+/// How the logits of a router become scores.
 enum class RouteScore {
   softmax,         ///< over all experts
   sigmoid,         ///< of each logit by itself
@@ -59,9 +59,9 @@ struct RouteTokens {
   };
 };
 
-/// What stands before the products of experts, in one call, for up to `most_tokens` tokens:
+/// The operations before the products of experts, in one call, for up to `most_tokens` tokens:
 ///   normed = x / sqrt(mean(x^2) + eps) * norm;  logits = router normed + router_bias;  ids and weights as RouteTokens
-/// Kernels of it exist where calls cost more than this work; elsewhere the three are operations of their own.
+/// Only devices where a launch costs more than this work have kernels for it; elsewhere the three are separate operations.
 struct RouteRows {
   static constexpr std::string_view name = "route_rows";
   static constexpr std::int64_t most_tokens = 64;
@@ -86,13 +86,13 @@ struct RouteRows {
   };
 };
 
-/// The least by which weights are divided when they are normalised.
+/// The lower bound of the sum by which weights are divided when they are normalised.
 inline constexpr float least_route_sum = 1e-20f;
 
 std::string to_string(const RouteTokens::Spec& spec);
 std::string to_string(const RouteRows::Spec& spec);
 
-/// The matrices of all experts that stand in one place of the feed-forward part.
+/// One matrix of each expert, all in the same place of the feed-forward part.
 struct ExpertWeight {
   DType dtype = DType::f32;
   const void* data = nullptr;  ///< what ExpertMatmulKernel::pack wrote, or rows [n, k] of the file where packed_bytes is 0
@@ -133,7 +133,7 @@ struct ExpertMatmul {
     std::int64_t used = 0;
     std::int64_t experts = 0;
     const std::int32_t* ids = nullptr;  ///< [tokens, used]
-    std::int64_t shared = 0;            ///< the last slots of each token, whose ids are `experts` - `shared` and so on
+    std::int64_t shared = 0;  ///< the last slots of each token are shared experts, with the ids `experts` - `shared` and up
     std::span<const ExpertWeight> weights;
     const float* shares = nullptr;  ///< [tokens, used], for {down}
     float* out = nullptr;           ///< [tokens * used, n] for gate and up, [tokens, n] for {down}; dense, not x
@@ -142,10 +142,10 @@ struct ExpertMatmul {
     void* workspace = nullptr;  ///< at least workspace_bytes(spec, tokens) of each weight, 256-byte aligned
     void* order = nullptr;      ///< at least order_bytes(spec, tokens) of each weight, 256-byte aligned
     /// Above 0: the kernel's last call with this `order` had this k, and the same tokens, used, experts and ids. The kernel
-    /// may rely on what it left there.
+    /// may reuse what it wrote there.
     std::int64_t k_before = 0;
 
-    /// Whether the slots of a token are summed; else each has its output.
+    /// Whether the slots of a token are summed; otherwise each slot has its own output.
     [[nodiscard]] bool down() const { return weights.size() == 1 && !alone; }
   };
 };
@@ -172,7 +172,7 @@ class ExpertMatmulKernel {
   /// Scratch memory that a call with this weight and that many tokens needs.
   [[nodiscard]] virtual std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const = 0;
 
-  /// Memory for the order of the slots of that many tokens, which stays as it is from one call to the next.
+  /// Memory for the order of the slots of that many tokens, which the caller keeps unchanged from one call to the next.
   [[nodiscard]] virtual std::size_t order_bytes(const ExpertMatmul::Spec& /*spec*/, std::int64_t /*tokens*/) const {
     return 0;
   }

@@ -20,7 +20,7 @@
 
 namespace rocmforge {
 
-/// Not copied. Made and destroyed in registry.cpp: else whoever owns one would compile the destructors of all its kernels.
+/// Not copyable. Constructor and destructor are in registry.cpp, so that other files need not compile those of all kernels.
 class KernelRegistry final
     : public KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
                               SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,

@@ -16,7 +16,7 @@ enum class KvOrder {
 
 inline constexpr std::int32_t kv_quant_dims = 32;  ///< neighbouring dimensions that share a scale in q8_0
 
-/// How an attention backend wants the KV cache stored. A block holds `block_tokens` positions of one layer:
+/// The layout in which an attention backend stores the KV cache. A block holds `block_tokens` positions of one layer:
 /// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)].
 ///
 /// A latent plane (value_dim above 0) stores K alone: V is the first value_dim elements of each K, in K's order.
@@ -57,7 +57,7 @@ struct KvCacheView {
 };
 
 /// K and V as plain tensors [sequences, kv_len, kv_heads, head_dim] of one type, for callers without a paged cache. The
-/// batch's block tables are not read. `head_dim` elements are always side by side.
+/// batch's block tables are not read. The `head_dim` elements of a head are contiguous.
 struct DenseKv {
   const void* k = nullptr;
   const void* v = nullptr;
@@ -66,7 +66,7 @@ struct DenseKv {
   std::int64_t head_stride = 0;
 };
 
-/// The ragged step as attention and RoPE see it. Arrays live as long as the call.
+/// The ragged step as attention and RoPE see it. Arrays must be valid during the call.
 /// Sequence s owns query rows [query_offsets[s], query_offsets[s + 1]); its row i sits at position
 /// kv_lengths[s] - q_len + i, and position p of its cache in block block_tables[s * max_blocks + p / block_tokens].
 /// On a GPU the arrays are device addresses, copied there before the step's first kernel starts (a kernel that starts before

@@ -11,11 +11,11 @@
 
 namespace rocmforge {
 
-// What multi-head latent attention (DeepSeek-V2, 2024) does beside Attention with a value_dim.
+// The operations of multi-head latent attention (DeepSeek-V2, 2024) beside Attention with a value_dim.
 
-/// Appends each token's latent row to the pages and turns its queries. A token's kv is [c | r]: c, value_dim elements,
-/// becomes its RMSNorm, r turns, and both together are the row. The last n_rot elements of each query head turn in place;
-/// then all of it is multiplied as RopeAppend's Q.
+/// Appends each token's latent row to the pages and rotates its queries. A token's kv is [c | r]: c, value_dim elements,
+/// is replaced by its RMSNorm, r is rotated, and both together are the row. The last n_rot elements of each query head are
+/// rotated in place; then all of it is multiplied like RopeAppend's Q.
 struct LatentAppend {
   static constexpr std::string_view name = "latent_append";
 

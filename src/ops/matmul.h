@@ -25,8 +25,8 @@ struct MatmulOutput {
 
 class MatmulKernel;
 
-/// Up to how many tokens a kernel takes neighbours of a product into the same call; 0 for never. Above 0 a limit is at least
-/// the kernel's few_tokens(), so that calls of few tokens round alike.
+/// Up to how many tokens a kernel fuses the operations around a product into its call; 0: never. A limit above 0 is at least
+/// the kernel's few_tokens(), so that all calls of few tokens round in the same way.
 struct MatmulFusions {
   std::int64_t norm_tokens = 0;       ///< Args::norm_weight
   std::int64_t gate_tokens = 0;       ///< Args::gated
@@ -68,7 +68,7 @@ struct Matmul {
     std::span<const MatmulOutput> outputs;
     void* workspace = nullptr;  ///< at least workspace_bytes(tokens, k), 64-byte aligned
 
-    // Neighbours that a kernel may take into the call, see MatmulKernel::fusions.
+    // Operations that a kernel may fuse, see MatmulKernel::fusions.
 
     /// When set, x counts as that sum, before norm_weight applies to it.
     const MatmulPostNorm* post_norm = nullptr;
@@ -84,9 +84,9 @@ struct Matmul {
 
 std::string to_string(const Matmul::Spec& spec);
 
-/// Every output element is summed in an order that depends on k alone: never on the number of threads, or on what else is in
-/// the group, and on the number of tokens only as few_tokens says. So a token's logits are the same bits whether it is
-/// decoded alone or in a batch of few.
+/// Every output element is summed in an order that depends only on k, not on the number of threads or the other weights of
+/// the group; few_tokens says how it depends on the number of tokens. So a token's logits are the same bits whether it is
+/// decoded alone or in a small batch.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel() = default;
@@ -100,13 +100,13 @@ class MatmulKernel {
   /// Repacks `rows` [n, k] as the file stores them into `packed` (64-byte aligned, packed_bytes long). Runs once, at load.
   virtual void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
 
-  /// Scratch memory a call with that many tokens needs (quantised activations).
+  /// Scratch memory that a call with that many tokens needs (quantised activations).
   [[nodiscard]] virtual std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const = 0;
 
   /// A token's result has the same bits in all calls with up to this many tokens. More may be summed in another order.
   [[nodiscard]] virtual std::int64_t few_tokens() const { return std::numeric_limits<std::int64_t>::max(); }
 
-  /// What may be asked for beside the product: a call that asks for more than this is refused (LogicError).
+  /// The fusions that a call may request; a call that requests more is refused (LogicError).
   [[nodiscard]] virtual MatmulFusions fusions() const { return {}; }
 
   virtual void run(const Matmul::Args& args, ExecutionContext& context) const = 0;

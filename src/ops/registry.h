@@ -16,7 +16,7 @@
 
 namespace rocmforge {
 
-/// A kernel's answer to "can you do this here?": yes, or no with the reason ("head_dim 72 is not one of 64, 80, 96, 128,
+/// Whether a kernel supports a Spec on a device: yes, or no with the reason ("head_dim 72 is not one of 64, 80, 96, 128,
 /// 256").
 struct Support {
   bool ok = true;
@@ -26,10 +26,10 @@ struct Support {
   static Support no(std::string why) { return {false, std::move(why)}; }
 };
 
-/// Among the kernels that can serve, the one of the highest priority does: what it was made for tells how well.
+/// Of the kernels that support a Spec, the one of the highest priority is chosen.
 enum class KernelPriority : std::uint8_t {
-  reference = 0,      ///< scalar, in double precision: what the others are checked against
-  last_resort = 5,    ///< right where nothing else serves, at any price
+  reference = 0,      ///< scalar, in double precision: the others are compared with it
+  last_resort = 5,    ///< correct but slow; used where no other kernel supports the Spec
   portable = 10,      ///< any device of its kind
   family = 20,        ///< devices with vector instructions or matrix cores, or the vendor's library
   specialised = 30,   ///< the widest instruction set, or one kind of step
@@ -77,7 +77,7 @@ struct KernelInterfaceOf<Op> {
   using type = typename Op::KernelInterface;
 };
 
-/// The kernels that can serve, best first, and why the others can't.
+/// The kernels that support a Spec, best first, and the refusals of the others.
 template <class Op>
 struct Candidates {
   std::vector<const typename KernelInterfaceOf<Op>::type*> able;
@@ -91,12 +91,12 @@ struct Choice {
   std::vector<Refusal> refusals;
 };
 
-/// Whether a kernel's name is the one asked for, or one of its variants: "cpu" means "cpu_avx2" too.
+/// Whether a kernel's name is the wanted one, or one of its variants: "cpu" matches "cpu_avx2" too.
 inline bool is_named(std::string_view kernel, std::string_view wanted) {
   return kernel == wanted || (kernel.starts_with(wanted) && kernel.substr(wanted.size()).starts_with('_'));
 }
 
-/// What to throw when every candidate refused. A non-empty `unknown` is a name that no kernel has.
+/// The exception for when every candidate refused. A non-empty `unknown` is a name that no kernel has.
 Error nobody_serves(std::string_view operation, const std::string& spec, const std::vector<Refusal>& refusals,
                     std::string_view unknown);
 
@@ -119,8 +119,8 @@ class KernelRegistryOf {
     return std::get<List<Op>>(lists_).entries;
   }
 
-  /// Those that support `spec` on `device`, with a reason for every other one of that device kind. A non-empty `forced`
-  /// names the only kernel, or family of them, that may serve.
+  /// The kernels that support `spec` on `device`, with a reason for every other one of that device kind. A non-empty
+  /// `forced` names the only kernel, or family of kernels, that may be chosen.
   template <class Op>
   [[nodiscard]] Candidates<Op> candidates(const typename Op::Spec& spec, const DeviceInfo& device,
                                           std::string_view forced = {}) const {

@@ -11,8 +11,8 @@ namespace rocmforge {
 /// Draws one token from each row of logits. Per row, in this order: bias, penalties, mask, top-k, typical-p, top-p, min-p,
 /// temperature, draw. Of equal logits the lower id comes first; NaN counts as forbidden.
 /// +inf counts as the largest finite number, -inf as forbidden.
-/// The draw walks the tokens that are left in the order of their ids until their probabilities exceed `uniform`, so that
-/// every kernel draws the same token but where rounding decides.
+/// The draw walks the remaining tokens in the order of their ids until their probabilities exceed `uniform`, so that
+/// every kernel draws the same token, except where rounding decides.
 struct SampleTokens {
   static constexpr std::string_view name = "sample";
 

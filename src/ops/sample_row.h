@@ -29,7 +29,7 @@ constexpr bool mask_allows(const std::uint32_t* mask, std::int64_t token) {
   return (mask[token / 32] >> (token % 32) & 1u) != 0;
 }
 
-/// What happens to one token's logit; see adjusted().
+/// The change of one token's logit; see adjusted().
 struct SampleAdjustment {
   std::int32_t id = 0;  ///< each at most once a row
   std::int32_t count = 0;

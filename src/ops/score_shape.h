@@ -23,7 +23,7 @@ struct SequenceExtent {
 /// kv_len keys; or, with query_offsets and kv_lengths, sequences have their own numbers of rows and keys, and the scores
 /// hold the q_len rows of each from first_row on. Scores of rows and keys that a sequence lacks are neither read nor
 /// written.
-/// Kernels take it as it is: the arrays are device addresses on a GPU.
+/// Kernels get it by value: on a GPU the arrays are device addresses.
 struct ScoreShape {
   std::int32_t batch = 0;
   std::int32_t heads = 1;

@@ -5,8 +5,8 @@
 
 namespace rocmforge {
 
-/// The slots of recurrent state that one sequence of a step uses. A slot is a fixed number of bytes: what all layers without
-/// pages remember of a sequence. A step reads one slot and writes another, so that a step which fails can be computed again.
+/// The slots of recurrent state that one sequence of a step uses. A slot is a fixed number of bytes: the state of all layers
+/// without pages. A step reads one slot and writes another, so that a step that fails can be computed again.
 struct StateSlots {
   std::int32_t read = -1;  ///< the state before the step; -1: the sequence starts, its state is zeros
   std::int32_t write =
@@ -25,6 +25,8 @@ struct StateView {
 
   /// From `offset` bytes into each slot on.
   [[nodiscard]] StateView at(std::int64_t offset) const { return {data + offset, slot_stride, num_slots}; }
+  /// A slot's content as floats.
+  [[nodiscard]] float* floats(std::int32_t slot) const { return reinterpret_cast<float*>(data + slot * slot_stride); }
 };
 
 }  // namespace rocmforge

@@ -7,14 +7,16 @@
 
 namespace rocmforge {
 
-/// Gives sequences their turns: of one priority, clients come by turns, and a client's own in order of arrival. A client's
-/// next sequence gets the turn behind its last one, but none that has gone by: who comes late does not catch up, and does
-/// not wait behind all that another has sent before. (Start-time fair queueing, Goyal, Vin and Cheng 1996, of sequences.)
+/// Orders the sequences of one priority: clients take turns, and each client's sequences keep their order of arrival. A
+/// client's next sequence gets the turn after its last one, but no turn that has already begun. So a client that comes late
+/// does not catch up, and does not wait for everything that another sent before. (Start-time fair queueing, Goyal, Vin and
+/// Cheng 1996.)
 ///
-/// Nothing waits for ever: each client has one sequence in a turn, and a turn that has begun is joined by no older one.
+/// No sequence waits for ever: each client has one sequence in a turn, and no sequence joins a turn before the one that has
+/// begun.
 class FairOrder {
  public:
-  /// The turn of a new sequence. Without memory for it all stays as it was.
+  /// The turn of a new sequence. If memory runs out, nothing changes.
   std::int64_t enter(std::int32_t priority, std::uint64_t client) {
     Lane& lane = lanes_[priority];
     Own& own = own_of(lane, priority, client);
@@ -23,13 +25,13 @@ class FairOrder {
     return own.last_turn;
   }
 
-  /// A sequence starts. All of this turn and of those before it have begun, or come beside it.
+  /// A sequence starts. All sequences of this turn and of those before have begun, or begin with it.
   void started(std::int32_t priority, std::int64_t turn) {
     Lane& lane = lanes_[priority];
     lane.turn = std::max(lane.turn, turn);
   }
 
-  /// A sequence that was given a turn has ended.
+  /// A sequence with a turn has ended.
   void leave(std::int32_t priority, std::uint64_t client) {
     const auto lane = lanes_.find(priority);
     const auto own = lane->second.clients.find(client);
@@ -47,7 +49,7 @@ class FairOrder {
     std::int64_t last_turn = 0;
     std::int64_t unfinished = 0;
   };
-  /// Of one priority.
+  /// The state of one priority.
   struct Lane {
     std::int64_t turn = 0;  ///< has begun
     std::map<std::uint64_t, Own> clients;
@@ -63,7 +65,7 @@ class FairOrder {
     }
   }
 
-  std::map<std::int32_t, Lane> lanes_;  ///< where something is unfinished
+  std::map<std::int32_t, Lane> lanes_;  ///< of priorities with unfinished sequences
 };
 
 }  // namespace rocmforge

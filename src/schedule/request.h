@@ -27,7 +27,7 @@ enum class FinishReason {
 
 std::string_view name(FinishReason reason);
 
-/// What happens when a sequence reaches the model's context length.
+/// What happens to a sequence at the model's context length.
 enum class ContextPolicy {
   stop,   ///< finish with FinishReason::context
   shift,  ///< drop the older half after `keep` tokens, recompute the rest and go on; reported in the output
@@ -42,51 +42,51 @@ enum class Pooling {
 
 std::string_view name(Pooling pooling);
 
-/// The most log probabilities that are given for one token.
+/// The most log probabilities that a request may ask for with each token.
 constexpr std::int32_t max_logprobs = 20;
 
 struct Request {
   std::vector<std::int32_t> prompt{};
   SamplingParams sampling{};
-  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: the prompt alone is computed
+  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: only the prompt is computed
   std::vector<std::string> stop{};  ///< text at which the answer ends (the text itself is not part of the answer)
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;
   std::int32_t keep = 0;      ///< prompt tokens that a shift never drops
-  std::int32_t priority = 0;  ///< lower ones run first; of equal ones the clients' by turns, each one's in order of arrival
-  std::uint64_t client = 0;   ///< who sent it
+  std::int32_t priority = 0;  ///< lower ones run first; equal ones by clients in turn, then by arrival
+  std::uint64_t client = 0;   ///< the client that sent it
 
   /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
   /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.
   std::int32_t logprobs = -1;
-  /// Where `logprobs` is not -1: the log probabilities of these tokens are given in place of the most likely ones'.
+  /// If `logprobs` is not -1: lists the log probabilities of these tokens in place of the most likely ones'.
   std::vector<std::int32_t> logprobs_of{};
-  /// The logits are given from which each token is drawn, before bias, penalties, filters, temperature and constraint.
+  /// Returns the logits from which each token is drawn, before bias, penalties, filters, temperature and constraint.
   bool logits = false;
   /// As `logprobs` for every token of the prompt but the first.
   std::int32_t prompt_logprobs = -1;
-  /// What the answer may be; null: anything. Each sequence goes on from a clone. Under a constraint an end token always
-  /// ends.
+  /// Constrains the answer; null: no constraint. Each sequence uses a clone. Under a constraint an end token always
+  /// ends the answer.
   std::shared_ptr<const TokenConstraint> constraint{};
-  /// The answer is the pooled hidden state of the prompt after the final norm, and no text.
+  /// The result is the pooled hidden state of the prompt after the final norm, and no text.
   std::optional<Pooling> embedding{};
   /// The request ends with FinishReason::timeout at the first step after this.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
 
-  /// Whether the host reads what each token is drawn from.
+  /// Whether the host reads logits or hidden states of a drawn token.
   [[nodiscard]] bool wants_raw_logits() const { return logits || logprobs >= 0; }
 };
 
-/// Why a request was not taken.
+/// Why a request was refused.
 enum class RequestError {
   none,
   invalid,     ///< a parameter is wrong
-  too_long,    ///< it can never fit
+  too_long,    ///< it never fits
   queue_full,  ///< it may be sent again later
   no_memory,   ///< likewise
 };
 
-/// With RequestError::none the request was taken and the message is empty.
+/// RequestError::none: the request was accepted, and the message is empty.
 struct RequestRefusal {
   RequestError error = RequestError::none;
   std::string message{};  ///< one line

@@ -12,7 +12,7 @@
 
 namespace rocmforge {
 
-/// One number of SamplingParams: how requests, flags and files name it and which values all of them may give it.
+/// One number of SamplingParams: its names in requests, flags and files, and its range.
 struct SamplingNumber {
   std::string_view name;  ///< in requests and answers
   std::string_view flag;
@@ -24,8 +24,8 @@ struct SamplingNumber {
 
   [[nodiscard]] bool is_whole() const { return std::holds_alternative<std::int32_t SamplingParams::*>(member); }
   [[nodiscard]] double get(const SamplingParams& params) const;
-  /// `value` lies within the limits. What others write for "off" (top_k -1) or for "the best alone" (top_p 0) becomes what
-  /// SamplingParams takes.
+  /// Checks that `value` is within the limits. Values that other programs use for "off" (top_k -1) or "only the best" (top_p
+  /// 0) are converted to those of SamplingParams.
   void set(SamplingParams& params, double value) const;
 };
 
@@ -33,7 +33,7 @@ std::span<const SamplingNumber> sampling_numbers();
 
 constexpr std::size_t num_sampling_numbers = 9;
 
-/// What somebody chose of them, in their order; the rest stays as it is.
+/// The numbers that were set, in their order; the others keep their values.
 struct SamplingChoices {
   std::array<std::optional<double>, num_sampling_numbers> values{};
 

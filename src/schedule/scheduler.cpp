@@ -17,26 +17,26 @@ namespace rocmforge {
 
 namespace {
 
-/// Prompts that may be under way at once although those before them need more than a step: so a short one is not held up.
+/// The number of prompts that may run although prompts before them need more than a step: so short ones are not delayed.
 constexpr std::int32_t max_started_prompts = 4;
 
 /// The order in which sequences run.
 auto rank(const Sequence& sequence) { return std::tuple(sequence.request.priority, sequence.turn, sequence.arrival); }
 
-/// Lists are kept in the order of rank, which no two sequences share.
+/// Lists are sorted by rank; no two sequences have the same rank.
 template <class List>
 auto place_of(List& list, const Sequence& sequence) {
   return std::ranges::lower_bound(list, rank(sequence), {}, [](const auto& other) { return rank(*other); });
 }
 
-/// Where there is no memory for it the list and the sequence stay as they are.
+/// If memory runs out, the list and the sequence stay as they are.
 template <class List>
 void insert_by_rank(List& list, std::unique_ptr<Sequence>&& sequence) {
   const auto place = place_of(list, *sequence);
   *list.insert(place, nullptr) = std::move(sequence);
 }
 
-/// The sequence if it is in the list, else null.
+/// The sequence if it is in the list, otherwise null.
 template <class List>
 std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
   const auto found = place_of(list, sequence);
@@ -48,7 +48,7 @@ std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
   return taken;
 }
 
-/// Who makes way for others among those that run.
+/// Chooses the running sequence that is preempted.
 class MakingWay {
  public:
   explicit MakingWay(std::span<const std::unique_ptr<Sequence>> running) : running_(running) {
@@ -57,8 +57,8 @@ class MakingWay {
     }
   }
 
-  /// The last one where its priority is worse; else, for a client of which nothing runs, the last of the same priority whose
-  /// client has several. Null where nobody does.
+  /// The last one if its priority is worse; otherwise, for a client with no running sequence, the last of the same priority
+  /// whose client has several. Null if there is none.
   [[nodiscard]] const Sequence* to(const Sequence& sequence) const {
     if (!running_.empty() && running_.back()->request.priority > sequence.request.priority) {
       return running_.back().get();
@@ -102,14 +102,13 @@ Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, P
     }
   }
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
-  // Every running sequence can then decode in every step, and one that does not still has a token and a row of logits.
+  // So every running sequence can decode in every step, and one more still has a token and a row of logits.
   limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
-  if (slots != nullptr) {  // a sequence that starts behind a kept prefix holds that state too
+  if (slots != nullptr) {  // a sequence that starts from a kept prefix holds that state too
     check(slots->num_blocks() > SequenceState::own_slots, "a sequence has slots of its own and one that it starts from");
     limits_.max_sequences = std::min(limits_.max_sequences, (slots->num_blocks() - 1) / SequenceState::own_slots);
   }
-  running_.reserve(
-      static_cast<std::size_t>(limits_.max_sequences));  // what is admitted must not get lost for want of memory
+  running_.reserve(static_cast<std::size_t>(limits_.max_sequences));  // so that admitting never fails for want of memory
 }
 
 RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) const {
@@ -156,7 +155,7 @@ RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader
   auto sequence = std::make_unique<Sequence>(id, std::move(request), *allocator_, block_tokens_, slots_, windows_);
   const std::size_t most_finished = finished_.size() + unfinished_.size() + 1;
   if (finished_.capacity() < most_finished) {
-    finished_.reserve(2 * most_finished);  // to finish takes no memory then
+    finished_.reserve(2 * most_finished);  // so that finishing allocates nothing
   }
   sequence->arrival = ++num_submitted_;
   sequence->leader = leader;
@@ -188,7 +187,7 @@ std::span<const ScheduledChunk> Scheduler::next_batch() {
   const std::int64_t preemptions_before = num_preemptions_;
   make_room();
   if (num_preemptions_ == preemptions_before) {
-    admit_waiting();  // what has just been preempted would come straight back and be preempted again
+    admit_waiting();  // otherwise the preempted sequence would be admitted and preempted again
   }
   schedule_decodes();
   schedule_prompts();
@@ -221,7 +220,7 @@ std::vector<ScheduledChunk> Scheduler::next_ahead(std::span<const ScheduledChunk
     const std::int32_t tokens = sequence.length() + 1;
     if (!sequence.pages.reserve(tokens) ||
         !std::ranges::all_of(sequence.windows, [&](WindowPages& window) { return window.pages.reserve(tokens); })) {
-      return {};  // next_batch finds blocks; those taken here are used then
+      return {};  // next_batch finds blocks, and uses those allocated here
     }
     ahead.push_back({.sequence = chunk.sequence,
                      .first = chunk.first + chunk.count,
@@ -261,15 +260,15 @@ bool Scheduler::reserve(Sequence& sequence) {
   }
   reserve_windows(sequence);
   if (wanted == 0) {
-    return true;  // most steps write into a block that is there
+    return true;  // most steps write into an existing block
   }
-  copies_.reserve(copies_.size() + static_cast<std::size_t>(wanted));  // a block that is taken has its copy
+  copies_.reserve(copies_.size() + static_cast<std::size_t>(wanted));  // each allocated block has its copy
   return sequence.pages.make_writable(sequence.cached_tokens, copies_) && sequence.pages.reserve(sequence.length());
 }
 
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
-  remember(victim, victim.cached_tokens);  // as long as nobody needs the blocks, it finds them again
+  remember(victim, victim.cached_tokens);  // it finds the blocks again if no other sequence needed them
   insert_by_rank(waiting_, std::move(running_.back()));
   running_.pop_back();
   forget_computed(victim);
@@ -306,9 +305,9 @@ Sequence* Scheduler::first_ready() const {
   return nullptr;
 }
 
-// The last token of a prompt is computed by each sequence itself: from its logits the first token is drawn.
+// Each sequence computes the last token of a prompt itself: the first token is drawn from its logits.
 void Scheduler::adopt_computed(Sequence& sequence) {
-  forget_computed(sequence);  // it may have been here before, and have found no memory to go on
+  forget_computed(sequence);  // an earlier attempt may have run out of memory
   if (sequence.wants_prompt_rows()) {
     return;
   }
@@ -339,7 +338,7 @@ bool Scheduler::has_room_for(const Sequence& sequence) const {
   if (num_running() >= limits_.max_sequences || (slots_ != nullptr && slots_available() < SequenceState::own_slots)) {
     return false;
   }
-  // One block to spare for each running sequence: else the newcomer would be preempted as soon as one of them grows.
+  // One spare block for each running sequence: otherwise the new one would be preempted as soon as one of them grows.
   return blocks_wanted(sequence) + num_running() <= blocks_available() && has_window_room_for(sequence);
 }
 
@@ -359,10 +358,10 @@ bool Scheduler::admit() {
     return false;
   }
   const MakingWay making_way(running_);
-  // Looking for its prefix takes the longer the longer its prompt is: not where that can change nothing.
+  // The search for a prefix takes longer for longer prompts: skip it where it can't change anything.
   if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && making_way.to(*sequence) == nullptr) {
-    // Behind it may stand a client of which nothing runs, since it has asked for much until now. It is not looked for beyond
-    // as many as may run.
+    // A client with no running sequence may come later in the list, because it has had much before. The search ends after
+    // as many entries as may run.
     const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
     const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
     const auto found = std::find_if(waiting_.begin(), end, [&](const auto& other) {
@@ -387,10 +386,11 @@ bool Scheduler::admit() {
                   .known_blocks = prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
-    if (maker->request.priority == sequence->request.priority) {  // goes to the end of the list, and out of it
+    if (maker->request.priority == sequence->request.priority) {  // moves to the end of the list, and leaves it
       const auto found = place_of(running_, *maker);
       std::rotate(found, found + 1, running_.end());
-      Sequence& last = *running_.back();  // and behind those that wait: else it would keep other clients from doing the same
+      Sequence& last =
+          *running_.back();  // and behind waiting ones: otherwise it would keep other clients from doing the same
       order_.leave(last.request.priority, last.request.client);
       last.turn = order_.enter(last.request.priority, last.request.client);
     }
@@ -398,7 +398,7 @@ bool Scheduler::admit() {
   }
   check(reserve(*sequence), "an admitted sequence gets its blocks");
   if (!std::exchange(sequence->admitted, true)) {
-    // An answer whose prompt is still being computed may wait before it: then that one's turn has not begun.
+    // An answer that waits for its leader's prompt may come before it: then its turn has not begun.
     const std::int32_t priority = sequence->request.priority;
     const auto first =
         std::ranges::find_if(waiting_, [&](const auto& other) { return other->request.priority == priority; });
@@ -487,7 +487,8 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
   keep_state(sequence, chunk.state);
   sequence.seen_tokens = std::max(sequence.seen_tokens, sequence.cached_tokens);
   if (chunk.count > 1) {
-    remember(sequence, sequence.cached_tokens);  // prompts that start alike find the blocks while this one still runs
+    remember(sequence,
+             sequence.cached_tokens);  // so that prompts with the same start find the blocks while this sequence runs
   }
   give_up_behind_windows(sequence);
   if (token >= 0) {
@@ -507,7 +508,7 @@ void Scheduler::remember(Sequence& sequence, std::int32_t count) {
     }
     prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(), sequence.remembered,
                           windows);
-  } catch (const std::bad_alloc&) {  // who asks for them computes them again
+  } catch (const std::bad_alloc&) {  // the sequences that wait for them compute them again
   }
 }
 
@@ -518,8 +519,8 @@ void Scheduler::shift(Sequence& sequence) {
   const auto first = sequence.tokens.begin() + keep;
   sequence.tokens.erase(first, first + dropped);
   sequence.dropped_tokens += dropped;
-  sequence.remembered = {};  // blocks after the kept start hold other tokens now
-  // Whole blocks of the kept start stay.
+  sequence.remembered = {};  // blocks after the kept start will hold other tokens
+  // Whole blocks of the kept start are unchanged.
   const std::int32_t kept = keep / block_tokens_ * block_tokens_;
   const bool goes_on = slots_ == nullptr && has_windows_before(sequence, kept);
   sequence.cached_tokens = goes_on ? std::min(sequence.cached_tokens, kept) : 0;

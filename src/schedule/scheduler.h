@@ -27,44 +27,45 @@ struct SchedulerLimits {
   std::int32_t max_logit_rows = std::numeric_limits<std::int32_t>::max();  ///< in one step
 };
 
-/// Decides what the next step computes: decodes first, then prompt chunks under the token budget. Integers only; knows
-/// nothing of models and devices.
+/// Decides what the next step computes: decodes first, then prompt chunks within the token budget. Integers only; no models,
+/// no devices.
 ///
-/// Lower priorities run first, of equal ones the clients' by turns and each one's in order of arrival. When blocks run out
-/// the sequence that comes last in this order gives its pages back and is computed again later; for a request of a better
-/// priority it also makes way when there is no room to start it, and a client of which nothing runs takes the place of the
-/// last sequence of one that has several of the same priority. Prompts run in the same order, but those that fit into half
-/// of a step's prompt tokens need not wait for longer ones: they have that half to themselves. A request that can never fit
-/// is refused at once.
+/// Lower priorities run first; within a priority clients take turns, and each client's sequences run in order of arrival.
+/// When blocks run out, the last sequence in this order is preempted: it frees its pages and is computed again later. It is
+/// also preempted for a request of a better priority that has no room to start. A client with no running sequence may
+/// preempt the last sequence of a client with several of the same priority. Prompts run in the same order, but half of a
+/// step's prompt tokens are reserved for prompts that fit into that half, so that these need not wait for longer ones. A
+/// request that can never fit is refused at once.
 ///
-/// Nothing of one priority waits for ever: a prompt is admitted only with all its blocks, the first running sequence can
-/// always take those of later ones, and no sequence may grow beyond what the whole cache holds.
+/// No sequence waits for ever within its priority: a prompt is admitted only with all its blocks, the first running sequence
+/// can always take those of later ones, and no sequence may need more blocks than the whole cache has.
 ///
-/// With slots of recurrent state a sequence runs only with slots of its own beside its blocks, and a computed prefix is of
-/// use where its state was kept: behind the last whole block of each part of a prompt. Kept states give way to sequences.
+/// With recurrent state a sequence runs only with state slots of its own beside its blocks, and a computed prefix can be
+/// used only where its state was kept: behind the last whole block of each prompt chunk. Kept states are freed for
+/// sequences.
 ///
-/// Groups of pages with a window hold what the next token sees and what a step computes: blocks behind the window are given
-/// up when a step has been computed. A sequence runs only with the blocks of its window, or of all its tokens where these
-/// are fewer; a step's part of a prompt takes what is free beyond that, and is the shorter the less there is.
+/// Groups of pages with a window hold what the next token sees and what a step computes: blocks behind the window are freed
+/// when a step has been computed. A sequence runs only with the blocks of its window, or of all its tokens if these
+/// are fewer. A prompt chunk uses free blocks beyond that, and is shorter when there are fewer.
 ///
-/// A step looks at what runs, never at the whole cache or queue.
+/// The work of a step depends on the running sequences, not on the size of the cache or the queue.
 class Scheduler {
  public:
   /// `slots` are of recurrent state, null for a model without; `windows` are the groups with a window. The prefix cache must
-  /// know both too.
+  /// have been made with both.
   Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens,
             BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
 
-  /// Why `count` sequences of this request can't be taken now, if so.
+  /// Why `count` sequences of this request can't be accepted now; none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, std::int32_t count = 1) const;
-  /// Takes the request in, or says why not. With a `leader`, an earlier sequence of the same prompt, it starts when that one
-  /// has computed the prompt and then shares its blocks; each later writes to blocks of its own.
+  /// Accepts the request, or says why not. With a `leader`, an earlier sequence of the same prompt, it starts when that one
+  /// has computed the prompt and then shares its blocks; each writes its later tokens to blocks of its own.
   RequestRefusal submit(RequestId id, Request request, RequestId leader = 0);
-  /// Finishes the sequence and frees its pages at once, and takes no memory for it that must be there, as finish() does.
+  /// Finishes the sequence and frees its pages at once. Needs no memory, like finish().
   /// Unknown ids are ignored (it may just have finished).
   void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
 
-  /// What holds, which may be less than what was asked for: the context never exceeds the cache.
+  /// The limits in effect, which may be below the requested ones: the context never exceeds the cache.
   [[nodiscard]] const SchedulerLimits& limits() const { return limits_; }
 
   /// SchedulerLimits::max_prefill_tokens from the next step on.
@@ -73,22 +74,22 @@ class Scheduler {
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   /// The next step. Never empty while there is work; valid until the next call.
   [[nodiscard]] std::span<const ScheduledChunk> next_batch();
-  /// The step after one that is still computed: the same sequences, each one position on, whose tokens that step draws. It
-  /// is as next_batch would give it if all of them go on; empty when something else may come first or a draw must know the
-  /// token before it. Reserves the blocks. Chunks of `computing` are committed first.
+  /// The step after one that is still computed: the same sequences, each one position further, with the tokens that the
+  /// running step draws. Equal to what next_batch would return if all of them go on; empty when another sequence may come
+  /// first or a draw needs the token before it. Reserves the blocks. Commit the chunks of `computing` first.
   [[nodiscard]] std::vector<ScheduledChunk> next_ahead(std::span<const ScheduledChunk> computing);
-  /// What must be copied, in this order, before the step that next_batch gave is computed: all since copies_made().
+  /// The copies to make, in this order, before the step of next_batch is computed: all since copies_made().
   [[nodiscard]] std::span<const BlockCopy> block_copies() const { return copies_; }
   void copies_made() { copies_.clear(); }
-  /// After the step: positions of the chunk are cached; `token` (>= 0) is appended when the chunk wanted logits.
+  /// Call after the step: positions of the chunk are cached; `token` (>= 0) is appended if the chunk wanted logits.
   /// A chunk whose sequence has finished meanwhile is ignored.
   void commit(const ScheduledChunk& chunk, std::int32_t token);
-  /// Ends a sequence: remembers its full blocks in the prefix cache and frees its pages.
+  /// Ends a sequence: inserts its full blocks into the prefix cache and frees its pages.
   void finish(Sequence& sequence, FinishReason reason);
-  /// Makes room in a full context: drops the older half of the tokens after the first `Request::keep` (at least one). What
-  /// follows moves to lower positions and is computed again.
+  /// Makes room in a full context: drops the older half of the tokens after the first `Request::keep` (at least one). The
+  /// others move to lower positions and are computed again.
   void shift(Sequence& sequence);
-  /// Removes finished sequences and hands each to `take`.
+  /// Removes finished sequences and passes each to `take`.
   template <class Take>
   void take_finished(Take&& take) {
     for (std::unique_ptr<Sequence>& sequence : finished_) {
@@ -103,61 +104,62 @@ class Scheduler {
   [[nodiscard]] std::int32_t num_waiting() const { return static_cast<std::int32_t>(waiting_.size()); }
   [[nodiscard]] std::int32_t num_running() const { return static_cast<std::int32_t>(running_.size()); }
   [[nodiscard]] std::int64_t num_preemptions() const { return num_preemptions_; }
-  /// Tokens of prompts, each when it was first admitted, and how many of them were in the prefix cache.
+  /// Tokens of prompts, counted when a prompt is first admitted, and how many of them were in the prefix cache.
   [[nodiscard]] std::int64_t prefix_queries() const { return prefix_queries_; }
   [[nodiscard]] std::int64_t prefix_hits() const { return prefix_hits_; }
 
  private:
-  /// Makes sure that every running sequence, the first ones first, has blocks of its own for the tokens it computes next.
+  /// Gives every running sequence, in order, blocks of its own for the tokens that it computes next.
   void make_room();
   bool reserve(Sequence& sequence);
   /// The same for the slots of its state.
   bool reserve_state(Sequence& sequence);
   [[nodiscard]] std::int32_t window_blocks_wanted(const WindowPages& pages, const Sequence& sequence) const;
-  /// Free blocks of a group with a window, `count` if need be at the cost of what the prefix cache knows.
+  /// Frees blocks of a group with a window until `count` are free, if need be from the prefix cache.
   bool free_window_blocks(std::size_t window, std::int32_t count);
   [[nodiscard]] std::int32_t window_blocks_available(std::size_t window) const;
   [[nodiscard]] bool has_window_room_for(const Sequence& sequence) const;
-  /// Whether the blocks that the sequence wants in groups with a window are free; makes them free where that can be.
+  /// Whether the blocks that the sequence needs in groups with a window are free; frees cached ones for it.
   bool free_for_windows(Sequence& sequence);
   void reserve_windows(Sequence& sequence);
-  /// How many of the next `count` tokens have room in every window, at least 1 of a sequence that has its blocks; takes it.
+  /// Takes blocks of every window for up to `count` tokens; returns for how many, at least 1 if the sequence has its blocks.
   std::int32_t extend_windows(Sequence& sequence, std::int32_t count);
   void give_up_behind_windows(Sequence& sequence);
-  /// Whether the sequence still has what the position behind `tokens` sees.
+  /// Whether the sequence still has the blocks that the position behind `tokens` sees.
   [[nodiscard]] static bool has_windows_before(const Sequence& sequence, std::int32_t tokens);
-  /// Takes over what the position behind `tokens` sees, from another sequence or from the prefix cache behind `blocks`.
+  /// Takes over the blocks that the position behind `tokens` sees, from another sequence or from the prefix cache behind
+  /// `blocks`.
   static void adopt_windows(Sequence& sequence, const Sequence& leader, std::int32_t tokens);
   void adopt_windows(Sequence& sequence, std::span<const BlockId> blocks);
-  /// Free slots, `count` if need be at the cost of kept states.
+  /// Frees kept states until `count` slots are free.
   bool free_slots(std::int32_t count);
   [[nodiscard]] std::int32_t slots_available() const;
   [[nodiscard]] std::int32_t all_window_blocks_available() const;
-  /// Positions behind which the state is to be kept when these are computed; 0: none.
+  /// The number of positions behind which the state is to be kept when this chunk is computed; 0: none.
   std::int32_t positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk);
   void keep_state(Sequence& sequence, const SequenceState::Step& computed);
-  /// Gives up blocks and state of a sequence that does not run.
+  /// Frees the blocks and state of a sequence that does not run.
   void forget_computed(Sequence& sequence);
-  /// Whether the step after the one that computes this chunk can be made without knowing what it draws.
+  /// Whether the next step can be prepared without the token that this chunk draws.
   [[nodiscard]] bool can_run_ahead(const ScheduledChunk& chunk) const;
   [[nodiscard]] std::int32_t blocks_wanted(const Sequence& sequence) const;
   void preempt_last();
   void admit_waiting();
-  /// Gives the first waiting sequence that may start its pages. False when it must go on waiting.
+  /// Gives pages to the first waiting sequence that may start. False when it must wait.
   bool admit();
   [[nodiscard]] Sequence* first_ready() const;
   [[nodiscard]] const Sequence* leader_of(const Sequence& sequence) const;
   void adopt_computed(Sequence& sequence);
   [[nodiscard]] bool has_room_for(const Sequence& sequence) const;
-  /// Blocks that are free or can be.
+  /// Blocks that are free or can be freed.
   [[nodiscard]] std::int32_t blocks_available() const;
-  /// Whether nothing has changed for the better since the sequence last found no room.
+  /// Whether the sequence would find no more room than when it last tried.
   [[nodiscard]] bool still_no_room(const Sequence& sequence) const;
   void schedule_decodes();
   void schedule_prompts();
-  /// Puts at most `count` tokens into the batch, as many as rows of logits allow; returns how many.
+  /// Puts at most `count` tokens into the batch, as many as the limit of logit rows allows; returns how many.
   std::int32_t schedule(Sequence& sequence, std::int32_t count);
-  /// Blocks of the first `count` positions.
+  /// The number of blocks of the first `count` positions.
   void remember(Sequence& sequence, std::int32_t count);
 
   SchedulerLimits limits_;
@@ -172,7 +174,7 @@ class Scheduler {
   FairOrder order_;
   std::unordered_map<RequestId, Sequence*> unfinished_;  ///< those of both lists
   std::vector<std::unique_ptr<Sequence>> finished_;
-  /// When the first waiting sequence found no blocks, and what could have changed that since.
+  /// When the first waiting sequence last found too few blocks, and the state of everything that could change that.
   struct NoRoom {
     RequestId id = 0;
     std::int32_t available = 0;
@@ -184,7 +186,7 @@ class Scheduler {
   NoRoom no_room_;
   std::vector<ScheduledChunk> batch_;
   std::vector<BlockCopy> copies_;
-  std::int32_t tokens_left_ = 0;  ///< that still fit into batch_
+  std::int32_t tokens_left_ = 0;  ///< the rest of the token budget of batch_
   std::int32_t rows_left_ = 0;
   std::int64_t num_submitted_ = 0;
   std::int64_t num_preemptions_ = 0;

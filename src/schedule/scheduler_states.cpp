@@ -1,4 +1,4 @@
-// The scheduler's part in recurrent state: slots beside blocks, and the states that prefixes start from.
+// The scheduler's functions for recurrent state: slots beside blocks, and the states from which prefixes start.
 
 #include <algorithm>
 
@@ -33,7 +33,7 @@ bool Scheduler::reserve_state(Sequence& sequence) {
 
 void Scheduler::forget_computed(Sequence& sequence) {
   if (slots_ != nullptr || !windows_.empty()) {
-    sequence.remembered = {};  // what is computed again may have lost its kept states, or blocks of its windows
+    sequence.remembered = {};  // kept states or window blocks of what is computed again may be gone
   }
   sequence.clear_pages();
   sequence.state.clear();
@@ -41,7 +41,7 @@ void Scheduler::forget_computed(Sequence& sequence) {
   sequence.cached_tokens = 0;
 }
 
-// Behind the last whole block of a part of a prompt; of its last part less than that, so that whoever begins with the same
+// Behind the last whole block of a prompt chunk; of the last chunk at least one token less, so that a sequence with the same
 // prompt still has a token to compute.
 std::int32_t Scheduler::positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk) {
   const std::int32_t end = std::min(chunk.first + chunk.count, sequence.length() - 1);

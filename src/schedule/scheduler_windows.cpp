@@ -1,4 +1,4 @@
-// The scheduler's part in groups of pages with a window.
+// The scheduler's functions for groups of pages with a window.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,7 +48,8 @@ bool Scheduler::free_for_windows(Sequence& sequence) {
   for (std::size_t i = 0; i < windows_.size(); ++i) {
     WindowPages& window = sequence.windows[i];
     if (!free_window_blocks(i, window_blocks_wanted(window, sequence))) {
-      window.pages.give_up_before(first_seen(window.window, sequence.cached_tokens));  // what others might have started from
+      window.pages.give_up_before(
+          first_seen(window.window, sequence.cached_tokens));  // other sequences might have started from these
       if (!free_window_blocks(i, window_blocks_wanted(window, sequence))) {
         return false;
       }
@@ -61,7 +62,7 @@ void Scheduler::reserve_windows(Sequence& sequence) {
   for (std::size_t i = 0; i < windows_.size(); ++i) {
     WindowPages& window = sequence.windows[i];
     const std::int32_t copied = window.pages.shared_blocks(sequence.cached_tokens);
-    copies_.reserve(copies_.size() + static_cast<std::size_t>(copied));  // a block that is taken has its copy
+    copies_.reserve(copies_.size() + static_cast<std::size_t>(copied));  // each allocated block has its copy
     const auto group = static_cast<std::int32_t>(i) + 1;
     const bool own = window.pages.make_writable(sequence.cached_tokens, copies_, group) &&
                      window.pages.reserve(window.tokens_to_hold(sequence.cached_tokens, sequence.length()));
@@ -85,7 +86,7 @@ std::int32_t Scheduler::extend_windows(Sequence& sequence, std::int32_t count) {
   return count;
 }
 
-// Answers to the prompt that was just computed begin one position before its end.
+// Answers to the prompt that was just computed start one position before its end.
 void Scheduler::give_up_behind_windows(Sequence& sequence) {
   const bool awaited = sequence.has_followers && sequence.cached_tokens == sequence.prompt_tokens;
   for (WindowPages& window : sequence.windows) {

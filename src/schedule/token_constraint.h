@@ -6,9 +6,9 @@
 
 namespace rocmforge {
 
-/// What the next token of one sequence may be. One object per sequence, used by one thread at a time; cloned when a sequence
-/// forks. Any call may throw Error, with the reason for the user, when the text can't go on under the constraint (a grammar
-/// whose limits are exceeded): the sequence then ends with that error.
+/// The tokens that may come next in one sequence. One object per sequence, used by one thread at a time; cloned when a
+/// sequence forks. Any call may throw Error, with the reason for the user, when the text can't be continued under the
+/// constraint (a grammar exceeds its limits): the sequence then ends with that error.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
@@ -17,24 +17,24 @@ class TokenConstraint {
   /// end) and clears all others. At least one bit is set.
   virtual void allowed(std::span<std::uint32_t> mask) = 0;
 
-  /// The same for about `units` of work, of some ten nanoseconds each: false where more is needed; `mask` then holds nothing
-  /// of use, and the next call goes on from there. What takes no time to speak of is done at once.
+  /// The same with about `units` of work, of some ten nanoseconds each. False when more is needed; `mask` is then undefined,
+  /// and the next call continues. A mask that takes little work is always finished.
   virtual bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) {
     static_cast<void>(units);
     allowed(mask);
     return true;
   }
 
-  /// Units of work that all calls have taken.
+  /// Units of work that all calls have used.
   [[nodiscard]] virtual std::uint64_t work() const { return 0; }
 
-  /// Goes on after `token`, which was allowed.
+  /// Advances by `token`, which was allowed.
   virtual void accept(std::int32_t token) = 0;
 
-  /// Only the end may follow.
+  /// Whether only an end token may follow.
   [[nodiscard]] virtual bool finished() const = 0;
 
-  /// An independent constraint at the same place of the text.
+  /// An independent constraint at the same position of the text.
   [[nodiscard]] virtual std::unique_ptr<TokenConstraint> clone() const = 0;
 };
 

@@ -12,35 +12,35 @@
 
 namespace rocmforge {
 
-/// What lets a client in.
+/// What a client with a key may do.
 struct ApiKey {
   ApiKey(std::string key, std::optional<std::int32_t> priority = {}) : text(std::move(key)), max_priority(priority) {}
   ApiKey(const char* key) : text(key) {}
 
   std::string text;
-  std::optional<std::int32_t> max_priority{};  ///< how far below 0 its requests' priorities may be; empty: as everybody's
+  std::optional<std::int32_t> max_priority{};  ///< how far below 0 its priorities may be; empty: the server's limit
 
   friend bool operator==(const ApiKey&, const ApiKey&) = default;
 };
 
-/// Who may use the server: keys, and web pages of other origins.
+/// Checks keys and the origins of web pages.
 class AccessRules {
  public:
-  /// Without keys everyone may. `origins`: "*" or "https://example.org"; none: pages of this server alone.
-  /// `local`: the server is for this machine, which is not called by names of the network.
+  /// Without keys every client is allowed. `origins`: "*" or "https://example.org"; none: only pages of this server.
+  /// `local`: the server listens at a loopback address, which has no names on the network.
   AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, bool local = false);
 
-  /// The key is read from `Authorization: Bearer` or `X-Api-Key` and compared in the same time wherever it differs.
+  /// The key is read from `Authorization: Bearer` or `X-Api-Key` and compared in constant time.
   [[nodiscard]] bool has_key(const HttpRequest& request) const { return keys_.empty() || key_of(request).has_value(); }
-  /// The index of its key; empty where there are no keys, or none is right.
+  /// The index of the client's key; empty where there are no keys, or it is wrong.
   [[nodiscard]] std::optional<std::size_t> key_of(const HttpRequest& request) const;
   [[nodiscard]] const ApiKey& key(std::size_t index) const { return keys_[index]; }
-  /// False for a request that a browser sends for a page of an origin that is not allowed.
+  /// False for a request of a web page whose origin is not allowed.
   [[nodiscard]] bool allows_origin(const HttpRequest& request) const;
-  /// False where the address that a request was sent to is a name somebody made for this machine's own: a page from there
-  /// would pass for this server's. Keys, which such a page does not have, and allowed origins make any name right.
+  /// False where the Host header is a name that is not this machine's: a page there could use DNS rebinding to pass for a
+  /// page of this server. Always true where there are keys, which such a page does not have, or for allowed origins.
   [[nodiscard]] bool allows_host(const HttpRequest& request) const;
-  /// What lets an allowed page read the answer.
+  /// The header that lets an allowed page read the answer.
   [[nodiscard]] HttpHeaders cors_headers(const HttpRequest& request) const;
 
  private:

@@ -21,19 +21,19 @@
 
 namespace rocmforge {
 
-/// What one request may take.
+/// Limits of one request.
 struct Allowance {
   std::uint64_t work = 200'000'000;         ///< units of a WorkBudget, for reading it
-  std::shared_ptr<RequestMemory> memory{};  ///< bytes of all requests; null: not counted
+  std::shared_ptr<RequestMemory> memory{};  ///< bytes of all requests and answers; null: not counted
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::int32_t max_priority = 1000;  ///< how far below 0 its priority may be
 };
 
-/// One request and the way back, with an id. Counts the answer and writes its line to the log when it ends. Thread-safe but
-/// for `request`.
+/// One request and its reply, with an id. Counts the answer, and writes its line to the log when it ends. Thread-safe,
+/// except for `request`.
 class Exchange {
  public:
-  /// `headers` go with every answer.
+  /// `headers` are sent with every answer.
   Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, std::shared_ptr<RequestLog> log,
            ServerMetrics& metrics, HttpHeaders headers, const Allowance& allowance = {});
   ~Exchange();
@@ -41,52 +41,52 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   HttpRequest request;
-  /// Of reading the request: spent by the thread that does.
+  /// The budget for reading the request, spent by the thread that reads it.
   WorkBudget budget;
 
-  /// Reading begins with a first attempt of so many units of work, after which it may begin again.
+  /// Limits the first attempt at reading to so many units of work. After it reading may start again.
   void attempt(std::uint64_t units) { budget.begin(units); }
-  /// As if nothing had been read.
+  /// Discards what was read, to start again.
   void begin_again();
-  /// The body as JSON; its text is freed, unless an attempt may have to read it again. Throws ApiError.
+  /// The body as JSON. Its text is freed, unless another attempt may have to read it. Throws ApiError.
   Document take_json();
-  /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there are not so many.
+  /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there is not enough.
   void hold(std::int64_t bytes);
-  /// Of what is counted so many are to stay; the rest is given back by release().
+  /// Of the counted bytes so many are kept; release() gives back the rest.
   void keep(std::int64_t bytes);
-  /// What keep() has left over is free now.
+  /// Gives back what keep() has left over.
   void release();
-  /// The same for bytes that the answer needs to its end, whatever keep() says: a grammar's.
+  /// Counts bytes that the answer needs until its end, whatever keep() says: a grammar's.
   void hold_to_end(std::int64_t bytes);
   [[nodiscard]] std::int64_t held_to_end() const { return to_end_; }
-  /// The request has been read, for good: what that has taken is free now.
+  /// The request has been read: frees what only reading needed.
   void settle();
   [[nodiscard]] std::int64_t held() const { return memory_->amount() - surplus_; }
-  /// The reading is of no use any more: work on it ends with Interrupted. The first reason counts.
+  /// Cancels the reading: work on it ends with Interrupted. The first reason counts.
   void interrupt(Interruption reason);
   [[nodiscard]] Interruption interruption() const { return interruption_; }
   [[nodiscard]] const Allowance& allowance() const { return allowance_; }
 
   /// Hex digits that no other request has.
   [[nodiscard]] const std::string& id() const { return id_; }
-  [[nodiscard]] double seconds() const;  ///< since the request came
+  [[nodiscard]] double seconds() const;  ///< since the request arrived
   [[nodiscard]] RequestLog& log() { return *log_; }
 
-  /// Goes with the answer, which has not begun.
+  /// Adds a header to the answer, which has not begun.
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   void send(HttpResponse response);
   void send_json(const Json& json) { send(HttpResponse{.body = to_text(json)}); }
-  /// Sends JSON that is made as the client takes it: `more` adds a piece and returns whether others follow. What is small is
-  /// sent at once.
+  /// Sends JSON that is made as the client takes it: `more` adds a piece and returns whether others follow. A small answer
+  /// is sent at once.
   void send_pieces(TextPieces more);
   void begin(HttpResponse head);
   bool write(std::string_view part) { return reply_->write(part); }
   void end();
-  /// Ends the connection, where there is no memory to say anything.
+  /// Ends the connection, where there is no memory for an answer.
   void drop() noexcept { reply_->drop(); }
   void on_drop(std::function<void()> dropped) { reply_->on_drop(std::move(dropped)); }
 
-  /// Adds to the log's line, where there is memory for it.
+  /// Adds to the log's line, if there is memory for it.
   void note(const std::string& key, Json value);
 
  private:
@@ -96,18 +96,18 @@ class Exchange {
 
   std::shared_ptr<HttpReply> reply_;
   Allowance allowance_;
-  std::mutex memory_mutex_;              // guards the next two: the reader and who delivers the answer both count
-  std::int64_t surplus_ = 0;             ///< of memory_, that release() gives back
-  std::int64_t to_end_ = 0;              ///< the reader's alone
+  std::mutex memory_mutex_;   // guards the next two: the reader and the thread that delivers the answer both count
+  std::int64_t surplus_ = 0;  ///< of memory_, that release() gives back
+  std::int64_t to_end_ = 0;   ///< used by the reader only
   std::shared_ptr<MemoryClaim> memory_;  ///< also the reply's, until the client has taken the answer
   std::atomic<Interruption> interruption_{Interruption::none};
   std::shared_ptr<RequestLog> log_;
   ServerMetrics& metrics_;
   std::string id_;
   HttpHeaders headers_;
-  std::size_t own_headers_;  ///< the first of them, that no reading has added
+  std::size_t own_headers_;  ///< how many of them no reading has added
   std::chrono::steady_clock::time_point came_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   Json notes_ = Json::object();
   int status_ = 0;
   bool finished_ = false;

@@ -9,16 +9,15 @@
 
 namespace rocmforge {
 
-/// Something of which there is only so much (places in a queue, connections, bytes), shared by clients. While others have
-/// some of it a client may have its share; alone it may have all but a quarter of the rest. Half of that quarter is only for
-/// clients who have little, an eighth of it at most: so two or more who take their whole shares do not keep a newcomer from
-/// it. Thread-safe.
+/// A limited resource (places in a queue, connections, bytes), shared by clients. While others use some of it, a client may
+/// use its share; alone it may use all but a quarter of the rest. Half of that quarter is reserved for clients that use at
+/// most an eighth of it, so that several clients with full shares do not keep a new one out. Thread-safe.
 class FairShares {
  public:
-  /// `share_percent`: 1 to 100 of the capacity; 100 leaves everything to everybody.
+  /// `share_percent`: 1 to 100 of the capacity; 100 turns the shares off.
   FairShares(std::int64_t capacity, std::int32_t share_percent);
 
-  /// Takes so much more, or nothing and returns false.
+  /// Takes so much more; or takes nothing and returns false.
   bool take(const std::string& client, std::int64_t amount);
   /// Gives back what was taken.
   void give_back(const std::string& client, std::int64_t amount);
@@ -26,13 +25,13 @@ class FairShares {
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   [[nodiscard]] std::int64_t used() const;
   [[nodiscard]] std::int64_t used_by(const std::string& client) const;
-  /// What a client may have now, whatever is free.
+  /// The most that a client may use now, whatever is free.
   [[nodiscard]] std::int64_t most_of(const std::string& client) const;
-  /// All but what is only for clients who have little.
+  /// All but what is reserved for clients that use little.
   [[nodiscard]] std::int64_t open() const { return capacity_ - for_little(); }
-  /// What a client may have alone.
+  /// The most that a client may use alone.
   [[nodiscard]] std::int64_t most_alone() const { return capacity_ - reserve_; }
-  /// A number for a client that has some of it, the same for as long as it has; 0 for others.
+  /// A number for a client that uses some of it, which stays the same as long as it does; 0 for others.
   [[nodiscard]] std::uint64_t number_of(const std::string& client) const;
 
  private:
@@ -47,13 +46,13 @@ class FairShares {
   std::int64_t capacity_;
   std::int64_t share_;
   std::int64_t reserve_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::int64_t used_ = 0;
   std::uint64_t last_number_ = 0;
-  std::map<std::string, Part> parts_;  ///< of those who have some
+  std::map<std::string, Part> parts_;  ///< of clients that use some
 };
 
-/// What somebody has of it for a client, given back at the end of this object's life. Any thread may use it, one at a time.
+/// What is taken for a client; given back when this object is destroyed. Any thread may use it, one at a time.
 class Claim {
  public:
   Claim() = default;
@@ -62,15 +61,15 @@ class Claim {
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
-  /// Takes more, or nothing and returns false.
+  /// Takes more; or takes nothing and returns false.
   bool grow(std::int64_t amount);
-  /// Takes more or gives back, so that it is so much; false where there is not enough.
+  /// Takes more or gives back, so that it holds so much; false where there is not enough.
   bool set(std::int64_t amount);
   void reset() { set(0); }
   [[nodiscard]] std::int64_t amount() const { return amount_; }
 
  private:
-  std::shared_ptr<FairShares> shares_;  ///< null: nothing is counted
+  std::shared_ptr<FairShares> shares_;  ///< null: not counted
   std::string client_;
   std::int64_t amount_ = 0;
 };

@@ -11,18 +11,18 @@
 
 namespace rocmforge {
 
-/// The routes of a server for callers in the same process: the same requests and answers, without a connection. Any thread
-/// may use it; a request takes the calling thread until it is answered.
+/// The routes of a server for callers in the same process: the same requests and answers, without a connection. Thread-safe;
+/// a request blocks the calling thread until it is answered.
 class LocalClient {
  public:
-  /// A part of a streamed answer, in the calling thread; false cancels the request.
+  /// Gets a part of a streamed answer, in the calling thread; false cancels the request.
   using TakePart = std::function<bool(std::string_view)>;
 
   /// `service` has been started.
   LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options);
 
-  /// The answer to a request such as "POST", "/v1/chat/completions" and JSON. Of a streamed one the parts go to `take`, and
-  /// the body that comes back is empty. Throws what `take` throws, with the request cancelled.
+  /// The answer to a request such as "POST", "/v1/chat/completions" and JSON. The parts of a streamed answer go to `take`,
+  /// and the returned body is empty. Rethrows what `take` throws, after cancelling the request.
   HttpResponse request(const std::string& method, const std::string& path, std::string body, const TakePart& take);
 
  private:

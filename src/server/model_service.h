@@ -11,16 +11,16 @@
 
 namespace rocmforge {
 
-/// A model with all that the APIs need of it: what a server stands on, and callers in the same process.
+/// A model with everything that the APIs need, for a server and for callers in the same process.
 class ModelService {
  public:
   ModelService() = default;
-  /// Cancels what is under way.
+  /// Cancels running requests.
   ~ModelService();
   ModelService(const ModelService&) = delete;
   ModelService& operator=(const ModelService&) = delete;
 
-  /// The model has been loaded; once. Of `options` those of the model count: its names, template, sampling, places for
+  /// Call once, when the model has been loaded. Reads the options of the model: its names, template, sampling, places for
   /// answers. Throws Error for a template that can't be read.
   void start(std::unique_ptr<Engine> engine, const ServerOptions& options);
   /// Null until start() has returned. Lives as long as the service.
@@ -28,7 +28,7 @@ class ModelService {
 
   [[nodiscard]] ServerMetrics& metrics() { return metrics_; }
   [[nodiscard]] ActiveGenerations& active() { return active_; }
-  /// Answers under way end as cancelled.
+  /// Running answers end as cancelled.
   void cancel_all() noexcept;
 
  private:

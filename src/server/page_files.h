@@ -11,7 +11,7 @@ struct PageFile {
   std::string_view bytes;
 };
 
-/// The files of src/server/page, which the build puts into the program.
+/// The files of src/server/page, which the build embeds in the program.
 std::vector<PageFile> page_files();
 
 }  // namespace rocmforge

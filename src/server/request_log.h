@@ -18,13 +18,13 @@ namespace rocmforge {
 
 struct LogOptions {
   bool json = false;      ///< one JSON object a line, else text
-  bool requests = false;  ///< what was asked and answered too, which otherwise is never written
+  bool requests = false;  ///< prompts and answers too, which otherwise are never written
   std::string file{};     ///< "": standard error
   bool silent = false;    ///< nothing is written
 };
 
-/// The server's log. A line that can't be written (a full disk) is lost, and said so once on standard error; the server goes
-/// on. Thread-safe.
+/// The server's log. A line that can't be written (a full disk) is lost; a warning goes to standard error once, and the
+/// server goes on. Thread-safe.
 class RequestLog {
  public:
   /// Throws Error when the file can't be opened.
@@ -33,18 +33,18 @@ class RequestLog {
   RequestLog(const RequestLog&) = delete;
   RequestLog& operator=(const RequestLog&) = delete;
 
-  /// Something about the server as a whole.
+  /// A line about the server as a whole.
   void event(std::string_view text);
   void warning(std::string_view text);
-  /// Nothing where the same text was written before; nor for more than `most_once` different ones.
+  /// Writes nothing if the same text was written before, nor more than `most_once` different ones.
   void warning_once(const std::string& text);
-  /// A request that has ended.
+  /// The line of a request that has ended.
   void request(const Json& fields);
 
   /// Whether a line was lost.
   [[nodiscard]] bool has_failed() const { return *failed_; }
 
-  /// Whether texts may be written.
+  /// Whether prompts and answers may be written.
   [[nodiscard]] bool shows_texts() const { return options_.requests; }
 
  private:
@@ -55,7 +55,7 @@ class RequestLog {
   LogOptions options_;
   std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::logger> logger_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::set<std::string> once_;
 };
 

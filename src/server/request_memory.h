@@ -9,13 +9,13 @@
 
 namespace rocmforge {
 
-/// The bytes that requests and answers hold together. A part of them is for what is small: however much large requests
-/// take, a short question finds room, also one of the client that takes it. Clients share both parts. Thread-safe.
+/// The bytes that all requests and answers hold together. A part is reserved for small claims: a short request finds room
+/// beside any number of large ones, even of the same client. Clients share both parts. Thread-safe.
 class RequestMemory {
  public:
-  /// A claim of no more is small.
+  /// A claim of at most so much is small.
   static constexpr std::int64_t small_bytes = std::int64_t{256} << 10;
-  /// The part for what is small, of all.
+  /// The part reserved for small claims.
   static constexpr std::int64_t small_part = 16;
 
   /// `share_percent`: of each part, as in FairShares.
@@ -32,7 +32,7 @@ class RequestMemory {
   FairShares large_;
 };
 
-/// What one request or answer has of it, given back at the end of this object's life. Any thread may use it, one at a time.
+/// What one request or answer has claimed; given back when this object is destroyed. Any thread may use it, one at a time.
 class MemoryClaim {
  public:
   /// `memory` may be null: then nothing is counted.
@@ -42,24 +42,24 @@ class MemoryClaim {
   MemoryClaim(const MemoryClaim&) = delete;
   MemoryClaim& operator=(const MemoryClaim&) = delete;
 
-  /// Takes more, or nothing and returns false.
+  /// Takes more; or takes nothing and returns false.
   bool grow(std::int64_t bytes) { return set(bytes_ + bytes); }
-  /// Takes more or gives back, so that it is so much; false, and no change, where there is not enough.
+  /// Takes more or gives back, so that it holds so much; false, and no change, where there is not enough.
   bool set(std::int64_t bytes);
   void reset() { set(0); }
   [[nodiscard]] std::int64_t amount() const { return bytes_; }
 
  private:
-  /// All of it comes from `to`, where that has so much.
+  /// Moves the claim to `to`, if that has room for it.
   bool move(FairShares& to, std::int64_t bytes);
 
   std::shared_ptr<RequestMemory> memory_;
   std::string client_;
-  FairShares* part_ = nullptr;  ///< of the memory, from which it is; null while there is nothing
+  FairShares* part_ = nullptr;  ///< the part of the memory that it is taken from; null while it is empty
   std::int64_t bytes_ = 0;
 };
 
-/// Why no more bytes are given, for the client.
+/// Why no more bytes are given, as a message for the client.
 std::string no_memory_text(const RequestMemory& memory);
 
 }  // namespace rocmforge

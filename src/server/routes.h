@@ -15,7 +15,7 @@
 
 namespace rocmforge {
 
-/// What the routes work with.
+/// What the route functions use.
 struct ServerState {
   ServerOptions options;
   std::shared_ptr<ModelService> service = std::make_shared<ModelService>();
@@ -28,19 +28,19 @@ using RouteFunction = std::function<void(const std::shared_ptr<Exchange>&, Serve
 
 struct Route {
   std::string_view method;
-  std::string path;         ///< one that ends with '/' takes any last part: "/cancel/"
+  std::string path;         ///< one that ends with '/' matches any last part: "/cancel/"
   RouteFunction serve;      ///< throws ApiError
   bool is_public = false;   ///< needs no key
-  bool needs_model = true;  ///< is answered with 503 while there is none
+  bool needs_model = true;  ///< is answered with 503 while no model is loaded
   bool is_quick = false;    ///< runs at once instead of on a worker
-  bool is_vital = false;    ///< is answered however many connections there are
+  bool is_vital = false;    ///< is answered even when all connections are taken
   ErrorForm error_form = ErrorForm::openai;
 };
 
 /// Every route; `docs/server.md` lists them.
 std::vector<Route> server_routes(const ServerOptions& options);
 
-/// Whether `path` is what the route is for.
+/// Whether the route serves `path`.
 bool matches(const Route& route, std::string_view path);
 
 }  // namespace rocmforge

@@ -17,9 +17,9 @@
 namespace rocmforge {
 namespace {
 
-/// A request whose body is larger may take long to read.
+/// Reading a request with a larger body may take long.
 constexpr std::size_t long_body_bytes = std::size_t{64} << 10;
-/// One that takes more units of work to read does take long, whatever its body is: about 5 ms.
+/// Reading a request that takes more units of work does take long, whatever its body is: about 5 ms.
 constexpr std::uint64_t short_work = 250'000;
 
 ApiError shutting_down() {
@@ -54,7 +54,7 @@ class Server::Implementation {
     }
   }
 
-  // In this order: no request comes any more, none is being read, none is under way, nothing of their answers is left.
+  // In this order: no request arrives any more, none is being read, none is running, and no answer is left.
   ~Implementation() {
     http_->stop();
     workers_.reset();
@@ -87,7 +87,7 @@ class Server::Implementation {
     }
     workers_->interrupt_all(Interruption::shutdown);
     state_.pulls.interrupt();
-    if (!is_shared()) {  // else only what the clients here have under way may end: it does with their connections
+    if (!is_shared()) {  // otherwise only requests of these clients may end: they do with their connections
       state_.service->cancel_all();
       http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
     }
@@ -95,11 +95,11 @@ class Server::Implementation {
   }
 
  private:
-  /// Whether the model goes on for others.
+  /// Whether others go on using the model.
   [[nodiscard]] bool is_shared() const { return state_.service.use_count() > 1; }
 
-  /// Where the model goes on for others, what clients had under way was cancelled with their connections, and ends with the
-  /// step. What one of them has not taken of an answer that has ended stays with its connection: that is not waited for.
+  /// If others go on using the model, requests of clients were cancelled with their connections, and end with the
+  /// step. The unread rest of an answer that has ended stays with its connection: do not wait for it.
   void wait_for_exchanges() const {
     constexpr int most_milliseconds = 2000;
     for (int i = 0; i < most_milliseconds && log_.use_count() > 1; ++i) {  // each exchange holds the log
@@ -127,7 +127,7 @@ class Server::Implementation {
     return refusal(problem, {{"client", client}});
   }
 
-  /// The answer to a request that gets no further, counted and logged.
+  /// A refusal; it is counted and logged.
   HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = ErrorForm::openai) {
     const std::string id = random_id();
     HttpResponse response = problem.response(form);
@@ -165,7 +165,7 @@ class Server::Implementation {
     return route != nullptr ? route->error_form : ErrorForm::openai;
   }
 
-  /// Throws ApiError for what needs no look at the body to be refused.
+  /// Throws ApiError for a request that is refused without its body.
   void check(const HttpRequest& request) const {
     if (!access_.allows_host(request)) {
       throw ApiError(403, fmt::format("this server is not called '{}'; --cors-origin with its origin makes it so",
@@ -234,7 +234,7 @@ class Server::Implementation {
     const Allowance allowed = allowance(request);
     auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->metrics(),
                                                std::move(cors), allowed);
-    if (route == nullptr) {  // OPTIONS: everything else has been refused
+    if (route == nullptr) {  // OPTIONS: all else has been refused
       return exchange->send(HttpResponse{.content_type = ""});
     }
     if (route->is_quick) {
@@ -260,7 +260,7 @@ class Server::Implementation {
                     .interrupt = [exchange](Interruption reason) { exchange->interrupt(reason); }});
   }
 
-  /// Never throws: of a request that fails even in being refused, dropping its reply is the end.
+  /// Never throws: if even the refusal fails, the reply is dropped.
   void run(const Route& route, const std::shared_ptr<Exchange>& exchange) noexcept {
     try {
       const std::optional<ApiError> problem = serve(route, exchange);
@@ -270,11 +270,11 @@ class Server::Implementation {
       } else if (problem) {
         refuse(*exchange, *problem, route.error_form);
       }
-    } catch (const std::exception&) {  // no memory to say why either
+    } catch (const std::exception&) {  // no memory even for the reason
     }
   }
 
-  /// What the request is to be refused with, if at all.
+  /// Why the request is refused, if it is.
   std::optional<ApiError> serve(const Route& route, const std::shared_ptr<Exchange>& exchange) {
     try {
       if (log_->shows_texts() && !exchange->request.body.empty()) {
@@ -295,7 +295,7 @@ class Server::Implementation {
     }
   }
 
-  /// What stopped the reading is the reason, whatever it looked like to who was stopped.
+  /// The reason is what stopped the reading, not the exception that the reader saw.
   void refuse(Exchange& exchange, const ApiError& found, ErrorForm form) {
     const std::optional<ApiError> stopped = why_stopped(exchange);
     const ApiError& problem = stopped ? *stopped : found;
@@ -335,7 +335,7 @@ class Server::Implementation {
   std::vector<Route> routes_;
   std::shared_ptr<RequestMemory> memory_;
   std::unique_ptr<Workers> workers_;
-  std::unique_ptr<HttpServer> http_;  // last: it calls what stands above
+  std::unique_ptr<HttpServer> http_;  // last: it calls the members above
 };
 
 Server::Server(const ServerOptions& options) : Server(options, std::make_shared<ModelService>()) {}

@@ -18,38 +18,38 @@ namespace rocmforge {
 
 class ModelService;
 
-/// What the download of a model tells of itself, in Ollama's words.
+/// Progress of a model's download, in Ollama's words.
 struct PullStatus {
   std::string status;
-  std::string digest{};  ///< "sha256:..." of the file that comes; "" for none
+  std::string digest{};  ///< "sha256:..." of the file that is downloaded; "" for none
   std::uint64_t total = 0;
   std::uint64_t completed = 0;
 };
 
-/// Downloads a model by its name; ends when `tell` returns false, which it asks at least once a second. Throws Error.
+/// Downloads a model by its name. Calls `tell` at least once a second, and ends when it returns false. Throws Error.
 using PullFunction = std::function<void(const std::string& name, const std::function<bool(const PullStatus&)>& tell)>;
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  ///< 0: a free one
   HttpLimits http{};
-  std::string model_id = "model";  ///< as clients name it
+  std::string model_id = "model";  ///< the name that clients use
   std::string model_path{};
-  std::string chat_template{};               ///< in place of the model's own
-  Json template_arguments = Json::object();  ///< for it, where a request has none
-  SamplingChoices sampling{};                ///< over what the model's file recommends, where a request says nothing
+  std::string chat_template{};               ///< replaces the model's own
+  Json template_arguments = Json::object();  ///< for the template, where a request has none
+  SamplingChoices sampling{};                ///< defaults of requests, before what the model's file recommends
   std::int32_t parallel = 8;                 ///< answers at once, as the engine was told
-  std::int32_t max_waiting = 64;             ///< answers that may wait beside them
+  std::int32_t max_waiting = 64;             ///< more answers that may wait
   std::vector<ApiKey> keys{};
   std::vector<std::string> cors_origins{};
-  std::int32_t client_share = 50;                         ///< percent of places and memory that a client has beside others
-  std::int32_t max_priority = 0;                          ///< how far below 0 a request's priority may be
-  std::int64_t request_memory = std::int64_t{512} << 20;  ///< bytes of all requests and answers together
-  std::uint64_t request_work = 200'000'000;               ///< units of work to read a request; see WorkBudget
-  bool local = false;  ///< the address is one that only this machine reaches; see AccessRules
-  std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
+  std::int32_t client_share = 50;                           ///< percent of places and memory that a client has beside others
+  std::int32_t max_priority = 0;                            ///< how far below 0 a request's priority may be
+  std::int64_t request_memory = std::int64_t{512} << 20;    ///< bytes of all requests and answers together
+  std::uint64_t request_work = 200'000'000;                 ///< units of work to read a request; see WorkBudget
+  bool local = false;                                       ///< the address is a loopback address; see AccessRules
+  std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
-  bool strict_fields = false;                               ///< fields that are not known are refused, not ignored
+  bool strict_fields = false;                               ///< unknown fields are refused, not ignored
   PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
   bool page = true;
   bool slots = true;
@@ -57,14 +57,14 @@ struct ServerOptions {
   LogOptions log{};
 };
 
-/// The HTTP API of one model (docs/server.md). Listens from the start; until the engine is there all that needs the model
-/// is answered with 503.
+/// The HTTP API of one model (docs/server.md). Listens at once; until serve() is called, routes that need the model answer
+/// 503.
 class Server {
  public:
   /// Throws Error when the address or the log file can't be used.
   explicit Server(const ServerOptions& options);
-  /// The same for a model that others in the process use too, now and afterwards. Where it has been started, serve() is not
-  /// called, and what `options` say of the model has no effect.
+  /// The same for a model that others in the process use too. If `service` has been started, serve() is not
+  /// called, and the options of the model have no effect.
   Server(const ServerOptions& options, std::shared_ptr<ModelService> service);
   ~Server();
   Server(const Server&) = delete;
@@ -74,11 +74,11 @@ class Server {
   [[nodiscard]] std::string url() const;  ///< "http://127.0.0.1:8080"
   [[nodiscard]] RequestLog& log();
 
-  /// The model has been loaded.
+  /// Call when the model has been loaded.
   void serve(std::unique_ptr<Engine> engine);
 
-  /// Takes no more requests, lets the running ones end within `limit`, or until `hurry` says so, and cancels the rest (where
-  /// others use the model too, as this object goes). Whether none had to be cancelled.
+  /// Accepts no more requests, waits for the running ones up to `limit` or until `hurry` is true, and cancels the rest (if
+  /// others use the model too, in the destructor). Returns whether none had to be cancelled.
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry = {});
 
  private:

@@ -10,12 +10,12 @@ namespace rocmforge {
 
 namespace {
 
-/// Of the calling thread. On a busy processor it then has about a third of what others have: less would make a long prompt
-/// wait for as long as anybody else is served.
+/// Lowers the priority of the calling thread. On a busy processor it then has about a third of another thread's time; with
+/// less a long prompt would wait as long as any other request is served.
 void make_way_for_others() {
 #ifdef __linux__
   constexpr int nice = 5;
-  static_cast<void>(setpriority(PRIO_PROCESS, 0, nice));  // of this thread alone; where it is refused all are equal
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, nice));  // only this thread; without permission all threads are equal
 #endif
 }
 

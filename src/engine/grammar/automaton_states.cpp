@@ -51,7 +51,7 @@ AutomatonStates::AutomatonStates(const AutomatonStates& other, Empty /*tag*/)
   add_fixed();
 }
 
-/// What every table begins with.
+/// The first states of every table.
 void AutomatonStates::add_fixed() {
   const State none = intern_state({}, false);
   check(none == dead, "the dead state comes first");
@@ -104,11 +104,11 @@ AutomatonStates::State AutomatonStates::expand(Items reached) {
   return intern_state(std::move(items), accepts);
 }
 
-/// Adds the places after every rule that may be complete, and leaves out those where nothing else is possible.
+/// Adds the places after every rule that may be complete, and removes those where nothing else is possible.
 void AutomatonStates::pop(Items& reached, bool& accepts) {
   std::sort(reached.begin(), reached.end());
   reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
-  // States of one position or a few are the rule, and so is that nothing was reached twice.
+  // Usually a state has few positions, and none was reached twice.
   std::map<Item, bool> seen;
   for (std::size_t i = 0; i < reached.size(); ++i) {
     const Item item = reached[i];
@@ -131,7 +131,7 @@ void AutomatonStates::pop(Items& reached, bool& accepts) {
   });
 }
 
-/// Adds the beginnings of the rules that are called in `reached`; each is called once, by all its callers together.
+/// Adds the beginnings of the rules that are called in `reached`; each rule is called once, for all its callers together.
 void AutomatonStates::call(const Items& reached, Items& items) {
   std::map<std::int32_t, Items> callers;  // returns by rule; a rule calls only later ones, so each is complete in its turn
   const auto add_calls = [&](Item item) {
@@ -161,7 +161,7 @@ void AutomatonStates::call(const Items& reached, Items& items) {
     }
   }
   merge_equal_positions(items);
-  // Positions that only call were done here.
+  // Positions that only call were processed here.
   std::erase_if(items, [&](Item item) { return automaton_->edges(position_of(item)).empty(); });
 }
 

@@ -11,54 +11,54 @@
 
 namespace rocmforge {
 
-/// All places of a grammar where a text may be, made and numbered as they are met. A state is a set of positions, each with
-/// what comes after its rule: a stack, shared with all others as a graph of nodes. Two ways to one position are one entry
-/// with both continuations, so that a state is never larger than the automaton, however ambiguous the grammar. Not
+/// The states of a grammar's automaton, made and numbered when a text first reaches them. A state is a set of positions,
+/// each with a stack of what comes after its rule; stacks are shared as a graph of nodes. Two ways to one position are one
+/// entry with both continuations, so that a state is never larger than the automaton, however ambiguous the grammar. Not
 /// thread-safe.
 class AutomatonStates {
  public:
-  /// Throws Error for a grammar whose first place is too ambiguous.
+  /// Throws Error for a grammar whose first state is too ambiguous.
   explicit AutomatonStates(std::shared_ptr<const ByteAutomaton> automaton);
 
   using State = std::int32_t;
-  static constexpr State dead = 0;  ///< no text of the grammar begins like this
+  static constexpr State dead = 0;  ///< no text of the grammar has this beginning
 
   [[nodiscard]] State start() const { return start_; }
 
-  /// The place after one more byte. Throws Error when rules are nested too deeply, or when the work since the last
-  /// allow_work() exceeds what was allowed; the table stays usable.
+  /// The state after one more byte. Throws Error when rules are nested too deeply, or when the work since the last
+  /// allow_work() exceeds its limit; the table stays usable.
   State next(State state, std::uint8_t byte) {
     const std::size_t place = static_cast<std::size_t>(state) * num_classes_ + automaton_->class_of(byte);
     return rows_[place] >= 0 ? rows_[place] : step(state, byte, place);
   }
 
-  /// The text may end here.
+  /// Whether the text may end here.
   [[nodiscard]] bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }
-  /// No byte may follow.
+  /// Whether no byte may follow.
   [[nodiscard]] bool is_final(State state) const { return states_[static_cast<std::size_t>(state)].items.empty(); }
   /// ByteAutomaton::plain_steps of the state.
   [[nodiscard]] std::uint8_t plain_steps(State state) const { return states_[static_cast<std::size_t>(state)].plain_steps; }
 
-  /// Units of about ten nanoseconds that may be spent from now on before an Error says that it takes too long.
+  /// Sets the units of work (about ten nanoseconds each) that may be used from now on before an Error is thrown.
   void allow_work(std::uint64_t units);
-  /// Takes them from what is allowed. Throws that Error.
+  /// Uses units; throws that Error.
   void spend(std::uint64_t units);
-  /// Units spent since the table exists.
+  /// Units used since the table was made.
   [[nodiscard]] std::uint64_t work() const { return work_; }
 
-  /// Enough memory is taken that states not in use should be dropped.
+  /// Whether so much memory is used that unused states should be dropped.
   [[nodiscard]] bool is_full() const { return memory_bytes() >= most_memory_bytes; }
-  /// After drop_unused(): so much is in use that the next drop would follow soon.
+  /// After drop_unused(): whether so much is still used that the next drop would follow soon.
   [[nodiscard]] bool is_crowded() const { return memory_bytes() >= most_memory_bytes / 4 * 3; }
-  /// Drops every state that is neither in `used` nor the start, and numbers the rest anew, in place in `used`.
+  /// Drops every state that is neither in `used` nor the start, and renumbers the rest, in place in `used`.
   void drop_unused(std::span<State* const> used);
 
-  /// Of the table, within about a tenth; without the automaton.
+  /// The size of the table, within about a tenth; without the automaton.
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
   using Stack = std::int32_t;
-  /// A place and what comes after its rule, as one number: place in the upper half.
+  /// A place and its stack, as one number: the place in the upper half.
   using Item = std::uint64_t;
   using Items = std::vector<Item>;
   struct ItemsHash {
@@ -78,7 +78,7 @@ class AutomatonStates {
   static constexpr std::size_t most_memory_bytes = std::size_t{12} << 20;
   static constexpr Stack bottom = 0;
 
-  /// Without a state, not even the start: for what is used of `other`.
+  /// A table without any state, for the used ones of `other`.
   AutomatonStates(const AutomatonStates& other, Empty tag);
   void add_fixed();
   State step(State state, std::uint8_t byte, std::size_t place);
@@ -94,7 +94,7 @@ class AutomatonStates {
   std::size_t num_classes_;  // of bytes
   State start_ = dead;
   std::vector<StateData> states_;
-  std::vector<State> rows_;  // [states, classes of bytes], -1 where not met yet
+  std::vector<State> rows_;  // [states, classes of bytes], -1 where not computed yet
   std::vector<StackData> stacks_;
   std::size_t items_ = 0;                                      // of all states and stacks
   std::unordered_map<Items, State, ItemsHash> state_numbers_;  // the items, then whether it accepts

@@ -35,7 +35,7 @@ class ByteAutomatonBuilder {
   }
 
  private:
-  /// What can be done at a node, through its empty edges and empty texts of called rules.
+  /// What can follow a node, through its empty edges and the empty texts of called rules.
   ByteGraph::Node gather(std::int32_t start) {
     ByteGraph::Node all;
     std::vector<std::int32_t> pending{start};
@@ -105,7 +105,7 @@ class ByteAutomatonBuilder {
     }
   }
 
-  /// Numbers the rules so that each calls at its beginning only later ones; a circle there is left recursion.
+  /// Numbers the rules so that each calls at its beginning only later ones; a cycle is left recursion.
   void order_rules() {
     enum : char { unseen, open, done };
     std::vector<char> state(graph_.rules.size(), unseen);
@@ -202,7 +202,7 @@ class ByteAutomatonBuilder {
     }
   }
 
-  /// Starts from "any number" everywhere; after n rounds every chain that ends within n steps is counted right.
+  /// Starts from "any number" everywhere; after n rounds every chain that ends within n steps has the right count.
   void count_plain_steps() {
     auto& positions = automaton_.positions_;
     for (auto& position : positions) {

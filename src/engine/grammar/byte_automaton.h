@@ -26,13 +26,13 @@ class ByteAutomaton {
     std::int32_t rule = 0, target = 0;
   };
 
-  /// The place after the root rule's text: nothing can follow.
+  /// The place after the root rule's text: no byte can follow.
   static constexpr std::int32_t end_of_text = 0;
-  /// The place at the end of a rule where nothing else is possible.
+  /// The place at the end of a rule from which nothing else is possible.
   static constexpr std::int32_t end_of_rule = 1;
-  /// plain_steps() goes no further.
+  /// The limit of plain_steps().
   static constexpr std::uint8_t most_plain_steps = 16;
-  /// Every character that a JSON string holds unescaped, without DEL: what is most of a vocabulary and of most texts.
+  /// Every character that a JSON string may hold unescaped, without DEL: most of a vocabulary and of most texts.
   static const std::vector<CodeRange>& plain_characters();
 
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(positions_.size()) - 1; }
@@ -44,17 +44,17 @@ class ByteAutomaton {
   [[nodiscard]] std::span<const Edge> edges(std::int32_t position) const {
     return std::span(edges_).subspan(at(position).edges, at(position + 1).edges - at(position).edges);
   }
-  /// Ascending by rule. A call of a rule that has an empty text stands beside the ways on after that text.
+  /// Ascending by rule. For a call of a rule with an empty text, the edges behind the call are included as well.
   [[nodiscard]] std::span<const Call> calls(std::int32_t position) const {
     return std::span(calls_).subspan(at(position).calls, at(position + 1).calls - at(position).calls);
   }
-  /// The rule may end here.
+  /// Whether the rule may end here.
   [[nodiscard]] bool accepts(std::int32_t position) const { return at(position).accepts; }
-  /// So many plain characters, whichever they are, may follow; at least, for what comes after the rule's end is not looked
-  /// at.
+  /// At least so many plain characters, whichever they are, may follow: only those within this rule
+  /// are counted.
   [[nodiscard]] std::uint8_t plain_steps(std::int32_t position) const { return at(position).plain_steps; }
 
-  /// Bytes of one class stand on the same edges everywhere.
+  /// Bytes of one class are on the same edges everywhere.
   [[nodiscard]] std::uint8_t class_of(std::uint8_t byte) const { return classes_[byte]; }
   [[nodiscard]] std::size_t num_classes() const { return std::size_t{classes_.back()} + 1; }
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t most_digits = 40, usual_whole_digits = 16, significant_digits = 15;
 
-/// The numbers without sign between two bounds, as rules that read digit by digit: each knows whether all digits so far were
-/// those of the lower or of the upper bound.
+/// The numbers without sign between two bounds, as rules that match digit by digit: each rule knows whether all digits so
+/// far equal those of the lower or of the upper bound.
 class MagnitudeRange {
  public:
   MagnitudeRange(const DecimalBound& lower, const std::optional<DecimalBound>& upper, bool fractions, GrammarText& grammar)
@@ -98,7 +98,7 @@ class MagnitudeRange {
     const std::string& high = upper_ ? upper_->value.whole : lower_.value.whole;
     const auto rest = [&](bool lower, bool upper) { return whole(place + 1, lower, upper); };
     const char low_digit = at_lower ? lower_.value.whole[place] : place == 0 && length_ > 1 ? '1' : '0';
-    // A number with more digits than the lower bound has no bound below, but its first digit is no zero.
+    // A number with more digits than the lower bound needs no lower bound, but its first digit is not zero.
     if (at_lower) {
       add_digits(low_digit, digit(high, place), true, at_upper, rest, parts);
     } else {

@@ -50,8 +50,8 @@ class GbnfParser {
     bool defined = false;
     std::size_t first_use = 0;
   };
-  /// A group that is open, and before all of them the rule itself. Its finished alternatives, then the pieces of the one
-  /// that is being read, lie in `items_`.
+  /// An open group; the first is the rule itself. Its finished alternatives, then the pieces of the current
+  /// one, are in `items_`.
   struct Group {
     std::size_t start = 0;  ///< in the text
     std::size_t first_alternative = 0, first_item = 0;
@@ -80,7 +80,7 @@ class GbnfParser {
   [[nodiscard]] bool at_end() const { return position_ == text_.size(); }
   [[nodiscard]] char peek() const { return at_end() ? '\0' : text_[position_]; }
 
-  /// Blanks and comments, over line ends only where `lines`.
+  /// Skips blanks and comments, and line ends only with `lines`.
   void skip_space(bool lines) {
     while (!at_end()) {
       const char c = text_[position_];
@@ -145,7 +145,7 @@ class GbnfParser {
     }
   }
 
-  /// A rule's alternatives may go on in a line that begins with '|'.
+  /// A rule's alternatives may continue in a line that begins with '|'.
   bool take_bar() {
     const std::size_t before = position_;
     skip_space(true);
@@ -164,7 +164,7 @@ class GbnfParser {
     return static_cast<std::int32_t>(grammar_.expressions.size()) - 1;
   }
 
-  /// Makes one expression of the items from number `first` on, or leaves the only one as it is.
+  /// Makes one expression of the items from number `first` on, or keeps a single one.
   void join_items(Kind kind, std::size_t first) {
     if (items_.size() == first + 1) {
       return;
@@ -185,7 +185,7 @@ class GbnfParser {
     skip_space(true);
   }
 
-  /// A rule's alternatives up to its end or to a ')' that closes nothing.
+  /// A rule's alternatives, up to its end or to an unmatched ')'.
   std::int32_t parse_body() {
     items_.clear();
     groups_.assign(1, {position_, 0, 0});
@@ -440,7 +440,7 @@ class GbnfParser {
     grammar_.root = root->second;
   }
 
-  /// Rules that `root` never needs may be anything.
+  /// Rules that `root` does not need may be anything.
   void check_finite() const {
     const std::vector<bool> finite = expressions_that_derive(grammar_, Derivation::finite, budget_);
     std::vector<bool> seen(grammar_.rules.size(), false);
@@ -471,7 +471,7 @@ class GbnfParser {
   std::size_t line_counted_ = 0;
   std::int32_t line_ = 1;
   Grammar grammar_;
-  std::map<std::string_view, std::int32_t> numbers_;  ///< by name; no hash table: names could be made to collide
+  std::map<std::string_view, std::int32_t> numbers_;  ///< by name; not a hash table: names could be made to collide
   std::vector<Use> uses_;                             ///< by rule
   std::vector<Group> groups_;
   std::vector<std::int32_t> items_;  ///< expressions that are part of nothing yet

@@ -12,7 +12,7 @@
 
 namespace rocmforge {
 
-/// What reading and compiling one grammar may take where its caller names no other amount: about half a second.
+/// The default work for parsing and compiling one grammar: about half a second.
 constexpr std::uint64_t grammar_compile_units = 50'000'000;
 
 /// Of a grammar's text.
@@ -24,7 +24,7 @@ struct CodeRange {
   bool operator==(const CodeRange&) const = default;
 };
 
-/// A piece of a grammar's rule. What it is made of lies in one of the grammar's lists, from `first` on.
+/// A piece of a grammar's rule. Its parts are in one of the grammar's lists, from `first` on.
 struct GrammarExpression {
   enum class Kind : std::uint8_t {
     literal,     ///< bytes of UTF-8 in Grammar::text; maybe none
@@ -42,7 +42,8 @@ struct GrammarExpression {
   std::uint32_t minimum = 0, maximum = 0;
 };
 
-/// A context-free grammar over Unicode text. Expressions lie flat, so that nothing calls itself however deep they nest.
+/// A context-free grammar over Unicode text. Expressions are in a flat list, so that no function recurses, however deep they
+/// nest.
 struct Grammar {
   struct Rule {
     std::string name;
@@ -71,17 +72,17 @@ struct Grammar {
   }
 };
 
-/// Reads a grammar in GBNF as docs/grammars.md describes it; the rule `root` is where a text begins. Every rule that is
-/// named is defined, and every rule that `root` needs can derive a text of finite length. Throws Error with line and column,
-/// or when the budget is spent.
+/// Parses a grammar in GBNF as docs/grammars.md describes it; a text begins with the rule `root`. Checks that every named
+/// rule is defined, and that every rule that `root` needs can derive a text of finite length. Throws Error with line and
+/// column, or when the budget is spent.
 Grammar parse_gbnf(std::string_view text, WorkBudget& budget);
 /// With a budget of grammar_compile_units.
 Grammar parse_gbnf(std::string_view text);
 
-/// Sorts and joins ranges and leaves out surrogates and what lies beyond Unicode.
+/// Sorts and joins ranges; removes surrogates and code points beyond Unicode.
 std::vector<CodeRange> normalize(std::vector<CodeRange> ranges);
 
-/// Every character that `ranges` (normalized) lacks.
+/// All characters outside `ranges` (normalized).
 std::vector<CodeRange> complement(const std::vector<CodeRange>& ranges);
 
 enum class Derivation : std::uint8_t {

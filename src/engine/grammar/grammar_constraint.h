@@ -11,21 +11,21 @@
 
 namespace rocmforge {
 
-/// Holds a text to a grammar (docs/grammars.md). Throws Error for a bad one.
+/// Constrains a text to a grammar (docs/grammars.md). Throws Error for a bad one.
 std::unique_ptr<TokenConstraint> make_grammar_constraint(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
-/// The same, sharing what `matcher` knows already: for many texts of one grammar.
+/// The same with the shared caches of `matcher`: for many texts of one grammar.
 std::unique_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher);
 
-/// When a grammar begins inside a free text.
+/// Where a grammar begins inside a free text.
 struct GrammarTrigger {
-  std::string text{};                    ///< the grammar rules what follows this text; "" for none
-  std::vector<std::int32_t> tokens{};    ///< and what follows each of these tokens, control tokens as well
-  bool at_start_only = false;            ///< `text` counts only where nothing but blanks stands before it
+  std::string text{};                    ///< the grammar begins behind this text; "" for none
+  std::vector<std::int32_t> tokens{};    ///< and behind each of these tokens, control tokens as well
+  bool at_start_only = false;            ///< `text` counts only if nothing but blanks precede it
   bool text_is_part_of_grammar = false;  ///< the grammar's own text begins with `text`
-  bool repeats = false;                  ///< where the grammar is complete the text is free again; otherwise it ends there
+  bool repeats = false;                  ///< where the grammar is complete the text is free again; otherwise it ends
 };
 
-/// Everything is allowed until the trigger comes.
+/// Allows everything until the trigger occurs.
 std::unique_ptr<TokenConstraint> make_lazy_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher,
                                                               GrammarTrigger trigger);
 

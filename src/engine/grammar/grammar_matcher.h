@@ -17,8 +17,8 @@
 
 namespace rocmforge {
 
-/// One grammar over one vocabulary: which tokens may follow a text. Serves any number of texts (cursors) from any threads,
-/// which share the masks that were computed before. Its memory is bounded: about 12 MiB of places, 8 MiB of masks (at least
+/// One grammar over one vocabulary: which tokens may follow a text. For any number of texts (cursors) in any threads,
+/// which share the cached masks. Its memory is bounded: about 12 MiB of automaton states, 8 MiB of masks (at least
 /// 16 masks), and the automaton.
 ///
 /// Work is counted in units of about ten nanoseconds. One mask may take most_mask_work of them, one byte of a text
@@ -27,14 +27,14 @@ class GrammarMatcher {
  public:
   static constexpr std::uint64_t most_mask_work = 1'000'000, most_byte_work = 200'000;
 
-  /// Throws Error for a bad grammar (docs/grammars.md), with line and column where one is to blame, and what the budget
+  /// Throws Error for a bad grammar (docs/grammars.md), with line and column where possible, and what the budget
   /// throws.
   static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie,
                                                 WorkBudget& budget);
   /// With a budget of grammar_compile_units.
   static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
 
-  /// A place in one text of the grammar. Calls throw Error when the grammar's limits are exceeded.
+  /// A position in one text of the grammar. Calls throw Error when the grammar's limits are exceeded.
   class Cursor {
    public:
     explicit Cursor(std::shared_ptr<GrammarMatcher> matcher);
@@ -45,14 +45,14 @@ class GrammarMatcher {
     /// Sets the bits of all tokens whose bytes may follow and, where the text may end, of all tokens that end it; clears all
     /// others. `mask` may be longer than the vocabulary needs.
     void allowed(std::span<std::uint32_t> mask);
-    /// The same, for about `units` of work. False where more is needed: the next call goes on from there.
+    /// The same with about `units` of work. False when more is needed: the next call continues.
     bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask);
-    /// Whether `bytes` may follow; goes on behind them if they may.
+    /// Whether `bytes` may follow; advances if they may.
     bool accept(std::string_view bytes);
     [[nodiscard]] bool may_end() const;
-    /// Nothing but the end may follow.
+    /// Whether only the end may follow.
     [[nodiscard]] bool at_end() const;
-    /// Units that the calls have taken.
+    /// Units that the calls have used.
     [[nodiscard]] std::uint64_t work() const { return work_; }
 
    private:
@@ -62,21 +62,21 @@ class GrammarMatcher {
   };
 
   [[nodiscard]] const std::shared_ptr<const TokenTrie>& trie() const { return trie_; }
-  /// What it takes by now, within about a tenth; without the vocabulary's trie.
+  /// Its current size, within about a tenth; without the vocabulary's trie.
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
   using State = AutomatonStates::State;
   using Mask = std::vector<std::uint32_t>;
-  /// A mask that is not complete: a walk over the trie's two parts, as far as it has come.
+  /// An incomplete mask: the position of a walk over the trie's two parts.
   struct Walk {
     Mask mask;
-    std::vector<State> path;  ///< the state before each byte of the token that is looked at
+    std::vector<State> path;  ///< the state before each byte of the current token
     std::size_t part = 0;
     std::uint32_t node = 0;
     std::uint64_t work = 0;
   };
-  /// Where a cursor is.
+  /// The state of a cursor.
   struct Slot {
     State state = AutomatonStates::dead;
     std::unique_ptr<Walk> walk{};
@@ -96,7 +96,7 @@ class GrammarMatcher {
 
   std::shared_ptr<const TokenTrie> trie_;
   std::size_t automaton_bytes_ = 0;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards the members below
   AutomatonStates states_;
   std::vector<Slot> slots_;  // of the cursors, dead where free
   std::vector<std::size_t> free_slots_;

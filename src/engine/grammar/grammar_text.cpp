@@ -19,7 +19,7 @@ std::string escaped(char32_t code_point, std::string_view special) {
   if (code_point < 0x80 && special.find(static_cast<char>(code_point)) != std::string_view::npos) {
     text = "\\";
   }
-  // Beyond ASCII numbers are clearer than what a reader may not see.
+  // Beyond ASCII numbers are clearer than characters that may be invisible.
   if (code_point < 0x80) {
     return text += static_cast<char>(code_point);
   }
@@ -35,7 +35,7 @@ std::string GrammarText::reserve(std::string_view hint) {
     const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     name += fits ? c : '-';
   }
-  return fmt::format("{}-{}", name.empty() ? "rule" : name, rules_++);  // a search for a free name could take long
+  return fmt::format("{}-{}", name.empty() ? "rule" : name, rules_++);  // searching for a free name could take long
 }
 
 void GrammarText::define(const std::string& name, std::string_view body) {

@@ -13,13 +13,13 @@ namespace rocmforge {
 /// Writes the grammar of a JSON schema in GBNF, rule by rule. Throws Error where it grows beyond what parse_gbnf() takes.
 class GrammarText {
  public:
-  /// A name that no other rule has, made of what a rule's name may hold of `hint` and a number.
+  /// A name that no other rule has, made of the valid characters of `hint` and a number.
   std::string reserve(std::string_view hint);
   void define(const std::string& name, std::string_view body);
   /// A new rule's name.
   std::string add(std::string_view hint, std::string_view body);
 
-  /// The same, the same rule for the same body.
+  /// The same; the same body gets the same rule.
   std::string add_once(std::string_view hint, const std::string& body);
 
   [[nodiscard]] const std::string& text() const { return text_; }

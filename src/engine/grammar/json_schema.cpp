@@ -26,18 +26,18 @@ using Expression = std::optional<std::string>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
 constexpr std::size_t deepest_rule = 200;
-// Keys that share so many characters with a property's name are not written beside it: rules are spent on each character.
+// Keys that share so many characters with a property's name are not written beside it: each character needs a rule.
 constexpr std::size_t longest_told_apart = 64;
 constexpr std::size_t most_schema_rules = 15'000;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
-// Longer texts and lists are not written, which no schema forbids: repetitions are counted by places in the grammar.
+// Longer texts and lists are not written, although no schema forbids them: each repetition takes places in the grammar.
 constexpr std::uint64_t longest_string = 20'000, longest_array = 5'000;
 
 constexpr const char* end_of_value = "ws \"}\"";
 
 std::string maybe(const std::string& expression) { return expression.empty() ? "" : fmt::format("({})?", expression); }
 
-/// A blank, or a line's end with its indentation: bounded, so that a text can't go on in blanks for ever.
+/// A blank, or a line's end with its indentation: bounded, so that a text can't consist of blanks for ever.
 void define_blanks(GrammarText& grammar) { grammar.define("ws", "(\" \" | \"\\n\" [ \\t]{0,32})?"); }
 
 std::string any_string(GrammarText& grammar) {
@@ -62,7 +62,7 @@ std::string any_value(GrammarText& grammar, int depth) {
   return value;
 }
 
-/// As much of a name as the names of rules below it hold.
+/// The part of a name that the names of its rules contain.
 std::string hint_of(std::string_view outer, std::string_view inner) {
   return fmt::format("{}-{}", outer.substr(0, 40), inner.substr(0, 40));
 }
@@ -90,7 +90,7 @@ class SchemaGrammar {
     bool done = false, possible = true, used = false;
   };
   using Visits = std::map<SchemaNodes, Visit>;
-  /// A schema whose rule is written when the rules for its parts are.
+  /// A schema whose rule is written after the rules of its parts.
   struct Open {
     Visits::value_type* visit;
     std::string hint;
@@ -101,7 +101,7 @@ class SchemaGrammar {
 
   [[noreturn]] void fail(std::string_view message) const { document_.fail(*place_, message); }
 
-  /// The rule for the values that satisfy all of `nodes`, which was opened before.
+  /// The rule for the values that satisfy all of `nodes`; it was opened before.
   Expression visit(const SchemaNodes& unresolved) {
     const SchemaNodes nodes = document_.follow(unresolved);
     if (nodes.empty()) {
@@ -112,7 +112,7 @@ class SchemaGrammar {
     return visit.possible ? Expression(visit.name) : std::nullopt;
   }
 
-  /// Begins the rule for the values that satisfy all of `nodes`, unless that has happened.
+  /// Opens the rule for the values that satisfy all of `nodes`, unless it exists.
   void open(const SchemaNodes& unresolved, const std::string& hint) {
     const SchemaNodes nodes = document_.follow(unresolved);
     if (nodes.empty()) {
@@ -169,7 +169,7 @@ class SchemaGrammar {
     }
   }
 
-  /// Writes the rules that are open, each after those of its parts: nothing calls itself however deep a schema nests.
+  /// Writes the open rules, each after those of its parts: no recursion, however deep a schema nests.
   void write_open() {
     while (!open_.empty()) {
       Open& top = open_.back();
@@ -307,7 +307,7 @@ class SchemaGrammar {
     return fmt::format("\"\\\"\" {} \"\\\"\"", inside.expression.empty() ? "" : fmt::format("({})", inside.expression));
   }
 
-  /// Elements one after another, from the last to the first: each may be followed by the later ones.
+  /// Elements in order, built from the last to the first: each may be followed by the later ones.
   Expression array(const SchemaFacets& facets, std::string_view hint) {
     std::uint64_t longest = facets.max_items;
     std::vector<std::string> first;
@@ -319,7 +319,7 @@ class SchemaGrammar {
       }
       first.push_back(*element);
     }
-    // Behind listed elements others are written only where the schema speaks of them or needs them.
+    // After listed elements others are written only if the schema mentions or needs them.
     const bool has_others = facets.items || first.empty() || facets.min_items > first.size();
     Expression other;
     if (has_others && longest > first.size()) {
@@ -415,7 +415,7 @@ class SchemaGrammar {
       return std::nullopt;
     }
     if (members.empty()) {
-      // The same key may come twice, which makes one property: of a second one nothing can be sure.
+      // A key that comes twice makes one property, whose value parsers may choose differently.
       if (facets.min_properties > 1) {
         fail("'minProperties' above 1 is supported only for required properties");
       }
@@ -471,7 +471,7 @@ class SchemaGrammar {
   }
 
   /// The rule for what may follow the first `place` characters of taken[first..end), which they share, so that none of them
-  /// comes. Recurses longest_told_apart deep at most.
+  /// occurs. Recurses at most longest_told_apart deep.
   std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
                          const std::string& plain) {
     check_rules();
@@ -489,7 +489,7 @@ class SchemaGrammar {
       while (same < end && taken[same][place] == start) {
         ++same;
       }
-      // A character that is no plain one stands in no key that is written here.
+      // Only plain characters occur in the keys that are written here.
       starts.push_back({start, start});
       const bool is_plain = std::any_of(ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(),
                                         [&](const CodeRange& range) { return range.first <= start && start <= range.last; });

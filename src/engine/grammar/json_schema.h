@@ -7,10 +7,10 @@
 
 namespace rocmforge {
 
-/// A grammar in GBNF whose every text is JSON that satisfies `schema`; docs/grammars.md says what of JSON Schema it covers,
-/// and which valid answers it leaves out. Throws Error with the place in the schema and the keyword for what is wrong, not
-/// supported, or can't be satisfied, and what the budget throws. Rules are named `root` and `ws`, or begin with `value`,
-/// `any`, `key`, `string`, `digits` or `escape`, so that a larger grammar can hold them beside its own.
+/// A grammar in GBNF whose every text is JSON that is valid by `schema`. docs/grammars.md says what of JSON Schema is
+/// supported, and which valid answers are left out. Throws Error with the place in the schema and the keyword for what is
+/// wrong, not supported, or can't be satisfied, and what the budget throws. Rules are named `root` and `ws`, or begin with
+/// `value`, `any`, `key`, `string`, `digits` or `escape`, so that a larger grammar can use them beside its own.
 std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema, WorkBudget& budget);
 /// With a budget of grammar_compile_units.
 std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema);

@@ -11,10 +11,10 @@
 namespace rocmforge {
 namespace {
 
-/// How far a free text has come towards the trigger's text: so many of its bytes stand at the text's end, or it can't come.
+/// How much of the trigger's text matches the end of a free text, in bytes; or that it can no longer occur.
 constexpr int never = -1;
 
-/// What the constraints of one request and its forks share. Immutable but for the masks.
+/// Shared by the constraints of one request and its forks. Immutable, except for the masks.
 class LazyGrammar {
  public:
   LazyGrammar(std::shared_ptr<GrammarMatcher> matcher, GrammarTrigger trigger)
@@ -44,7 +44,7 @@ class LazyGrammar {
     return progress > 0 && static_cast<std::size_t>(progress) == trigger_.text.size();
   }
 
-  /// Knuth, Morris and Pratt's search, one byte further. `progress` is not complete.
+  /// One step of Knuth, Morris and Pratt's search. `progress` must not be complete.
   [[nodiscard]] int next(int progress, char byte) const {
     const std::string& text = trigger_.text;
     if (progress == never) {
@@ -61,13 +61,13 @@ class LazyGrammar {
     return static_cast<int>(matched) + (text[matched] == byte ? 1 : 0);
   }
 
-  /// The grammar's beginning, behind what of the trigger belongs to it.
+  /// The grammar's start, behind the part of the trigger that belongs to it.
   [[nodiscard]] GrammarMatcher::Cursor begin(bool by_text) const {
     return by_text ? begun_ : GrammarMatcher::Cursor(matcher_);
   }
 
-  /// Every token, but for those in which the trigger is followed by what the grammar forbids. False where that takes more
-  /// than `units`, to which what it took is added.
+  /// All tokens, except those in which the trigger is followed by text that the grammar forbids. False if that takes more
+  /// than `units`; the work done is added to them.
   bool allowed_within(std::uint64_t units, int progress, std::span<std::uint32_t> mask, std::uint64_t& work) {
     const std::scoped_lock lock(mutex_);
     const auto [found, is_new] = masks_.try_emplace(progress);
@@ -92,10 +92,10 @@ class LazyGrammar {
   }
 
  private:
-  /// What may follow a free text, and how far the walk over the trie's two parts has come that leaves tokens out.
+  /// The mask of a free text, and the position of the walk over the trie's two parts that removes tokens.
   struct FreeMask {
     std::vector<std::uint32_t> mask;
-    std::vector<int> path;  // the progress before each byte of the token that is looked at
+    std::vector<int> path;  // the progress before each byte of the current token
     std::size_t part = 0;
     std::uint32_t node = 0, place = 0;  // place: of a token below `node`, 0 before the first
     std::uint64_t work = 0;
@@ -110,7 +110,7 @@ class LazyGrammar {
     free.path.assign(trie().longest() + 1, progress);
   }
 
-  /// Goes on until `free.work` reaches `end_of_work`. True when all tokens were looked at.
+  /// Continues until `free.work` reaches `end_of_work`. True when all tokens were examined.
   [[nodiscard]] bool forbid(FreeMask& free, std::uint64_t end_of_work) const {
     for (; free.part < 2; ++free.part, free.node = 0) {
       const TokenTrie::Part& part = free.part == 0 ? trie().plain() : trie().other();
@@ -132,7 +132,7 @@ class LazyGrammar {
     return true;
   }
 
-  /// Leaves out the tokens that begin like `node` and go on as the grammar does not.
+  /// Removes the tokens that begin like `node` and continue in a way that the grammar forbids.
   [[nodiscard]] bool forbid_below(const TokenTrie::Part& part, const TokenTrie::Node& node, FreeMask& free,
                                   std::uint64_t end_of_work) const {
     for (free.place = std::max(free.place, node.first_token); free.place < part.nodes[node.end].first_token; ++free.place) {
@@ -155,7 +155,8 @@ class LazyGrammar {
 
   std::shared_ptr<GrammarMatcher> matcher_;
   GrammarTrigger trigger_;
-  std::vector<std::size_t> borders_;  // [bytes of the text + 1], the longest beginning that also ends the first i bytes
+  std::vector<std::size_t>
+      borders_;  // [bytes of the text + 1], the longest prefix that is also a suffix of the first i bytes
   GrammarMatcher::Cursor begun_;
   std::mutex mutex_;
   std::map<int, FreeMask> masks_;  // by progress

@@ -61,13 +61,13 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return a == 0 || b == 0 ? 0 : a == endless || b == endless ? endless : std::min(endless, a * b);
 }
 
-/// What a pattern is written for, in terms of the grammar.
+/// The target of a pattern, in terms of the grammar.
 struct PatternTarget {
   std::function<std::string(const Ranges&)> characters;  ///< one of these
-  std::string anything;                                  ///< any character, where '^' or '$' leave room for a text; else ""
+  std::string anything;                                  ///< any character, used where '^' or '$' is missing; otherwise ""
 };
 
-/// Reads a pattern from left to right and writes the grammar as it goes.
+/// Parses a pattern from left to right and writes the grammar at the same time.
 class PatternReader {
  public:
   PatternReader(std::string_view text, PatternTarget target) : text_(text), target_(std::move(target)) {}
@@ -123,7 +123,7 @@ class PatternReader {
     return there;
   }
 
-  /// A group that is open, or the whole pattern: its finished alternatives and the one that is being read.
+  /// An open group, or the whole pattern: its finished alternatives and the current one.
   struct Group {
     std::vector<std::string> parts{};
     PatternGrammar all{}, sequence{};
@@ -209,7 +209,7 @@ class PatternReader {
     } else {
       return item;
     }
-    (void)take('?');  // which text is found first is of no matter
+    (void)take('?');  // lazy or greedy makes no difference
     if (peek() == '*' || peek() == '+' || peek() == '?' || peek() == '{') {
       fail("a repetition of a repetition");
     }
@@ -304,7 +304,7 @@ class PatternReader {
     return {value, value};
   }
 
-  /// What an escape stands for, and what its negation does where that is not all the rest.
+  /// The characters of an escape, and those of its negation if they are not all others.
   std::pair<Ranges, Ranges> escape(bool in_class) {
     ++position_;
     if (at_end()) {
@@ -403,7 +403,7 @@ class PatternReader {
   std::string_view text_;
   PatternTarget target_;
   std::size_t position_ = 0;
-  std::vector<Group> groups_;  // none calls itself for what is nested
+  std::vector<Group> groups_;  // a stack of our own, so that nesting needs no recursion
 };
 
 }  // namespace
@@ -445,7 +445,7 @@ std::string json_characters(const std::vector<CodeRange>& ranges) {
 }
 
 std::string json_character(GrammarText& grammar) {
-  // Halves of pairs are no characters: a reader may refuse them alone.
+  // Surrogates are not characters: a parser may refuse single ones.
   const std::string digit = "[0-9a-fA-F]";
   const std::string escape =
       grammar.add_once("escape", fmt::format(R"(["\\/bfnrt] | "u" ([0-9a-ce-fA-CE-F] {0}{{3}} | [dD] [0-7] {0}{{2}} )"

@@ -16,11 +16,11 @@ struct PatternGrammar {
 };
 
 /// The part of ECMA-262's regular expressions that docs/grammars.md lists; without '^' or '$' any text may stand before or
-/// after. Where readers of patterns differ (what \w or \s holds beyond ASCII), only what all of them accept is written.
+/// after. Where regular expression engines differ (\w or \s beyond ASCII), only what all of them accept is written.
 /// Throws Error, with the place in the pattern, for what is not supported.
 PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar);
 
-/// A grammar in GBNF of the texts that the whole of `pattern` matches, as they stand: no JSON, and '^' and '$' change
+/// A grammar in GBNF of the texts that match the whole of `pattern`, as plain text instead of JSON; '^' and '$' change
 /// nothing. Throws Error like pattern_grammar().
 std::string pattern_gbnf(std::string_view pattern);
 

@@ -31,10 +31,10 @@ enum SchemaType : std::uint8_t {
   schema_any = 127,
 };
 
-/// Keywords by which a schema is made of others; SchemaDocument resolves them.
+/// Keywords that combine schemas; SchemaDocument resolves them.
 inline constexpr std::array<std::string_view, 4> combining_keywords = {"$ref", "allOf", "anyOf", "oneOf"};
 
-/// What a schema asks of a value, without references and combinations.
+/// The constraints of a schema on a value, without references and combinations.
 struct SchemaFacets {
   static constexpr std::uint64_t unbounded = UINT64_MAX;
 
@@ -48,34 +48,34 @@ struct SchemaFacets {
 
   std::uint64_t min_items = 0, max_items = unbounded;
   std::vector<SchemaNodes> prefix_items{};
-  std::optional<SchemaNodes> items{};  ///< of those behind the first; none: not said
+  std::optional<SchemaNodes> items{};  ///< of those behind the first; none: not given
 
   std::vector<std::pair<std::string, SchemaNodes>> properties{};
   std::vector<std::string> required{};
-  std::optional<SchemaNodes> additional{};  ///< of properties that are not listed; none: not said
-  bool closed = false;                      ///< there may be none that is not listed
+  std::optional<SchemaNodes> additional{};  ///< of properties that are not listed; none: not given
+  bool closed = false;                      ///< only listed properties are allowed
   std::uint64_t min_properties = 0, max_properties = unbounded;
-  std::uint8_t types_named = 0;  ///< types that some keyword speaks of
+  std::uint8_t types_named = 0;  ///< types that have a keyword here
 
-  /// A schema that says no type, but speaks of properties, means an object: other values, though allowed, are not written.
+  /// A schema without `type` but with keywords of objects means an object: other values, though valid, are not written.
   [[nodiscard]] std::uint8_t written_types() const { return types == schema_any && types_named != 0 ? types_named : types; }
 };
 
 /// A JSON schema, resolved into what can be written as a grammar. All errors name the keyword and the place in the schema.
 class SchemaDocument {
  public:
-  /// `root` and `budget` outlive the document. Throws Error where it is no schema or nests too deeply; every call throws
-  /// what the budget throws.
+  /// `root` and `budget` must outlive the document. Throws Error if it is not a schema or nests too deeply; every call
+  /// throws what the budget throws.
   SchemaDocument(const nlohmann::ordered_json& root, WorkBudget& budget);
 
-  /// The ways to satisfy all of `nodes`: a value must satisfy one of them. None where no value can.
+  /// The alternatives that satisfy all of `nodes`: a value must satisfy one of them. None if no value can.
   std::vector<SchemaFacets> alternatives(const SchemaNodes& nodes);
 
-  /// `nodes` with each schema that is only a reference replaced by what it names.
+  /// `nodes`, with each schema that is only a reference replaced by its target.
   SchemaNodes follow(const SchemaNodes& nodes) const;
 
-  /// The list of a schema that is nothing but an `anyOf` of schemas without references and combinations: a value satisfies
-  /// one of them, and each can be written by itself. Else null.
+  /// The list of a schema that is only an `anyOf` of schemas without references and combinations: a value satisfies
+  /// one of them, and each can be written by itself. Otherwise null.
   [[nodiscard]] static const nlohmann::ordered_json* plain_choice(const SchemaNodes& nodes);
 
   /// "#/properties/name"
@@ -86,7 +86,7 @@ class SchemaDocument {
  private:
   using Json = nlohmann::ordered_json;
 
-  /// How a part of a schema joins the others.
+  /// How a part of a schema is combined with the others.
   enum class Joint : std::uint8_t { all, any, one };
   /// A schema that is being resolved, after the parts it is made of: what its references and lists name, in their order.
   struct Open {
@@ -124,7 +124,7 @@ class SchemaDocument {
 /// The facets of the keywords of one schema, without its references and combinations. Throws Error through `document`.
 SchemaFacets read_facets(const nlohmann::ordered_json& schema, const SchemaDocument& document);
 
-/// Whether `value` is of a type of `facets` and within its bounds; nullopt where that can't be told from them alone.
+/// Whether `value` is of a type of `facets` and within its bounds; nullopt where these do not decide it.
 std::optional<bool> admits(const SchemaFacets& facets, const nlohmann::ordered_json& value);
 /// The same for one of `facets.values`.
 std::optional<bool> admits_beside_values(const SchemaFacets& facets, const nlohmann::ordered_json& value);

@@ -77,8 +77,7 @@ class ConvChannels {
     if (slot < 0) {
       return nullptr;
     }
-    return reinterpret_cast<float*>(args_.states.data + slot * args_.states.slot_stride) +
-           (spec_.taps - 1 + row) * spec_.channels + channel_;
+    return args_.states.floats(slot) + (spec_.taps - 1 + row) * spec_.channels + channel_;
   }
 
   const CausalConv::Spec& spec_;

@@ -53,8 +53,7 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     const StateSlots& slots = args.batch.states[piece.sequence];
     const std::int64_t elems = std::int64_t{piece.columns} * spec.key_dim;
     const auto in_slot = [&](std::int32_t slot) {
-      return reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride) +
-             (std::int64_t{piece.head} * spec.value_dim + piece.column) * spec.key_dim;
+      return args.states.floats(slot) + (std::int64_t{piece.head} * spec.value_dim + piece.column) * spec.key_dim;
     };
     float* state = slots.write >= 0 ? in_slot(slots.write) : memory + 2 * std::int64_t{spec.key_dim};
     if (slots.read >= 0) {

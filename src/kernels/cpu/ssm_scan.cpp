@@ -21,20 +21,15 @@ class CpuSsmScan final : public CpuKernel<OpKernel<SsmScan>> {
 
   void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    for_each_range(context, args.batch.num_sequences * spec.heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        scan(spec, args, i / spec.heads, i % spec.heads);
-      }
-    });
+    for_each_head(context, args.batch.num_sequences, spec.heads,
+                  [&](std::int64_t s, std::int64_t head) { scan(spec, args, s, head); });
   }
 
  private:
   void scan(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t s, std::int64_t head) const {
     const StateSlots& slots = args.batch.states[s];
     const std::int64_t elems = spec.head_dim * spec.state_size;
-    const auto slot_at = [&](std::int32_t slot) {
-      return reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride) + head * elems;
-    };
+    const auto slot_at = [&](std::int32_t slot) { return args.states.floats(slot) + head * elems; };
     std::vector<float> unkept(slots.write < 0 ? static_cast<std::size_t>(elems) : 0);
     float* state = slots.write < 0 ? unkept.data() : slot_at(slots.write);
     if (slots.read >= 0) {

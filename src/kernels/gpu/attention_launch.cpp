@@ -1,10 +1,26 @@
 #include "kernels/gpu/attention_launch.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 
 #include "base/math.h"
 
 namespace rocmforge::gpu {
+
+Support check_latent_plane(const Attention::Spec& spec) {
+  if (Support support = check_spec(spec); !support.ok) {
+    return support;
+  }
+  if (spec.value_dim == 0) {
+    return Support::no("for V that is part of K (a latent plane)");
+  }
+  if (spec.head_dim % 8 != 0 || spec.head_dim > latent_dims || spec.value_dim > latent_values) {
+    return Support::no(fmt::format("head_dim {} with values of {}: not a multiple of 8 up to {}, or values of more than {}",
+                                   spec.head_dim, spec.value_dim, latent_dims, latent_values));
+  }
+  return Support::yes();
+}
 
 KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const DenseKv& dense,
                      const std::int32_t* block_tables, std::int32_t max_blocks) {

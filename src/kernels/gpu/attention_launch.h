@@ -23,6 +23,9 @@ class GpuAttention : public GpuKernel<AttentionBackend> {
                                              const Attention::Args& args) const;
 };
 
+/// Whether kernels of latent planes take the shapes of `spec`.
+[[nodiscard]] Support check_latent_plane(const Attention::Spec& spec);
+
 /// Where K and V lie: in `dense` when its k is set, else in the pages of the cache.
 KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const DenseKv& dense,
                      const std::int32_t* block_tables, std::int32_t max_blocks);

@@ -47,11 +47,10 @@ std::size_t chunk_workspace_bytes(std::int64_t key_heads, std::int64_t value_hea
   return static_cast<std::size_t>(std::min(places_of(tokens), most_places)) * place_bytes(key_heads, value_heads, key_dim);
 }
 
-bool takes_chunks(const RaggedBatch& batch) { return batch.max_q_len >= gpu::chunk_least_rows; }
-
-bool leaves_rows(const RaggedBatch& batch) { return batch.num_sequences > 1 || !takes_chunks(batch); }
-
-void scan_chunks(gpu::ChunkArgs args, const RaggedBatch& batch, void* workspace, Stream& stream) {
+bool scan_chunks(gpu::ChunkArgs args, const RaggedBatch& batch, void* workspace, Stream& stream) {
+  if (batch.max_q_len < gpu::chunk_least_rows) {
+    return true;
+  }
   check(workspace != nullptr, "a scan in chunks: no workspace");
   args.slots = batch.states;
   args.query_offsets = batch.query_offsets;
@@ -72,6 +71,7 @@ void scan_chunks(gpu::ChunkArgs args, const RaggedBatch& batch, void* workspace,
     weights_kernel.launch(stream, for_heads(args.value_heads, args.places), args);
     states_kernel(args).launch(stream, all_states, args);
   }
+  return batch.num_sequences > 1;
 }
 
 }  // namespace rocmforge

@@ -14,13 +14,9 @@ namespace rocmforge {
 std::size_t chunk_workspace_bytes(std::int64_t key_heads, std::int64_t value_heads, std::int64_t key_dim,
                                   std::int64_t tokens);
 
-/// Whether some sequence of the step has rows for a chunk.
-bool takes_chunks(const RaggedBatch& batch);
-/// Whether some may have too few.
-bool leaves_rows(const RaggedBatch& batch);
-
-/// Scans the sequences of the step with at least gpu::chunk_least_rows rows. The caller sets what is of its operation:
-/// inputs, outputs, strides, heads. The workspace is what chunk_workspace_bytes says, for all tokens of the step.
-void scan_chunks(gpu::ChunkArgs args, const RaggedBatch& batch, void* workspace, Stream& stream);
+/// Scans the sequences of the step with at least gpu::chunk_least_rows rows. Returns whether other sequences are left. The
+/// caller sets inputs, outputs, strides and heads in `args`. The workspace has chunk_workspace_bytes for all tokens of the
+/// step.
+[[nodiscard]] bool scan_chunks(gpu::ChunkArgs args, const RaggedBatch& batch, void* workspace, Stream& stream);
 
 }  // namespace rocmforge

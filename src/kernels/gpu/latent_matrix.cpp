@@ -41,16 +41,8 @@ class LatentMatrixAttention final : public gpu::GpuAttention {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
-    if (Support support = check_spec(spec); !support.ok) {
+    if (Support support = gpu::check_latent_plane(spec); !support.ok) {
       return support;
-    }
-    if (spec.value_dim == 0) {
-      return Support::no("for V that is part of K (a latent plane)");
-    }
-    if (spec.head_dim % 8 != 0 || spec.head_dim > gpu::latent_dims || spec.value_dim > gpu::latent_values) {
-      return Support::no(
-          fmt::format("head_dim {} with values of {}: not a multiple of 8 up to {}, or values of more than {}",
-                      spec.head_dim, spec.value_dim, gpu::latent_dims, gpu::latent_values));
     }
     if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
       return Support::no(

@@ -179,18 +179,7 @@ class LatentAttention final : public PagedAttention {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    if (spec.value_dim == 0) {
-      return Support::no("for V that is part of K (a latent plane)");
-    }
-    if (spec.head_dim % 8 != 0 || spec.head_dim > gpu::latent_dims || spec.value_dim > gpu::latent_values) {
-      return Support::no(
-          fmt::format("head_dim {} with values of {}: not a multiple of 8 up to {}, or values of more than {}",
-                      spec.head_dim, spec.value_dim, gpu::latent_dims, gpu::latent_values));
-    }
-    return Support::yes();
+    return gpu::check_latent_plane(spec);
   }
 };
 

@@ -60,10 +60,7 @@ class GpuSsmScan final : public GpuKernel<OpKernel<SsmScan>> {
     if (args.batch.num_sequences == 0) {
       return;
     }
-    if (takes_chunks(args.batch)) {
-      scan_chunks(chunk_args(spec, args), args.batch, args.workspace, *context.stream);
-    }
-    if (leaves_rows(args.batch)) {
+    if (scan_chunks(chunk_args(spec, args), args.batch, args.workspace, *context.stream)) {
       scan_rows(spec, args, *context.stream);
     }
   }

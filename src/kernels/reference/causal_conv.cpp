@@ -25,8 +25,7 @@ class ReferenceCausalConv final : public AnyReference<CausalConv> {
   static void convolve(const CausalConv::Spec& spec, const CausalConv::Args& args, std::int64_t s, std::int64_t channel) {
     const StateSlots& slots = args.batch.states[s];
     const auto state = [&](std::int32_t slot, std::int64_t row) -> float& {
-      auto* elements = reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride);
-      return elements[row * spec.channels + channel];
+      return args.states.floats(slot)[row * spec.channels + channel];
     };
     std::vector<float> window(static_cast<std::size_t>(spec.taps), 0.0f);  // the oldest first
     for (std::int64_t row = 0; slots.read >= 0 && row < spec.taps - 1; ++row) {

@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "kernels/parallel.h"
 #include "kernels/reference/activation.h"
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/recurrence.h"
 
 namespace rocmforge {
 namespace {
@@ -25,43 +25,15 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
  public:
   void run(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    for_each_range(context, std::int64_t{args.batch.num_sequences} * spec.value_heads, 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t i = begin; i < end; ++i) {
-                       scan(spec, args, static_cast<std::int32_t>(i / spec.value_heads),
-                            static_cast<std::int32_t>(i % spec.value_heads));
-                     }
-                   });
+    const std::int64_t elems = std::int64_t{spec.value_dim} * spec.key_dim;
+    for_each_head(context, args.batch.num_sequences, spec.value_heads, [&](std::int64_t s, std::int64_t head) {
+      for_each_row(args.states, args.batch, s, head * elems, elems, [&](std::int64_t t, std::vector<float>& state) {
+        step(spec, args, t, static_cast<std::int32_t>(head), state);
+      });
+    });
   }
 
  private:
-  /// One value head of a sequence, row after row.
-  static void scan(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, std::int32_t s, std::int32_t head) {
-    const StateSlots& slots = args.batch.states[s];
-    const auto elems = static_cast<std::size_t>(spec.value_dim) * static_cast<std::size_t>(spec.key_dim);
-    const auto in_slot = [&](std::int32_t slot) {
-      return reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride) +
-             static_cast<std::size_t>(head) * elems;
-    };
-    std::vector<float> state(elems, 0.0f);
-    if (slots.read >= 0) {
-      state.assign(in_slot(slots.read), in_slot(slots.read) + elems);
-    }
-    const auto keep = [&](std::int32_t slot) {
-      if (slot >= 0) {
-        std::ranges::copy(state, in_slot(slot));
-      }
-    };
-    const std::int32_t first = args.batch.query_offsets[s];
-    for (std::int32_t t = first; t < args.batch.query_offsets[s + 1]; ++t) {
-      step(spec, args, t, head, state);
-      if (t - first + 1 == slots.keep_rows) {
-        keep(slots.keep);
-      }
-    }
-    keep(slots.write);
-  }
-
   static void step(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, std::int64_t t, std::int32_t head,
                    std::vector<float>& state) {
     const float* row = args.qkv + t * args.qkv_stride;
@@ -81,7 +53,6 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
       }
       double sum = 0.0;
       for (std::size_t i = 0; i < k.size(); ++i) {
-        // Rounded behind every row, as between steps: a row has the same bits however its sequence is cut into steps.
         column[i] = static_cast<float>(decay * double{column[i]} + share * (double{v[j]} - recalled) * k[i]);
         sum += double{column[i]} * q[i];
       }

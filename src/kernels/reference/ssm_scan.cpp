@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "kernels/parallel.h"
 #include "kernels/reference/activation.h"
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/recurrence.h"
 
 namespace rocmforge {
 namespace {
@@ -13,41 +13,14 @@ class ReferenceSsmScan final : public AnyReference<SsmScan> {
  public:
   void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    for_each_range(context, args.batch.num_sequences * spec.heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        scan(spec, args, i / spec.heads, i % spec.heads);
-      }
+    const std::int64_t elems = spec.head_dim * spec.state_size;
+    for_each_head(context, args.batch.num_sequences, spec.heads, [&](std::int64_t s, std::int64_t head) {
+      for_each_row(args.states, args.batch, s, head * elems, elems,
+                   [&](std::int64_t t, std::vector<float>& state) { advance(spec, args, t, head, state); });
     });
   }
 
  private:
-  /// One head of a sequence, row after row.
-  static void scan(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t s, std::int64_t head) {
-    const StateSlots& slots = args.batch.states[s];
-    const std::int64_t elems = spec.head_dim * spec.state_size;
-    // Floats, as the slots hold it: a row gives the same bits whether its state comes from the row before or from a slot.
-    std::vector<float> state(static_cast<std::size_t>(elems), 0.0f);
-    const auto slot_at = [&](std::int32_t slot) {
-      return reinterpret_cast<float*>(args.states.data + slot * args.states.slot_stride) + head * elems;
-    };
-    if (slots.read >= 0) {
-      state.assign(slot_at(slots.read), slot_at(slots.read) + elems);
-    }
-    const auto keep = [&](std::int32_t slot) {
-      if (slot >= 0) {
-        std::ranges::copy(state, slot_at(slot));
-      }
-    };
-    const std::int64_t first = args.batch.query_offsets[s];
-    for (std::int64_t t = first; t < args.batch.query_offsets[s + 1]; ++t) {
-      advance(spec, args, t, head, state);
-      if (t - first + 1 == slots.keep_rows) {
-        keep(slots.keep);
-      }
-    }
-    keep(slots.write);
-  }
-
   static void advance(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t t, std::int64_t head,
                       std::vector<float>& state) {
     const float* row = args.x + t * spec.input_width();

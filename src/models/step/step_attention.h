@@ -17,9 +17,9 @@ class StepAttention {
   /// The same for every step of sequences with one row each.
   [[nodiscard]] bool takes(const RopeAppend::Spec& append) const;
 
-  /// `args` without its cache, batch, rows and memory, which come from `step`.
+  /// `args` without its cache, batch, rows and memory, which are `step`'s.
   void run(Attention::Args args, const Step& step) const;
-  /// Of the step's sequences with a single row alone.
+  /// Only the step's sequences with a single row.
   void run_single(const Attention::Args& args, const Step& step) const;
 
   [[nodiscard]] float scale() const { return phases_[0].spec.scale; }

@@ -8,18 +8,18 @@
 
 namespace rocmforge {
 
-/// What the last two steps drew, in host memory: one can be read while the other is computed.
+/// The draws of the last two steps, in host memory: one can be read while the other is computed.
 class StepDraws {
  public:
   /// For steps with up to `most_rows` sample rows.
   StepDraws(Device& device, std::int32_t most_rows);
 
-  /// Notes a step that draws `rows` tokens into `drawn`, in the device's memory. On a GPU the copy is put on the compute
-  /// stream, on a CPU the step is done.
+  /// Records a step that draws `rows` tokens into `drawn`, in the device's memory. On a GPU it enqueues the copy on the
+  /// compute stream, on a CPU the step is done.
   void add(const std::int32_t* drawn, std::int32_t rows);
 
   [[nodiscard]] std::int32_t newest_rows() const { return steps_[newest_].rows; }
-  /// Waits for that step alone.
+  /// Waits only for that step.
   [[nodiscard]] std::span<const std::int32_t> newest() { return tokens(steps_[newest_]); }
   [[nodiscard]] std::span<const std::int32_t> previous() { return tokens(steps_[1 - newest_]); }
 
@@ -28,7 +28,7 @@ class StepDraws {
     PinnedBuffer tokens;
     std::optional<Event> copied;  ///< GPU
     std::int32_t rows = 0;
-    bool pending = false;  ///< nobody has waited for the copy yet
+    bool pending = false;  ///< the copy was not waited for yet
   };
   static std::span<const std::int32_t> tokens(DrawnStep& step);
 

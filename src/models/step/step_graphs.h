@@ -9,9 +9,9 @@
 
 namespace rocmforge {
 
-/// Decode steps of a GPU as graphs: of each shape the first step runs as it is, the second is recorded, and from then on one
+/// Decode steps of a GPU as graphs: the first step of each shape runs normally, the second is recorded, and from then on one
 /// launch replays all of its kernels. Steps of nearly the same shape share a graph: sequences are padded to a power of two,
-/// and kernels are told a KV length that is a power of two. The graphs used last are kept; one that may still run is
+/// and kernels get a KV length that is a power of two. The most recently used graphs are kept; one that may still run is
 /// destroyed after a wait for the stream.
 class StepGraphs {
  public:
@@ -32,10 +32,10 @@ class StepGraphs {
 
   /// Whether every sequence of the plan has one row, wants its logits and nothing else: only such steps are recorded.
   static bool serves(const BatchPlan& plan, const Limits& limits);
-  /// The shape that stands for `shape`: sequences, KV length, block tables and masks rounded up, at most to the limits.
+  /// The shape used for `shape`: sequences, KV length, block tables and masks rounded up, at most to the limits.
   static StepInputs::Shape padded(StepInputs::Shape shape, const Limits& limits);
 
-  /// Runs `compute` on the stream, or replays what it launched before for this shape. `compute` reads its arrays at the same
+  /// Runs `compute` on the stream, or replays its recorded launches for this shape. `compute` reads its arrays at the same
   /// addresses for the same shape.
   template <class Compute>
   void run(const StepInputs::Shape& shape, Compute&& compute) {
@@ -44,7 +44,7 @@ class StepGraphs {
     if (graph == nullptr) {
       make_room();
       graphs_.add(key, Graph());
-      compute();  // what the runtime prepares at a kernel's first launch can't be recorded
+      compute();  // the runtime's preparations at a kernel's first launch can't be recorded
       return;
     }
     if (!*graph) {
@@ -53,7 +53,7 @@ class StepGraphs {
     stream_->launch(*graph);
   }
 
-  /// Forgets everything, because addresses have changed.
+  /// Drops all graphs, because addresses have changed.
   void clear();
 
  private:

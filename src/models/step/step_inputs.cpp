@@ -131,7 +131,7 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
 StepInputs::StepInputs(Device& device, const Limits& limits) : device_(&device) { make_room(device_bytes(limits)); }
 
 void StepInputs::make_room(std::size_t size_bytes) {
-  memory_ = {};  // the old arrays first: both need not fit
+  memory_ = {};  // free the old arrays first: there may not be room for both
   memory_ = device_->allocate(size_bytes, "the arrays of a step");
   for (Staging& staging : staging_) {
     staging.memory = device_->allocate_pinned(size_bytes);

@@ -13,7 +13,7 @@ namespace rocmforge {
 /// How tokens are drawn in a step.
 enum class Draw { none, greedy, any };
 
-/// A sequence with several rows, as the host knows it.
+/// A sequence with several rows, in the host's view.
 struct PromptSequence {
   std::int32_t sequence = 0;  ///< of the batch
   std::int32_t first_token = 0;
@@ -21,7 +21,7 @@ struct PromptSequence {
   std::int32_t kv_len = 0;
 };
 
-/// The arrays of one step where its kernels read them: host memory on the CPU, the device's on a GPU.
+/// The arrays of one step, for its kernels: in host memory on the CPU, in the device's on a GPU.
 struct StepArrays {
   const std::int32_t* tokens = nullptr;      ///< [batch.num_tokens]
   RaggedBatch batch;                         ///< with the block tables of group 0: those of the others follow, each as large
@@ -38,13 +38,13 @@ struct StepArrays {
   std::span<const std::int32_t> raw_rows{};  ///< in host memory
 };
 
-/// The arrays of a batch plan where they are.
+/// The arrays of a batch plan, in place.
 StepArrays host_arrays(const BatchPlan& plan);
 
-/// Brings the arrays of each step into a GPU's memory by a single copy. The same shape has the same addresses in every step.
+/// Copies the arrays of each step to a GPU's memory at once. The same shape has the same addresses in every step.
 class StepInputs {
  public:
-  /// What the arrays of a step can hold.
+  /// The limits of a step's arrays.
   struct Limits {
     std::int32_t tokens = 0;
     std::int32_t sequences = 0;
@@ -53,7 +53,7 @@ class StepInputs {
     std::int32_t logit_rows = 0;
     bool states = false;
   };
-  /// The sizes that kernels are told. A step of single rows may be padded to more sequences than its plan has, and to wider
+  /// The sizes that kernels get. A step of single rows may be padded to more sequences than its plan has, and to wider
   /// block tables.
   struct Shape {
     std::int32_t tokens = 0;
@@ -77,8 +77,8 @@ class StepInputs {
 
   StepInputs(Device& device, const Limits& limits);
 
-  /// Puts the copy on the compute stream. Plan and shape are within the limits; adjustments and masks may be any number:
-  /// where there is no room for them all arrays move, and `moved` is set.
+  /// Enqueues the copy on the compute stream. Plan and shape must be within the limits; adjustments and masks may be any
+  /// number: if they do not fit, all arrays move, and `moved` is set.
   StepArrays upload(const BatchPlan& plan, const Shape& shape, bool& moved);
 
  private:
@@ -91,7 +91,7 @@ class StepInputs {
   void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;
   void make_room(std::size_t size_bytes);
 
-  /// Host memory that a copy may still be reading: there are two, so that the next step can be written meanwhile.
+  /// Host memory that a copy may still read: there are two, so that the next step can be written meanwhile.
   struct Staging {
     PinnedBuffer memory;
     std::optional<Event> copied;  ///< set once it has been used

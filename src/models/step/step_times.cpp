@@ -22,7 +22,7 @@ double seconds_on_host(const Work& work) {
   for (int i = 0; i <= repetitions; ++i) {
     const auto start = std::chrono::steady_clock::now();
     work();
-    if (i > 0) {  // the first brings caches and threads into their usual state
+    if (i > 0) {  // the first call warms up caches and threads
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
   }

@@ -9,7 +9,7 @@
 namespace rocmforge {
 namespace {
 
-/// One message of blocks: thoughts, text and calls in the order in which they come.
+/// One message of blocks: reasoning, text and calls in their order.
 class AnthropicGeneration final : public MessageGeneration {
  public:
   AnthropicGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
@@ -141,7 +141,7 @@ class AnthropicGeneration final : public MessageGeneration {
   }
   [[nodiscard]] Json stop_sequence() { return stop_reason() == "stop_sequence" ? Json(stop_) : Json(nullptr); }
 
-  /// Tokens that were taken from the cache are no input.
+  /// Tokens from the cache do not count as input.
   [[nodiscard]] Json counts() {
     const RequestStats& stats = choice(0).stats;
     return {{"input_tokens", stats.prompt_tokens - stats.cached_tokens},

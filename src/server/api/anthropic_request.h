@@ -4,10 +4,10 @@
 
 namespace rocmforge {
 
-/// A request of Anthropic's Messages API as one of OpenAI's chat completions: `system`, `messages` with their blocks,
-/// `tools`, `tool_choice`, `thinking`, `stop_sequences`, `output_config` and `output_format` are put in the other's terms,
-/// all other members stay as they are. Throws ApiError(400) that names the member or block that is wrong or that asks for
-/// more than text. https://docs.anthropic.com/en/api/messages
+/// Converts a request of Anthropic's Messages API to one of OpenAI's chat completions: `system`, `messages` with their
+/// blocks, `tools`, `tool_choice`, `thinking`, `stop_sequences`, `output_config` and `output_format` are converted, all
+/// other members stay as they are. Throws ApiError(400) that names the member or block that is wrong or that asks for more
+/// than text. https://docs.anthropic.com/en/api/messages
 Json chat_body_of_anthropic(const Json& body);
 
 }  // namespace rocmforge

@@ -11,21 +11,21 @@
 
 namespace rocmforge {
 
-/// How a client is told of an error.
+/// The form of an error in the answer.
 enum class ErrorForm {
   openai,     ///< {"error": {"message", "type", "param", "code"}}
   anthropic,  ///< {"type": "error", "error": {"type", "message"}}
   ollama,     ///< {"error": message}
 };
 
-/// A request that can't be served: what the client is told.
+/// An error that ends a request, with what the client gets.
 class ApiError : public std::exception {
  public:
-  /// Of `message_text`, which may quote the caller, one line: printable().
+  /// `message_text` may quote the caller; it is made printable() and one line.
   ApiError(int http_status, std::string_view message_text, std::string parameter = {}, std::string error_code = {});
 
   [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
-  /// All keys of the form, those without a value as null.
+  /// The error object of that form with all its keys; those without a value are null.
   [[nodiscard]] Json json(ErrorForm form = ErrorForm::openai) const;
   [[nodiscard]] HttpResponse response(ErrorForm form = ErrorForm::openai) const;
 
@@ -38,7 +38,7 @@ class ApiError : public std::exception {
   Json details = Json::object();  ///< more keys of the error object
 };
 
-/// What the clients' requests may hold together does not suffice for one more (503).
+/// The memory for all requests has no room for one more (503).
 ApiError no_memory_error(const RequestMemory& memory);
 
 /// The request's time has passed (504).

@@ -9,15 +9,15 @@ namespace rocmforge {
 
 class Exchange;
 
-/// What an answer is asked to keep to.
+/// The constraint that a request asks for.
 struct AskedGrammar {
   std::string gbnf;
-  std::string field;  ///< that asks for it
+  std::string field;  ///< the field that asks for it
 };
 
 /// Reads `grammar` (GBNF), `json_schema`, `response_format`, and vLLM's `structured_outputs`, `guided_json`, `guided_regex`,
-/// `guided_choice` and `guided_grammar`, of which one may be given. Empty when the answer is free. Throws ApiError(400) with
-/// the reason for a schema or pattern that can't be kept to, and for two that ask for something, with the names of both.
+/// `guided_choice` and `guided_grammar`, of which one may be given. Empty without a constraint. Throws ApiError(400) with
+/// the reason for a schema or pattern that is not supported, and with both names when two fields ask for a constraint.
 std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Exchange& exchange);
 
 }  // namespace rocmforge

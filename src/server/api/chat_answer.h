@@ -14,38 +14,39 @@
 
 namespace rocmforge {
 
-/// A conversation's request: what the engine gets, and how its answers are taken apart.
+/// A request for a conversation: the engine's request, and how its answers are parsed.
 struct AskedAnswer {
   ChatCall call;
   ToolUse use;
-  Request request;  ///< but for max_tokens and logprobs
+  Request request;  ///< without max_tokens and logprobs
 };
 
-/// Reads the conversation, its tools, how tokens are drawn and what constrains them, by OpenAI's names. Throws ApiError.
+/// Reads the conversation, its tools, sampling and constraints, by OpenAI's names. Throws ApiError.
 AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend& backend);
 
-/// Reads what is left of it where there is one answer: `stream` and the number of tokens. No field follows.
+/// Reads the remaining fields of a request for one answer: `stream` and the number of tokens. Checks that no other field is
+/// left.
 StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend);
 
-/// `logprobs` and `top_logprobs`: how many other tokens go with each token of the answer, or -1.
+/// `logprobs` and `top_logprobs`: how many other tokens are listed with each token of the answer, or -1.
 std::int32_t read_logprobs(Fields& fields);
 
-/// The body of another API's request, in the terms of chat completions, which is as large again.
+/// Converts the body of another API's request to chat completions; the result is about as large.
 Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body));
 
-/// A call as messages of chat completions have it.
+/// A call in the form of chat completions' messages.
 Json call_json(const ToolCall& call);
-/// A call's arguments, which stand in an object where they are none themselves, as Anthropic's documentation proposes.
+/// A call's arguments as an object. Text that is no object is wrapped in one, as Anthropic's documentation proposes.
 Json arguments_json(const ToolCall& call);
 
-/// Answers as messages: reasoning, content and calls of tools. Their form is the business of the class for each API.
+/// Answers as messages: reasoning, content and tool calls. A subclass for each API writes its form.
 class MessageGeneration : public Generation {
  public:
-  /// `echo` begins each of the `count` messages.
+  /// `echo` is put at the beginning of each of the `count` messages.
   MessageGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options,
                     std::string_view prefix, const ToolUse& use, const std::string& echo, int count);
 
-  /// Of one message at its beginning.
+  /// The first event of one message.
   static std::int64_t bytes_of(const ToolUse& use, const std::string& echo);
 
  protected:
@@ -64,9 +65,9 @@ class MessageGeneration : public Generation {
 
   [[nodiscard]] const Message& message(int index) const { return messages_[static_cast<std::size_t>(index)]; }
   [[nodiscard]] const std::vector<Message>& messages() const { return messages_; }
-  /// All calls but one that the answer's end has cut.
+  /// All calls, except one that was cut at the answer's end.
   [[nodiscard]] std::span<const ToolCall> whole_calls(int index) const;
-  /// The answer ended with calls, all of which are whole.
+  /// The answer ended with calls, and none was cut.
   [[nodiscard]] bool ends_with_calls(int index);
 
  private:

@@ -55,7 +55,7 @@ Json read_messages(Fields& fields) {
   return *messages;
 }
 
-/// An empty list stays one: templates tell it from none, and so do transformers and vLLM.
+/// An empty list stays empty, not null: templates distinguish them, as with transformers and vLLM.
 Json read_tools(Fields& fields) {
   const Json* tools = fields.array("tools");
   if (tools == nullptr) {
@@ -80,7 +80,7 @@ Json read_arguments(Fields& fields, const ServedModel& model) {
   const Json* given = fields.object("chat_template_kwargs");
   Json arguments = given == nullptr ? Json::object() : *given;
   read_thinking_variables(fields, arguments);
-  // The server's own are few: to look for each of what is given would take a time that grows as its square.
+  // The server's own names are few: searching all given ones for each would take quadratic time.
   for (const auto& [name, value] : model.template_arguments.items()) {
     if (!arguments.contains(name)) {
       arguments[name] = value;
@@ -89,15 +89,15 @@ Json read_arguments(Fields& fields, const ServedModel& model) {
   return arguments;
 }
 
-/// Whether the conversation ends with an assistant's message from which an answer can go on.
+/// Whether the conversation ends with an assistant's message that an answer can continue.
 bool ends_with_answer(const Json& messages) {
   const Json& last = messages.back();
   const auto calls = last.find("tool_calls");
   return last.at("role") == "assistant" && (calls == last.end() || calls->empty());
 }
 
-/// Where the answer begins: in a new message, in an assistant's last one, or, without a generation prompt, where the
-/// template ends. Unless the fields say something else an assistant's message at the end is continued.
+/// Where the answer begins: in a new message, in the last assistant's message, or, without a generation prompt, where the
+/// template ends. By default an assistant's message at the end is continued.
 void read_answer_place(Fields& fields, ChatRequest& request) {
   const auto generation_prompt = fields.boolean("add_generation_prompt");
   const auto continued = fields.boolean("continue_final_message");
@@ -108,11 +108,11 @@ void read_answer_place(Fields& fields, ChatRequest& request) {
     fields.fail("continue_final_message", "needs an assistant's message without tool_calls at the end");
   }
   request.continue_final_message = continued.value_or(!generation_prompt.value_or(false));
-  // The message that is continued stands behind the prompt for an answer.
+  // The continued message follows the prompt for an answer.
   request.add_generation_prompt = generation_prompt.value_or(true) || continued.value_or(false);
 }
 
-/// The text of the last message, if the answer goes on from it.
+/// The text of the last message, if the answer continues it.
 std::string continued_text(const ChatRequest& request) {
   if (!request.add_generation_prompt || !request.continue_final_message || !ends_with_answer(request.messages)) {
     return "";
@@ -135,7 +135,7 @@ std::string continued_text(const ChatRequest& request) {
 }  // namespace
 
 ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange, bool hide_tools) {
-  // The conversation as it came, as it is changed for the template, as the template sees it, and what it becomes.
+  // The conversation as sent, as adapted for the template, as the template gets it, and the rendered prompt.
   constexpr std::int64_t copies = 4;
   exchange.hold(copies * exchange.held());
   ChatCall call;
@@ -147,7 +147,7 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange,
   }
   call.request.arguments = read_arguments(fields, model);
   read_answer_place(fields, call.request);
-  fields.ignore({"add_special_tokens"});  // BOS stands there once in either case
+  fields.ignore({"add_special_tokens"});  // the prompt has one BOS in either case
   static_cast<void>(model.text());
   if (model.templates == nullptr) {
     throw ApiError(501, "the model has no chat template; --chat-template-file gives it one");

@@ -13,12 +13,12 @@ namespace rocmforge {
 
 constexpr std::size_t most_tools = 512;
 
-/// A conversation that was read.
+/// A parsed conversation.
 struct ChatCall {
-  ChatRequest request;  ///< with the tools that the model is shown
+  ChatRequest request;  ///< with the tools that the model sees
   const ChatTemplate* chat_template = nullptr;
   ChatPrompt prompt;
-  std::string continued{};  ///< the text of the message from which the answer goes on
+  std::string continued{};  ///< the text of the message that the answer continues
 };
 
 /// Reads `messages`, `tools`, `chat_template_kwargs`, `reasoning_effort`, `add_generation_prompt` and

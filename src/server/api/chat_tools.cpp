@@ -33,7 +33,7 @@ void read_allowed_tools(Fields& fields, ToolSelection& selection) {
 
 std::string name_of(const Json& tool) { return tool.at("function").at("name").get<std::string>(); }
 
-/// Where no tool insists on its schema, arguments that are any JSON object.
+/// Arguments may be any JSON object if no tool is strict.
 bool relax(Json& tools) {
   for (Json& tool : tools) {
     Json& function = tool["function"];
@@ -134,7 +134,7 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice, exchange.budget);
   const auto matcher = matcher_of(grammar, backend.grammars, exchange);
   if (selection.choice.is_required) {
-    // A call that must come leaves no room for thoughts.
+    // A required call leaves no room for reasoning.
     const bool open = std::exchange(use.format.reasoning_is_open, false);
     const std::string thoughts_end = open ? fmt::format("\n{}\n\n", use.format.reasoning.end) : "";
     call.prompt.segments.push_back({thoughts_end + grammar.opening, true});

@@ -19,21 +19,21 @@ class GrammarMatcher;
 class TokenTrie;
 struct GrammarTrigger;
 
-/// The grammars that were asked for last, ready for use: requests tend to come with the same one. What any request still
-/// holds is shared with whoever asks for it; beyond that most_bytes are kept. Thread-safe.
+/// A cache of compiled grammars: requests often use the same one. A grammar that a request still uses is shared with other
+/// requests for it; of the others the last used are kept, up to most_bytes. Thread-safe.
 class GrammarCache {
  public:
   /// `tokenizer` may be null: then every grammar is refused.
   explicit GrammarCache(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
-  /// Throws Error for a bad grammar, and what the budget throws, of whose units compiling may take grammar_compile_units.
+  /// Throws Error for a bad grammar, and what the budget throws. Compiling may take grammar_compile_units of it.
   std::shared_ptr<GrammarMatcher> get(const std::string& gbnf, WorkBudget& budget);
-  /// Of all that are kept or in use.
+  /// The bytes of all that are kept or used.
   [[nodiscard]] std::size_t memory_bytes() const;
 
   static constexpr std::size_t most_grammars = 16, most_bytes = std::size_t{128} << 20;
 
  private:
-  /// A grammar that is kept or in use. Its text is the key.
+  /// A grammar that is kept or used. Its text is the key.
   struct Known {
     std::string gbnf;
     std::weak_ptr<GrammarMatcher> matcher;
@@ -42,18 +42,18 @@ class GrammarCache {
   void keep(std::shared_ptr<GrammarMatcher> matcher);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::shared_ptr<const TokenTrie> trie_;
   std::list<Known> known_;
   std::list<std::shared_ptr<GrammarMatcher>> kept_;  ///< latest use first
 };
 
-/// The grammar from the cache, for a request that holds its memory to the end. Throws ApiError(503) where there is none, and
+/// The grammar from the cache; its memory is counted for the request until its end. Throws ApiError(503) without memory, and
 /// what GrammarCache::get throws.
 std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Exchange& exchange);
 
-/// Reads what the answer is to keep to (read_asked_grammar). Null when it is free. Throws ApiError(400) with the reason for
-/// a grammar or schema that can't be kept to. With `trigger` it begins there.
+/// Reads the constraint of the answer (read_asked_grammar). Null without one. Throws ApiError(400) with the reason for a
+/// grammar or schema that is not supported. With `trigger` the constraint begins after that text.
 std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Exchange& exchange,
                                                        const GrammarTrigger* trigger = nullptr);
 

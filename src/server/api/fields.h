@@ -14,22 +14,22 @@
 
 namespace rocmforge {
 
-/// Fields of a request that nobody has asked for.
+/// Fields of a request that no reader used.
 struct UnknownFields {
   static constexpr std::size_t most_names = 32;
 
-  std::vector<std::string> names;  ///< the first of them, each cut where it is long
-  std::size_t count = 0;           ///< all of them
+  std::vector<std::string> names;  ///< the first of them, long ones cut
+  std::size_t count = 0;           ///< of all unknown fields
 };
 
-/// Reads the members of a JSON object and remembers which were asked for, so that finish() can tell the rest: a field that
-/// nobody reads must not look as if it had worked. A null counts as absent. Every problem is an ApiError(400) that names the
-/// field in `param`.
+/// Reads the members of a JSON object and remembers which were read, so that finish() can report the others: an ignored
+/// field must not look as if it had worked. A null counts as absent. Every problem is an ApiError(400) that names the field
+/// in `param`.
 class Fields {
  public:
-  /// `path` comes before the names: "response_format." Throws when `object` is no object. `object` stays in use.
+  /// `path` precedes the names: "response_format." Throws when `object` is not an object. `object` must outlive this.
   explicit Fields(const Json& object, std::string path = {});
-  /// Those of an object inside this one, whose unknown fields count as this one's.
+  /// The fields of an object inside this one; its unknown fields count as this one's.
   [[nodiscard]] Fields inner(const Json& object, std::string path) const;
 
   /// Null when absent.
@@ -44,21 +44,21 @@ class Fields {
   std::optional<std::string> choice(std::string_view name, std::initializer_list<std::string_view> values);
   const Json* array(std::string_view name);
   const Json* object(std::string_view name);
-  // What must be there.
+  // The same for fields that must be present.
   std::string needed_text(std::string_view name);
   std::string needed_choice(std::string_view name, std::initializer_list<std::string_view> values);
   const Json& needed_object(std::string_view name);
 
-  /// Fields that change no result; any value is fine.
+  /// Accepts fields that change no result, with any value.
   void ignore(std::initializer_list<std::string_view> names);
-  /// A field that is known and not served. `neutral` is an array of the values that ask for nothing and are fine.
+  /// A known field that is not served. `neutral` is an array of the values that have no effect; they are accepted.
   void refuse_unless(std::string_view name, const Json& neutral, std::string_view reason);
-  /// A field that only asks for more information and is not served: other values than the neutral ones make it unknown.
+  /// The same for a field that only asks for more information: with another value it counts as unknown.
   void ignore_unless(std::string_view name, const Json& neutral);
   [[nodiscard]] bool was_asked_for(std::string_view name) const { return known_.contains(std::string(name)); }
-  /// Adds what nobody has asked for to unknown().
+  /// Adds the members that were not read to unknown().
   void finish();
-  /// Of this object and the inner ones.
+  /// Of this object and the objects inside it.
   [[nodiscard]] const UnknownFields& unknown() const { return *unknown_; }
 
   /// An error about a field: "top_p is 1.5, must be ...".
@@ -67,7 +67,7 @@ class Fields {
 
  private:
   const Json* object_;
-  std::map<std::string_view, const Json*> members_;  // no hash table: who writes the names could make them collide
+  std::map<std::string_view, const Json*> members_;  // not a hash table: a client could choose names that collide
   std::string path_;
   std::unordered_set<std::string> known_;
   std::shared_ptr<UnknownFields> unknown_;

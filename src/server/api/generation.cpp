@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t most_answers = 2048;  // of one request
 constexpr std::string_view fingerprint = "b-rocmforge";
 
-/// What an answer to the request holds until it ends, by the engine and the scheduler, each of which has its copy.
+/// The memory of an answer until it ends; the engine and the scheduler each have a copy of it.
 std::int64_t bytes_of(const Request& request) {
   constexpr std::size_t base = 4096;
   constexpr std::size_t copies = 3;
@@ -152,7 +152,7 @@ void Generation::on_output(Delivery delivery) {
   }
 }
 
-// What can still be said is said; where there is no memory for that either, the connection ends.
+// Reports the failure if that is possible; without memory for it the connection is closed.
 void Generation::on_failure() noexcept {
   try {
     fail(no_memory());
@@ -164,8 +164,8 @@ void Generation::on_failure() noexcept {
 }
 
 void Generation::count(const StepOutput& output) {
-  constexpr std::int64_t step = 16 << 10;  // not each token for itself: others count too
-  constexpr std::int64_t copies = 3;       // of a text: as it came, its parts, one that grows
+  constexpr std::int64_t step = 16 << 10;  // not for each token, since other requests count too
+  constexpr std::int64_t copies = 3;       // of a text: as it came, its parts, and one that grows
   uncounted_bytes_ += copies * static_cast<std::int64_t>(output.text.size()) + 2 * sizeof(std::int32_t) +
                       static_cast<std::int64_t>(output.embedding.size() * sizeof(float));
   for (const auto* tokens : {&output.logprobs, &output.prompt_logprobs}) {
@@ -236,7 +236,7 @@ void Generation::stream(int index, const StepOutput& output) {
   if (!begun_) {
     exchange_->begin({.content_type = stream_form() == StreamForm::lines ? "application/x-ndjson" : "text/event-stream",
                       .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
-    begun_ = true;  // not before: without its head it has not begun
+    begun_ = true;  // not before: without its head the answer has not begun
   }
   if (!exchange_->write(std::exchange(events_, {}))) {
     cancel();
@@ -377,7 +377,7 @@ Json Generation::timings(const RequestStats& stats) {
   return json;
 }
 
-// A cancelled answer is one that was cut short, which OpenAI's list has no better word for.
+// A cancelled answer was cut short; OpenAI's list has no better word for it.
 std::string_view Generation::finish_text(FinishReason reason) { return reason == FinishReason::stop ? "stop" : "length"; }
 
 }  // namespace rocmforge

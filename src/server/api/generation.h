@@ -24,12 +24,12 @@ namespace rocmforge {
 
 class Generation;
 
-/// The generations under way, by id: for /cancel.
+/// The running generations, by id: for /cancel.
 class ActiveGenerations {
  public:
   void add(const std::string& id, std::weak_ptr<Generation> generation);
   void remove(const std::string& id);
-  /// Whether there was one.
+  /// Returns whether there was one.
   bool cancel(const std::string& id);
 
  private:
@@ -37,30 +37,30 @@ class ActiveGenerations {
   std::unordered_map<std::string, std::weak_ptr<Generation>> generations_;
 };
 
-/// What generations share. Outlives them.
+/// State that generations share; it outlives them.
 struct Backend {
   ServedModel model;
   EngineLoop& loop;
   ActiveGenerations& active;
   GrammarCache& grammars;
   ResponseStore& responses;
-  std::optional<std::chrono::milliseconds> request_time{};  ///< a request may take
-  std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings that ask for none; empty: refused
-  bool strict_fields = false;                               ///< fields that are not known are refused
+  std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
+  std::optional<Pooling> pooling = Pooling::mean;           ///< the default of embeddings; empty: refused
+  bool strict_fields = false;                               ///< unknown fields are refused
 };
 
-/// What an event of a stream looks like.
+/// The form of a stream's events.
 enum class StreamForm {
   events,        ///< data: JSON
-  named_events,  ///< the same behind event: and the JSON's member "type"
-  lines,         ///< JSON on a line
+  named_events,  ///< the same after "event:" and the JSON's member "type"
+  lines,         ///< one line of JSON
 };
 
-/// One request's answers, from the engine's outputs to the client: as one JSON document or as a stream of events. What both
-/// look like is the business of the class for each API. All of it but start() and cancel() runs on the delivery thread.
+/// One request's answers, from the engine's outputs to the client, as one JSON document or as a stream of events. A subclass
+/// for each API writes the form. All functions run on the delivery thread, except start() and cancel().
 class Generation : public OutputListener, public std::enable_shared_from_this<Generation> {
  public:
-  /// `prefix` begins the id that the client sees.
+  /// `prefix` begins the id of the answer.
   Generation(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, std::string_view prefix);
   ~Generation() override;
 
@@ -73,39 +73,39 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
 
  protected:
   struct Choice {
-    std::string text;            ///< all that has come, unless it is streamed and not logged
-    std::size_t text_bytes = 0;  ///< that have come
+    std::string text;            ///< the text so far, unless it is streamed and not logged
+    std::size_t text_bytes = 0;  ///< of the text so far
     std::vector<std::int32_t> tokens;
     PendingLogprobs logprobs;
     FinishReason finish = FinishReason::none;
-    RequestStats stats;  ///< before the last output: number and time of the tokens so far, alone
+    RequestStats stats;  ///< before the last output it has only the number and time of the tokens so far
     bool begun = false;  ///< its first event has been sent
   };
 
-  /// An output has come for a choice; its text has not been added yet.
+  /// Called for each output of a choice, before its text is added.
   virtual void take(int /*index*/, StepOutput& /*output*/) {}
   /// The events of a streamed output.
   virtual std::vector<Json> events(int index, const StepOutput& output) = 0;
   /// The events after all choices have ended.
   virtual std::vector<Json> last_events() { return {}; }
-  /// The whole answer of a request that is not streamed but for its entries, which become the member entries_name(); null
-  /// where the entries are the answer: an array, or the only one if is_single().
+  /// The answer of a request that is not streamed, without its entries: they become the member entries_name(). Null where
+  /// the entries are the whole answer: an array, or the only entry if is_single().
   virtual Json envelope() = 0;
   [[nodiscard]] virtual std::string_view entries_name() const { return "choices"; }
   [[nodiscard]] virtual bool is_single() const { return false; }
-  /// Of a whole answer; asked for behind envelope().
+  /// One entry of a whole answer; called after envelope().
   [[nodiscard]] virtual std::size_t num_entries() const { return choices_.size(); }
-  /// The part of an answer in it, but for its log probabilities, which become the member logprobs_name(); null until then.
+  /// The choice's part of it without log probabilities, which become the member logprobs_name(); null until then.
   virtual Json entry(int index) = 0;
   [[nodiscard]] virtual std::string_view logprobs_name() const { return ""; }
   virtual TextPieces logprobs(int /*index*/) { return nullptr; }
-  /// What the request holds until its end beside what the engine has of it.
+  /// Keeps an object until the request ends.
   [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
   [[nodiscard]] virtual StreamForm stream_form() const { return StreamForm::events; }
   [[nodiscard]] virtual ErrorForm error_form() const { return ErrorForm::openai; }
-  /// What ends a stream that fails.
+  /// The last event of a stream that fails.
   [[nodiscard]] virtual Json error_event(const ApiError& error) { return error.json(error_form()); }
 
   [[nodiscard]] const ServedModel& model() const { return backend_.model; }
@@ -116,25 +116,25 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] std::int64_t created() const { return created_; }
   [[nodiscard]] std::vector<Choice>& choices() { return choices_; }
   [[nodiscard]] Choice& choice(int index) { return choices_[static_cast<std::size_t>(index)]; }
-  /// Choices of one prompt.
+  /// The choices of one prompt.
   [[nodiscard]] int count() const { return count_; }
 
   /// {"id", "object", "created", "model", "system_fingerprint"}
   [[nodiscard]] Json head(std::string_view object) const;
   /// Each prompt counts once.
   [[nodiscard]] Json usage() const;
-  /// As llama-server gives them.
+  /// As llama-server has them.
   [[nodiscard]] static Json timings(const RequestStats& stats);
   /// "stop" or "length"
   [[nodiscard]] static std::string_view finish_text(FinishReason reason);
 
  private:
-  /// The part of timings() that is known while an answer comes.
+  /// The part of timings() that is known while the answer is generated.
   [[nodiscard]] static Json decode_timings(const RequestStats& stats);
-  /// Throws ApiError for a priority that the client may not have.
+  /// Throws ApiError for a priority that the client is not allowed to use.
   void check_priority(std::int32_t priority) const;
   void handle(Delivery delivery);
-  /// Counts what an output adds to the answer that the client gets in the end.
+  /// Counts the memory that an output adds to the final answer.
   void count(const StepOutput& output);
   TextPieces whole();
   void stream(int index, const StepOutput& output);
@@ -154,10 +154,10 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   std::vector<std::size_t> prompt_sizes_;
   std::size_t finished_ = 0;
   std::int64_t uncounted_bytes_ = 0;
-  bool begun_ = false;  ///< the stream
+  bool begun_ = false;  ///< the stream has begun
   bool ended_ = false;
   std::string events_;  ///< of one output
-  std::mutex mutex_;    // guards the ticket, which a client may cancel before it is known
+  std::mutex mutex_;    // guards the ticket: a client may cancel before the ticket is known
   EngineLoop::Ticket ticket_ = 0;
   bool cancelled_ = false;
 };

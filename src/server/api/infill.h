@@ -8,12 +8,12 @@
 
 namespace rocmforge {
 
-/// Throws ApiError(501), with the field that asks for it, where the model's vocabulary has no marks for a gap in a text
+/// Throws ApiError(501), naming the field, where the model's vocabulary has no infill tokens
 /// (Vocabulary::fim_pre, fim_suf, fim_mid).
 void require_infill(const ServedModel& model, const std::string& field = {});
 
-/// The prompt whose answer fills the gap between two texts: what both are marked with, BOS before it where the model adds it
-/// and `add_special` is true. `prefix` and `suffix` have no special tokens of their own.
+/// The prompt of an infill: both texts with their infill tokens, and BOS where the model adds it
+/// and `add_special` is true. Special tokens written in the texts stay text.
 Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suffix, bool add_special);
 
 /// POST /infill: llama-server's completion between `input_prefix` and `input_suffix`. Throws ApiError.

@@ -6,7 +6,7 @@
 
 namespace rocmforge {
 
-// The routes that tell something and compute nothing.
+// The routes that report state and compute nothing.
 void serve_health(const std::shared_ptr<Exchange>& exchange, ServerState& state);
 void serve_ready(const std::shared_ptr<Exchange>& exchange, ServerState& state);
 void serve_version(const std::shared_ptr<Exchange>& exchange, ServerState& state);

@@ -11,7 +11,7 @@ namespace rocmforge {
 
 using Json = nlohmann::ordered_json;
 
-/// A document that takes no memory to be freed: clear().
+/// A JSON document whose destruction allocates nothing: clear().
 struct Document {
   Json root;
 
@@ -21,15 +21,15 @@ struct Document {
   Document& operator=(Document&&) = delete;
 };
 
-/// Parses a request's body. Throws ApiError(400) for what is no JSON, is nested deeper than max_json_depth, holds invalid
-/// UTF-8 or a number that no double can hold, or is no object. Integers of more than 64 bits stay exact (long_integer) in
-/// what reaches the chat template: messages, tools and chat_template_kwargs.
+/// Parses a request's body. Throws ApiError(400) for invalid JSON, nesting deeper than max_json_depth, invalid UTF-8, a
+/// number beyond the range of a double, or a document that is not an object. Integers of more than 64 bits stay exact
+/// (long_integer) in the parts that reach the chat template: messages, tools and chat_template_kwargs.
 Json parse_body(std::string_view body, const ReadingCost& cost = {});
 
-/// On one line; text that is no UTF-8 has U+FFFD in its place.
+/// On one line; invalid UTF-8 becomes U+FFFD.
 std::string to_text(const Json& json);
 
-/// The shortest number that is read back as `value`: 0.8 for a float that is 0.800000011920929 as a double.
+/// The shortest number that parses as `value`: 0.8 for a float that is 0.800000011920929 as a double.
 Json number_of(float value);
 
 }  // namespace rocmforge

@@ -12,18 +12,18 @@
 
 namespace rocmforge {
 
-// JSON whose text is made piece by piece, as a client takes it: a whole answer may be far larger than what it is made from.
+// JSON text that is made piece by piece, as a client takes it: a whole answer may be far larger than its source.
 
-/// Each after the one before it.
+/// One after another.
 TextPieces pieces_of(std::vector<TextPieces> parts);
 TextPieces pieces_of(std::string text);
 
-/// An array of `count` values. `value` gives the text of one; it is asked for them in order.
+/// An array of `count` values. `value` gives the text of one; it is called in order.
 TextPieces list_in_pieces(std::size_t count, std::function<std::string(std::size_t)> value);
-/// The same where a value is large itself.
+/// The same for values that are large themselves.
 TextPieces list_of_pieces(std::size_t count, std::function<TextPieces(std::size_t)> value);
 
-/// `object` with another value of its member `name`, if it has that.
+/// `object` with another value of its member `name`, if it has that member.
 TextPieces with_member(const Json& object, std::string_view name, TextPieces value);
 
 /// A JSON string. Invalid UTF-8 becomes U+FFFD.

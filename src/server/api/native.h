@@ -13,13 +13,13 @@ namespace rocmforge {
 void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 
 struct NativePrompts {
-  std::vector<Json> sent;  ///< as the answers name them
-  bool is_list = false;    ///< the answers are an array
+  std::vector<Json> sent;  ///< the prompts, as the answer repeats them
+  bool is_list = false;    ///< the answer is an array
   std::function<Ids(const Json& sent, const Request& request)> encode;
   bool may_be_computed_alone = false;  ///< n_predict may be 0
 };
 
-/// Reads all but the prompts, and starts the answers to these. No field follows. Throws ApiError.
+/// Reads all fields but the prompts, and starts the answers. Checks that no other field is left. Throws ApiError.
 void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, const Backend& backend, NativePrompts prompts);
 
 }  // namespace rocmforge

@@ -22,10 +22,10 @@ std::string now_text() { return time_text(std::chrono::system_clock::to_time_t(s
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
-/// Lines of JSON: pieces of text and thoughts, the calls, the counts.
+/// Lines of JSON: pieces of text and reasoning, the calls, the counts.
 class OllamaGeneration final : public MessageGeneration {
  public:
-  /// `is_chat`: answers are messages, else texts.
+  /// `is_chat`: answers are messages, otherwise texts.
   OllamaGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
                    bool is_chat, bool logprobs)
       : MessageGeneration(std::move(exchange), backend, options, "ollama-", use, "", 1),
@@ -120,7 +120,7 @@ class OllamaGeneration final : public MessageGeneration {
   bool logprobs_;
 };
 
-/// Who asks nothing wants the model to be loaded, which it is.
+/// An empty prompt asks to load the model, which is loaded.
 void send_loaded(Exchange& exchange, const Backend& backend, bool is_chat) {
   Json json = {{"model", backend.model.id}, {"created_at", now_text()}};
   if (is_chat) {

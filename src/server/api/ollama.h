@@ -6,7 +6,7 @@
 
 namespace rocmforge {
 
-// Ollama's API, for programs that know no other.
+// Ollama's API, for clients that have no other.
 
 /// POST /api/chat, /api/generate. Throw ApiError.
 void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend);

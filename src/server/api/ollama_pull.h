@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// The downloads that clients ask for: one at a time, on a thread of its own.
+/// Downloads for clients: one at a time, on a thread of its own.
 class ModelPulls {
  public:
   ModelPulls() = default;
@@ -19,26 +19,26 @@ class ModelPulls {
   ModelPulls(const ModelPulls&) = delete;
   ModelPulls& operator=(const ModelPulls&) = delete;
 
-  /// Answers `exchange` with lines of JSON as the download goes on, or once at its end. Throws ApiError(503) while another
-  /// one is under way, or when there is no thread for it.
+  /// Answers `exchange` with lines of JSON during the download, or once at its end. Throws ApiError(503) during another
+  /// download, or when no thread can be started.
   void start(const std::shared_ptr<Exchange>& exchange, const PullFunction& pull, const std::string& name, bool streams);
-  /// The one that is under way ends soon, and no other begins.
+  /// Cancels the running download, and starts no other.
   void interrupt() { stopping_ = true; }
   /// The same, and waits for its end.
   void stop();
 
  private:
-  /// Why it failed; "" when it has not.
+  /// Why it failed; "" if it has not.
   std::string download(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams);
   void run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept;
 
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   bool busy_ = false;
   std::jthread thread_;
 };
 
-/// POST /api/pull: the model that is served is there; others are downloaded where `pull` is not empty.
+/// POST /api/pull: success for the served model. Others are downloaded if `pull` is not empty.
 void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const std::string& served, const PullFunction& pull,
                        ModelPulls& pulls);
 

@@ -21,7 +21,7 @@ void refuse_images(Fields& fields) {
   }
 }
 
-/// Options that are fields by the same name here.
+/// Options that are fields with the same name.
 constexpr std::array<std::string_view, 11> known_options = {"temperature",
                                                             "top_k",
                                                             "top_p",
@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 11> known_options = {"temperature",
                                                             "presence_penalty",
                                                             "frequency_penalty"};
 
-/// Other options become fields that nobody knows.
+/// Other options become unknown fields.
 void read_options(Fields& fields, Json& chat) {
   const Json* options = fields.object("options");
   if (options == nullptr) {
@@ -42,7 +42,7 @@ void read_options(Fields& fields, Json& chat) {
   }
   for (const auto& [name, value] : options->items()) {
     const bool is_known = std::ranges::find(known_options, name) != known_options.end();
-    // Appended: to look for each name among the others would take a time that grows as their square.
+    // Append without searching: searching the members for each name would take quadratic time.
     chat.get_ref<Json::object_t&>().push_back({name == "num_predict" ? "max_tokens"
                                                : is_known            ? name
                                                                      : "options." + name,
@@ -96,7 +96,7 @@ Json begin_body(Fields& fields, const Json& body, std::initializer_list<std::str
   return chat;
 }
 
-/// Calls have no ids here: they are numbered, and results are of the calls in their order.
+/// Calls have no ids in this API: they are numbered, and results belong to the calls in their order.
 class Conversation {
  public:
   void add(Fields& message) {

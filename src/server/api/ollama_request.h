@@ -4,8 +4,8 @@
 
 namespace rocmforge {
 
-/// A request of Ollama's /api/chat as one of OpenAI's chat completions: `messages`, `options`, `format` and `think` are put
-/// in the other's terms, all other members stay as they are. Throws ApiError(400) that names the member that is wrong.
+/// Converts a request of Ollama's /api/chat to one of OpenAI's chat completions: `messages`, `options`, `format` and `think`
+/// are converted, all other members stay as they are. Throws ApiError(400) that names the member that is wrong.
 /// https://github.com/ollama/ollama/blob/main/docs/api.md
 Json chat_body_of_ollama(const Json& body);
 

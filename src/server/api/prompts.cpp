@@ -20,8 +20,8 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
   return static_cast<std::int32_t>(id);
 }
 
-/// Bytes that encoding takes for each of a text's at most, while it is under way: pieces, symbols and their candidates where
-/// all of it is one word.
+/// The most bytes that encoding needs for each byte of a text while it runs: pieces, symbols and their candidates if
+/// the text is a single word.
 constexpr std::int64_t encoding_bytes = 48;
 
 template <class Encode>

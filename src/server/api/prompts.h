@@ -29,7 +29,7 @@ bool is_one_prompt(const Json& value);
 Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Exchange& exchange,
                 bool add_special = true);
 
-/// Ids of texts, with the work and the memory counted that they take. Throws ApiError and Error.
+/// The ids of texts; counts their work and memory. Throws ApiError and Error.
 Ids encode_text(Exchange& exchange, const Tokenizer& tokenizer, std::string_view text,
                 const Tokenizer::EncodeOptions& options);
 Ids encode_prompt(Exchange& exchange, const Tokenizer& tokenizer, std::span<const ChatSegment> segments);

@@ -9,7 +9,8 @@
 
 namespace rocmforge {
 
-/// The last answers of /v1/responses, from which others go on. As JSON texts: what they take is their size. Thread-safe.
+/// The last answers of /v1/responses, which later requests may continue. Kept as JSON texts, whose size is known.
+/// Thread-safe.
 class ResponseStore {
  public:
   static constexpr std::size_t most_responses = 1024;
@@ -17,15 +18,15 @@ class ResponseStore {
 
   struct Entry {
     std::string client{};
-    std::string messages{};  ///< of the conversation up to the answer and with it, as /v1/chat/completions has them
-    std::string response{};  ///< what was answered
+    std::string messages{};  ///< the conversation with the answer, in the form of /v1/chat/completions
+    std::string response{};  ///< the answer
   };
 
-  /// What does not fit is not kept. Until there is room, of the client that holds most goes what nobody has used for
-  /// longest.
+  /// An answer that is too large is not kept. To make room, the least recently used answers of the client that stores most
+  /// are dropped.
   void add(const std::string& id, Entry entry);
   std::optional<Entry> find(const std::string& id);
-  /// Whether it was there.
+  /// Returns whether it was stored.
   bool remove(const std::string& id);
 
  private:

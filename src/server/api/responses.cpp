@@ -12,7 +12,7 @@
 namespace rocmforge {
 namespace {
 
-/// What the response repeats of the request.
+/// Fields of the request that the response repeats.
 Json repeated(const Json& body) {
   Json json = {{"background", false},
                {"instructions", nullptr},
@@ -38,14 +38,14 @@ Json repeated(const Json& body) {
   return json;
 }
 
-/// What a response goes on from and what becomes of it.
+/// What a response continues, and what is stored of it.
 struct Place {
   Json repeated;
   std::string messages;  ///< of the conversation, a JSON array, if it is to be stored
   bool is_stored = true;
 };
 
-/// A response of items: thoughts, text and calls in the order in which they come.
+/// A response of items: reasoning, text and calls in their order.
 class ResponseGeneration final : public MessageGeneration {
  public:
   ResponseGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
@@ -126,7 +126,7 @@ class ResponseGeneration final : public MessageGeneration {
     json.update(more);
     return json;
   }
-  /// One more event about the item that is open.
+  /// Another event of the open item.
   void tell(std::string_view type, Json more) {
     if (options().stream) {
       Json json = {{"item_id", item_["id"]}, {"output_index", items_.size()}};
@@ -215,7 +215,7 @@ class ResponseGeneration final : public MessageGeneration {
     return json;
   }
 
-  /// The response at its end, which is kept from now on.
+  /// The response at its end; it is stored from now on.
   [[nodiscard]] Json complete() {
     const bool whole = choice(0).finish == FinishReason::stop && !message(0).parser.is_inside_call();
     Json json = response(whole ? "completed" : "incomplete", items_);
@@ -272,7 +272,7 @@ std::string last_part(const Exchange& exchange) {
   return exchange.request.path.substr(exchange.request.path.rfind('/') + 1);
 }
 
-/// The messages of the response that this one follows.
+/// The messages of the previous response.
 Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backend) {
   const auto previous = body.find("previous_response_id");
   if (previous == body.end() || previous->is_null()) {
@@ -287,7 +287,7 @@ Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backe
   return std::move(document.value);
 }
 
-/// The conversation without its instructions, which are those of one response.
+/// The conversation without its instructions, which belong to one response only.
 std::string kept_messages(const Json& chat, bool has_instructions) {
   std::string text = "[";
   const Json& messages = chat.at("messages");
@@ -302,7 +302,7 @@ std::string kept_messages(const Json& chat, bool has_instructions) {
 void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   const Json& body = document.root;
-  exchange->hold(2 * exchange->held());  // in the terms of chat completions, and to be kept
+  exchange->hold(2 * exchange->held());  // for the converted request, and for storing it
   const Document chat(chat_body_of_responses(body, earlier_messages(body, *exchange, backend)));
   Fields fields(chat.root);
   Place place{.repeated = repeated(body), .messages = "", .is_stored = fields.boolean("store").value_or(true)};
@@ -318,7 +318,7 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
 
 void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
-  exchange->hold(exchange->held());  // in the terms of chat completions
+  exchange->hold(exchange->held());  // for the converted request
   const Document chat(chat_body_of_responses(document.root, earlier_messages(document.root, *exchange, backend)));
   Fields fields(chat.root);
   const ToolSelection selection = read_tool_choice(fields);

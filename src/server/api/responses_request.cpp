@@ -38,7 +38,7 @@ Json content_of(Fields& fields, std::string_view name) {
   return content_of_parts(std::move(parts));
 }
 
-/// The messages that items make: thoughts, text and calls of one turn are one message.
+/// The messages of items: reasoning, text and calls of one turn become one message.
 class Conversation {
  public:
   explicit Conversation(Json messages) : messages_(std::move(messages)) {}
@@ -74,7 +74,7 @@ class Conversation {
     }
   }
 
-  /// The thoughts themselves where the client has them, else their summary.
+  /// The reasoning itself if the client has it, else its summary.
   void add_reasoning(Fields& item) {
     for (const char* name : {"content", "summary"}) {
       const Json* parts = item.array(name);

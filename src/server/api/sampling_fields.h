@@ -9,15 +9,15 @@
 
 namespace rocmforge {
 
-/// Reads everything that says how tokens are drawn, and where the answer ends but for the number of tokens: temperature,
-/// top_p, top_k, min_p, typical_p, penalties, logit_bias, seed, stop, ignore_eos, priority. What is missing is the model's
-/// (ServedModel::sampling).
+/// Reads the sampling fields and the conditions that end the answer, without the number of tokens: temperature,
+/// top_p, top_k, min_p, typical_p, penalties, logit_bias, seed, stop, ignore_eos, priority. Missing ones have the model's
+/// defaults (ServedModel::sampling).
 void read_sampling(Fields& fields, const ServedModel& model, Request& request);
 
 /// The seed (-1: a random one) and the numbers, as requests name them.
 Json sampling_json(const SamplingParams& params);
 
-/// `n` and `best_of`: at most `most` answers, and best_of only where it asks for nothing more.
+/// `n` and `best_of`: at most `most` answers; best_of must not exceed n.
 int read_count(Fields& fields, int most);
 
 struct StreamOptions {

@@ -10,10 +10,10 @@
 
 namespace rocmforge {
 
-/// What the routes know of the model that is served. Does not change once loading is over.
+/// The properties of the served model that the routes need. Constant once the model is loaded.
 struct ServedModel {
-  std::string id;    ///< as clients name it
-  std::string path;  ///< "" for a model that comes from no file
+  std::string id;    ///< the name that clients use
+  std::string path;  ///< "" for a model without a file
   std::int64_t created = 0;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null for a file without one
   std::int32_t context_length = 0;
@@ -22,8 +22,8 @@ struct ServedModel {
   std::int32_t parallel = 1;                         ///< sequences in one step
   Json details = Json::object();                     ///< `meta` of /v1/models
   std::shared_ptr<const ChatTemplates> templates{};  ///< null for a model without any
-  Json template_arguments = Json::object();          ///< what the templates get where a request says nothing
-  SamplingParams sampling{};                         ///< where a request says nothing
+  Json template_arguments = Json::object();          ///< variables of the template, where a request has none
+  SamplingParams sampling{};                         ///< defaults of requests
 
   /// Throws ApiError(501) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;
@@ -32,7 +32,7 @@ struct ServedModel {
   }
 };
 
-/// `chat_template` takes the place of the file's own; "" leaves that. Throws Error for a template that can't be read.
+/// `chat_template` replaces the file's own unless it is "". Throws Error for a template that can't be read.
 ServedModel describe_model(const Engine& engine, std::string id, std::string path, std::int32_t parallel,
                            const std::string& chat_template);
 

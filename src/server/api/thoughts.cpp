@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 30;
 
-/// By the names that templates have for it.
+/// The names that templates use for it.
 void switch_thinking(Json& arguments, bool on) {
   for (const char* name : {"enable_thinking", "thinking"}) {
     if (!arguments.contains(name)) {
@@ -61,7 +61,7 @@ void read_thinking_variables(Fields& fields, Json& template_arguments) {
   if (const Json* given = fields.object("thinking")) {
     Fields thinking = fields.inner(*given, "thinking.");
     switch_thinking(template_arguments, thinking.needed_choice("type", {"enabled", "disabled", "adaptive"}) != "disabled");
-    thinking.ignore({"budget_tokens", "display"});  // the first is bound_thoughts' to read
+    thinking.ignore({"budget_tokens", "display"});  // the first is read by bound_thoughts
     thinking.finish();
   }
 }
@@ -77,7 +77,7 @@ std::shared_ptr<const TokenConstraint> bound_thoughts(Fields& fields, const Tool
                    "reasoning_budget");
   }
   const ReasoningMarks& marks = use.format.reasoning;
-  // A grammar begins right behind the mark.
+  // A grammar begins directly after the mark.
   const std::string closing = fmt::format("\n{}{}", marks.end, constraint == nullptr ? "\n\n" : "");
   const std::array parts = {Tokenizer::TextPart{closing, true}};
   ThoughtBudget budget{.begin = std::string(marks.begin),

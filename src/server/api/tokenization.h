@@ -13,7 +13,7 @@ void serve_tokenize(const std::shared_ptr<Exchange>& exchange, const Backend& ba
 /// POST /detokenize: the text as `content` (llama-server) and as `prompt` (vLLM), whose requests are the same.
 void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 
-/// GET /tokenizer_info, as vLLM gives it: what transformers' tokenizer_config.json would say.
+/// GET /tokenizer_info, as vLLM answers it: the content of transformers' tokenizer_config.json.
 void serve_tokenizer_info(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 
 }  // namespace rocmforge

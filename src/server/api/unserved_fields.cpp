@@ -53,7 +53,7 @@ constexpr std::array unserved = {
     UnservedField{"post_sampling_probs", "[false]", use_logprobs},
     UnservedField{"prompt_logprobs", "[]", use_logprobs},
     UnservedField{"return_tokens_as_token_ids", "[false]"},
-    // What the model is shown
+    // Input of the model
     UnservedField{"functions", "[[]]", use_tools},
     UnservedField{"function_call", R"(["none", "auto"])", use_tools},
     UnservedField{"web_search_options", "[]", "nothing is looked up"},
@@ -65,9 +65,9 @@ constexpr std::array unserved = {
     UnservedField{"lora", "[[]]"},
 };
 
-/// Whatever their value is, they change no answer: there is one model, and what they set is otherwise off.
+/// Fields that change no answer, whatever their value: there is one model, and what they configure does not exist here.
 void ignore_harmless(Fields& fields) {
-  static_cast<void>(fields.text("model"));  // there is one model, whatever it is called
+  static_cast<void>(fields.text("model"));  // there is one model, with any name
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
   fields.ignore({"mirostat_tau", "mirostat_eta", "dry_base", "dry_allowed_length", "dry_penalty_last_n",

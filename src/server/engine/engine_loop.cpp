@@ -12,7 +12,7 @@
 namespace rocmforge {
 namespace {
 
-/// So many outputs may wait for delivery: beyond that the engine waits, since delivery is what is slow then.
+/// The most outputs that wait for delivery: beyond that the engine waits, since delivery is the slow part then.
 constexpr std::size_t most_parcels = 65'536;
 
 double seconds(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -207,7 +207,7 @@ void EngineLoop::stop(const Submission& submission) {
 void EngineLoop::answer(const std::function<void(Engine&)>& question) {
   try {
     question(*engine_);
-  } catch (const std::exception& error) {  // whoever asked is not answered; everybody else is
+  } catch (const std::exception& error) {  // only this question fails
     log_warning("a question to the engine failed: {}", error.what());
   }
 }
@@ -227,7 +227,7 @@ void EngineLoop::step() {
   }
 }
 
-// A step that throws is a broken device or a mistake in the engine: what it holds is worth nothing any more.
+// A step that throws means a broken device or a bug in the engine: its state is of no use any more.
 void EngineLoop::fail(const std::string& reason) noexcept {
   {
     const std::lock_guard lock(mutex_);
@@ -236,7 +236,7 @@ void EngineLoop::fail(const std::string& reason) noexcept {
       try {
         failure_ = reason;
       } catch (const std::bad_alloc&) {
-        failure_ = "no memory left";  // takes none
+        failure_ = "no memory left";  // short: allocates nothing
       }
     }
   }
@@ -274,7 +274,7 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
   const RequestId id = output.id;
   const bool ends = output.finish != FinishReason::none;
   const auto found = tracks_.find(id);
-  if (found == tracks_.end()) {  // was given up
+  if (found == tracks_.end()) {  // was undone
     if (ends) {
       static_cast<void>(engine_->take_stats(id));
     }
@@ -332,12 +332,12 @@ void EngineLoop::send(Parcels parcels) {
   parcels_changed_.notify_all();
 }
 
-// One request's failure is no other's.
+// One request's failure does not affect others.
 void EngineLoop::hand_out(Parcel& parcel) {
   if (!parcel.failed) {
     try {
       return parcel.listener->on_output(std::move(parcel.delivery));
-    } catch (const std::exception&) {  // no memory; the listener says so to its client
+    } catch (const std::exception&) {  // no memory; the listener tells its client
     }
   }
   parcel.listener->on_failure();

@@ -21,7 +21,7 @@
 
 namespace rocmforge {
 
-/// What a step brought one of a submission's answers.
+/// One output of one answer of a submission.
 struct Delivery {
   int choice = 0;
   StepOutput output{};
@@ -29,46 +29,46 @@ struct Delivery {
   double decode_seconds = 0.0;          ///< from the answer's first token to this output
 };
 
-/// Receives a submission's outputs, one at a time, on the loop's delivery thread. Must not wait for anything.
+/// Receives a submission's outputs, one at a time, on the loop's delivery thread. Must not block.
 class OutputListener {
  public:
   virtual ~OutputListener() = default;
   virtual void on_output(Delivery delivery) = 0;
-  /// There was no memory to take or to handle an output. What still comes of the submission is of no use. Must not throw.
+  /// There was no memory to take or handle an output. Later outputs of the submission are dropped. Must not throw.
   virtual void on_failure() noexcept = 0;
 };
 
-/// Owns the engine: one thread runs its steps for as long as there is work, another hands out what they give. Requests and
+/// Owns the engine. One thread runs its steps while there is work, another delivers the outputs. Requests and
 /// cancellations come from any thread and take effect between two steps.
 ///
-/// A submission that finds no memory on its way fails alone. To end an answer takes none: what tells of the end is made as
-/// the submission comes.
+/// A submission that runs out of memory fails alone. Ending an answer allocates nothing: the final parcel is allocated with
+/// the submission.
 class EngineLoop {
  public:
-  using Ticket = std::uint64_t;  ///< of a submission; 0 is none
+  using Ticket = std::uint64_t;  ///< of a submission; 0: none
 
-  /// `capacity`: so many answers may be under way, running and waiting together; `client_share` percent of them are one
-  /// client's beside others.
+  /// `capacity`: the most answers at once, running and waiting together; one client may have `client_share` percent of them
+  /// beside others.
   EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity, std::int32_t client_share = 100);
-  /// Cancels what runs and delivers that.
+  /// Cancels running answers and delivers their end.
   ~EngineLoop();
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
 
-  /// `count` answers to each request; Delivery::choice is the request's index times `count` plus the answer's. 0 when there
-  /// is no room for that many more answers of `client`. Throws std::bad_alloc, and has taken nothing then.
+  /// `count` answers to each request; Delivery::choice is the request's index times `count` plus the answer's. Returns 0
+  /// when there is no room for that many more answers of `client`. Throws std::bad_alloc; then nothing was submitted.
   Ticket submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener,
                 const std::string& client = "");
-  /// The answers end with FinishReason::cancelled. What has ended is left alone.
+  /// The answers end with FinishReason::cancelled. Answers that have ended are not changed.
   void cancel(Ticket ticket) noexcept;
   void cancel_all() noexcept;
-  /// Runs `question` on the engine's thread between two steps. What it throws is logged.
+  /// Runs `question` on the engine's thread between two steps. An exception of it is logged.
   void ask(std::function<void(Engine&)> question);
 
-  /// Answers under way.
+  /// Running and waiting answers.
   [[nodiscard]] std::int32_t in_flight() const { return static_cast<std::int32_t>(places_.used()); }
   [[nodiscard]] const FairShares& places() const { return places_; }
-  /// Why the engine no longer works, "" while it does.
+  /// Why the engine no longer works; "" while it does.
   [[nodiscard]] std::string failure() const;
 
  private:
@@ -78,7 +78,7 @@ class EngineLoop {
     Delivery delivery{};
     bool failed = false;  ///< instead of a delivery
   };
-  using Parcels = std::list<Parcel>;  // passed on without memory
+  using Parcels = std::list<Parcel>;  // moved between lists without allocating
   struct Submission {
     Ticket ticket = 0;
     std::vector<Request> requests;
@@ -87,12 +87,12 @@ class EngineLoop {
     std::string client;
     Clock::time_point came;
     Parcels ends{};                    ///< of answers that the engine has not been given yet
-    std::vector<RequestId> running{};  ///< with room for all
-    std::int32_t longest = 0;          ///< tokens of the longest that has ended
+    std::vector<RequestId> running{};  ///< has capacity for all
+    std::int32_t longest = 0;          ///< tokens of the longest answer that has ended
     std::int64_t answers = 0;          ///< in all
   };
   using Submissions = std::map<Ticket, std::shared_ptr<Submission>>;
-  /// An answer that the engine has.
+  /// An answer that was passed to the engine.
   struct Track {
     std::shared_ptr<Submission> submission;
     Parcels end;                  ///< one
@@ -106,16 +106,16 @@ class EngineLoop {
   [[nodiscard]] bool has_failed() const;
   void start(const std::shared_ptr<Submission>& submission);
   void hand_to_engine(const std::shared_ptr<Submission>& submission);
-  /// Takes back a submission for which there was no memory.
+  /// Undoes a submission for which there was no memory.
   void give_up(Submission& submission);
   void stop(const Submission& submission);
   void answer(const std::function<void(Engine&)>& question);
   void step();
   void fail(const std::string& reason) noexcept;
-  /// Counts the output and packs it for its listener.
+  /// Counts the output and makes its parcel.
   void handle(StepOutput& output, Clock::time_point now, Parcels& parcels);
   void count_token(Track& track, Clock::time_point now);
-  /// An answer has ended: its last parcel goes with the others.
+  /// An answer has ended: appends its final parcel.
   void end(Tracks::iterator place, Parcels& parcels);
   void send(Parcels parcels);
   void deliver();
@@ -126,9 +126,9 @@ class EngineLoop {
   FairShares places_;  ///< of answers under way
   std::atomic<Ticket> last_ticket_{0};
 
-  Tracks tracks_;  // the engine's thread alone
+  Tracks tracks_;  // only the engine's thread uses them
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable commands_came_;
   std::list<std::shared_ptr<Submission>> came_;
   Submissions open_;       ///< those that have not ended
@@ -138,10 +138,10 @@ class EngineLoop {
   bool has_failed_ = false;
   std::string failure_;
 
-  std::mutex parcel_mutex_;  // guards what follows
+  std::mutex parcel_mutex_;  // guards the members below
   std::condition_variable parcels_changed_;
   Parcels parcels_;
-  bool delivered_all_ = false;  ///< no more will come
+  bool delivered_all_ = false;  ///< no more parcels will come
 
   std::jthread deliverer_;
   std::jthread runner_;

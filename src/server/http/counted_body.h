@@ -16,7 +16,7 @@
 
 namespace rocmforge {
 
-/// A request's body, for Beast's parser: its memory is taken and counted as it comes, not as its head promises.
+/// A request's body, for Beast's parser. Its memory is allocated and counted as it arrives, not as Content-Length promises.
 struct CountedBody {
   struct value_type {
     std::string text{};

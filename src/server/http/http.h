@@ -21,10 +21,10 @@ struct HttpRequest {
   HttpHeaders headers{};
   std::string body{};
   std::string client{};   ///< "127.0.0.1:50000"
-  std::string account{};  ///< whom the request counts for: the client's address, unless check_head names somebody
-  std::shared_ptr<MemoryClaim> memory{};  ///< what the body counts for
+  std::string account{};  ///< the client that the request counts for: the address, unless check_head sets another
+  std::shared_ptr<MemoryClaim> memory{};  ///< the claim that counts the body
 
-  /// The first header of that name in any case; "" when there is none.
+  /// The first header of that name, in any case; "" without one.
   [[nodiscard]] std::string_view header(std::string_view name) const;
   [[nodiscard]] bool has_header(std::string_view name) const;
 };
@@ -37,14 +37,14 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body{};
   HttpHeaders headers{};
-  /// The rest of the body, made when the client has taken what there is, on the thread that moves the bytes: a piece must be
+  /// Makes the rest of the body when the client has taken what there is, on the network thread: a piece must be
   /// small.
   TextPieces more{};
-  std::shared_ptr<void> holds{};  ///< kept until the client has taken all of it, or has gone
+  std::shared_ptr<void> holds{};  ///< kept until the client has taken the whole answer, or has disconnected
 };
 
-/// The way back to the client of one request. Any thread may use it. A reply that is destroyed without an answer becomes a
-/// 500, and where there is no memory for that, the end of the connection.
+/// The reply to one request. Any thread may use it. A reply that is destroyed without an answer becomes a
+/// 500; if there is no memory for that, the connection is closed.
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
@@ -56,34 +56,35 @@ class HttpReply {
   virtual void send(HttpResponse response) = 0;
   /// Begins an answer of unknown length; `head.body` is its first part.
   virtual void begin(HttpResponse head) = 0;
-  /// Adds a part. Never waits: false when the client has gone, or has left so much unread that it was dropped.
+  /// Adds a part. Does not block. False when the client has disconnected, or left so much unread that it was disconnected.
   virtual bool write(std::string_view part) = 0;
   virtual void end() = 0;
-  /// Closes the connection. Takes no memory.
+  /// Closes the connection. Allocates nothing.
   virtual void drop() noexcept = 0;
-  /// `dropped` is called once when the client goes before the end (at once when it already has), on a thread of the server.
+  /// `dropped` is called once if the client disconnects before the end (at once if it already has), on a thread of the
+  /// server.
   virtual void on_drop(std::function<void()> dropped) = 0;
 };
 
-/// What the server asks of the program behind it. All are called on the thread that moves the bytes: they must not take
-/// long.
+/// The server's callbacks. All are called on the network thread, and must return
+/// quickly.
 struct HttpHandler {
-  /// Looks at a request before its body is read, and may name its account. A response refuses it.
+  /// Checks a request before its body is read, and may set its account. Refuses it by returning a response.
   std::function<std::unique_ptr<HttpResponse>(HttpRequest&)> check_head;
   std::function<void(HttpRequest, std::shared_ptr<HttpReply>)> handle;
-  /// The answer to what is no proper request of this client.
+  /// The answer to a malformed request.
   std::function<HttpResponse(int status, std::string_view message, std::string_view client)> error;
-  /// Whether a request without a body is answered however many connections there are; null: none is.
+  /// Whether a request without a body is answered even when all connections are taken; null: never.
   std::function<bool(const HttpRequest&)> is_vital{};
 };
 
 /// "OK", "Not Found"
 std::string_view status_reason(int status);
 
-/// A path's text with "%2F" and the like as the bytes they stand for; what is no such code stays.
+/// Decodes "%2F" and the like in a path; invalid codes are left as they are.
 std::string decode_percent(std::string_view text);
 
-/// Whether two header values are the same in any case.
+/// Whether two header values are equal, ignoring case.
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
 }  // namespace rocmforge

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t watch_bytes = 4096;
 constexpr std::chrono::milliseconds linger_time{2'000};
 
-/// One request's end of the connection.
+/// The reply of one request.
 class ConnectionReply final : public HttpReply {
  public:
   ConnectionReply(std::shared_ptr<HttpConnection> connection, std::uint64_t serial)
@@ -43,7 +43,7 @@ std::string client_of(const boost::asio::ip::tcp::socket& socket) {
   return error ? "?" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
 }
 
-/// Whom a connection counts for: an address, of IPv6 the part that one customer of a network has.
+/// The client that a connection counts for: an address, of IPv6 the part that one customer of a network has.
 std::string account_of(const boost::asio::ip::tcp::socket& socket) {
   boost::system::error_code error;
   const auto address = socket.remote_endpoint(error).address();
@@ -73,7 +73,7 @@ HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), error);
 }
 
-// Whoever holds a reply holds the connection, even when its socket has long been closed.
+// A reply holds its connection, even after the socket was closed.
 HttpConnection::~HttpConnection() {
   if (state_ != State::closed) {
     --shared_->connections;
@@ -215,7 +215,7 @@ void HttpConnection::read_body() {
 }
 
 void HttpConnection::on_body(Error error) {
-  if (state_ == State::closed) {  // since the last part came
+  if (state_ == State::closed) {  // closed since the last part
     return;
   }
   if (error) {
@@ -239,7 +239,7 @@ void HttpConnection::hand_over(HttpRequest request) {
   auto reply = std::make_shared<ConnectionReply>(shared_from_this(), serial_);
   try {
     shared_->handler.handle(std::move(request), std::move(reply));
-  } catch (const std::bad_alloc&) {  // the reply, destroyed, has answered
+  } catch (const std::bad_alloc&) {  // the destroyed reply has answered
   }
 }
 
@@ -262,7 +262,7 @@ void HttpConnection::on_read_error(Error error) {
   if (error == http::error::bad_version) {
     return refuse(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
   }
-  // What the parser finds wrong has its own category; anything else is the socket's end.
+  // The parser's errors have their own category; all others mean that the socket is closed.
   if (error.category() == http::make_error_code(http::error::bad_method).category() && error != http::error::end_of_stream &&
       error != http::error::partial_message) {
     return refuse(400, fmt::format("this is no HTTP request: {}", error.message()));
@@ -284,8 +284,8 @@ void HttpConnection::refuse(int status, std::string_view message) {
 
 // --- watching for a client that leaves while it waits --------------------------------------------------------------------
 
-// What arrives early belongs to the next request and stays in the buffer; then nothing more is read until that is due, and
-// only a failing write tells that the client has gone.
+// Bytes that arrive early belong to the next request and stay in the buffer. Then nothing more is read until that request is
+// due, and only a failing write shows that the client has disconnected.
 void HttpConnection::watch() {
   if (watching_ || buffer_.size() > 0) {
     return;
@@ -314,8 +314,8 @@ void HttpConnection::on_watched(Error error, std::size_t size) {
 
 // --- the end -------------------------------------------------------------------------------------------------------------
 
-// A socket closed while it has something unread is reset, and the reset may overtake the answer: so the rest of a refused
-// request is read and thrown away for a while.
+// Closing a socket with unread bytes resets it, and the reset may overtake the answer: so the rest of a refused
+// request is read and dropped for a while.
 void HttpConnection::linger() {
   state_ = State::lingering;
   note_idle();
@@ -385,7 +385,7 @@ void HttpConnection::disarm() {
   timer_.cancel();
 }
 
-// A request that is still arriving is told so, by the handler of the cancelled read; everything else just ends.
+// A request that is still arriving is answered by the handler of the cancelled read; all others just end.
 void HttpConnection::on_timeout() {
   if (state_ == State::reading && !next_is_due_) {
     timed_out_ = true;

@@ -30,7 +30,7 @@ namespace rocmforge {
 
 class HttpConnection;
 
-/// What the connections of a server share. Each holds it, so that whoever still holds a reply may outlive the server.
+/// The state that the connections of a server share. Each connection holds it, so that a reply may outlive the server.
 struct HttpShared {
   HttpLimits limits;
   HttpHandler handler;
@@ -38,16 +38,16 @@ struct HttpShared {
   std::shared_ptr<RequestMemory> memory;
   boost::asio::io_context context{1};
   std::atomic<std::int32_t> connections{0};
-  std::atomic<std::int32_t> reserved{0};  ///< of these beyond the limit
-  // The server's thread alone. Connections that are open, by the number of the time when each became idle last.
+  std::atomic<std::int32_t> reserved{0};  ///< connections in use beyond the limit
+  // Only the server's thread uses these. Open connections, by the time at which each became idle.
   using ByIdle = std::map<std::uint64_t, std::weak_ptr<HttpConnection>>;
   std::uint64_t last_idle = 0;
-  ByIdle placed;                           ///< those with a place
+  ByIdle placed;                           ///< those within the limit
   ByIdle beyond;                           ///< those beyond the limit
-  std::atomic<std::int64_t> looked_at{0};  ///< to find one that is closed for another
+  std::atomic<std::int64_t> looked_at{0};  ///< connections examined to find one to close
 };
 
-/// Bytes that have come. Notices header fields that go on behind a line's end: the parser joins their lines, a proxy in
+/// Bytes that have arrived. Detects header fields that continue on another line: the parser joins the lines, but a proxy in
 /// front may have read them in another way.
 class HeadBuffer : public boost::beast::flat_buffer {
  public:
@@ -60,7 +60,7 @@ class HeadBuffer : public boost::beast::flat_buffer {
   }
   [[nodiscard]] bool has_fold() const { return has_fold_; }
 
-  /// As the parser takes its bytes: a field with all of its lines at once.
+  /// Called as the parser consumes bytes: a field with all of its lines at once.
   void consume(std::size_t size) {
     const std::string_view taken(static_cast<const char*>(data().data()), std::min(size, data().size()));
     has_fold_ = has_fold_ || (watches_ && (taken.find("\n ") != taken.npos || taken.find("\n\t") != taken.npos));
@@ -72,8 +72,8 @@ class HeadBuffer : public boost::beast::flat_buffer {
   bool has_fold_ = false;
 };
 
-/// One client: reads a request, hands it on, writes what comes back, and so on until either side has enough. Everything but
-/// the functions marked so runs on the server's thread.
+/// One client connection: reads a request, passes it on, writes the answer, and repeats. All functions run on the server's
+/// thread, except those marked otherwise.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Error = boost::system::error_code;
@@ -83,39 +83,39 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
-  /// Begins to read. Without memory it closes.
+  /// Starts reading. Closes the connection if there is no memory.
   void start();
-  /// One of the places for connections, if one is free for this client.
+  /// Takes a place for this client's connection, if one is free.
   bool take_place();
-  /// Beyond the limit: only a vital request is answered, and it is the last.
+  /// Beyond the limit: answers one vital request, then closes.
   void reserve();
   [[nodiscard]] bool is_reserved() const { return is_reserved_; }
-  /// Grows from one idle connection to the next that becomes so; 0 while a request is read or answered.
+  /// A number that grows with each connection that becomes idle; 0 while a request is read or answered.
   [[nodiscard]] std::uint64_t idle_since() const;
   [[nodiscard]] std::uint64_t last_idle() const { return idle_since_; }
-  /// Nothing would be lost that has been answered: it is idle, or its request's head has not come.
+  /// Whether closing it loses no request: it is idle, or its request's head has not arrived.
   [[nodiscard]] bool may_make_way() const { return state_ == State::reading || state_ == State::lingering; }
   /// "127.0.0.1", "2001:db8:1:2::/64"
   [[nodiscard]] const std::string& address() const { return address_; }
-  /// No further request after the running one; closes at once when there is none.
+  /// Accepts no further request after the running one; closes at once without one.
   void drain();
-  /// Gives the client up; a running request's on_drop is called.
+  /// Closes the connection; calls a running request's on_drop.
   void close();
 
-  // Any thread: the way back of request number `serial`.
+  // Any thread may call these: the reply to request number `serial`.
   void send(std::uint64_t serial, HttpResponse response);
   void begin(std::uint64_t serial, HttpResponse head);
   bool write(std::uint64_t serial, std::string_view part);
   void end(std::uint64_t serial);
   void on_drop(std::uint64_t serial, std::function<void()> dropped);
-  /// Nobody will answer any more: a 500, or the end of the connection when an answer had begun.
+  /// The reply was destroyed without an answer: sends a 500, or closes the connection if an answer had begun.
   void abandon(std::uint64_t serial) noexcept;
-  /// Closes the connection of this request, and takes no memory for it.
+  /// Closes the connection of this request. Allocates nothing.
   void drop(std::uint64_t serial) noexcept;
 
  private:
-  /// What follows an operation of this connection. Where it finds no memory the connection ends, and so where the operation
-  /// itself has found none and never calls it.
+  /// Wraps the handler of an asynchronous operation. If the handler runs out of memory, or the operation does and never
+  /// calls it, the connection is closed.
   template <class Function>
   class Continuation {
    public:
@@ -136,7 +136,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       const std::shared_ptr<HttpConnection> self = std::move(connection_);
       try {
         function_(*self, results...);
-      } catch (const std::exception&) {  // no memory, nor for a line that says so
+      } catch (const std::exception&) {  // no memory, not even for a log line
         self->close();
       }
     }
@@ -151,12 +151,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return {shared_from_this(), std::move(function)};
   }
   void post_close();
-  /// It is idle as of now.
+  /// Marks the connection as idle.
   void note_idle();
   [[nodiscard]] HttpShared::ByIdle& siblings() { return is_reserved_ ? shared_->beyond : shared_->placed; }
 
   enum class State { reading, answering, lingering, closed };
-  /// Read at a time: little, for while hundreds of clients send bodies everybody waits for one such piece of each.
+  /// Bytes read at a time. Small: while hundreds of clients send bodies, one piece of each is read in turn.
   static constexpr std::size_t buffer_bytes = std::size_t{16} << 10;
   using Parser = boost::beast::http::request_parser<CountedBody>;
 
@@ -165,7 +165,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void read_body();
   void on_body(Error error);
   void on_read_error(Error error);
-  /// Answers with an error instead of reading on.
+  /// Answers with an error and reads no further.
   void refuse(int status, std::string_view message);
   [[nodiscard]] bool nothing_came() const { return buffer_.size() == 0 && (!parser_ || !parser_->got_some()); }
   HttpRequest take_head();
@@ -178,7 +178,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool append(std::uint64_t serial, std::string_view bytes, bool last, bool limited);
   void schedule_flush();
   void flush();
-  /// Adds the next piece of a body that is made as it is taken.
+  /// Adds the next piece of a body that is made on demand.
   void make_piece();
   void write_some();
   void on_written(Error error, std::size_t size);
@@ -191,7 +191,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void disarm();
   void on_timeout();
 
-  std::shared_ptr<HttpShared> shared_;  // first: the socket needs its context to the end
+  std::shared_ptr<HttpShared> shared_;  // first: it must outlive the socket
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;
   std::string client_;
@@ -201,28 +201,28 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::uint64_t idle_since_ = 0;
 
   State state_ = State::reading;
-  bool any_request_ = false;  ///< has been read
+  bool any_request_ = false;  ///< a request has been read
   HeadBuffer buffer_;
   std::optional<Parser> parser_;
-  HttpRequest request_;  ///< its head, while the body is read
-  std::string written_;  ///< being written, from offset_ on
+  HttpRequest request_;  ///< its head is kept while the body is read
+  std::string written_;  ///< text being written, from offset_ on
   std::size_t offset_ = 0;
   TextPieces more_;  ///< makes the rest of the body
   std::uint64_t timer_serial_ = 0;
   bool timed_out_ = false;
-  bool watching_ = false;     ///< a read for the client's leaving is under way
+  bool watching_ = false;     ///< a read that detects that the client disconnects is pending
   bool next_is_due_ = false;  ///< read the next request as soon as that read ends
   bool writing_ = false;
-  std::atomic<bool> closes_after_{false};  ///< the running request is the last
+  std::atomic<bool> closes_after_{false};  ///< close after the running request
 
   PostSlot flush_slot_, close_slot_;
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the members below
   std::uint64_t serial_ = 0;
   std::string outbox_;
-  std::optional<MemoryClaim> unread_;  ///< what a stream has in the outbox
+  std::optional<MemoryClaim> unread_;  ///< counts a stream's unread bytes in the outbox
   TextPieces later_;                   ///< becomes more_
-  std::shared_ptr<void> holds_;        ///< until the answer has been taken
+  std::shared_ptr<void> holds_;        ///< kept until the answer has been taken
   bool flush_scheduled_ = false;       ///< has been posted and has not run
   bool head_only_ = false;             ///< a HEAD request: no body
   bool old_version_ = false;           ///< HTTP/1.0: no chunks

@@ -12,8 +12,8 @@ struct HeadRefusal {
   std::string message{};
 };
 
-/// What the parser lets through and a proxy in front might read in another way, or what this server does not do. `version`
-/// is 11 for HTTP/1.1; `chunked`: the parser will decode chunks.
+/// Checks what the parser accepts although a proxy in front might read it in another way, and what this server does not
+/// support. `version` is 11 for HTTP/1.1; `chunked`: the parser will decode chunks.
 HeadRefusal check_head(const HttpRequest& request, unsigned version, bool chunked);
 
 /// Splits a request target into path and query: "/a?b" or "http://host/a?b". False when it is neither.

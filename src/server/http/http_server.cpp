@@ -35,7 +35,7 @@ class HttpServer::Implementation {
     });
   }
 
-  // What others have posted since the end of the thread holds its connection, which holds the context with the post.
+  // Handlers posted after the thread's end hold their connections, which hold the context with the handlers.
   ~Implementation() {
     stop();
     shared_->context.restart();
@@ -49,7 +49,7 @@ class HttpServer::Implementation {
     asio::post(shared_->context, SlotHandler(end_slot_, [this] {
                  stop_accepting();
                  for_each([](const auto& connection) { connection->close(); });
-                 // What closing has cancelled is handled first.
+                 // Handle what closing has cancelled first.
                  asio::post(shared_->context, SlotHandler(end_slot_, [this] { shared_->context.stop(); }));
                }));
     thread_.join();
@@ -95,7 +95,7 @@ class HttpServer::Implementation {
     port_ = acceptor_.local_endpoint().port();
   }
 
-  // Connections that wait are taken together: one a turn would make each wait for all that others have for the thread.
+  // Accept all waiting connections together: with one at a time, each would wait for the work of all others.
   void accept() {
     acceptor_.async_wait(tcp::acceptor::wait_read, SlotHandler(accept_slot_, [this](boost::system::error_code error) {
                            if (acceptor_.is_open()) {
@@ -104,7 +104,7 @@ class HttpServer::Implementation {
                          }));
   }
 
-  /// False when there are no more files, most likely: some will come free.
+  /// False when file descriptors ran out, most likely: some will be closed.
   bool take_connections() {
     for (int i = 0; i < most_at_once; ++i) {
       try {
@@ -115,7 +115,7 @@ class HttpServer::Implementation {
                  error == asio::error::connection_aborted;
         }
         add(std::move(socket));
-      } catch (const std::bad_alloc&) {  // it ends; others wait
+      } catch (const std::bad_alloc&) {  // this connection ends; others wait
       }
     }
     return true;
@@ -126,14 +126,14 @@ class HttpServer::Implementation {
     retry_.async_wait(SlotHandler(accept_slot_, [this](boost::system::error_code stopped) { stopped ? void() : accept(); }));
   }
 
-  /// A handler that finds no memory ends its connection; the others go on.
+  /// A handler that runs out of memory ends its connection; the others go on.
   template <class Run>
   static void run(HttpShared& shared, const Run& run_context) {
     for (;;) {
       try {
         run_context(shared.context);
         return;
-      } catch (const std::bad_alloc&) {  // nor for a line that says so
+      } catch (const std::bad_alloc&) {  // no memory for a log line
       }
     }
   }
@@ -157,14 +157,14 @@ class HttpServer::Implementation {
     connection->start();
   }
 
-  /// Those beyond the limit must not be kept from the others by one that says nothing.
+  /// A silent connection must not keep others out of the reserved places.
   void make_reserved_room() {
     if (shared_->reserved > shared_->limits.reserved_connections) {
       close_first(shared_->beyond, [](const HttpConnection& other) { return other.may_make_way(); });
     }
   }
 
-  /// Closes the one that became idle first of those that `fits` takes.
+  /// Closes the connection that became idle first, of those that `fits` accepts.
   template <class Fits>
   void close_first(HttpShared::ByIdle& connections, const Fits& fits) {
     for (auto place = connections.begin(); place != connections.end(); ++shared_->looked_at) {

@@ -15,9 +15,9 @@ struct HttpLimits {
   std::size_t body_bytes = std::size_t{8} << 20;   ///< more is answered with 413
   std::size_t unread_bytes = std::size_t{1}
                              << 20;             ///< of a streamed answer that a client may leave unread before it is dropped
-  std::int32_t connections = 1024;              ///< of more, idle ones are closed, the oldest first
-  std::int32_t reserved_connections = 64;       ///< beyond that: for vital requests alone, others are answered with 503
-  std::int32_t client_share = 50;               ///< percent of the connections that an address has beside others
+  std::int32_t connections = 1024;              ///< beyond this, idle ones are closed, the oldest first
+  std::int32_t reserved_connections = 64;       ///< more connections, only for vital requests; other requests get 503
+  std::int32_t client_share = 50;               ///< percent of the connections that one address may use beside others
   std::chrono::milliseconds head_time{10'000};  ///< from the connection, or the first byte, to the end of the headers
   std::chrono::milliseconds reserved_head_time{2'000};  ///< the same of reserved connections
   std::chrono::milliseconds body_time{60'000};          ///< from there to the end of the body
@@ -25,29 +25,29 @@ struct HttpLimits {
   std::chrono::milliseconds write_time{20'000};         ///< without a byte taken by the client
 };
 
-/// HTTP/1.1 on one thread: any number of connections, none of which can hold up another. Parsing is Boost.Beast's, which
-/// refuses bare line feeds, contradicting lengths and malformed chunks; what it lets through is checked in `http_head.h`.
+/// HTTP/1.1 on one thread: any number of connections, none of which delays another. Boost.Beast does the parsing and
+/// refuses bare line feeds, contradicting lengths and malformed chunks; `http_head.h` checks the rest.
 class HttpServer {
  public:
-  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one. `memory`: bytes of bodies
-  /// and of streams that wait to be read are taken from it; null: they are not counted.
+  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one. `memory` counts the bytes of
+  /// bodies and of unread streams; null: they are not counted.
   HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
              std::shared_ptr<RequestMemory> memory = nullptr);
-  /// Stops. Who still holds replies gives them up first.
+  /// Stops. All replies must be destroyed before.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Closes what is still open: no request comes any more, and writing to replies does nothing.
+  /// Closes all connections: no request arrives any more, and writing to replies does nothing.
   void stop();
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::int32_t connections() const;
-  /// Connections that were looked at so far to find those that make way for others. Tests hold it to those that did.
+  /// The number of connections examined so far to find one to close. For tests.
   [[nodiscard]] std::int64_t looked_at() const;
 
-  /// Takes no more connections and closes idle ones; running requests go on. Waits for their end up to `limit`, or until
-  /// `hurry` is true; whether all have ended.
+  /// Accepts no more connections and closes idle ones; running requests go on. Waits for them up to `limit`, or until
+  /// `hurry` is true. Returns whether all have ended.
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry = {});
 
  private:

@@ -10,7 +10,7 @@
 
 #include "server/http/http_connection.h"
 
-// How answers are written.
+// Writing answers.
 namespace rocmforge {
 
 namespace {
@@ -77,7 +77,7 @@ bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool l
   if (dropped_ || ended_ || serial != serial_) {
     return false;
   }
-  // What is being written counts as well: so it stays as large as it once was.
+  // Bytes being written count as well: the buffer keeps its size.
   const auto counts = [&](std::size_t unread) {
     return unread_->set(std::max(unread_->amount(), static_cast<std::int64_t>(unread)));
   };
@@ -108,7 +108,7 @@ void HttpConnection::schedule_flush() {
   }
 }
 
-// Holds the mutex.
+// Call with the mutex held.
 void HttpConnection::post_close() {
   if (!std::exchange(dropped_, true)) {
     boost::asio::post(shared_->context, SlotHandler(close_slot_, then([](HttpConnection& self) { self.close(); })));
@@ -155,12 +155,12 @@ void HttpConnection::make_piece() {
     }
     written_ = old_version_ || text.empty() ? text : chunk(text);
     written_ += goes_on || old_version_ ? "" : "0\r\n\r\n";
-  } catch (const std::exception&) {  // half an answer has been sent: the connection's end says so
+  } catch (const std::exception&) {  // a part of the answer was sent: only closing the connection can report it
     close();
   }
 }
 
-// Piece by piece, since the time limit is one without progress.
+// In pieces, since the time limit is for a time without progress.
 void HttpConnection::write_some() {
   writing_ = true;
   arm(shared_->limits.write_time);
@@ -218,7 +218,7 @@ void HttpConnection::on_drop(std::uint64_t serial, std::function<void()> dropped
 void HttpConnection::abandon(std::uint64_t serial) noexcept {
   try {
     give_up(serial);
-  } catch (const std::exception&) {  // no memory to say anything
+  } catch (const std::exception&) {  // no memory for an answer
     drop(serial);
   }
 }

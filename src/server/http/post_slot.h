@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// Memory for one operation of Asio at a time, so that to start it takes none. A second one at the same time, or a larger
-/// one, takes its own. Any thread may start it, another end it.
+/// Memory for one operation of Asio at a time, so that starting it allocates nothing. A second operation at the same time,
+/// or a larger one, allocates its own memory. Any thread may start it, and another may end it.
 class PostSlot {
  public:
   PostSlot() = default;
@@ -31,7 +31,7 @@ class PostSlot {
   std::atomic<bool> used_{false};
 };
 
-/// As Asio wants it.
+/// An allocator for Asio.
 template <class T>
 class SlotAllocator {
  public:
@@ -54,7 +54,7 @@ bool operator==(const SlotAllocator<A>& a, const SlotAllocator<B>& b) {
   return &a.slot() == &b.slot();
 }
 
-/// A handler of an operation that lives in a slot. Whatever holds the slot is held by the handler.
+/// A handler of an operation whose memory is a slot. The handler owns the slot's holder.
 template <class Function>
 class SlotHandler {
  public:

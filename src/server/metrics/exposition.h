@@ -9,16 +9,16 @@
 
 namespace rocmforge {
 
-/// How often values fell below each bound. Not thread-safe.
+/// A histogram: how many values were at or below each bound. Not thread-safe.
 class Histogram {
  public:
-  /// `bounds` ascending; what lies above the last is counted too.
+  /// `bounds` ascending; values above the last are counted too.
   explicit Histogram(std::vector<double> bounds);
   void observe(double value);
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] double sum() const { return sum_; }
   [[nodiscard]] std::span<const double> bounds() const { return bounds_; }
-  /// Values at or below bound i.
+  /// The number of values at or below bound i.
   [[nodiscard]] std::uint64_t at_most(std::size_t i) const;
 
  private:
@@ -28,7 +28,7 @@ class Histogram {
   double sum_ = 0.0;
 };
 
-/// Writes Prometheus' text format, version 0.0.4. Every sample carries the labels given here.
+/// Writes Prometheus' text format, version 0.0.4. Every sample has the labels given here.
 class Exposition {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;

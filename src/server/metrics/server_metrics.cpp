@@ -8,7 +8,7 @@
 namespace rocmforge {
 namespace {
 
-/// 1, 2, 5, 10 ... up to `most`, which vLLM takes from the model.
+/// 1, 2, 5, 10 ... up to `most`, vLLM's bounds for the model's limit.
 std::vector<double> one_two_five(std::int32_t most) {
   std::vector<double> bounds;
   for (double power = 1.0; power <= most; power *= 10.0) {
@@ -32,7 +32,7 @@ const std::vector<double> prefill_token_bounds = {.0001, .0002, .0005, .001, .00
 const std::vector<double> request_bounds = {.05, .1, .2, .3, .5, .8, 1,   1.5, 2,   2.5, 5,    10,
                                             15,  20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 
-/// A count that finds no memory, when it is the first, is lost.
+/// Without memory for a new label, its first count is lost.
 void count(std::map<std::string, std::uint64_t>& counts, std::string_view key) noexcept {
   try {
     ++counts[std::string(key)];
@@ -64,7 +64,7 @@ ServerMetrics::ServerMetrics()
       decode_seconds_(request_bounds) {
   for (const FinishReason reason :
        {FinishReason::stop, FinishReason::length, FinishReason::context, FinishReason::cancelled, FinishReason::timeout}) {
-    finished_.emplace(name(reason), 0);  // a counter that is missing until the first time can't be watched
+    finished_.emplace(name(reason), 0);  // a counter that is missing until its first event can't be watched
   }
   rejected_.emplace("queue_full", 0);
 }
@@ -143,7 +143,7 @@ void ServerMetrics::rejected(std::string_view reason) {
 
 void ServerMetrics::answered(int status) {
   const std::lock_guard lock(mutex_);
-  count(answered_, std::to_string(status));  // of three digits: no memory either
+  count(answered_, std::to_string(status));  // three digits: allocates nothing
 }
 
 void ServerMetrics::describe_requests(Exposition& out) const {

@@ -13,11 +13,11 @@
 
 namespace rocmforge {
 
-/// What /metrics tells, under vLLM's names. Thread-safe. Each number is written where the thing happens: requests and tokens
-/// by EngineLoop, connections by the routes.
+/// The values of /metrics, under vLLM's names. Thread-safe. EngineLoop records requests and tokens,
+/// the routes record connections.
 class ServerMetrics {
  public:
-  /// Bounds of the histograms of token counts reach `context_length`, once it is known.
+  /// The histograms of token counts have bounds up to `context_length`, once it is known.
   ServerMetrics();
 
   struct ModelLabels {
@@ -28,12 +28,12 @@ class ServerMetrics {
   void set_model(ModelLabels labels);
 
   void submitted(std::int32_t count, std::int32_t max_tokens);
-  /// A step is over.
+  /// Call after each step.
   void stepped(const EngineStatus& status);
-  /// The first token of a request `seconds` after it came, or a later one that long after the one before.
+  /// A request's first token, `seconds` after the request arrived; or a later one, `seconds` after the one before.
   void first_token(double seconds, std::int32_t prompt_tokens);
   void next_token(double seconds);
-  /// A sequence has ended. `first_choice`: the prompt's numbers count here and not with the others of the same prompt.
+  /// A sequence has ended. The numbers of a prompt are counted only for its `first_choice`.
   void finished(FinishReason reason, const RequestStats& stats, double seconds, bool first_choice);
   /// The last answer of a request has ended; the longest had so many tokens.
   void all_finished(std::int32_t longest);
