@@ -212,6 +212,10 @@ TEST_F(FakeDevice, errors_of_launches_carry_the_kernel_and_the_shape) {
                 add.launch(stream, {{0, 1, 1}, {1, 1, 1}, 0}, {});
               }),
               HasSubstr("kernel add: launched grid 0x1x1, block 1x1x1"));
+  LaunchShape uneven = shape;
+  uneven.cluster = 3;
+  EXPECT_THAT(error_of([&] { add.launch(stream, uneven, {}); }), HasSubstr("launched grid 8x2x1"));
+  EXPECT_THAT(error_of([&] { add.launch(stream, uneven, {}); }), HasSubstr("clusters of 3"));
   log_->fail_on = "launch";
   EXPECT_EQ(error_of([&] { add.launch(stream, shape, {}); }),
             "kernel add (grid 8x2x1, block 256x1x1, 1024 bytes of dynamic shared memory): fake: refused");
