@@ -232,15 +232,16 @@ struct RawStep {
 constexpr bool has_signed_operand(WeightFormat format) { return !is_k_format(format) && format != WeightFormat::mxfp4; }
 /// What sums of products with the operand A are to be multiplied by.
 constexpr float operand_scale(WeightFormat format) {
-  return format == WeightFormat::q4_0    ? 1.0f / 16
-         : format == WeightFormat::q5_0  ? 1.0f / 8
-         : format == WeightFormat::q6_k  ? 1.0f / 4
-         : format == WeightFormat::mxfp4 ? 1.0f / 2  // the table has doubled values
-                                         : 1.0f;
+  return format == WeightFormat::q4_0   ? 1.0f / 16
+         : format == WeightFormat::q5_0 ? 1.0f / 8
+         : format == WeightFormat::q6_k ? 1.0f / 4
+                                        : 1.0f;
 }
 
-/// 2^(exponent - 127)
-__device__ inline float power_of_two(std::uint32_t exponent) { return __uint_as_float(max(exponent << 23, 0x00400000u)); }
+/// 2^(exponent - 128), half of a block's scale: table_values has doubled values.
+__device__ inline float half_power_of_two(std::uint32_t exponent) {
+  return 0.5f * __uint_as_float(max(exponent << 23, 0x00400000u));
+}
 
 /// sum += what two blocks of a row and a token add: `dots` are the products of their codes.
 template <WeightFormat format>
@@ -258,8 +259,8 @@ __device__ inline float add_pair(float sum, int dot0, int dot1, const BlockInfo&
     // What is taken off is the same for both rows of a lane.
     const float product0 = fmaf(x0.scale, static_cast<float>(dot0), -12.0f * x0.sum);
     const float product1 = fmaf(x1.scale, static_cast<float>(dot1), -12.0f * x1.sum);
-    sum = fmaf(power_of_two(scales & 255), product0, sum);
-    return fmaf(power_of_two(scales >> 8), product1, sum);
+    sum = fmaf(half_power_of_two(scales & 255), product0, sum);
+    return fmaf(half_power_of_two(scales >> 8), product1, sum);
   } else {
     sum = fmaf(low_half(scales), x0.scale * static_cast<float>(dot0), sum);
     return fmaf(high_half(scales), x1.scale * static_cast<float>(dot1), sum);
