@@ -377,7 +377,8 @@ TEST(Experts, OnAGpuGateAndUpHaveOneFormat) {
   model.convert("blk.0.ffn_up_exps.weight", DType::q8_0);
   int on_gpu = 0;
   for (const PlannedOperation& line : plan(model)) {
-    on_gpu += line.kernel == "gpu" && (line.operation == "route_tokens" || line.operation.ends_with("exps")) ? 1 : 0;
+    const bool served = line.kernel == "gpu" || line.kernel == "amd";
+    on_gpu += served && (line.operation == "route_tokens" || line.operation.ends_with("exps")) ? 1 : 0;
   }
   EXPECT_EQ(on_gpu, 6) << "gate and up, and down, of two layers; the choice, and the gate of what every token takes";
 }
