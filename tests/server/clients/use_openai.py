@@ -34,7 +34,7 @@ def _():
     message = ask(tools=[shared.WEATHER, shared.CLOCK], tool_choice=BY_NAME).choices[0].message
     same([call.function.name for call in message.tool_calls], ["get_weather"])
     check_city(message.tool_calls[0].function.arguments)
-    pieces = [call for chunk in ask(tools=[shared.WEATHER], tool_choice=BY_NAME, stream=True) if chunk.choices
+    pieces = [call for chunk in ask(tools=[shared.WEATHER, shared.CLOCK], tool_choice=BY_NAME, stream=True) if chunk.choices
               for call in chunk.choices[0].delta.tool_calls or []]
     same("".join(piece.function.arguments or "" for piece in pieces), message.tool_calls[0].function.arguments)
 
