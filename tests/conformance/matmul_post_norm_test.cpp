@@ -5,8 +5,8 @@
 #include <array>
 
 #include "conformance/harness.h"
+#include "conformance/matmul_products.h"
 #include "kernels/reference/activation.h"
-#include "tensor/quant/dequantize.h"
 
 namespace rocmforge::test {
 namespace {
@@ -83,26 +83,6 @@ std::vector<double> normed(const Call& call, std::vector<double> rows) {
     }
   }
   return rows;
-}
-
-/// [tokens, n] of output `i` before any activation.
-std::vector<double> products_of(const Call& call, const std::vector<double>& x, std::size_t i) {
-  const std::vector<std::byte> rows = call.rows(i);
-  const std::vector<float> bias = call.bias_of(i);
-  const std::size_t bytes = row_bytes(call.formats[i], call.k);
-  std::vector<float> weight(static_cast<std::size_t>(call.k));
-  std::vector<double> out(static_cast<std::size_t>(call.tokens * call.n[i]));
-  for (std::int64_t n = 0; n < call.n[i]; ++n) {
-    dequantize_row(call.formats[i], rows.data() + static_cast<std::size_t>(n) * bytes, weight.data(), call.k);
-    for (std::int64_t t = 0; t < call.tokens; ++t) {
-      double sum = call.bias ? double{bias[static_cast<std::size_t>(n)]} : 0.0;
-      for (std::size_t j = 0; j < weight.size(); ++j) {
-        sum += x[static_cast<std::size_t>(t * call.k) + j] * double{weight[j]};
-      }
-      out[static_cast<std::size_t>(t * call.n[i] + n)] = sum;
-    }
-  }
-  return out;
 }
 
 Result expected_of(const Call& call) {
