@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -76,7 +77,7 @@ inline double relative_error(std::span<const float> actual, std::span<const floa
 }
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));  // memcmp takes no null, which an empty span may hold
 }
 
 /// Every type that computes, plain and quantised.
