@@ -15,7 +15,8 @@ std::string read_text(const char* path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// The limit of control groups v2, as a container sees its own: what is used includes cached files, which give way.
+// The memory left under the limit of control groups v2, in the files that a container sees as its own. The pages of cached
+// files are in use but can be reclaimed, so they count as available.
 std::optional<std::int64_t> available_in_container() {
   const auto limit = find_number(read_text("/sys/fs/cgroup/memory.max"), "");
   const auto used = find_number(read_text("/sys/fs/cgroup/memory.current"), "");
@@ -39,7 +40,7 @@ std::optional<std::int64_t> find_number(std::string_view text, std::string_view 
     line.remove_prefix(key.size());
     const std::size_t digits = line.find_first_not_of(": \t");
     std::int64_t number = 0;
-    // "file" must not find "file_mapped 12": only separators may stand before the number.
+    // "file" must not match "file_mapped 12": only separators may come before the number.
     if (digits != std::string_view::npos &&
         std::from_chars(line.data() + digits, line.data() + line.size(), number).ec == std::errc()) {
       return number;

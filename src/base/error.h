@@ -7,9 +7,9 @@
 
 namespace rocmforge {
 
-/// What went wrong with a file, a configuration or a device: one line for a person.
-/// Context is added from the outside in: `throw Error("offset 96 is past the end").in("tensor
-/// 'output.weight'").in("model.gguf")` reads "model.gguf: tensor 'output.weight': offset 96 is past the end".
+/// An error in a file, a configuration or a device. The message is one line for the user. Callers add context in front:
+/// `throw Error("offset 96 is past the end").in("tensor 'output.weight'").in("model.gguf")` reads "model.gguf: tensor
+/// 'output.weight': offset 96 is past the end".
 class Error : public std::exception {
  public:
   explicit Error(std::string message) : message_(std::move(message)) {}
@@ -29,24 +29,25 @@ class Error : public std::exception {
   std::string message_;
 };
 
-/// Runs `body`; an Error that leaves it, of whatever kind, gets `context` in front.
+/// Runs `body` and returns its result. If it throws an Error, or a class derived from it, `context` is put in front of the
+/// message.
 template <class Body>
 decltype(auto) with_context(std::string_view context, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (Error& error) {
     error.in(context);
-    throw;  // what was thrown may be more than an Error
+    throw;  // the exception may be of a class derived from Error
   }
 }
 
-/// A broken precondition: a mistake of the caller's code, never of a user's input.
+/// A broken precondition: an error in the calling code, never in the user's input.
 class LogicError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-// The location of a caller comes from the compiler's built-ins: Clang 14 lacks std::source_location.
+// The built-in functions of the compiler give the location of the caller, because Clang 14 lacks std::source_location.
 [[noreturn]] void fail_check(std::string_view message, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 /// Throws LogicError with file and line when `condition` is false.

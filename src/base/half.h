@@ -5,7 +5,7 @@
 
 namespace rocmforge {
 
-/// IEEE 754 binary16 to binary32, denormals, infinities and NaN kept.
+/// Converts IEEE 754 binary16 to binary32. Exact: denormals, infinities and NaN are kept.
 constexpr float half_to_float(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t magnitude = bits & 0x7fffu;
@@ -20,7 +20,7 @@ constexpr float half_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
 }
 
-/// binary32 to binary16, round to nearest even; overflow becomes infinity.
+/// Converts binary32 to binary16, rounding to nearest even. Overflow becomes infinity; NaN stays NaN.
 constexpr std::uint16_t float_to_half(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
@@ -32,7 +32,7 @@ constexpr std::uint16_t float_to_half(float value) {
     return static_cast<std::uint16_t>(sign | 0x7c00u);
   }
   if (magnitude < 0x38800000u) {  // below 2^-14: denormal or zero
-    // Adding 0.5 lines the mantissa up so that the hardware rounds to nearest even at 2^-24.
+    // The sum with 0.5 aligns the mantissa, so that the hardware rounds to nearest even at 2^-24.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   }
@@ -44,7 +44,7 @@ constexpr float bfloat16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// binary32 to bfloat16, round to nearest even; NaN stays NaN.
+/// Converts binary32 to bfloat16, rounding to nearest even. NaN stays NaN.
 constexpr std::uint16_t float_to_bfloat16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) {
@@ -53,7 +53,7 @@ constexpr std::uint16_t float_to_bfloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/// OCP E8M0 scale: 2^(e - 127), e = 0 being the denormal 2^-127 and e = 255 NaN.
+/// The value of an OCP E8M0 scale: 2^(e - 127). e = 0 is the denormal 2^-127, and e = 255 is NaN.
 constexpr float e8m0_to_float(std::uint8_t exponent) {
   if (exponent == 0) {
     return std::bit_cast<float>(0x00400000u);
@@ -64,7 +64,7 @@ constexpr float e8m0_to_float(std::uint8_t exponent) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23);
 }
 
-/// Storage types; arithmetic happens in float.
+/// Types for storage only: arithmetic is done in float.
 struct half {
   std::uint16_t bits = 0;
   half() = default;

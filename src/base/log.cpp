@@ -7,7 +7,8 @@
 namespace rocmforge {
 
 void log_warning_line(std::string_view line) {
-  const auto own = spdlog::get("rocmforge");  // a library leaves the default to the program that it is part of
+  const auto own =
+      spdlog::get("rocmforge");  // a library uses its own logger: the default one belongs to the program that loaded it
   (own != nullptr ? own.get() : spdlog::default_logger_raw())->warn("{}", printable(line, longest_line));
 }
 

@@ -8,10 +8,11 @@
 
 namespace rocmforge {
 
-/// Hands one line to the program's logger (standard error). `apps/` sets its level and pattern once at start.
+/// Writes one line to the program's logger (standard error). `apps/` sets its level and pattern once at start.
 void log_warning_line(std::string_view line);
 
-/// Libraries below apps/ log only what a person must know. A line for which there is no memory is lost.
+/// Logs a formatted warning. Libraries below apps/ log only what the user must know. A line is dropped when there is no
+/// memory for it.
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) noexcept {
   try {

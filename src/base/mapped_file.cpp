@@ -39,7 +39,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     throw Error("not a regular file").in(path.string());
   }
   if (status.st_size == 0) {
-    return;  // an empty mapping is an error of mmap, but an empty file is only an empty span
+    return;  // mmap refuses a length of zero; an empty file is an empty span
   }
   void* address = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (address == MAP_FAILED) {

@@ -6,7 +6,7 @@
 
 namespace rocmforge {
 
-/// A file mapped read-only into memory for as long as the object lives. Move-only.
+/// A file mapped read-only into memory. It is unmapped when the object is destroyed. Move-only.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -20,7 +20,7 @@ class MappedFile {
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
 
-  /// Tells the system that a range won't be read again soon (its pages leave memory; reading it again is still right).
+  /// Tells the system that a range will not be read again soon. Its pages may leave memory; a later read maps them again.
   void release(std::span<const std::byte> range) const;
 
  private:

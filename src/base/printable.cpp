@@ -9,7 +9,7 @@
 namespace rocmforge {
 namespace {
 
-/// Characters that move what stands around them, or nothing can be seen of.
+/// Whether a character is invisible or changes how the text around it is displayed.
 bool is_harmful(std::uint32_t code) {
   const bool is_control = code < 0x20 || (code >= 0x7f && code <= 0x9f);
   const bool turns = code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||

@@ -6,11 +6,12 @@
 
 namespace rocmforge {
 
-/// A text from outside, fit for one line of a terminal or a log: control characters, line ends, marks that turn the
-/// direction of writing and what is no UTF-8 stand as escapes. What is behind `most` bytes is left out, which the end says.
+/// A text from outside in a form that is safe in one line of a terminal or a log. Control characters, line ends, marks that
+/// change the direction of writing and bytes that are not UTF-8 become escapes. After `most` bytes the rest is left out, and
+/// the end says how many bytes are missing.
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
 
-/// Enough for any message; a file's own texts may be of any length.
+/// The limit for messages: a text from a file may be of any length.
 constexpr std::size_t longest_line = 8000;
 
 }  // namespace rocmforge

@@ -10,14 +10,14 @@
 
 namespace rocmforge {
 
-/// A map of bounded size. Whoever adds to a full one drops the entry that was used longest ago first, so that what must
-/// happen before its end can. Addresses of values stay.
+/// A map of bounded size. Before an entry is added to a full map, the caller drops the least recently used one, and so can
+/// first do what the entry's end needs. The addresses of values do not change.
 template <class Key, class Value>
 class RecentMap {
  public:
   explicit RecentMap(std::size_t capacity) : capacity_(capacity) { check(capacity > 0, "a map has room for one entry"); }
 
-  /// The value, which is the most recently used from now on; null when there is none.
+  /// The value of `key`, which becomes the most recently used entry; null when there is none.
   Value* find(const Key& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) {
@@ -27,7 +27,7 @@ class RecentMap {
     return &found->second->second;
   }
 
-  /// The key is new, and the map not full.
+  /// Adds an entry. The key must be new and the map must not be full.
   Value& add(const Key& key, Value value) {
     check(!full() && !places_.contains(key), "a new entry in a map with room for it");
     entries_.emplace_back(key, std::move(value));
@@ -53,7 +53,7 @@ class RecentMap {
   using Entries = std::list<std::pair<Key, Value>>;
 
   std::size_t capacity_;
-  Entries entries_;  ///< used longest ago first
+  Entries entries_;  ///< the least recently used first
   std::map<Key, typename Entries::iterator> places_;
 };
 

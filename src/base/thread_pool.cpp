@@ -14,11 +14,11 @@ namespace rocmforge {
 
 namespace {
 
-// A step launches hundreds of short jobs: sleeping between them would cost more than the jobs. Waiting longer than this is
-// idling, and then the thread sleeps in the kernel. About 20 to 50 microseconds.
+// A step runs hundreds of short jobs, and to sleep between them would take longer than the jobs. A thread that has waited
+// longer than this has nothing to do and sleeps in the kernel. About 20 to 50 microseconds.
 constexpr int spins_before_sleep = 4000;
 
-// The gate's bits: how many workers are inside, whether more may enter, and the low bits of the job's generation.
+// The fields of the gate: the number of workers inside, whether more may enter, and the low bits of the job's generation.
 constexpr std::uint32_t inside_mask = 0x7ff;
 constexpr std::uint32_t open_bit = 0x800;
 constexpr int generation_shift = 12;

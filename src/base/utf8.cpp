@@ -6,8 +6,8 @@ namespace rocmforge {
 namespace {
 
 struct Lead {
-  std::size_t length;       // of the character, 0 when the byte can't begin one
-  unsigned char low, high;  // bounds of the second byte; later ones lie in 80..BF
+  std::size_t length;       // of the character; 0 when the byte can't begin one
+  unsigned char low, high;  // bounds of the second byte; later bytes are 80 to BF
 };
 
 Lead lead_of(unsigned char byte) {

@@ -9,31 +9,31 @@
 
 namespace rocmforge {
 
-/// Work was given up because nobody wants its result any more.
+/// Work was stopped because its result is no longer wanted.
 class Interrupted : public Error {
  public:
   using Error::Error;
 };
 
-/// A first attempt has taken more than it was allowed.
+/// An attempt at a task has used all its units.
 class Postponed : public Error {
  public:
   using Error::Error;
 };
 
-/// How much work one task may take. The task spends units as it goes (a unit is some tens of nanoseconds); another thread
-/// may stop it. Everything else is for one thread at a time.
+/// A limit on the work of one task. The task spends units as it runs; a unit is some tens of nanoseconds. Any thread may
+/// call stop(); one thread at a time may call the rest.
 class WorkBudget {
  public:
-  /// `what` names the task in messages: "compiling the grammar". It may be a part of a larger one, `whole`, which outlives
-  /// it and whose units it spends as well.
+  /// `what` names the task in messages: "compiling the grammar". The task may be part of a larger one: units are then also
+  /// spent from its budget `whole`, which must outlive this one.
   WorkBudget(std::uint64_t units, std::string what, WorkBudget* whole = nullptr)
       : units_(units), attempt_(units), left_(units), what_(std::move(what)), whole_(whole) {}
   WorkBudget(const WorkBudget&) = delete;
   WorkBudget& operator=(const WorkBudget&) = delete;
 
-  /// Throws Interrupted once stop() was called, and Error with the limit when fewer than `units` are left, or Postponed in
-  /// an attempt; from then on none are.
+  /// Spends `units`. Throws Interrupted after stop(). Throws Error with the limit when fewer than `units` are left, or
+  /// Postponed during an attempt; then no units are left.
   void spend(std::uint64_t units) {
     if (units > left_ || stopped_.load(std::memory_order_relaxed)) [[unlikely]] {
       fail();
@@ -44,16 +44,16 @@ class WorkBudget {
     }
   }
 
-  /// The task begins, once more or for the first time. `units`, where they are fewer than all, are an attempt: if they do
-  /// not suffice the task ends with Postponed and may begin again.
+  /// Begins the task, for the first time or again. If `units` are fewer than all units of the budget, this is an attempt:
+  /// when they are used up, the task ends with Postponed and may begin again.
   void begin(std::uint64_t units) {
     attempt_ = left_ = units < units_ ? units : units_;
     is_postponed_ = false;
   }
-  /// Whether the attempt has ended in this way, whatever came of the exception.
+  /// Whether the attempt has ended with Postponed, even if the exception was caught.
   [[nodiscard]] bool is_postponed() const { return is_postponed_; }
 
-  /// Makes the next spend() throw. From any thread.
+  /// Makes the next spend() throw. May be called from any thread.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
   [[nodiscard]] std::uint64_t units() const { return units_; }
@@ -72,7 +72,7 @@ class WorkBudget {
   std::atomic<bool> stopped_{false};
 };
 
-/// Of a task that may have no budget.
+/// Spends units of a task whose budget may be null.
 inline void spend(WorkBudget* budget, std::uint64_t units) {
   if (budget != nullptr) {
     budget->spend(units);
