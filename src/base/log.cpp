@@ -7,8 +7,8 @@
 namespace rocmforge {
 
 void log_warning_line(std::string_view line) {
-  const auto own =
-      spdlog::get("rocmforge");  // a library uses its own logger: the default one belongs to the program that loaded it
+  // A library uses its own logger: the default one belongs to the program that loaded it.
+  const auto own = spdlog::get("rocmforge");
   (own != nullptr ? own.get() : spdlog::default_logger_raw())->warn("{}", printable(line, longest_line));
 }
 

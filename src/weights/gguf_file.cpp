@@ -119,7 +119,7 @@ void GgufFile::open_other_shards(std::int64_t count) {
 
 void GgufFile::take(GgufHeader header, std::uint64_t bytes) {
   file_bytes_ += bytes;
-  if (version_ == 0) {  // the first shard's metadata is the model's
+  if (version_ == 0) {  // the metadata of the first shard is the model's
     version_ = header.version;
     metadata_ = std::move(header.metadata);
     keys_ = std::move(header.keys);
@@ -210,7 +210,7 @@ const GgufTensor& GgufFile::tensor(std::string_view name) const {
 }
 
 void GgufFile::release(const GgufTensor& tensor) const {
-  if (!shards_.empty()) {  // a file in memory has none
+  if (!shards_.empty()) {  // a file in memory has no mapping
     shards_[static_cast<std::size_t>(tensor.shard)].release(
         {static_cast<const std::byte*>(tensor.tensor.data), tensor.tensor.bytes()});
   }

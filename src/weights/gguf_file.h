@@ -20,15 +20,15 @@ namespace rocmforge {
 struct GgufArray;
 struct GgufHeader;
 
-/// A metadata value. Integers of every width widen to (u)int64, floats to double.
+/// A metadata value. Integers of any width become 64-bit integers, and floats become double.
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
 
-/// Value types of the format, by id.
+/// The value types of the format; the values are its ids.
 enum class GgufType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
 std::string_view name(GgufType type);
 
-/// All elements have one type; nested arrays hold GgufArray elements.
+/// All elements have the same type. The elements of a nested array are GgufArray.
 struct GgufArray {
   GgufType element_type = GgufType::u8;
   std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>, std::vector<bool>,
@@ -39,19 +39,21 @@ struct GgufArray {
 
 struct GgufTensor {
   std::string name;
-  Tensor tensor;                  ///< points into the mapped file; shape outermost first
-  std::uint64_t file_offset = 0;  ///< of the first byte, from the start of its file
+  Tensor tensor;                  ///< points into the mapped file; the shape has the outermost dimension first
+  std::uint64_t file_offset = 0;  ///< of the first byte, from the start of the tensor's shard
   int shard = 0;
 };
 
-/// A GGUF model file (or the first of a split set, whose other parts it opens too), mapped read-only and fully checked:
-/// every metadata value is well-formed and every tensor lies inside its file, so later code may read without checks.
+/// A GGUF model file, mapped read-only and fully checked: every metadata value is well-formed and every tensor is inside its
+/// file, so that later code may read without checks. If the file is the first of a split set, the other parts are opened
+/// too.
 class GgufFile {
  public:
-  /// Throws Error: path, then the key or tensor, then the offset and what is wrong.
+  /// Throws Error. The message names the path, then the key or tensor, then what is wrong, and the offset.
   explicit GgufFile(const std::filesystem::path& path);
 
-  /// A file already in memory (tests, fuzzing); split files are refused. `bytes` must outlive the object.
+  /// Reads a file that is already in memory (for tests and fuzzing). Split files are refused. `bytes` must outlive the
+  /// object.
   static GgufFile from_memory(std::span<const std::byte> bytes, std::string label = "memory");
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -64,8 +66,8 @@ class GgufFile {
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
 
-  // Typed access. The plain form throws Error ("key 'llama.block_count' is missing" / "is a string, an integer was
-  // expected"); the form with a fallback throws only for a wrong type.
+  // Typed access. Without a fallback, a call throws Error when the key is missing ("key 'llama.block_count' is missing").
+  // Every call throws Error when the value has another type ("is a string, an integer was expected").
   [[nodiscard]] std::int64_t integer(std::string_view key) const;
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t fallback) const;
   [[nodiscard]] double number(std::string_view key) const;  ///< a float or an integer
@@ -73,24 +75,24 @@ class GgufFile {
   [[nodiscard]] bool boolean(std::string_view key, bool fallback) const;
   [[nodiscard]] const std::string& string(std::string_view key) const;
   [[nodiscard]] std::string string(std::string_view key, std::string_view fallback) const;
-  /// Null when absent; throws when the value is not an array of that element kind.
+  /// Null when absent. Throws Error when the value is not an array of strings.
   [[nodiscard]] const std::vector<std::string>* strings(std::string_view key) const;
-  /// Integers of any width; empty optional when absent. A scalar gives one element.
+  /// Integers of any width; an empty optional when absent. A scalar becomes one element.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
 
   [[nodiscard]] const std::vector<GgufTensor>& tensors() const { return tensors_; }
   [[nodiscard]] const GgufTensor* find_tensor(std::string_view name) const;
-  /// Throws Error naming the tensor when it is missing.
+  /// Throws Error with the name when the tensor is missing.
   [[nodiscard]] const GgufTensor& tensor(std::string_view name) const;
 
-  /// The mapping's pages of this tensor may leave memory (it has been repacked).
+  /// Tells the system that the tensor's pages of the mapping may leave memory, because it has been repacked.
   void release(const GgufTensor& tensor) const;
 
  private:
   GgufFile() = default;
 
-  /// The number of parts that `header`, the file's own, announces; throws when this is not the first of them.
+  /// The number of parts that `header` of the file at `path_` states. Throws Error when the file is not the first of them.
   [[nodiscard]] std::int64_t split_count(const GgufHeader& header) const;
   void open_other_shards(std::int64_t count);
   /// Adds a shard of `bytes` bytes.

@@ -19,10 +19,11 @@ namespace {
 constexpr std::array<char, 4> magic{'G', 'G', 'U', 'F'};
 constexpr std::uint64_t longest_key = 65535;
 constexpr std::uint64_t longest_tensor_name = 64;
-// The least bytes of a key-value pair (length, type, a one-byte value) and of a tensor's entry (length, rank, type, offset).
+// The fewest bytes of a key-value pair (length, type, a value of one byte) and of a tensor's entry (length, rank, type,
+// offset).
 constexpr std::uint64_t least_pair_bytes = 8 + 4 + 1;
 constexpr std::uint64_t least_entry_bytes = 8 + 4 + 4 + 8;
-// The written format asks for a multiple of 8, which also keeps every element aligned; ggml asks for a power of two.
+// The format's specification requires a multiple of 8, which also aligns every element. ggml requires a power of two.
 constexpr std::int64_t least_alignment = 8;
 constexpr std::int64_t largest_alignment = std::int64_t{1} << 30;
 constexpr std::uint64_t default_alignment = 32;
@@ -87,7 +88,7 @@ std::uint64_t alignment_of(const GgufHeader& header) {
   });
 }
 
-/// A tensor's entry; `offset` counts from the start of the data section, which is known only after the last entry.
+/// The entry of a tensor. `offset` counts from the start of the data section, which is known only after the last entry.
 struct Entry {
   std::string name;
   DType type = DType::f32;
@@ -97,7 +98,7 @@ struct Entry {
   std::uint64_t entry_position = 0;  ///< of the offset field, for messages
 };
 
-/// The file's dimensions (innermost first), turned.
+/// The shape of the file's dimensions, which are stored innermost first.
 Shape shape_of(const std::array<std::int64_t, Shape::max_rank>& dims, std::uint32_t rank) {
   switch (rank) {
     case 0:

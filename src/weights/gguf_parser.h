@@ -10,7 +10,7 @@
 
 namespace rocmforge {
 
-/// What one GGUF file says, checked: the part before the tensor data, the tensors pointing into `bytes`.
+/// The checked content of one GGUF file before the tensor data. The tensors point into `bytes` of parse_gguf().
 struct GgufHeader {
   std::uint32_t version = 0;
   std::vector<std::pair<std::string, GgufValue>> metadata;
@@ -18,7 +18,8 @@ struct GgufHeader {
   std::vector<GgufTensor> tensors;
 };
 
-/// `bytes` is a whole file, its start aligned to 8 bytes; it must outlive the tensors. Throws Error (without the path).
+/// Parses and checks `bytes`, a whole file. The address must be a multiple of 8, and the memory must outlive the tensors.
+/// Throws Error without the path.
 GgufHeader parse_gguf(std::span<const std::byte> bytes, int shard);
 
 }  // namespace rocmforge

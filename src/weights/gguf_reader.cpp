@@ -14,12 +14,13 @@ static_assert(std::endian::native == std::endian::little, "values are copied fro
 namespace {
 
 constexpr std::uint64_t longest_string = std::uint64_t{1} << 30;
-// All arrays of a file together. The largest vocabularies have under 2^19 entries in a few arrays; a lying count or a tensor
-// dumped into the metadata must not turn into gigabytes (an element takes up to 40 bytes of memory).
+// The limit for all arrays of a file together. The largest vocabularies have fewer than 2^19 entries in a few arrays.
+// Without the limit, a false count or a tensor stored as metadata could need gigabytes, as an element takes up to 40 bytes
+// of memory.
 constexpr std::uint64_t most_array_elements = std::uint64_t{1} << 24;
 constexpr int deepest_array = 8;
 
-/// Bytes of one value, by type id; for strings and arrays the least that their length fields take.
+/// Bytes of one value by type id. For strings and arrays, the fewest bytes: those of their length fields.
 constexpr std::array<std::uint64_t, 13> least_bytes{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 }  // namespace

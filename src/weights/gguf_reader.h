@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// A bounded cursor over the header of a GGUF file. Nothing is believed before the bytes are there: every count is compared
-/// with the bytes left before anything of that size is allocated. Errors end with the offset of the part that is wrong.
+/// A bounded cursor over the header of a GGUF file. Every count is compared with the number of bytes left before memory of
+/// that size is allocated. Error messages end with the offset of the wrong part.
 class GgufReader {
  public:
   explicit GgufReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -19,7 +19,7 @@ class GgufReader {
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] std::uint64_t left() const { return bytes_.size() - position_; }
 
-  /// The next little-endian value; `what` names it when the file ends first.
+  /// Reads the next little-endian value. Throws Error with `what` as its name when the file ends first.
   template <class T>
   T read(std::string_view what) {
     need(sizeof(T), what);
@@ -31,12 +31,12 @@ class GgufReader {
 
   std::string read_string(std::string_view what);
 
-  /// A value type's id.
+  /// Reads the id of a value type. Throws Error when it is unknown.
   GgufType read_type(std::string_view what);
 
   GgufValue read_value(GgufType type);
 
-  /// Throws Error: `message` and the offset.
+  /// Throws Error with `message` and the offset.
   [[noreturn]] static void fail_at(std::uint64_t offset, std::string_view message);
 
  private:
@@ -49,7 +49,7 @@ class GgufReader {
 
   std::span<const std::byte> bytes_;
   std::uint64_t position_ = 0;
-  std::uint64_t array_elements_ = 0;  ///< of all arrays so far
+  std::uint64_t array_elements_ = 0;  ///< elements of all arrays read so far
 };
 
 }  // namespace rocmforge

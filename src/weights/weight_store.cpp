@@ -13,12 +13,14 @@
 namespace rocmforge {
 namespace {
 
-/// What GPUs want of every allocation.
+/// Every copy starts at a multiple of this, as GPUs require of an allocation.
 constexpr std::size_t alignment = 256;
-/// On the CPU address space, not memory: small weights share a chunk and so its huge pages.
+/// Small weights share a chunk, so that they share its huge pages. On the CPU a chunk takes address space, and memory only
+/// for pages that are written.
 constexpr std::size_t chunk_bytes = std::size_t{64} << 20;
 
-/// Plain types are read through pointers of their own type; block formats are read byte by byte.
+/// The alignment that reading a type needs. Plain types are read through pointers of their own type; block formats are read
+/// byte by byte.
 std::size_t natural_alignment(DType type) {
   const DTypeInfo& format = info(type);
   return format.block_elems == 1 ? static_cast<std::size_t>(format.block_bytes) : 1;

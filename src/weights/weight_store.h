@@ -13,47 +13,47 @@
 
 namespace rocmforge {
 
-/// Gives each weight of a file the memory a kernel reads it from. On the CPU that is the mapped file itself, or a copy in
-/// the kernel's layout; on a GPU always a copy, made once for each tensor and layout. The file's pages leave memory once a
-/// copy is made, so that the two never add up. Addresses stay valid for the store's life.
+/// Provides the memory from which kernels read each weight of a file. On the CPU this is the mapped file itself, or a copy
+/// in the kernel's layout. On a GPU it is always a copy, made once for each tensor and layout. The pages of the file may
+/// leave memory after the copy, so that a weight does not take memory twice. Addresses stay valid as long as the store.
 class WeightStore {
  public:
   /// `file` and `device` must outlive the store.
   WeightStore(const GgufFile& file, Device& device) : file_(&file), device_(&device) {}
 
-  /// Writes the copy into host memory: `rows` as the file has them, `packed` 64-byte aligned and zeroed.
+  /// Writes a copy in host memory from `rows` in the file's layout. `packed` is 64-byte aligned and zeroed.
   using Pack = std::function<void(const void* rows, void* packed)>;
 
-  /// Takes memory for copies of that many bytes in all (the sum of `copy_bytes`) at once, so that what does not fit is said
-  /// before anything is copied.
+  /// Allocates the memory for copies of `size_bytes` in total (the sum of `copy_bytes`). Throws Error before anything is
+  /// copied if there is not enough.
   void reserve(std::size_t size_bytes);
 
-  /// The tensor's rows as the file has them. Throws Error when a plain type lies at an address it can't be read from.
+  /// The tensor's rows in the file's layout. Throws Error when a plain type is at an address that is not aligned for it.
   const void* view(const GgufTensor& tensor);
-  /// A copy of `packed_bytes` that `pack` writes.
+  /// A copy of `packed_bytes`, written by `pack`.
   const void* repack(const GgufTensor& tensor, std::size_t packed_bytes, const Pack& pack);
-  /// A copy of `size_bytes` made of several tensors, or of parts of one. `write` is called once with where it goes in host
-  /// memory, 64-byte aligned.
+  /// A copy of `size_bytes`, assembled from several tensors or from parts of one. `write` is called once with the address to
+  /// write to, in host memory, 64-byte aligned.
   const void* assemble(std::span<const GgufTensor* const> tensors, std::size_t size_bytes,
                        const std::function<void(std::byte*)>& write);
-  /// A vector (norm, bias) as f32.
+  /// A vector (norm, bias) as f32. Throws Error for other types than F32, F16 and BF16.
   const float* floats(const GgufTensor& tensor);
-  /// Numbers that come from no tensor; on the CPU the caller's own, which must outlive the store.
+  /// Numbers that are not in the file. On the CPU the result is the caller's own memory, which must outlive the store.
   const float* floats(std::span<const float> values);
 
-  /// Lets go of what only loading needed.
+  /// Frees memory that only loading needs.
   void finish();
 
-  /// Bytes of all copies.
+  /// The bytes of all copies.
   [[nodiscard]] std::size_t owned_bytes() const { return owned_bytes_; }
 
-  /// What a copy of that size takes.
+  /// The memory that a copy of `size_bytes` takes.
   static std::size_t copy_bytes(std::size_t size_bytes);
 
  private:
   std::byte* allocate(std::size_t size_bytes);
   [[nodiscard]] const void* in_file(const GgufTensor& tensor) const;
-  /// Host memory of the largest copy so far, 64-byte aligned.
+  /// Host memory for the largest copy so far, 64-byte aligned.
   std::byte* staging(std::size_t size_bytes);
 
   struct FreeStaging {
@@ -63,9 +63,9 @@ class WeightStore {
   const GgufFile* file_;
   Device* device_;
   std::vector<DeviceBuffer> chunks_;
-  std::size_t chunk_used_ = 0;  ///< of the last chunk
+  std::size_t chunk_used_ = 0;  ///< used bytes of the last chunk
   std::size_t owned_bytes_ = 0;
-  std::unordered_map<const void*, const void*> uploaded_;  ///< a GPU's copies of file rows by their address in the file
+  std::unordered_map<const void*, const void*> uploaded_;  ///< copies on a GPU, by the address in the file
   std::unique_ptr<std::byte, FreeStaging> staging_;
   std::size_t staging_bytes_ = 0;
 };
