@@ -12,7 +12,7 @@ namespace rocmforge {
 
 namespace {
 
-// Ids, block lengths and block sizes are those of the GGUF format (ggml's type table).
+// The ids, block lengths and block sizes of the GGUF format (ggml's type table).
 constexpr DTypeInfo entry(DType type, std::string_view name, std::int32_t block_elems, std::int32_t block_bytes) {
   return {type, name, block_elems, block_bytes, Formats::contains(type)};
 }

@@ -8,7 +8,8 @@
 
 namespace rocmforge {
 
-/// Element type of a tensor. Values are the type ids of the GGUF format, so a file's id converts by a cast after a look-up.
+/// Element type of a tensor. The values are the type ids of the GGUF format, so an id that the table has becomes a type by a
+/// cast.
 enum class DType : std::uint32_t {
   f32 = 0,
   f16 = 1,
@@ -49,13 +50,13 @@ enum class DType : std::uint32_t {
 
 struct DTypeInfo {
   DType type;
-  std::string_view name;     ///< as the field writes it: "Q4_K", "F16"
+  std::string_view name;     ///< as the format writes it: "Q4_K", "F16"
   std::int32_t block_elems;  ///< elements in one block; 1 for plain types
   std::int32_t block_bytes;  ///< bytes of one block
-  bool computes;             ///< matrix products and dequantisation exist for it
+  bool computes;             ///< matrix products and dequantisation exist for this type
 };
 
-/// Every known type, in the order of the ids.
+/// All known types in the order of their ids.
 std::span<const DTypeInfo> all_dtypes();
 
 const DTypeInfo& info(DType type);
@@ -63,15 +64,15 @@ const DTypeInfo& info(DType type);
 /// The type with this GGUF id; empty when the id is unknown or was removed from the format.
 std::optional<DType> dtype_from_id(std::uint32_t id);
 
-/// The name of an id that the format has removed ("Q4_2"), or empty.
+/// The name of a type that was removed from the format ("Q4_2"), or empty.
 std::string_view removed_dtype_name(std::uint32_t id);
 
-/// The type with this name in any case ("q4_k", "F16").
+/// The type with this name in upper or lower case ("q4_k", "F16"); empty when there is none.
 std::optional<DType> dtype_from_name(std::string_view name);
 
 inline std::string_view name(DType type) { return info(type).name; }
 
-/// Bytes of a row of `elems` elements. `elems` must be a multiple of the block length.
+/// The bytes of a row of `elems` elements, which must be a multiple of the block length.
 std::size_t row_bytes(DType type, std::int64_t elems);
 
 }  // namespace rocmforge

@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// Numbers for measurements and tests, the same on every machine, unlike the standard library's distributions (SplitMix64;
-/// Box and Muller).
+/// Random numbers for measurements and tests. They are the same on every machine, unlike those of the standard library's
+/// distributions. SplitMix64 makes the bits, and the method of Box and Muller the normal values.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -31,7 +31,7 @@ class Random {
   }
   std::int32_t below(std::int32_t limit) { return static_cast<std::int32_t>(bits() % static_cast<std::uint64_t>(limit)); }
 
-  /// Millions of them repeat, with a period that no tensor's rows share.
+  /// After about a million values the sequence repeats. The period is a prime, so that no two rows of a tensor are equal.
   std::vector<float> normals(std::int64_t count, float deviation = 1.0f) {
     return repeated(count, [&] { return normal(deviation); });
   }
@@ -53,8 +53,8 @@ class Random {
   std::uint64_t state_;
 };
 
-/// `rows` rows of `cols` elements as a file would store them: random bits, with scales of the size real weights have, and
-/// for plain types normal values. Throws Error naming a type that doesn't compute.
+/// `rows` rows of `cols` elements in the layout of a file: random bits, with scales as large as those of real weights;
+/// normal values for plain types. Throws Error with the name of a type that does not compute.
 std::vector<std::byte> random_rows(DType type, std::int64_t rows, std::int64_t cols, Random& random);
 
 }  // namespace rocmforge

@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// Up to four dimensions, outermost first: a linear layer's weight is [out_features, in_features], the last one contiguous.
-/// (GGUF files list them the other way round; the reader turns them.)
+/// Up to four dimensions, outermost first: a linear layer's weight is [out_features, in_features], and the last dimension is
+/// contiguous. (GGUF files list them in the opposite order; the reader reverses them.)
 class Shape {
  public:
   static constexpr int max_rank = 4;
@@ -17,7 +17,7 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> dims);
 
   [[nodiscard]] int rank() const { return rank_; }
-  /// Dimension `i`; negative counts from the end, as in Python.
+  /// Dimension `i`. A negative `i` counts from the end, as in Python.
   [[nodiscard]] std::int64_t operator[](int i) const;
   /// The product of all dimensions; 1 for rank 0.
   [[nodiscard]] std::int64_t elems() const;

@@ -4,7 +4,7 @@
 
 #include "base/half.h"
 
-/// What a table of numbers at namespace scope begins with. nvcc lets device code read no other variables.
+/// The first word of a table of numbers at namespace scope: nvcc lets device code read only variables that are declared so.
 #if defined(__NVCC__)
 #define ROCMFORGE_TABLE __device__
 #else
@@ -13,53 +13,53 @@
 
 namespace rocmforge {
 
-// The one description of a quantised format. A block struct holds the fields of the file in their order, and says:
-//   dtype, elems   its type, and how many elements a block has
-//   group          elements that share a scale; element e is of group e / group
-//   Low, High      where the bits of the codes lie: the low ones in `quants`, more of them in `high_bits`
+// The one description of a quantised format. A block struct has the fields of the file in their order, and these members:
+//   dtype, elems   its type, and the number of elements in a block
+//   group          the number of elements that share a scale; element e belongs to group e / group
+//   Low, High      the places of the bits of the codes: the low bits are in `quants`, further ones in `high_bits`
 //   flip           bits of a code that the file stores inverted (the sign of signed bytes), so that codes are unsigned
 //   offset         the code of zero
-//   values         in place of an offset: the table that codes index
-//   scale, minimum, minimum_scale (binary16), exponent: fields of these names
-//   group_scale(g)  in place of them the scale of group g, a number that binary16 holds
+//   values         instead of an offset: the table that codes index
+//   scale, minimum, minimum_scale (binary16), exponent: fields with these names
+//   group_scale(g)  instead of these fields: the scale of group g, a number that binary16 can hold
 //   scale_code(g), minimum_code(g)   the integers of group g that the fields `scale` and `minimum_scale` multiply
-// Element e of group g is, with what the format has,
-//   (scale * scale_code(g)) * (code - offset) - (minimum_scale * minimum_code(g))     or
-//   scale * (code - offset) + minimum                                                 or
+// Element e of group g has one of these values, without the parts that the format lacks:
+//   (scale * scale_code(g)) * (code - offset) - (minimum_scale * minimum_code(g))
+//   scale * (code - offset) + minimum
 //   scale * values[code]
-// in this order, each step rounded.
+// The operations are done in this order, and each result is rounded.
 //
-// A format whose codes no planes describe (indices into a table of vectors, digits of base three) says in their place:
+// A format whose codes can't be described by planes (indices into a table of vectors, digits of base three) has instead:
 //   integers(first)  elements first to first + 7 as signed bytes; first is a multiple of 8
 //   unit             a power of two
-//   joined_scale()   the scale where it is not a field, with set_scale(value)
+//   joined_scale()   the scale when it is not a field, with set_scale(value)
 // Its element e of group g is (scale * scale_code(g)) * integer * unit, which floats hold without rounding.
 //
-// From this follow `dequantize`, the packers (kernels/cpu, kernels/hopper) and the readers
-// of device code (kernels/gpu/formats.h, matmul_decode.h). Functions are static because kernel bodies are compiled once per
-// instruction set: the linker must not share one copy among them. They are constexpr so that GPU code may call them.
+// `dequantize`, the packers (kernels/cpu, kernels/hopper) and the readers of device code (kernels/gpu/formats.h,
+// matmul_decode.h) use this description. Functions are static because kernel bodies are compiled once per instruction set:
+// the linker must not share one copy among them. They are constexpr so that GPU code may call them.
 
-/// Where bits of the codes of a block lie. `span_` neighbouring elements have theirs in as many neighbouring bytes, at one
-/// place in the byte; the next `span_` follow in the next bits of the same bytes, until these are full. A type and not a
-/// constant: device code would read the constant from memory.
+/// The place of bits of the codes of a block. `span_` neighbouring elements have theirs in as many neighbouring bytes, at
+/// the same bit position; the next `span_` elements use the next bits of the same bytes, until these are full. This is a
+/// type and not a constant, because device code would read the constant from memory.
 template <unsigned bits_, unsigned span_>
 struct CodePlane {
   static constexpr unsigned bits = bits_;  ///< of each code
   static constexpr unsigned span = span_;
   static constexpr unsigned mask = (1u << bits) - 1;
 
-  // Of an element. Unsigned: the divisions are shifts then.
+  // Of an element. Unsigned, so that the divisions become shifts.
   static constexpr unsigned byte(unsigned elem) { return elem / (span * 8 / bits) * span + elem % span; }
   static constexpr unsigned shift(unsigned elem) { return elem % (span * 8 / bits) / span * bits; }
 };
 
-/// Of formats whose codes lie in one plane.
+/// For formats whose codes have no bits in a second plane.
 struct NoPlane {
   static constexpr unsigned bits = 0;
   static constexpr unsigned span = 1;
 };
 
-/// What most formats have.
+/// The defaults that most formats use.
 struct QuantBlock {
   using High = NoPlane;
   static constexpr std::uint8_t flip = 0;
@@ -71,13 +71,13 @@ struct EightBytes {
   std::uint32_t words[2];
 };
 
-/// Its codes lie in planes.
+/// A block whose codes are described by planes.
 template <class Block>
 concept DescribedBlock = requires {
   Block::Low::bits;
 };
 
-/// It gives its elements as integers, eight at a time.
+/// A block that returns its elements as integers, eight at a time.
 template <class Block>
 concept IntegerBlock = requires {
   Block::unit;
@@ -88,11 +88,12 @@ inline constexpr bool has_table = requires {
   Block::values[0];
 };
 
-/// Elements whose codes lie in neighbouring bytes, in `quants` and, but for planes of span 1, in `high_bits`.
+/// The number of elements whose codes are in neighbouring bytes of `quants` and, except for planes of span 1, of
+/// `high_bits`.
 template <class Block>
 inline constexpr unsigned code_run = Block::Low::span < 16 ? Block::Low::span : 16;
 
-/// The codes of a block, one a byte; with `flip` 0 as the file stores them.
+/// Writes the codes of a block, one to a byte. With `flip` 0 they are as the file stores them.
 template <DescribedBlock Block>
 static constexpr void unpack_codes(const Block& block, std::uint8_t* codes, std::uint8_t flip = Block::flip) {
   using Low = typename Block::Low;
@@ -114,7 +115,7 @@ static constexpr void unpack_codes(const Block& block, std::uint8_t* codes, std:
   }
 }
 
-/// The scale of the whole block, which its groups' integers multiply.
+/// The scale of the whole block, which multiplies the scale codes of its groups.
 template <class Block>
 static constexpr half block_scale(const Block& block) {
   if constexpr (requires { block.joined_scale(); }) {
@@ -124,7 +125,7 @@ static constexpr half block_scale(const Block& block) {
   }
 }
 
-/// Sets what block_scale() returns.
+/// Sets the scale that block_scale() returns.
 template <class Block>
 static constexpr void set_block_scale(Block& block, half value) {
   if constexpr (requires { block.joined_scale(); }) {
@@ -134,14 +135,14 @@ static constexpr void set_block_scale(Block& block, half value) {
   }
 }
 
-/// It has what block_scale() returns.
+/// Whether block_scale() exists for this block.
 template <class Block>
 inline constexpr bool has_block_scale = requires(Block block) {
   block.scale;
 }
 || requires(Block block) { block.joined_scale(); };
 
-/// What a group's values are multiplied by.
+/// The factor of a group's values.
 template <class Block>
 static constexpr float scale_of(const Block& block, unsigned group) {
   if constexpr (requires { block.exponent; }) {
@@ -161,7 +162,7 @@ inline constexpr bool has_minimum = requires(Block block) {
 }
 || requires(Block block) { block.minimum_scale; };
 
-/// What is subtracted from a group's products.
+/// The number that is subtracted from a group's products.
 template <DescribedBlock Block>
 static constexpr float minimum_of(const Block& block, unsigned group) {
   if constexpr (requires { block.minimum; }) {
@@ -195,7 +196,7 @@ static constexpr void dequantize(const Block& block, float* out) {
   }
 }
 
-/// Byte `i` of eight, signed.
+/// Byte `i` of eight as a signed number.
 static constexpr int signed_byte(const EightBytes& bytes, unsigned i) {
   return static_cast<std::int8_t>(bytes.words[i / 4] >> 8 * (i % 4) & 0xffu);
 }
@@ -211,8 +212,9 @@ static constexpr void dequantize(const Block& block, float* out) {
   }
 }
 
-/// Q4_K and Q5_K: the 6-bit scales and minima of the 8 groups, packed in 12 bytes. The first four of each lie in the low six
-/// bits of bytes 0-3 and 4-7; the last four have their low nibbles in bytes 8-11 and their top two bits in bytes 0-7.
+/// Q4_K and Q5_K: the 6-bit scales and minima of the 8 groups, packed in 12 bytes. The first four scales are in the low six
+/// bits of bytes 0-3, the first four minima in those of bytes 4-7. The last four of each have their low nibbles in bytes
+/// 8-11 (scales in the low half, minima in the high half) and their top two bits in bytes 0-3 (scales) and 4-7 (minima).
 static constexpr unsigned k4_scale(const std::uint8_t (&packed)[12], unsigned group) {
   const unsigned own = packed[group < 4 ? group : group - 4];
   const unsigned last = packed[group < 4 ? group : group + 4];
@@ -224,7 +226,7 @@ static constexpr unsigned k4_minimum(const std::uint8_t (&packed)[12], unsigned 
   return group < 4 ? own & 63u : last >> 4 | (own >> 6) << 4;
 }
 
-/// A signed 6-bit number as its low four bits, its high two and an offset of 32.
+/// A signed 6-bit number from its low four bits and its high two bits. It is stored with an offset of 32.
 static constexpr int signed_scale(unsigned low, unsigned high) {
   return static_cast<int>((low & 15u) | (high & 3u) << 4) - 32;
 }

@@ -29,7 +29,7 @@ namespace rocmforge {
 
 template <class... Blocks>
 struct FormatList {
-  /// Calls `body(Block*)` with a null pointer of the block type of `type`; false when the list lacks it.
+  /// Calls `body(Block*)` with a null pointer of the block type of `type`. Returns false when the list lacks it.
   template <class Body>
   static constexpr bool visit(DType type, Body&& body) {
     return ((Blocks::dtype == type && (body(static_cast<Blocks*>(nullptr)), true)) || ...);
@@ -38,7 +38,7 @@ struct FormatList {
   static constexpr bool contains(DType type) { return ((Blocks::dtype == type) || ...); }
 };
 
-/// Every format that computes: dequantisation, reference kernels and the tests go through this list.
+/// Every format that computes. Dequantisation, the reference kernels and the tests use this list.
 using Formats =
     FormatList<BlockF32, BlockF16, BlockBF16, BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, BlockQ2_K, BlockQ3_K,
                BlockQ4_K, BlockQ5_K, BlockQ6_K, BlockIQ4_NL, BlockIQ4_XS, BlockMXFP4, BlockNVFP4, BlockIQ1_S, BlockIQ1_M,

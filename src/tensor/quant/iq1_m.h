@@ -10,16 +10,16 @@
 
 namespace rocmforge {
 
-/// 256 values in vectors of 8 from IQ1_S's table: scale * (2 s + 1) * (-1, 0 or 1, and a shift of 1/8 or -1/8), s of 3 bits
-/// for 16 values, the shift's sign for 8. Layout: ggml's block_iq1_m; integers are eighths.
+/// 256 values in vectors of 8 from IQ1_S's table: scale * (2 s + 1) * (-1, 0 or 1, plus a shift of 1/8 or -1/8). s has 3
+/// bits and belongs to 16 values; the sign of the shift belongs to 8. Layout: ggml's block_iq1_m. Integers count eighths.
 struct BlockIQ1_M {
   static constexpr DType dtype = DType::iq1_m;
   static constexpr int elems = 256;
   static constexpr unsigned group = 16;
   static constexpr float unit = 0.125f;
   std::uint8_t indices[32];
-  std::uint8_t high_bits[16];  ///< three more bits of an index and its shift's sign in each nibble
-  std::uint16_t scales[4];     ///< s of four groups each; the top nibbles are the scale, the low ones first
+  std::uint8_t high_bits[16];  ///< each nibble: three more bits of an index, and the sign of its shift
+  std::uint16_t scales[4];     ///< each: s of four groups; its top nibble is part of the scale, the first the lowest
 
   [[nodiscard]] constexpr half joined_scale() const {
     half result{};

@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// 256 values in vectors of 8 from a table of 1024: scale * (2 s + 1) / 8 * (8, 25 or 43 with a sign), s of 4 bits for 16
-/// values. Layout: ggml's block_iq2_s; a byte of signs for each vector.
+/// 256 values in vectors of 8 from a table of 1024: scale * (2 s + 1) / 8 * (8, 25 or 43 with a sign). s has 4 bits and
+/// belongs to 16 values. Layout: ggml's block_iq2_s, with a byte of signs for each vector.
 struct BlockIQ2_S {
   static constexpr DType dtype = DType::iq2_s;
   static constexpr int elems = 256;

@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// 256 values in vectors of 8 from a table of 512: scale * (2 s + 1) / 8 * (8, 25 or 43 with a sign), s of 4 bits for 16
-/// values. Layout: ggml's block_iq2_xs; a vector's word is its index of 9 bits and 7 signs.
+/// 256 values in vectors of 8 from a table of 512: scale * (2 s + 1) / 8 * (8, 25 or 43 with a sign). s has 4 bits and
+/// belongs to 16 values. Layout: ggml's block_iq2_xs. The word of a vector has its index in 9 bits and 7 signs.
 struct BlockIQ2_XS {
   static constexpr DType dtype = DType::iq2_xs;
   static constexpr int elems = 256;

@@ -10,9 +10,9 @@
 
 namespace rocmforge {
 
-/// 256 values in vectors of 8 from a table of 256: scale * (2 s + 1) / 8 * (8, 25 or 43 with a sign), s of 4 bits for 32
-/// values. Layout: ggml's block_iq2_xxs; four words for 32 values: four bytes of indices, then 28 bits of signs, seven a
-/// vector, and s.
+/// 256 values in vectors of 8 from a table of 256: scale * (2 s + 1) / 8 * (8, 25 or 43 with a sign). s has 4 bits and
+/// belongs to 32 values. Layout: ggml's block_iq2_xxs. 32 values take four words: four bytes of indices, then 28 bits of
+/// signs (seven for each vector), then s.
 struct BlockIQ2_XXS {
   static constexpr DType dtype = DType::iq2_xxs;
   static constexpr int elems = 256;

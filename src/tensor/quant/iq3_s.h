@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// 256 values in vectors of 4 from a table of 512: scale * (2 s + 1) * (an odd number below 16 with a sign), s of 4 bits for
-/// 32 values. Layout: ggml's block_iq3_s; a byte of signs for 8 values.
+/// 256 values in vectors of 4 from a table of 512: scale * (2 s + 1) * (an odd number below 16 with a sign). s has 4 bits
+/// and belongs to 32 values. Layout: ggml's block_iq3_s, with a byte of signs for each 8 values.
 struct BlockIQ3_S {
   static constexpr DType dtype = DType::iq3_s;
   static constexpr int elems = 256;
@@ -19,7 +19,7 @@ struct BlockIQ3_S {
   static constexpr float unit = 1.0f;
   half scale;
   std::uint8_t indices[64];
-  std::uint8_t high_bits[8];  ///< a ninth bit of each index
+  std::uint8_t high_bits[8];  ///< the ninth bit of each index
   std::uint8_t signs[32];
   std::uint8_t scales[4];  ///< nibbles
 

@@ -10,8 +10,9 @@
 
 namespace rocmforge {
 
-/// 256 values in vectors of 4 from a table of 256: scale * (2 s + 1) / 4 * (4 to 62 with a sign), s of 4 bits for 32 values.
-/// Layout: ggml's block_iq3_xxs; two words for 32 values: 28 bits of signs, seven for 8 values, and s.
+/// 256 values in vectors of 4 from a table of 256: scale * (2 s + 1) / 4 * (4 to 62 with a sign). s has 4 bits and belongs
+/// to 32 values. Layout: ggml's block_iq3_xxs. 32 values take two of the words: 28 bits of signs (seven for each 8 values),
+/// then s.
 struct BlockIQ3_XXS {
   static constexpr DType dtype = DType::iq3_xxs;
   static constexpr int elems = 256;

@@ -11,7 +11,7 @@ namespace rocmforge {
 /// The values of the 4-bit codes of IQ4_NL and IQ4_XS.
 inline constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// 32 values of 4 bits that index a table of 16 uneven steps: scale * iq4_values[quant]. Layout: ggml's block_iq4_nl;
+/// 32 values of 4 bits, which index a table of 16 uneven steps: scale * iq4_values[quant]. Layout: ggml's block_iq4_nl;
 /// nibbles as in Q4_0.
 struct BlockIQ4_NL : QuantBlock {
   static constexpr DType dtype = DType::iq4_nl;

@@ -9,8 +9,8 @@
 
 namespace rocmforge {
 
-/// 256 values of 4 bits in 8 sub-blocks of 32: scale * s * iq4_values[quant], s signed. Layout: ggml's block_iq4_xs; each
-/// sub-block's 16 bytes as in IQ4_NL.
+/// 256 values of 4 bits in 8 sub-blocks of 32: scale * s * iq4_values[quant], where s is signed. Layout: ggml's
+/// block_iq4_xs; the 16 bytes of a sub-block as in IQ4_NL.
 struct BlockIQ4_XS : QuantBlock {
   static constexpr DType dtype = DType::iq4_xs;
   static constexpr int elems = 256;
@@ -19,7 +19,7 @@ struct BlockIQ4_XS : QuantBlock {
   static constexpr const std::int8_t (&values)[16] = iq4_values;
   half scale;
   std::uint16_t scales_high;
-  std::uint8_t scales_low[4];  ///< nibbles; the top two bits in scales_high
+  std::uint8_t scales_low[4];  ///< nibbles; the top two bits are in scales_high
   std::uint8_t quants[128];
 
   [[nodiscard]] constexpr int scale_code(unsigned g) const {

@@ -5,7 +5,7 @@
 
 namespace rocmforge {
 
-// Element types without blocks, in the form of the block formats: one value a "block".
+// Element types without blocks, in the form of the block formats: a block has one value.
 
 struct BlockF32 {
   static constexpr DType dtype = DType::f32;

@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// 256 values of 2 bits in 16 sub-blocks of 16: scale * s * quant - minimum_scale * m. Layout: ggml's block_q2_K.
-/// Each half of 128 values takes 32 bytes; byte l holds elements l, l + 32, l + 64, l + 96 from its low bits up.
+/// 256 values of 2 bits in 16 sub-blocks of 16: scale * s * quant - minimum_scale * m. Layout: ggml's block_q2_K. Each half
+/// of 128 values takes 32 bytes; byte l holds elements l, l + 32, l + 64 and l + 96, from its low bits up.
 struct BlockQ2_K : QuantBlock {
   static constexpr DType dtype = DType::q2_k;
   static constexpr int elems = 256;

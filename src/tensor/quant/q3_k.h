@@ -8,8 +8,9 @@
 
 namespace rocmforge {
 
-/// 256 values of 3 bits in 16 sub-blocks of 16: scale * s * (quant - 4), s signed. Layout: ggml's block_q3_K.
-/// Low two bits as in Q2_K; bit k of high_bits[l] is the third bit of element 32 * k + l (clear means minus 4).
+/// 256 values of 3 bits in 16 sub-blocks of 16: scale * s * (quant - 4), where s is signed. Layout: ggml's block_q3_K. The
+/// low two bits are as in Q2_K; bit k of high_bits[l] is the third bit of element 32 * k + l (if it is clear, 4 is
+/// subtracted).
 struct BlockQ3_K : QuantBlock {
   static constexpr DType dtype = DType::q3_k;
   static constexpr int elems = 256;

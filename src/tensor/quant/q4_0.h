@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// 32 values of 4 bits: scale * (quant - 8). Layout: ggml's block_q4_0.
-/// Byte j holds element j in its low and element j + 16 in its high nibble.
+/// 32 values of 4 bits: scale * (quant - 8). Layout: ggml's block_q4_0. Byte j holds element j in its low nibble and element
+/// j + 16 in its high nibble.
 struct BlockQ4_0 : QuantBlock {
   static constexpr DType dtype = DType::q4_0;
   static constexpr int elems = 32;

@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// 256 values of 4 bits in 8 sub-blocks of 32: scale * s * quant - minimum_scale * m. Layout: ggml's block_q4_K.
-/// Each 32 bytes hold two sub-blocks, the even one in the low nibbles.
+/// 256 values of 4 bits in 8 sub-blocks of 32: scale * s * quant - minimum_scale * m. Layout: ggml's block_q4_K. Each 32
+/// bytes hold two sub-blocks, the even one in the low nibbles.
 struct BlockQ4_K : QuantBlock {
   static constexpr DType dtype = DType::q4_k;
   static constexpr int elems = 256;

@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// 32 values of 5 bits: scale * (quant - 16). Layout: ggml's block_q5_0.
-/// Low four bits as in Q4_0; bit j of `high_bits` (little-endian) is the fifth bit of element j.
+/// 32 values of 5 bits: scale * (quant - 16). Layout: ggml's block_q5_0. The low four bits are as in Q4_0; bit j of
+/// `high_bits` (little-endian) is the fifth bit of element j.
 struct BlockQ5_0 : QuantBlock {
   static constexpr DType dtype = DType::q5_0;
   static constexpr int elems = 32;

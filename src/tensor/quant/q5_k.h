@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// 256 values of 5 bits in 8 sub-blocks of 32: scale * s * quant - minimum_scale * m. Layout: ggml's block_q5_K.
-/// Low four bits as in Q4_K; bit k of high_bits[l] is the fifth bit of element 32 * k + l.
+/// 256 values of 5 bits in 8 sub-blocks of 32: scale * s * quant - minimum_scale * m. Layout: ggml's block_q5_K. The low
+/// four bits are as in Q4_K; bit k of high_bits[l] is the fifth bit of element 32 * k + l.
 struct BlockQ5_K : QuantBlock {
   static constexpr DType dtype = DType::q5_k;
   static constexpr int elems = 256;

@@ -8,9 +8,9 @@
 
 namespace rocmforge {
 
-/// 256 values of 6 bits in 16 sub-blocks of 16: scale * s * (quant - 32), s signed. Layout: ggml's block_q6_K.
-/// Per half of 128 values: 64 bytes of nibbles, the low ones elements 0-63, the high ones 64-127; 32 bytes of top bits, byte
-/// l for elements l, l + 32, l + 64, l + 96 from its low bits up.
+/// 256 values of 6 bits in 16 sub-blocks of 16: scale * s * (quant - 32), where s is signed. Layout: ggml's block_q6_K. Each
+/// half of 128 values takes 64 bytes of nibbles, the low ones for elements 0-63 and the high ones for 64-127, and 32 bytes
+/// of top bits, where byte l holds those of elements l, l + 32, l + 64 and l + 96, from its low bits up.
 struct BlockQ6_K : QuantBlock {
   static constexpr DType dtype = DType::q6_k;
   static constexpr int elems = 256;

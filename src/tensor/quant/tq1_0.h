@@ -8,10 +8,10 @@
 
 namespace rocmforge {
 
-/// 256 values -1, 0 or 1 times scale, five to a byte as digits of base three. Layout: ggml's block_tq1_0. A byte is the
-/// number as a fraction of 256, rounded up, so that times 3^n its top digit is digit n. Digit n of bytes 0 to 31 are
-/// elements from 32 n on, those of bytes 32 to 47 elements from 160 + 16 n on, those of bytes 48 to 51 (four each) from 240
-/// + 4 n on.
+/// 256 values of -1, 0 or 1 times scale, five in each byte as digits of base three. Layout: ggml's block_tq1_0. A byte is
+/// the number as a fraction of 256, rounded up, so that digit n is the top digit of the fraction times 3^n. Digit n of bytes
+/// 0 to 31 gives the elements from 32 n on, that of bytes 32 to 47 the elements from 160 + 16 n on, and that of bytes 48 to
+/// 51 (four digits each) the elements from 240 + 4 n on.
 struct BlockTQ1_0 {
   static constexpr DType dtype = DType::tq1_0;
   static constexpr int elems = 256;
@@ -21,7 +21,7 @@ struct BlockTQ1_0 {
   half scale;
 
   [[nodiscard]] constexpr int element(unsigned e) const {
-    constexpr std::uint64_t powers = 0x511b090301;  // of three, a byte each
+    constexpr std::uint64_t powers = 0x511b090301;  // powers of three, one in each byte
     const unsigned in_part = e < 160 ? e : e < 240 ? e - 160 : e - 240;
     const unsigned length = e < 160 ? 32 : e < 240 ? 16 : 4;
     const unsigned byte = (e < 160 ? 0 : e < 240 ? 32 : 48) + in_part % length;
