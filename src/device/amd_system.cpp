@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The beginning of a file of the kernel's, empty when it can't be read. No more than that is of use.
+/// The first 64 KiB of a file in /sys or /proc, empty when it can't be read. No such file has more that is used here.
 std::string text_of(const fs::path& path) {
   constexpr std::size_t most_bytes = 65536;
   std::ifstream file(path, std::ios::binary);
@@ -52,7 +52,7 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return failure == std::errc() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Display controllers of AMD on the PCI bus.
+/// The number of AMD's display controllers and processing accelerators on the PCI bus.
 int count_amd_controllers(const fs::path& root) {
   const auto devices = files_in(root / "sys/bus/pci/devices");
   return static_cast<int>(std::ranges::count_if(devices, [](const fs::path& device) {
@@ -61,7 +61,7 @@ int count_amd_controllers(const fs::path& root) {
   }));
 }
 
-/// Numbers of a version, for comparison: 6.10.0 is newer than 6.9.3.
+/// The numbers of a version, for comparison: 6.10.0 is newer than 6.9.3.
 std::vector<std::int64_t> version_in(std::string_view text) {
   std::vector<std::int64_t> numbers;
   while (!text.empty()) {

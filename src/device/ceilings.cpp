@@ -13,7 +13,7 @@
 namespace rocmforge {
 namespace {
 
-/// A line's device name, and its figures when they are sane.
+/// The device name of a line, and its figures if all are positive.
 std::pair<std::string, std::optional<Ceilings>> parse(const std::string& line) {
   const std::size_t tab = line.find('\t');
   std::pair<std::string, std::optional<Ceilings>> entry{line.substr(0, tab), std::nullopt};
@@ -56,7 +56,7 @@ void CeilingCache::store(const std::string& device_name, const Ceilings& ceiling
   }
   text += fmt::format("{}\t{:.6g}\t{:.6g}\t{:.6g}\n", device_name, ceilings.read_bytes_per_second,
                       ceilings.copy_bytes_per_second, ceilings.matrix_flops_per_second);
-  std::error_code ignored;  // what matters is whether the file can be written
+  std::error_code ignored;  // an error shows when the file is written
   std::filesystem::create_directories(file_.parent_path(), ignored);
   std::ofstream out(file_, std::ios::trunc);
   if (!(out << text) || !out.flush()) {

@@ -7,14 +7,14 @@
 
 namespace rocmforge {
 
-/// What a device was measured to do at best: the denominators of speeds and of the roofline.
+/// The best speeds that were measured on a device. Other speeds are stated as fractions of them, and the roofline uses them.
 struct Ceilings {
-  double read_bytes_per_second = 0.0;    ///< streaming reads of a buffer far larger than the caches
-  double copy_bytes_per_second = 0.0;    ///< device to device, bytes read and written
-  double matrix_flops_per_second = 0.0;  ///< f16 products summed in f32, operands in registers
+  double read_bytes_per_second = 0.0;    ///< reads of a buffer far larger than the caches
+  double copy_bytes_per_second = 0.0;    ///< device to device; counts bytes read and bytes written
+  double matrix_flops_per_second = 0.0;  ///< f16 products with f32 sums, operands in registers
 };
 
-/// Measured ceilings by device name, kept in a text file: one line per device, four columns separated by tabs.
+/// Measured ceilings by device name, stored in a text file: one line per device, four columns separated by tabs.
 class CeilingCache {
  public:
   explicit CeilingCache(std::filesystem::path file) : file_(std::move(file)) {}

@@ -11,9 +11,9 @@
 
 namespace rocmforge {
 
-/// The part of the CUDA driver that is used here, declared after its published interface: pointers stand for its handle
-/// types and device addresses, integers for its enums. The suffixes are the versions that cuda.h maps the plain names to.
-/// What HIP has too goes by the same names in HipApi.
+/// The part of the CUDA driver that is used here, declared after its published interface. Pointers replace its handle types
+/// and device addresses, and integers replace its enums. The suffixes are the versions to which cuda.h maps the plain names.
+/// Functions that HIP also has carry the same names in HipApi.
 class CudaApi {
   static constexpr std::array names{"libcuda.so.1"};
 
@@ -97,10 +97,11 @@ class CudaApi {
   [[nodiscard]] std::string describe(int code) const;
   [[nodiscard]] std::string version() const;  ///< "13.0"
   [[nodiscard]] DeviceInfo device_info(int index) const;
-  /// Whether `init` said that the machine has no device.
+  /// Whether this result of `init` means that the machine has no device.
   static bool means_no_device(int code);
 
-  /// Makes a context the calling thread's own, and gives a thread that uses another one that one back.
+  /// Makes a context current on the calling thread. The destructor restores the context that was current before, if there
+  /// was one.
   class Scope {
    public:
     using Target = void*;

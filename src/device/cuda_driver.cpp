@@ -33,7 +33,7 @@ constexpr int launch_programmatic_serialization = 6;
 constexpr int jit_error_log = 5;
 constexpr int jit_error_log_bytes = 6;
 
-/// A work-group gets this much shared memory without asking.
+/// The shared memory of a work-group that needs no function attribute.
 constexpr std::int64_t shared_bytes_unasked = 48 << 10;
 
 int attribute(const CudaApi& api, int device, int which) {
@@ -102,7 +102,7 @@ class CudaDriver final : public RuntimeDriver<CudaApi> {
   [[nodiscard]] std::size_t argument_bytes(void* function) const override;
 
   int device_ = 0;
-  bool overlaps_ = false;  ///< kernels can start before their predecessors end: from compute capability 9.0 on
+  bool overlaps_ = false;  ///< a kernel can start before its predecessor ends: from compute capability 9.0 on
 };
 
 CudaDriver::CudaDriver(int index) : RuntimeDriver(index) {
@@ -112,10 +112,10 @@ CudaDriver::CudaDriver(int index) : RuntimeDriver(index) {
 }
 
 TensorMap CudaDriver::tensor_map(const TensorBoxes& boxes) {
-  constexpr int uint16 = 1;  // the copy engine moves bits
+  constexpr int uint16 = 1;  // the copy engine moves bits, of whatever type
   constexpr int no_interleave = 0;
   constexpr int swizzle_128 = 3;
-  const int promotion = boxes.streamed ? 0 : 3;  // none, 256 bytes
+  const int promotion = boxes.streamed ? 0 : 3;  // 0: none, 3: 256 bytes
   constexpr int zeros_outside = 0;
   if (!api_.encode_tensor_map) {
     return Driver::tensor_map(boxes);

@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// Large copies go in pieces: runtimes have failed on copies of hundreds of megabytes from deep inside an allocation.
+/// Larger copies are split: runtimes have failed on copies of hundreds of megabytes that start far inside an allocation.
 constexpr std::size_t largest_copy_bytes = std::size_t{256} << 20;
 
 std::string size_text(std::size_t size_bytes) {
@@ -25,14 +25,14 @@ std::string size_text(std::size_t size_bytes) {
 
 double gib(std::int64_t size_bytes) { return static_cast<double>(size_bytes) / (1 << 30); }
 
-/// Anonymous memory, zeroed and in huge pages where the system has them. Null when there is none, with errno set.
+/// Anonymous, zeroed memory, in huge pages where the system supports them. Null on failure, with errno set.
 std::byte* map_memory(std::size_t size_bytes) {
   void* memory = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     return nullptr;
   }
 #ifdef MADV_HUGEPAGE
-  ::madvise(memory, size_bytes, MADV_HUGEPAGE);  // a hint: systems without huge pages refuse it, and lose nothing but speed
+  ::madvise(memory, size_bytes, MADV_HUGEPAGE);  // a hint: systems without huge pages refuse it, which costs only speed
 #endif
   return static_cast<std::byte*>(memory);
 }
@@ -77,7 +77,7 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
                             available.empty() ? ", nor for any other GPU"
                                               : fmt::format(": there are kernels for {}", fmt::join(available, ", "))));
   }
-  // All of them at once: an object that the device refuses is an error of the start, not of some later step.
+  // All modules are loaded at once, so that an object that the device refuses is an error at start and not in a later step.
   try {
     load_modules(architecture);
     stream_ = std::make_unique<Stream>(*this);
@@ -97,7 +97,7 @@ void Device::load_modules(const std::string& architecture) {
       if (!architecture.ends_with("-generic")) {
         throw;
       }
-      // Older runtimes know no code objects for a whole generation.
+      // Older runtimes do not support code objects for a whole generation.
       throw Error(fmt::format("{}; the runtime may be too old for kernels of a whole generation: {}", error.what(),
                               how_to_compile_kernels(info_)));
     }

@@ -21,8 +21,8 @@ namespace rocmforge {
 
 class Device;
 
-/// Where a buffer lies: in the device's memory (for the CPU anonymous memory in huge pages), or in host memory that copies
-/// from and to the device need not wait for.
+/// The place of a buffer: the device's memory (for the CPU anonymous memory in huge pages), or pinned host memory, from and
+/// to which the device copies without waiting.
 enum class BufferKind { device, pinned };
 
 /// Zeroed memory. Move-only.
@@ -55,7 +55,7 @@ class Buffer {
 using DeviceBuffer = Buffer<BufferKind::device>;
 using PinnedBuffer = Buffer<BufferKind::pinned>;
 
-/// A moment in a stream. Move-only.
+/// A point in the work of a stream. Move-only.
 class Event {
  public:
   explicit Event(Device& device);
@@ -65,9 +65,9 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  void synchronize();  ///< the host waits until the moment has passed
+  void synchronize();  ///< the host waits until the stream has reached the event
   [[nodiscard]] bool finished() const;
-  /// Between two recorded and finished events.
+  /// The time between two recorded and finished events of the same device.
   [[nodiscard]] static double elapsed_seconds(const Event& from, const Event& to);
 
  private:
@@ -76,7 +76,7 @@ class Event {
   EventHandle handle_;
 };
 
-/// Recorded work that replays with one call. Move-only.
+/// Recorded work that is replayed with one call. Move-only.
 class Graph {
  public:
   Graph() = default;
@@ -94,11 +94,12 @@ class Graph {
   GraphHandle handle_;
 };
 
-/// Work in order on one GPU. Sizes are bytes, addresses device addresses unless said.
+/// Work on one GPU that runs in order. Sizes are in bytes, and addresses are device addresses unless the name says
+/// otherwise.
 class Stream {
  public:
   explicit Stream(Device& device);
-  /// A stream of someone else's, which is left to its owner; null is the runtime's default stream.
+  /// A stream of another owner, who also destroys it. Null is the runtime's default stream.
   Stream(Device& device, StreamHandle borrowed) : device_(&device), handle_(borrowed), owned_(false) {}
   ~Stream();
   Stream(const Stream&) = delete;
@@ -109,17 +110,17 @@ class Stream {
   void copy_on_device(void* to, const void* from, std::size_t size_bytes);
   void fill(void* to, std::uint8_t value, std::size_t size_bytes);
 
-  /// Runs kernel `kernel` of source `object`. `args` is its only parameter.
+  /// Runs the kernel `kernel` of the source `object`. `args` is its only parameter.
   void launch(std::string_view object, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args);
   void launch(const Graph& graph);
-  /// Whether LaunchShape::dependent is heeded, in what is launched or recorded from now on; true at first.
+  /// Whether launches and recordings from now on use LaunchShape::dependent. True at first.
   void allow_overlap(bool allowed) { overlap_ = allowed; }
-  /// Whether all but the last of what was put on the stream has ended when a dependent kernel that is launched next starts:
-  /// results of what ran before the last kernel may be read before wait_for_predecessor().
+  /// Whether all work on the stream except the last launch has ended when a dependent kernel that is launched next starts.
+  /// If so, that kernel may read the results of the earlier work before wait_for_predecessor().
   [[nodiscard]] bool all_but_last_ended() const { return all_but_last_ended_; }
 
-  /// Everything that `record` puts on this stream, as a graph. The work is not run. When `record` throws, the capture ends
-  /// and the error passes on.
+  /// Records everything that `record` puts on this stream as a graph, and does not run it. When `record` throws, the capture
+  /// ends and the exception is passed on.
   template <class Record>
   Graph capture(Record&& record) {
     begin_capture();
@@ -133,7 +134,7 @@ class Stream {
   }
 
   void record(Event& event);
-  void wait(const Event& event);  ///< the stream waits, the host doesn't
+  void wait(const Event& event);  ///< the stream waits, the host does not
   void synchronize();             ///< the host waits
 
   [[nodiscard]] Device& device() const { return *device_; }
@@ -151,13 +152,13 @@ class Stream {
   bool all_but_last_ended_ = false;
 };
 
-/// Where a model lives: the CPU, or one GPU with its code objects loaded. Owns the compute stream, and outlives everything
-/// made from it.
+/// The device that computes a model: the CPU, or one GPU with its code objects loaded. It owns the compute stream and must
+/// outlive everything made from it.
 class Device {
  public:
-  /// The CPU. `isa_limit` caps the instruction set.
+  /// The CPU. `isa_limit` limits the instruction set.
   explicit Device(CpuIsa isa_limit = CpuIsa::avx512);
-  /// A GPU. Throws Error when `kernels` has none for its architecture, naming those it has.
+  /// A GPU. Throws Error when `kernels` has none for its architecture; the message lists the architectures that it has.
   Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels);
   ~Device();
   Device(const Device&) = delete;
@@ -166,16 +167,16 @@ class Device {
   [[nodiscard]] const DeviceInfo& info() const { return info_; }
   [[nodiscard]] bool is_gpu() const { return driver_ != nullptr; }
 
-  /// Zeroed memory, at least 256-byte aligned. `purpose` is for the error: "cannot allocate 3.20 GiB for the KV cache: 1.10
-  /// of 16.00 GiB are free on AMD Radeon RX 7900 XT".
+  /// Zeroed memory, at least 256-byte aligned. Throws Error when there is not enough. The message names `purpose`: "cannot
+  /// allocate 3.20 GiB for the KV cache: 1.10 of 16.00 GiB are free on AMD Radeon RX 7900 XT".
   DeviceBuffer allocate(std::size_t size_bytes, std::string_view purpose);
   PinnedBuffer allocate_pinned(std::size_t size_bytes);
-  /// Bytes that can still be allocated; on the CPU nothing is known.
+  /// The bytes that can still be allocated on a GPU; empty for the CPU.
   [[nodiscard]] std::optional<Driver::Memory> memory();
 
-  /// Copies host memory into the device's and waits until `from` may be reused. On the CPU a memcpy.
+  /// Copies host memory to the device's and waits until `from` may be reused. On the CPU this is a memcpy.
   void upload(void* to, const void* from, std::size_t size_bytes);
-  /// Copies into host memory and waits.
+  /// Copies to host memory and waits until the copy has ended.
   void download(void* to, const void* from, std::size_t size_bytes);
 
   // GPU only.
@@ -184,8 +185,8 @@ class Device {
   [[nodiscard]] FunctionHandle function(std::string_view object, std::string_view kernel);
   [[nodiscard]] FunctionInfo function_info(std::string_view object, std::string_view kernel);
 
-  /// The one T that lives as long as this device (a library's handle), made by `make` when it is first asked for: a
-  /// std::unique_ptr<T>.
+  /// An object of type T that lives as long as this device (a library's handle). `make` creates it, as a std::unique_ptr<T>,
+  /// at the first call.
   template <class T, class Make>
   [[nodiscard]] T& kept(Make&& make) {
     std::shared_ptr<void>& slot = kept_[typeid(T)];
@@ -203,7 +204,7 @@ class Device {
   void unload() noexcept;
 
   DeviceInfo info_;
-  KernelLibrary kernels_;  ///< runtimes may read a code object for as long as its module is loaded
+  KernelLibrary kernels_;  ///< owns the code objects, which runtimes may read while their modules are loaded
   std::unique_ptr<Driver> driver_;
   std::map<std::string, ModuleHandle, std::less<>> modules_;  ///< by source name
   struct Names {
@@ -226,12 +227,12 @@ class Device {
   std::unique_ptr<Stream> stream_;
 };
 
-/// Whether a kernel keeps the order of the stream itself (launch_order.h), or leaves that to the runtime. In turn: it waits
-/// for its predecessor before it lets its successor start.
+/// Whether a kernel itself keeps the order of the stream (launch_order.h), or the runtime does. by_kernel_in_turn: the
+/// kernel waits for its predecessor before it lets its successor start.
 enum class LaunchOrder { by_runtime, by_kernel, by_kernel_in_turn };
 
-/// A kernel by its source and its name, with the type of its one parameter. `Args` is plain data, the same struct in host
-/// and device code.
+/// A kernel, named by its source and its function, with the type of its only parameter. `Args` is plain data, the same
+/// struct in host and device code.
 template <class Args>
 class Kernel {
  public:
@@ -252,24 +253,25 @@ class Kernel {
   LaunchOrder order_;
 };
 
-/// A runtime that was looked for.
+/// The result of the search for one runtime.
 struct RuntimeReport {
   DeviceKind kind = DeviceKind::hip;
-  std::string library;              ///< the file that was opened, or those that were tried
-  std::string version;              ///< empty when it was not found
-  std::string problem;              ///< why there are no devices, empty when there are
+  std::string library;              ///< the file that was opened, or the files that were tried
+  std::string version;              ///< empty when the runtime was not found
+  std::string problem;              ///< the reason why there are no devices, empty when there are
   std::string kernel_driver;        ///< HIP: "amdgpu of Linux 6.8.0", empty when none is loaded
   std::vector<DeviceInfo> devices;  ///< in the runtime's order
 };
 
-/// Looks for both runtimes. Never throws: what is missing is said in the report.
+/// Looks for both runtimes. Does not throw when one is missing: the report contains the reason.
 std::vector<RuntimeReport> find_runtimes();
 
-/// Opens one GPU. Throws Error when the runtime or the device isn't there.
+/// Opens one GPU. Throws Error when the runtime or the device does not exist.
 std::unique_ptr<Driver> open_driver(DeviceKind kind, int index = 0);
 
-/// "auto" (the first GPU that `kernels` serves, else the CPU), "cpu", "hip", "cuda", "hip:1", "cuda:0". Throws Error with
-/// what there is when the device is missing or has no kernels; "auto" logs why a GPU that was seen is not used.
+/// Opens "auto" (the first GPU with kernels in `kernels`, else the CPU), "cpu", "hip", "cuda", "hip:1" or "cuda:0". Throws
+/// Error with the list of devices when the device is missing or has no kernels. "auto" logs the reason for each GPU that is
+/// found but not used.
 std::unique_ptr<Device> open_device(std::string_view wanted, const KernelLibrary& kernels,
                                     CpuIsa isa_limit = CpuIsa::avx512);
 

@@ -27,7 +27,7 @@ std::string processor_name() {
 }
 
 #if defined(__x86_64__)
-/// Compilers of 2022 don't know the name "avxvnni" in __builtin_cpu_supports.
+/// Compilers of 2022 do not know the name "avxvnni" in __builtin_cpu_supports.
 bool has_avx_vnni() {
   unsigned eax = 0;
   unsigned ebx = 0;
@@ -41,7 +41,7 @@ bool has_avx_vnni() {
 /// Whether this processor has the instruction set.
 bool has(CpuIsa isa) {
 #if defined(__x86_64__)
-  // F16C and BMI2 are in every processor with AVX2 and FMA.
+  // Every processor with AVX2 and FMA also has F16C and BMI2.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   switch (isa) {
     case CpuIsa::avx2:

@@ -11,7 +11,7 @@ namespace rocmforge {
 
 namespace {
 
-/// Errors of `act` say what was done to how many bytes.
+/// Calls `act`. The message of an Error begins with the operation and its number of bytes.
 template <class Act>
 void sized(fmt::format_string<std::size_t&> what, std::size_t size_bytes, Act&& act) {
   try {
@@ -45,7 +45,7 @@ void* Driver::allocate(std::size_t size_bytes) {
   return address;
 }
 
-// Copies and fills of nothing are no calls: runtimes differ in whether they accept them.
+// Copies and fills of zero bytes make no call, because not all runtimes accept them.
 
 void Driver::copy_to_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream) {
   if (size_bytes == 0) {
@@ -90,7 +90,7 @@ void Driver::wait_for(Wait&& wait) {
   try {
     wait();
   } catch (const Error& error) {
-    // A fault of a kernel shows at the next wait, long after its launch.
+    // The fault of a kernel is reported at the next wait, long after its launch.
     throw Error(last_kernel_.empty() ? std::string(error.what())
                                      : fmt::format("{}; the last launch was kernel {} ({})", error.what(), last_kernel_,
                                                    to_string(last_shape_)));

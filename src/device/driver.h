@@ -12,8 +12,8 @@
 
 namespace rocmforge {
 
-/// What a driver was asked to do since it was opened. Work is counted when it is put on a stream, recorded or not; what a
-/// graph replays counts as one graph launch.
+/// The number of operations since the driver was opened. An operation counts when it is put on a stream, even if it is only
+/// recorded. The replay of a graph counts as one graph launch.
 struct DriverCounters {
   std::int64_t copies_to_device = 0;
   std::int64_t bytes_to_device = 0;
@@ -23,7 +23,7 @@ struct DriverCounters {
   std::int64_t fills = 0;
   std::int64_t launches = 0;
   std::int64_t graph_launches = 0;
-  std::int64_t synchronizations = 0;  ///< the host waited: for a stream or an event
+  std::int64_t synchronizations = 0;  ///< waits of the host for a stream or an event
   std::int64_t allocations = 0;
 
   friend DriverCounters operator-(const DriverCounters& after, const DriverCounters& before);
@@ -34,14 +34,14 @@ struct LaunchShape {
   std::array<std::uint32_t, 3> grid{1, 1, 1};   ///< work-groups
   std::array<std::uint32_t, 3> block{1, 1, 1};  ///< threads of a work-group
   std::uint32_t shared_bytes = 0;               ///< dynamic LDS of a work-group
-  /// May start while its predecessor on the stream still runs, whose end the kernel itself waits for (launch_order.h). A
-  /// permission: runtimes without the means start it in order.
+  /// The kernel may start while its predecessor on the stream still runs, and itself waits for the predecessor's end
+  /// (launch_order.h). Runtimes that do not support this start the kernel in order.
   bool dependent = false;
-  /// A dependent kernel of which every work-group waits for its predecessor before it lets the successor start: what ran
-  /// before the predecessor has ended when the successor starts.
+  /// Every work-group of this dependent kernel waits for the predecessor before it lets the successor start: when the
+  /// successor starts, everything before the predecessor has ended.
   bool waits_first = false;
-  /// Neighbours along x that share a cluster: they run at once and reach each other's shared memory (NVIDIA, from compute
-  /// capability 9.0 on). A divisor of grid[0], at most 8.
+  /// The number of neighbours along x in a cluster, which run at the same time and can access each other's shared memory
+  /// (NVIDIA, from compute capability 9.0 on). A divisor of grid[0], at most 8.
   std::uint32_t cluster = 1;
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
@@ -50,7 +50,7 @@ struct LaunchShape {
 /// "grid 8x1x1, block 256x1x1, 1024 bytes of dynamic shared memory"
 std::string to_string(const LaunchShape& shape);
 
-/// Registers and memory of a kernel as the runtime reports them; -1 where it doesn't say.
+/// Registers and memory of a kernel as the runtime reports them; -1 when it does not.
 struct FunctionInfo {
   int registers = -1;
   int static_shared_bytes = -1;
@@ -58,7 +58,7 @@ struct FunctionInfo {
   int max_threads = -1;
 };
 
-// Names of things that live in a runtime; null is none.
+// Handles of a runtime's objects; null means none.
 struct StreamHandle {
   void* value = nullptr;
 };
@@ -76,23 +76,23 @@ struct FunctionHandle {
 };
 
 /// A 4-dimensional tensor of 16-bit elements in device memory, and the box of it that one bulk copy moves, for GPUs whose
-/// copy engine takes such a description (Hopper's TMA). Innermost dimension first. In shared memory a box is stored in rows
-/// of its innermost dimension with 128-byte swizzle; elements outside the tensor become zero.
+/// copy engine reads such a description (Hopper's TMA). The innermost dimension comes first. In shared memory a box is
+/// stored in rows of its innermost dimension with 128-byte swizzle; elements outside the tensor become zero.
 struct TensorBoxes {
   const void* address = nullptr;                ///< 16-byte aligned
   std::array<std::uint64_t, 4> size{};          ///< elements
   std::array<std::uint64_t, 3> stride_bytes{};  ///< of dimensions 1 to 3, multiples of 16
   std::array<std::uint32_t, 4> box{};           ///< elements; the first times 2 bytes is at most 128
-  bool streamed = false;                        ///< boxes are read once: the L2 cache fetches them alone, no whole 256 bytes
+  bool streamed = false;  ///< each box is read once: the L2 cache does not fetch whole 256 bytes around it
 };
-/// What the copy engine reads.
+/// The encoded form of TensorBoxes that the copy engine reads.
 struct alignas(64) TensorMap {
   std::array<std::uint64_t, 16> words{};
 };
 
 /// One GPU through one runtime: the HIP runtime or the CUDA driver, opened when the program runs, or an emulator in tests.
-/// Every call throws Error with the runtime's own words when it fails. Calls may come from any thread, one at a time.
-/// Public functions count, the virtual ones below act.
+/// Every call throws Error with the runtime's message when it fails. Any thread may call it, one at a time. The public
+/// functions count operations; the virtual functions do them.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -109,23 +109,23 @@ class Driver {
   };
   [[nodiscard]] virtual Memory memory() = 0;
 
-  /// Calls `act` with this device current on the calling thread, as the vendor's libraries expect.
+  /// Calls `act` while this device is current on the calling thread, as the vendor's libraries require.
   virtual void with_device(const std::function<void()>& act) { act(); }
 
-  /// Device memory, at least 256-byte aligned. Throws when there is none left.
+  /// Device memory, at least 256-byte aligned. Throws Error when there is not enough.
   void* allocate(std::size_t size_bytes);
   virtual void free(void* address) noexcept = 0;
-  /// Host memory that the device can copy from and to without waiting.
+  /// Host memory from and to which the device can copy without waiting.
   virtual void* allocate_pinned(std::size_t size_bytes) = 0;
   virtual void free_pinned(void* address) noexcept = 0;
 
-  // In stream order. A copy from or to host memory that is not pinned may wait for the stream.
+  // Operations in stream order. A copy from or to host memory that is not pinned may wait for the stream.
   void copy_to_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream);
   void copy_to_host(void* to, const void* from, std::size_t size_bytes, StreamHandle stream);
   void copy_on_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream);
   void fill(void* to, std::uint8_t value, std::size_t size_bytes, StreamHandle stream);
 
-  virtual StreamHandle create_stream() = 0;  ///< never ordered with the default stream
+  virtual StreamHandle create_stream() = 0;  ///< not ordered with the default stream
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
   void synchronize(StreamHandle stream);
 
@@ -134,10 +134,10 @@ class Driver {
   virtual void record(EventHandle event, StreamHandle stream) = 0;
   void synchronize(EventHandle event);
   virtual bool finished(EventHandle event) = 0;
-  virtual void wait(StreamHandle stream, EventHandle event) = 0;  ///< the stream waits, the host doesn't
+  virtual void wait(StreamHandle stream, EventHandle event) = 0;  ///< the stream waits, the host does not
   virtual double elapsed_seconds(EventHandle from, EventHandle to) = 0;
 
-  /// What is put on the stream until end_capture is recorded in place of run.
+  /// From begin_capture to end_capture, work that is put on the stream is recorded and not run.
   virtual void begin_capture(StreamHandle stream) = 0;
   virtual GraphHandle end_capture(StreamHandle stream) = 0;
   void launch(GraphHandle graph, StreamHandle stream);
@@ -145,13 +145,13 @@ class Driver {
 
   virtual ModuleHandle load_module(std::span<const std::byte> code_object, std::string_view label) = 0;
   virtual void unload_module(ModuleHandle module) noexcept = 0;
-  /// Empty handle when the module has no such kernel.
+  /// An empty handle when the module has no such kernel.
   virtual FunctionHandle find_function(ModuleHandle module, const std::string& kernel) = 0;
   virtual FunctionInfo function_info(FunctionHandle function) = 0;
-  /// Throws where the runtime has no bulk tensor copies.
+  /// Throws Error when the runtime has no bulk tensor copies.
   [[nodiscard]] virtual TensorMap tensor_map(const TensorBoxes& boxes);
-  /// `args` is the kernel's one parameter, passed by value. Errors get `kernel` and the shape in front; an error of a later
-  /// synchronization gets those of the last launch behind it.
+  /// `args` is the kernel's only parameter, passed by value. An error message begins with `kernel` and the shape. The
+  /// message of an error at a later synchronization ends with those of the last launch.
   void launch(FunctionHandle function, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,
               StreamHandle stream);
 
@@ -174,7 +174,7 @@ class Driver {
   void wait_for(Wait&& wait);
 
   DriverCounters counters_;
-  std::string last_kernel_;  ///< empty: none yet, or a graph
+  std::string last_kernel_;  ///< empty when there was no launch yet, or the last one was a graph
   LaunchShape last_shape_;
 };
 

@@ -11,8 +11,9 @@
 
 namespace rocmforge {
 
-/// The part of the HIP runtime that is used here, declared after its published interface of ROCm 5 to 7: pointers stand for
-/// its handle types, integers for its enums. What the CUDA driver has too goes by the same names in CudaApi.
+/// The part of the HIP runtime that is used here, declared after its published interface of ROCm 5 to 7. Pointers replace
+/// its handle types, and integers replace its enums. Functions that the CUDA driver also has carry the same names in
+/// CudaApi.
 class HipApi {
   static RuntimeLibrary open_library();
 
@@ -75,12 +76,12 @@ class HipApi {
   [[nodiscard]] std::string describe(int code) const;
   [[nodiscard]] std::string version() const;  ///< "6.2.41134"
   [[nodiscard]] DeviceInfo device_info(int index) const;
-  /// What the kernel driver counts, empty where it or the runtime doesn't say.
+  /// The memory as the kernel driver counts it. Empty when the driver or the runtime does not report it.
   [[nodiscard]] std::optional<AmdCardMemory> card_memory(int index) const;
-  /// Whether `init` said that the machine has no device.
+  /// Whether this result of `init` means that the machine has no device.
   static bool means_no_device(int code);
 
-  /// Makes a device the calling thread's own, and gives a thread that uses another one that one back.
+  /// Makes a device current on the calling thread. The destructor restores the device that was current before.
   class Scope {
    public:
     using Target = int;

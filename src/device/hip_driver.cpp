@@ -32,7 +32,7 @@ std::string HipApi::describe(int code) const {
 
 namespace {
 
-// Values of the runtime's enums, the same in ROCm 5, 6 and 7.
+// Values of the runtime's enums. They are the same in ROCm 5, 6 and 7.
 constexpr int error_no_device = 100;
 constexpr int error_invalid_device = 101;
 constexpr int attribute_integrated = 16;
@@ -44,8 +44,8 @@ constexpr int copy_host_to_device = 1;
 constexpr int copy_device_to_host = 2;
 constexpr int copy_device_to_device = 3;
 
-/// The runtime's properties of a device, whose layout changed with ROCm 6; the offsets are those of gcnArchName.
-constexpr std::size_t properties_bytes = 8192;  // of 792 before, of 1472 since
+/// The properties of a device, whose layout changed with ROCm 6. The offsets are those of gcnArchName.
+constexpr std::size_t properties_bytes = 8192;  // the struct has 792 bytes before ROCm 6 and 1472 since
 constexpr std::size_t name_offset_r0600 = 1160;
 constexpr std::size_t name_offset_before = 396;
 constexpr std::size_t name_bytes = 256;
@@ -56,10 +56,10 @@ int attribute(const HipApi& api, int index, int which) {
   return value;
 }
 
-/// "gfx942:sramecc+:xnack-". Only the properties tell it as the runtime sees it: what the kernel driver lists under
-/// /sys/class/kfd knows nothing of an overridden version, and containers hide it. The function whose name ends in R0600 has
-/// had one layout since ROCm 6; without it the library is of ROCm 5, where the plain name means the older layout. (In
-/// ROCm 6 and 7 the plain name still exports the older one, and is not used.) What is read must look like a name.
+/// "gfx942:sramecc+:xnack-". Only the properties contain the architecture as the runtime sees it: the kernel driver's list
+/// under /sys/class/kfd does not show an overridden version, and containers hide it. The function whose name ends in R0600
+/// has had one layout since ROCm 6. A library without it is of ROCm 5, where the plain name has the older layout. (In ROCm 6
+/// and 7 the plain name still has the older layout, and is not used.) The result must look like an architecture's name.
 std::string architecture_of(const HipApi& api, int index) {
   std::array<char, properties_bytes> properties{};
   std::size_t offset = name_offset_r0600;
@@ -118,7 +118,7 @@ std::string HipApi::version() const {
 }
 
 bool HipApi::means_no_device(int code) {
-  return code == error_no_device || code == error_invalid_device;  // ROCm 5 says the second of no device at all
+  return code == error_no_device || code == error_invalid_device;  // ROCm 5 returns the second one when there is no device
 }
 
 namespace {

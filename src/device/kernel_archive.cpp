@@ -15,10 +15,10 @@
 namespace rocmforge {
 namespace {
 
-/// More than any section needs: tools/kernel_archive.py takes dictionaries of up to 64 MiB.
+/// More than any section needs: tools/kernel_archive.py uses dictionaries of up to 64 MiB.
 constexpr std::uint64_t decoder_memory_bytes = std::uint64_t{80} << 20;
 
-/// Reads the index from front to back. Every number and name is checked for being there.
+/// Reads the index from front to back. Throws Error when the index ends before a number or name does.
 class Index {
  public:
   explicit Index(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -120,7 +120,7 @@ KernelArchive::Section read_section(Index& index, std::span<const std::byte> fil
 /// liblzma's decoder of one xz stream.
 class XzDecoder {
  public:
-  /// `raw_bytes`: what `stored` should decode to.
+  /// `raw_bytes` is the number of bytes that `stored` must decode to.
   XzDecoder(std::span<const std::byte> stored, std::size_t raw_bytes) : raw_bytes_(raw_bytes) {
     if (lzma_stream_decoder(&stream_, decoder_memory_bytes, 0) != LZMA_OK) {
       throw Error("no memory to decode its stream");
@@ -132,7 +132,7 @@ class XzDecoder {
   XzDecoder(const XzDecoder&) = delete;
   XzDecoder& operator=(const XzDecoder&) = delete;
 
-  /// The next bytes. Throws Error when there are none.
+  /// Decodes the next bytes. Throws Error when the stream has fewer.
   void fill(std::span<std::byte> to) {
     if (advance(to) < to.size()) {
       throw Error(fmt::format("its stream decodes to {} bytes, not to the {} that it says", stream_.total_out, raw_bytes_));
@@ -144,7 +144,7 @@ class XzDecoder {
       fill(std::span(ignored).first(std::min(size_bytes, ignored.size())));
     }
   }
-  /// That the stream ends here, and all that is stored with it.
+  /// Throws Error unless the stream ends here and no stored bytes follow.
   void finish() {
     std::byte more{};
     if (advance({&more, 1}) > 0) {
@@ -156,11 +156,11 @@ class XzDecoder {
   }
 
  private:
-  /// Fills `to`, or what of it comes before the stream's end.
+  /// Decodes up to `to.size()` bytes and returns their number, which is smaller at the end of the stream.
   std::size_t advance(std::span<std::byte> to) {
     stream_.next_out = reinterpret_cast<std::uint8_t*>(to.data());
     stream_.avail_out = to.size();
-    while (!ended_ && stream_.avail_out > 0) {  // a call without progress is LZMA_BUF_ERROR
+    while (!ended_ && stream_.avail_out > 0) {  // without progress lzma_code returns LZMA_BUF_ERROR
       const lzma_ret code = lzma_code(&stream_, LZMA_FINISH);
       ended_ = code == LZMA_STREAM_END;
       if (code != LZMA_OK && !ended_) {
@@ -219,7 +219,7 @@ KernelArchive::KernelArchive(std::span<const std::byte> bytes, std::string_view 
   }
 }
 
-// All of the stream is decoded, though not kept: its checksum stands at its end.
+// The whole stream is decoded, although only a part is kept, because its checksum is at its end.
 std::vector<KernelArchiveLine> KernelArchive::Section::decode() const {
   std::vector<KernelArchiveLine> lines(size_bytes / kernel_archive_alignment);
   XzDecoder decoder(stored, stream_bytes);

@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 
 std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
-/// The ending of an architecture's code objects; empty for a folder that is no architecture.
+/// The file extension of an architecture's code objects; empty when the folder is not named after an architecture.
 std::string_view code_object_extension(std::string_view architecture) {
   return architecture.starts_with("gfx") ? ".hsaco" : architecture.starts_with("sm_") ? ".cubin" : "";
 }
 
-/// Entries in the order of their names, so that what is loaded and reported does not depend on the file system.
+/// The entries of a folder in the order of their names, so that loads and reports do not depend on the file system.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code failure;
   std::vector<fs::path> paths;
@@ -54,10 +54,10 @@ void check_is_elf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-/// One section of an archive, decoded at most once.
+/// One section of an archive. It is decoded at most once. Threads may call it at the same time.
 class PackedKernels {
  public:
-  /// `origin` names the archive in errors; its bytes must stay for as long as the object.
+  /// `origin` names the archive in error messages. The bytes of the section must outlive the object.
   PackedKernels(KernelArchive::Section section, std::string origin)
       : section_(std::move(section)), origin_(std::move(origin)) {}
 
@@ -86,7 +86,7 @@ class PackedKernels {
       with_context(object.name, [&] { check_is_elf(code); });
       objects.emplace(object.name, code);
     }
-    lines_ = std::move(lines);  // its memory stays where it is
+    lines_ = std::move(lines);  // the move does not change the addresses of the lines
     objects_ = std::move(objects);
   }
 
@@ -109,7 +109,7 @@ KernelLibrary KernelLibrary::installed() {
   KernelLibrary library = embedded();
   std::error_code ignored;
   fs::path archive;
-  // A relative name is a program's first argument, which says nothing of where its file lies.
+  // A relative name is the program's first argument (argv[0]), which need not lead to its file.
   static const char here = 0;
   if (Dl_info object; dladdr(&here, &object) != 0 && fs::path(object.dli_fname).is_absolute()) {
     archive = kernel_archive_beside(fs::weakly_canonical(object.dli_fname, ignored));
@@ -192,7 +192,7 @@ std::vector<std::string> KernelLibrary::architectures() const {
 }
 
 std::string KernelLibrary::architecture_for(const DeviceInfo& device) const {
-  // Objects compiled without naming the device's features run under either setting of them.
+  // Objects that were compiled without naming the device's features run with any setting of them.
   const std::string own(device.architecture_name());
   if (device.kind == DeviceKind::cuda && sources_.contains(own + "a")) {
     return own + "a";
@@ -232,11 +232,11 @@ std::vector<std::string> KernelLibrary::object_names(std::string_view architectu
   return names;
 }
 
-// LLVM's AMDGPU usage guide, "Generic processors".
+// Source: LLVM's AMDGPU usage guide, "Generic processors".
 std::string_view generic_architecture(std::string_view architecture) {
   struct Generation {
     std::string_view generic;
-    std::string_view members;  ///< between blanks
+    std::string_view members;  ///< separated and enclosed by blanks
   };
   constexpr std::array generations{
       Generation{"gfx9-4-generic", " gfx942 gfx950 "}, Generation{"gfx10-1-generic", " gfx1010 gfx1011 gfx1012 gfx1013 "},

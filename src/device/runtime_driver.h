@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-// Values of enums that both runtimes share: HIP follows the CUDA driver.
+// Values of enums that both runtimes share, because HIP follows the CUDA driver.
 constexpr int runtime_error_not_found = 500;
 constexpr int runtime_error_not_ready = 600;
 constexpr int function_max_threads = 0;
@@ -49,8 +49,8 @@ void find_devices(RuntimeReport& report) {
   }
 }
 
-/// What both runtimes do alike. `Api` is CudaApi or HipApi; each call is made in an Api::Scope, which makes the device (HIP)
-/// or its context (CUDA) current.
+/// The common part of both drivers. `Api` is CudaApi or HipApi. Each call is made in an Api::Scope, which makes the device
+/// (HIP) or its context (CUDA) current.
 template <class Api>
 class RuntimeDriver : public Driver {
  public:
@@ -103,7 +103,7 @@ class RuntimeDriver : public Driver {
     return static_cast<double>(milliseconds) * 1e-3;
   }
 
-  // Calls of this thread that a recording cannot hold, such as allocations, then fail; other threads are free.
+  // During a capture, calls of this thread that can't be recorded (allocations) fail; other threads are not affected.
   void begin_capture(StreamHandle stream) override { act(api_.begin_capture, stream.value, capture_thread_local); }
   GraphHandle end_capture(StreamHandle stream) override {
     void* recorded = nullptr;
@@ -146,7 +146,7 @@ class RuntimeDriver : public Driver {
  protected:
   using Scope = typename Api::Scope;
 
-  /// Throws Error when there is no such device. The derived class sets target_.
+  /// Throws Error when there is no such device. The derived class must set target_.
   explicit RuntimeDriver(int index) {
     const int count = count_devices(api_);
     if (index < 0 || index >= count) {
@@ -163,12 +163,12 @@ class RuntimeDriver : public Driver {
 
   Api api_;
   DeviceInfo info_;
-  typename Scope::Target target_{};  ///< what a scope makes current
+  typename Scope::Target target_{};  ///< the device or context that a scope makes current
 
  private:
-  /// `parameter` is the address of the kernel's one parameter.
+  /// `parameter` is the address of the kernel's only parameter.
   virtual void launch_checked(LoadedFunction& function, const LaunchShape& shape, void* parameter, StreamHandle stream) = 0;
-  /// Size of a kernel's one parameter, 0 where the runtime doesn't say.
+  /// The size of a kernel's only parameter, 0 when the runtime does not report it.
   [[nodiscard]] virtual std::size_t argument_bytes(void*) const { return 0; }
 
   void* do_allocate(std::size_t size_bytes) override {
@@ -186,7 +186,7 @@ class RuntimeDriver : public Driver {
     launch_checked(function, shape, const_cast<std::byte*>(args.data()), stream);
   }
 
-  /// For destructors: there is nobody to tell.
+  /// For destructors, which can't report an error.
   template <class EntryType, class... Arguments>
   void quietly(const EntryType& entry, Arguments... arguments) const noexcept {
     try {

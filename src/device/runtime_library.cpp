@@ -8,8 +8,8 @@
 namespace rocmforge {
 
 RuntimeLibrary::RuntimeLibrary(std::span<const char* const> names) {
-  std::string absent;  // the loader's words for a file that isn't there, the same for each name
-  std::string broken;  // and for one that is, but cannot be loaded
+  std::string absent;  // the loader's message for a missing file, which is the same for each name
+  std::string broken;  // its message for a file that exists but can't be loaded
   for (const char* name : names) {
     handle_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (handle_ != nullptr) {

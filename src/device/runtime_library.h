@@ -12,8 +12,8 @@
 
 namespace rocmforge {
 
-/// A vendor's runtime, opened while the program runs. It is never closed: the runtimes start threads and handlers of the
-/// process's end that outlive any object of ours.
+/// A vendor's runtime, opened while the program runs. It is never closed, because runtimes start threads and register exit
+/// handlers of the process, which outlive every object of this program.
 class RuntimeLibrary {
  public:
   /// Opens the first of `names` that can be opened. Throws Error with the loader's reason when none can.
@@ -30,7 +30,7 @@ class RuntimeLibrary {
 
 enum class Presence { required, optional };
 
-/// A function of a runtime by its exported name. Runtimes return an enum of int's size, 0 for success.
+/// A function of a runtime by its exported name. Runtimes return an enum of the size of int, with 0 for success.
 template <class Signature>
 class Entry;
 
@@ -54,8 +54,8 @@ class Entry<Result(Parameters...)> {
   Result (*function_)(Parameters...);
 };
 
-/// Calls a runtime's function; its failure is an Error: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
-/// `api.describe(code)` gives the words.
+/// Calls a runtime's function. On failure throws Error: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+/// `api.describe(code)` provides the text.
 template <class Api, class... Parameters, class... Arguments>
 void call(const Api& api, const Entry<int(Parameters...)>& entry, Arguments... arguments) {
   if (const int code = entry(arguments...); code != 0) [[unlikely]] {
@@ -63,17 +63,17 @@ void call(const Api& api, const Entry<int(Parameters...)>& entry, Arguments... a
   }
 }
 
-/// A kernel of a loaded module, with what a launch is checked against.
+/// A kernel of a loaded module, with the limits that a launch is checked against.
 struct LoadedFunction {
   void* handle = nullptr;
   void* module = nullptr;
   FunctionInfo info;
-  std::size_t argument_bytes = 0;   ///< size of its one parameter, 0 where the runtime doesn't say
-  std::int64_t dynamic_bytes = -1;  ///< dynamic shared memory the runtime has been told of, -1: none
+  std::size_t argument_bytes = 0;   ///< size of its only parameter, 0 when unknown
+  std::int64_t dynamic_bytes = -1;  ///< dynamic shared memory set in the runtime, -1: none
 };
 
-/// Throws Error for a launch the hardware cannot do: runtimes report it in words that don't say what is wrong, or not at
-/// all.
+/// Throws Error for a launch that the hardware can't do. Runtimes report some of these errors without the reason, and others
+/// not at all.
 void check_launch(const LoadedFunction& function, const DeviceInfo& device, const LaunchShape& shape,
                   std::size_t argument_bytes);
 

@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// What a person asks for: "hip" leaves the index open.
+/// The device that the user asks for. "hip" leaves the index empty.
 struct Wanted {
   DeviceKind kind = DeviceKind::cpu;
   std::optional<int> index;
@@ -44,7 +44,7 @@ std::string label(const DeviceInfo& device) {
   return fmt::format("{}:{} ({}, {})", name(device.kind), device.index, device.name, device.architecture);
 }
 
-/// Why a device that was seen is not used.
+/// The reason why a device that was found is not used.
 std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
   const std::vector<std::string> available = kernels.architectures();
   return fmt::format("{}: there are no kernels for it, {}; {}{}", label(device),
@@ -73,7 +73,7 @@ RuntimeReport find_runtime(DeviceKind kind) {
   return report;
 }
 
-/// The same with what Linux says of it, which takes a look at every PCI device.
+/// Adds information from Linux to the report. This reads every PCI device.
 RuntimeReport explain(RuntimeReport report) {
   if (report.kind == DeviceKind::hip) {
     report.kernel_driver = amd_kernel_driver();

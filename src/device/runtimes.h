@@ -6,8 +6,8 @@
 
 namespace rocmforge {
 
-// Each vendor's half of find_runtimes() and open_driver(). Reports are filled as far as the search came; what stops it is
-// thrown as Error.
+// Each vendor's half of find_runtimes() and open_driver(). A search fills the report until it fails; the failure is thrown
+// as Error.
 void find_cuda(RuntimeReport& report);
 void find_hip(RuntimeReport& report);
 std::unique_ptr<Driver> open_cuda_driver(int index);

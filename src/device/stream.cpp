@@ -79,7 +79,7 @@ void Stream::launch(std::string_view object, std::string_view kernel, const Laun
 
 void Stream::launch(const Graph& graph) {
   device_->driver().launch(graph.handle_, handle_);
-  all_but_last_ended_ = false;  // the graph's last kernel is not known
+  all_but_last_ended_ = false;  // the last kernel of the graph is not known
 }
 
 void Stream::record(Event& event) { device_->driver().record(event.handle_, handle_); }
@@ -100,7 +100,7 @@ Graph Stream::end_capture() {
 void Stream::abandon_capture() noexcept {
   try {
     end_capture();
-  } catch (...) {  // the error that broke the recording is on its way; that the runtime has one too adds nothing
+  } catch (...) {  // the error that ended the recording is passed on; a second one of the runtime adds nothing
   }
 }
 
