@@ -8,8 +8,8 @@
 namespace rocmforge {
 namespace {
 
-// Bytes as printable characters: 0x21..0x7E, 0xA1..0xAC and 0xAE..0xFF stand for themselves, the other 68 in increasing
-// order for U+0100 and up.
+// GPT-2's printable characters for bytes: 0x21..0x7E, 0xA1..0xAC and 0xAE..0xFF are the characters of the same number. The
+// other 68 bytes are U+0100 and up, in increasing order.
 constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
@@ -27,7 +27,7 @@ constexpr std::array<char32_t, 256> make_characters() {
 
 constexpr std::array<char32_t, 256> character_of_byte = make_characters();
 
-/// The byte a character stands for, or -1.
+/// The byte of a printable character, or -1.
 constexpr std::array<std::int16_t, 0x144> make_bytes() {
   std::array<std::int16_t, 0x144> bytes{};
   bytes.fill(-1);
@@ -45,7 +45,7 @@ std::string printable(unsigned char byte) {
   return text;
 }
 
-/// Bytes of a text in printable characters. What stands for no byte is taken as it is.
+/// The bytes of a text of printable characters. Characters that represent no byte are copied.
 std::string bytes_of_printable(std::string_view text) {
   std::string bytes;
   for (std::size_t position = 0; position < text.size();) {
@@ -120,8 +120,8 @@ void BpeTokenizer::encode_piece(std::string_view piece, WorkBudget* budget, std:
       return;
     }
   }
-  // A byte that nothing knows is left out before merging, so that its neighbours meet: what the Hugging Face library does.
-  // It never becomes the unknown token, which is a control token in many files.
+  // A byte that is in no token and no merge is left out before merging, so that its neighbours can merge, as in the Hugging
+  // Face library. It never becomes the unknown token, which is a control token in many files.
   std::string known;
   std::vector<MergeSymbol> symbols;
   symbols.reserve(piece.size());

@@ -8,7 +8,8 @@
 
 namespace rocmforge {
 
-/// Byte-level BPE ("gpt2"): pieces of the pre-tokenizer, bytes written as printable characters, pairs merged by rank.
+/// Byte-level BPE ("gpt2"). The pre-tokenizer cuts the text into pieces, bytes are written as printable characters, and
+/// pairs are merged by rank.
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(Vocabulary vocabulary);
@@ -26,7 +27,7 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizerRules rules_;
   PreTokenizer pre_tokenizer_;
   MergeTable merges_;
-  std::array<std::int32_t, 256> byte_symbols_{};  // -1 where neither a token nor a merge knows the byte
+  std::array<std::int32_t, 256> byte_symbols_{};  // -1 when the byte is in no token and no merge
 };
 
 }  // namespace rocmforge

@@ -15,7 +15,7 @@ MarkedBpeTokenizer::MarkedBpeTokenizer(Vocabulary vocabulary) : Tokenizer(std::m
     throw Error("a BPE vocabulary needs merges, there are none");
   }
   merges_ = MergeTable(vocabulary_.merges, size(), [this](std::string_view text) { return find_mergeable(text); });
-  adds_bos_ = vocabulary_.bos >= 0;  // whatever the file says: the models are of no use without it
+  adds_bos_ = vocabulary_.bos >= 0;  // whatever the file says: these models give bad answers without it
   adds_eos_ = vocabulary_.add_eos.value_or(false) && vocabulary_.eos >= 0;
   unknown_ = text_unknown();
   if (unknown_ < 0 && !bytes_.are_all()) {

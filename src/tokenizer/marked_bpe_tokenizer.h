@@ -6,8 +6,9 @@
 
 namespace rocmforge {
 
-/// BPE over characters ("gemma4"): spaces as U+2581, pairs merged by rank, leftover characters as bytes. Text is cut only
-/// where runs of line ends begin and end; such a run that is a token is taken whole.
+/// BPE over characters ("gemma4"). Spaces are written as U+2581, pairs are merged by rank, and characters that are not
+/// tokens become bytes. Text is cut only at the start and the end of runs of line ends. If such a run is a token, it is not
+/// merged from parts.
 class MarkedBpeTokenizer final : public Tokenizer {
  public:
   explicit MarkedBpeTokenizer(Vocabulary vocabulary);
@@ -21,7 +22,7 @@ class MarkedBpeTokenizer final : public Tokenizer {
 
   MergeTable merges_;
   ByteTokens bytes_;
-  std::int32_t unknown_ = -1;  // -1 as well for a file's unknown token that is a control token
+  std::int32_t unknown_ = -1;  // also -1 when the file's unknown token is a control token
 };
 
 }  // namespace rocmforge

@@ -11,16 +11,16 @@
 
 namespace rocmforge {
 
-/// A stretch of the text being merged, one of a doubly linked list that covers it.
+/// A part of the text that is merged: an element of a doubly linked list that covers the text.
 struct MergeSymbol {
   std::uint32_t begin = 0;   ///< bytes from the start of the text
-  std::uint32_t length = 0;  ///< 0 once merged into the symbol before it
+  std::uint32_t length = 0;  ///< 0 after it was merged into the symbol before it
   std::int32_t previous = -1;
   std::int32_t next = -1;
-  std::int32_t value = -1;  ///< what the tokenizer keeps for a symbol: a token id or its own number
+  std::int32_t value = -1;  ///< a number of the tokenizer for this symbol: a token id, or a number of its own
 };
 
-/// What joining two neighbours gives: the value of the result and its priority, lowest first.
+/// The merge of two neighbours. The lowest priority is merged first.
 struct MergeResult {
   std::uint32_t priority = 0;
   std::int32_t value = -1;
@@ -35,15 +35,15 @@ inline void append_symbol(std::vector<MergeSymbol>& symbols, std::size_t begin, 
   symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(length), index - 1, -1, value});
 }
 
-/// Joins neighbours for as long as `join(left, right)` gives a result, the lowest priority first and the leftmost of
-/// equals: O(n log n) for n symbols. `budget` may be null.
+/// Merges neighbours as long as `join(left, right)` returns a result: the lowest priority first, and the leftmost among
+/// equal ones. O(n log n) for n symbols. `budget` may be null; throws Error when it is used up.
 template <class Join>
 void merge_symbols(std::vector<MergeSymbol>& symbols, WorkBudget* budget, const Join& join) {
   constexpr std::uint64_t units_of_a_symbol = 2, units_of_a_merge = 4;
   spend(budget, units_of_a_symbol * symbols.size());
   struct Candidate {
-    std::uint64_t order;   // priority, then the left symbol's index
-    std::uint32_t length;  // of both together: a change tells that the candidate is stale
+    std::uint64_t order;   // priority, then the index of the left symbol
+    std::uint32_t length;  // of both symbols; another length now means that the candidate is stale
     std::int32_t value;
     bool operator>(const Candidate& other) const { return order > other.order; }
   };
@@ -61,7 +61,7 @@ void merge_symbols(std::vector<MergeSymbol>& symbols, WorkBudget* budget, const 
                      first.length + second.length, result->value};
   };
 
-  // Most candidates are there from the start; sorting them once costs less than keeping them all in the queue.
+  // Most candidates exist from the start: sorting them once costs less than keeping them all in the queue.
   std::vector<Candidate> initial;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     if (const auto found = candidate(static_cast<std::int32_t>(i))) {

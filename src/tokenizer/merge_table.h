@@ -13,18 +13,20 @@
 
 namespace rocmforge {
 
-/// The merges of a vocabulary. A symbol's number is its token's id, or `size` and up for texts of merges that are no token.
+/// The merges of a vocabulary. The number of a symbol is the id of its token. Texts of merges that are not tokens have the
+/// numbers from `size` on.
 class MergeTable {
  public:
-  using FindToken = std::function<std::int32_t(std::string_view)>;  ///< the token that a text may become, or -1
+  using FindToken = std::function<std::int32_t(std::string_view)>;  ///< the token that text may become, or -1
 
   MergeTable() = default;
-  /// `merges`: "left right", the first the most wanted. Throws Error naming one that is no pair.
+  /// Each merge is "left right"; the first has the highest priority. Throws Error with the number of an entry that is not a
+  /// pair.
   MergeTable(const std::vector<std::string>& merges, std::int32_t size, const FindToken& find_token);
 
-  /// Of a text that is no token; -1 where no merge knows it.
+  /// The number of a text that is not a token; -1 when no merge contains it.
   [[nodiscard]] std::int32_t other_symbol(std::string_view text) const;
-  /// The merge of two neighbours, of which an unknown one (-1) has none.
+  /// The merge of two neighbours, if there is one. A symbol without a number (-1) has none.
   [[nodiscard]] std::optional<MergeResult> join(const MergeSymbol& left, const MergeSymbol& right) const;
 
  private:

@@ -12,11 +12,11 @@
 namespace rocmforge {
 namespace {
 
-// White_Space of the Unicode standard, as the inside of a class. PCRE2's \s also takes U+180E.
+// White_Space of the Unicode standard, as the content of a character class. PCRE2's \s also matches U+180E.
 constexpr std::string_view white_space =
     R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
-/// Writes \s and \S out. \S may not stand inside a class.
+/// Replaces \s and \S by these characters. \S must not be inside a class.
 std::string expand_white_space(std::string_view expression) {
   std::string expanded;
   bool in_class = false;
@@ -51,7 +51,7 @@ struct Piece {
   bool is_utf8 = true;
 };
 
-/// Whole runs of UTF-8 and of other bytes.
+/// The runs of valid UTF-8 and the runs of other bytes.
 std::vector<Piece> runs(std::string_view text) {
   std::vector<Piece> pieces;
   std::size_t begin = 0;
@@ -83,11 +83,11 @@ class PreTokenizer::Expression {
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expanded.data()), expanded.size(), PCRE2_UTF | PCRE2_UCP, &error,
                               &offset, nullptr));
     check(code_ != nullptr, "pre-tokenizer expression: " + message_of(error) + " at " + std::to_string(offset));
-    // Without a just-in-time compiler on this machine the interpreter gives the same pieces, slower.
+    // If this machine has no just-in-time compiler, the interpreter makes the same pieces more slowly.
     static_cast<void>(pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE));
     context_.reset(pcre2_match_context_create(nullptr));
     check(context_ != nullptr, "out of memory for a match context");
-    // The limits guard against expressions that backtrack without bound; these do so in linear time.
+    // The limits are against expressions whose time has no bound; these take linear time.
     pcre2_set_match_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
     pcre2_set_heap_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
   }

@@ -9,23 +9,23 @@
 
 namespace rocmforge {
 
-/// What a value of `tokenizer.ggml.pre` means.
+/// The meaning of a value of `tokenizer.ggml.pre`.
 struct PreTokenizerRules {
   std::vector<std::string_view> names;
-  /// Expressions applied one after another, each to the pieces that the one before left. Perl syntax, except that \s and
-  /// \S mean Unicode's White_Space, which PCRE2's own \s does not quite.
+  /// Expressions that are applied one after another, each to the pieces of the one before. The syntax is Perl's, except that
+  /// \s and \S mean Unicode's White_Space, from which PCRE2's own \s differs.
   std::vector<std::string_view> passes;
-  bool ignore_merges = false;  ///< a piece that is a token of its own is taken whole
-  bool adds_bos = false;       ///< unless the file says otherwise
+  bool ignore_merges = false;  ///< a piece that is a token is not merged from parts
+  bool adds_bos = false;       ///< the default when the file does not say
 };
 
-/// Throws Error for an unknown name, listing the known ones. "" is "default".
+/// Throws Error for an unknown name, with a list of the known ones. "" is "default".
 PreTokenizerRules pre_tokenizer_rules(std::string_view name);
 
-/// The names of every kind, the first of each group being the one that files use most.
+/// All names. The first name of each group is the one that most files use.
 std::vector<std::string_view> pre_tokenizer_names();
 
-/// Cuts text into the pieces that byte pairs are merged within. Immutable; safe to use from several threads.
+/// Cuts text into pieces; byte pairs are merged only within a piece. Immutable: several threads may use it at the same time.
 class PreTokenizer {
  public:
   explicit PreTokenizer(const PreTokenizerRules& rules);
@@ -33,8 +33,8 @@ class PreTokenizer {
   PreTokenizer(const PreTokenizer&) = delete;
   PreTokenizer& operator=(const PreTokenizer&) = delete;
 
-  /// The pieces cover the text in order; what no expression matches is a piece too. Bytes that are not UTF-8 are pieces of
-  /// their own, kept from the expressions. Throws Error when the expression engine gives up.
+  /// The pieces cover the text in order; text between two matches is also a piece. Bytes that are not UTF-8 are pieces of
+  /// their own, to which no expression is applied. Throws Error when the expression engine fails or `budget` is used up.
   [[nodiscard]] std::vector<std::string_view> split(std::string_view text, WorkBudget* budget = nullptr) const;
 
  private:

@@ -6,7 +6,7 @@
 namespace rocmforge {
 namespace {
 
-// The expressions are those of the models' own tokenizer files, in the order in which they are tried.
+// The expressions are those of the models' own tokenizer files, in the order in which those apply them.
 
 constexpr std::string_view gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -17,7 +17,8 @@ constexpr std::string_view qwen2 = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N
 constexpr std::string_view qwen35 =
     CONTRACTION R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Words that start in upper case and end in lower case, then words in upper case alone; letters without case are both.
+// First words with any number of upper-case letters and then lower-case letters, then words of upper-case letters. Letters
+// without case belong to both classes.
 #define UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 #define LEAD R"([^\r\n\p{L}\p{N}]?)"
@@ -25,7 +26,8 @@ constexpr std::string_view qwen35 =
 constexpr std::string_view gpt4o =
     LEAD UPPER "*" LOWER "+" CONTRACTION "?|" LEAD UPPER "+" LOWER "*" CONTRACTION R"(?|\p{N}{1,3}|)" CASED_END;
 constexpr std::string_view tekken = LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER R"(*|\p{N}|)" CASED_END;
-// Chinese characters (Unicode's script Han) are words of their own. A class without them is what no other category holds.
+// Chinese characters (Unicode's script Han) form words of their own. The letter classes without them are the complement of
+// all other categories.
 #define HAN                                                                                                     \
   R"(\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007}\x{3021}-\x{3029}\x{3038}-\x{303B})"    \
   R"(\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9}\x{16FE2}\x{16FE3}\x{16FF0}\x{16FF1})" \
@@ -66,7 +68,7 @@ constexpr std::string_view deepseek_letters =
     R"(]+)";
 constexpr std::string_view deepseek_punctuation =
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)";
-// "\s+$" without its quadratic search: only the start of a run of spaces is tried.
+// Equivalent to "\s+$", but it tries only the start of a run of spaces: "\s+$" takes quadratic time.
 constexpr std::string_view trailing_space = R"((?<!\s)\s++\z)";
 constexpr std::string_view deepseek3_cjk = R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
 constexpr std::string_view deepseek3 =

@@ -7,13 +7,14 @@
 
 namespace rocmforge {
 
-/// The tokens that are recognised in raw text before anything else, as a trie over their bytes. A search costs at most the
-/// longest token's length per byte of text.
+/// The tokens that are recognised in raw text before it is cut and merged, as a trie over their bytes. A search costs at
+/// most the length of the longest token for each byte of text.
 class SpecialTokens {
  public:
   SpecialTokens() : nodes_(1) {}
 
-  /// `always`: recognised even where control tokens are not (user-defined tokens). The first id of a text stays.
+  /// `always`: the token is recognised even when control tokens are not (user-defined tokens). If several tokens have the
+  /// same text, the first id is kept.
   void add(std::string_view text, std::int32_t id, bool always);
 
   struct Match {
@@ -21,14 +22,14 @@ class SpecialTokens {
     std::size_t length = 0;
     std::int32_t id = -1;
   };
-  /// The leftmost match at or after `from`, the longest of those that begin there.
+  /// The leftmost match at or after `from`; the longest match among those that begin there.
   [[nodiscard]] Match find(std::string_view text, std::size_t from, bool parse_special) const;
 
  private:
   struct Node {
     std::int32_t id = -1;
     bool always = false;
-    std::vector<std::pair<unsigned char, std::int32_t>> children;  // sorted by byte
+    std::vector<std::pair<unsigned char, std::int32_t>> children;  // in ascending order of the bytes
   };
   [[nodiscard]] std::int32_t child(std::int32_t node, unsigned char byte) const;
 

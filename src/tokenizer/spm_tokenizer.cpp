@@ -14,14 +14,14 @@
 namespace rocmforge {
 namespace {
 
-/// Order of the scores as an unsigned number, the highest score first.
+/// Maps scores to unsigned numbers that ascend from the highest score to the lowest.
 std::uint32_t priority_of(float score) {
   const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // -0 becomes 0
   const std::uint32_t increasing = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
   return ~increasing;
 }
 
-/// True when a space follows something else than a space: the place where a word ends.
+/// Whether a space follows a character other than a space, which is the end of a word.
 bool has_space_inside(std::string_view text) {
   for (std::size_t i = text.find(space_mark); i != std::string_view::npos;
        i = text.find(space_mark, i + space_mark.size())) {
@@ -64,7 +64,7 @@ void SpmTokenizer::read_tokens() {
 }
 
 void SpmTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
-  // Called for the start of the text and after special tokens, where the tokenizer puts a space of its own.
+  // This is called for the start of the text and after special tokens. There the tokenizer adds a space of its own.
   std::string marked;
   if (drops_leading_space_) {
     marked.append(space_mark);
@@ -74,7 +74,7 @@ void SpmTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::v
   std::size_t begin = 0;
   for (std::size_t end = all.find(space_mark, 1); words_are_apart_ && end != std::string_view::npos;
        end = all.find(space_mark, end + space_mark.size())) {
-    // No token reaches over the end of a word, so words can be merged one by one, with a short queue.
+    // No token contains the end of a word, so words can be merged one by one with a short queue.
     if (!all.substr(begin, end - begin).ends_with(space_mark)) {
       encode_stretch(all.substr(begin, end - begin), budget, ids);
       begin = end;

@@ -5,7 +5,8 @@
 
 namespace rocmforge {
 
-/// SentencePiece-style BPE ("llama"): spaces as U+2581, pairs merged by the highest score, leftover characters as bytes.
+/// SentencePiece-style BPE ("llama"). Spaces are written as U+2581, the pair whose token has the highest score is merged
+/// first, and characters that are not tokens become bytes.
 class SpmTokenizer final : public Tokenizer {
  public:
   explicit SpmTokenizer(Vocabulary vocabulary);
@@ -19,10 +20,10 @@ class SpmTokenizer final : public Tokenizer {
   void encode_stretch(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const;
 
   ByteTokens bytes_;
-  std::vector<std::uint32_t> priorities_;  // by id, 0 for the highest score
-  std::int32_t unknown_ = -1;              // -1 as well for a file's unknown token that is a control token
-  std::size_t longest_ = 0;                // bytes of the longest token that merging can give
-  bool words_are_apart_ = true;            // no such token has a space after anything but a space
+  std::vector<std::uint32_t> priorities_;  // by id; the highest score has the lowest number
+  std::int32_t unknown_ = -1;              // also -1 when the file's unknown token is a control token
+  std::size_t longest_ = 0;                // bytes of the longest token that merging can make
+  bool words_are_apart_ = true;            // no such token has a space after a character other than a space
 };
 
 }  // namespace rocmforge

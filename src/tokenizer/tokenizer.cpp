@@ -14,7 +14,7 @@
 namespace rocmforge {
 namespace {
 
-// Known by their text, since many files name but one of several end tokens.
+// End tokens are found by their text, because many files name only one of several.
 constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
                                                         "<|im_end|>",
                                                         "<|end|>",
@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 21> end_texts = {"<|eot_id|>",
                                                         "<end_of_utterance>",
                                                         "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
 
-/// The texts of a mark around a gap in a text, in the models' families that have such marks.
+/// The texts of one mark around a gap, for the families of models that have such marks (fill in the middle).
 struct GapMark {
   std::int32_t Vocabulary::*id;
   std::array<std::string_view, 8> texts;
@@ -55,15 +55,15 @@ constexpr std::array<GapMark, 3> gap_marks = {{
       "<|code_middle|>", "<|middle|>"}},
 }};
 
-// Beside these marks; an answer that comes to one has left its file.
+// Further marks of these families. An answer that reaches one of them has left its file.
 constexpr std::array<GapMark, 3> file_marks = {{
     {&Vocabulary::fim_pad, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>"}},
     {&Vocabulary::fim_rep, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
     {&Vocabulary::fim_sep, {"<|file_sep|>"}},
 }};
 
-// Marks of an answer's parts (the harmony format's, reasoning, calls of functions): they separate what a reader must be able
-// to tell apart.
+// Marks of the parts of an answer (the harmony format, reasoning, calls of functions). They are shown as text, because the
+// parts can only be told apart by them.
 constexpr std::array<std::string_view, 37> shown_texts = {"<|channel|>",
                                                           "<|message|>",
                                                           "<|start|>",
@@ -120,7 +120,7 @@ void check_vocabulary(const Vocabulary& vocabulary) {
   }
 }
 
-/// An id outside the vocabulary is as good as none.
+/// An id outside the vocabulary becomes -1.
 void drop_bad_ids(Vocabulary& vocabulary) {
   const auto size = static_cast<std::int32_t>(vocabulary.tokens.size());
   for (std::int32_t* id : {&vocabulary.bos, &vocabulary.eos, &vocabulary.eot, &vocabulary.eom, &vocabulary.unknown,
@@ -168,7 +168,7 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   }
 }
 
-// Few files name the marks of gaps; all of one family are known, or none.
+// Few files name the marks of gaps. They are used only if all three marks are found.
 void Tokenizer::find_gap_ids() {
   const auto find_any = [this](const GapMark& mark) {
     std::int32_t id = vocabulary_.*mark.id;
@@ -184,7 +184,7 @@ void Tokenizer::find_gap_ids() {
     for (const GapMark& mark : marks) {
       if (const std::int32_t id = find_any(mark); id >= 0 && vocabulary_.*mark.id < 0) {
         vocabulary_.*mark.id = id;
-        vocabulary_.types[static_cast<std::size_t>(id)] = TokenType::control;  // a user's text must not become one
+        vocabulary_.types[static_cast<std::size_t>(id)] = TokenType::control;  // text of the user must not become this token
       }
     }
   }
@@ -206,7 +206,7 @@ void Tokenizer::find_end_ids() {
     const std::int32_t id = find(text);
     add(id);
     if (id >= 0) {
-      // Some files mark these as ordinary; a user's text must not become one.
+      // Some files mark these tokens as ordinary; text of the user must not become one of them.
       vocabulary_.types[static_cast<std::size_t>(id)] = TokenType::control;
     }
   }
@@ -216,7 +216,7 @@ void Tokenizer::find_end_ids() {
   }
   std::sort(end_ids_.begin(), end_ids_.end());
   end_ids_.erase(std::unique(end_ids_.begin(), end_ids_.end()), end_ids_.end());
-  // In these families <|end|> closes a message inside one answer.
+  // In these families <|end|> ends a message inside an answer.
   const bool has_messages =
       (find("<|return|>") >= 0 && find("<|call|>") >= 0) || (find("<|calls|>") >= 0 && find("<|flush|>") >= 0);
   if (has_messages) {
