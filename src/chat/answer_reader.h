@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// What stands behind an AnswerParser.
+/// The interface behind AnswerParser, with one implementation for marked answers and one for the harmony format.
 class AnswerReader {
  public:
   AnswerReader() = default;
@@ -27,7 +27,7 @@ class AnswerReader {
   [[nodiscard]] std::int32_t calls() const { return calls_; }
 
  protected:
-  /// Content, reasoning or arguments.
+  /// Adds a piece of content, reasoning or arguments.
   void emit(AnswerDelta::Kind kind, std::string_view text) {
     if (text.empty()) {
       return;
@@ -48,7 +48,7 @@ class AnswerReader {
   std::vector<AnswerDelta> out_;
 };
 
-/// Of answers in messages with channels: AnswerFormat::in_channels.
+/// The reader of answers that are messages with channels (AnswerFormat::in_channels).
 std::unique_ptr<AnswerReader> make_harmony_reader(AnswerFormat format);
 
 }  // namespace rocmforge

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The text at the end of a message's content, which may be parts; null without one.
+/// The text at the end of a message's content, which may consist of parts. Null when there is none.
 std::string* last_text(ordered_json& message) {
   ordered_json& content = message["content"];
   if (content.is_array()) {
@@ -23,7 +23,7 @@ std::string* last_text(ordered_json& message) {
   return content.get_ptr<std::string*>();
 }
 
-/// A word that the conversation does not hold.
+/// A word that the conversation does not contain.
 std::string unused_word(const ChatRequest& request) {
   const auto text_of_json = [](const ordered_json& json) {
     return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -48,7 +48,7 @@ void cut(std::vector<ChatSegment>& segments, std::size_t size) {
   }
 }
 
-/// Empty where the template refuses the message or does not show its text.
+/// The prompt up to `word`. Empty when the template refuses the message or does not show its text.
 std::optional<ChatPrompt> rendered_up_to(const ChatRequest& request, const std::string& word, std::string_view text,
                                          const ChatRenderer& render) {
   ChatPrompt prompt;
@@ -62,7 +62,7 @@ std::optional<ChatPrompt> rendered_up_to(const ChatRequest& request, const std::
   if (end == std::string::npos || whole.find(trimmed(text, " \t\r\n\v\f")) == std::string::npos) {
     return std::nullopt;
   }
-  if (whole.compare(end + word.size(), 1, " ") != 0) {  // the template cuts white space off
+  if (whole.compare(end + word.size(), 1, " ") != 0) {  // the template removes white space
     const std::size_t last = whole.find_last_not_of(" \t\r\n\v\f", end == 0 ? 0 : end - 1);
     end = end == 0 || last == std::string::npos ? 0 : last + 1;
   }
@@ -136,7 +136,7 @@ ChatPrompt continue_answer(ChatRequest request, std::string_view source, const R
 }
 
 bool ends_inside_reasoning(std::string_view prompt, const ReasoningMarks& marks) {
-  // Reasoning of Seed-OSS that may have no tokens begins with a remark on that.
+  // Seed-OSS adds this remark at the start of reasoning that may use no tokens.
   constexpr std::string_view remark = "<seed:cot_budget_reflect>";
   prompt = trimmed(prompt);
   prompt.remove_suffix(prompt.ends_with(remark) ? remark.size() : 0);

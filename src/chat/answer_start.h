@@ -8,14 +8,15 @@
 
 namespace rocmforge {
 
-/// The conversation ends with an assistant's message without calls, and an answer is asked for: it goes on from there.
+/// Whether the answer continues the last message: the conversation ends with an assistant's message without calls, and an
+/// answer is requested.
 bool continues_answer(const ChatRequest& request);
 
 using ChatRenderer = std::function<std::vector<ChatSegment>(const ChatRequest& request)>;
 
-/// The prompt that ends where the last message's text ends, as transformers' continue_final_message: what the template
-/// writes before it stands there, what it writes behind it does not. Where a template does not show such a message, its text
-/// follows the prompt for an answer. `source` is the template's. Throws Error.
+/// The prompt that ends where the text of the last message ends, like transformers' continue_final_message. It contains what
+/// the template writes before that text, and nothing that it writes after it. If the template does not show the message, its
+/// text follows the prompt for an answer. `source` is the template's source. Throws Error.
 ChatPrompt continue_answer(ChatRequest request, std::string_view source, const ReasoningMarks& marks,
                            const ChatRenderer& render);
 

@@ -6,12 +6,12 @@
 
 namespace rocmforge {
 
-/// White space between the pieces of an answer.
+/// White space between the parts of an answer.
 constexpr std::string_view blanks = " \t\r\n";
 
 inline bool is_blank(std::string_view text) { return text.find_first_not_of(blanks) == std::string_view::npos; }
 
-/// Without `characters` at both ends.
+/// `text` without `characters` at both ends.
 inline std::string_view trimmed(std::string_view text, std::string_view characters = blanks) {
   const std::size_t begin = std::min(text.find_first_not_of(characters), text.size());
   return text.substr(begin, text.find_last_not_of(characters) + 1 - begin);

@@ -21,7 +21,7 @@ ordered_json probe_tools() {
   return ordered_json::array({{{"type", "function"}, {"function", function}}});
 }
 
-/// Renders small conversations and looks for their words in the text.
+/// Renders small conversations and searches the results for their words.
 class Prober {
  public:
   Prober(std::string_view source, const ChatProbe& render) : source_(source), render_(render), tools_(probe_tools()) {}
@@ -50,11 +50,11 @@ class Prober {
     };
     return render_(request);
   }
-  /// In plain braces one message would be taken for the array itself by some compilers.
+  /// In plain braces, some compilers would take a single message for the array itself.
   static ordered_json conversation(std::initializer_list<ordered_json> messages) {
     return std::vector<ordered_json>(messages);
   }
-  /// Some templates take conversations with tools only.
+  /// Some templates accept only conversations with tools.
   [[nodiscard]] std::optional<std::string> with_or_without_tools(const ordered_json& messages) const {
     auto text = rendered(messages);
     return text.has_value() ? text : rendered(messages, tools_);
@@ -73,7 +73,7 @@ class Prober {
     return made;
   }
   [[nodiscard]] static ordered_json call(ordered_json held, ordered_json arguments) {
-    // Another key than the schema's: a list of tools in Python's notation must not look like the call.
+    // The key differs from the schema's, so that a list of tools in Python's notation does not look like the call.
     const ordered_json function = {{"name", "probe_tool"}, {"arguments", std::move(arguments)}};
     ordered_json made = plain_message("assistant", std::move(held));
     made["tool_calls"] = ordered_json::array({{{"id", "abcdef123"}, {"type", "function"}, {"function", function}}});
@@ -92,7 +92,7 @@ class Prober {
     abilities_.developer_role = source_.find("developer") != std::string_view::npos;
   }
 
-  /// Whether a role's parts come out, all of them, and as texts: not as JSON or in Python's notation.
+  /// Whether the template shows all parts of a role's content as texts, and not as JSON or in Python's notation.
   [[nodiscard]] bool shows_parts(const ordered_json& messages) const {
     const auto text = with_or_without_tools(messages);
     return has(text, "probe one") && has(text, "probe two") && !has(text, "'text': 'probe") &&
@@ -109,7 +109,7 @@ class Prober {
         shows_parts(conversation({question(), plain_message("assistant", content("probe")), result(parts)}));
   }
 
-  /// What a call with this content looks like: whether it is there, and how its arguments are wanted.
+  /// Whether a call with this content is shown, with its arguments as an object or as text.
   struct Shown {
     bool as_object = false, as_text = false;
   };
@@ -140,7 +140,7 @@ class Prober {
     }
   }
 
-  /// Where calls are not shown they will be part of the text.
+  /// If the template does not show calls, they will be part of the text.
   void find_results() {
     const ordered_json called =
         abilities_.tool_calls ? call(abilities_.calls_with_empty_content ? content("") : ordered_json(nullptr),
@@ -148,7 +148,7 @@ class Prober {
                                                                   : ordered_json{{"probe_argument", "probe value"}})
                               : plain_message("assistant", content("probe call"));
     const auto text = rendered(conversation({question(), called, result(content("probe result"))}), tools_);
-    // A template that writes down whatever role it meets has no place for tools if it does not even name them.
+    // A template that writes any role has no place for results if its source does not contain the word "tool".
     abilities_.tool_results = has(text, "probe result") && source_.find("tool") != std::string_view::npos;
   }
 
@@ -159,7 +159,7 @@ class Prober {
     abilities_.thinking_switch = with(true) != with(false);
   }
 
-  /// What a template that shows tools writes, and what the calls of its model begin with.
+  /// A text in the prompt of a template that shows tools, and the text with which its model begins calls.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> call_marks = {
       {{"<|tool_call|>", "<|tool_call|>"},
        {"<tool_call>", "<tool_call>"},

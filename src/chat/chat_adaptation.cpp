@@ -19,14 +19,14 @@ bool is_role(const ordered_json& message, std::string_view role) {
   return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
 }
 
-/// A tool or a call: a function with a name, wrapped or bare.
+/// Checks a tool or a call: a function with a name, wrapped or bare.
 void check_function(const ordered_json& wrapped, const std::string& what) {
   if (!wrapped.is_object() || !function_of(wrapped).is_object() || string_of(function_of(wrapped), "name").empty()) {
     throw Error(what + ": a function with a name is needed");
   }
 }
 
-/// A message's content as one text. Throws Error for parts that are no text.
+/// A message's content as one text. Throws Error for parts that are not text.
 std::string text_content(const ordered_json& message, std::size_t index) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) {
@@ -53,7 +53,7 @@ std::string text_content(const ordered_json& message, std::size_t index) {
   return text;
 }
 
-/// Checks calls; their arguments become objects or texts, whichever the template takes.
+/// Checks the calls of a message and converts their arguments to the form that the template takes: objects or texts.
 void adapt_calls(ordered_json& message, std::size_t index, bool as_text) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) {
@@ -85,7 +85,7 @@ void adapt_calls(ordered_json& message, std::size_t index, bool as_text) {
   }
 }
 
-/// Reasoning under both names that templates use, as transformers gives it to them.
+/// Gives reasoning both names that templates use, as transformers does.
 void name_reasoning(ordered_json& message) {
   for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);
@@ -100,7 +100,7 @@ void name_reasoning(ordered_json& message) {
   }
 }
 
-/// `f(a=1, b="x")`
+/// A call in Python's notation: `f(a=1, b="x")`
 std::string python_call(const ordered_json& call) {
   std::string arguments;
   const ordered_json& given = call["arguments"];
@@ -110,7 +110,8 @@ std::string python_call(const ordered_json& call) {
   return fmt::format("{}({})", call["name"].get<std::string>(), arguments);
 }
 
-/// Calls as the model writes them itself, behind the mark that the template tells it of; without one as describe_tools says.
+/// Calls in the form in which the model writes them, after the mark that the template tells the model to use. Without a mark
+/// they have the form that describe_tools asks for.
 std::string written_calls(const ordered_json& calls, std::string_view mark) {
   const auto joined = [&](std::string_view separator, const auto& text_of_call) {
     std::string text;
@@ -144,7 +145,7 @@ std::string written_calls(const ordered_json& calls, std::string_view mark) {
   return std::string(mark) + json_text(calls);
 }
 
-/// An assistant's calls as part of its text. `names` gets the function's name for each call's id.
+/// Makes the calls of an assistant part of its text. Adds the function's name to `names` under the id of each call.
 void write_calls(ordered_json& message, std::string_view mark, ordered_json& names) {
   ordered_json calls = ordered_json::array();
   for (const ordered_json& call : message["tool_calls"]) {
@@ -158,12 +159,12 @@ void write_calls(ordered_json& message, std::string_view mark, ordered_json& nam
   message.erase("tool_calls");
 }
 
-/// What of a conversation with tools a template lacks a place for.
+/// The parts of a conversation with tools for which the template has no place.
 struct Missing {
   bool tools = false;    ///< the list goes into the system text
-  bool format = false;   ///< and how to write calls
+  bool format = false;   ///< the system text also says how to write calls
   bool calls = false;    ///< calls become part of the text
-  bool results = false;  ///< results become a user's messages
+  bool results = false;  ///< results become messages of the user
 };
 
 Missing missing_parts(const ChatAbilities& abilities) {
@@ -199,7 +200,7 @@ void describe_tools(ChatRequest& request, const Missing& missing) {
   }
 }
 
-/// What the template lacks a place for, as plain messages.
+/// Replaces the parts for which the template has no place by plain messages.
 void describe_missing(ChatRequest& request, const ChatAbilities& abilities, const Missing& missing) {
   ordered_json names = ordered_json::object();
   for (ordered_json& each : request.messages) {
@@ -211,7 +212,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
       if (missing.results) {
         each = plain_message("user", json_text({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
       } else if (own.empty() && !name.empty()) {
-        each["name"] = name;  // the call it belongs to can't tell the template any more
+        each["name"] = name;  // the template can't find it in the call any more
       }
     }
   }
@@ -220,7 +221,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
   }
 }
 
-/// The texts of system messages before the question that follows.
+/// Moves the texts of system messages to the start of the next message of the user. If there is none, they become one.
 void merge_system(ordered_json& messages) {
   ordered_json merged = ordered_json::array();
   std::string pending;
@@ -242,7 +243,7 @@ void merge_system(ordered_json& messages) {
   messages = std::move(merged);
 }
 
-/// A call's message without a text has the kind of emptiness that the template shows calls with.
+/// Sets the empty content of a message with calls to the kind, "" or null, with which the template shows calls.
 void choose_empty_content(ordered_json& message, bool was_null, const ChatAbilities& abilities) {
   if (!message.contains("tool_calls") || message["content"] != "") {
     return;
@@ -253,7 +254,7 @@ void choose_empty_content(ordered_json& message, bool was_null, const ChatAbilit
   }
 }
 
-/// Parts stay where the template joins them itself and nothing else is put into the message.
+/// Whether a message keeps its content in parts: the template joins them itself, and nothing is added to the message.
 bool keeps_parts(const ordered_json& message, const ChatAbilities& abilities, const Missing& missing, bool uses_tools) {
   const auto content = message.find("content");
   if (content == message.end() || !content->is_array() || !abilities.takes_parts(string_of(message, "role"))) {

@@ -9,11 +9,11 @@
 
 namespace rocmforge {
 
-/// Renders a request, or gives nothing where the template refuses it.
+/// Renders a request. Empty when the template refuses it.
 using ChatProbe = std::function<std::optional<std::string>(const ChatRequest& request)>;
 ChatAbilities probe_abilities(std::string_view source, const ChatProbe& render);
 
-/// Changes a request to what a template with these abilities can take, as ChatTemplate::prompt says. Throws Error.
+/// Changes a request to a form that a template with these abilities accepts (see ChatTemplate::prompt). Throws Error.
 void adapt(ChatRequest& request, const ChatAbilities& abilities);
 
 }  // namespace rocmforge

@@ -9,7 +9,7 @@ struct BuiltinTemplate {
   std::string_view name, text;
 };
 
-// `turns`: the messages after an optional first system message, which must ask and answer in turn.
+// `turns` are the messages after an optional first system message. They must alternate between user and assistant.
 #define ROCMFORGE_TURNS                                                                                                     \
   "{%- if messages and messages[0].role == 'system' %}{% set system = messages[0].content %}{% set turns = messages[1:] %}" \
   "{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}"                                                    \

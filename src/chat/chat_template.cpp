@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Templates put roles into control tokens ("<|user|>"); those of this list can't do harm there.
+/// Templates write roles into control tokens ("<|user|>"). Roles of this list are safe there.
 bool is_usual_role(std::string_view role) {
   constexpr std::array<std::string_view, 7> roles = {"system", "developer", "user",   "assistant",
                                                      "tool",   "function",  "ipython"};
@@ -60,7 +60,7 @@ std::vector<ChatSegment> segments_of(const jinja::Text& text) {
   return segments;
 }
 
-/// The variable whose absence the error is about, or "".
+/// The name of the undefined variable that the error reports, or "".
 std::string undefined_name(const jinja::TemplateError& error) {
   constexpr std::string_view end = "' is undefined";
   const std::string& message = error.message();
@@ -192,7 +192,7 @@ ChatAbilities ChatTemplate::find_abilities() const {
     try {
       return text_of(render(request, jinja::Limits{.steps = probe_steps}));
     } catch (const Error&) {
-      return std::nullopt;  // a template that refuses a conversation can't do what it asks for
+      return std::nullopt;  // a template that refuses a conversation lacks the ability that it tests
     }
   });
 }

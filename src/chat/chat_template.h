@@ -21,26 +21,25 @@ class Template;
 struct Limits;
 }  // namespace jinja
 
-/// The time here and now.
+/// The current local time.
 std::tm local_time();
 
-/// A conversation to be answered, in the shape of OpenAI's API.
+/// A conversation that is to be answered, in the form of OpenAI's API.
 struct ChatRequest {
-  /// An array of objects with `role`, `content` (text, parts, or null), `tool_calls`, `tool_call_id`, `name`,
-  /// `reasoning_content`; other fields reach the template as they are.
+  /// An array of objects with `role`, `content` (text, parts, or null), `tool_calls`, `tool_call_id`, `name` and
+  /// `reasoning_content`. Other fields are passed to the template unchanged.
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  /// Null, or an array of {"type": "function", "function": {...}}; an empty one reaches the template as it is.
+  /// Null, or an array of {"type": "function", "function": {...}}. An empty array is passed to the template unchanged.
   nlohmann::ordered_json tools;
-  nlohmann::ordered_json arguments;  ///< null, or an object with more variables: "enable_thinking", "documents" ...
+  nlohmann::ordered_json arguments;  ///< null, or an object with further variables: "enable_thinking", "documents" ...
   bool add_generation_prompt = true;
-  bool continue_final_message = true;  ///< an assistant's message at the end begins the answer; needs the line above
+  bool continue_final_message = true;  ///< the answer continues an assistant's message at the end; needs the line above
   std::function<std::tm()> clock = local_time;
-  WorkBudget* budget = nullptr;  ///< of rendering; null: only the template's own limits hold
+  WorkBudget* budget = nullptr;  ///< for rendering; null: only the template's own limits apply
 };
 
-/// A stretch of a rendered conversation. Control tokens are recognised only in what the template itself wrote, so that
-/// nothing that stands in messages, tools or arguments can become one. The roles that everybody uses count as the
-/// template's own.
+/// A part of a rendered conversation from one source. Control tokens are recognised only in text that the template itself
+/// wrote, so that no text in messages, tools or arguments can become one. The usual roles count as text of the template.
 struct ChatSegment {
   std::string text;
   bool from_template = false;
@@ -49,82 +48,81 @@ struct ChatSegment {
 
 std::string text_of(std::span<const ChatSegment> segments);
 
-/// The ids of a rendered conversation: BOS once where the model adds it and the template has none. Text is tokenized across
-/// the borders of segments as the whole would be; only control tokens keep to their segment.
+/// The ids of a rendered conversation. BOS is added if the model uses it and the template did not write it. Ordinary tokens
+/// may contain a border between segments, as if the conversation were one text; control tokens may not.
 std::vector<std::int32_t> encode_chat(const Tokenizer& tokenizer, std::span<const ChatSegment> segments,
                                       WorkBudget* budget = nullptr);
 
-/// What a template does with the parts of a conversation, found out by rendering small ones.
+/// How a template handles the parts of a conversation, found by rendering small ones.
 struct ChatAbilities {
-  bool text_content = true;  ///< takes `content` as text; else as parts only
+  bool text_content = true;  ///< takes `content` as text; else only as parts
   bool system_role = true;
   bool developer_role = false;
-  /// Roles whose content may be parts of text, which the template joins itself.
+  /// Roles whose content may consist of parts of text, which the template joins itself.
   struct Parts {
     bool user = false, system = false, assistant = false, tool = false;
   } parts;
   bool tools = false;                     ///< shows the tools to the model
-  bool tool_calls = false;                ///< shows an assistant's calls
+  bool tool_calls = false;                ///< shows the calls of an assistant
   bool tool_results = false;              ///< has a place for messages of role tool
   bool arguments_as_text = false;         ///< takes a call's arguments as JSON text, not as an object
-  bool calls_with_empty_content = false;  ///< shows calls beside a content of ""
-  bool calls_with_null_content = false;   ///< and beside one of null, as nothing
-  bool thinking_switch = false;           ///< obeys `enable_thinking` or `thinking`
-  /// What the template tells the model to begin calls with ("<tool_call>"), where it shows no calls itself.
+  bool calls_with_empty_content = false;  ///< shows calls if the content is ""
+  bool calls_with_null_content = false;   ///< shows calls if the content is null, and writes nothing for null
+  bool thinking_switch = false;           ///< uses `enable_thinking` or `thinking`
+  /// The text with which the template tells the model to begin calls ("<tool_call>"), if it shows no calls itself.
   std::string call_mark;
 
-  /// The model learns of the tools and how to call them from the template.
+  /// Whether the model learns from the template which tools there are and how to call them.
   [[nodiscard]] bool takes_tools() const { return tools && (tool_calls || !call_mark.empty()); }
   [[nodiscard]] bool takes_parts(std::string_view role) const;
 };
 
-/// What a model writes around its reasoning. In the harmony format (gpt-oss) the marks are those of the channels for
+/// The marks that a model writes around its reasoning. In the harmony format (gpt-oss) they are those of the channels for
 /// reasoning and for the final answer.
 struct ReasoningMarks {
   std::string_view begin = "<think>", end = "</think>";
 };
 
-/// A conversation ready to be answered.
+/// A rendered conversation, ready to be answered.
 struct ChatPrompt {
   std::vector<ChatSegment> segments;
-  /// The prompt ends inside a block of reasoning, so that the answer begins with reasoning.
+  /// The prompt ends inside reasoning, so that the answer begins with reasoning.
   bool reasoning_is_open = false;
   ReasoningMarks reasoning{};
-  bool in_channels = false;     ///< the answer is messages of the harmony format: "<|channel|>final<|message|>Hello"
-  bool header_is_open = false;  ///< and begins with a header, not with a message's text
+  bool in_channels = false;  ///< the answer consists of messages of the harmony format: "<|channel|>final<|message|>Hello"
+  bool header_is_open = false;  ///< the answer begins with a header, not with the text of a message
 };
 
-/// The chat template of a model. Immutable; safe to use from several threads.
+/// The chat template of a model. Immutable: several threads may use it at the same time.
 class ChatTemplate {
  public:
-  /// `bos` and `eos` are the texts of these tokens, empty where the model has none. Throws Error (with line and column)
-  /// for a template that can't be read.
+  /// `bos` and `eos` are the texts of these tokens, empty when the model has none. Throws Error with line and column for a
+  /// template that can't be read.
   explicit ChatTemplate(std::string source, std::string bos = "", std::string eos = "");
 
-  /// What the template makes of the request as it is: the same text as transformers' apply_chat_template. Throws Error.
+  /// Renders the request unchanged: the same text as transformers' apply_chat_template. Throws Error.
   [[nodiscard]] std::vector<ChatSegment> render(const ChatRequest& request) const;
 
-  /// Steps that each of the small renderings may take which find out what the template can do; models' templates take
-  /// less than a hundredth of it.
+  /// The limit of steps for each small rendering that finds the template's abilities. The templates of models need less than
+  /// a hundredth of it.
   static constexpr std::size_t probe_steps = 400'000;
 
-  /// The same for a request in any of the forms that clients send, changed to what the template can take:
-  /// - parts of text become one text, joined by line ends, where the template does not join them itself, or the other way
-  ///   around; absent content becomes "", or null beside calls where the template wants it;
-  /// - arguments of calls become objects, or texts; reasoning is named as templates name it;
-  /// - without a role for the developer its messages are the system's; without one for the system its text goes before the
-  ///   first question;
-  /// - of tools, calls and results, what the template has no place for is described: tools and how to call them in the
-  /// system
-  ///   text, calls and results as JSON in messages (the style ToolCallStyle::generic);
-  /// - an assistant's message at the end begins the answer, which goes on from there (answer_start.h).
-  /// Throws Error for what is malformed or can't be expressed.
+  /// Renders a request in any of the forms that clients send, after it was changed to what the template can take:
+  /// - If the template does not join parts of text itself, they become one text, joined by line ends. If it takes only
+  ///   parts, a text becomes a part. Absent content becomes "", or null beside calls if the template shows these so.
+  /// - Arguments of calls become objects or texts. Reasoning gets the names that templates use.
+  /// - Without a developer role, its messages become the system's. Without a system role, its text is put in front of the
+  ///   next message of the user.
+  /// - Tools, calls and results without a place in the template are described: tools and how to call them in the system
+  ///   text, calls and results as JSON in messages (the style ToolCallStyle::generic).
+  /// - The answer continues an assistant's message at the end (answer_start.h).
+  /// Throws Error for a malformed request and for one that can't be expressed.
   [[nodiscard]] ChatPrompt prompt(ChatRequest request) const;
 
   [[nodiscard]] const std::string& source() const { return source_; }
   [[nodiscard]] const ChatAbilities& abilities() const { return abilities_; }
   [[nodiscard]] ReasoningMarks reasoning_marks() const;
-  /// Answers are messages of the harmony format.
+  /// Whether answers are messages of the harmony format.
   [[nodiscard]] bool has_channels() const;
 
  private:
@@ -136,15 +134,15 @@ class ChatTemplate {
   ChatAbilities abilities_;
 };
 
-/// The chat templates of a model: one, and some models have another for conversations with tools.
+/// The chat templates of a model: one for all conversations, and in some models another for conversations with tools.
 class ChatTemplates {
  public:
   ChatTemplates(ChatTemplate base, std::optional<ChatTemplate> tool_use)
       : base_(std::move(base)), tool_use_(std::move(tool_use)) {}
 
-  /// The file's own templates; without one ChatML, where the vocabulary has its marks; else empty.
+  /// The templates of the model's file. If it has none: ChatML if the vocabulary has its marks, else empty.
   static std::optional<ChatTemplates> of_model(const Tokenizer& tokenizer);
-  /// A template from elsewhere, with the model's BOS and EOS.
+  /// A template from another source, with the model's BOS and EOS.
   static ChatTemplates of_source(std::string source, const Tokenizer& tokenizer);
 
   [[nodiscard]] const ChatTemplate& choose(const ChatRequest& request) const;

@@ -10,15 +10,15 @@ std::string json_text(std::string_view text) {
   return nlohmann::ordered_json(text).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// `call:f{a:1,b:<|"|>x<|"|>,c:[true,{d:null}]}`: keys are bare words, or stand between the marks of texts.
+/// Reads `call:f{a:1,b:<|"|>x<|"|>,c:[true,{d:null}]}`. Keys are bare words or are between the marks of texts.
 class GemmaCallReader final : public ToolCallReader {
  private:
   enum class Place {
     head,    ///< up to the first {
-    key,     ///< up to its :
-    value,   ///< before its first character, and of numbers and words up to the end
-    text,    ///< up to its closing mark
-    behind,  ///< a value
+    key,     ///< up to the colon after it
+    value,   ///< before its first character; numbers and words up to their end
+    text,    ///< up to the mark that ends it
+    behind,  ///< after a value
   };
 
   void step(char c) override {
@@ -90,14 +90,14 @@ class GemmaCallReader final : public ToolCallReader {
     status_ = open_.empty() ? Status::done : Status::reading;
   }
 
-  /// Before an element of what is open.
+  /// Writes the separator before an element of the innermost object or list.
   void separate() {
     arguments_ += is_first_ ? "" : ", ";
     is_first_ = false;
   }
 
   void step_key(char c) {
-    if (c == '}' && is_blank(held_)) {  // nothing, or a comma too many
+    if (c == '}' && is_blank(held_)) {  // an empty object, or a comma after the last pair
       close(c);
       return;
     }
@@ -168,8 +168,8 @@ class GemmaCallReader final : public ToolCallReader {
 
   Place place_ = Place::head;
   std::string held_;
-  std::string open_;      ///< brackets of what has not ended
-  bool is_first_ = true;  ///< of the innermost of these, no element has come
+  std::string open_;      ///< the brackets that are still open
+  bool is_first_ = true;  ///< the innermost object or list has no element yet
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr std::string_view start_mark = "<|start|>";
 constexpr std::string_view channel_mark = "<|channel|>";
 constexpr std::string_view constrain_mark = "<|constrain|>";
 constexpr std::string_view message_mark = "<|message|>";
-/// What ends a message. The first two begin the header of the next one.
+/// The marks that end a message. The first two also begin the header of the next message.
 constexpr std::array<std::string_view, 5> ends_of_message = {start_mark, channel_mark, "<|end|>", "<|call|>", "<|return|>"};
 constexpr std::array<std::string_view, 5> starts_of_header = {start_mark, channel_mark, constrain_mark, message_mark, "to="};
 constexpr std::size_t longest_header = 2 * longest_call_name;
@@ -23,8 +23,8 @@ struct Header {
   std::string_view recipient;  ///< "" for the user
 };
 
-/// Of what stands before the mark of a message: "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json",
-/// or with the recipient before the channel.
+/// Reads the text before the mark of a message: "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json".
+/// The recipient may also come before the channel.
 Header read_header(std::string_view text) {
   const auto word = [](std::string_view from) { return from.substr(0, from.find_first_of(" \t\r\n<")); };
   Header header;
@@ -37,8 +37,8 @@ Header read_header(std::string_view text) {
   return header;
 }
 
-/// The harmony format of gpt-oss: an answer is messages, each with a header that says its channel and who it is for.
-/// Analysis is reasoning, a message to a function is a call, everything else is content.
+/// Reads the harmony format of gpt-oss. An answer consists of messages, and the header of each names its channel and its
+/// recipient. The channel analysis is reasoning, a message to a function is a call, and everything else is content.
 class HarmonyReader final : public AnswerReader {
  public:
   explicit HarmonyReader(AnswerFormat format) : format_(std::move(format)) {
@@ -57,7 +57,7 @@ class HarmonyReader final : public AnswerReader {
   void finish(bool is_cut) override {
     const std::string_view left = rest();
     if (!in_header_) {
-      give(is_cut ? "" : left);  // at most the beginning of a mark
+      give(is_cut ? "" : left);  // at most the beginning of a mark is left
       call_is_open_ = call_is_open_ && (is_cut || has_object_);
     } else if (!is_cut && !is_blank(left)) {
       begin_message(Message::content);
@@ -81,7 +81,7 @@ class HarmonyReader final : public AnswerReader {
     const std::string_view text = rest().substr(first);
     const bool may_be = std::ranges::any_of(
         starts_of_header, [&](std::string_view start) { return text.starts_with(start) || start.starts_with(text); });
-    if (!may_be) {  // a model that leaves the header out
+    if (!may_be) {  // the model has left out the header
       begin_message(Message::content);
       return true;
     }
@@ -95,7 +95,7 @@ class HarmonyReader final : public AnswerReader {
     if (text.size() < longest_header) {
       return false;
     }
-    begin_message(Message::content);  // no header: its first character is read as text, so that its mark is none
+    begin_message(Message::content);  // not a header: its first character is text, so that its mark is not read as one
     give(rest().substr(0, first + 1));
     at_ += first + 1;
     return true;
@@ -153,7 +153,7 @@ class HarmonyReader final : public AnswerReader {
     return false;
   }
 
-  /// A piece of the present message.
+  /// Emits a piece of the current message.
   void give(std::string_view text) {
     switch (message_) {
       case Message::content:
@@ -179,7 +179,7 @@ class HarmonyReader final : public AnswerReader {
     emit(AnswerDelta::Kind::content, text);
   }
 
-  /// Without the blanks at its ends.
+  /// Emits reasoning without the white space at its ends.
   void give_reasoning(std::string_view text) {
     if (is_fresh_) {
       text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
@@ -199,7 +199,7 @@ class HarmonyReader final : public AnswerReader {
     held_ += text.substr(end);
   }
 
-  /// An object, or where a model writes something else all of it.
+  /// Emits the arguments up to the end of their object. If they do not begin with {, all of the text is emitted.
   void give_arguments(std::string_view text) {
     if (is_fresh_) {
       text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
@@ -208,7 +208,7 @@ class HarmonyReader final : public AnswerReader {
     }
     std::size_t size = has_object_ && call_is_open_ ? 0 : text.size();
     if (has_object_ && !call_is_open_) {
-      return;  // behind its end
+      return;  // text after the end of the object
     }
     while (size < text.size() && call_is_open_) {
       nesting_.feed(text[size++]);
@@ -218,16 +218,16 @@ class HarmonyReader final : public AnswerReader {
   }
 
   AnswerFormat format_;
-  std::string pending_;  // from at_ on not looked at yet
+  std::string pending_;  // the text from at_ on is not yet read
   std::size_t at_ = 0;
   bool in_header_ = true;
   Message message_ = Message::content;
-  std::string held_;      // blanks of reasoning, given out if more of it comes
-  bool is_fresh_ = true;  // nothing of the message has come
+  std::string held_;      // white space of reasoning, emitted only if more reasoning follows
+  bool is_fresh_ = true;  // the message has no text yet
   bool had_content_ = false;
   bool had_reasoning_ = false;
-  bool has_object_ = false;    // the call's arguments begin with {
-  bool call_is_open_ = false;  // and have not ended
+  bool has_object_ = false;    // the arguments of the call begin with {
+  bool call_is_open_ = false;  // the arguments of the call have not ended
   Nesting nesting_;
 };
 

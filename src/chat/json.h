@@ -9,19 +9,20 @@
 
 namespace rocmforge {
 
-/// Memory for lists of JSON values: where the system gives none, from a reserve of this program. The library moves what a
-/// value holds into such a list to free it, in a destructor, where an exception would end the program. Throws std::bad_alloc
-/// when the reserve is used up too. Thread-safe.
+/// Memory for lists of JSON values. When the system has none, it comes from a reserve of this program. To free a value, the
+/// library moves its elements into such a list in a destructor, where an exception would end the program. Throws
+/// std::bad_alloc when the reserve is also used up. Threads may call these at the same time.
 void* take_list_memory(std::size_t bytes);
 void give_back_list_memory(void* memory) noexcept;
 
-/// Bytes of the reserve: enough to free a value with a quarter of a million others in it. Until then it is address space
-/// alone. What may be larger is freed by clear(): whole documents.
+/// The size of the reserve. It suffices to free a value that holds a quarter of a million others. Until it is used, it takes
+/// only address space. Whole documents, which may be larger, are freed by clear().
 constexpr std::size_t list_reserve_bytes = std::size_t{8} << 20;
 
 }  // namespace rocmforge
 
-/// For std::vector<ordered_json>. Whoever uses the library includes this header for it, so that all do so alike.
+/// The allocator of std::vector<ordered_json>. Every file that uses the library must include this header instead of the
+/// library's, so that all files use the same allocator.
 template <>
 class std::allocator<nlohmann::ordered_json> {
  public:
@@ -51,7 +52,8 @@ inline nlohmann::ordered_json* std::allocator<nlohmann::ordered_json>::allocate(
   return static_cast<value_type*>(rocmforge::take_list_memory(count * sizeof(value_type)));
 }
 
-// The library's largest templates, compiled in json_instances.cpp alone: without these lines every file would hold a copy.
+// The library's largest templates are compiled only in json_instances.cpp. Without these lines each file would contain a
+// copy.
 namespace rocmforge {
 using JsonFromString = nlohmann::detail::iterator_input_adapter<std::string::const_iterator>;
 using JsonFromView = nlohmann::detail::iterator_input_adapter<const char*>;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The library's own way to build a document looks at all members of an object for each new one.
+/// Builds a document from the parser's events. The library's own builder compares each new member with all earlier ones.
 class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
  public:
   explicit DocumentBuilder(const ReadingCost& cost) : cost_(cost) {}
@@ -58,8 +58,8 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
   }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const ordered_json::exception& error) override {
     constexpr int number_overflow = 406;
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." less the library's own name for it. It may end
-    // with a long text that was read last.
+    // The message "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without the library's name for it.
+    // It may end with the last text that was read, which can be long.
     constexpr std::size_t longest = 300;
     const std::string_view text = error.what();
     problem_ = error.id == number_overflow ? "it holds a number that is too large"
@@ -68,7 +68,7 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
   }
 
  private:
-  using Members = std::vector<ordered_json::object_t::value_type>;  // the container's own functions would search for keys
+  using Members = std::vector<ordered_json::object_t::value_type>;  // the functions of object_t would search for keys
 
   template <class Value>
   bool add(Value&& value) {
@@ -77,14 +77,14 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
     return true;
   }
 
-  /// One more value, or the name of one, with so many bytes of its own.
+  /// Counts one more value, or the name of one, with `bytes` of its own.
   void count(std::size_t bytes) {
     constexpr std::size_t bytes_of_a_unit = 16;
-    constexpr std::int64_t step = 64 << 10;  // not each for itself: others count too
+    constexpr std::int64_t step = 64 << 10;  // memory is reported in steps, since each report has a cost
     if (cost_.budget != nullptr) {
       cost_.budget->spend(1 + bytes / bytes_of_a_unit);
     }
-    // Lists grow by doubling, and an allocation has a head.
+    // Lists grow by doubling, and an allocation has a header.
     pending_bytes_ += static_cast<std::int64_t>(bytes + 2 * sizeof(ordered_json) + sizeof(ordered_json*));
     if (cost_.hold && pending_bytes_ >= step) {
       cost_.hold(std::exchange(pending_bytes_, 0));
@@ -99,11 +99,11 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
     }
     ordered_json& opened = place();
     opened = std::move(container);
-    open_.push_back(&opened);  // stays where it is: nothing is added beside it before it is closed
+    open_.push_back(&opened);  // its address does not change: nothing is added beside it before it is closed
     return true;
   }
 
-  /// Where the next value belongs.
+  /// The place for the next value.
   ordered_json& place() {
     if (open_.empty()) {
       return root_;
@@ -115,7 +115,7 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
     return members.emplace_back(std::move(key_), ordered_json()).second;
   }
 
-  /// Of members with one name the first has the place and the last the value.
+  /// Of members with the same name, the first keeps its place and gets the value of the last.
   static void keep_last(Members& members) {
     std::vector<std::size_t> order(members.size());
     std::iota(order.begin(), order.end(), 0u);
@@ -156,7 +156,7 @@ class DocumentBuilder final : public nlohmann::json_sax<ordered_json> {
   std::string problem_;
 };
 
-// Depth is bounded by the reader.
+// The depth is limited by the reader.
 void append(std::string& out, const ordered_json& value) {
   if (const auto digits = long_integer(value)) {
     out += *digits;
@@ -190,7 +190,7 @@ JsonDocument read_json(std::string_view text, const ReadingCost& cost) {
 }
 
 void clear(ordered_json& document) noexcept {
-  // Below the body's object, and an array that is refused for its depth.
+  // Levels below the outermost value, and an array that is refused for its depth.
   std::array<ordered_json*, max_json_depth + 2> open{&document};
   std::size_t depth = 1;
   const auto take_last = [&](ordered_json& last, auto& container) {

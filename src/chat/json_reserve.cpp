@@ -10,7 +10,8 @@
 namespace rocmforge {
 namespace {
 
-/// Gives pieces from its beginning to its end, and all of it anew when all have come back: each is there for a moment.
+/// Hands out pieces from its beginning to its end, and starts again when all pieces have been returned. Each piece is used
+/// only for a moment.
 class Reserve {
  public:
   void* take(std::size_t bytes) {
@@ -25,7 +26,7 @@ class Reserve {
     return piece;
   }
 
-  /// False for memory from elsewhere.
+  /// Returns false for memory that is not of this reserve.
   bool give_back(const void* piece) noexcept {
     const std::byte* const begin = bytes_.data();
     const auto* const at = static_cast<const std::byte*>(piece);
@@ -46,7 +47,7 @@ class Reserve {
   alignas(std::max_align_t) std::array<std::byte, list_reserve_bytes> bytes_{};
 };
 
-constinit Reserve reserve;  // one for the program, like the memory in whose place it stands
+constinit Reserve reserve;  // one for the program, like the heap that it replaces
 
 }  // namespace
 

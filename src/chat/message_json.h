@@ -8,15 +8,15 @@
 
 namespace rocmforge {
 
-// Messages of a conversation as OpenAI's API writes them.
+// Helpers for messages of a conversation in the form of OpenAI's API.
 
-/// The text of a key, "" where there is none.
+/// The text of a key, "" when there is none.
 inline std::string string_of(const nlohmann::ordered_json& object, std::string_view key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// A tool or a call: the function, which may stand by itself.
+/// The function of a tool or a call, which may be wrapped or bare.
 inline const nlohmann::ordered_json& function_of(const nlohmann::ordered_json& wrapped) {
   const auto found = wrapped.find("function");
   return found != wrapped.end() ? *found : wrapped;
@@ -30,7 +30,7 @@ inline nlohmann::ordered_json text_part(nlohmann::ordered_json text) {
   return {{"type", "text"}, {"text", std::move(text)}};
 }
 
-/// Of texts: one as such, several as parts.
+/// The content for parts of text: "" for none, the text itself for one, else the parts.
 inline nlohmann::ordered_json content_of_parts(nlohmann::ordered_json parts) {
   if (parts.empty()) {
     return "";
@@ -43,12 +43,12 @@ inline nlohmann::ordered_json wrapped_function(nlohmann::ordered_json function) 
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-/// `arguments`: JSON text.
+/// A call of an assistant's message. `arguments` is JSON text.
 inline nlohmann::ordered_json call_message(std::string_view id, std::string_view name, std::string_view arguments) {
   return {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
 }
 
-/// The `response_format` of answers that keep to a schema.
+/// The `response_format` of answers that follow a schema.
 inline nlohmann::ordered_json schema_format(const nlohmann::ordered_json& schema, std::string_view name = "answer") {
   return {{"type", "json_schema"}, {"json_schema", {{"name", name}, {"schema", schema}}}};
 }

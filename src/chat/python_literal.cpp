@@ -12,7 +12,7 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// The number that `count` digits at `begin` stand for; empty where they are none.
+/// The value of `count` hexadecimal digits at `begin`; empty when there are fewer.
 std::optional<char32_t> hex_number(std::string_view text, std::size_t begin, std::size_t count) {
   if (begin + count > text.size()) {
     return std::nullopt;
@@ -89,7 +89,7 @@ class Converter {
     return true;
   }
 
-  /// An unknown escape stays as it is, as in Python.
+  /// Adds the character of an escape. An unknown escape is kept, as in Python.
   void add_escape(std::string& held) {
     constexpr std::string_view names = "nrtbfav0\\'\"/";
     constexpr std::string_view meanings("\n\r\t\b\f\a\v\0\\'\"/", names.size());
@@ -104,7 +104,7 @@ class Converter {
     }
     at_ += 2 + digits;
     const bool is_high = *code >= 0xd800 && *code < 0xdc00;
-    if (is_high && text_.substr(at_, 2) == "\\u") {  // JSON writes characters beyond 16 bits as two
+    if (is_high && text_.substr(at_, 2) == "\\u") {  // JSON writes a character beyond 16 bits as two escapes
       const auto low = hex_number(text_, at_ + 2, 4);
       if (low && *low >= 0xdc00 && *low < 0xe000) {
         code = 0x10000 + ((*code - 0xd800) << 10U) + (*low - 0xdc00);

@@ -15,7 +15,7 @@ bool is_key_of_calls(std::string_view key) {
   return key == "name" || key == "id" || key == "type" || key == "function" || key == "tool_calls" || names_arguments(key);
 }
 
-/// The text that a JSON string means; the string itself where it means none.
+/// The text of a JSON string; the argument itself when it is not one.
 std::string decoded(const std::string& json) {
   const auto value = nlohmann::json::parse(json, nullptr, false);
   return value.is_string() ? value.get<std::string>() : json;
@@ -64,7 +64,7 @@ void ToolCallObject::step(char c) {
       status_ = c == '{' ? Status::reading : Status::failed;
       break;
     case Place::key:
-      if (c == '}' && has_name()) {  // after a comma too many, or at once
+      if (c == '}' && has_name()) {  // an empty object after the name, or a comma before the end
         status_ = Status::done;
         break;
       }
@@ -138,7 +138,7 @@ void ToolCallObject::end_text() {
     status_ = has_name() ? status_ : Status::failed;
   } else if (key_ == "id") {
     id_ = std::move(text);
-  } else {  // arguments as a JSON text in a JSON string
+  } else {  // arguments as JSON text in a JSON string
     arguments_ = text.empty() ? "{}" : std::move(text);
     has_arguments_ = true;
   }
@@ -156,7 +156,7 @@ std::string ToolCallObject::take_arguments() {
     has_arguments_ = true;
     return "{}";
   }
-  // A bare word may turn out to be null, which means no arguments.
+  // A bare word may become null, which means no arguments.
   const bool may_be_null = place_ == Place::in_arguments && is_scalar_ && std::string_view("null").starts_with(arguments_);
   return has_name() && !may_be_null ? std::exchange(arguments_, "") : "";
 }

@@ -6,11 +6,11 @@
 
 namespace rocmforge {
 
-/// Reads one call, `{"name": "f", "arguments": {...}}` with "parameters" for "arguments" and perhaps an "id", byte by byte.
-/// Other keys are skipped; arguments that come before the name wait for it.
+/// Reads one call byte by byte: `{"name": "f", "arguments": {...}}`, with "parameters" as another name of "arguments", and
+/// perhaps an "id". Other keys are skipped. Arguments that come before the name are held until it is read.
 class ToolCallObject final : public ToolCallReader {
  public:
-  /// No key has come that calls do not have.
+  /// Whether all keys so far are those of a call.
   [[nodiscard]] bool may_be_call() const override { return !has_other_keys_; }
   std::string take_arguments() override;
 
@@ -19,7 +19,7 @@ class ToolCallObject final : public ToolCallReader {
 
   void step(char c) override;
   void begin_value(char c);
-  /// Whether a value that is not kept apart ended before `c`.
+  /// Whether a value that is read without being kept has ended before `c`.
   bool ends_before(char c);
   void end_text();
   void end_arguments();
@@ -28,7 +28,7 @@ class ToolCallObject final : public ToolCallReader {
   std::string key_, value_;
   bool has_arguments_ = false;
   bool has_other_keys_ = false;
-  int depth_ = 0;  // of brackets inside a value
+  int depth_ = 0;  // number of open brackets inside a value
   bool in_string_ = false;
   bool is_scalar_ = false;  // the value is a number, true, false or null
   bool escaped_ = false;

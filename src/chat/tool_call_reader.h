@@ -22,7 +22,7 @@ class ToolCallReader {
   ToolCallReader(const ToolCallReader&) = delete;
   ToolCallReader& operator=(const ToolCallReader&) = delete;
 
-  /// After `done` or `failed` nothing may be fed.
+  /// Reads the next byte. Must not be called after `done` or `failed`.
   Status feed(char c) {
     raw_ += c;
     step(c);
@@ -30,13 +30,13 @@ class ToolCallReader {
   }
   [[nodiscard]] bool has_name() const { return !name_.empty(); }
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// What the model calls the call, "" for nothing.
+  /// The model's own id of the call, or "".
   [[nodiscard]] const std::string& id() const { return id_; }
-  /// Nothing has come that calls do not have.
+  /// Whether the text so far can be a call.
   [[nodiscard]] virtual bool may_be_call() const { return true; }
-  /// The arguments' JSON text since the last call of this, as far as it is known. All of it only when done.
+  /// The JSON text of the arguments since the last call of this function. It is complete only when the status is `done`.
   virtual std::string take_arguments() { return has_name() ? std::exchange(arguments_, "") : ""; }
-  /// Everything that was fed.
+  /// All text that was fed.
   [[nodiscard]] const std::string& raw() const { return raw_; }
 
  protected:
@@ -49,18 +49,18 @@ class ToolCallReader {
   std::string raw_;
 };
 
-/// The reader for a call whose first character is `first`, which is not blank. `tools`, as in ChatRequest or null, tell the
-/// types of arguments where the style does not; they must outlive the reader.
+/// Makes the reader of a call whose first character is `first`, which is not blank. `tools` is null or has the form of
+/// ChatRequest::tools, and must outlive the reader. It provides the types of arguments when the style does not show them.
 std::unique_ptr<ToolCallReader> make_tool_call_reader(const ToolCallFormat& format, bool in_list, char first,
                                                       const nlohmann::ordered_json* tools);
 
 /// The reader of ToolCallFormat::Form::gemma.
 std::unique_ptr<ToolCallReader> make_gemma_call_reader();
 
-/// The types that a schema names, itself or one of its alternatives; none where it does not say.
+/// The types that a schema or one of its alternatives names. Empty when it names none.
 std::vector<std::string> schema_types(const nlohmann::ordered_json& schema);
 
-/// Follows the brackets and strings of a value that is read byte by byte.
+/// Tracks the brackets and strings of a value that is read byte by byte.
 class Nesting {
  public:
   void feed(char c) {
@@ -84,7 +84,7 @@ class Nesting {
   bool escaped_ = false;
 };
 
-/// A function's or an argument's name is no longer.
+/// The longest name of a function or an argument.
 constexpr std::size_t longest_call_name = 256;
 
 }  // namespace rocmforge

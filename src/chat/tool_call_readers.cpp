@@ -17,7 +17,7 @@ std::string json_string(std::string_view text) {
   return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// `f[CALL_ID]id[ARGS]{...}`, `<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{...}` and the like.
+/// Reads `f[CALL_ID]id[ARGS]{...}`, `<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{...}` and similar forms.
 class NamedCallReader final : public ToolCallReader {
  public:
   explicit NamedCallReader(const NamedCallMarks& marks) : marks_(marks) {}
@@ -46,7 +46,7 @@ class NamedCallReader final : public ToolCallReader {
     status_ = fails ? Status::failed : Status::reading;
   }
 
-  /// Leaves the name empty where no call can begin so.
+  /// Reads the name and the id. Leaves the name empty when `head` can't begin a call.
   void read_head(std::string_view head) {
     const std::string_view mark = trimmed(marks_.arguments);
     if (!head.starts_with(marks_.begin) || (!marks_.begin.empty() && !head.ends_with(mark))) {
@@ -81,7 +81,7 @@ class NamedCallReader final : public ToolCallReader {
   Nesting nesting_;
 };
 
-/// The types of a tool's argument; none where the tools do not tell.
+/// The types of an argument of a tool; empty when the tools do not define them.
 std::vector<std::string> argument_types(const ordered_json* tools, const std::string& function,
                                         const std::string& argument) {
   if (tools == nullptr) {
@@ -98,8 +98,9 @@ std::vector<std::string> argument_types(const ordered_json* tools, const std::st
   return {};
 }
 
-/// `<function=f><parameter=a>1</parameter></function>` and `f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. A
-/// value is a text where the tool says so, else what it reads as.
+/// Reads `<function=f><parameter=a>1</parameter></function>` and
+/// `f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. A value is text if the tool allows a string, else the JSON
+/// or Python value that it is written as.
 class TaggedCallReader final : public ToolCallReader {
  public:
   TaggedCallReader(const TaggedCallMarks& marks, const ordered_json* tools)
@@ -161,7 +162,7 @@ class TaggedCallReader final : public ToolCallReader {
     held_.clear();
   }
 
-  /// A name that no mark ends. What follows it tells whether it is one, and not the beginning of a text.
+  /// Reads a name without a mark at its end. The text after it shows whether it is a name and not the beginning of a text.
   void step_open_name(char c) {
     if (c != '\n' && c != '<') {
       const bool is_text = trimmed(held_).find_first_of(blanks) != std::string_view::npos;
@@ -220,7 +221,7 @@ class TaggedCallReader final : public ToolCallReader {
   bool has_arguments_ = false;
 };
 
-/// `f(a=1, b="x")`.
+/// Reads `f(a=1, b="x")`.
 class PythonCallReader final : public ToolCallReader {
  private:
   enum class Place { name, key, value };
@@ -254,7 +255,7 @@ class PythonCallReader final : public ToolCallReader {
     }
   }
 
-  /// What stands in the parentheses is named: it is a call, and not a text that has some.
+  /// Called when the parentheses contain a named argument or nothing: then this is a call, not a text with parentheses.
   void begin_arguments() {
     if (!has_name()) {
       name_ = function_;

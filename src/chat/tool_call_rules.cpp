@@ -18,10 +18,10 @@ namespace {
 using nlohmann::ordered_json;
 using Form = ToolCallFormat::Form;
 
-/// A text as a literal of the grammar: its JSON form is one.
+/// A literal of the grammar. JSON strings are valid literals.
 std::string literal(std::string_view text) { return ordered_json(text).dump(); }
 
-/// The names of all rules of a grammar with `prefix` before them.
+/// The grammar with `prefix` in front of the names of all rules.
 std::string with_prefix(std::string_view gbnf, std::string_view prefix) {
   const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; };
   std::string out;
@@ -48,7 +48,8 @@ std::string with_prefix(std::string_view gbnf, std::string_view prefix) {
   return out;
 }
 
-/// Rules for one tool's call. Each adds what it needs to `rules`, under names that begin with `prefix`.
+/// Makes the rules for calls of one tool. Each function adds the rules that it needs to `rules_`, under names that begin
+/// with `prefix`.
 class CallRules {
  public:
   CallRules(const ToolCallFormat& format, const ordered_json& tool, std::string prefix, const SchemaToGbnf& schema_to_gbnf)
@@ -58,7 +59,7 @@ class CallRules {
         prefix_(std::move(prefix)),
         schema_to_gbnf_(schema_to_gbnf) {}
 
-  /// What the call matches, in terms of rules().
+  /// The expression that matches a call. It refers to rules().
   std::string call() {
     if (format_.form == Form::tagged) {
       return tagged_call();
@@ -77,7 +78,7 @@ class CallRules {
     bool is_required = false;
   };
 
-  /// The rule of a schema's JSON.
+  /// The name of a rule that matches JSON of a schema.
   std::string json_rule(const std::string& name, const ordered_json& schema) {
     rules_ += with_prefix(schema_to_gbnf_(schema), prefix_ + name + "-") + "\n";
     return fmt::format("{}{}-root", prefix_, name);
@@ -105,7 +106,7 @@ class CallRules {
     }
     for (const auto& [name, value] : properties->items()) {
       ordered_json schema = value;
-      for (const char* key : {"$defs", "definitions"}) {  // references may name these
+      for (const char* key : {"$defs", "definitions"}) {  // references may point into these
         if (schema.is_object() && schema_.contains(key)) {
           schema[key] = schema_[key];
         }
@@ -116,7 +117,7 @@ class CallRules {
     }
     return list;
   }
-  /// An object of which only the type is known.
+  /// Whether the schema is an object without known members.
   [[nodiscard]] bool takes_any_argument() const {
     return !schema_.contains("properties") &&
            schema_.value("additionalProperties", ordered_json(true)) != ordered_json(false);
@@ -159,7 +160,8 @@ class CallRules {
                : json_rule(fmt::format("value{}", index), argument.schema);
   }
 
-  /// Any text without the tag that ends a value: behind its first i characters comes another character than its next.
+  /// The name of a rule for any text without the tag that ends a value. The rule text<i> matches after the first i
+  /// characters of the tag.
   std::string text_rule() {
     if (!has_text_rule_) {
       has_text_rule_ = true;
@@ -175,8 +177,8 @@ class CallRules {
     return prefix_ + "text";
   }
 
-  /// The arguments in their order, `pair(i)` between separators. first<i>: those from the i-th on where none has come;
-  /// rest<i>: where one has.
+  /// The arguments in order, `pair(i)`, with separators. The rule first<i> matches those from the i-th on if none came
+  /// before; rest<i> matches them if one did.
   template <class Pair>
   std::string listed(const std::vector<Argument>& list, std::string_view separator, const Pair& pair) {
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -220,8 +222,8 @@ class CallRules {
     return fmt::format(R"({} {} "}}")", head, all);
   }
 
-  /// Texts, numbers and lists of these are held to the schema, of others, which are written otherwise than in JSON, the
-  /// form.
+  /// A rule for a value. Texts, numbers and lists of these must match the schema. Other values are not written as JSON, so
+  /// only their form is checked.
   std::string gemma_value(const Argument& argument, std::size_t index) {
     const std::string name = fmt::format("value{}", index);
     const ordered_json& schema = referred(argument.schema);
@@ -239,7 +241,7 @@ class CallRules {
     return prefix_ + (is_list ? "list" : types.size() == 1 && types[0] == "object" ? "object" : "any");
   }
 
-  /// What a schema refers to within the tool's, or itself.
+  /// The schema in this tool to which `schema` refers, or `schema` itself.
   [[nodiscard]] const ordered_json& referred(const ordered_json& schema) const {
     const ordered_json* found = &schema;
     constexpr int most = 8;
@@ -255,7 +257,7 @@ class CallRules {
     return *found;
   }
 
-  /// A text of an enum, a number, true, false or null, or a text; "" where the schema may want something else.
+  /// A rule for a text of an enum, a number, true, false or null, or any text. "" when the schema may allow other values.
   std::string gemma_scalar(const std::string& name, const ordered_json& schema) {
     const std::string mark = literal(format_.tagged.parameter_end);
     const std::vector<std::string> types = schema_types(schema);
@@ -277,7 +279,7 @@ class CallRules {
     return types.size() == 1 && types[0] == "string" ? fmt::format("{} {} {}", mark, text_rule(), mark) : "";
   }
 
-  /// Any pairs of an object; with them the rules "any", "list" and "object".
+  /// A rule for any members of an object. Also adds the rules "any", "list" and "object".
   std::string gemma_pairs() {
     if (!has_any_rule_) {
       has_any_rule_ = true;

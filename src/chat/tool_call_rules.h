@@ -7,8 +7,9 @@
 
 namespace rocmforge {
 
-/// The rule `tool-call` and those it needs: one call of any of `tools` as that style writes it. `tools` as in ChatRequest,
-/// one at least. Text values of the styles that tag each argument are free: their schema's pattern and length do not hold.
+/// The rule `tool-call`, which matches one call of any of `tools` in this style, and the rules that it refers to. `tools`
+/// has the form of ChatRequest::tools and at least one element. In styles that tag each argument, the pattern and length of
+/// text values are not checked.
 std::string tool_call_rules(const ToolCallFormat& format, const nlohmann::ordered_json& tools,
                             const SchemaToGbnf& schema_to_gbnf);
 

@@ -146,14 +146,14 @@ constexpr std::array<ToolCallFormat, 18> formats = {{
      .tagged = {.parameter_end = "<|\"|>"}},
 }};
 
-/// A template whose source holds `text` and `also` is of that style.
+/// A template has this style if its source contains `text` and `also`.
 struct Sign {
   std::string_view text;
   ToolCallStyle style;
   std::string_view also{};
 };
 
-// The first that fits counts.
+// The first match counts.
 constexpr std::array<Sign, 20> signs = {{
     {"<|channel|>commentary", ToolCallStyle::harmony},
     {"<|tool_call>", ToolCallStyle::gemma4},

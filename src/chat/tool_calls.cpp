@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// The longest end of `text` that begins `mark` without being all of it.
+/// The length of the longest end of `text` that is a beginning of `mark`, but not all of it.
 std::size_t partial_mark(std::string_view text, std::string_view mark) {
   for (std::size_t size = std::min(text.size(), mark.empty() ? 0 : mark.size() - 1); size > 0; --size) {
     if (mark.starts_with(text.substr(text.size() - size))) {
@@ -35,7 +35,7 @@ std::string tool_call_id(std::uint64_t random) {
 
 namespace {
 
-/// Text with reasoning at its beginning and calls between marks.
+/// Reads text with reasoning at its beginning and calls between marks.
 class MarkedAnswerReader final : public AnswerReader {
  public:
   explicit MarkedAnswerReader(AnswerFormat format)
@@ -55,16 +55,16 @@ class MarkedAnswerReader final : public AnswerReader {
 
  private:
   enum class Place {
-    start,      // before anything but blanks
+    start,      // only blanks so far
     reasoning,  // up to </think>
     content,
-    opened,   // behind an opening: a list or an object comes
+    opened,   // after an opening: a list or an object must follow
     wrapper,  // inside {"tool_calls" of the generic style
     call,
-    between,  // behind a call
+    between,  // after a call, or after reasoning
   };
 
-  // Each takes what it understands from the front of pending_, and tells whether there may be more to do.
+  // Each reads what it can from the front of pending_. Returns whether there may be more to read.
   bool step();
   bool step_start();
   bool step_reasoning();
@@ -74,11 +74,11 @@ class MarkedAnswerReader final : public AnswerReader {
   bool step_call();
   bool step_between();
 
-  /// Gives out `size` bytes of pending_, all but blanks at their end, which wait for what follows them.
+  /// Emits `size` bytes of pending_, except the blanks at their end, which are held until more text follows.
   void emit_trimmed(AnswerDelta::Kind kind, std::size_t size);
   void begin_call();
   void emit_read_call();
-  /// It was no call: what was read of it is content.
+  /// Ends a call that turned out to be none: the text read so far becomes content.
   void give_up();
   void finish_text(bool is_cut);
   [[nodiscard]] std::string_view last_closing() const {
@@ -91,15 +91,15 @@ class MarkedAnswerReader final : public AnswerReader {
   AnswerFormat format_;
   const ToolCallFormat& marks_;
   Place place_;
-  std::string pending_;                     // not looked at yet
-  std::string held_;                        // blanks of the text before, given out if more of it comes
-  std::string lead_;                        // what was read before a call, given back if it is none
-  std::unique_ptr<ToolCallReader> reader_;  // null until a call's first character has come
-  bool named_ = false;                      // the call's name was given out
-  bool in_list_ = false;                    // calls stand in [ ]
+  std::string pending_;                     // not yet read
+  std::string held_;                        // blanks after the last text, emitted if more of it follows
+  std::string lead_;                        // text read before a call, emitted if it is not a call
+  std::unique_ptr<ToolCallReader> reader_;  // null before the first character of a call
+  bool named_ = false;                      // the name of the call was emitted
+  bool in_list_ = false;                    // inside a list [ ] of calls
   bool in_section_ = false;                 // calls may follow each other
   bool in_wrapper_ = false;
-  bool had_text_ = false;  // of the kind that is given out now
+  bool had_text_ = false;  // text of the current kind was emitted
 };
 
 void MarkedAnswerReader::emit_trimmed(AnswerDelta::Kind kind, std::size_t size) {
@@ -211,7 +211,7 @@ bool MarkedAnswerReader::step_opened() {
   return true;
 }
 
-/// `{"tool_calls": [` or the call itself.
+/// Reads `{"tool_calls": [` or the call itself.
 bool MarkedAnswerReader::step_wrapper() {
   static constexpr std::string_view expected = "{\"tool_calls\":[";
   const auto may_skip = [](std::size_t place) { return place == 1 || place >= expected.size() - 2; };
@@ -266,7 +266,7 @@ bool MarkedAnswerReader::step_call() {
     if (status == ToolCallReader::Status::failed || !is_known) {
       pending_.erase(0, i + 1);
       if (is_known) {
-        emit_read_call();  // what comes of a call must not depend on where the text was cut
+        emit_read_call();  // the result must not depend on where the text was cut
       }
       give_up();
       return true;
@@ -288,7 +288,7 @@ bool MarkedAnswerReader::step_call() {
 void MarkedAnswerReader::give_up() {
   place_ = Place::content;
   in_list_ = in_wrapper_ = in_section_ = false;
-  if (named_) {  // a call that breaks off: what is left can't be told from its arguments
+  if (named_) {  // a call that breaks off: its rest can't be told from arguments
     emit_read_call();
     return;
   }
@@ -306,7 +306,7 @@ bool MarkedAnswerReader::step_between() {
     pending_.clear();
     return false;
   }
-  if (calls() == 0) {  // behind reasoning
+  if (calls() == 0) {  // after reasoning
     place_ = Place::start;
     return true;
   }
@@ -360,7 +360,8 @@ void MarkedAnswerReader::finish_text(bool is_cut) {
   }
 }
 
-/// Of the call that is being read. JSON that no mark makes a call, and whose keys are not a call's, is an answer in JSON.
+/// Whether the text of the current call may be the beginning of one. Without a mark, JSON with other keys than those of a
+/// call is an answer in JSON.
 bool MarkedAnswerReader::may_be_half_a_call() const {
   return marks_.is_marked || in_wrapper_ || calls() > 0 || reader_ == nullptr || reader_->may_be_call();
 }

@@ -12,22 +12,22 @@
 
 namespace rocmforge {
 
-/// Nine letters and digits: an id that every template takes. Equal numbers give equal ids.
+/// An id of nine letters and digits, which every template accepts. Equal numbers give equal ids.
 std::string tool_call_id(std::uint64_t random);
 
-/// What is known before an answer begins.
+/// The properties of an answer that are known before it begins.
 struct AnswerFormat {
   bool splits_reasoning = true;    ///< <think>...</think> at the beginning is reasoning, not content
   bool reasoning_is_open = false;  ///< ChatPrompt::reasoning_is_open
   ReasoningMarks reasoning{};      ///< ChatPrompt::reasoning
   bool in_channels = false;        ///< ChatPrompt::in_channels
   bool header_is_open = false;     ///< ChatPrompt::header_is_open
-  bool has_tools = false;          ///< calls may come
-  bool single_call = false;        ///< at most one: what follows the first is dropped
+  bool has_tools = false;          ///< the answer may contain calls
+  bool single_call = false;        ///< at most one call: the text after it is dropped
   ToolCallStyle style = ToolCallStyle::generic;
-  /// Where a call is not marked (llama3, generic), JSON is one only if it names one of these functions.
+  /// In styles without marks (llama3, generic), JSON is a call only if it names one of these functions.
   std::vector<std::string> tool_names{};
-  /// As in ChatRequest, or null: the types of arguments in the styles that write all of them as text.
+  /// Null or as in ChatRequest: the types of arguments, for styles that write all values as text.
   std::shared_ptr<const nlohmann::ordered_json> tools{};
 };
 
@@ -36,21 +36,21 @@ struct AnswerDelta {
   enum class Kind {
     content,
     reasoning,
-    call,       ///< a call begins: `text` is the function's name, `id` what the model called it, if it did
-    arguments,  ///< the next piece of its arguments, JSON text
+    call,       ///< a call begins: `text` is the function's name, `id` the model's own id or ""
+    arguments,  ///< the next piece of its arguments, as JSON text
   };
   Kind kind = Kind::content;
   std::string text;
-  std::int32_t index = 0;  ///< which call
+  std::int32_t index = 0;  ///< the number of the call, from 0
   std::string id;
   bool operator==(const AnswerDelta&) const = default;
 };
 
 class AnswerReader;
 
-/// Takes an answer apart while it comes. Text that may turn out to be a mark, or white space that a call would end, is held
-/// back. Reasoning and the text before a call lose the white space at their ends. What looks like a call but is none stays
-/// content. The pieces joined do not depend on where the text was cut.
+/// Splits an answer into content, reasoning and calls while it arrives. Text that may become a mark, or white space that a
+/// call may follow, is held back. White space at the ends of reasoning and before a call is removed. Text that looks like a
+/// call but is none becomes content. The joined pieces do not depend on where the text was cut.
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerFormat format);
@@ -61,12 +61,12 @@ class AnswerParser {
   AnswerParser& operator=(AnswerParser&&) noexcept;
 
   std::vector<AnswerDelta> add(std::string_view text);
-  /// What was held back. `is_cut`: the answer ends because of a limit and not because the model ended it. Then what may be
-  /// the beginning of a call, even of its mark or of one around reasoning, is dropped: half of these is no text for the
-  /// reader.
+  /// Ends the answer and returns the pieces that were held back. `is_cut`: a limit ended the answer, not the model. Then
+  /// text that may be the beginning of a call, of its mark or of a mark of reasoning is dropped, because a part of these is
+  /// of no use to the reader.
   std::vector<AnswerDelta> finish(bool is_cut = false);
   [[nodiscard]] std::int32_t calls() const;
-  /// A call has been given out whose end has not come.
+  /// Whether a call was returned whose end has not arrived.
   [[nodiscard]] bool is_inside_call() const;
 
  private:
@@ -74,7 +74,7 @@ class AnswerParser {
 };
 
 struct ToolCall {
-  std::string id;  ///< "" where the model gave none
+  std::string id;  ///< "" when the model wrote none
   std::string name;
   std::string arguments;  ///< JSON text
   bool operator==(const ToolCall&) const = default;
@@ -86,7 +86,7 @@ struct ParsedAnswer {
   bool operator==(const ParsedAnswer&) const = default;
 };
 
-/// The same for a whole answer.
+/// Splits a whole answer.
 ParsedAnswer parse_answer(std::string_view text, const AnswerFormat& format, bool is_cut = false);
 
 }  // namespace rocmforge

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// References of a schema that becomes part of another one at `place`.
+/// Adapts the references in a schema that becomes part of another schema at `place`.
 void move_references(ordered_json& schema, const std::string& place) {
   if (schema.is_array()) {
     for (ordered_json& each : schema) {
@@ -25,7 +25,7 @@ void move_references(ordered_json& schema, const std::string& place) {
     return;
   }
   for (auto& [key, value] : schema.items()) {
-    // Where "$ref" is the name of a property, its value is a schema and no text.
+    // If "$ref" is the name of a property, its value is a schema and not a text.
     if (key == "$ref" && value.is_string() && value.get_ref<const std::string&>().starts_with('#')) {
       value = place + value.get<std::string>().substr(1);
     } else if (key != "enum" && key != "const" && key != "default" && key != "examples") {
@@ -34,7 +34,7 @@ void move_references(ordered_json& schema, const std::string& place) {
   }
 }
 
-/// Rules begin lines, and no rule refers to the root.
+/// Renames the rule root. Each rule begins a line, and no rule refers to the root.
 std::string with_root_renamed(std::string gbnf, std::string_view new_name) {
   constexpr std::string_view root = "root ::=";
   std::size_t at = gbnf.starts_with(root) ? 0 : gbnf.find("\nroot ::=");
@@ -43,7 +43,7 @@ std::string with_root_renamed(std::string gbnf, std::string_view new_name) {
   return gbnf.replace(at, std::string_view("root").size(), new_name);
 }
 
-/// Those that `name` chooses: all for "". Throws Error for none.
+/// The tools that `name` selects; all for "". Throws Error when there is none.
 ordered_json chosen_tools(const ordered_json& tools, const std::string& name) {
   ordered_json chosen = ordered_json::array();
   for (const ordered_json& tool : tools) {
@@ -74,7 +74,7 @@ ordered_json call_schema(const ordered_json& tools, const char* arguments) {
   return calls.size() == 1 ? calls[0] : ordered_json{{"anyOf", std::move(calls)}};
 }
 
-/// Whether the style writes whole calls as JSON objects where the grammar has the choice.
+/// Whether whole calls in this style are JSON objects, so that one schema describes them.
 bool writes_objects(ToolCallStyle style) {
   return tool_call_format(style).form == ToolCallFormat::Form::object || style == ToolCallStyle::mistral;
 }
@@ -98,7 +98,7 @@ ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, co
                                ? with_root_renamed(schema_to_gbnf(call_schema(chosen, arguments)), "tool-call")
                                : tool_call_rules(format, chosen, schema_to_gbnf);
   ToolGrammar grammar;
-  // A call that no mark begins is known by its own first characters.
+  // A call without a mark is recognised by its first characters.
   grammar.trigger = format.is_marked ? format.opening : (style == ToolCallStyle::llama3 ? "{\"name\"" : "{\"tool_calls\"");
   grammar.trigger_is_part_of_grammar = grammar.trigger_at_start_only = !format.is_marked;
   grammar.repeats = format.opens_each && !choice.is_single();

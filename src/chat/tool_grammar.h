@@ -9,38 +9,39 @@
 
 namespace rocmforge {
 
-/// What `tool_choice` asks for.
+/// The meaning of `tool_choice` in a request.
 struct ToolChoice {
-  bool is_required = false;  ///< the answer is a call: "required", or a function by name
-  std::string name{};        ///< "" for any of the tools; one that is named is called once
-  bool parallel = true;      ///< parallel_tool_calls: several calls may come
+  bool is_required = false;  ///< the answer must be a call: "required", or a function by name
+  std::string name{};        ///< the tool to call, once; "" for any of the tools
+  bool parallel = true;      ///< parallel_tool_calls: several calls are allowed
 
   [[nodiscard]] bool is_single() const { return !parallel || !name.empty(); }
 };
 
-/// A grammar that holds calls to the schemas of the tools.
+/// A grammar that makes calls follow the schemas of the tools.
 struct ToolGrammar {
-  /// Where a call is required and marked: the mark. It goes to the end of the prompt as the template's own text, and to the
-  /// parser as the answer's first text; the grammar holds for what follows.
+  /// The mark of a call if a call is required and has a mark. It must be appended to the prompt as text of the template, and
+  /// be passed to the parser as the first text of the answer. The grammar matches the text after it.
   std::string opening;
-  /// GBNF, with a rule `root`.
+  /// GBNF with a rule `root`.
   std::string gbnf;
-  /// Where a call is not required, the grammar holds from this text on (after it, unless it is part of the grammar). Then,
-  /// if it repeats, the text is free again.
+  /// If a call is not required, the grammar begins to match at this text, or after it unless the text is part of the
+  /// grammar. After the match, if `repeats`, the text is free again.
   std::string trigger;
   bool trigger_at_start_only = false;
   bool trigger_is_part_of_grammar = false;
   bool repeats = false;
 };
 
-/// Makes a grammar whose rule `root`, to which no other refers, is JSON of a schema.
+/// Makes a grammar whose rule `root`, to which no other rule refers, matches JSON of a schema.
 using SchemaToGbnf = std::function<std::string(const nlohmann::ordered_json& schema)>;
 
-/// `tools` as in ChatRequest. Throws Error when no tool has the chosen name, and what `schema_to_gbnf` throws.
+/// Makes the grammar. `tools` has the form of ChatRequest::tools. Throws Error when no tool has the chosen name, and the
+/// exceptions of `schema_to_gbnf`.
 ToolGrammar make_tool_grammar(ToolCallStyle style, const nlohmann::ordered_json& tools, const ToolChoice& choice,
                               const SchemaToGbnf& schema_to_gbnf);
 
-/// The schema of a tool's arguments; without one they are an empty object.
+/// The schema of a tool's arguments. A tool without one takes an empty object.
 nlohmann::ordered_json parameters_of(const nlohmann::ordered_json& tool);
 
 }  // namespace rocmforge

@@ -8,7 +8,7 @@
 namespace rocmforge::jinja {
 namespace {
 
-/// How Jinja's messages call a value's type.
+/// The name of a value's type in Jinja's messages.
 std::string owner_name(const Value& value) { return value.is_none() ? "None" : fmt::format("{} object", value.type_name()); }
 
 Value missing_attribute(const Value& value, std::string_view name) {
@@ -26,7 +26,7 @@ std::optional<Value> own_attribute(Interpreter& run, const Value& value, std::st
   return find_method(value, name);
 }
 
-/// The element an index names, counted from the end when it is negative; empty outside.
+/// The position of the element with this index; a negative index counts from the end. Empty when there is none.
 std::optional<std::size_t> position_of(Integer index, std::size_t size) {
   const auto count = static_cast<Integer>(size);
   const Integer position = index < 0 ? index + count : index;
@@ -40,7 +40,7 @@ bool has_elements(const Sequence& sequence) {
 std::optional<Value> own_element(Interpreter& run, const Value& value, const Value& key) {
   if (const Mapping* mapping = value.mapping()) {
     if (key.text() == nullptr) {
-      run.spend(key.weight() + mapping->size());  // keys that are no texts are compared one by one
+      run.spend(key.weight() + mapping->size());  // other keys than texts are compared one by one
     }
     const Value* found = is_hashable(key) ? mapping->find(key) : nullptr;
     return found == nullptr ? std::nullopt : std::optional(*found);
@@ -69,7 +69,7 @@ struct Range {
   Integer start, stop, step;
 };
 
-/// The indices a slice means, as Python's slice.indices.
+/// The indices of a slice, like Python's slice.indices.
 Range resolve(Interpreter& run, std::size_t size, const Value& start, const Value& stop, const Value& step) {
   const auto part = [&](const Value& value, Integer fallback) {
     if (value.is_none()) {
@@ -221,7 +221,7 @@ Value call(Interpreter& run, const Value& function, const Arguments& arguments) 
   if (function.object() == nullptr) {
     run.fail(fmt::format("{} can't be called", function.type_name()));
   }
-  const Value keep = function;  // the call may replace what held it
+  const Value keep = function;  // the call may replace the variable that holds it
   return keep.object()->call(run, arguments);
 }
 

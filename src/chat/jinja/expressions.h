@@ -11,13 +11,13 @@
 
 namespace rocmforge::jinja {
 
-/// A node of a template's syntax that has a value.
+/// A node of a template's syntax tree that has a value.
 struct Expression {
   Expression() = default;
   virtual ~Expression() = default;
   Expression(const Expression&) = delete;
   Expression& operator=(const Expression&) = delete;
-  /// The value in the current scope. Counts the step, and one level of nesting.
+  /// Returns the value in the current scope. Counts one step and one level of nesting.
   Value evaluate(Interpreter& run) const;
 
   Position position;
@@ -63,14 +63,14 @@ struct ElementAccess : Expression {
 };
 
 struct SliceAccess : Expression {
-  ExpressionPointer object, start, stop, step;  // null where left out
+  ExpressionPointer object, start, stop, step;  // null when left out
   Value value(Interpreter& run) const override;
 };
 
 struct CallArguments {
   Expressions positional;
   std::vector<std::pair<std::string, ExpressionPointer>> named;
-  ExpressionPointer all_positional, all_named;  // after * and **
+  ExpressionPointer all_positional, all_named;  // the values after * and **
   Arguments evaluate(Interpreter& run) const;
 };
 
@@ -81,7 +81,7 @@ struct Call : Expression {
 };
 
 struct FilterUse : Expression {
-  ExpressionPointer input;  ///< null in a filter block: what the block wrote is given to `apply`
+  ExpressionPointer input;  ///< null in a filter block: its text is passed to `apply`
   std::string name;
   Filter filter = nullptr;
   CallArguments arguments;
@@ -120,7 +120,7 @@ struct Concatenation : Expression {
   Value value(Interpreter& run) const override;
 };
 
-/// a < b <= c: every neighbouring pair holds.
+/// a < b <= c: true if every neighbouring pair compares so.
 struct Comparison : Expression {
   enum class Kind { equal, unequal, less, at_most, greater, at_least, in, not_in };
   ExpressionPointer first;
@@ -128,7 +128,7 @@ struct Comparison : Expression {
   Value value(Interpreter& run) const override;
 };
 
-/// `and`, `or`: the value of the operand that decides.
+/// `and`, `or`: the value is that of the operand that decides.
 struct Logical : Expression {
   bool is_and = false;
   ExpressionPointer left, right;

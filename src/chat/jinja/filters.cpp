@@ -30,13 +30,13 @@ Value length_filter(Interpreter& run, const Value& value, const Arguments& argum
 
 Value attribute_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "attr", arguments, {"name"}, 1);
-  if (value.mapping() != nullptr) {  // the attribute alone, never a key
+  if (value.mapping() != nullptr) {  // only an attribute, never the value of a key
     return attribute(run, Value(std::make_shared<const Mapping>()), bound.text(0).bytes());
   }
   return attribute(run, value, bound.text(0).bytes());
 }
 
-/// What int() and float() read: an optional sign, digits with single underscores between them.
+/// The text that int() and float() read: an optional sign and digits, without the single underscores between digits.
 std::string number_text(std::string_view text) {
   text = text.substr(0, end_without_space(text));
   text.remove_prefix(skip_space(text));
@@ -74,7 +74,7 @@ std::optional<Integer> parse_integer(std::string_view text, int base) {
 
 std::optional<double> parse_real(std::string_view text) {
   const std::string digits = number_text(text);
-  // As Python reads them: strtod alone knows hexadecimal numbers and nan(...).
+  // As Python reads them. strtod alone also accepts hexadecimal numbers and nan(...).
   if (digits.empty() || digits.find_first_of("xX(") != std::string::npos ||
       std::isspace(static_cast<unsigned char>(digits.front())) != 0) {
     return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<double> parse_real(std::string_view text) {
   return end == digits.c_str() + digits.size() ? std::optional(value) : std::nullopt;
 }
 
-constexpr std::size_t longest_exact = 30;  // digits that read_integer takes, whatever they are
+constexpr std::size_t longest_exact = 30;  // numbers of up to this many decimal digits fit read_integer
 
 Value int_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "int", arguments, {"default", "base"});
@@ -131,7 +131,7 @@ Value abs_filter(Interpreter& run, const Value& value, const Arguments& argument
   return *number < 0.0 ? negate(run, value, true) : negate(run, value, false);
 }
 
-/// To `precision` digits after the point, halves to even, of the exact value as Python's round does.
+/// Rounds the exact value to `precision` digits after the point, halves to even, like Python's round.
 double round_common(double value, int precision) {
   constexpr int most_digits = 300;
   if (!std::isfinite(value) || precision > most_digits) {

@@ -9,7 +9,7 @@ namespace rocmforge::jinja {
 using Filter = Value (*)(Interpreter& run, const Value& value, const Arguments& arguments);
 using Test = bool (*)(Interpreter& run, const Value& value, const Arguments& arguments);
 
-/// Null when there is none of that name. `safe` gives its text as it is: nothing here escapes.
+/// The filter or test with this name, or null. `safe` returns its text unchanged, since nothing is escaped here.
 Filter find_filter(std::string_view name);
 Filter find_text_filter(std::string_view name);
 Filter find_list_filter(std::string_view name);
@@ -21,7 +21,7 @@ struct NamedFilter {
   Filter filter;
 };
 
-/// The filter of that name in a table.
+/// The filter with this name in a table, or null.
 template <class Table>
 Filter find_in(const Table& table, std::string_view name) {
   for (const NamedFilter& each : table) {
@@ -32,7 +32,7 @@ Filter find_in(const Table& table, std::string_view name) {
   return nullptr;
 }
 
-/// The value that an `attribute` argument ("a.b", "0", 1) finds in an item; undefined where a part is missing.
+/// The value that an `attribute` argument ("a.b", "0", 1) selects in an item; undefined when a part of the path is missing.
 Value find_attribute(Interpreter& run, const Value& item, const Value& path);
 
 }  // namespace rocmforge::jinja

@@ -17,14 +17,14 @@ constexpr std::size_t widest = 4096;
 
 struct Directive {
   std::string flags;
-  std::string name;  ///< of "%(name)s"
+  std::string name;  ///< the name of "%(name)s"
   bool named = false;
   std::size_t width = 0;
   int precision = -1;
   char kind = 's';
 };
 
-/// Reads the directive after a '%' at `byte` and moves behind it.
+/// Reads the directive after a '%'. It starts at `byte`, which is moved to its end.
 Directive read_directive(Interpreter& run, std::string_view format, std::size_t& byte) {
   Directive directive;
   const auto peek = [&] { return byte < format.size() ? format[byte] : '\0'; };
@@ -92,7 +92,7 @@ std::string format_number(Interpreter& run, const Directive& directive, const Va
   return {buffer.data(), static_cast<std::size_t>(size)};
 }
 
-/// `format` is the whole, of which the value becomes a part.
+/// Appends `value` as `directive` says. `format` is the whole format: the text of the value is escaped if that is markup.
 void append_directive(Interpreter& run, Text& out, const Directive& directive, const Value& value, const Text& format) {
   const std::string_view numbers = "dixXofFeEgG";
   if (numbers.find(directive.kind) != std::string_view::npos) {

@@ -21,7 +21,7 @@ class FunctionObject : public Object {
   Function function_;
 };
 
-/// What `cycler(a, b)` makes.
+/// The result of `cycler(a, b)`.
 class Cycler : public Object {
  public:
   explicit Cycler(std::vector<Value> items) : items_(std::move(items)) {}
@@ -53,7 +53,7 @@ class Cycler : public Object {
   std::size_t at_ = 0;
 };
 
-/// What `joiner(", ")` makes: empty at the first call, the separator afterwards.
+/// The result of `joiner(", ")`: a function that returns "" at the first call and the separator at later ones.
 class Joiner : public Object {
  public:
   explicit Joiner(Value separator) : separator_(std::move(separator)) {}
@@ -88,7 +88,7 @@ Value range(Interpreter& run, const Arguments& arguments) {
   return run.sequence(Sequence::Kind::range, std::move(items));
 }
 
-/// The entries of dict(...) and namespace(...): a dictionary or pairs, then names.
+/// The entries of dict(...) and namespace(...): those of a dictionary or of pairs, then the named arguments.
 Mapping entries(Interpreter& run, const Arguments& arguments) {
   Mapping made;
   if (arguments.positional.size() > 1) {
@@ -105,7 +105,7 @@ Mapping entries(Interpreter& run, const Arguments& arguments) {
       if (pair.size() != 2 || !is_hashable(pair[0])) {
         run.fail("pairs of a key and a value are needed");
       }
-      run.spend(pair[0].text() != nullptr ? 1 : made.size());  // keys that are no texts are compared one by one
+      run.spend(pair[0].text() != nullptr ? 1 : made.size());  // other keys than texts are compared one by one
       made.set(pair[0], pair[1]);
     }
   }
@@ -162,7 +162,7 @@ Value strftime_now(Interpreter& run, const Arguments& arguments) {
   const Bound bound(run, "strftime_now", arguments, {"format"}, 1);
   const std::tm now = run.now();
   std::array<char, 4096> buffer{};
-  // A mark behind the format tells an empty date from one that does not fit.
+  // With a mark at its end, an empty date differs from one that does not fit into the buffer.
   const std::string format = bound.text(0).bytes() + "|";
   const std::size_t size = std::strftime(buffer.data(), buffer.size(), format.c_str(), &now);
   if (size == 0) {

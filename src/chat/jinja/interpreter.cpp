@@ -5,7 +5,7 @@
 namespace rocmforge::jinja {
 namespace {
 
-// Copying is cheap; what looks at each byte is counted where it does so.
+// Copying is cheap. Operations that examine each byte count their steps themselves.
 constexpr std::size_t copied_bytes_of_a_step = 128;
 
 }  // namespace
@@ -70,7 +70,7 @@ void Interpreter::spend_search(std::size_t text_bytes, std::size_t part_bytes) {
 
 template <class Held>
 std::shared_ptr<const Held> Interpreter::metered(Held held, std::size_t bytes) {
-  constexpr std::size_t overhead = 64;  // of an allocation and the count of its owners
+  constexpr std::size_t overhead = 64;  // of an allocation and its reference count
   bytes += sizeof(Held) + overhead;
   check_memory(bytes);
   const auto drop = [meter = meter_, bytes](const Held* pointer) {
@@ -117,7 +117,7 @@ Value Interpreter::mapping(Mapping mapping) {
   if (mapping.depth() > limits_.value_depth || mapping.weight() > limits_.value_weight) {
     fail("a dictionary that is too deep or too large");
   }
-  constexpr std::size_t index_bytes = 64;  // of a key
+  constexpr std::size_t index_bytes = 64;  // of the index, for each key
   const std::size_t bytes = mapping.size() * (sizeof(Mapping::Entry) + index_bytes);
   return Value(metered(std::move(mapping), bytes));
 }

@@ -17,23 +17,23 @@
 
 namespace rocmforge::jinja {
 
-/// What one rendering may use. Templates come with model files, so that nobody has read them.
-/// Together they keep a rendering within about two seconds and 256 MiB on any machine that runs models.
+/// The limits of one rendering. They are needed because templates come with model files and nobody may have checked them.
+/// Together they limit a rendering to about two seconds and 256 MiB on any machine that runs models.
 struct Limits {
-  std::size_t steps = 20'000'000;          ///< evaluated nodes, handled items, stretches of text
-  std::size_t live_bytes = 128ULL << 20U;  ///< of all texts, lists and mappings that are held at one time
-  std::size_t text_bytes = 32ULL << 20U;   ///< of any one text, the output included
-  std::size_t value_weight = 2'000'000;    ///< of any one list or mapping, as Value::weight counts
-  std::int32_t value_depth = 256;          ///< lists in lists
-  std::int32_t nested_evaluations = 1500;  ///< expressions in expressions, statements in statements, calls in calls
-  WorkBudget* budget = nullptr;            ///< is spent too, if there is one
+  std::size_t steps = 20'000'000;          ///< evaluated nodes, processed items, pieces of text
+  std::size_t live_bytes = 128ULL << 20U;  ///< of all texts, lists and mappings that exist at one time
+  std::size_t text_bytes = 32ULL << 20U;   ///< of one text, also of the output
+  std::size_t value_weight = 2'000'000;    ///< of one list or mapping, as Value::weight counts
+  std::int32_t value_depth = 256;          ///< levels of nested lists and mappings
+  std::int32_t nested_evaluations = 1500;  ///< levels of nested expressions, statements and calls
+  WorkBudget* budget = nullptr;            ///< its units are also spent, unless it is null
 };
 
-/// Names and values of a block. Inner scopes see outer ones and never change them.
+/// The names and values of a block. Inner scopes read outer ones and never change them.
 class Scope {
  public:
   explicit Scope(std::shared_ptr<Scope> parent) : parent_(std::move(parent)) {}
-  /// `scopes` counts those that were searched.
+  /// Searches this scope and the outer ones; null if none has the name. Adds the number of searched scopes to `scopes`.
   [[nodiscard]] const Value* find(std::string_view name, std::size_t& scopes) const;
   void set(std::string_view name, Value value);
   [[nodiscard]] const std::shared_ptr<Scope>& parent() const { return parent_; }
@@ -52,14 +52,14 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  /// Names the node whose operation comes next; errors tell its place.
+  /// Sets the position of the next operation, which error messages contain.
   void at(Position position) { position_ = position; }
   [[nodiscard]] Position position() const { return position_; }
   [[noreturn]] void fail(const std::string& message) const { throw TemplateError(position_, message); }
-  /// Counts work; throws TemplateError when the limit is passed.
+  /// Counts steps. Throws TemplateError when the limit is exceeded, and spends units of the budget.
   void spend(std::size_t steps = 1);
 
-  /// New values, checked against the limits.
+  /// New values. They throw TemplateError when a limit is exceeded.
   Value text(Text text);
   Value literal(std::string_view text) { return this->text(Text(text, true)); }
   Value sequence(Sequence::Kind kind, std::vector<Value> items);
@@ -67,18 +67,19 @@ class Interpreter {
   Value mapping(Mapping mapping);
   Value new_namespace(const Mapping& values);
   void check_size(std::size_t text_bytes) const;
-  /// Throws TemplateError when so many more bytes would pass the limit.
+  /// Throws TemplateError when `bytes` more would exceed the limit.
   void check_memory(std::size_t bytes) const;
-  /// Counts the search for a text in another.
+  /// Counts the steps of a search for a text in another text.
   void spend_search(std::size_t text_bytes, std::size_t part_bytes);
 
-  /// Keeps an object that may hold others until the end, where all are emptied: their chains can be long and closed.
+  /// Keeps an object that may hold other objects until the end of the rendering. Then all are emptied, because such objects
+  /// can form long chains and cycles.
   void own(ObjectPointer object);
-  /// Gives the object that was owned last back, if nobody else holds it.
+  /// Releases the object that was owned last if it is this one and only the caller holds it.
   void disown(const Object& object);
 
   [[nodiscard]] const std::shared_ptr<Scope>& scope() const { return scope_; }
-  /// Keeps a scope, and those around it, for as long as the rendering takes: a macro refers to it.
+  /// Keeps a scope, and the outer ones, until the end of the rendering, because a macro refers to it.
   void keep(std::shared_ptr<Scope> scope);
   [[nodiscard]] Value lookup(std::string_view name);
   [[nodiscard]] std::tm now() const { return clock_(); }
@@ -87,7 +88,7 @@ class Interpreter {
   void write(std::string_view template_text);
   Text take_output() { return std::move(output_); }
 
-  /// Enters a new scope inside `parent` until the end of its life.
+  /// Enters a new scope inside `parent` for the guard's lifetime.
   class ScopeGuard {
    public:
     ScopeGuard(Interpreter& run, std::shared_ptr<Scope> parent) : run_(run), outer_(run.scope_) {
@@ -102,7 +103,7 @@ class Interpreter {
     std::shared_ptr<Scope> outer_;
   };
 
-  /// Counts one more level of evaluation.
+  /// Counts one more level of evaluation. Throws TemplateError when the limit is reached.
   class Nesting {
    public:
     explicit Nesting(Interpreter& run);
@@ -114,7 +115,7 @@ class Interpreter {
     Interpreter& run_;
   };
 
-  /// Collects what is written during its life instead of the output.
+  /// Collects the text that is written during its lifetime, in place of the output.
   class Capture {
    public:
     explicit Capture(Interpreter& run) : run_(run), outer_(std::exchange(run.output_, Text())) {}
@@ -135,7 +136,7 @@ class Interpreter {
   };
 
  private:
-  /// Bytes that are held; values outlive neither it nor each other's counting.
+  /// The bytes of all values that exist. It is shared with them, because values may outlive the interpreter.
   struct Meter {
     std::size_t live = 0;
   };

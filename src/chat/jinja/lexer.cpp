@@ -12,7 +12,7 @@
 namespace rocmforge::jinja {
 namespace {
 
-/// Line ends as "\n", without one at the end.
+/// The source with "\n" as line ends and without the one at its end.
 std::string normalize(std::string_view source) {
   std::string out;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -92,11 +92,11 @@ class Lexer {
   const std::string source_;
   const std::size_t most_;
   std::vector<Token> tokens_;
-  std::vector<char> open_;  // closing brackets that are due
+  std::vector<char> open_;  // the closing brackets that must still come
   std::size_t at_ = 0;
   std::size_t counted_ = 0;
   Position place_;
-  bool line_begins_ = true;  // what was read last ended a line
+  bool line_begins_ = true;  // the last text that was read ended a line
 };
 
 void Lexer::read_data() {
@@ -133,7 +133,7 @@ void Lexer::emit_data(std::size_t begin, std::size_t end, char sign, bool is_blo
   if (sign == '-') {
     data = data.substr(0, end_without_space(data));
   } else if (sign != '+' && is_block) {
-    const std::size_t line = data.rfind('\n') + 1;  // 0 where there is none
+    const std::size_t line = data.rfind('\n') + 1;  // 0 when there is none
     if ((line > 0 || line_begins_) && skip_space(data, line) == data.size()) {
       data = data.substr(0, line);
     }
@@ -158,7 +158,7 @@ void Lexer::skip_comment(std::size_t begin) {
   line_begins_ = source_[at_ - 1] == '\n';
 }
 
-/// A raw block, if the tag that was entered begins one.
+/// Reads a raw block if the current tag begins one.
 bool Lexer::read_raw(std::size_t begin) {
   std::size_t byte = skip_space(source_, at_);
   const std::string_view source = source_;
@@ -297,7 +297,7 @@ void Lexer::read_text() {
   emit(Token::Kind::text, raw.find('\\') == std::string_view::npos ? std::string(raw) : unescape(raw, begin), begin);
 }
 
-/// Python's escapes in a text; those it does not know stay as they are.
+/// Replaces Python's escapes in a text. Unknown escapes are kept.
 std::string Lexer::unescape(std::string_view raw, std::size_t byte) {
   constexpr std::string_view letters = "abfnrtv\\'\"";
   constexpr std::string_view meanings = "\a\b\f\n\r\t\v\\'\"";

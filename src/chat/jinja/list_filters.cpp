@@ -34,7 +34,7 @@ Value folded(Interpreter& run, const Value& value, bool case_sensitive) {
   return case_sensitive || value.text() == nullptr ? value : run.text(lower(*value.text()));
 }
 
-/// What items are ordered by, for an `attribute` argument or none.
+/// The key by which items are ordered: the item, or its `attribute` if that argument is given.
 Value key_of(Interpreter& run, const Value& item, const Bound& bound, std::size_t attribute, bool case_sensitive) {
   return folded(run, bound.has(attribute) ? find_attribute(run, item, bound[attribute]) : item, case_sensitive);
 }

@@ -7,7 +7,7 @@
 
 namespace rocmforge::jinja {
 
-/// `loop` inside a for: where it stands, and in a recursive one the loop itself as a function.
+/// The variable `loop` inside a for: the state of the loop, and in a recursive loop also a function that runs it again.
 class Loop : public Object {
  public:
   Loop(const For& statement, std::vector<Value> items, std::shared_ptr<Scope> outer, std::int32_t depth)
@@ -32,7 +32,7 @@ class Loop : public Object {
   std::shared_ptr<Scope> outer_;
   std::int32_t depth_;
   std::size_t index_ = 0;
-  std::optional<std::vector<Value>> last_;  // of changed
+  std::optional<std::vector<Value>> last_;  // the last arguments of changed
 };
 
 }  // namespace rocmforge::jinja

@@ -15,7 +15,7 @@ void Macro::bind(Interpreter& run, const Arguments& arguments) const {
   }
   Mapping others;
   Value caller = Value::undefined("No caller defined");
-  run.spend(parameters.size() * (1 + arguments.named.size()));  // each is searched among the others
+  run.spend(parameters.size() * (1 + arguments.named.size()));  // each parameter is searched among the named arguments
   for (const auto& [name, value] : arguments.named) {
     const auto parameter = std::ranges::find(parameters, name, &std::pair<std::string, ExpressionPointer>::first);
     if (parameter != parameters.end()) {

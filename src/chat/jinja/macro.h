@@ -6,7 +6,7 @@
 
 namespace rocmforge::jinja {
 
-/// A macro as a function. The interpreter keeps the scope in which it was defined.
+/// A macro as a function. The interpreter keeps the scope in which the macro was defined.
 class Macro : public Object {
  public:
   Macro(const MacroDefinition& definition, std::weak_ptr<Scope> scope) : definition_(definition), scope_(std::move(scope)) {}
@@ -16,7 +16,7 @@ class Macro : public Object {
   std::optional<Value> attribute(Interpreter& run, std::string_view name) override;
 
  private:
-  /// Puts the arguments into the current scope.
+  /// Sets the parameters in the current scope.
   void bind(Interpreter& run, const Arguments& arguments) const;
 
   const MacroDefinition& definition_;

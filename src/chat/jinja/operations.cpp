@@ -11,7 +11,7 @@
 namespace rocmforge::jinja {
 namespace {
 
-// Python's integers have no end; these end where nothing that a conversation holds comes near.
+// Python's integers have no limit. This one is far above any integer that a conversation needs.
 constexpr Integer largest_integer = Integer{1} << 100U;
 
 constexpr std::string_view symbols[] = {"+", "-", "*", "/", "//", "%", "**"};
@@ -210,7 +210,7 @@ bool less(Interpreter& run, const Value& left, const Value& right) {
     return a.has_value() && b.has_value() ? *a < *b : *left.number() < *right.number();
   }
   if (left.text() != nullptr && right.text() != nullptr) {
-    return left.text()->bytes() < right.text()->bytes();  // the order of UTF-8 is that of code points
+    return left.text()->bytes() < right.text()->bytes();  // UTF-8 sorts in the order of code points
   }
   const Sequence* a = left.sequence();
   const Sequence* b = right.sequence();

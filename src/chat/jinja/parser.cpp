@@ -47,7 +47,7 @@ Body Parser::parse() {
   return body;
 }
 
-/// Up to a tag with one of the names, whose "{%" is read; up to the end where there are none.
+/// Reads statements up to a tag with one of the names `ends`, whose "{%" is consumed. Without names, up to the end.
 Body Parser::parse_body(Names ends) {
   const Level level(*this);
   const Position begin = peek().position;

@@ -12,7 +12,7 @@
 
 namespace rocmforge::jinja {
 
-/// An empty node of the syntax that stands at `position`.
+/// A new syntax node with the given position.
 template <class Node>
 std::unique_ptr<Node> node_at(Position position) {
   auto node = std::make_unique<Node>();
@@ -20,15 +20,15 @@ std::unique_ptr<Node> node_at(Position position) {
   return node;
 }
 
-/// Tokens to syntax, by recursive descent as in Jinja's own grammar. Throws TemplateError.
+/// Makes a syntax tree from tokens, by recursive descent like Jinja's own parser. Throws TemplateError.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
-  /// The whole template.
+  /// Parses the whole template.
   Body parse();
 
  private:
-  // What stands ahead.
+  // The next tokens.
   [[nodiscard]] const Token& peek() const { return tokens_[at_]; }
   Token take() { return tokens_[at_].kind == Token::Kind::end ? tokens_[at_] : tokens_[at_++]; }
   [[nodiscard]] bool is(Token::Kind kind, std::string_view text) const;
@@ -41,7 +41,7 @@ class Parser {
   void expect_block_end();
   [[noreturn]] static void fail(Position position, const std::string& message) { throw TemplateError(position, message); }
 
-  // Statements (parser_statements.cpp).
+  // Statements (parser.cpp).
   using Names = std::initializer_list<std::string_view>;
   Body parse_body(Names ends);
   std::unique_ptr<Statement> parse_statement();
@@ -74,8 +74,8 @@ class Parser {
   ExpressionPointer parse_number();
   ExpressionPointer parse_list();
   ExpressionPointer parse_dictionary();
-  /// One expression, or several with commas between them as a tuple. `empty` says whether none is a tuple too;
-  /// `conditional` whether an expression may be an inline if.
+  /// Parses one expression, or several with commas between them as a tuple. With `empty`, no expression is an empty tuple.
+  /// With `conditional`, an expression may be an inline if.
   ExpressionPointer parse_tuple(bool empty, bool conditional);
   ExpressionPointer parse_postfix(ExpressionPointer node);
   ExpressionPointer parse_filters(ExpressionPointer node);
@@ -98,14 +98,14 @@ class Parser {
    private:
     Parser& parser_;
   };
-  /// Operators in a row nest as well; `length` counts them.
+  /// Checks the number of operators in a row, since each is a further level of the tree. `length` counts them.
   void check_chain(std::int32_t& length) const;
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   std::int32_t level_ = 0;
-  std::int32_t loops_ = 0;                // that break and continue may mean
-  std::vector<MacroDefinition*> macros_;  // being parsed, innermost last
+  std::int32_t loops_ = 0;                // number of loops around the current position, for break and continue
+  std::vector<MacroDefinition*> macros_;  // the macros being parsed, innermost last
 };
 
 }  // namespace rocmforge::jinja

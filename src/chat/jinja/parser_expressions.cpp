@@ -273,7 +273,8 @@ ExpressionPointer Parser::parse_number() {
   const Token token = take();
   std::string_view digits = token.text;
   if (token.kind == Token::Kind::real) {
-    const double value = std::strtod(std::string(digits).c_str(), nullptr);  // not every library has from_chars for these
+    // Some libraries lack from_chars for floating-point numbers.
+    const double value = std::strtod(std::string(digits).c_str(), nullptr);
     if (std::isinf(value)) {
       fail(token.position, "a number that is too large");
     }
@@ -414,7 +415,7 @@ ExpressionPointer Parser::parse_test(ExpressionPointer input) {
   } else if (is_name("is")) {
     fail(next.position, "tests can't be chained with 'is'");
   } else if (is_value && !is_name("else") && !is_name("or") && !is_name("and")) {
-    // Jinja lets one argument stand without brackets; words that go on with the expression are none.
+    // Jinja allows one argument without brackets. These words continue the expression and are not an argument.
     if (!is_name("if") && !is_name("not") && !is_name("in") && !is_name("recursive")) {
       node->arguments.positional.push_back(parse_postfix(parse_primary()));
     }

@@ -42,7 +42,7 @@ std::string in_quotes(std::string_view text) {
   return out + quote;
 }
 
-/// Builds the repr of nested values. All of it counts as the caller's data: the texts in it may be.
+/// Builds the repr of nested values. The whole result counts as data of the caller, since texts in it may be.
 class Representation {
  public:
   explicit Representation(Interpreter& run) : run_(run) {}

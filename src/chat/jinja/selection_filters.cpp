@@ -14,7 +14,7 @@ Arguments without_first(const Arguments& arguments, std::size_t count) {
   return rest;
 }
 
-/// Jinja lets anything false pass as an empty list here, none for one.
+/// The items of a value. Jinja treats every false value as an empty list here, also none.
 std::vector<Value> items_if_true(Interpreter& run, const Value& value) {
   return is_true(value) ? items(run, value) : std::vector<Value>{};
 }
@@ -49,7 +49,8 @@ Value map_filter(Interpreter& run, const Value& value, const Arguments& argument
   return run.sequence(Sequence::Kind::generator, std::move(out));
 }
 
-/// The items, or their attributes, for which a test holds (or not); without a test for which they are true.
+/// The items for which a test of them, or of their attribute, holds (or does not hold). Without a test, those that are true
+/// (or false).
 template <bool wanted, bool by_attribute>
 Value select(Interpreter& run, const Value& value, const Arguments& arguments) {
   constexpr std::size_t at = by_attribute ? 1 : 0;

@@ -11,7 +11,7 @@ namespace rocmforge::jinja {
 
 enum class Flow { next, break_loop, continue_loop };
 
-/// A node of a template's syntax that writes or changes something.
+/// A node of a template's syntax tree that writes output or changes variables.
 struct Statement {
   Statement() = default;
   virtual ~Statement() = default;
@@ -28,11 +28,11 @@ struct Statement {
 struct Body {
   std::vector<std::unique_ptr<Statement>> statements;
   Flow execute(Interpreter& run) const;
-  /// What the body writes, in a scope of its own.
+  /// The text that the body writes, in a new scope.
   Text capture(Interpreter& run) const;
 };
 
-/// What a value is given to: a name, an attribute of a namespace, or several of these.
+/// The target of an assignment: a name, an attribute of a namespace, or several of these.
 struct Target {
   Position position;
   std::string name, attribute;  ///< attribute: "" for a plain name
@@ -73,7 +73,7 @@ struct Set : Statement {
   Flow act(Interpreter& run) const override;
 };
 
-/// {% set x %}...{% endset %}, and {% filter f %}...{% endfilter %} without a target.
+/// {% set x %}...{% endset %}, and {% filter f %}...{% endfilter %}, which has no target.
 struct BlockText : Statement {
   Target target;
   bool has_target = false;
@@ -84,7 +84,7 @@ struct BlockText : Statement {
 
 struct MacroDefinition : Statement {
   std::string name;
-  std::vector<std::pair<std::string, ExpressionPointer>> parameters;  ///< a null default: none
+  std::vector<std::pair<std::string, ExpressionPointer>> parameters;  ///< null: no default
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;
   Flow act(Interpreter& run) const override;
@@ -97,7 +97,7 @@ struct CallBlock : Statement {
   Flow act(Interpreter& run) const override;
 };
 
-/// {% with a = 1 %}, and {% generation %} without assignments.
+/// {% with a = 1 %}, and {% generation %}, which has no assignments.
 struct With : Statement {
   std::vector<std::pair<Target, ExpressionPointer>> assignments;
   Body body;

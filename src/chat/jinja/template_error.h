@@ -7,13 +7,13 @@
 
 namespace rocmforge::jinja {
 
-/// Where something stands in a template, both counted from 1; columns count characters.
+/// A position in a template. Line and column count from 1; columns count characters.
 struct Position {
   std::int32_t line = 1;
   std::int32_t column = 1;
 };
 
-/// A template that can't be read or rendered: "line 3, column 7: there is no filter 'x'".
+/// An error of reading or rendering a template: "line 3, column 7: there is no filter 'x'".
 class TemplateError : public Error {
  public:
   TemplateError(Position position, const std::string& message, bool raised = false)
@@ -23,9 +23,9 @@ class TemplateError : public Error {
         raised_(raised) {}
 
   [[nodiscard]] Position position() const { return position_; }
-  /// Without the position.
+  /// The message without the position.
   [[nodiscard]] const std::string& message() const { return message_; }
-  /// The template itself refuses the conversation, by raise_exception.
+  /// Whether the template itself refused the conversation by raise_exception.
   [[nodiscard]] bool raised() const { return raised_; }
 
  private:

@@ -67,7 +67,7 @@ Value replace_method(Interpreter& run, const Value& self, const Arguments& argum
   return run.text(std::move(out));
 }
 
-/// The part that optional start and end arguments choose.
+/// The part of the text from the optional start argument to the optional end argument.
 std::string_view window(const Value& self, const Bound& bound, Interpreter& run) {
   const Value none(None{});
   if (!bound.has(1) && !bound.has(2)) {
@@ -131,7 +131,7 @@ Value method_of(Interpreter& run, const Value& self, const Arguments& arguments)
   return run.text(operation(*self.text()));
 }
 
-/// The first letter of each word in upper case, the others in lower case; words are stretches of letters.
+/// The first letter of each word in upper case, the others in lower case. Words are sequences of letters.
 Text title(const Text& text) {
   Text out;
   out.mark(text.is_markup());
@@ -194,7 +194,7 @@ Value partition_method(Interpreter& run, const Value& self, const Arguments& arg
 
 enum class Side { left, right, both };
 
-/// Fills up to a width: left means that the text stands left.
+/// Fills a text up to a width. Side::left puts the text on the left.
 template <Side side>
 Value fill_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "a method that fills up", arguments, {"width", "fillchar"}, 1);
@@ -207,7 +207,7 @@ Value fill_method(Interpreter& run, const Value& self, const Arguments& argument
   const std::size_t missing = width > length ? width - length : 0;
   run.check_size(self.text()->size() + missing * fill.size());
   run.spend(missing);
-  // Python puts the odd one to the left where the width is odd.
+  // When the width is odd, Python puts an odd remaining space on the left.
   const std::size_t centred = missing / 2 + (missing & width & 1U);
   const std::size_t before = side == Side::left ? 0 : (side == Side::right ? missing : centred);
   Text out;
@@ -273,7 +273,7 @@ Value all_method(Interpreter& run, const Value& self, const Arguments& arguments
   return Value::boolean(!text.empty());
 }
 
-/// isupper and islower: there is a letter with a case, and none of the other case.
+/// isupper and islower: there is a letter of this case and none of the other.
 template <bool upper_case>
 Value case_method(Interpreter& run, const Value& self, const Arguments& arguments) {
   const Bound bound(run, "a test of text", arguments, {});

@@ -24,7 +24,7 @@ bool is_one_of(std::string_view character, std::optional<std::string_view> chara
                                 : is_space(character_at(character, 0));
 }
 
-/// Where the character that ends at `end` begins.
+/// The first byte of the character that ends at `end`.
 std::size_t previous_character(std::string_view text, std::size_t end) {
   std::size_t begin = end - 1;
   while (begin > 0 && end - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80) {
@@ -164,7 +164,7 @@ std::vector<Text> split_at_space(const Text& text, std::int64_t limit, bool from
   }
   if (limit >= 0 && words.size() > static_cast<std::size_t>(limit) + 1) {
     const auto kept = static_cast<std::ptrdiff_t>(limit);
-    if (from_right) {  // what is left of the cuts stays whole, from the text's first byte that is no space at its end
+    if (from_right) {  // the text left of the cuts is kept whole, without the white space at its end
       const std::size_t end = words[words.size() - static_cast<std::size_t>(limit) - 1].end;
       words.erase(words.begin(), words.end() - kept);
       words.insert(words.begin(), Word{0, end});

@@ -74,10 +74,10 @@ bool is_ascii_kind(CharacterKind kind, char c) {
   throw LogicError("a kind of character without an answer");
 }
 
-/// `replacement` is "\U$0" or "\L$0". Empty when the text is not UTF-8.
+/// Maps the case of a text. `replacement` is "\U$0" or "\L$0". Empty when the text is not UTF-8.
 std::string substitute(std::string_view text, std::string_view replacement) {
   const Code code = compile(".+");
-  std::string out(text.size() * 3 + 16, '\0');  // no simple mapping makes a character more than 3 times longer
+  std::string out(text.size() * 3 + 16, '\0');  // a simple case mapping makes a character at most 3 times longer
   PCRE2_SIZE size = out.size();
   const int count =
       pcre2_substitute(code.get(), units(text), text.size(), 0, PCRE2_SUBSTITUTE_EXTENDED, nullptr, nullptr,

@@ -20,13 +20,13 @@ class Object;
 class Value;
 struct Sequence;
 
-/// A name, key or element that isn't there. Most uses of it are errors, which `reason` explains; where Jinja lets it pass,
-/// it is empty text, an empty list, or false.
+/// A name, key or element that does not exist. Most uses of it are errors, which `reason` explains. In the others, as in
+/// Jinja, it is empty text, an empty list, or false.
 struct Undefined {
   std::shared_ptr<const std::string> reason;
 };
 struct None {};
-/// Wide enough for almost every integer of a JSON text; LongInteger for the others.
+/// Wide enough for almost all integers in JSON. LongInteger holds the others.
 __extension__ typedef __int128 Integer;
 
 using TextPointer = std::shared_ptr<const Text>;
@@ -34,7 +34,7 @@ using SequencePointer = std::shared_ptr<const Sequence>;
 using MappingPointer = std::shared_ptr<const Mapping>;
 using ObjectPointer = std::shared_ptr<Object>;
 
-/// What a Jinja expression stands for. Cheap to copy; texts, sequences and mappings never change once made.
+/// The value of a Jinja expression. Cheap to copy. Texts, sequences and mappings are never changed after they are made.
 class Value {
  public:
   Value() = default;
@@ -62,17 +62,17 @@ class Value {
   [[nodiscard]] const Mapping* mapping() const { return pointee<const Mapping>(); }
   [[nodiscard]] Object* object() const { return pointee<Object>(); }
 
-  /// Integers and, as in Python, booleans.
+  /// The value of an integer or, as in Python, of a boolean.
   [[nodiscard]] std::optional<Integer> whole() const;
-  /// Anything with a value as a number.
+  /// The value of a number or boolean as a double.
   [[nodiscard]] std::optional<double> number() const;
   /// Why an undefined value is undefined.
   [[nodiscard]] std::string reason() const;
   /// Python's name of the type: "str", "dict", "Undefined" ...
   [[nodiscard]] std::string type_name() const;
-  /// How deep lists and mappings are nested in it; 0 for everything else.
+  /// The number of levels of nested lists and mappings; 0 for other values.
   [[nodiscard]] std::int32_t depth() const;
-  /// About how much work it is to walk it: what it holds, counted again wherever it is held.
+  /// A measure of the work of visiting the whole value. A part that is held several times is counted each time.
   [[nodiscard]] std::size_t weight() const;
 
  private:
@@ -88,19 +88,19 @@ class Value {
   Data data_;
 };
 
-/// Lists and what Python has beside them. Generators give their items once.
+/// Lists and Python's other sequences. A generator returns its items only once.
 struct Sequence {
   enum class Kind { list, tuple, range, view, generator };
   Sequence(Kind kind, std::vector<Value> items);
   Kind kind;
   std::vector<Value> items;
   std::string_view view_name;  ///< "dict_items" ...
-  std::int32_t depth = 1;      ///< 1 more than that of the deepest item
+  std::int32_t depth = 1;      ///< 1 more than the depth of the deepest item
   std::size_t weight = 1;
-  mutable bool consumed = false;  ///< a generator whose items were taken
+  mutable bool consumed = false;  ///< the items of this generator were taken
 };
 
-/// A dictionary in the order of insertion.
+/// A dictionary in insertion order.
 class Mapping {
  public:
   using Entry = std::pair<Value, Value>;
@@ -111,33 +111,33 @@ class Mapping {
   /// The value of a key, or null.
   [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] const Value* find(const Value& key) const;
-  /// Replaces the value of a key that is there. The key must be hashable.
+  /// Sets the value of a new or existing key, which must be hashable.
   void set(Value key, Value value);
   void set(std::string_view key, Value value);
 
  private:
-  /// The position of a key, or the number of entries.
+  /// The index of the entry with this key, or the number of entries.
   [[nodiscard]] std::size_t locate(const Value& key) const;
 
   std::vector<Entry> entries_;
-  std::unordered_map<std::string_view, std::size_t> index_;  // of the text keys; views into them
+  std::unordered_map<std::string_view, std::size_t> index_;  // for text keys; views of these
   std::int32_t depth_ = 1;
   std::size_t weight_ = 1;
 };
 
-/// Numbers, booleans, none, texts and tuples of these can be keys.
+/// Whether a value can be a key: numbers, booleans, none, texts, objects, and tuples of these.
 bool is_hashable(const Value& value);
 /// Python's ==: numbers by value, sequences and mappings by content, objects by identity.
 bool equal(const Value& left, const Value& right);
 bool is_true(const Value& value);
 
-/// Arguments of a call, filter or test.
+/// The arguments of a call, filter or test.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 };
 
-/// Everything with a behaviour of its own: macros, loops, namespaces, functions.
+/// Values with behaviour: macros, loops, namespaces, functions.
 class Object : public std::enable_shared_from_this<Object> {
  public:
   Object() = default;
@@ -147,16 +147,16 @@ class Object : public std::enable_shared_from_this<Object> {
   [[nodiscard]] virtual std::string_view type_name() const = 0;
   [[nodiscard]] virtual bool is_callable() const { return false; }
   virtual Value call(Interpreter& run, const Arguments& arguments);
-  /// Empty when there is no attribute of that name.
+  /// Empty when there is no such attribute.
   virtual std::optional<Value> attribute(Interpreter& run, std::string_view name);
-  /// How deep values are nested in it, as Value::depth. Objects that the interpreter owns count as 0: it empties them one by
-  /// one at its end, whatever they hold.
+  /// The depth of nested values, as Value::depth. Objects that the interpreter owns count as 0, because it empties them one
+  /// by one at its end.
   [[nodiscard]] virtual std::int32_t depth() const { return 0; }
-  /// Drops what it holds.
+  /// Releases the values that it holds.
   virtual void release() {}
 };
 
-/// An integer that `Integer` does not hold: it prints as it came, and nothing computes with it.
+/// An integer that `Integer` can't hold. It is written as it was read, and can't be used in arithmetic.
 class LongInteger : public Object {
  public:
   explicit LongInteger(std::string digits) : digits_(std::move(digits)) {}
@@ -167,7 +167,7 @@ class LongInteger : public Object {
   std::string digits_;
 };
 
-/// What `namespace()` makes: the one thing a template can change.
+/// The result of `namespace()`, the only value that a template can change.
 class Namespace : public Object {
  public:
   [[nodiscard]] std::string_view type_name() const override { return "Namespace"; }
