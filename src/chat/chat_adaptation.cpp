@@ -221,7 +221,8 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
   }
 }
 
-/// Moves the texts of system messages to the start of the next message of the user. If there is none, they become one.
+/// Moves the texts of system messages to the start of the next message of the user. If there is none, they become a message
+/// of the user.
 void merge_system(ordered_json& messages) {
   ordered_json merged = ordered_json::array();
   std::string pending;

@@ -22,7 +22,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
-  /// In [0, 1).
+  /// A number in [0, 1).
   double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
   float uniform(float low, float high) { return low + (high - low) * static_cast<float>(unit()); }
   float normal(float deviation = 1.0f) {

@@ -17,7 +17,7 @@
 
 namespace rocmforge::jinja {
 
-/// The limits of one rendering. They are needed because templates come with model files and nobody may have checked them.
+/// The limits of one rendering. They are needed because templates come with model files, which may be hostile.
 /// Together they limit a rendering to about two seconds and 256 MiB on any machine that runs models.
 struct Limits {
   std::size_t steps = 20'000'000;          ///< evaluated nodes, processed items, pieces of text

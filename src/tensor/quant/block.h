@@ -48,7 +48,7 @@ struct CodePlane {
   static constexpr unsigned span = span_;
   static constexpr unsigned mask = (1u << bits) - 1;
 
-  // Of an element. Unsigned, so that the divisions become shifts.
+  // The place of an element's code. Unsigned, so that the divisions become shifts.
   static constexpr unsigned byte(unsigned elem) { return elem / (span * 8 / bits) * span + elem % span; }
   static constexpr unsigned shift(unsigned elem) { return elem % (span * 8 / bits) / span * bits; }
 };
