@@ -82,7 +82,7 @@ ChatPrompt behind_answer_prompt(ChatRequest request, std::string_view source, co
   };
   if (!reasoning.empty() && !prompt.reasoning_is_open) {
     if (source.find(marks.begin) == std::string_view::npos) {
-      throw Error("messages: the chat template shows no reasoning, which the message at the end begins with");
+      throw Error("messages: the last message has reasoning, which the chat template does not support");
     }
     add(std::string(marks.begin) + "\n", true);
     prompt.reasoning_is_open = true;
@@ -107,7 +107,7 @@ ChatPrompt continue_answer(ChatRequest request, std::string_view source, const R
                            const ChatRenderer& render) {
   const std::size_t count = request.messages.size();
   if (count > 1 && string_of(request.messages[count - 2], "role") == "assistant") {
-    throw Error("messages: an answer can go on from one assistant's message at the end, not from several");
+    throw Error("messages: an answer can continue one assistant's message at the end, not several");
   }
   ChatRequest marked = request;
   marked.add_generation_prompt = false;

@@ -149,9 +149,9 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const 
       return segments_of(template_->render(variables, request.clock, limits));
     } catch (const jinja::TemplateError& error) {
       if (const std::string name = undefined_name(error); !name.empty() && !error.raised()) {
-        throw jinja::TemplateError(error.position(), fmt::format("'{0}' is undefined: the template needs a '{0}', which "
-                                                                 "chat_template_kwargs can give",
-                                                                 name));
+        throw jinja::TemplateError(
+            error.position(),
+            fmt::format("'{}' is undefined: the template needs it; chat_template_kwargs can set it", name));
       }
       throw;
     }

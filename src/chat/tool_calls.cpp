@@ -131,7 +131,7 @@ bool MarkedAnswerReader::step() {
     case Place::between:
       return step_between();
   }
-  throw LogicError("a place of an answer without a meaning");
+  throw LogicError("an unknown place in an answer");
 }
 
 bool MarkedAnswerReader::step_start() {

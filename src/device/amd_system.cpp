@@ -104,8 +104,8 @@ std::string why_no_amd_gpu(const fs::path& root) {
       return {};
     }
     const std::string driver = amd_kernel_driver(root);
-    return fmt::format("of AMD's GPUs ({} on the PCI bus) the kernel driver knows none that computes: {}", controllers,
-                       driver.empty() ? "amdgpu is not loaded" : driver);
+    return fmt::format("AMD GPUs on the PCI bus: {}, but the kernel driver provides none for compute programs: {}",
+                       controllers, driver.empty() ? "amdgpu is not loaded" : driver);
   }
   const std::string listed = fmt::format("the kernel driver knows {}", fmt::join(known, ", "));
   const fs::path node = root / "dev/kfd";

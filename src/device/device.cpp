@@ -73,9 +73,9 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
   const std::string architecture = kernels.architecture_for(info_);
   if (architecture.empty()) {
     const std::vector<std::string> available = kernels.architectures();
-    throw Error(fmt::format("{} is {}, for which there are no kernels{}", info_.name, info_.architecture,
-                            available.empty() ? ", nor for any other GPU"
-                                              : fmt::format(": there are kernels for {}", fmt::join(available, ", "))));
+    throw Error(fmt::format(
+        "there are no kernels for {} ({}){}", info_.name, info_.architecture,
+        available.empty() ? ", nor for any other GPU" : fmt::format(", only for {}", fmt::join(available, ", "))));
   }
   // All modules are loaded at once, so that an object that the device refuses is an error at start and not in a later step.
   try {

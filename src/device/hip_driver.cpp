@@ -72,7 +72,7 @@ std::string architecture_of(const HipApi& api, int index) {
   const char* start = properties.data() + offset;
   std::string name(start, ::strnlen(start, name_bytes));
   if (!name.starts_with("gfx")) {
-    throw Error(fmt::format("{} does not tell the architecture of device hip:{}", api.library.path(), index));
+    throw Error(fmt::format("{} does not report the architecture of device hip:{}", api.library.path(), index));
   }
   return name;
 }

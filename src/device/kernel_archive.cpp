@@ -40,7 +40,8 @@ class Index {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     };
     if (text.empty() || !std::ranges::all_of(text, is_plain)) {
-      throw Error(fmt::format("damaged index: a name of {} bytes is no plain word", text.size()));
+      throw Error(fmt::format("damaged index: a name of {} bytes does not consist of letters, digits, '.', '_' and '-'",
+                              text.size()));
     }
     return text;
   }
@@ -62,7 +63,7 @@ class Index {
 
 void check_order(const std::string& before, const std::string& name) {
   if (name <= before) {
-    throw Error(fmt::format("damaged index: {} stands behind {}", name, before));
+    throw Error(fmt::format("damaged index: {} follows {}, but names must ascend", name, before));
   }
 }
 
@@ -75,8 +76,7 @@ void read_objects(Index& index, KernelArchive::Section& section) {
     check_order(section.objects.empty() ? "" : section.objects.back().name, object.name);
     const std::uint64_t size_bytes = index.number(8);
     if (size_bytes > room - section.size_bytes) {
-      throw Error(
-          fmt::format("damaged index: {} of {} bytes is longer than what is left of its stream", object.name, size_bytes));
+      throw Error(fmt::format("damaged index: {} has {} bytes, more than its stream has left", object.name, size_bytes));
     }
     object.size_bytes = static_cast<std::size_t>(size_bytes);
     section.size_bytes = round_up(section.size_bytes + object.size_bytes, kernel_archive_alignment);
@@ -99,15 +99,15 @@ KernelArchive::Section read_section(Index& index, std::span<const std::byte> fil
     const std::uint64_t stream_bytes = index.number(8);
     const std::uint64_t offset = index.number(8);
     if (stored_offset > file.size() || stored_bytes > file.size() - stored_offset) {
-      throw Error(fmt::format("cut short: its stream has {} bytes from {} on, the file {}", stored_bytes, stored_offset,
-                              file.size()));
+      throw Error(fmt::format("cut short: its stream has {} bytes from offset {} on, but the file has {} bytes",
+                              stored_bytes, stored_offset, file.size()));
     }
     if (stream_bytes > largest_kernel_stream_bytes) {
-      throw Error(fmt::format("its stream says that it decodes to {} bytes; at most {} are allowed", stream_bytes,
+      throw Error(fmt::format("the index says that its stream decodes to {} bytes; at most {} are allowed", stream_bytes,
                               largest_kernel_stream_bytes));
     }
     if (offset > stream_bytes || offset % kernel_archive_alignment != 0) {
-      throw Error(fmt::format("damaged index: it begins at {} of {} bytes", offset, stream_bytes));
+      throw Error(fmt::format("damaged index: its offset is {} in a stream of {} bytes", offset, stream_bytes));
     }
     section.stored = file.subspan(static_cast<std::size_t>(stored_offset), static_cast<std::size_t>(stored_bytes));
     section.stream_bytes = static_cast<std::size_t>(stream_bytes);
@@ -135,7 +135,7 @@ class XzDecoder {
   /// Decodes the next bytes. Throws Error when the stream has fewer.
   void fill(std::span<std::byte> to) {
     if (advance(to) < to.size()) {
-      throw Error(fmt::format("its stream decodes to {} bytes, not to the {} that it says", stream_.total_out, raw_bytes_));
+      throw Error(fmt::format("its stream decodes to {} bytes, but the index says {}", stream_.total_out, raw_bytes_));
     }
   }
   void skip(std::size_t size_bytes) {
@@ -148,10 +148,10 @@ class XzDecoder {
   void finish() {
     std::byte more{};
     if (advance({&more, 1}) > 0) {
-      throw Error(fmt::format("its stream decodes to more than the {} bytes that it says", raw_bytes_));
+      throw Error(fmt::format("its stream decodes to more than the {} bytes that the index says", raw_bytes_));
     }
     if (stream_.avail_in > 0) {
-      throw Error(fmt::format("damaged: {} bytes behind its stream's end", stream_.avail_in));
+      throw Error(fmt::format("damaged: {} bytes follow the end of its stream", stream_.avail_in));
     }
   }
 
@@ -179,9 +179,9 @@ class XzDecoder {
       case LZMA_MEM_ERROR:
         return "no memory to decode its stream";
       case LZMA_FORMAT_ERROR:
-        return "damaged: no xz stream";
+        return "damaged: not an xz stream";
       case LZMA_OPTIONS_ERROR:
-        return "its stream is of a newer kind of xz than this liblzma knows";
+        return "its stream uses a feature of xz that this liblzma does not support";
       default:
         return "damaged: its stream does not decode";
     }
@@ -215,7 +215,7 @@ KernelArchive::KernelArchive(std::span<const std::byte> bytes, std::string_view 
     sections_.push_back(std::move(section));
   }
   if (index.left() > 0) {
-    throw Error(fmt::format("damaged index: {} bytes behind its last entry", index.left()));
+    throw Error(fmt::format("damaged index: {} bytes follow its last entry", index.left()));
   }
 }
 

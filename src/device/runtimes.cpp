@@ -34,8 +34,7 @@ Wanted parse(std::string_view text) {
     }
   }
   if (!known) {
-    throw Error(
-        fmt::format("no such device: {} (there are auto, cpu, hip, cuda, and hip:N and cuda:N for one of several)", text));
+    throw Error(fmt::format("unknown device: {} (use auto, cpu, hip, cuda, hip:N or cuda:N)", text));
   }
   return wanted;
 }

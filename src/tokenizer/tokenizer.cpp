@@ -108,7 +108,7 @@ void check_vocabulary(const Vocabulary& vocabulary) {
     throw Error("the vocabulary has no tokens");
   }
   if (count > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max() / 2)) {
-    throw Error("the vocabulary has " + std::to_string(count) + " tokens, more than ids can number");
+    throw Error("the vocabulary has " + std::to_string(count) + " tokens, more than are supported");
   }
   if (vocabulary.types.size() != count) {
     throw Error("the vocabulary has " + std::to_string(count) + " tokens but " + std::to_string(vocabulary.types.size()) +

@@ -79,7 +79,7 @@ std::int64_t GgufFile::split_count(const GgufHeader& header) const {
   const std::int64_t count = header_integer(header, "split.count");
   const std::int64_t number = header_integer(header, "split.no");
   if (count < 0 || count > most_shards || number < 0 || (number > 0 && number >= count)) {
-    throw Error(fmt::format("keys 'split.no' and 'split.count': part {} of {} cannot be", number + 1, count));
+    throw Error(fmt::format("keys 'split.no' and 'split.count': there can't be a part {} of {}", number + 1, count));
   }
   if (count <= 1) {
     return 1;

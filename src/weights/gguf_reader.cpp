@@ -93,7 +93,7 @@ GgufValue GgufReader::read_value(GgufType type) {
     case GgufType::f64:
       return read<double>(what);
   }
-  throw LogicError("a value type without a reader");
+  throw LogicError("an unknown value type");
 }
 
 GgufArray GgufReader::read_array(int depth) {

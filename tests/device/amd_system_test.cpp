@@ -59,7 +59,7 @@ TEST_F(AmdSystem, says_what_keeps_the_runtime_from_a_card) {
   folder_.write("sys/bus/pci/devices/0000:03:00.0/vendor", "0x1002\n");
   folder_.write("sys/bus/pci/devices/0000:03:00.0/class", "0x030000\n");
   EXPECT_EQ(why_no_amd_gpu(folder_.path()),
-            "of AMD's GPUs (1 on the PCI bus) the kernel driver knows none that computes: amdgpu is not loaded");
+            "AMD GPUs on the PCI bus: 1, but the kernel driver provides none for compute programs: amdgpu is not loaded");
   add_node("1", "110000");
   EXPECT_EQ(why_no_amd_gpu(folder_.path()), "the kernel driver knows gfx1100, but /dev/kfd: No such file or directory");
   folder_.write("dev/kfd", "");

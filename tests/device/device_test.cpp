@@ -114,9 +114,9 @@ TEST_F(FakeDevice, keeps_the_code_objects_of_a_library_that_is_gone) {
 
 TEST_F(FakeDevice, refuses_a_device_without_kernels_and_names_what_there_is) {
   EXPECT_EQ(error_of([&] { Device(std::make_unique<FakeDriver>(log_, "gfx1201"), library_); }),
-            "Fake GPU is gfx1201, for which there are no kernels: there are kernels for gfx1100");
+            "there are no kernels for Fake GPU (gfx1201), only for gfx1100");
   EXPECT_EQ(error_of([&] { Device(std::make_unique<FakeDriver>(log_, "gfx1201"), KernelLibrary()); }),
-            "Fake GPU is gfx1201, for which there are no kernels, nor for any other GPU");
+            "there are no kernels for Fake GPU (gfx1201), nor for any other GPU");
 }
 
 TEST_F(FakeDevice, unloads_what_was_loaded_when_one_object_is_refused) {

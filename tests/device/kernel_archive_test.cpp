@@ -92,7 +92,7 @@ TEST_F(Archive, only_the_section_in_use_is_decoded) {
   const KernelLibrary read = library();
   EXPECT_EQ(read.objects("gfx1030").size(), 1);
   EXPECT_THAT(read.object_names("gfx1100"), ElementsAre("elementwise", "matvec"));
-  EXPECT_EQ(error_of([&] { (void)read.objects("gfx1100"); }), path().string() + ": gfx1100: damaged: no xz stream");
+  EXPECT_EQ(error_of([&] { (void)read.objects("gfx1100"); }), path().string() + ": gfx1100: damaged: not an xz stream");
 }
 
 TEST_F(Archive, loose_objects_come_first) {
@@ -146,10 +146,10 @@ TEST_F(Archive, with_an_index_that_lies_about_its_own_size_is_refused) {
   bytes_.section_count = 0xffffffff;
   EXPECT_EQ(refusal(), "damaged index: it ends within an entry");
   bytes_.section_count = 1;
-  EXPECT_THAT(refusal(), HasSubstr("bytes behind its last entry"));
+  EXPECT_THAT(refusal(), HasSubstr("bytes follow its last entry"));
   bytes_.section_count.reset();
   bytes_.behind_index = "more";
-  EXPECT_EQ(refusal(), "damaged index: 4 bytes behind its last entry");
+  EXPECT_EQ(refusal(), "damaged index: 4 bytes follow its last entry");
 }
 
 TEST_F(Archive, with_sizes_that_overflow_is_refused) {
@@ -158,24 +158,24 @@ TEST_F(Archive, with_sizes_that_overflow_is_refused) {
   EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: its stream has "));
   section().stored_offset = 8;
   section().stored_bytes = ~std::uint64_t{0} - 7;  // the sum is 0
-  EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: its stream has 18446744073709551608 bytes from 8 on"));
+  EXPECT_THAT(refusal(), StartsWith("gfx1100: cut short: its stream has 18446744073709551608 bytes from offset 8 on"));
   section() = right;
   section().stream_bytes = ~std::uint64_t{0};
   EXPECT_EQ(refusal(),
-            "gfx1100: its stream says that it decodes to 18446744073709551615 bytes; at most 134217728 are allowed");
+            "gfx1100: the index says that its stream decodes to 18446744073709551615 bytes; at most 134217728 are allowed");
   section().stream_bytes = largest_kernel_stream_bytes + 1;
   EXPECT_THAT(refusal(), HasSubstr("at most 134217728 are allowed"));
   section().stream_bytes = 64;
-  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec of 70 bytes is longer than what is left of its stream");
+  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec has 70 bytes, more than its stream has left");
   section().stream_bytes = 160;
   EXPECT_EQ(refusal(), "gfx1100: damaged index: the stream ends within an object's padding");
   section().stream_bytes.reset();
   for (const std::uint64_t offset : {std::uint64_t{32}, std::uint64_t{256}, ~std::uint64_t{63}}) {
     section().offset = offset;
-    EXPECT_EQ(refusal(), "gfx1100: damaged index: it begins at " + std::to_string(offset) + " of 192 bytes");
+    EXPECT_EQ(refusal(), "gfx1100: damaged index: its offset is " + std::to_string(offset) + " in a stream of 192 bytes");
   }
   section().offset = 128;
-  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec of 70 bytes is longer than what is left of its stream");
+  EXPECT_EQ(refusal(), "gfx1100: damaged index: matvec has 70 bytes, more than its stream has left");
 }
 
 TEST_F(Archive, without_objects_in_a_section_is_refused) {
@@ -205,25 +205,25 @@ TEST_F(Archive, with_names_that_are_no_plain_words_is_refused) {
     ArchiveBytes bytes = bytes_;
     bytes.sections["gfx1100"].objects[odd] = elf(10);
     EXPECT_EQ(refusal(bytes.text()), "gfx1100: damaged index: a name of " + std::to_string(std::string_view(odd).size()) +
-                                         " bytes is no plain word");
+                                         " bytes does not consist of letters, digits, '.', '_' and '-'");
   }
   bytes_.sections[""] = {};
-  EXPECT_EQ(refusal(), "damaged index: a name of 0 bytes is no plain word");
+  EXPECT_EQ(refusal(), "damaged index: a name of 0 bytes does not consist of letters, digits, '.', '_' and '-'");
   std::string twice = plain;
-  twice[twice.find("gfx1100") + 3] = '0';  // gfx0100 behind gfx1030
-  EXPECT_EQ(refusal(twice), "damaged index: gfx0100 stands behind gfx1030");
+  twice[twice.find("gfx1100") + 3] = '0';  // gfx0100 after gfx1030
+  EXPECT_EQ(refusal(twice), "damaged index: gfx0100 follows gfx1030, but names must ascend");
   std::string nul = plain;
   nul[nul.find("matvec") + 2] = '\0';
-  EXPECT_EQ(refusal(nul), "gfx1030: damaged index: a name of 6 bytes is no plain word");
+  EXPECT_EQ(refusal(nul), "gfx1030: damaged index: a name of 6 bytes does not consist of letters, digits, '.', '_' and '-'");
 }
 
 TEST_F(Archive, whose_section_decodes_to_more_or_less_is_refused) {
   section().stored = ArchiveBytes::packed(std::string(193, 'x'));
-  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to more than the 192 bytes that it says");
+  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to more than the 192 bytes that the index says");
   section().stored = ArchiveBytes::packed(std::string(std::size_t{8} << 20, 'x'));
-  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to more than the 192 bytes that it says");
+  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to more than the 192 bytes that the index says");
   section().stored = ArchiveBytes::packed(std::string(191, 'x'));
-  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to 191 bytes, not to the 192 that it says");
+  EXPECT_EQ(refusal(), "gfx1100: its stream decodes to 191 bytes, but the index says 192");
 }
 
 TEST_F(Archive, whose_section_is_damaged_is_refused) {
@@ -235,7 +235,7 @@ TEST_F(Archive, whose_section_is_damaged_is_refused) {
   section().stored = whole.substr(0, whole.size() - 1);
   EXPECT_EQ(refusal(), "gfx1100: damaged: its stream ends too early");
   section().stored = whole + "x";
-  EXPECT_EQ(refusal(), "gfx1100: damaged: 1 bytes behind its stream's end");
+  EXPECT_EQ(refusal(), "gfx1100: damaged: 1 bytes follow the end of its stream");
   std::string flipped = whole;
   flipped[8] ^= 1;  // the sum of the stream's header
   section().stored = flipped;

@@ -84,8 +84,7 @@ TEST(OpenDevice, opens_the_cpu_and_refuses_what_is_no_device) {
   EXPECT_EQ(open_device("cpu", none, CpuIsa::generic)->info().cpu_isa, CpuIsa::generic);
   for (const char* wanted : {"", "gpu", "cpu:0", "hip:", "hip:x", "cuda:-1", "cuda:1x", "HIP"}) {
     EXPECT_EQ(error_of([&] { open_device(wanted, none); }),
-              std::string("no such device: ") + wanted +
-                  " (there are auto, cpu, hip, cuda, and hip:N and cuda:N for one of several)");
+              std::string("unknown device: ") + wanted + " (use auto, cpu, hip, cuda, hip:N or cuda:N)");
   }
 }
 

@@ -344,7 +344,7 @@ TEST_F(SplitGguf, RefusesBrokenSets) {
   EXPECT_EQ(refused("first part renamed", write("renamed.gguf", part(0, 3, "a"))),
             "renamed.gguf: this is part 1 of 3, so its name must end in '-00001-of-00003.gguf'");
   EXPECT_EQ(refused("part number beyond the count", write("x-00004-of-00003.gguf", part(3, 3, "a"))),
-            "x-00004-of-00003.gguf: keys 'split.no' and 'split.count': part 4 of 3 cannot be");
+            "x-00004-of-00003.gguf: keys 'split.no' and 'split.count': there can't be a part 4 of 3");
 
   write("m-00002-of-00003.gguf", part(2, 3, "b"));
   EXPECT_EQ(refused("wrong split.no", first),

@@ -157,7 +157,7 @@ Value slice(Interpreter& run, const Value& value, const Value& start, const Valu
   }
   const Sequence* sequence = value.sequence();
   if (sequence == nullptr || !has_elements(*sequence)) {
-    run.fail(value.is_undefined() ? value.reason() : fmt::format("a slice of {}", value.type_name()));
+    run.fail(value.is_undefined() ? value.reason() : fmt::format("{} can't be sliced", value.type_name()));
   }
   std::vector<Value> out;
   walk(resolve(run, sequence->items.size(), start, stop, step), [&](std::size_t i) { out.push_back(sequence->items[i]); });
@@ -193,7 +193,7 @@ std::vector<Value> items(Interpreter& run, const Value& value) {
   if (value.is_undefined()) {
     return out;
   }
-  run.fail(fmt::format("{} can't be walked through", value.type_name()));
+  run.fail(fmt::format("{} has no items to loop over", value.type_name()));
 }
 
 std::size_t length(Interpreter& run, const Value& value) {
@@ -270,7 +270,7 @@ std::int64_t Bound::integer(std::size_t index, std::int64_t fallback) const {
   constexpr Integer largest = 1LL << 40;
   if (!whole.has_value() || *whole > largest || *whole < -largest) {
     run_.fail(fmt::format("'{}': argument '{}' must be an integer, not {}", function_, names_[index],
-                          (whole.has_value() ? "so large a one" : (*this)[index].type_name())));
+                          (whole.has_value() ? "one that is too large" : (*this)[index].type_name())));
   }
   return static_cast<std::int64_t>(*whole);
 }

@@ -80,7 +80,7 @@ Arguments CallArguments::evaluate(Interpreter& run) const {
   if (all_named != nullptr) {
     const Value held = all_named->evaluate(run);
     if (held.mapping() == nullptr) {
-      run.fail(fmt::format("after ** stands a dictionary, not {}", held.type_name()));
+      run.fail(fmt::format("** needs a dictionary, not {}", held.type_name()));
     }
     for (const auto& [key, value] : held.mapping()->entries()) {
       out.named.emplace_back(to_text(run, key).bytes(), value);

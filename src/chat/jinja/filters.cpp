@@ -178,7 +178,7 @@ Value to_json_filter(Interpreter& run, const Value& value, const Arguments& argu
     constexpr std::int64_t widest = 64;
     const std::int64_t width = bound.integer(1, 0);
     if (width > widest) {
-      run.fail("tojson: so wide an indent");
+      run.fail("tojson: an indent that is too wide");
     }
     style.indent = std::string(static_cast<std::size_t>(std::max<std::int64_t>(0, width)), ' ');
   }

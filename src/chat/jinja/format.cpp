@@ -100,7 +100,7 @@ void append_directive(Interpreter& run, Text& out, const Directive& directive, c
     return;
   }
   if (directive.kind != 's' && directive.kind != 'r') {
-    run.fail(fmt::format("the format has no meaning for '%{}'", directive.kind));
+    run.fail(fmt::format("the format does not support '%{}'", directive.kind));
   }
   Text text = fitting(directive.kind == 's' ? to_text(run, value) : represent(run, value), format);
   if (directive.precision >= 0) {

@@ -92,7 +92,7 @@ Value range(Interpreter& run, const Arguments& arguments) {
 Mapping entries(Interpreter& run, const Arguments& arguments) {
   Mapping made;
   if (arguments.positional.size() > 1) {
-    run.fail("one dictionary at most");
+    run.fail("at most one dictionary can be given");
   }
   for (const Value& given : arguments.positional) {
     if (const Mapping* mapping = given.mapping()) {
@@ -121,7 +121,7 @@ Value new_namespace(Interpreter& run, const Arguments& arguments) {
   const Mapping values = entries(run, arguments);
   for (const auto& entry : values.entries()) {
     if (entry.first.text() == nullptr) {
-      run.fail("a namespace's names are texts");
+      run.fail("the names of a namespace must be texts");
     }
   }
   return run.new_namespace(values);
@@ -129,7 +129,7 @@ Value new_namespace(Interpreter& run, const Arguments& arguments) {
 
 Value cycler(Interpreter& run, const Arguments& arguments) {
   if (arguments.positional.empty()) {
-    run.fail("cycler: values to go through are needed");
+    run.fail("cycler: at least one value is needed");
   }
   auto made = std::make_shared<Cycler>(arguments.positional);
   run.own(made);

@@ -84,7 +84,7 @@ class JsonWriter {
       out_ += integer->digits();
     } else {
       run_.fail(value.is_undefined() ? fmt::format("tojson: {}", value.reason())
-                                     : fmt::format("tojson: {} is no JSON", value.type_name()));
+                                     : fmt::format("tojson: {} can't be written as JSON", value.type_name()));
     }
   }
 
@@ -145,7 +145,7 @@ class JsonWriter {
       } else if (key.is_none() || key.number().has_value()) {
         add_text(scalar(key));
       } else {
-        run_.fail(fmt::format("tojson: {} as a key is no JSON", key.type_name()));
+        run_.fail(fmt::format("tojson: {} can't be a key in JSON", key.type_name()));
       }
       out_ += key_end_;
       add(entries[i]->second);

@@ -324,7 +324,7 @@ std::string Lexer::unescape(std::string_view raw, std::size_t byte) {
         code = code * static_cast<std::uint32_t>(base) + static_cast<std::uint32_t>(digit_value(raw[next++]));
       }
       if ((hex_digits > 0 && next - first < hex_digits) || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-        fail(byte, "an escape in the text means no character");
+        fail(byte, "an escape in the text is not a character");
       }
       append_utf8(out, code);
       i = next - 1;

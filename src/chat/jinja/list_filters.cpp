@@ -88,7 +88,7 @@ Value dict_sort_filter(Interpreter& run, const Value& value, const Arguments& ar
   const std::string by = bound.has(1) ? bound.text(1).bytes() : "key";
   if (value.mapping() == nullptr || (by != "key" && by != "value")) {
     run.fail(value.mapping() == nullptr ? fmt::format("dictsort: a dictionary is needed, not {}", value.type_name())
-                                        : std::string("dictsort: it goes by key or value"));
+                                        : std::string("dictsort: argument 'by' must be 'key' or 'value'"));
   }
   std::vector<Keyed> keyed;
   for (const auto& [key, held] : value.mapping()->entries()) {
@@ -169,7 +169,7 @@ Value sum_filter(Interpreter& run, const Value& value, const Arguments& argument
   const Bound bound(run, "sum", arguments, {"attribute", "start"});
   Value sum = bound.value(1, Value::integer(0));
   if (sum.text() != nullptr) {
-    run.fail("sum: texts are joined by join");
+    run.fail("sum: texts can't be added; use join");
   }
   for (const Value& item : items(run, value)) {
     sum = calculate(run, Arithmetic::add, sum, bound.has(0) ? find_attribute(run, item, bound[0]) : item);
@@ -191,7 +191,7 @@ Value first_filter(Interpreter& run, const Value& value, const Arguments& argume
 Value last_filter(Interpreter& run, const Value& value, const Arguments& arguments) {
   const Bound bound(run, "last", arguments, {});
   if (value.sequence() != nullptr && value.sequence()->kind == Sequence::Kind::generator) {
-    run.fail("last: a generator has no end to begin at; add |list");
+    run.fail("last: a generator can't be read from its end; add |list");
   }
   const std::vector<Value> held = items(run, value);
   return held.empty() ? Value::undefined("No last item, sequence was empty.") : held.back();

@@ -26,7 +26,7 @@ void Loop::release() {
 
 Value Loop::cycle(Interpreter& run, const Arguments& arguments) const {
   if (arguments.positional.empty() || !arguments.named.empty()) {
-    run.fail("cycle: values to go through are needed");
+    run.fail("cycle: one or more values are needed, without names");
   }
   return arguments.positional[index_ % arguments.positional.size()];
 }

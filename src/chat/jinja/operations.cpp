@@ -74,7 +74,7 @@ Value calculate_integers(Interpreter& run, Arithmetic operation, Integer left, I
     case Arithmetic::power:
       return integer_power(run, left, right);
   }
-  throw LogicError("an arithmetic operation without a meaning");
+  throw LogicError("an unknown arithmetic operation");
 }
 
 Value calculate_reals(Interpreter& run, Arithmetic operation, double left, double right) {
@@ -106,7 +106,7 @@ Value calculate_reals(Interpreter& run, Arithmetic operation, double left, doubl
       return Value::real(result);
     }
   }
-  throw LogicError("an arithmetic operation without a meaning");
+  throw LogicError("an unknown arithmetic operation");
 }
 
 Value repeat(Interpreter& run, const Value& value, Integer count) {
@@ -142,7 +142,7 @@ bool can_repeat(const Value& value) {
       run.fail(value->reason());
     }
   }
-  run.fail(fmt::format("'{}' does not go with {} and {}", operation, left.type_name(), right.type_name()));
+  run.fail(fmt::format("'{}' can't be used with {} and {}", operation, left.type_name(), right.type_name()));
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ Value negate(Interpreter& run, const Value& value, bool minus) {
   if (const double* real = value.real()) {
     return Value::real(minus ? -*real : *real);
   }
-  run.fail(value.is_undefined() ? value.reason() : fmt::format("a sign does not go with {}", value.type_name()));
+  run.fail(value.is_undefined() ? value.reason() : fmt::format("a sign can't be used with {}", value.type_name()));
 }
 
 bool less(Interpreter& run, const Value& left, const Value& right) {
@@ -234,7 +234,7 @@ bool contains(Interpreter& run, const Value& container, const Value& item) {
   run.spend();
   if (const Text* text = container.text()) {
     if (item.text() == nullptr) {
-      run.fail(fmt::format("'in' a text needs a text on its left, not {}", item.type_name()));
+      run.fail(fmt::format("'in' needs a text on its left if there is one on its right, not {}", item.type_name()));
     }
     run.spend_search(text->size(), item.text()->size());
     return text->bytes().find(item.text()->bytes()) != std::string::npos;
@@ -250,7 +250,7 @@ bool contains(Interpreter& run, const Value& container, const Value& item) {
     const std::vector<Value> held = items(run, container);
     return std::ranges::any_of(held, [&](const Value& each) { return equal(run, each, item); });
   }
-  run.fail(fmt::format("'in' does not go with {}", container.type_name()));
+  run.fail(fmt::format("'in' can't be used with {}", container.type_name()));
 }
 
 }  // namespace rocmforge::jinja

@@ -12,7 +12,7 @@ namespace {
 std::vector<Token> bounded_tokens(std::string_view source) {
   if (source.size() > Template::largest_source) {
     throw TemplateError(
-        {}, fmt::format("a template of {} bytes; not more than {} are taken", source.size(), Template::largest_source));
+        {}, fmt::format("a template of {} bytes; at most {} are allowed", source.size(), Template::largest_source));
   }
   return tokenize(source, Template::most_tokens);
 }

@@ -200,7 +200,7 @@ Value fill_method(Interpreter& run, const Value& self, const Arguments& argument
   const Bound bound(run, "a method that fills up", arguments, {"width", "fillchar"}, 1);
   const Text fill = bound.has(1) ? bound.text(1) : Text(" ", true);
   if (count_characters(fill.bytes()) != 1) {
-    run.fail("the character to fill up with must be one");
+    run.fail("the fill character must be a single character");
   }
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, bound.integer(0, 0)));
   const std::size_t length = count_characters(self.text()->bytes());

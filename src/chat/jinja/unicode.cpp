@@ -45,7 +45,7 @@ std::string_view expression_of(CharacterKind kind) {
     case CharacterKind::lower:
       return R"(\p{Ll})";
   }
-  throw LogicError("a kind of character without an expression");
+  throw LogicError("an unknown kind of character");
 }
 
 bool is_ascii(std::string_view text) {
@@ -71,7 +71,7 @@ bool is_ascii_kind(CharacterKind kind, char c) {
     case CharacterKind::lower:
       return is_lower;
   }
-  throw LogicError("a kind of character without an answer");
+  throw LogicError("an unknown kind of character");
 }
 
 /// Maps the case of a text. `replacement` is "\U$0" or "\L$0". Empty when the text is not UTF-8.
