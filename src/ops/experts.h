@@ -61,7 +61,7 @@ struct RouteTokens {
 
 class RouteRowsKernel;
 
-/// The operations before the products of experts, in one call for few tokens:
+/// The operations before the products of experts, in one call for few tokens, with a router in F32:
 ///   normed = x / sqrt(mean(x^2) + eps) * norm;  logits = router normed + router_bias;  ids and weights as RouteTokens
 /// Only devices where a launch costs more than this work have kernels for it; elsewhere the three are separate operations.
 struct RouteRows {

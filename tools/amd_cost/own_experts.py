@@ -12,7 +12,7 @@ from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, RECORD, THREADS, O
 
 EXPERT_PAIRS = {"q4_k": 2, "q6_k": 1}  # rows of gate, and of up, that a wave of the portable kernels takes
 SAMPLE_CHUNKS, SCAN_CHUNKS = 1024, 8
-ROUTE_ROWS = 4  # experts of a work-group
+ROUTE_ROWS = 2  # experts of a work-group
 FINISH = bytes(24)  # without biases and scales
 
 

@@ -55,7 +55,7 @@ struct RouteGroupsArgs {
   std::int32_t normed_quads;  ///< of a token's normed row, that a work-group writes
   std::int32_t unused;
 };
-inline constexpr int route_group_rows = 4;
+inline constexpr int route_group_rows = 2;
 inline constexpr int route_group_threads = 256;
 
 /// What is done to a product: of ExpertWeight.

@@ -13,7 +13,7 @@ namespace {
 constexpr int route_waves = route_group_threads / wave_size;
 constexpr int route_shares = route_waves / route_group_rows;  // waves that share a row of the router
 constexpr int route_stride = route_shares * wave_size;        // quads from one of a lane to its next
-constexpr int route_together = 8;                             // quads of a lane on their way
+constexpr int route_together = 4;                             // quads of a lane on their way
 static_assert(route_shares >= 1);
 
 struct RouteQuads {
