@@ -82,6 +82,9 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
     return tokens <= amd::most_matvec_tokens ? 0 : expert_tiles_bytes(spec, tokens);
   }
+  [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
+    return tokens <= amd::most_matvec_tokens ? 0 : expert_order_bytes(spec, tokens);
+  }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(args, device());
@@ -95,8 +98,11 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens <= amd::most_matvec_tokens) {
       run_vectors(args, format, *context.stream);
     } else {
-      run_expert_tiles(args, expert_tile_kernels[static_cast<std::size_t>(format)], false,
-                       amd::weight_tile_bytes(amd::weight_layout(format), args.k), *context.stream);
+      run_expert_tiles(args,
+                       {.kernel = expert_tile_kernels[static_cast<std::size_t>(format)],
+                        .weight_stride = amd::weight_tile_bytes(amd::weight_layout(format), args.k),
+                        .sorted = args.k_before > 0},
+                       *context.stream);
     }
   }
 
