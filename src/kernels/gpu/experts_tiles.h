@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +16,14 @@ LaunchShape expert_grid(std::int64_t columns, std::int64_t rows, int threads);
 
 inline gpu::ExpertFinish expert_finish(const ExpertWeight& weight) {
   return {weight.bias, weight.scale, weight.bias_stride};
+}
+
+/// Whether there is room for so many experts, of which a token may take `most_used`.
+inline Support check_expert_room(const ExpertMatmul::Spec& spec, std::int64_t most_used) {
+  if (spec.experts > gpu::most_experts || spec.used > most_used) {
+    return Support::no(fmt::format("more than {} of {} experts", most_used, gpu::most_experts));
+  }
+  return Support::yes();
 }
 
 /// The slots of a call sorted by expert, and the tiles of up to `tile_tokens` of them, which are of one expert each.

@@ -7,11 +7,13 @@
 #include "kernels/arguments.h"
 #include "kernels/gpu/experts_tiles.h"
 #include "kernels/gpu/places.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/launch_fit.h"
 #include "kernels/hopper/pack.h"
 #include "kernels/hopper/weight_layout.h"
+#include "kernels/packed_support.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
@@ -96,25 +98,13 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   [[nodiscard]] bool mixes_formats() const override { return false; }
 
   [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
-    }
     if (spec.alone) {
       return Support::no("experts without a gate");
     }
-    if (!hopper::has_weight_layout(spec.weight)) {
-      return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
-    }
-    constexpr std::int64_t most = std::int64_t{1} << 22;
-    if (spec.n > most || spec.k > hopper::most_expert_columns || spec.experts > gpu::most_experts ||
-        spec.used > gpu::most_experts_used) {
-      return Support::no(fmt::format("more than {} rows, {} columns, or {} of {} experts", most, hopper::most_expert_columns,
-                                     gpu::most_experts_used, gpu::most_experts));
-    }
-    return Support::yes();
+    constexpr std::int64_t most_rows = std::int64_t{1} << 22;
+    const Support packed = check_packed(spec, hopper::check_architecture(device), hopper::has_weight_layout(spec.weight),
+                                        "Hopper", most_rows, hopper::most_expert_columns);
+    return packed.ok ? check_expert_room(spec, gpu::most_experts_used) : packed;
   }
 
   [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {

@@ -3,6 +3,7 @@
 #include "base/math.h"
 #include "kernels/arguments.h"
 #include "kernels/gpu/route_choice.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/route_args.h"
 
@@ -21,8 +22,8 @@ class HopperRouteRows final : public RouteRowsKernel {
   [[nodiscard]] std::int64_t most_tokens() const override { return hopper::most_route_tokens; }
 
   [[nodiscard]] Support supports(const RouteRows::Spec& spec, const DeviceInfo& device) const override {
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    if (Support support = hopper::check_architecture(device); !support.ok) {
+      return support;
     }
     if (spec.hidden % 4 != 0 || spec.hidden > hopper::most_route_hidden) {
       return Support::no(fmt::format("rows of {}, not of a multiple of 4 up to {}", spec.hidden, hopper::most_route_hidden));
