@@ -31,7 +31,7 @@ void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args)
 void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
-void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args);
+void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args, const RouteRowsKernel& kernel);
 void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const SsmScan::Spec& spec, const SsmScan::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device = DeviceKind::cpu);

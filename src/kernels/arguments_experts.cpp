@@ -18,7 +18,7 @@ void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& arg
   }
 }
 
-void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args) {
+void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args, const RouteRowsKernel& kernel) {
   constexpr std::string_view operation = RouteRows::name;
   for (const auto& [pointer, what] : {std::pair{args.x, "x"}, {args.norm, "norm"}, {args.router, "router"}}) {
     require_pointer(pointer, operation, what);
@@ -28,8 +28,14 @@ void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args) {
   require_pointer(args.ids, operation, "ids");
   require_pointer(args.weights, operation, "weights");
   require_least(args.tokens, 0, operation, "tokens");
-  require(args.tokens <= RouteRows::most_tokens, "{}: {} tokens, at most {} are possible", operation, args.tokens,
-          RouteRows::most_tokens);
+  require(args.tokens <= kernel.most_tokens(), "{}: {} tokens, at most {} are possible", operation, args.tokens,
+          kernel.most_tokens());
+  if (kernel.workspace_bytes(spec, args.tokens) > 0) {
+    require_pointer(args.workspace, operation, "workspace");
+  }
+  if (kernel.state_bytes(spec) > 0) {
+    require_pointer(args.state, operation, "state");
+  }
   if (spec.route.bias) {
     require_pointer(args.bias, operation, "bias");
   }

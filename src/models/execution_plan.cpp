@@ -216,14 +216,17 @@ Router ExecutionPlan::router(const RouterNames& names, const RouteTokens::Spec& 
     router.choice_bias = vector(names.choice_bias, choice.experts);
   }
   router.rows = router_rows(router, choice);
-  const std::int64_t in_one = router.rows ? RouteRows::most_tokens : 0;
+  const std::int64_t in_one = router.tokens_in_one();
   if (router.norm) {
     router.norm->operation = resolve_part<RmsNorm>({hidden, names.norm->eps}, kind, in_one);
   } else if (names.norm) {
     router.norm = norm(*names.norm, hidden);
   }
   if (router.rows) {
-    planned.kernel = fmt::format("{} {} + {}", router.rows->operation.kernel->name(), RouteRows::name, planned.kernel);
+    const auto& [spec, kernel] = router.rows->operation;
+    needs_scratch(kernel->workspace_bytes(spec, kernel->most_tokens()));
+    route_state_bytes_ = std::max(route_state_bytes_, kernel->state_bytes(spec));
+    planned.kernel = fmt::format("{} {} + {}", kernel->name(), RouteRows::name, planned.kernel);
   }
   line(std::move(planned));
   router.choice = resolve_part<RouteTokens>(choice, kind, in_one);

@@ -144,6 +144,7 @@ class ExecutionPlan {
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
   [[nodiscard]] std::size_t slot_order_bytes() const { return slot_order_bytes_; }            ///< likewise, of experts
   [[nodiscard]] std::size_t attention_state_bytes() const { return attention_state_bytes_; }  ///< of each phase
+  [[nodiscard]] std::size_t route_state_bytes() const { return route_state_bytes_; }          ///< the most of any router
   [[nodiscard]] std::int64_t joined_tokens() const { return joined_tokens_; }                 ///< the most of any sum
   [[nodiscard]] std::size_t bytes_per_token() const { return decode_bytes_.value_or(bytes_per_token_); }
   [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
@@ -228,6 +229,7 @@ class ExecutionPlan {
   std::size_t scratch_bytes_ = 0;
   std::size_t slot_order_bytes_ = 0;
   std::size_t attention_state_bytes_ = 0;
+  std::size_t route_state_bytes_ = 0;
   std::int64_t joined_tokens_ = 0;
   std::size_t bytes_per_token_ = 0;
   std::optional<std::size_t> decode_bytes_;  ///< those of decode steps, once they are planned

@@ -22,6 +22,7 @@ struct Buffers {
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
   std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: which
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
+  void* route_state = nullptr;      ///< of RouteRows
   void* slot_order = nullptr;       ///< of the experts' kernel, kept from one of its calls to the next
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs

@@ -2,7 +2,7 @@
 
 namespace rocmforge {
 
-void Router::append(Operations& operations, float* Buffers::*x) const {
+void Router::append(Operations& operations, float* Buffers::* x) const {
   if (norm) {
     operations.push_back({std::string(norm->kind()), [this, x](const Step& step) {
                             if (!in_one(step)) {
@@ -35,7 +35,9 @@ void Router::route_rows(const Step& step, const float* x) const {
        .bias = choice_bias != nullptr ? choice_bias->data : nullptr,
        .normed = step.buffers.normed,
        .ids = step.buffers.experts,
-       .weights = step.buffers.expert_weights},
+       .weights = step.buffers.expert_weights,
+       .workspace = step.buffers.scratch,
+       .state = step.buffers.route_state},
       step);
 }
 

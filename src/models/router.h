@@ -23,7 +23,7 @@ struct Router {
   Linear linear;
   const WeightVector* choice_bias = nullptr;
   Resolved<RouteTokens> choice;
-  /// For up to RouteRows::most_tokens tokens.
+  /// For so many tokens as the kernel takes.
   struct Rows {
     Resolved<RouteRows> operation;
     Linear::Part router;
@@ -33,10 +33,13 @@ struct Router {
 
   /// Adds its operations: from `x`, or from Buffers::normed without a norm, to Buffers::experts and expert_weights. With a
   /// norm Buffers::normed has its output.
-  void append(Operations& operations, float* Buffers::*x) const;
+  void append(Operations& operations, float* Buffers::* x) const;
+
+  /// Of a step that is one call at most.
+  [[nodiscard]] std::int64_t tokens_in_one() const { return rows ? rows->operation.kernel->most_tokens() : 0; }
 
  private:
-  [[nodiscard]] bool in_one(const Step& step) const { return rows && step.tokens <= RouteRows::most_tokens; }
+  [[nodiscard]] bool in_one(const Step& step) const { return rows && step.tokens <= tokens_in_one(); }
   void route_rows(const Step& step, const float* x) const;
   void choose(const Step& step) const;
 };

@@ -146,6 +146,7 @@ void Transformer::load(Device& device, ThreadPool& pool) {
               .per_layer = floats(layout.per_layer),
               .experts = reinterpret_cast<std::int32_t*>(at(layout.experts)),
               .expert_weights = floats(layout.expert_weights),
+              .route_state = at(layout.route_state),
               .slot_order = at(layout.slot_order),
               .logits = floats(layout.logits),
               .scratch = at(layout.scratch),
@@ -200,6 +201,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   layout.per_layer = take_floats(tokens * config_.layers * config_.per_layer_width);
   layout.experts = take(static_cast<std::size_t>(tokens * experts_used) * sizeof(std::int32_t));
   layout.expert_weights = take_floats(tokens * experts_used);
+  layout.route_state = take(plan_.route_state_bytes());
   layout.slot_order = take(plan_.slot_order_bytes());
   layout.logits = take_floats(rows * config_.vocab);
   layout.scratch = take(scratch);

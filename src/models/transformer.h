@@ -52,8 +52,8 @@ class Transformer final : public Model {
  private:
   /// Offsets of a step's buffers, in bytes from the start of the workspace.
   struct WorkspaceLayout {
-    std::size_t hidden, sums, normed, projected, gathered, per_layer, experts, expert_weights, slot_order, logits, scratch,
-        sampled, attention_states[2], end;
+    std::size_t hidden, sums, normed, projected, gathered, per_layer, experts, expert_weights, route_state, slot_order,
+        logits, scratch, sampled, attention_states[2], end;
   };
   [[nodiscard]] WorkspaceLayout lay_out_workspace() const;
   [[nodiscard]] StepInputs::Limits input_limits() const;

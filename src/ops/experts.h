@@ -59,12 +59,14 @@ struct RouteTokens {
   };
 };
 
-/// The operations before the products of experts, in one call, for up to `most_tokens` tokens:
+class RouteRowsKernel;
+
+/// The operations before the products of experts, in one call for few tokens, with a router in F32:
 ///   normed = x / sqrt(mean(x^2) + eps) * norm;  logits = router normed + router_bias;  ids and weights as RouteTokens
 /// Only devices where a launch costs more than this work have kernels for it; elsewhere the three are separate operations.
 struct RouteRows {
   static constexpr std::string_view name = "route_rows";
-  static constexpr std::int64_t most_tokens = 64;
+  using KernelInterface = RouteRowsKernel;
 
   struct Spec {
     RouteTokens::Spec route;
@@ -78,12 +80,22 @@ struct RouteRows {
     const float* router = nullptr;        ///< [experts, hidden]
     const float* router_bias = nullptr;   ///< [experts], or null for none
     const float* shared_gates = nullptr;  ///< [shared, hidden], read when Spec::route.shared_gates
-    std::int64_t tokens = 0;              ///< at most most_tokens
+    std::int64_t tokens = 0;              ///< at most RouteRowsKernel::most_tokens()
     const float* bias = nullptr;          ///< [experts], read when Spec::route.bias
     float* normed = nullptr;              ///< [tokens, hidden]
     std::int32_t* ids = nullptr;          ///< [tokens, taken()]
     float* weights = nullptr;             ///< [tokens, taken()]
+    void* workspace = nullptr;            ///< workspace_bytes(spec, tokens), 256-byte aligned
+    void* state = nullptr;                ///< state_bytes(spec), zero at first, written only by this kernel's calls
   };
+};
+
+/// A token's result has the same bits whatever else is in the call.
+class RouteRowsKernel : public OpKernel<RouteRows> {
+ public:
+  [[nodiscard]] virtual std::int64_t most_tokens() const = 0;
+  /// Memory for counters whose values a call restores; 0 for none.
+  [[nodiscard]] virtual std::size_t state_bytes(const RouteRows::Spec& /*spec*/) const { return 0; }
 };
 
 /// The lower bound of the sum by which weights are divided when they are normalised.

@@ -144,13 +144,18 @@ TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
   }
 }
 
-void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_bias) {
+/// Once more for each token alone: the same bits. From expert `period` on the router's rows come again.
+void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_bias,
+                 std::int64_t period = std::numeric_limits<std::int64_t>::max()) {
   Random random(at(tokens * 31 + spec.route.experts + spec.hidden));
   const std::int64_t experts = spec.route.experts;
   const std::int64_t rows = spec.route.logits();
   const std::vector<float> x = random.normals(tokens * spec.hidden, 3.0f);
   const std::vector<float> norm = random.normals(spec.hidden, 1.0f);
-  const std::vector<float> router = random.normals(rows * spec.hidden, 2.0f / std::sqrt(float(spec.hidden)));
+  std::vector<float> router = random.normals(rows * spec.hidden, 2.0f / std::sqrt(float(spec.hidden)));
+  for (std::int64_t i = period; i < experts; ++i) {
+    std::copy_n(router.begin() + (i - period) * spec.hidden, spec.hidden, router.begin() + i * spec.hidden);
+  }
   const std::vector<float> product_bias = random.normals(experts, router_bias ? 0.5f : 0.0f);
   const std::vector<float> bias = random.normals(experts, 0.2f);
   std::vector<float> normed;
@@ -174,7 +179,10 @@ void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_b
     }
   }
   const Routes expected = expected_routes(spec.route, logits, bias);
-  harness().for_each_kernel_or_reference<RouteRows>(spec, [&](const OpKernel<RouteRows>& kernel) {
+  harness().for_each_kernel_or_reference<RouteRows>(spec, [&](const RouteRowsKernel& kernel) {
+    if (tokens > kernel.most_tokens()) {
+      return;
+    }
     Arena arena(harness().place_of(kernel));
     const auto gates = router.begin() + std::ptrdiff_t(experts * spec.hidden);
     RouteRows::Args args{
@@ -186,12 +194,31 @@ void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_b
     const std::int64_t taken = tokens * spec.route.taken();
     args.ids = arena.out<std::int32_t>(taken);
     args.weights = arena.out<float>(taken);
-    for (int call = 0; call < 2; ++call) {
-      arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
-      EXPECT_LE(relative_error(arena.read(args.normed, tokens * spec.hidden), normed), 1e-5) << tokens << " tokens";
-      EXPECT_EQ(arena.read(args.ids, taken), expected.ids) << tokens << " tokens";
-      EXPECT_LE(relative_error(arena.read(args.weights, taken), expected.weights), 1e-4) << tokens;
+    args.workspace = arena.workspace(kernel.workspace_bytes(spec, tokens));
+    args.state = arena.state(kernel.state_bytes(spec));
+    const std::int64_t numbers = tokens * spec.hidden;
+    arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+    const std::vector<float> first_normed = arena.read(args.normed, numbers);
+    const std::vector<float> first_weights = arena.read(args.weights, taken);
+    EXPECT_LE(relative_error(first_normed, normed), 1e-5) << tokens << " tokens";
+    EXPECT_EQ(arena.read(args.ids, taken), expected.ids) << tokens << " tokens";
+    EXPECT_LE(relative_error(first_weights, expected.weights), 1e-4) << tokens << " tokens";
+    RouteRows::Args alone = args;
+    alone.tokens = 1;
+    alone.normed = arena.out<float>(numbers);
+    alone.ids = arena.out<std::int32_t>(taken);
+    alone.weights = arena.out<float>(taken);
+    const RouteRows::Args second = alone;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      alone.x = args.x + t * spec.hidden;
+      alone.normed = second.normed + t * spec.hidden;
+      alone.ids = second.ids + t * spec.route.taken();
+      alone.weights = second.weights + t * spec.route.taken();
+      arena.run([&](ExecutionContext& context) { kernel.run(spec, alone, context); });
     }
+    EXPECT_EQ(arena.read(second.normed, numbers), first_normed) << "one by one";
+    EXPECT_EQ(arena.read(second.ids, taken), expected.ids) << "one by one";
+    EXPECT_EQ(arena.read(second.weights, taken), first_weights) << "one by one";
   });
 }
 
@@ -215,6 +242,9 @@ TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
   expect_rows({.route = {.experts = 128, .used = 8, .normalise = true}, .hidden = 2048, .eps = 1e-6f}, 64, false);
   expect_rows({.route = {.experts = 32, .used = 4, .score = RouteScore::chosen_softmax}, .hidden = 2880}, 2, true);
   expect_rows({.route = {.experts = 300, .used = 10}, .hidden = 7168}, 1, false);
+  expect_rows({.route = {.experts = 100, .used = 12}, .hidden = 64}, 2, false, 7);
+  expect_rows({.route = {.experts = 700, .used = 40, .score = RouteScore::chosen_softmax, .shared = 1}, .hidden = 16}, 2,
+              false, 50);
   expect_rows({.route = {.experts = 256,
                          .used = 8,
                          .score = RouteScore::sigmoid,
@@ -225,6 +255,32 @@ TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
                          .groups_used = 4},
                .hidden = 7168},
               2, false);
+}
+
+/// Of logits that are no numbers.
+TEST(RouteRows, TinyIdsAreDistinctAndValidWhateverXIs) {
+  const RouteRows::Spec spec{.route = {.experts = 70, .used = 33, .shared = 1}, .hidden = 16};
+  for (const auto& kernel : harness().registry.candidates<RouteRows>(spec, harness().device).able) {
+    for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity(), 3e38f, 0.0f}) {
+      Arena arena(harness().place_of(*kernel));
+      const std::vector<float> x(16, value);
+      RouteRows::Args args{.x = arena.in(x),
+                           .norm = arena.in(std::vector<float>(16, 1.0f)),
+                           .router = arena.in(std::vector<float>(70 * 16, 1.0f)),
+                           .tokens = 1};
+      args.normed = arena.out<float>(16);
+      args.ids = arena.out<std::int32_t>(34);
+      args.weights = arena.out<float>(34);
+      args.workspace = arena.workspace(kernel->workspace_bytes(spec, 1));
+      args.state = arena.state(kernel->state_bytes(spec));
+      arena.run([&](ExecutionContext& context) { kernel->run(spec, args, context); });
+      const std::vector<std::int32_t> ids = arena.read(args.ids, 34);
+      for (std::int32_t i = 0; i < 33; ++i) {
+        EXPECT_EQ(ids[at(i)], i) << kernel->name() << ", x = " << value;  // they are equal: the lower one is chosen
+      }
+      EXPECT_EQ(ids[33], 70) << kernel->name() << ", x = " << value;
+    }
+  }
 }
 
 TEST(RouteTokens, ManyTokens) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/amd/architectures.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 #include "tensor/quant/dequantize.h"
@@ -69,6 +70,19 @@ void multiply_scales(ModelFile::Weight& weight, float factor) {
   });
 }
 
+/// Random blocks of a matrix's format. Returns what their scales were multiplied by.
+float fill(ModelFile::Weight& weight, Random& random) {
+  weight.data = random_rows(weight.dtype, weight.shape.rows(), weight.shape.cols(), random);
+  const float factor = wanted_factor(weight);
+  multiply_scales(weight, factor);
+  return factor;
+}
+
+void fill(ModelFile::Weight& weight, const std::vector<float>& values) {
+  weight.data.resize(values.size() * sizeof(float));
+  std::memcpy(weight.data.data(), values.data(), weight.data.size());
+}
+
 /// The matrices take the formats in turn. NVFP4's get a scale of the whole tensor.
 ModelFile random_model(const std::vector<DType>& formats) {
   ModelFile model = ModelFile::golden("llama-mqa");
@@ -81,18 +95,14 @@ ModelFile random_model(const std::vector<DType>& formats) {
   for (ModelFile::Weight& weight : model.weights) {
     weight.shape = shape_of(weight.name, weight.shape);
     if (weight.shape.rank() == 1) {
-      weight.data.resize(hidden * sizeof(float));
-      const std::vector<float> ones = random.uniforms(hidden, 0.8f, 1.2f);
-      std::memcpy(weight.data.data(), ones.data(), weight.data.size());
+      fill(weight, random.uniforms(hidden, 0.8f, 1.2f));
       continue;
     }
     weight.dtype = formats[next++ % formats.size()];
     if (weight.dtype == DType::nvfp4 && weight.name == "token_embd.weight") {
       weight.dtype = formats[next++ % formats.size()];
     }
-    weight.data = random_rows(weight.dtype, weight.shape.rows(), weight.shape.cols(), random);
-    const float factor = wanted_factor(weight);
-    multiply_scales(weight, factor);
+    const float factor = fill(weight, random);
     if (weight.dtype == DType::nvfp4) {
       const std::string layer = weight.name.substr(0, weight.name.rfind('.'));
       scales.push_back({layer + ".scale", {1}, DType::f32, std::vector<std::byte>(sizeof factor)});
@@ -120,8 +130,7 @@ ModelFile plain_copy(const ModelFile& model) {
       }
     }
     weight.dtype = DType::f32;
-    weight.data.resize(values.size() * sizeof(float));
-    std::memcpy(weight.data.data(), values.data(), weight.data.size());
+    fill(weight, values);
   }
   return plain;
 }
@@ -146,6 +155,81 @@ TEST(WeightFormats, OneModelOfTheFormatsOfFewBits) {
 }
 
 TEST(WeightFormats, NvFp4WithAScaleForEveryMatrix) { expect_the_plain_model(random_model({DType::nvfp4, DType::q6_k})); }
+
+/// Six experts, of which a token takes three, and a shared one with a gate. Each layer has formats of its own.
+ModelFile random_experts() {
+  ModelFile model = ModelFile::golden("qwen2moe-equal");
+  constexpr std::int64_t width = 256;
+  for (const char* key :
+       {"embedding_length", "feed_forward_length", "expert_feed_forward_length", "expert_shared_feed_forward_length"}) {
+    model.set(std::string("qwen2moe.") + key, std::uint64_t{width});
+  }
+  Random random(5);
+  for (ModelFile::Weight& weight : model.weights) {
+    const auto wide = [&](int i) {  // hidden and an expert's width, keys of all heads
+      const std::int64_t narrow = weight.shape[i];
+      return narrow == 32 || narrow == 24 ? width : narrow == 16 ? width / 2 : narrow;
+    };
+    weight.shape = weight.shape.rank() == 1   ? Shape{wide(0)}
+                   : weight.shape.rank() == 2 ? Shape{wide(0), wide(1)}
+                                              : Shape{wide(0), wide(1), wide(2)};
+    const bool first = weight.name.starts_with("blk.0.");
+    if (weight.name.ends_with("bias")) {
+      fill(weight, random.normals(weight.shape.elems(), 0.1f));
+    } else if (weight.name.find("ffn_gate_inp") != std::string::npos) {
+      fill(weight, random.normals(weight.shape.elems(), 0.2f));
+    } else if (weight.shape.rank() == 1) {
+      fill(weight, random.uniforms(weight.shape.elems(), 0.8f, 1.2f));
+    } else {
+      const bool down = weight.name.find("ffn_down") != std::string::npos;
+      weight.dtype = first ? (down ? DType::q6_k : DType::q4_k) : down ? DType::q4_0 : DType::q8_0;
+      fill(weight, random);
+    }
+  }
+  return model;
+}
+
+/// An AMD card that has kernels of its own for these formats takes no others.
+void expect_own_kernels(const Model& model, const DeviceInfo& device) {
+  if (device.kind != DeviceKind::hip || !amd::check_architecture(device).ok) {
+    return;
+  }
+  std::vector<std::string> seen;
+  for (const PlannedOperation& planned : model.plan()) {
+    if (operation_kind(planned.operation) == "ffn_gate_inp") {
+      EXPECT_TRUE(planned.kernel.starts_with("gpu route_rows + ")) << planned.kernel;
+    } else if (planned.weight_bytes > 0 && planned.operation.starts_with("blk.")) {
+      seen.emplace_back(operation_kind(planned.operation));
+      EXPECT_EQ(planned.kernel, "amd") << planned.operation;
+    }
+  }
+  EXPECT_THAT(seen, ::testing::IsSupersetOf({"ffn_up_exps", "ffn_down_exps", "attn_output"}));
+}
+
+/// A prompt in one step, and the same in a step of few tokens and steps of single ones.
+TEST(WeightFormats, QuantisedExpertsInPromptsAndDecodeSteps) {
+  const ModelFile model = random_experts();
+  const OpenModel open_model(model);
+  const OpenModel open_plain(plain_copy(model));
+  const std::vector<float> expected = Runner(open_plain.file, "reference").whole(tokens);
+  for (const std::string& set : kernel_sets()) {
+    if (const std::string problem = missing(set); !problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+    Runner runner(open_model.file, set);
+    expect_own_kernels(runner.model(), runner.device().info());
+    const double allowed = set == "reference" ? 1e-5 : is_gpu(set) ? 2e-3 : 3e-2;
+    EXPECT_LE(relative_error(runner.whole(tokens), expected), allowed) << set << ", the prompt";
+    std::vector<float> decoded;
+    for (std::size_t first = 0, count = 8; first < tokens.size(); first += count, count = 1) {
+      const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(first);
+      const std::vector<std::int32_t> piece(begin, begin + static_cast<std::ptrdiff_t>(count));
+      const std::vector<float> logits = runner.step({{piece, static_cast<std::int32_t>(first), {1}}});
+      decoded.insert(decoded.end(), logits.begin(), logits.end());
+    }
+    EXPECT_LE(relative_error(decoded, expected), allowed) << set << ", decode steps";
+  }
+}
 
 std::string refusal(const ModelFile& model) {
   const OpenModel open(model);

@@ -12,6 +12,7 @@ from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, RECORD, THREADS, O
 
 EXPERT_PAIRS = {"q4_k": 2, "q6_k": 1}  # rows of gate, and of up, that a wave of the portable kernels takes
 SAMPLE_CHUNKS, SCAN_CHUNKS = 1024, 8
+ROUTE_ROWS = 2  # experts of a work-group
 FINISH = bytes(24)  # without biases and scales
 
 
@@ -57,10 +58,14 @@ class OwnExperts:
         return self.one("delta_net", "output_gate", (-(-heads // 4), 1, 1), 128, one, {0: Buffer(), 8: Buffer(), 24: Buffer(), **({16: Buffer()} if silu else {})})
 
     @functools.lru_cache(None)
-    def route(self, model):
+    def route_rows(self, model):
+        """Each work-group of a token as its last one, which chooses: the launch ends when that does."""
+        rows = model.experts + model.shared
+        groups = -(-rows // ROUTE_ROWS)
         choice = struct.pack("<3Q4if3i2ifi", 0, 0, 0, model.experts, model.used, 0, 1, 1.0, 1, 1, 2, model.shared, model.shared, 1.0, 0)
-        buffers = {8: Buffer(), 16: Buffer(), len(choice): Buffer()}
-        return self.one("experts", "route_tokens", (1, 1, 1), self.own.load("experts", "route_tokens").timing.wave, choice + bytes(8), buffers)
+        one = choice + struct.pack("<6Qf3i2Q2i", 0, 0, 0, 0, 0, 0, 1e-6, model.hidden, 1, 0, 0, 0, -(-(model.hidden // 4) // groups), 0)
+        pointers = (8, 16, *(len(choice) + at for at in (0, 8, 16, 32, 40, 64, 72)))
+        return self.one("route_rows", "route_rows", (groups, 1, 1), 256, one, {at: Buffer() for at in pointers})
 
     def ids(self, model):
         """A token's experts: any, and the shared ones behind them."""
@@ -124,9 +129,7 @@ class OwnExperts:
 
         finer = model.finer_layers()
         plain, router = model.layers - finer, model.experts + model.shared
-        return [("norm before the router", model.layers, self.norm(model.hidden).microseconds),
-                ("router", model.layers, self.at_least(self.own.matvec("f32", router, model.hidden).microseconds, "f32", router * model.hidden)),
-                ("choice of experts", model.layers, self.route(model).microseconds),
+        return [("router: norm, product, choice", model.layers, self.at_least(self.route_rows(model).microseconds, "f32", router * model.hidden)),
                 ("experts' gate and up", model.layers, products("q4_k", False)),
                 ("experts' down (q4_k)", plain, products("q4_k", True)),
                 ("experts' down (q6_k)", finer, products("q6_k", True))]

@@ -1,7 +1,5 @@
 #include "kernels/amd/experts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -12,6 +10,7 @@
 #include "kernels/amd/pack.h"
 #include "kernels/arguments.h"
 #include "kernels/gpu/experts_tiles.h"
+#include "kernels/packed_support.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
@@ -48,22 +47,10 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
   [[nodiscard]] bool mixes_formats() const override { return false; }
 
   [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    if (Support support = amd::check_architecture(device); !support.ok) {
-      return support;
-    }
-    if (!amd::has_weight_layout(spec.weight)) {
-      return Support::no(fmt::format("format {} has no layout for AMD", info(spec.weight).name));
-    }
     constexpr std::int64_t most_columns = std::int64_t{1} << 20;
-    if (spec.n > amd::most_matrix_rows || spec.k > most_columns || spec.experts > gpu::most_experts ||
-        spec.used > amd::most_expert_rows) {
-      return Support::no(fmt::format("more than {} rows, {} columns, or {} of {} experts", amd::most_matrix_rows,
-                                     most_columns, amd::most_expert_rows, gpu::most_experts));
-    }
-    return Support::yes();
+    const Support packed = check_packed(spec, amd::check_architecture(device), amd::has_weight_layout(spec.weight), "AMD",
+                                        amd::most_matrix_rows, most_columns);
+    return packed.ok ? check_expert_room(spec, amd::most_expert_rows) : packed;
   }
 
   [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {
@@ -82,6 +69,9 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
     return tokens <= amd::most_matvec_tokens ? 0 : expert_tiles_bytes(spec, tokens);
   }
+  [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
+    return tokens <= amd::most_matvec_tokens ? 0 : expert_order_bytes(spec, tokens);
+  }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(args, device());
@@ -95,8 +85,11 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens <= amd::most_matvec_tokens) {
       run_vectors(args, format, *context.stream);
     } else {
-      run_expert_tiles(args, expert_tile_kernels[static_cast<std::size_t>(format)], false,
-                       amd::weight_tile_bytes(amd::weight_layout(format), args.k), *context.stream);
+      run_expert_tiles(args,
+                       {.kernel = expert_tile_kernels[static_cast<std::size_t>(format)],
+                        .weight_stride = amd::weight_tile_bytes(amd::weight_layout(format), args.k),
+                        .sorted = args.k_before > 0},
+                       *context.stream);
     }
   }
 

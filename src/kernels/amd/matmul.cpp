@@ -1,7 +1,5 @@
 #include "kernels/amd/matmul.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -13,6 +11,7 @@
 #include "kernels/amd/pack.h"
 #include "kernels/gpu/matmul_convert.h"
 #include "kernels/gpu/matmul_launch.h"
+#include "kernels/packed_support.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
@@ -47,21 +46,10 @@ class AmdMatmul final : public MatmulKernel {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    if (Support support = amd::check_architecture(device); !support.ok) {
-      return support;
-    }
-    if (!amd::has_weight_layout(spec.weight)) {
-      return Support::no(fmt::format("format {} has no layout for AMD", info(spec.weight).name));
-    }
     constexpr std::int64_t most_rows = std::int64_t{1} << 22;
     constexpr std::int64_t most_columns = 65536;  // what is kept of each record fits into shared memory
-    if (spec.n > most_rows || spec.k > most_columns) {
-      return Support::no(fmt::format("more than {} rows or {} columns", most_rows, most_columns));
-    }
-    return Support::yes();
+    return check_packed(spec, amd::check_architecture(device), amd::has_weight_layout(spec.weight), "AMD", most_rows,
+                        most_columns);
   }
 
   [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {

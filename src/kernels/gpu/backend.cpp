@@ -31,6 +31,7 @@ void register_gpu_kernels(KernelRegistry& registry, DeviceKind kind, Device* dev
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
   registry.add<SampleTokens>(make_gpu_sample(kind));
   registry.add<RouteTokens>(make_gpu_route_tokens(kind));
+  registry.add<RouteRows>(make_gpu_route_rows(kind));
   registry.add<CausalConv>(make_gpu_causal_conv(kind));
   registry.add<SsmScan>(make_gpu_ssm_scan(kind));
   registry.add<GatedDeltaNet>(make_gpu_delta_net(kind));

@@ -109,6 +109,9 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
     }
     return expert_tiles_bytes(spec, tokens);
   }
+  [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
+    return takes_vectors(spec.weight, tokens) ? 0 : expert_order_bytes(spec, tokens);
+  }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(args, device());
@@ -122,8 +125,12 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
       run_vectors(args, *context.stream);
     } else {
       const ExpertTileFormat& format = *find_expert_tiles(args.weights[0].dtype);
-      run_expert_tiles(args, format.kernel, format.bfloat,
-                       static_cast<std::int64_t>(row_bytes(args.weights[0].dtype, args.k)), *context.stream);
+      // Whether the call before sorted the slots is not known: with weights in F32 it did not.
+      run_expert_tiles(args,
+                       {.kernel = format.kernel,
+                        .weight_stride = static_cast<std::int64_t>(row_bytes(args.weights[0].dtype, args.k)),
+                        .bfloat = format.bfloat},
+                       *context.stream);
     }
   }
 

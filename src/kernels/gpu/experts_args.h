@@ -33,6 +33,31 @@ struct RouteArgs {
 inline constexpr int most_experts = 1024;
 inline constexpr int most_experts_used = 64;
 
+/// A norm, the router's product and the choice of experts; see ops/experts.h, RouteRows.
+struct RouteRowsArgs {
+  RouteChoice choice;
+  const float* x;             ///< [tokens, hidden]
+  const float* norm;          ///< [hidden]
+  const float* router;        ///< [experts, hidden]
+  const float* router_bias;   ///< [experts] or null
+  const float* shared_gates;  ///< [shared, hidden] or null
+  float* normed;              ///< [tokens, hidden]
+  float eps;
+  std::int32_t hidden;  ///< a multiple of 4
+  std::int32_t tokens;
+  std::int32_t unused;
+};
+/// The same by work-groups that tell each other their logits. Grid: route_group_rows of a token's logits each, tokens.
+struct RouteGroupsArgs {
+  RouteRowsArgs rows;
+  float* logits;              ///< [tokens, experts and shared_gates]
+  std::uint32_t* counters;    ///< [tokens], zero between launches
+  std::int32_t normed_quads;  ///< of a token's normed row, that a work-group writes
+  std::int32_t unused;
+};
+inline constexpr int route_group_rows = 2;
+inline constexpr int route_group_threads = 256;
+
 /// What is done to a product: of ExpertWeight.
 struct ExpertFinish {
   const float* bias;   ///< [n] of each expert, or null

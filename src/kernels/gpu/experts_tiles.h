@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -16,12 +18,43 @@ inline gpu::ExpertFinish expert_finish(const ExpertWeight& weight) {
   return {weight.bias, weight.scale, weight.bias_stride};
 }
 
-/// Scratch memory of run_expert_tiles().
-std::size_t expert_tiles_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
+/// Whether there is room for so many experts, of which a token may take `most_used`.
+inline Support check_expert_room(const ExpertMatmul::Spec& spec, std::int64_t most_used) {
+  if (spec.experts > gpu::most_experts || spec.used > most_used) {
+    return Support::no(fmt::format("more than {} of {} experts", most_used, gpu::most_experts));
+  }
+  return Support::yes();
+}
 
-/// Many tokens: slots sorted by expert, their inputs as 16-bit rows (binary16, or bfloat16 when `bfloat`), and `kernel` for
-/// each weight, with tiles of gpu::expert_tile; of down then the weighted sums. `weight_stride`: ExpertTileArgs::row_bytes.
-void run_expert_tiles(const ExpertMatmul::Args& args, const Kernel<gpu::ExpertTileArgs>& kernel, bool bfloat,
-                      std::int64_t weight_stride, Stream& stream);
+/// The slots of a call sorted by expert, and the tiles of up to `tile_tokens` of them, which are of one expert each.
+struct SortedSlots {
+  int tile_tokens = 0;
+  std::int64_t slots = 0;
+  std::int64_t most_tiles = 0;    ///< that they may need, however they fall to the experts
+  std::int32_t* order = nullptr;  ///< [slots]
+  gpu::ExpertTile* tiles = nullptr;
+  std::int32_t* tile_count = nullptr;  ///< how many, and their work
+  std::size_t bytes = 0;               ///< from `base` on
+
+  SortedSlots(std::int64_t slots, std::int64_t experts, int tile_tokens, void* base);
+  void sort(const ExpertMatmul::Args& args, Stream& stream) const;
+};
+
+/// out[token] += the weighted sum of the `products` [slots, n] of down.
+void sum_slots(const ExpertMatmul::Args& args, const float* products, Stream& stream);
+
+/// Scratch memory of run_expert_tiles(), and memory for the order of slots.
+std::size_t expert_tiles_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
+std::size_t expert_order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
+
+/// Many tokens: slots sorted by expert, their inputs as 16-bit rows, and `kernel` for each weight, with tiles of
+/// gpu::expert_tile; of down then the weighted sums.
+struct ExpertTiles {
+  const Kernel<gpu::ExpertTileArgs>& kernel;
+  std::int64_t weight_stride = 0;  ///< ExpertTileArgs::row_bytes
+  bool bfloat = false;             ///< bfloat16 rows in place of binary16
+  bool sorted = false;             ///< the call before left the order of these slots
+};
+void run_expert_tiles(const ExpertMatmul::Args& args, const ExpertTiles& tiles, Stream& stream);
 
 }  // namespace rocmforge

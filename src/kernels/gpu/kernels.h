@@ -24,6 +24,7 @@ std::unique_ptr<OpKernel<OutputGate>> make_gpu_output_gate(DeviceKind kind);
 
 /// Up to 8 tokens every slot is computed by itself; with more, slots are sorted by expert and go through matrix tiles.
 std::unique_ptr<OpKernel<RouteTokens>> make_gpu_route_tokens(DeviceKind kind);
+std::unique_ptr<RouteRowsKernel> make_gpu_route_rows(DeviceKind kind);
 std::unique_ptr<ExpertMatmulKernel> make_gpu_expert_matmul(DeviceKind kind);
 
 // The steps of attention.

@@ -6,6 +6,7 @@
 // exchange between lanes but the sum of a dot product. The last work-group of a row to arrive adds up the row's pieces in
 // their order.
 
+#include "kernels/gpu/arrival.h"
 #include "kernels/gpu/attention.h"
 
 namespace rocmforge::gpu {
@@ -304,23 +305,6 @@ __device__ inline void finish_row(const AttentionArgs& args, const PagedPlace& p
   }
   store_io(args.out, args.io_dtype, (std::int64_t{place.row} * args.q_heads + head) * args.head_dim + dim,
            weight > 0.0f ? sum / weight : 0.0f);
-}
-
-/// True in the last work-group of a row to arrive; it sees what the others wrote before they arrived. Leaves the counter at
-/// zero.
-__device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (thread_index() == 0) {
-    last = atomicAdd(counter, 1u) == static_cast<std::uint32_t>(count - 1);
-    if (last) {
-      *counter = 0;
-    }
-  }
-  __syncthreads();
-  __threadfence();
-  return last;
 }
 
 /// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row).

@@ -25,6 +25,21 @@ gpu::RouteChoice route_choice(const RouteTokens::Spec& spec, const Args& args) {
           .unused = 0};
 }
 
+/// What those of RouteRows are told.
+inline gpu::RouteRowsArgs route_rows_args(const RouteRows::Spec& spec, const RouteRows::Args& args) {
+  return {.choice = route_choice(spec.route, args),
+          .x = args.x,
+          .norm = args.norm,
+          .router = args.router,
+          .router_bias = args.router_bias,
+          .shared_gates = spec.route.shared_gates ? args.shared_gates : nullptr,
+          .normed = args.normed,
+          .eps = spec.eps,
+          .hidden = static_cast<std::int32_t>(spec.hidden),
+          .tokens = static_cast<std::int32_t>(args.tokens),
+          .unused = 0};
+}
+
 /// Whether those kernels have room for so many experts.
 [[nodiscard]] Support check_route_room(const RouteTokens::Spec& spec);
 

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "kernels/arguments.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/attention_decode_args.h"
 #include "kernels/hopper/attention_launch.h"
 #include "kernels/hopper/kernels.h"
@@ -85,8 +86,8 @@ class HopperAttentionDecode final : public AttentionBackend {
     if (Support general = check_separate_values(spec); !general.ok) {
       return general;
     }
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    if (Support support = hopper::check_architecture(device); !support.ok) {
+      return support;
     }
     if (!spec.decode) {
       return Support::no("for steps of one query row a sequence");

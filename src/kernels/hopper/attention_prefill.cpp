@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "kernels/arguments.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/attention_args.h"
 #include "kernels/hopper/attention_launch.h"
 #include "kernels/hopper/attention_unpack_args.h"
@@ -121,8 +122,8 @@ class HopperAttentionPrefill final : public AttentionBackend {
     if (Support general = check_separate_values(spec); !general.ok) {
       return general;
     }
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    if (Support support = hopper::check_architecture(device); !support.ok) {
+      return support;
     }
     if (spec.decode) {
       return Support::no("a tile of 128 query rows is wasted on one row");

@@ -5,12 +5,15 @@
 
 #include "base/math.h"
 #include "kernels/arguments.h"
+#include "kernels/gpu/experts_tiles.h"
 #include "kernels/gpu/places.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/launch_fit.h"
 #include "kernels/hopper/pack.h"
 #include "kernels/hopper/weight_layout.h"
+#include "kernels/packed_support.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
@@ -20,8 +23,6 @@ using hopper::TilesShape;
 using hopper::WeightFormat;
 using hopper::WeightLayout;
 
-constexpr Kernel<gpu::SortSlotsArgs> sort_kernel{"experts", "sort_slots", LaunchOrder::by_kernel};
-constexpr Kernel<gpu::SumSlotsArgs> sum_kernel{"experts", "sum_slots", LaunchOrder::by_kernel};
 constexpr Kernel<hopper::ExpertConvertArgs> convert_kernel{"matmul_tiles_convert", "expert_tiles_convert",
                                                            LaunchOrder::by_kernel};
 constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_convert", "expert_tiles_convert_long",
@@ -62,61 +63,28 @@ int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, st
 /// Bytes of a tile's activations where experts have few slots.
 std::int64_t few_tile_bytes(std::int64_t k) { return hopper::few_tile_bytes(round_up(k, std::int64_t{record_columns})); }
 
-/// The slots of a call with many tokens, sorted by expert. It depends on k through the slots of a tile alone.
-struct SlotOrder {
-  int tile_tokens = 0;
-  std::int64_t most_tiles = 0;
-  std::int32_t* order = nullptr;  ///< [slots]
-  gpu::ExpertTile* tiles = nullptr;
-  std::int32_t* tile_count = nullptr;  ///< how many, and their work
-
-  SlotOrder(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k, void* base)
-      : tile_tokens(rocmforge::tile_tokens(tokens, used, experts, k)),
-        most_tiles(tiles_of(tokens * used, experts, tile_tokens)) {
-    place(base, tokens * used, most_tiles);
-  }
-
-  /// Bytes for up to that many tokens, of which fewer may have smaller tiles.
-  static std::size_t bytes(std::int64_t tokens, std::int64_t used, std::int64_t experts) {
-    return SlotOrder().place(nullptr, tokens * used, tiles_of(tokens * used, experts, hopper::few_slots));
-  }
-
- private:
-  SlotOrder() = default;
-
-  static std::int64_t tiles_of(std::int64_t slots, std::int64_t experts, int tile_tokens) {
-    return slots / tile_tokens + std::min(slots, experts);
-  }
-  std::size_t place(void* base, std::int64_t slots, std::int64_t room) {
-    Places places(base);
-    places.take(order, slots);
-    places.take(tiles, room);
-    places.take(tile_count, 2);
-    return places.bytes();
-  }
-};
+/// The slots of a call with many tokens. Their order depends on k through the slots of a tile alone.
+SortedSlots sorted_slots(const ExpertMatmul::Args& args) {
+  return {args.tokens * args.used, args.experts, tile_tokens(args.tokens, args.used, args.experts, args.k), args.order};
+}
 
 /// What a call with many tokens keeps in its workspace.
-struct ExpertWorkspace : SlotOrder {
+struct ExpertWorkspace : SortedSlots {
   std::uint8_t* boxes = nullptr;  ///< of all tiles
   float* scales = nullptr;        ///< of their slots
   float* products = nullptr;      ///< [slots, n] of down
   std::size_t workspace_bytes = 0;
 
-  ExpertWorkspace(const SlotOrder& slot_order, std::int64_t tokens, std::int64_t used, std::int64_t n, std::int64_t k,
-                  void* base)
-      : SlotOrder(slot_order) {
+  ExpertWorkspace(const SortedSlots& sorted, std::int64_t n, std::int64_t k, void* base) : SortedSlots(sorted) {
     const std::int64_t rows = most_tiles * tile_tokens;
     Places places(base);
     places.take(boxes,
                 tile_tokens == hopper::few_slots ? most_tiles * few_tile_bytes(k) : rows * round_up(k, record_columns) * 2);
     places.take(scales, rows);
-    places.take(products, tokens * used * n);
+    places.take(products, slots * n);
     workspace_bytes = places.bytes();
   }
 };
-
-gpu::ExpertFinish finish_of(const ExpertWeight& weight) { return {weight.bias, weight.scale, weight.bias_stride}; }
 
 const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<const std::uint8_t*>(weight.data); }
 
@@ -130,25 +98,13 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   [[nodiscard]] bool mixes_formats() const override { return false; }
 
   [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
-    }
     if (spec.alone) {
       return Support::no("experts without a gate");
     }
-    if (!hopper::has_weight_layout(spec.weight)) {
-      return Support::no(fmt::format("format {} has no layout for Hopper", info(spec.weight).name));
-    }
-    constexpr std::int64_t most = std::int64_t{1} << 22;
-    if (spec.n > most || spec.k > hopper::most_expert_columns || spec.experts > gpu::most_experts ||
-        spec.used > gpu::most_experts_used) {
-      return Support::no(fmt::format("more than {} rows, {} columns, or {} of {} experts", most, hopper::most_expert_columns,
-                                     gpu::most_experts_used, gpu::most_experts));
-    }
-    return Support::yes();
+    constexpr std::int64_t most_rows = std::int64_t{1} << 22;
+    const Support packed = check_packed(spec, hopper::check_architecture(device), hopper::has_weight_layout(spec.weight),
+                                        "Hopper", most_rows, hopper::most_expert_columns);
+    return packed.ok ? check_expert_room(spec, gpu::most_experts_used) : packed;
   }
 
   [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {
@@ -166,11 +122,13 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     if (takes_vectors(tokens, spec.used, spec.k)) {
       return 0;
     }
-    const SlotOrder order(tokens, spec.used, spec.experts, spec.k, nullptr);
-    return ExpertWorkspace(order, tokens, spec.used, spec.n, spec.k, nullptr).workspace_bytes;
+    const SortedSlots sorted(tokens * spec.used, spec.experts, tile_tokens(tokens, spec.used, spec.experts, spec.k),
+                             nullptr);
+    return ExpertWorkspace(sorted, spec.n, spec.k, nullptr).workspace_bytes;
   }
   [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    return SlotOrder::bytes(tokens, spec.used, spec.experts);
+    // For up to that many tokens, of which fewer may have smaller tiles.
+    return SortedSlots(tokens * spec.used, spec.experts, hopper::few_slots, nullptr).bytes;
   }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
@@ -212,7 +170,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     hopper::ExpertVectorArgs launch{
         .weights = {bytes_of(weight), bytes_of(other)},
         .expert_bytes = {weight.expert_bytes, other.expert_bytes},
-        .finish = {finish_of(weight), finish_of(other)},
+        .finish = {expert_finish(weight), expert_finish(other)},
         .ids = args.ids,
         .shares = args.shares,
         .x = args.x,
@@ -251,10 +209,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
 
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
     check(args.workspace != nullptr && args.order != nullptr, "expert_matmul: no workspace, or none for the order of slots");
-    const SlotOrder order(args.tokens, args.used, args.experts, args.k, args.order);
-    const ExpertWorkspace space(order, args.tokens, args.used, args.weights[0].n, args.k, args.workspace);
+    const ExpertWorkspace space(sorted_slots(args), args.weights[0].n, args.k, args.workspace);
     if (!is_sorted(args, space)) {
-      sort(args, space, stream);
+      space.sort(args, stream);
     }
     if (space.tile_tokens == hopper::few_slots) {
       convert_few(args, space, stream);
@@ -264,19 +221,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
       multiply(args, space, stream);
     }
     if (args.weights.size() == 1) {
-      const std::int64_t n = args.weights[0].n;
-      constexpr std::int64_t most_rows = 65535;  // the kernel walks over the rest
-      LaunchShape shape;
-      shape.grid = {static_cast<std::uint32_t>(divide_up(n, gpu::sum_threads)),
-                    static_cast<std::uint32_t>(std::min(args.tokens, most_rows)), 1};
-      shape.block[0] = gpu::sum_threads;
-      sum_kernel.launch(stream, shape,
-                        {.products = space.products,
-                         .shares = args.shares,
-                         .out = args.out,
-                         .tokens = args.tokens,
-                         .n = static_cast<std::int32_t>(n),
-                         .used = static_cast<std::int32_t>(args.used)});
+      sum_slots(args, space.products, stream);
     }
   }
 
@@ -284,20 +229,6 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   static bool is_sorted(const ExpertMatmul::Args& args, const ExpertWorkspace& space) {
     return args.k_before > 0 && !takes_vectors(args.tokens, args.used, args.k_before) &&
            tile_tokens(args.tokens, args.used, args.experts, args.k_before) == space.tile_tokens;
-  }
-
-  static void sort(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
-    LaunchShape one;
-    one.block[0] = gpu::sort_threads;
-    sort_kernel.launch(stream, one,
-                       {.ids = args.ids,
-                        .order = space.order,
-                        .tiles = space.tiles,
-                        .tile_count = space.tile_count,
-                        .slots = static_cast<std::int32_t>(args.tokens * args.used),
-                        .experts = static_cast<std::int32_t>(args.experts),
-                        .tile_tokens = space.tile_tokens,
-                        .unused = 0});
   }
 
   static void convert(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -358,7 +289,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const WeightLayout layout = hopper::weight_layout(format);
     hopper::ExpertFewArgs launch{.weights = {bytes_of(weight), bytes_of(other)},
                                  .expert_bytes = {weight.expert_bytes, other.expert_bytes},
-                                 .finish = {finish_of(weight), finish_of(other)},
+                                 .finish = {expert_finish(weight), expert_finish(other)},
                                  .x = space.boxes,
                                  .work = space.tiles,
                                  .work_count = space.tile_count,
@@ -411,7 +342,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                           .store = hopper::TilesStore::plain,
                           .activation = hopper::TilesGate::none};
       launch.expert_bytes[i] = weight.expert_bytes;
-      launch.finish[i] = finish_of(weight);
+      launch.finish[i] = expert_finish(weight);
     }
     product.x = space.boxes;
     product.x_scales = space.scales;

@@ -16,7 +16,7 @@ std::unique_ptr<MatmulKernel> make_hopper_matmul();
 std::unique_ptr<MatmulKernel> make_hopper_dense_matmul(Device* device = nullptr);
 
 /// "hopper": the norm before experts, the router's product and the choice in one launch.
-std::unique_ptr<OpKernel<RouteRows>> make_hopper_route_rows();
+std::unique_ptr<RouteRowsKernel> make_hopper_route_rows();
 /// "hopper": quantised weights of experts, repacked at load.
 std::unique_ptr<ExpertMatmulKernel> make_hopper_expert_matmul();
 

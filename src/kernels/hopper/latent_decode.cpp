@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "kernels/arguments.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/latent_decode_args.h"
 
@@ -36,8 +37,8 @@ class HopperLatentDecode final : public AttentionBackend {
     if (Support general = check_spec(spec); !general.ok) {
       return general;
     }
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
+    if (Support support = hopper::check_architecture(device); !support.ok) {
+      return support;
     }
     if (!spec.decode || spec.value_dim == 0 || spec.kv_heads != 1) {
       return Support::no("for steps of one query row a sequence over a latent plane");

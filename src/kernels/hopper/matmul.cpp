@@ -5,12 +5,14 @@
 
 #include "kernels/arguments.h"
 #include "kernels/gpu/matmul_kernels.h"
+#include "kernels/hopper/architecture.h"
 #include "kernels/hopper/kernels.h"
 #include "kernels/hopper/matmul_args.h"
 #include "kernels/hopper/matmul_many.h"
 #include "kernels/hopper/matvec.h"
 #include "kernels/hopper/pack.h"
 #include "kernels/hopper/weight_layout.h"
+#include "kernels/packed_support.h"
 #include "kernels/parallel.h"
 
 namespace rocmforge {
@@ -30,23 +32,16 @@ class HopperMatmul final : public MatmulKernel {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    if (!device.architecture.starts_with("sm_90")) {
-      return Support::no(fmt::format("{} is not sm_90", device.architecture));
-    }
     const MatvecKind kind = hopper::matvec_kind(spec.weight);
-    if (kind == MatvecKind::none || (kind == MatvecKind::packed) != quantised_) {
-      return Support::no(quantised_ ? fmt::format("format {} has no layout for Hopper", info(spec.weight).name)
-                                    : fmt::format("format {} is neither F16 nor BF16", info(spec.weight).name));
+    if (!quantised_ && (kind == MatvecKind::none || kind == MatvecKind::packed)) {
+      return Support::no(fmt::format("format {} is neither F16 nor BF16", info(spec.weight).name));
     }
     constexpr std::int64_t most_rows = std::int64_t{1} << 22;
-    const std::int64_t most_columns = kind == MatvecKind::packed ? 131072 : 65536;  // one token's fit into shared memory
-    if (spec.n > most_rows || spec.k > most_columns) {
-      return Support::no(fmt::format("more than {} rows or {} columns", most_rows, most_columns));
-    }
-    return kind == MatvecKind::packed ? Support::yes() : blas_->supports(spec, device);
+    const std::int64_t most_columns = quantised_ ? 131072 : 65536;  // one token's fit into shared memory
+    const bool has_layout = !quantised_ || kind == MatvecKind::packed;
+    const Support packed =
+        check_packed(spec, hopper::check_architecture(device), has_layout, "Hopper", most_rows, most_columns);
+    return quantised_ || !packed.ok ? packed : blas_->supports(spec, device);
   }
 
   [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {

@@ -6,22 +6,10 @@
 
 namespace rocmforge::hopper {
 
-/// A norm, the router's product and the choice of experts; see ops/experts.h, RouteRows. Grid: route_ranks for each token,
-/// or for each route_many_tokens, which are a cluster; shared memory: their rows.
-struct RouteRowsArgs {
-  gpu::RouteChoice choice;
-  const float* x;             ///< [tokens, hidden]
-  const float* norm;          ///< [hidden]
-  const float* router;        ///< [experts, hidden]
-  const float* router_bias;   ///< [experts] or null
-  const float* shared_gates;  ///< [shared, hidden] or null
-  float* normed;              ///< [tokens, hidden]
-  float eps;
-  std::int32_t hidden;  ///< a multiple of 4
-  std::int32_t tokens;
-  std::int32_t unused;
-};
-inline constexpr int route_ranks = 8;  ///< work-groups that share out the experts of a token
+/// Grid: route_ranks for each token, or for each route_many_tokens, which are a cluster; shared memory: their rows.
+using gpu::RouteRowsArgs;
+inline constexpr int most_route_tokens = 64;  ///< of a call
+inline constexpr int route_ranks = 8;         ///< work-groups that share out the experts of a token
 inline constexpr int route_many_tokens = 4;
 inline constexpr int route_rows_threads = 512;
 inline constexpr int route_rows_warps = route_rows_threads / 32;

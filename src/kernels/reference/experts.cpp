@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -111,10 +112,12 @@ class ReferenceRouteTokens final : public AnyReference<RouteTokens> {
   }
 };
 
-class ReferenceRouteRows final : public AnyReference<RouteRows> {
+class ReferenceRouteRows final : public ReferenceKernel<RouteRowsKernel> {
  public:
+  [[nodiscard]] Support supports(const RouteRows::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
+  [[nodiscard]] std::int64_t most_tokens() const override { return std::numeric_limits<std::int64_t>::max(); }
   void run(const RouteRows::Spec& spec, const RouteRows::Args& args, ExecutionContext&) const override {
-    check_arguments(spec, args);
+    check_arguments(spec, args, *this);
     for (std::int64_t t = 0; t < args.tokens; ++t) {
       const float* x = args.x + t * spec.hidden;
       float* normed = args.normed + t * spec.hidden;
@@ -221,7 +224,7 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
 }  // namespace
 
 std::unique_ptr<OpKernel<RouteTokens>> make_reference_route_tokens() { return std::make_unique<ReferenceRouteTokens>(); }
-std::unique_ptr<OpKernel<RouteRows>> make_reference_route_rows() { return std::make_unique<ReferenceRouteRows>(); }
+std::unique_ptr<RouteRowsKernel> make_reference_route_rows() { return std::make_unique<ReferenceRouteRows>(); }
 
 std::unique_ptr<ExpertMatmulKernel> make_reference_expert_matmul() { return std::make_unique<ReferenceExpertMatmul>(); }
 

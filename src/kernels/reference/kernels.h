@@ -27,7 +27,7 @@ std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize();
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm();
 std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows();
 std::unique_ptr<OpKernel<RouteTokens>> make_reference_route_tokens();
-std::unique_ptr<OpKernel<RouteRows>> make_reference_route_rows();
+std::unique_ptr<RouteRowsKernel> make_reference_route_rows();
 std::unique_ptr<OpKernel<CausalConv>> make_reference_causal_conv();
 std::unique_ptr<OpKernel<SsmScan>> make_reference_ssm_scan();
 std::unique_ptr<OpKernel<GatedDeltaNet>> make_reference_delta_net();
