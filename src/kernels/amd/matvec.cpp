@@ -16,14 +16,13 @@ constexpr std::array<Kernel<MatvecArgs>, 3> kernels{{{"matvec_packed", "matvec_p
                                                      {"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel},
                                                      {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel}}};
 
-/// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step: with Q4_0, not with
-/// formats whose scales are packed.
+/// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step.
 MatvecWay way_of(const Matmul::Args& call, const DeviceInfo& device) {
   if (call.tokens > 1) {
     return MatvecWay::several_tokens;
   }
-  const bool cheap =
-      std::ranges::all_of(call.outputs, [](const MatmulOutput& output) { return output.dtype == DType::q4_0; });
+  const bool cheap = std::ranges::all_of(
+      call.outputs, [](const MatmulOutput& output) { return takes_halves(weight_format(output.dtype)); });
   return cheap && device.wave_size == 32 ? MatvecWay::one_token_halves : MatvecWay::one_token;
 }
 

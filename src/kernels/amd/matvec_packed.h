@@ -302,22 +302,8 @@ __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int
 
 template <MatvecWay way, class Run>
 __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int wave) {
-  switch (run.format) {
-    case WeightFormat::q4_0:
-      return walk_run<WeightFormat::q4_0, way>(run, chunk, wave);
-    case WeightFormat::q5_0:
-      return walk_run<WeightFormat::q5_0, way>(run, chunk, wave);
-    case WeightFormat::q8_0:
-      return walk_run<WeightFormat::q8_0, way>(run, chunk, wave);
-    case WeightFormat::mxfp4:
-      return walk_run<WeightFormat::mxfp4, way>(run, chunk, wave);
-    case WeightFormat::q4_k:
-      return walk_run<WeightFormat::q4_k, way>(run, chunk, wave);
-    case WeightFormat::q5_k:
-      return walk_run<WeightFormat::q5_k, way>(run, chunk, wave);
-    case WeightFormat::q6_k:
-      return walk_run<WeightFormat::q6_k, way>(run, chunk, wave);
-  }
+  visit_weight_format<way == MatvecWay::one_token_halves>(
+      run.format, [&]<WeightFormat format>() __attribute__((always_inline)) { walk_run<format, way>(run, chunk, wave); });
 }
 
 /// The codes of a wave's first step, and a word of each line that the rest of its records lies in, so that they are on their
@@ -338,7 +324,7 @@ struct FirstStep {
     for (int h = 0; h < pieces; ++h) {
       quants[h] = load_at<uint4>(at, lane.record + 16 * lane.piece, h * team_lanes * 16);
     }
-    const auto last = static_cast<unsigned>(run.record_bytes - code_plane_bytes - 4);
+    const auto last = static_cast<unsigned>(max(run.record_bytes - code_plane_bytes - 4, 0));  // a short one is all read
     const unsigned apart = (last / (team_lanes - 1) + 4) / 4 * 4;
     const unsigned own = static_cast<unsigned>(gpu::lane_index()) % team_lanes * apart;
     rest = load_at<std::uint32_t>(at, lane.record + min(own, last), code_plane_bytes);
