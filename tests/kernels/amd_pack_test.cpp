@@ -61,6 +61,11 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
     case WeightFormat::iq4_xs:
       return half_from(super) * static_cast<float>(static_cast<std::int8_t>(scales[0])) *
              static_cast<float>(iq4_values[code]);
+    case WeightFormat::iq3_s:
+      return half_from(super) * static_cast<float>(scales[0]) * static_cast<float>(2 * code - 15);
+    case WeightFormat::iq2_s:
+      return half_from(super) * static_cast<float>(2 * (scales[0] >> (e < 16 ? 0 : 4) & 15) + 1) * 0.125f *
+             static_cast<float>(iq2_values[code]);
     case WeightFormat::q4_k:
     case WeightFormat::q5_k: {
       const float step = half_from(super) * static_cast<float>(scales[0]);

@@ -36,9 +36,10 @@ struct PackedFormat {
   static constexpr bool is_bytes = layout.code_bytes == 32;
   static constexpr bool two_bits = layout.code_bytes == 8;
   static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
-  static constexpr bool is_signed = is_bytes || has_iq4_table || format == WeightFormat::mxfp4;
-  static constexpr bool halves =
-      format == WeightFormat::q6_k || format == WeightFormat::q3_k || format == WeightFormat::q2_k;
+  static constexpr bool is_signed =
+      is_bytes || has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq2_s;
+  static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
+                                 format == WeightFormat::q2_k || format == WeightFormat::iq2_s;
   static constexpr bool has_offset = !is_signed;
   static constexpr int high_words = layout.high_bytes / 4;
 
@@ -87,7 +88,10 @@ struct PackedFormat {
       const std::uint32_t words[2] = {raw.quants[0].x, raw.quants[0].y};  // values: a choice of members takes memory
       const std::uint32_t code = (part == 0 ? words[0] : words[1]) >> 2 * w & 0x03030303u;
       if constexpr (high_words == 1) {
-        return code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 2;
+        const std::uint32_t whole = code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 2;
+        constexpr std::uint32_t lower = table_word(0);
+        constexpr std::uint32_t upper = table_word(4);
+        return format == WeightFormat::iq2_s ? gpu::select_bytes(upper, lower, whole) : whole;
       } else {
         return code;
       }
@@ -106,6 +110,15 @@ struct PackedFormat {
     }
   }
 
+  /// Entries `first` to `first + 3` of iq2_values.
+  static constexpr std::uint32_t table_word(int first) {
+    std::uint32_t word = 0;
+    for (int i = 0; i < 4; ++i) {
+      word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(iq2_values[first + i])) << 8 * i;
+    }
+    return word;
+  }
+
   __device__ static PieceAffine affine(const Raw& raw) {
     const std::uint32_t scales = raw.scales;
     if constexpr (format == WeightFormat::mxfp4) {
@@ -122,6 +135,13 @@ struct PackedFormat {
       const float minimum = -gpu::half_of_word(raw.super, 1);
       return {{super * static_cast<float>(scales & 15u), super * static_cast<float>(scales >> 8 & 15u)},
               {minimum * static_cast<float>(scales >> 4 & 15u), minimum * static_cast<float>(scales >> 12)}};
+    } else if constexpr (format == WeightFormat::iq2_s) {
+      const float super = 0.125f * gpu::half_of_word(raw.super, 0);
+      return {{super * static_cast<float>(2 * (scales & 15u) + 1), super * static_cast<float>(2 * (scales >> 4) + 1)},
+              {0.0f, 0.0f}};
+    } else if constexpr (format == WeightFormat::iq3_s) {
+      const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(scales);
+      return {{2.0f * scale, 2.0f * scale}, {-15.0f * scale, -15.0f * scale}};
     } else if constexpr (format == WeightFormat::iq4_xs) {
       const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(static_cast<std::int8_t>(scales));
       return {{scale, scale}, {0.0f, 0.0f}};

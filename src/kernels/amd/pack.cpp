@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/error.h"
 #include "kernels/amd/weight_layout.h"
@@ -37,6 +38,10 @@ void put_scales(const BlockQ3_K& block, int element, std::uint8_t* to) {
 void put_scales(const BlockIQ4_XS& block, int element, std::uint8_t* to) {
   to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
 }
+void put_scales(const BlockIQ3_S& block, int element, std::uint8_t* to) {
+  to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
+}
+void put_scales(const BlockIQ2_S& block, int element, std::uint8_t* to) { to[0] = block.scales[element / piece_elems]; }
 /// Of Q4_K and Q5_K.
 template <class Block>
 requires requires(Block block) { block.minimum_code(0); }
@@ -63,24 +68,43 @@ void put_two_bits(unsigned bits, int e, std::uint8_t* words) {
   byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
 }
 
+/// The codes of a block, one a byte, as weight_layout.h has them.
+template <class Block>
+void read_codes(const Block& block, std::uint8_t* codes) {
+  if constexpr (DescribedBlock<Block>) {
+    unpack_codes(block, codes, 0);
+  } else {
+    for (unsigned first = 0; first < Block::elems; first += 8) {
+      const EightBytes integers = block.integers(first);
+      for (unsigned i = 0; i < 8; ++i) {
+        const int value = signed_byte(integers, i);
+        codes[first + i] = static_cast<std::uint8_t>(
+            Block::dtype == DType::iq3_s ? (value + 15) / 2 : std::ranges::find(iq2_values, value) - std::begin(iq2_values));
+      }
+    }
+  }
+}
+
 /// The codes of a piece, one byte each, to its planes.
 template <class Block>
 void put_codes(const std::uint8_t* codes, const PiecePlace& to) {
-  if constexpr (Block::Low::bits == 8) {
+  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  constexpr int low_bits = layout.code_bytes / 4;
+  if constexpr (low_bits == 8) {
     std::memcpy(to.codes, codes, 16);
     std::memcpy(to.codes + code_plane_bytes, codes + 16, 16);
     return;
   }
   for (int e = 0; e < piece_elems; ++e) {
-    if constexpr (Block::Low::bits == 2) {
+    if constexpr (low_bits == 2) {
       put_two_bits(codes[e] & 3u, e, to.codes);
     } else if (e < 16) {
       to.codes[e] = static_cast<std::uint8_t>((codes[e] & 15) | codes[16 + e] << 4);
     }
-    const unsigned high = static_cast<unsigned>(codes[e]) >> Block::Low::bits;
-    if constexpr (Block::High::bits == 1) {
+    const unsigned high = static_cast<unsigned>(codes[e]) >> low_bits;
+    if constexpr (layout.high_bytes == 4) {
       to.high[e % 4] = static_cast<std::uint8_t>(to.high[e % 4] | high << e / 4);
-    } else if constexpr (Block::High::bits == 2) {
+    } else if constexpr (layout.high_bytes == 8) {
       put_two_bits(high, e, to.high);
     }
   }
@@ -95,7 +119,7 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
     Block block;
     std::memcpy(&block, blocks + column / block_elems * static_cast<int>(sizeof(Block)), sizeof(Block));
     std::uint8_t codes[Block::elems];
-    unpack_codes(block, codes, 0);
+    read_codes(block, codes);
     for (int element = 0; element < block_elems; element += piece_elems) {
       const int piece = row * record_pieces + (column + element) / piece_elems;
       // Q8_0's second plane lies behind the first one of all pieces.

@@ -21,7 +21,9 @@
   APPLY(iq4_nl)                      \
   APPLY(iq4_xs)                      \
   APPLY(q2_k)                        \
-  APPLY(q3_k)
+  APPLY(q3_k)                        \
+  APPLY(iq3_s)                       \
+  APPLY(iq2_s)
 
 namespace rocmforge::amd {
 
