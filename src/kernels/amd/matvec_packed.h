@@ -38,6 +38,7 @@ struct CutRun {
   int count;    ///< cuts
   int slot;     ///< the first one's place among the batch's partial sums
   int earlier;  ///< steps of the batch before these, modulo the waves
+  int n;        ///< rows of the part
 
   /// Where the tile of cut `cut` of the run begins.
   template <MatvecWay way>
@@ -72,7 +73,7 @@ __device__ __forceinline__ void select_part(const MatvecArgs& args, int cut, con
 /// Cuts of part i, of which `first` is one.
 __device__ __forceinline__ CutRun run_of(const MatvecArgs& args, int i, int first, int count) {
   const MatvecPart& part = args.parts[i];
-  return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0};
+  return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0, part.n};
 }
 
 /// The run of up to `count` cuts that starts at cut `cut` of the launch; with a gate, of the gate's.

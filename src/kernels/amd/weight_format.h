@@ -31,7 +31,9 @@ enum class WeightFormat : std::int32_t {
 #define ROCMFORGE_AMD_NAME(name) name,
   ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_NAME)
 #undef ROCMFORGE_AMD_NAME
-      none
+      f16,  ///< as the file stores them, as is the next
+  bf16,
+  none
 };
 
 /// Of a type that is repacked, or `none`.
