@@ -16,7 +16,7 @@ void register_all_kernels(KernelRegistry& registry, Device* device) {
   register_cpu_kernels(registry);
   register_gpu_kernels(registry, DeviceKind::hip, if_kind(DeviceKind::hip));
   register_gpu_kernels(registry, DeviceKind::cuda, if_kind(DeviceKind::cuda));
-  register_amd_kernels(registry);
+  register_amd_kernels(registry, if_kind(DeviceKind::hip));
   register_hopper_kernels(registry, if_kind(DeviceKind::cuda));
 }
 

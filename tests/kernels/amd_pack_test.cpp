@@ -8,6 +8,7 @@
 #include "kernels/amd/pack.h"
 #include "kernels/amd/weight_layout.h"
 #include "tensor/quant/dequantize.h"
+#include "tensor/quant/iq4_nl.h"
 #include "tensor/quant/mxfp4.h"
 #include "tensor/random_rows.h"
 
@@ -20,35 +21,66 @@ float half_from(const std::uint8_t* bytes) {
   return static_cast<float>(value);
 }
 
-/// Element `e` of piece `piece` of a record as weight_layout.h describes it: its code, and what that makes.
+int two_bits_of(const std::uint8_t* words, int e) { return words[e / 16 * 4 + e % 4] >> e % 16 / 4 * 2 & 3; }
+
+/// The code of element `e` of piece `piece` of a record as weight_layout.h describes it.
+int code_of(const WeightLayout& layout, const std::uint8_t* record, int piece, int e) {
+  if (layout.code_bytes == 32) {
+    return static_cast<std::int8_t>(record[e / 16 * code_plane_bytes + 16 * piece + e % 16]);
+  }
+  const std::uint8_t* high = record + layout.high_offset + layout.high_bytes * piece;
+  const int low_bits = layout.code_bytes == 8 ? 2 : 4;
+  const int low = low_bits == 2 ? two_bits_of(record + 8 * piece, e) : record[16 * piece + e % 16] >> (e < 16 ? 0 : 4) & 15;
+  return low | (layout.high_bytes == 4   ? high[e % 4] >> e / 4 & 1
+                : layout.high_bytes == 8 ? two_bits_of(high, e)
+                                         : 0)
+                   << low_bits;
+}
+
+/// What the code makes.
 float element_of(WeightFormat format, const std::uint8_t* record, int piece, int e) {
   const WeightLayout layout = weight_layout(format);
-  const std::uint8_t* scales = record + layout.scale_offset + 2 * piece;
-  const std::uint8_t* super = record + layout.super_offset + 4 * (piece / record_pieces);
-  const std::uint8_t* high = record + layout.high_offset + layout.high_bytes * piece;
-  int code = record[16 * piece + e % 16] >> (e < 16 ? 0 : 4) & 15;
-  if (layout.high_bytes == 4) {
-    code |= (high[e % 4] >> e / 4 & 1) << 4;
-  } else if (layout.high_bytes == 8) {
-    code |= (high[e / 16 * 4 + e % 4] >> e % 16 / 4 * 2 & 3) << 4;
-  }
+  const std::uint8_t* scales = record + layout.scale_offset + layout.scale_bytes * piece;
+  const std::uint8_t* super = record + layout.super_offset + layout.super_bytes * (piece / record_pieces);
+  const int code = code_of(layout, record, piece, e);
+  const auto own = static_cast<std::int8_t>(scales[e / 16]);  // of elements 0..15 or 16..31
   switch (format) {
     case WeightFormat::q4_0:
       return half_from(scales) * static_cast<float>(code - 8);
     case WeightFormat::q5_0:
       return half_from(scales) * static_cast<float>(code - 16);
     case WeightFormat::q8_0:
-      return half_from(scales) *
-             static_cast<float>(static_cast<std::int8_t>(record[e / 16 * code_plane_bytes + 16 * piece + e % 16]));
+      return half_from(scales) * static_cast<float>(code);
     case WeightFormat::mxfp4:
       return mxfp4_half_scale(scales[0]) * static_cast<float>(mxfp4_values[code]);
+    case WeightFormat::q4_1:
+    case WeightFormat::q5_1:
+      return half_from(scales) * static_cast<float>(code) + half_from(scales + 2);
+    case WeightFormat::iq4_nl:
+      return half_from(scales) * static_cast<float>(iq4_values[code]);
+    case WeightFormat::iq4_xs:
+      return half_from(super) * static_cast<float>(static_cast<std::int8_t>(scales[0])) *
+             static_cast<float>(iq4_values[code]);
+    case WeightFormat::iq3_s:
+      return half_from(super) * static_cast<float>(scales[0]) * static_cast<float>(2 * code - 15);
+    case WeightFormat::iq2_s:
+      return half_from(super) * static_cast<float>(2 * (scales[0] >> (e < 16 ? 0 : 4) & 15) + 1) * 0.125f *
+             static_cast<float>(iq2_values[code]);
     case WeightFormat::q4_k:
     case WeightFormat::q5_k: {
       const float step = half_from(super) * static_cast<float>(scales[0]);
       return step * static_cast<float>(code) - half_from(super + 2) * static_cast<float>(scales[1]);
     }
+    case WeightFormat::q2_k: {
+      const float step = half_from(super) * static_cast<float>(own & 15);
+      return step * static_cast<float>(code) - half_from(super + 2) * static_cast<float>(own >> 4 & 15);
+    }
+    case WeightFormat::q3_k:
+      return half_from(super) * static_cast<float>(own) * static_cast<float>(code - 4);
     case WeightFormat::q6_k:
-      return half_from(super) * static_cast<float>(static_cast<std::int8_t>(scales[e / 16])) * static_cast<float>(code - 32);
+      return half_from(super) * static_cast<float>(own) * static_cast<float>(code - 32);
+    default:
+      break;
   }
   return 0.0f;
 }
@@ -84,9 +116,13 @@ TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, AmdPack,
-                         testing::Values(DType::q4_0, DType::q5_0, DType::q8_0, DType::mxfp4, DType::q4_k, DType::q5_k,
-                                         DType::q6_k),
+constexpr DType packed_types[] = {
+#define ROCMFORGE_AMD_TYPE(name) DType::name,
+    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TYPE)
+#undef ROCMFORGE_AMD_TYPE
+};
+
+INSTANTIATE_TEST_SUITE_P(Formats, AmdPack, testing::ValuesIn(packed_types),
                          [](const auto& test) { return std::string(name(test.param)); });
 
 }  // namespace

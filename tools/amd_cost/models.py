@@ -1,7 +1,10 @@
 """Shapes of the models that are predicted: the products of a layer, and what else a token's step reads and launches."""
 import dataclasses
 
-BLOCK = {"f32": (1, 4), "q4_0": (32, 18), "q4_k": (256, 144), "q6_k": (256, 210)}  # elements and bytes of a block
+# Elements and bytes of a block.
+BLOCK = {"f32": (1, 4), "f16": (1, 2), "bf16": (1, 2), "q4_0": (32, 18), "q4_1": (32, 20), "q5_0": (32, 22), "q5_1": (32, 24), "q8_0": (32, 34), "q2_k": (256, 84),
+         "q3_k": (256, 110), "q4_k": (256, 144), "q5_k": (256, 176), "q6_k": (256, 210), "iq4_nl": (32, 18), "iq4_xs": (256, 136), "iq3_s": (256, 110),
+         "iq2_s": (256, 82), "mxfp4": (32, 17)}
 
 
 @dataclasses.dataclass(frozen=True)

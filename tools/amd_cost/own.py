@@ -9,8 +9,10 @@ from .kernel import Buffer, Kernel, Launch
 from .models import BLOCK
 from .peers import stream_us
 
-TYPES = {"f32": 0, "q4_0": 2, "q4_k": 12, "q6_k": 14}
-WAVE_ROWS = {"f32": 2, "q4_0": 4, "q4_k": 4, "q6_k": 2}  # with one token
+TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12, "q5_k": 13, "q6_k": 14, "iq4_nl": 20,
+         "iq3_s": 21, "iq2_s": 22, "iq4_xs": 23, "bf16": 30, "mxfp4": 39}
+CODED = ("iq3_s", "iq2_s")  # formats that share a portable kernel
+WAVE_ROWS = {name: 1 if name in CODED else 2 if name in ("f32", "f16", "bf16", "q3_k", "q5_k", "q6_k") else 4 for name in TYPES}  # with one token
 PART = struct.Struct("<QQQqqiiif")
 TILE = {True: (128, 128, 256), False: (32, 64, 128)}  # large and small: tokens, rows, threads
 SMALL_DECODE, SMALL_PREFILL = 5, 14  # launches of a layer beside its products; in decode two norms, rotation with append, attention, activation
@@ -28,7 +30,7 @@ class Own:
 
     @functools.lru_cache(None)
     def matvec(self, name, rows, columns):
-        kernel = self.load("matvec", f"matvec_{name}_1")
+        kernel = self.load("matvec", f"matvec_{'coded' if name in CODED else name}_1")
         wave = kernel.timing.wave
         chunk = min(-(-columns // 256) * 256, 256 * wave)
         arguments = self.parts(name, rows, columns) + struct.pack("<QqiiiiiI", 0, columns, 1, columns, 1, chunk, 1, TYPES[name])
@@ -38,7 +40,7 @@ class Own:
 
     @functools.lru_cache(None)
     def tile(self, name, columns, large):
-        kernel = self.load("matmul", f"matmul_{name}_{'large' if large else 'small'}")
+        kernel = self.load("matmul", f"matmul_{'coded' if name in CODED else name}_{'large' if large else 'small'}")
         return self.tile_filling(kernel, TILE[large], columns // BLOCK[name][0] * BLOCK[name][1], columns, TYPES[name])
 
     def tile_filling(self, kernel, size, weight_stride, columns, code):

@@ -8,10 +8,15 @@ from .cost import predict
 from .kernel import Buffer, Launch
 from .own import TILE, TYPES, along_columns, tiles_of
 
-RECORD = {"q4_0": 1152, "q4_k": 1184, "q6_k": 1696}  # bytes of 8 rows x 256 columns: weight_layout.h
-FORMAT = {"q4_0": 0, "q4_k": 4, "q6_k": 6}
+# Bytes of 8 rows x 256 columns, in the order of the formats: weight_layout.h, weight_format.h.
+RECORD = {"q4_0": 1152, "q5_0": 1408, "q8_0": 2176, "mxfp4": 1152, "q4_k": 1184, "q5_k": 1440, "q6_k": 1696, "q4_1": 1280, "q5_1": 1536, "iq4_nl": 1152,
+          "iq4_xs": 1104, "q2_k": 672, "q3_k": 912, "iq3_s": 1104, "iq2_s": 848, "f16": 4096, "bf16": 4096}
+FORMAT = {name: i for i, name in enumerate(RECORD)}
+DENSE = ("f16", "bf16")
+HALVES = ("q4_0", "q4_1", "q5_1", "iq4_nl")  # of which half tiles are taken with one token and waves of 32: takes_halves()
 PART = struct.Struct("<QQQqiiiiii")
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
+DENSE_IMAGE, MOST_DENSE_CHUNK = 1024, 12288 // 256
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
 APPEND = struct.Struct("<11Q3q11i3fi4x")  # what attention's call begins with: RopeAppendArgs
@@ -24,23 +29,25 @@ class OwnPacked:
     @functools.lru_cache(None)
     def matvec(self, weights, columns, norm=False, gated=False):
         """`weights`: (format, rows) of each output of the call."""
-        kernel = self.own.load("matvec_packed", "matvec_packed_1")
-        halves = kernel.timing.wave == 32 and all(name == "q4_0" for name, _ in weights)
-        if halves:
+        dense = weights[0][0] in DENSE
+        kernel = self.own.load("matvec_dense", "matvec_dense_1") if dense else self.own.load("matvec_packed", "matvec_packed_1")
+        halves = kernel.timing.wave == 32 and (dense or all(name in HALVES for name, _ in weights))
+        if halves and not dense:
             kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
         cut = 4 if halves else 8  # rows
         sums = cut * ROW_SUMS
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
         for i, (name, rows) in enumerate(weights):
-            parts += PART.pack(0, 0, 0, rows, rows, tiles, records * RECORD[name], RECORD[name], FORMAT[name], 0)
+            tile, record = (16 * columns, 512) if dense else (records * RECORD[name], RECORD[name])
+            parts += PART.pack(0, 0, 0, rows, rows, tiles, tile, record, FORMAT[name], 0)
             pointers += [(PART.size * i, Buffer()), (PART.size * i + 16, Buffer())]
             tiles += -(-rows // cut)
         parts += bytes(PART.size * (4 - len(weights)))
         slots = 2 if gated else 1
         tiles //= slots
         each = -(-tiles // self.chip.units)
-        chunk = min(records, MOST_CHUNK)
-        without = -(-chunk // 2) * 2 * IMAGE + 4 * records + 32
+        chunk = min(records, MOST_DENSE_CHUNK if dense else MOST_CHUNK)
+        without = -(-chunk // 2) * 2 * (DENSE_IMAGE if dense else IMAGE) + 4 * records + 32
         batch = min(each, (GROUP_LDS - without) // (slots * sums), THREADS // cut)
         pointers += [(len(parts), Buffer()), *([(len(parts) + 16, Buffer())] if norm else [])]
         arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, 1, len(weights), tiles, int(gated), each, batch, chunk, 0)

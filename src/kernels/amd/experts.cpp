@@ -1,7 +1,6 @@
 #include "kernels/amd/experts.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -23,15 +22,11 @@ constexpr Kernel<amd::ExpertVectorArgs> gate_up_kernel{"experts_packed", "expert
 constexpr Kernel<amd::ExpertVectorArgs> down_kernel{"experts_packed", "expert_packed_down", LaunchOrder::by_kernel};
 
 /// By WeightFormat.
-constexpr std::array<Kernel<gpu::ExpertTileArgs>, 7> expert_tile_kernels{{
-    {"experts_tiles", "expert_tiles_packed_q4_0", LaunchOrder::by_kernel},
-    {"experts_tiles", "expert_tiles_packed_q5_0", LaunchOrder::by_kernel},
-    {"experts_tiles", "expert_tiles_packed_q8_0", LaunchOrder::by_kernel},
-    {"experts_tiles", "expert_tiles_packed_mxfp4", LaunchOrder::by_kernel},
-    {"experts_tiles", "expert_tiles_packed_q4_k", LaunchOrder::by_kernel},
-    {"experts_tiles", "expert_tiles_packed_q5_k", LaunchOrder::by_kernel},
-    {"experts_tiles", "expert_tiles_packed_q6_k", LaunchOrder::by_kernel},
-}};
+constexpr Kernel<gpu::ExpertTileArgs> expert_tile_kernels[] = {
+#define ROCMFORGE_AMD_TILES(name) {"experts_tiles", "expert_tiles_packed_" #name, LaunchOrder::by_kernel},
+    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TILES)
+#undef ROCMFORGE_AMD_TILES
+};
 
 constexpr int shared_bytes_of_experts = 64 * 1024;
 

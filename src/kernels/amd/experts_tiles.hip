@@ -33,10 +33,4 @@ using rocmforge::gpu::ExpertTileArgs;
     amd::packed_expert_tiles<amd::WeightFormat::format>(args);                                                     \
   }
 
-ROCMFORGE_EXPERT_TILES(q4_0)
-ROCMFORGE_EXPERT_TILES(q5_0)
-ROCMFORGE_EXPERT_TILES(q8_0)
-ROCMFORGE_EXPERT_TILES(mxfp4)
-ROCMFORGE_EXPERT_TILES(q4_k)
-ROCMFORGE_EXPERT_TILES(q5_k)
-ROCMFORGE_EXPERT_TILES(q6_k)
+ROCMFORGE_AMD_FORMATS(ROCMFORGE_EXPERT_TILES)

@@ -1,7 +1,6 @@
 #include "kernels/amd/matmul.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "kernels/amd/architectures.h"
@@ -20,15 +19,12 @@ namespace {
 using amd::WeightFormat;
 
 /// By WeightFormat.
-constexpr std::array<MatmulTileKernels, 7> packed_tile_kernels{{
-    {{"matmul_packed", "matmul_packed_q4_0_large"}, {"matmul_packed", "matmul_packed_q4_0_small"}},
-    {{"matmul_packed", "matmul_packed_q5_0_large"}, {"matmul_packed", "matmul_packed_q5_0_small"}},
-    {{"matmul_packed", "matmul_packed_q8_0_large"}, {"matmul_packed", "matmul_packed_q8_0_small"}},
-    {{"matmul_packed", "matmul_packed_mxfp4_large"}, {"matmul_packed", "matmul_packed_mxfp4_small"}},
-    {{"matmul_packed", "matmul_packed_q4_k_large"}, {"matmul_packed", "matmul_packed_q4_k_small"}},
-    {{"matmul_packed", "matmul_packed_q5_k_large"}, {"matmul_packed", "matmul_packed_q5_k_small"}},
-    {{"matmul_packed", "matmul_packed_q6_k_large"}, {"matmul_packed", "matmul_packed_q6_k_small"}},
-}};
+constexpr MatmulTileKernels packed_tile_kernels[] = {
+#define ROCMFORGE_AMD_TILES(name) \
+  {{"matmul_packed", "matmul_packed_" #name "_large"}, {"matmul_packed", "matmul_packed_" #name "_small"}},
+    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TILES)
+#undef ROCMFORGE_AMD_TILES
+};
 
 /// The outputs of one format, on matrix tiles.
 void run_packed_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows& converted, Stream& stream) {

@@ -50,7 +50,7 @@ struct TileCodes<WeightFormat::q8_0> : PackedFormat<WeightFormat::q8_0> {
 template <WeightFormat format>
 __device__ inline void store_codes(const typename TileCodes<format>::Raw& raw, int part, std::uint16_t* to) {
   using Format = TileCodes<format>;
-  constexpr bool is_signed = format == WeightFormat::q8_0 || format == WeightFormat::mxfp4;
+  constexpr bool is_signed = Format::is_signed;
   constexpr auto bias = static_cast<_Float16>(is_signed ? 1152.0f : 1024.0f);
   const PieceAffine affine = Format::affine(raw);
   const HalfPair scale = pair_of(Format::halves && part == 1 ? affine.scale[1] : affine.scale[0]);

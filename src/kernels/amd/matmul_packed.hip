@@ -15,19 +15,12 @@ constexpr int large_buffers = 2;
 constexpr gpu::MatmulTileShape small_tile = gpu::small_matmul_tile;
 constexpr int small_buffers = 2;
 
-#define ROCMFORGE_MATMUL_TILE(format, size)                                             \
-  ROCMFORGE_KERNEL __launch_bounds__(size##_tile.threads)                               \
-      matmul_packed_##format##_##size(MatmulTileArgs args) {                            \
-    amd::packed_tile<amd::WeightFormat::format, size##_tile, size##_buffers>(args);     \
+#define ROCMFORGE_MATMUL_TILE(format, size)                                                                      \
+  ROCMFORGE_KERNEL __launch_bounds__(size##_tile.threads) matmul_packed_##format##_##size(MatmulTileArgs args) { \
+    amd::packed_tile<amd::WeightFormat::format, size##_tile, size##_buffers>(args);                              \
   }
 #define ROCMFORGE_MATMUL_TILES(format) \
   ROCMFORGE_MATMUL_TILE(format, large) \
   ROCMFORGE_MATMUL_TILE(format, small)
 
-ROCMFORGE_MATMUL_TILES(q4_0)
-ROCMFORGE_MATMUL_TILES(q5_0)
-ROCMFORGE_MATMUL_TILES(q8_0)
-ROCMFORGE_MATMUL_TILES(mxfp4)
-ROCMFORGE_MATMUL_TILES(q4_k)
-ROCMFORGE_MATMUL_TILES(q5_k)
-ROCMFORGE_MATMUL_TILES(q6_k)
+ROCMFORGE_AMD_FORMATS(ROCMFORGE_MATMUL_TILES)

@@ -21,6 +21,12 @@ enum class MatvecWay : std::uint8_t {
 constexpr int matvec_cut_rows(MatvecWay way) {
   return way == MatvecWay::one_token_halves ? weight_tile_rows / 2 : weight_tile_rows;
 }
+/// Whether MatvecWay::one_token_halves serves the format: its records are whole lines of 128 bytes, and halves share at most
+/// that of the scales.
+constexpr bool takes_halves(WeightFormat format) {
+  return format == WeightFormat::q4_0 || format == WeightFormat::q4_1 || format == WeightFormat::q5_1 ||
+         format == WeightFormat::iq4_nl;
+}
 /// Record r of a row belongs to the r % 16-th partial sum, whichever wave computes it.
 inline constexpr int partial_sums = 16;
 

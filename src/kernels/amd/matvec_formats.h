@@ -5,8 +5,12 @@
 //   load(record, lane, ..)   `record`: where the wave's records begin; `lane`: what a lane adds to that
 //   code_word(raw, part, w)  four codes, as signed bytes
 //   affine(raw)              value = scale[i] * code + offset[i] for elements 16 i to 16 i + 15
-// `halves`: whether the two scales differ. `has_offset`: whether offsets are other than 0.
+// `halves`: whether the two scales differ. `has_offset`: whether offsets are other than 0. `is_signed`: whether codes may be
+// negative; they are below 128 else.
 
+#include <type_traits>
+
+#include "kernels/amd/matvec_args.h"
 #include "kernels/amd/tile.h"
 #include "kernels/amd/weight_layout.h"
 #include "kernels/gpu/formats.h"
@@ -28,25 +32,36 @@ struct LanePlace {
 template <WeightFormat format>
 struct PackedFormat {
   static constexpr WeightLayout layout = weight_layout(format);
-  static constexpr bool has_super = layout.record_bytes > layout.super_offset;
-  static constexpr bool is_bytes = format == WeightFormat::q8_0;
-  static constexpr bool halves = format == WeightFormat::q6_k;
-  static constexpr bool has_offset = format != WeightFormat::q8_0 && format != WeightFormat::mxfp4;
+  static constexpr bool has_super = layout.super_bytes > 0;
+  static constexpr bool is_bytes = layout.code_bytes == 32;
+  static constexpr bool two_bits = layout.code_bytes == 8;
+  static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
+  static constexpr bool is_signed =
+      is_bytes || has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq2_s;
+  static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
+                                 format == WeightFormat::q2_k || format == WeightFormat::iq2_s;
+  static constexpr bool has_offset = !is_signed;
   static constexpr int high_words = layout.high_bytes / 4;
 
+  using Codes = std::conditional_t<two_bits, uint2, uint4>;
+  using Scales = std::conditional_t<layout.scale_bytes == 1, std::uint8_t,
+                                    std::conditional_t<layout.scale_bytes == 2, std::uint16_t, std::uint32_t>>;
+  using Super = std::conditional_t<layout.super_bytes == 2, std::uint16_t, std::uint32_t>;
+
   struct Raw {
-    uint4 quants[is_bytes ? 2 : 1];
+    Codes quants[is_bytes ? 2 : 1];
     std::uint32_t high[high_words > 0 ? high_words : 1];
-    std::uint32_t super;
-    std::uint16_t scales;
+    Super super;
+    Scales scales;
   };
 
   /// Piece lane.piece of the record, and `behind` pieces on.
   __device__ static Raw load(GlobalBytes record, const LanePlace& lane, int behind) {
     Raw raw;
-    raw.quants[0] = load_at<uint4>(record, lane.record + 16 * lane.piece, 16 * behind);
+    constexpr int code_bytes = sizeof(Codes);
+    raw.quants[0] = load_at<Codes>(record, lane.record + code_bytes * lane.piece, code_bytes * behind);
     if constexpr (is_bytes) {
-      raw.quants[1] = load_at<uint4>(record, lane.record + 16 * lane.piece, 16 * behind + code_plane_bytes);
+      raw.quants[1] = load_at<Codes>(record, lane.record + code_bytes * lane.piece, code_bytes * behind + code_plane_bytes);
     }
     if constexpr (high_words == 2) {
       const auto words = load_at<uint2>(record, lane.record + 8 * lane.piece, layout.high_offset + 8 * behind);
@@ -55,10 +70,11 @@ struct PackedFormat {
     } else if constexpr (high_words == 1) {
       raw.high[0] = load_at<std::uint32_t>(record, lane.record + 4 * lane.piece, layout.high_offset + 4 * behind);
     }
-    raw.scales = load_at<std::uint16_t>(record, lane.record + 2 * lane.piece, layout.scale_offset + 2 * behind);
+    raw.scales = load_at<Scales>(record, lane.record + layout.scale_bytes * lane.piece,
+                                 layout.scale_offset + layout.scale_bytes * behind);
     if constexpr (has_super) {
-      raw.super = load_at<std::uint32_t>(record, lane.record + lane.piece / record_pieces * 4,
-                                         layout.super_offset + behind / record_pieces * 4);
+      raw.super = load_at<Super>(record, lane.record + lane.piece / record_pieces * layout.super_bytes,
+                                 layout.super_offset + behind / record_pieces * layout.super_bytes);
     }
     return raw;
   }
@@ -68,10 +84,21 @@ struct PackedFormat {
     const auto word = [w](const uint4& four) { return w == 0 ? four.x : w == 1 ? four.y : w == 2 ? four.z : four.w; };
     if constexpr (is_bytes) {
       return part == 0 ? word(raw.quants[0]) : word(raw.quants[1]);
+    } else if constexpr (two_bits) {
+      const std::uint32_t words[2] = {raw.quants[0].x, raw.quants[0].y};  // values: a choice of members takes memory
+      const std::uint32_t code = (part == 0 ? words[0] : words[1]) >> 2 * w & 0x03030303u;
+      if constexpr (high_words == 1) {
+        const std::uint32_t whole = code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 2;
+        constexpr std::uint32_t lower = table_word(0);
+        constexpr std::uint32_t upper = table_word(4);
+        return format == WeightFormat::iq2_s ? gpu::select_bytes(upper, lower, whole) : whole;
+      } else {
+        return code;
+      }
     } else {
       const std::uint32_t code = word(raw.quants[0]) >> 4 * part & 0x0f0f0f0fu;
-      if constexpr (format == WeightFormat::mxfp4) {
-        constexpr gpu::SignedTable table = gpu::make_signed_table(mxfp4_values);
+      if constexpr (format == WeightFormat::mxfp4 || has_iq4_table) {
+        constexpr gpu::SignedTable table = gpu::make_signed_table(has_iq4_table ? iq4_values : mxfp4_values);
         return gpu::look_up(table, code);
       } else if constexpr (high_words == 1) {
         return code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 4;
@@ -83,16 +110,45 @@ struct PackedFormat {
     }
   }
 
+  /// Entries `first` to `first + 3` of iq2_values.
+  static constexpr std::uint32_t table_word(int first) {
+    std::uint32_t word = 0;
+    for (int i = 0; i < 4; ++i) {
+      word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(iq2_values[first + i])) << 8 * i;
+    }
+    return word;
+  }
+
   __device__ static PieceAffine affine(const Raw& raw) {
     const std::uint32_t scales = raw.scales;
     if constexpr (format == WeightFormat::mxfp4) {
       const float scale = mxfp4_half_scale(static_cast<std::uint8_t>(scales));
       return {{scale, scale}, {0.0f, 0.0f}};
-    } else if constexpr (format == WeightFormat::q6_k) {
+    } else if constexpr (format == WeightFormat::q6_k || format == WeightFormat::q3_k) {
       const float super = gpu::half_of_word(raw.super, 0);
       const float low = super * static_cast<float>(static_cast<std::int8_t>(scales & 255u));
       const float high = super * static_cast<float>(static_cast<std::int8_t>(scales >> 8));
-      return {{low, high}, {-32.0f * low, -32.0f * high}};
+      constexpr float zero = format == WeightFormat::q6_k ? 32.0f : 4.0f;
+      return {{low, high}, {-zero * low, -zero * high}};
+    } else if constexpr (format == WeightFormat::q2_k) {
+      const float super = gpu::half_of_word(raw.super, 0);
+      const float minimum = -gpu::half_of_word(raw.super, 1);
+      return {{super * static_cast<float>(scales & 15u), super * static_cast<float>(scales >> 8 & 15u)},
+              {minimum * static_cast<float>(scales >> 4 & 15u), minimum * static_cast<float>(scales >> 12)}};
+    } else if constexpr (format == WeightFormat::iq2_s) {
+      const float super = 0.125f * gpu::half_of_word(raw.super, 0);
+      return {{super * static_cast<float>(2 * (scales & 15u) + 1), super * static_cast<float>(2 * (scales >> 4) + 1)},
+              {0.0f, 0.0f}};
+    } else if constexpr (format == WeightFormat::iq3_s) {
+      const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(scales);
+      return {{2.0f * scale, 2.0f * scale}, {-15.0f * scale, -15.0f * scale}};
+    } else if constexpr (format == WeightFormat::iq4_xs) {
+      const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(static_cast<std::int8_t>(scales));
+      return {{scale, scale}, {0.0f, 0.0f}};
+    } else if constexpr (layout.scale_bytes == 4) {
+      const float scale = gpu::half_of_word(scales, 0);
+      const float offset = gpu::half_of_word(scales, 1);
+      return {{scale, scale}, {offset, offset}};
     } else if constexpr (has_super) {
       const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(scales & 255u);
       const float offset = -gpu::half_of_word(raw.super, 1) * static_cast<float>(scales >> 8);
@@ -106,5 +162,23 @@ struct PackedFormat {
     }
   }
 };
+
+/// Calls body.operator()<format>() for a format that is known at run time, inlined. With `halves_only`, which has those that
+/// takes_halves alone, others do nothing.
+template <bool halves_only, class Body>
+__device__ __forceinline__ void visit_weight_format(WeightFormat format, const Body& body) {
+  switch (format) {
+#define ROCMFORGE_AMD_VISIT(name)                                     \
+  case WeightFormat::name:                                            \
+    if constexpr (!halves_only || takes_halves(WeightFormat::name)) { \
+      body.template operator()<WeightFormat::name>();                 \
+    }                                                                 \
+    return;
+    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_VISIT)
+#undef ROCMFORGE_AMD_VISIT
+    default:
+      return;
+  }
+}
 
 }  // namespace rocmforge::amd

@@ -38,6 +38,7 @@ struct CutRun {
   int count;    ///< cuts
   int slot;     ///< the first one's place among the batch's partial sums
   int earlier;  ///< steps of the batch before these, modulo the waves
+  int n;        ///< rows of the part
 
   /// Where the tile of cut `cut` of the run begins.
   template <MatvecWay way>
@@ -72,7 +73,7 @@ __device__ __forceinline__ void select_part(const MatvecArgs& args, int cut, con
 /// Cuts of part i, of which `first` is one.
 __device__ __forceinline__ CutRun run_of(const MatvecArgs& args, int i, int first, int count) {
   const MatvecPart& part = args.parts[i];
-  return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0};
+  return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0, part.n};
 }
 
 /// The run of up to `count` cuts that starts at cut `cut` of the launch; with a gate, of the gate's.
@@ -302,22 +303,8 @@ __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int
 
 template <MatvecWay way, class Run>
 __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int wave) {
-  switch (run.format) {
-    case WeightFormat::q4_0:
-      return walk_run<WeightFormat::q4_0, way>(run, chunk, wave);
-    case WeightFormat::q5_0:
-      return walk_run<WeightFormat::q5_0, way>(run, chunk, wave);
-    case WeightFormat::q8_0:
-      return walk_run<WeightFormat::q8_0, way>(run, chunk, wave);
-    case WeightFormat::mxfp4:
-      return walk_run<WeightFormat::mxfp4, way>(run, chunk, wave);
-    case WeightFormat::q4_k:
-      return walk_run<WeightFormat::q4_k, way>(run, chunk, wave);
-    case WeightFormat::q5_k:
-      return walk_run<WeightFormat::q5_k, way>(run, chunk, wave);
-    case WeightFormat::q6_k:
-      return walk_run<WeightFormat::q6_k, way>(run, chunk, wave);
-  }
+  visit_weight_format<way == MatvecWay::one_token_halves>(
+      run.format, [&]<WeightFormat format>() __attribute__((always_inline)) { walk_run<format, way>(run, chunk, wave); });
 }
 
 /// The codes of a wave's first step, and a word of each line that the rest of its records lies in, so that they are on their
@@ -334,14 +321,15 @@ struct FirstStep {
     walk.cut = min(walk.cut, run.count - 1);  // a wave without work takes another's
     const GlobalBytes at = step_address<way>(run, walk, 0);
     const LanePlace lane = lane_place<way>(run, walk, gpu::lane_index(), run.record_bytes);
+    const auto end = static_cast<unsigned>(run.record_bytes);
 #pragma unroll
-    for (int h = 0; h < pieces; ++h) {
-      quants[h] = load_at<uint4>(at, lane.record + 16 * lane.piece, h * team_lanes * 16);
+    for (int h = 0; h < pieces; ++h) {  // codes of two bits are no 16 bytes: what is read stays in the record
+      quants[h] = load_at<uint4>(at, lane.record + min(16 * (lane.piece + h * team_lanes), end - 16), 0);
     }
-    const auto last = static_cast<unsigned>(run.record_bytes - code_plane_bytes - 4);
+    const auto last = static_cast<unsigned>(max(run.record_bytes - code_plane_bytes - 4, 0));
     const unsigned apart = (last / (team_lanes - 1) + 4) / 4 * 4;
     const unsigned own = static_cast<unsigned>(gpu::lane_index()) % team_lanes * apart;
-    rest = load_at<std::uint32_t>(at, lane.record + min(own, last), code_plane_bytes);
+    rest = load_at<std::uint32_t>(at, lane.record + min(code_plane_bytes + min(own, last), end - 4), 0);
   }
   __device__ void keep() const {
 #pragma unroll

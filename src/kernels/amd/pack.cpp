@@ -1,7 +1,10 @@
 #include "kernels/amd/pack.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
+#include "base/error.h"
 #include "kernels/amd/weight_layout.h"
 #include "kernels/gpu/pack_tiles.h"
 #include "tensor/quant/formats.h"
@@ -16,13 +19,29 @@ struct PiecePlace {
   std::uint8_t* scales;
 };
 
-// put_scales(block, element, to): two bytes, for the piece that starts at element `element` of the file's block.
+// put_scales(block, element, to): for the piece that starts at element `element` of the file's block.
 template <class Block>
 void put_scales(const Block& block, int, std::uint8_t* to) {
   std::memcpy(to, &block.scale, 2);
+  if constexpr (requires { block.minimum; }) {
+    std::memcpy(to + 2, &block.minimum, 2);
+  }
 }
 void put_scales(const BlockMXFP4& block, int, std::uint8_t* to) { to[0] = block.exponent; }
 void put_scales(const BlockQ6_K& block, int element, std::uint8_t* to) { std::memcpy(to, block.scales + element / 16, 2); }
+void put_scales(const BlockQ2_K& block, int element, std::uint8_t* to) { std::memcpy(to, block.scales + element / 16, 2); }
+void put_scales(const BlockQ3_K& block, int element, std::uint8_t* to) {
+  const auto group = static_cast<unsigned>(element / 16);
+  to[0] = static_cast<std::uint8_t>(block.scale_code(group));
+  to[1] = static_cast<std::uint8_t>(block.scale_code(group + 1));
+}
+void put_scales(const BlockIQ4_XS& block, int element, std::uint8_t* to) {
+  to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
+}
+void put_scales(const BlockIQ3_S& block, int element, std::uint8_t* to) {
+  to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
+}
+void put_scales(const BlockIQ2_S& block, int element, std::uint8_t* to) { to[0] = block.scales[element / piece_elems]; }
 /// Of Q4_K and Q5_K.
 template <class Block>
 requires requires(Block block) { block.minimum_code(0); }
@@ -32,7 +51,7 @@ void put_scales(const Block& block, int element, std::uint8_t* to) {
   to[1] = static_cast<std::uint8_t>(block.minimum_code(group));
 }
 
-/// The row's word of super-block scales, in formats that have one.
+/// The row's super-block scales, in formats that have them.
 template <class Block>
 void put_super(const Block& block, std::uint8_t* to) {
   if constexpr (Block::elems == record_elems) {
@@ -43,24 +62,50 @@ void put_super(const Block& block, std::uint8_t* to) {
   }
 }
 
+/// Two bits of element `e` of a piece, in two words.
+void put_two_bits(unsigned bits, int e, std::uint8_t* words) {
+  std::uint8_t& byte = words[e / 16 * 4 + e % 4];
+  byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
+}
+
+/// The codes of a block, one a byte, as weight_layout.h has them.
+template <class Block>
+void read_codes(const Block& block, std::uint8_t* codes) {
+  if constexpr (DescribedBlock<Block>) {
+    unpack_codes(block, codes, 0);
+  } else {
+    for (unsigned first = 0; first < Block::elems; first += 8) {
+      const EightBytes integers = block.integers(first);
+      for (unsigned i = 0; i < 8; ++i) {
+        const int value = signed_byte(integers, i);
+        codes[first + i] = static_cast<std::uint8_t>(
+            Block::dtype == DType::iq3_s ? (value + 15) / 2 : std::ranges::find(iq2_values, value) - std::begin(iq2_values));
+      }
+    }
+  }
+}
+
 /// The codes of a piece, one byte each, to its planes.
 template <class Block>
 void put_codes(const std::uint8_t* codes, const PiecePlace& to) {
-  if constexpr (Block::Low::bits == 8) {
+  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  constexpr int low_bits = layout.code_bytes / 4;
+  if constexpr (low_bits == 8) {
     std::memcpy(to.codes, codes, 16);
     std::memcpy(to.codes + code_plane_bytes, codes + 16, 16);
     return;
   }
-  for (int j = 0; j < 16; ++j) {
-    to.codes[j] = static_cast<std::uint8_t>((codes[j] & 15) | codes[16 + j] << 4);
-  }
   for (int e = 0; e < piece_elems; ++e) {
-    const int bits = codes[e] >> 4;
-    if constexpr (Block::High::bits == 1) {
-      to.high[e % 4] = static_cast<std::uint8_t>(to.high[e % 4] | bits << e / 4);
-    } else if constexpr (Block::High::bits == 2) {
-      std::uint8_t& byte = to.high[e / 16 * 4 + e % 4];
-      byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
+    if constexpr (low_bits == 2) {
+      put_two_bits(codes[e] & 3u, e, to.codes);
+    } else if (e < 16) {
+      to.codes[e] = static_cast<std::uint8_t>((codes[e] & 15) | codes[16 + e] << 4);
+    }
+    const unsigned high = static_cast<unsigned>(codes[e]) >> low_bits;
+    if constexpr (layout.high_bytes == 4) {
+      to.high[e % 4] = static_cast<std::uint8_t>(to.high[e % 4] | high << e / 4);
+    } else if constexpr (layout.high_bytes == 8) {
+      put_two_bits(high, e, to.high);
     }
   }
 }
@@ -74,15 +119,17 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
     Block block;
     std::memcpy(&block, blocks + column / block_elems * static_cast<int>(sizeof(Block)), sizeof(Block));
     std::uint8_t codes[Block::elems];
-    unpack_codes(block, codes, 0);
+    read_codes(block, codes);
     for (int element = 0; element < block_elems; element += piece_elems) {
       const int piece = row * record_pieces + (column + element) / piece_elems;
-      const PiecePlace place{record + 16 * piece, record + layout.high_offset + layout.high_bytes * piece,
-                             record + layout.scale_offset + 2 * piece};
+      // Q8_0's second plane lies behind the first one of all pieces.
+      const PiecePlace place{record + std::min(layout.code_bytes, 16) * piece,
+                             record + layout.high_offset + layout.high_bytes * piece,
+                             record + layout.scale_offset + layout.scale_bytes * piece};
       put_codes<Block>(codes + element, place);
       put_scales(block, element, place.scales);
     }
-    put_super(block, record + layout.super_offset + 4 * row);
+    put_super(block, record + layout.super_offset + layout.super_bytes * row);
   }
 }
 
@@ -95,11 +142,14 @@ std::size_t packed_weight_bytes(DType type, std::int64_t n, std::int64_t k) {
 
 void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
                 void* packed) {
-  gpu::visit_packed_format(type, [&]<class Block>() {
-    constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
-    gpu::pack_tiles<Block>(
-        {weight_tile_rows, record_elems, layout.record_bytes, weight_tile_bytes(layout, k), layout.record_bytes},
-        {static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed), pack_row<Block>);
+  check(has_weight_layout(type), "a format that is not repacked");
+  Formats::visit(type, [&]<class Block>(Block*) {
+    if constexpr (has_weight_layout(Block::dtype)) {
+      constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+      gpu::pack_tiles<Block>(
+          {weight_tile_rows, record_elems, layout.record_bytes, weight_tile_bytes(layout, k), layout.record_bytes},
+          {static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed), pack_row<Block>);
+    }
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/gpu/weight_format.h"
+#include "kernels/amd/weight_format.h"
 
 // How the products of this folder store a quantised weight [n, k]. Host and device code include this.
 //
@@ -13,16 +13,22 @@
 // A piece is 32 columns of a row, columns 32 c + 0..31 of the record: what a lane multiplies. The parts of a record, each
 // [row][c], so that 32 neighbouring lanes read 512 neighbouring bytes of codes:
 //
-//   codes   4-bit formats: 16 bytes. Byte j holds elements j (low nibble) and 16 + j (high nibble).
-//           Q8_0: 16 bytes with elements 0..15 of each piece, then as much with elements 16..31.
-//   high    one more bit (Q5_0, Q5_K): one word. Bit 8 b + i is that of element 4 i + b.
+//   codes   4-bit formats, and those with one or two bits more: 16 bytes. Byte j holds elements j (low nibble) and 16 + j
+//           (high nibble). Q8_0: 16 bytes with elements 0..15 of each piece, then as much with elements 16..31. Q2_K, Q3_K:
+//           the low two bits, 8 bytes, as two more bits below.
+//   high    one more bit (Q5_0, Q5_1, Q5_K, Q3_K): one word. Bit 8 b + i is that of element 4 i + b.
 //           Two more bits (Q6_K): two words. Bits 8 b + 2 i and the next of word w are those of element 16 w + 4 i + b.
-//   scales  2 bytes. Q4_0, Q5_0, Q8_0: binary16. MXFP4: the exponent as the file has it, and a zero. Q4_K, Q5_K: the codes
-//   of
-//           scale and minimum. Q6_K: the scales of elements 0..15 and 16..31.
-//   super   [row] one word. Q4_K, Q5_K: binary16 scale and minimum_scale. Q6_K: binary16 scale, and zeros.
+//   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. Q4_K, Q5_K: the
+//           codes of scale and minimum. Q6_K, Q3_K: the signed scales of elements 0..15 and 16..31. Q2_K: of these the codes
+//           of scale (low nibble) and minimum.
+//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3_S: the odd scale. IQ2_S:
+//           those of elements 0..15 and 16..31 as the file has them, nibbles.
+//   super   [row]. Q4_K, Q5_K, Q2_K: binary16 scale and minimum_scale. Q6_K: binary16 scale, and zeros up to 4 bytes. Q3_K,
+//           IQ4_XS, IQ3_S, IQ2_S: binary16 scale.
 //
-// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes.
+// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ3_S and IQ2_S have
+// vectors of several elements in the file, and here a code for each: that of 2 * code - 15 with 4 bits, and with 3 bits an
+// index into iq2_values, in the planes of Q4_0 and Q3_K.
 
 namespace rocmforge::amd {
 
@@ -30,44 +36,63 @@ inline constexpr int weight_tile_rows = 8;
 inline constexpr int record_elems = 256;
 inline constexpr int piece_elems = 32;
 inline constexpr int record_pieces = record_elems / piece_elems;
-/// Bytes of the pieces' first 16 bytes of codes, and of their scales.
+/// Bytes of the pieces' first 16 bytes of codes.
 inline constexpr int code_plane_bytes = weight_tile_rows * record_pieces * 16;
-inline constexpr int scale_plane_bytes = weight_tile_rows * record_pieces * 2;
 
-using gpu::has_weight_layout;
-using gpu::weight_format;
-using gpu::WeightFormat;
+/// What the codes of IQ2_S stand for: a magnitude in the low two bits, then the sign.
+inline constexpr std::int8_t iq2_values[8] = {8, 25, 43, 0, -8, -25, -43, 0};
 
 struct WeightLayout {
-  int high_bytes;   ///< of a piece
+  int code_bytes;  ///< of a piece: 32, 16 or 8
+  int high_bytes;  ///< of a piece
+  int scale_bytes;
+  int super_bytes;  ///< of a row
   int high_offset;  ///< of the parts of a record, in bytes
   int scale_offset;
   int super_offset;
   int record_bytes;
 };
 
-constexpr WeightLayout make_weight_layout(int code_planes, int high_bytes, bool has_super) {
-  const int scale_offset = code_planes * code_plane_bytes + weight_tile_rows * record_pieces * high_bytes;
-  const int super_offset = scale_offset + scale_plane_bytes;
-  return {high_bytes, code_planes * code_plane_bytes, scale_offset, super_offset,
-          super_offset + (has_super ? weight_tile_rows * 4 : 0)};
+constexpr WeightLayout make_weight_layout(int code_bytes, int high_bytes, int scale_bytes, int super_bytes) {
+  constexpr int pieces = weight_tile_rows * record_pieces;
+  const int high_offset = pieces * code_bytes;
+  const int scale_offset = high_offset + pieces * high_bytes;
+  const int super_offset = scale_offset + pieces * scale_bytes;
+  return {code_bytes,  high_bytes,   scale_bytes,  super_bytes,
+          high_offset, scale_offset, super_offset, super_offset + weight_tile_rows * super_bytes};
 }
 
 constexpr WeightLayout weight_layout(WeightFormat format) {
   switch (format) {
     case WeightFormat::q4_0:
     case WeightFormat::mxfp4:
-      return make_weight_layout(1, 0, false);
+    case WeightFormat::iq4_nl:
+      return make_weight_layout(16, 0, 2, 0);
     case WeightFormat::q5_0:
-      return make_weight_layout(1, 4, false);
+      return make_weight_layout(16, 4, 2, 0);
     case WeightFormat::q8_0:
-      return make_weight_layout(2, 0, false);
+      return make_weight_layout(32, 0, 2, 0);
     case WeightFormat::q4_k:
-      return make_weight_layout(1, 0, true);
+      return make_weight_layout(16, 0, 2, 4);
     case WeightFormat::q5_k:
-      return make_weight_layout(1, 4, true);
+      return make_weight_layout(16, 4, 2, 4);
     case WeightFormat::q6_k:
-      return make_weight_layout(1, 8, true);
+      return make_weight_layout(16, 8, 2, 4);
+    case WeightFormat::q4_1:
+      return make_weight_layout(16, 0, 4, 0);
+    case WeightFormat::q5_1:
+      return make_weight_layout(16, 4, 4, 0);
+    case WeightFormat::iq4_xs:
+    case WeightFormat::iq3_s:
+      return make_weight_layout(16, 0, 1, 2);
+    case WeightFormat::q2_k:
+      return make_weight_layout(8, 0, 2, 4);
+    case WeightFormat::q3_k:
+      return make_weight_layout(8, 4, 2, 2);
+    case WeightFormat::iq2_s:
+      return make_weight_layout(8, 4, 1, 2);
+    default:
+      break;
   }
   return {};
 }

@@ -5,8 +5,8 @@
 
 #include "tensor/dtype.h"
 
-// The quantised formats that families of kernels repack when a model loads, each in its own layout. Host and device code
-// include this.
+// The quantised formats that Hopper's kernels repack when a model loads (hopper/weight_layout.h); AMD's have a list of their
+// own. Host and device code include this.
 
 namespace rocmforge::gpu {
 
