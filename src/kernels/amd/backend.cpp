@@ -9,6 +9,7 @@ namespace rocmforge {
 void register_amd_kernels(KernelRegistry& registry) {
   registry.add<Matmul>(make_amd_matmul());
   registry.add<Attention>(make_amd_attention_decode());
+  registry.add<Attention>(make_amd_attention_prefill());
   registry.add<ExpertMatmul>(make_amd_expert_matmul());
 }
 

@@ -216,6 +216,58 @@ struct FlashValueLoads {
   }
 };
 
+/// How the waves of a row add up their scores, where each has a part of the dimensions: floats in shared memory, given
+/// before a barrier and read behind it. All of them add in such an order that they have the same bits.
+template <class Shape, class C>
+struct FlashExchange {
+  static_assert(Shape::parts == 1 || Shape::parts == 2 || Shape::parts == 4);
+  static constexpr int pieces = Shape::key_tiles * sizeof(C) / sizeof(Bytes16);  ///< of 16 bytes a lane
+  Bytes16* memory;                                                               ///< [part][row wave][piece][lane]
+
+  __device__ Bytes16* of_wave(int part) const {
+    return memory + (part * Shape::row_waves + Shape::row_wave()) * (pieces * wave_size) + lane_index();
+  }
+  __device__ __forceinline__ void give(const C (&scores)[Shape::key_tiles]) const {
+    if constexpr (Shape::parts > 1) {
+      Bytes16* to = of_wave(Shape::part());
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+        const auto parts = __builtin_bit_cast(Parts, scores[t]);
+#pragma unroll
+        for (int i = 0; i < of_tile; ++i) {
+          to[(t * of_tile + i) * wave_size] = parts.pieces[i];
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ void add(C (&scores)[Shape::key_tiles]) const {
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+      if constexpr (Shape::parts > 1) {
+        scores[t] += read(Shape::part() ^ 1, t);
+      }
+      if constexpr (Shape::parts > 2) {
+        scores[t] += read(Shape::part() ^ 2, t) + read(Shape::part() ^ 3, t);
+      }
+    }
+  }
+
+ private:
+  static constexpr int of_tile = sizeof(C) / sizeof(Bytes16);
+  struct Parts {
+    Bytes16 pieces[of_tile];
+  };
+  __device__ __forceinline__ C read(int part, int t) const {
+    const Bytes16* from = of_wave(part) + t * of_tile * wave_size;
+    Parts parts;
+#pragma unroll
+    for (int i = 0; i < of_tile; ++i) {
+      parts.pieces[i] = from[i * wave_size];
+    }
+    return __builtin_bit_cast(C, parts);
+  }
+};
+
 /// What the loop over the keys works with.
 template <class T>
 struct FlashKeys {

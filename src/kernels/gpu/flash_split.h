@@ -13,7 +13,14 @@ namespace rocmforge::gpu {
 
 /// What the instructions of a straight piece of code are put in order by: `count` of a kind come next. The compiler forgets
 /// what it knew about memory across these marks: end_of_order() has to stand between them and a barrier.
-enum class Issue { vector = 0x2, matrix = 0x8, shared_read = 0x100, shared_write = 0x200, transcendental = 0x400 };
+enum class Issue {
+  vector = 0x2,
+  matrix = 0x8,
+  memory_read = 0x20,
+  shared_read = 0x100,
+  shared_write = 0x200,
+  transcendental = 0x400
+};
 template <Issue kind, int count>
 __device__ __forceinline__ void issue() {
   __builtin_amdgcn_sched_group_barrier(static_cast<int>(kind), count, 0);
@@ -59,6 +66,15 @@ struct FlashSplitWave {
   C out[Shape::row_tiles][Shape::dim_tiles];
   Rows maximum;                ///< in units of log2
   Pair sum[Shape::row_tiles];  ///< of this lane's keys alone
+
+  /// As settle. With more than 256 registers a wave's sums are in those that only matrix instructions compute with.
+  __device__ static void settle_sums(C& c) {
+    if constexpr (Shape::simd_waves == 1) {
+      asm volatile("" : "+a"(c));
+    } else {
+      settle(c);
+    }
+  }
 
   __device__ static Two read(const T* from) { return __builtin_bit_cast(Two, *reinterpret_cast<const Bytes16*>(from)); }
 
@@ -246,7 +262,7 @@ struct FlashSplitWave {
     for (int r = 0; r < Shape::row_tiles; ++r) {
 #pragma unroll
       for (int d = 0; d < Shape::dim_tiles; ++d) {
-        settle(out[r][d]);
+        settle_sums(out[r][d]);
       }
     }
   }

@@ -28,6 +28,7 @@ __device__ inline const AttentionArgs& arguments_again() {
 
 template <class T, int head_dim_>
 struct FlashSplitShape {
+  static constexpr bool split = true;
   static constexpr int head_dim = head_dim_;
   static constexpr int threads = 4 * wave_size;
   static constexpr int rows = 64;
