@@ -48,7 +48,7 @@ struct FlashShape {
   /// Queries share the shared memory of K and V, or have their own in front of it.
   static constexpr int kv_start = queries_in_registers ? 0 : query_elems;
   /// Scores of a part, which the waves of a row give each other: floats behind K and V.
-  static constexpr int exchange_elems = parts > 1 ? 32 * waves* keys : 0;
+  static constexpr int exchange_elems = (parts > 1 ? 32 : 0) * waves * keys;
   static constexpr int used_elems = kv_elems + exchange_elems;
   static constexpr int shared_elems =
       kv_start + (queries_in_registers && query_elems > used_elems ? query_elems : used_elems);
