@@ -12,14 +12,13 @@ namespace {
 
 struct PrefillKernels {
   std::int32_t head_dim;
-  bool on_cdna;
   Kernel<gpu::AttentionArgs> f16;
   Kernel<gpu::AttentionArgs> bf16;
 };
 constexpr std::array prefill_kernels{
-    PrefillKernels{192, false, {"attention_prefill", "prefill_192_f16"}, {"attention_prefill", "prefill_192_bf16"}},
-    PrefillKernels{256, true, {"attention_prefill", "prefill_256_f16"}, {"attention_prefill", "prefill_256_bf16"}},
-    PrefillKernels{512, true, {"attention_prefill", "prefill_512_f16"}, {"attention_prefill", "prefill_512_bf16"}},
+    PrefillKernels{192, {"attention_prefill", "prefill_192_f16"}, {"attention_prefill", "prefill_192_bf16"}},
+    PrefillKernels{256, {"attention_prefill", "prefill_256_f16"}, {"attention_prefill", "prefill_256_bf16"}},
+    PrefillKernels{512, {"attention_prefill", "prefill_512_f16"}, {"attention_prefill", "prefill_512_bf16"}},
 };
 
 const PrefillKernels* find_kernels(std::int32_t head_dim) {
@@ -47,10 +46,8 @@ class AmdAttentionPrefill final : public gpu::GpuAttention {
     if (spec.decode) {
       return Support::no("for steps of more than one query row a sequence");
     }
-    const PrefillKernels* kernels = find_kernels(spec.head_dim);
-    if (kernels == nullptr || (device.wave_size == 64 && !kernels->on_cdna)) {
-      return Support::no(fmt::format("head_dim {} is none of {}", spec.head_dim,
-                                     device.wave_size == 64 ? "256 and 512" : "192, 256 and 512"));
+    if (find_kernels(spec.head_dim) == nullptr) {
+      return Support::no(fmt::format("head_dim {} is none of 192, 256 and 512", spec.head_dim));
     }
     if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16) {
       return Support::no(fmt::format("K and V of type {}: matrix cores take F16 and BF16", rocmforge::name(spec.kv_dtype)));
@@ -69,7 +66,7 @@ class AmdAttentionPrefill final : public gpu::GpuAttention {
           "attention: amd_prefill does not support this spec");
     check(args.batch.num_sequences <= 65535 && spec.q_heads <= 65535, "attention: more than 65,535 sequences or heads");
     const int wave_size = context.stream->device().info().wave_size;
-    const bool split = wave_size == 64 && spec.head_dim == 256;
+    const bool split = wave_size == 64 && spec.head_dim <= 256;
     check(!split || kernel_args.kv.token_stride <= amd::most_split_stride,
           "attention: keys are more than 4,194,304 elements apart");
     const int row_waves = amd::prefill_row_waves(spec.head_dim);

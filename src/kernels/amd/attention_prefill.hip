@@ -1,6 +1,6 @@
 // Fused attention of query tiles at head_dim 192, 256 and 512: prefill_HEAD_DIM_TYPE. On RDNA, and at 512 on CDNA, waves
 // share rows, each with a part of the dimensions (kernels/gpu/flash.h), so that a wave holds no more than at head_dim 128.
-// At 256 on CDNA they share rows and keys (kernels/gpu/flash_split_long.h).
+// At 192 and 256 on CDNA they share rows and keys (kernels/gpu/flash_split_long.h).
 
 #include "kernels/amd/attention_prefill_args.h"
 #include "kernels/gpu/flash.h"
@@ -18,9 +18,7 @@ namespace rocmforge::gpu {
   ROCMFORGE_PREFILL(head_dim, f16, half)  \
   ROCMFORGE_PREFILL(head_dim, bf16, bfloat16)
 
-#if !ROCMFORGE_FLASH_SPLIT
 ROCMFORGE_PREFILL_TYPES(192)
-#endif
 ROCMFORGE_PREFILL_TYPES(256)
 ROCMFORGE_PREFILL_TYPES(512)
 

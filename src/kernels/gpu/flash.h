@@ -73,7 +73,9 @@ struct FlashResources : FlashShape<T, head_dim, parts, row_waves> {
 #if ROCMFORGE_FLASH_SPLIT
 template <class T>
 struct FlashResources<T, 128> : FlashSplitShape<T, 128> {};
-/// head_dim 256 has such a kernel beside the one of four waves that share nothing.
+/// head_dim 192 and 256 have such kernels beside those of four waves that share nothing.
+template <class T>
+struct FlashResources<T, 192, 2> : FlashSplitShape<T, 192, 256> {};
 template <class T>
 struct FlashResources<T, 256, 2> : FlashSplitShape<T, 256> {};
 #endif
@@ -408,10 +410,10 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
     const std::int64_t kv_head = place.head / (args.q_heads / args.kv_heads);
     const T* k = static_cast<const T*>(args.kv.k) + kv_head * args.kv.head_stride;
     const T* v = static_cast<const T*>(args.kv.v) + kv_head * args.kv.head_stride;
-    using Split = FlashSplitShape<T, head_dim>;
+    using Split = FlashResources<T, head_dim, parts, row_waves>;
     const int begin = first.begin / Split::keys * Split::keys;
     if constexpr (Split::simd_waves == 1) {
-      flash_split_long<T>(args, place, first, last, begin, k, v, shared);
+      flash_split_long<T, head_dim>(args, place, first, last, begin, k, v, shared);
     } else {
       flash_split<T, head_dim>(args, place, first, last, begin, k, v, shared);
     }

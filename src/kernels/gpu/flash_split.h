@@ -49,9 +49,9 @@ __device__ __forceinline__ void issue_beside_matrix() {
 __device__ __forceinline__ void end_of_order() { __builtin_amdgcn_sched_barrier(0); }
 
 /// What a wave has of its 32 rows and its half of the keys.
-template <class T, int head_dim>
+template <class T, int head_dim, int row_dims = head_dim>
 struct FlashSplitWave {
-  using Shape = FlashSplitShape<T, head_dim>;
+  using Shape = FlashSplitShape<T, head_dim, row_dims>;
   using Matrix = MatrixTile<T>;
   using C = typename Matrix::C;
   using Operand = typename Matrix::A;
@@ -116,7 +116,7 @@ struct FlashSplitWave {
       Two of_keys[Shape::key_tiles];
 #pragma unroll
       for (int t = 0; t < Shape::key_tiles; ++t) {
-        of_keys[t] = read(keys + (first ^ 32 * (d & 1)) + 64 * (d >> 1) + 4 * t * head_dim);
+        of_keys[t] = read(keys + (first ^ 32 * (d & 1)) + 64 * (d >> 1) + 4 * t * row_dims);
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -360,7 +360,8 @@ __device__ inline void load_split_queries(const AttentionArgs& args, const Place
     const std::int64_t from = (place.range.first_row + place.tile_row + row) * args.q_stride +
                               std::int64_t{place.head} * Shape::head_dim + 8 * chunk;
     Bytes16 values{};
-    if (place.tile_row + row < place.range.q_len) {
+    const bool has_dims = Shape::row_dims == Shape::head_dim || 8 * chunk < Shape::head_dim;
+    if (place.tile_row + row < place.range.q_len && has_dims) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         values.words[j] =

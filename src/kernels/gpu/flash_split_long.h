@@ -1,17 +1,19 @@
 #pragma once
 
 // The loop of flash_split.h at head_dim 256. Shared memory has room for one group on a CU, registers for one wave on a SIMD,
-// and that issues everything itself: each eighth of a tile's products has an eighth of the loads, of the softmax and of what
-// is written to shared memory beside it, and operands of the next eighth are read meanwhile.
+// and that issues everything itself: the products of each 32 dimensions have an eighth of the loads, of the softmax and of
+// what is written to shared memory beside them, and operands of the next 32 are read meanwhile.
+//
+// head_dim 192 is the same without the products of the last 64 dimensions.
 
 #include "kernels/gpu/flash_split.h"
 #include "kernels/gpu/flash_split_rows.h"
 
 namespace rocmforge::gpu {
 
-template <class T>
-struct FlashLongWave : FlashSplitWave<T, 256> {
-  using Base = FlashSplitWave<T, 256>;
+template <class T, int head_dim>
+struct FlashLongWave : FlashSplitWave<T, head_dim, 256> {
+  using Base = FlashSplitWave<T, head_dim, 256>;
   using Shape = typename Base::Shape;
   using Matrix = typename Base::Matrix;
   using Pair = typename Base::Pair;
@@ -19,7 +21,11 @@ struct FlashLongWave : FlashSplitWave<T, 256> {
   using Scores = typename Base::Scores;
   using Operand = typename Base::Operand;
   using Weights = Operand[Shape::row_tiles][2];
-  static constexpr int eighths = 8;
+  static constexpr int eighths = 8;                ///< of what is not products
+  static constexpr int steps = head_dim / 32;      ///< of the products, each with an eighth of the rest or two
+  static constexpr int doubled = eighths - steps;  ///< of the first steps
+  static constexpr int first_eighth(int step) { return step + min_int(step, doubled); }
+  static constexpr int min_int(int a, int b) { return a < b ? a : b; }
 
   /// Operands of 32 keys and 32 dimensions.
   __device__ __forceinline__ static void read_keys(const T* keys, int d, Two (&operands)[2]) {
@@ -28,7 +34,7 @@ struct FlashLongWave : FlashSplitWave<T, 256> {
     const int first = Shape::key_place(key, Shape::lane_part());
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
-      operands[t] = Base::read(keys + (first ^ 32 * (d & 1)) + 64 * (d >> 1) + 4 * t * Shape::head_dim);
+      operands[t] = Base::read(keys + (first ^ 32 * (d & 1)) + 64 * (d >> 1) + 4 * t * Shape::row_dims);
     }
   }
   __device__ __forceinline__ void multiply_keys(const Two (&operands)[2], int d, Scores& scores) const {
@@ -83,10 +89,10 @@ struct FlashLongWave : FlashSplitWave<T, 256> {
 };
 
 /// As flash_split.
-template <class T, class Place>
+template <class T, int head_dim, class Place>
 __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, const Place& place, KeyRange first,
                                                  KeyRange last, int begin, const T* k, const T* v, T* shared) {
-  using Wave = FlashLongWave<T>;
+  using Wave = FlashLongWave<T, head_dim>;
   using Shape = typename Wave::Shape;
   constexpr int eighths = Wave::eighths;
   const int end = last.end;
@@ -162,14 +168,17 @@ __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, cons
     typename Wave::C weight;
     end_of_order();
 #pragma unroll
-    for (int i = 0; i < eighths; ++i) {
-      if (i + 1 < eighths) {
-        Wave::read_keys(keys, i + 1, operands[(i + 1) % 2]);
+    for (int step = 0; step < Wave::steps; ++step) {
+      if (step + 1 < Wave::steps) {
+        Wave::read_keys(keys, step + 1, operands[(step + 1) % 2]);
       }
-      key_loads.load(args, k, rows, i);
-      wave.weigh_part(scores, factor, i, weight, weights);
-      value_loads.store(values, i);
-      wave.multiply_keys(operands[i % 2], i, following);
+#pragma unroll
+      for (int i = Wave::first_eighth(step); i < Wave::first_eighth(step + 1); ++i) {
+        key_loads.load(args, k, rows, i);
+        wave.weigh_part(scores, factor, i, weight, weights);
+        value_loads.store(values, i);
+      }
+      wave.multiply_keys(operands[step % 2], step, following);
       issue<Issue::shared_read, 2>();
       issue_beside_matrix<2, 2, 1, 0, 0>();
       issue_beside_matrix<2, 2, 0, 0, 0>();
@@ -196,15 +205,18 @@ __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, cons
     }
     end_of_order();
 #pragma unroll
-    for (int i = 0; i < eighths; ++i) {
-      if (i + 1 < eighths) {
-        Wave::read_values(values, i + 1, operands[(i + 1) % 2]);
+    for (int step = 0; step < Wave::steps; ++step) {
+      if (step + 1 < Wave::steps) {
+        Wave::read_values(values, step + 1, operands[(step + 1) % 2]);
       }
-      value_loads.load(args, v, rows_before, i);
-      const auto& of = following[i / 4][i / 2 % 2];
-      largest[i / 4] = fmaxf(fmaxf(largest[i / 4], of[i % 2 * 2]), of[i % 2 * 2 + 1]);
-      key_loads.store(keys, i);
-      wave.multiply_values(operands[i % 2], i, weights);
+#pragma unroll
+      for (int i = Wave::first_eighth(step); i < Wave::first_eighth(step + 1); ++i) {
+        value_loads.load(args, v, rows_before, i);
+        const auto& of = following[i / 4][i / 2 % 2];
+        largest[i / 4] = fmaxf(fmaxf(largest[i / 4], of[i % 2 * 2]), of[i % 2 * 2 + 1]);
+        key_loads.store(keys, i);
+      }
+      wave.multiply_values(operands[step % 2], step, weights);
       issue<Issue::shared_read, 2>();
       issue_beside_matrix<4, 2, 0, 0, 0>();
       issue<Issue::memory_read, 1>();

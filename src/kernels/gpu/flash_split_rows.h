@@ -80,6 +80,13 @@ __device__ inline Bytes16 read_row(const void* from, std::int64_t row, std::uint
   return {*(const __attribute__((address_space(1))) Bytes16::Words*)((Bytes)from + row + offset)};
 }
 
+/// Bytes from the start of a key to its eight dimensions `chunk`. Behind the last ones shared memory has room: anything will
+/// do.
+template <class Shape>
+__device__ inline std::uint32_t split_chunk(int chunk) {
+  return static_cast<std::uint32_t>(16 * (Shape::row_dims == Shape::head_dim ? chunk : min(chunk, Shape::head_dim / 8 - 1)));
+}
+
 /// What a thread takes of a tile of K: eight dimensions of one key of each eight. An eighth of a tile at a time.
 template <class Shape, class T>
 struct FlashRowKeys {
@@ -89,12 +96,11 @@ struct FlashRowKeys {
 
   __device__ __forceinline__ void load(const AttentionArgs& args, const T* k, const FlashRowTable::Rows& rows, int i) {
     const auto token_bytes = static_cast<std::uint32_t>(2 * args.kv.token_stride);
-    values[i] = read_row(k, rows.row(i),
-                         rows.offset(i, Split::key(), token_bytes) + static_cast<std::uint32_t>(16 * Split::chunk()));
+    values[i] = read_row(k, rows.row(i), rows.offset(i, Split::key(), token_bytes) + split_chunk<Shape>(Split::chunk()));
   }
   __device__ __forceinline__ void store(T* to, int i) const {
     const int own = Shape::key_place(Split::key(), Split::chunk());  // eight keys on it differs in one bit of the block's
-    *reinterpret_cast<Bytes16*>(to + 8 * i * Shape::head_dim + (own ^ 32 * (i & 1))) = values[i];
+    *reinterpret_cast<Bytes16*>(to + 8 * i * Shape::row_dims + (own ^ 32 * (i & 1))) = values[i];
   }
 };
 
@@ -109,9 +115,8 @@ struct FlashRowValues {
     const auto token_bytes = static_cast<std::uint32_t>(2 * args.kv.token_stride);
     const int eight = __builtin_amdgcn_readfirstlane(wave_index()) + 4 * (i / 4);
     const int key = Split::key(thread_index(), 0) % 8 + i % 4;
-    values[i / 4][i % 4] =
-        read_row(v, rows.row(eight),
-                 rows.offset(eight, key, token_bytes) + static_cast<std::uint32_t>(16 * Split::chunk(thread_index(), 0)));
+    values[i / 4][i % 4] = read_row(
+        v, rows.row(eight), rows.offset(eight, key, token_bytes) + split_chunk<Shape>(Split::chunk(thread_index(), 0)));
   }
   /// Two of the thread's sixteen pieces.
   __device__ __forceinline__ void store(T* to, int i) const {
