@@ -40,9 +40,16 @@ struct FlashShape {
   static constexpr int dims_at_once = ahead && dim_tiles % Tile::most_dims_at_once == 0 ? Tile::most_dims_at_once : 1;
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
-  static constexpr int value_stride = Tile::values_by_dim ? keys + (ahead ? Tile::value_padding : 8) : stride;
+  /// Where waves share rows, a row of V has no padding, but each eight rows have: what is stored at once lies eight apart.
+  static constexpr bool eights_padded = ahead && parts > 1 && keys <= 32 && Tile::alike_dims == 8;
+  static constexpr int value_stride = Tile::values_by_dim ? keys + (eights_padded ? 0
+                                                                    : ahead       ? Tile::value_padding
+                                                                                  : 8)
+                                                          : stride;
+  /// Elements of V [dim][key] before dimension `dim`, a multiple of eight.
+  static constexpr __device__ int value_start(int dim) { return dim * value_stride + (eights_padded ? dim : 0); }
   static constexpr int key_elems = keys * stride;
-  static constexpr int value_elems = Tile::values_by_dim ? head_dim * value_stride : keys * stride;
+  static constexpr int value_elems = Tile::values_by_dim ? value_start(head_dim) : keys * stride;
   static constexpr int query_elems = rows * stride;
   static constexpr int kv_elems = key_elems + value_elems;
   /// Queries share the shared memory of K and V, or have their own in front of it.
@@ -487,7 +494,7 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
       wave.fold_keeping(scores, changed ? 1.0f : args.scale_log2);
     };
     const auto add_values = [&](const T* tile, const C(&scores)[Shape::key_tiles]) {
-      const T* of_part = tile + Shape::part() * Shape::part_dims * Shape::value_stride;
+      const T* of_part = tile + Shape::part() * Shape::value_start(Shape::part_dims);
 #pragma unroll
       for (int t = 0; t < Shape::key_tiles; ++t) {
         const typename Tile::Weights weights = Tile::weights(scores[t]);

@@ -116,7 +116,8 @@ struct FlashKeyLoads {
 /// four pairs of keys and then the next dimensions, so that a wave reads whole lines of memory.
 ///
 /// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / alike_dims % blocks, so that
-/// what a wave stores at once falls on different banks.
+/// what a wave stores at once falls on different banks; with Shape::eights_padded at b ^ d % 8 / (8 / blocks), so that what
+/// it reads at once does.
 template <class Shape, class T>
 struct FlashValueLoads {
   static constexpr int chunks = Shape::head_dim / 8;
@@ -179,6 +180,16 @@ struct FlashValueLoads {
     for (int i = 0; i < count; ++i) {
       if (whole || thread_index() + i * Shape::threads < pieces) {
         const int dim = first_dim(piece(i));
+        if constexpr (Shape::eights_padded) {
+          auto* words = reinterpret_cast<std::uint32_t*>(to + Shape::value_start(dim) + first_key(piece(i)) % 8);
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const int block = (first_key(piece(i)) / 8) ^ (j / (8 / blocks));
+            words[j * (Shape::value_stride / 2) + 4 * block] = __builtin_amdgcn_perm(
+                values[i][1].words[j / 2], values[i][0].words[j / 2], j % 2 == 0 ? 0x05040100u : 0x07060302u);
+          }
+          continue;
+        }
         const int block = (first_key(piece(i)) / 8) ^ (dim / Shape::Tile::alike_dims % blocks);
         auto* words = reinterpret_cast<std::uint32_t*>(to + dim * Shape::value_stride + 8 * block + first_key(piece(i)) % 8);
 #pragma unroll
@@ -202,7 +213,12 @@ struct FlashValueLoads {
       return *reinterpret_cast<const typename Shape::Tile::Value*>(of_row + 8 * block + (key & 7));
     }
     const T* from = of_row + 16 * (t ^ (d & (blocks / 2 - 1)));
-    const int turned = row >> 3;  // the two blocks of the 16 keys change places
+    int turned = row >> 3;  // the two blocks of the 16 keys change places
+    if constexpr (Shape::eights_padded) {
+      const int place = (row & 7) / (8 / blocks);
+      from = values + Shape::value_start(16 * d) + row * Shape::value_stride + 8 * (row >> 3) + 16 * (t ^ place >> 1);
+      turned = place & 1;
+    }
     typename Shape::Tile::Value value;
     if constexpr (Matrix::run == 16) {
       const Bytes16 parts[2] = {*reinterpret_cast<const Bytes16*>(from + 8 * turned),

@@ -210,6 +210,7 @@ struct FlashTile {
   static constexpr int keys_ahead(int) { return 0; }
   static constexpr int most_dims_at_once = 1;
   static constexpr int value_padding = 8;
+  static constexpr int alike_dims = 8;
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }
   static constexpr __device__ int slot(int i) { return (i >> 1) & 1; }
