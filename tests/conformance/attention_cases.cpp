@@ -90,6 +90,17 @@ std::vector<AttentionCase> tiny_attention_cases() {
       {"head_dim_128_mask", masked(heads(2, 1, 128)), {{150, 20}}, in_blocks_of(256)},
       {"head_dim_128_dense", full(heads(2, 1, 128)), {{140, 20}, {66, 9}}, as_dense(true)},
       {"head_dim_128_more_queries_than_keys", heads(2, 1, 128), {{70, 90}}, as_dense()},
+      {"head_dim_256_tiles", heads(2, 1, 256), {{260, 70}, {18, 1}}, in_blocks_of(64)},
+      {"head_dim_256_blocks_of_16", heads(2, 1, 256), {{150, 20}}, in_blocks_of(16)},
+      {"head_dim_256_options", options(heads(2, 1, 256, bf16), 70, 20.0f, true, 0.2f), {{200, 20}}, in_blocks_of(64)},
+      {"head_dim_256_mask", masked(heads(2, 1, 256)), {{150, 20}}, in_blocks_of(256)},
+      {"head_dim_256_dense", full(heads(1, 1, 256)), {{140, 20}, {66, 9}}, as_dense(true)},
+      {"head_dim_256_more_queries_than_keys", heads(1, 1, 256), {{70, 90}}, as_dense()},
+      {"head_dim_192_options", options(heads(2, 1, 192, bf16), 70, 20.0f, true, 0.2f), {{150, 20}}, in_blocks_of(64)},
+      {"head_dim_192_dense", full(heads(1, 1, 192)), {{100, 70}, {33, 9}}, as_dense(true)},
+      {"head_dim_512_tiles", heads(2, 1, 512), {{100, 40}, {18, 1}}, in_blocks_of(64)},
+      {"head_dim_512_options", options(heads(2, 1, 512, bf16), 40, 20.0f, true, 0.2f), {{80, 20}}, in_blocks_of(16)},
+      {"head_dim_512_mask", masked(heads(1, 1, 512)), {{50, 20}}, in_blocks_of(256)},
   };
 }
 

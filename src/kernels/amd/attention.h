@@ -10,4 +10,7 @@ namespace rocmforge {
 /// "gpu".
 std::unique_ptr<AttentionBackend> make_amd_attention_decode();
 
+/// "amd_prefill": steps of several rows a sequence at head_dim 192, 256 and 512, KV f16 and bf16, over the pages of "gpu".
+std::unique_ptr<AttentionBackend> make_amd_attention_prefill();
+
 }  // namespace rocmforge

@@ -7,26 +7,31 @@
 #if ROCMFORGE_DEVICE_AMD
 #include "kernels/gpu/flash_ahead.h"
 #if ROCMFORGE_FLASH_SPLIT
-#include "kernels/gpu/flash_split.h"
+#include "kernels/gpu/flash_split_long.h"
 #endif
 #endif
 
 namespace rocmforge::gpu {
 
-template <class T, int head_dim_>
+/// `parts_` waves share 16 rows: each has a part of the dimensions, of queries, keys and values. Scores are products of a
+/// part until the waves of a row have added them up through shared memory; then each makes the same weights of them.
+template <class T, int head_dim_, int parts_ = 1, int row_waves_ = 4>
 struct FlashShape {
   using Tile = FlashTile<T>;
   static constexpr int head_dim = head_dim_;
-  static constexpr int waves = 4;
+  static constexpr int parts = parts_;
+  static constexpr int row_waves = row_waves_;
+  static constexpr int waves = parts * row_waves;
   static constexpr int threads = waves * wave_size;
-  static constexpr int rows = 16 * waves;
-  static constexpr int dim_tiles = head_dim / 16;
+  static constexpr int rows = 16 * row_waves;
+  static constexpr int part_dims = head_dim / parts;
+  static constexpr int dim_tiles = part_dims / 16;  ///< of a wave
   /// Queries stay in registers where there are enough of them beside the sums.
   static constexpr int registers = dim_tiles * (Tile::operand_registers + Tile::c_elems);
   static constexpr bool queries_in_registers = registers <= Tile::most_registers;
   /// Tiles of keys that travel through registers are short enough for them.
   static constexpr bool ahead =
-      Tile::loads_ahead && queries_in_registers && head_dim <= 128;  // longer rows take all registers
+      Tile::loads_ahead && queries_in_registers && part_dims <= 128;  // longer rows take all registers
   static constexpr int keys = ahead                                    ? Tile::keys_ahead(head_dim)
                               : head_dim <= Tile::most_dims_of_64_keys ? 64
                               : registers < 192                        ? 32
@@ -35,28 +40,51 @@ struct FlashShape {
   static constexpr int dims_at_once = ahead && dim_tiles % Tile::most_dims_at_once == 0 ? Tile::most_dims_at_once : 1;
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
-  static constexpr int value_stride = Tile::values_by_dim ? keys + (ahead ? Tile::value_padding : 8) : stride;
+  /// Where waves share rows, a row of V has no padding, but each eight rows have: what is stored at once lies eight apart.
+  static constexpr bool eights_padded = ahead && parts > 1 && keys <= 32 && Tile::alike_dims == 8;
+  static constexpr int value_stride = Tile::values_by_dim ? keys + (eights_padded ? 0
+                                                                    : ahead       ? Tile::value_padding
+                                                                                  : 8)
+                                                          : stride;
+  /// Elements of V [dim][key] before dimension `dim`, a multiple of eight.
+  static constexpr __device__ int value_start(int dim) { return dim * value_stride + (eights_padded ? dim : 0); }
   static constexpr int key_elems = keys * stride;
-  static constexpr int value_elems = Tile::values_by_dim ? head_dim * value_stride : keys * stride;
+  static constexpr int value_elems = Tile::values_by_dim ? value_start(head_dim) : keys * stride;
   static constexpr int query_elems = rows * stride;
   static constexpr int kv_elems = key_elems + value_elems;
   /// Queries share the shared memory of K and V, or have their own in front of it.
   static constexpr int kv_start = queries_in_registers ? 0 : query_elems;
-  static constexpr int shared_elems = kv_start + (queries_in_registers && query_elems > kv_elems ? query_elems : kv_elems);
-  /// Waves that a SIMD should hold at least: what the registers are shared out for. A group has one on each.
-  static constexpr int simd_groups = Tile::simd_lds_bytes / (shared_elems * 2);
+  /// Scores of a part, which the waves of a row give each other: floats behind K and V.
+  static constexpr int exchange_elems = (parts > 1 ? 32 : 0) * waves * keys;
+  static constexpr int used_elems = kv_elems + exchange_elems;
+  static constexpr int shared_elems =
+      kv_start + (queries_in_registers && query_elems > used_elems ? query_elems : used_elems);
+  /// Waves that a SIMD should hold at least: what the registers are shared out for. A group has waves / 4 on each.
+  static constexpr int simd_groups = Tile::simd_lds_bytes / (shared_elems * 2) * waves / 4;
   static constexpr int simd_waves = !ahead || simd_groups < 1        ? 1
                                     : simd_groups < Tile::simd_waves ? simd_groups
                                                                      : Tile::simd_waves;
-  static_assert(head_dim % 16 == 0 && shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));
+  static_assert(part_dims % 16 == 0 && part_dims * parts == head_dim && (parts == 1 || ahead));
+  static_assert(shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));
+
+  /// Which 16 rows of the group, and which part of the dimensions, a wave has.
+  __device__ static int row_wave() { return parts == 1 ? wave_index() : wave_index() % row_waves; }
+  __device__ static int part() { return parts == 1 ? 0 : wave_index() / row_waves; }
 };
 
 /// Shared memory and waves of a SIMD that a kernel asks for.
-template <class T, int head_dim>
-struct FlashResources : FlashShape<T, head_dim> {};
+template <class T, int head_dim, int parts = 1, int row_waves = 4>
+struct FlashResources : FlashShape<T, head_dim, parts, row_waves> {
+  static constexpr bool split = false;
+};
 #if ROCMFORGE_FLASH_SPLIT
 template <class T>
 struct FlashResources<T, 128> : FlashSplitShape<T, 128> {};
+/// head_dim 192 and 256 have such kernels beside those of four waves that share nothing.
+template <class T>
+struct FlashResources<T, 192, 2> : FlashSplitShape<T, 192, 256> {};
+template <class T>
+struct FlashResources<T, 256, 2> : FlashSplitShape<T, 256> {};
 #endif
 
 /// One work-group's place in the call.
@@ -152,9 +180,8 @@ __device__ inline void load_values(const AttentionArgs& args, int sequence, cons
 }
 
 /// The 16 rows of one wave: running maximum and sum of each row, sums of the values.
-template <class T, int head_dim>
+template <class T, class Shape>
 struct FlashWave {
-  using Shape = FlashShape<T, head_dim>;
   using Tile = FlashTile<T>;
   using C = typename Tile::C;
 
@@ -178,7 +205,7 @@ struct FlashWave {
 
   /// Row of the sequence.
   __device__ static int row(const FlashPlace& place, int slot) {
-    return place.tile_row + 16 * wave_index() + Tile::row(slot);
+    return place.tile_row + 16 * Shape::row_wave() + Tile::row(slot);
   }
 
   /// Folds the scores of `keys` keys into the rows' softmax; scores become weights. `factor` turns scores into log2 units.
@@ -347,7 +374,8 @@ struct FlashWave {
     for (int s = 0; s < Tile::row_slots; ++s) {
       const int of_row = row(place, s);
       if (of_row < place.range.q_len) {
-        Out* row_out = to + (std::int64_t{place.range.first_row + of_row} * args.q_heads + place.head) * head_dim;
+        Out* row_out = to + (std::int64_t{place.range.first_row + of_row} * args.q_heads + place.head) * Shape::head_dim +
+                       Shape::part() * Shape::part_dims;
 #pragma unroll
         for (int t = 0; t < Shape::dim_tiles; ++t) {
 #pragma unroll
@@ -363,12 +391,12 @@ struct FlashWave {
 };
 
 /// Grid: (query tiles of the longest sequence, query heads, sequences). Long rows come first.
-template <class T, int head_dim>
+template <class T, int head_dim, int parts = 1, int row_waves = 4>
 __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
-  using Shape = FlashShape<T, head_dim>;
+  using Shape = FlashShape<T, head_dim, parts, row_waves>;
   using Tile = FlashTile<T>;
   using C = typename Tile::C;
-  __shared__ Bytes16 shared_memory[FlashResources<T, head_dim>::shared_elems / 8];
+  __shared__ Bytes16 shared_memory[FlashResources<T, head_dim, parts, row_waves>::shared_elems / 8];
   T* shared = reinterpret_cast<T*>(shared_memory);
 
   FlashPlace place;
@@ -385,24 +413,28 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   const KeyRange last = visible_keys(args, place.first_position + last_row, place.range.kv_len);
   const int end = last.end;
 #if ROCMFORGE_FLASH_SPLIT
-  if constexpr (head_dim == 128) {
+  if constexpr (FlashResources<T, head_dim, parts, row_waves>::split) {
     const std::int64_t kv_head = place.head / (args.q_heads / args.kv_heads);
     const T* k = static_cast<const T*>(args.kv.k) + kv_head * args.kv.head_stride;
     const T* v = static_cast<const T*>(args.kv.v) + kv_head * args.kv.head_stride;
-    flash_split<T, head_dim>(args, place, first, last,
-                             first.begin / FlashSplitShape<T, head_dim>::keys * FlashSplitShape<T, head_dim>::keys, k, v,
-                             shared);
+    using Split = FlashResources<T, head_dim, parts, row_waves>;
+    const int begin = first.begin / Split::keys * Split::keys;
+    if constexpr (Split::simd_waves == 1) {
+      flash_split_long<T, head_dim>(args, place, first, last, begin, k, v, shared);
+    } else {
+      flash_split<T, head_dim>(args, place, first, last, begin, k, v, shared);
+    }
     return;
   }
 #endif
   int first_key = first.begin / Shape::keys * Shape::keys;
 
-  FlashWave<T, head_dim> wave;
+  FlashWave<T, Shape> wave;
   wave.begin(args, place);
   load_queries<Shape>(args, place, shared);
   __syncthreads();
   typename Tile::Query queries[Shape::queries_in_registers ? Shape::dim_tiles : 1];
-  const T* own_queries = shared + 16 * wave_index() * Shape::stride;
+  const T* own_queries = shared + 16 * Shape::row_wave() * Shape::stride + Shape::part() * Shape::part_dims;
   if constexpr (Shape::queries_in_registers) {
 #pragma unroll
     for (int t = 0; t < Shape::dim_tiles; t += Shape::dims_at_once) {
@@ -426,7 +458,9 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
 #if ROCMFORGE_DEVICE_AMD
   if constexpr (Shape::ahead) {
     const bool changed = args.mask != nullptr || is_positive(args.soft_cap_scale);
+    FlashExchange<Shape, C> exchange{reinterpret_cast<Bytes16*>(keys + Shape::kv_elems)};
     const auto score_tile = [&](const T* tile, C(&scores)[Shape::key_tiles]) {
+      const T* of_part = tile + Shape::part() * Shape::part_dims;
 #pragma unroll
       for (int t = 0; t < Shape::key_tiles; ++t) {
         scores[t] = Tile::Tile::zero();
@@ -436,7 +470,7 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
 #pragma unroll
         for (int t = 0; t < Shape::key_tiles; ++t) {
           typename Tile::Key operands[Shape::dims_at_once];
-          Tile::template load_dims<Shape::dims_at_once>(tile + 16 * t * Shape::stride + 16 * d, Shape::stride, operands);
+          Tile::template load_dims<Shape::dims_at_once>(of_part + 16 * t * Shape::stride + 16 * d, Shape::stride, operands);
 #pragma unroll
           for (int i = 0; i < Shape::dims_at_once; ++i) {
             Tile::scores(scores[t], queries[d + i], operands[i]);
@@ -447,8 +481,10 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
       for (int t = 0; t < Shape::key_tiles; ++t) {
         settle(scores[t]);
       }
+      exchange.give(scores);
     };
     const auto fold = [&](int at, C(&scores)[Shape::key_tiles]) {
+      exchange.add(scores);
       if (changed) {
         wave.adjust(args, place, at, scores);
       }
@@ -458,12 +494,13 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
       wave.fold_keeping(scores, changed ? 1.0f : args.scale_log2);
     };
     const auto add_values = [&](const T* tile, const C(&scores)[Shape::key_tiles]) {
+      const T* of_part = tile + Shape::part() * Shape::value_start(Shape::part_dims);
 #pragma unroll
       for (int t = 0; t < Shape::key_tiles; ++t) {
         const typename Tile::Weights weights = Tile::weights(scores[t]);
 #pragma unroll
         for (int d = 0; d < Shape::dim_tiles; ++d) {
-          Tile::values(wave.out[d], weights, FlashValueLoads<Shape, T>::operand(tile, t, d));
+          Tile::values(wave.out[d], weights, FlashValueLoads<Shape, T>::operand(of_part, t, d));
         }
       }
 #pragma unroll

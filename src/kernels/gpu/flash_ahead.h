@@ -116,7 +116,8 @@ struct FlashKeyLoads {
 /// four pairs of keys and then the next dimensions, so that a wave reads whole lines of memory.
 ///
 /// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / alike_dims % blocks, so that
-/// what a wave stores at once falls on different banks.
+/// what a wave stores at once falls on different banks; with Shape::eights_padded at b ^ d % 8 / (8 / blocks), so that what
+/// it reads at once does.
 template <class Shape, class T>
 struct FlashValueLoads {
   static constexpr int chunks = Shape::head_dim / 8;
@@ -179,6 +180,16 @@ struct FlashValueLoads {
     for (int i = 0; i < count; ++i) {
       if (whole || thread_index() + i * Shape::threads < pieces) {
         const int dim = first_dim(piece(i));
+        if constexpr (Shape::eights_padded) {
+          auto* words = reinterpret_cast<std::uint32_t*>(to + Shape::value_start(dim) + first_key(piece(i)) % 8);
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const int block = (first_key(piece(i)) / 8) ^ (j / (8 / blocks));
+            words[j * (Shape::value_stride / 2) + 4 * block] = __builtin_amdgcn_perm(
+                values[i][1].words[j / 2], values[i][0].words[j / 2], j % 2 == 0 ? 0x05040100u : 0x07060302u);
+          }
+          continue;
+        }
         const int block = (first_key(piece(i)) / 8) ^ (dim / Shape::Tile::alike_dims % blocks);
         auto* words = reinterpret_cast<std::uint32_t*>(to + dim * Shape::value_stride + 8 * block + first_key(piece(i)) % 8);
 #pragma unroll
@@ -202,7 +213,12 @@ struct FlashValueLoads {
       return *reinterpret_cast<const typename Shape::Tile::Value*>(of_row + 8 * block + (key & 7));
     }
     const T* from = of_row + 16 * (t ^ (d & (blocks / 2 - 1)));
-    const int turned = row >> 3;  // the two blocks of the 16 keys change places
+    int turned = row >> 3;  // the two blocks of the 16 keys change places
+    if constexpr (Shape::eights_padded) {
+      const int place = (row & 7) / (8 / blocks);
+      from = values + Shape::value_start(16 * d) + row * Shape::value_stride + 8 * (row >> 3) + 16 * (t ^ place >> 1);
+      turned = place & 1;
+    }
     typename Shape::Tile::Value value;
     if constexpr (Matrix::run == 16) {
       const Bytes16 parts[2] = {*reinterpret_cast<const Bytes16*>(from + 8 * turned),
@@ -213,6 +229,58 @@ struct FlashValueLoads {
       const int key = Matrix::first_k();
       return *reinterpret_cast<const typename Shape::Tile::Value*>(from + 8 * ((key >> 3) ^ turned) + (key & 7));
     }
+  }
+};
+
+/// How the waves of a row add up their scores, where each has a part of the dimensions: floats in shared memory, given
+/// before a barrier and read behind it. All of them add in such an order that they have the same bits.
+template <class Shape, class C>
+struct FlashExchange {
+  static_assert(Shape::parts == 1 || Shape::parts == 2 || Shape::parts == 4);
+  static constexpr int pieces = Shape::key_tiles * sizeof(C) / sizeof(Bytes16);  ///< of 16 bytes a lane
+  Bytes16* memory;                                                               ///< [part][row wave][piece][lane]
+
+  __device__ Bytes16* of_wave(int part) const {
+    return memory + (part * Shape::row_waves + Shape::row_wave()) * (pieces * wave_size) + lane_index();
+  }
+  __device__ __forceinline__ void give(const C (&scores)[Shape::key_tiles]) const {
+    if constexpr (Shape::parts > 1) {
+      Bytes16* to = of_wave(Shape::part());
+#pragma unroll
+      for (int t = 0; t < Shape::key_tiles; ++t) {
+        const auto parts = __builtin_bit_cast(Parts, scores[t]);
+#pragma unroll
+        for (int i = 0; i < of_tile; ++i) {
+          to[(t * of_tile + i) * wave_size] = parts.pieces[i];
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ void add(C (&scores)[Shape::key_tiles]) const {
+#pragma unroll
+    for (int t = 0; t < Shape::key_tiles; ++t) {
+      if constexpr (Shape::parts > 1) {
+        scores[t] += read(Shape::part() ^ 1, t);
+      }
+      if constexpr (Shape::parts > 2) {
+        scores[t] += read(Shape::part() ^ 2, t) + read(Shape::part() ^ 3, t);
+      }
+    }
+  }
+
+ private:
+  static constexpr int of_tile = sizeof(C) / sizeof(Bytes16);
+  struct Parts {
+    Bytes16 pieces[of_tile];
+  };
+  __device__ __forceinline__ C read(int part, int t) const {
+    const Bytes16* from = of_wave(part) + t * of_tile * wave_size;
+    Parts parts;
+#pragma unroll
+    for (int i = 0; i < of_tile; ++i) {
+      parts.pieces[i] = from[i * wave_size];
+    }
+    return __builtin_bit_cast(C, parts);
   }
 };
 

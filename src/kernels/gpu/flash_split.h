@@ -13,7 +13,14 @@ namespace rocmforge::gpu {
 
 /// What the instructions of a straight piece of code are put in order by: `count` of a kind come next. The compiler forgets
 /// what it knew about memory across these marks: end_of_order() has to stand between them and a barrier.
-enum class Issue { vector = 0x2, matrix = 0x8, shared_read = 0x100, shared_write = 0x200, transcendental = 0x400 };
+enum class Issue {
+  vector = 0x2,
+  matrix = 0x8,
+  memory_read = 0x20,
+  shared_read = 0x100,
+  shared_write = 0x200,
+  transcendental = 0x400
+};
 template <Issue kind, int count>
 __device__ __forceinline__ void issue() {
   __builtin_amdgcn_sched_group_barrier(static_cast<int>(kind), count, 0);
@@ -42,9 +49,9 @@ __device__ __forceinline__ void issue_beside_matrix() {
 __device__ __forceinline__ void end_of_order() { __builtin_amdgcn_sched_barrier(0); }
 
 /// What a wave has of its 32 rows and its half of the keys.
-template <class T, int head_dim>
+template <class T, int head_dim, int row_dims = head_dim>
 struct FlashSplitWave {
-  using Shape = FlashSplitShape<T, head_dim>;
+  using Shape = FlashSplitShape<T, head_dim, row_dims>;
   using Matrix = MatrixTile<T>;
   using C = typename Matrix::C;
   using Operand = typename Matrix::A;
@@ -59,6 +66,15 @@ struct FlashSplitWave {
   C out[Shape::row_tiles][Shape::dim_tiles];
   Rows maximum;                ///< in units of log2
   Pair sum[Shape::row_tiles];  ///< of this lane's keys alone
+
+  /// As settle. With more than 256 registers a wave's sums are in those that only matrix instructions compute with.
+  __device__ static void settle_sums(C& c) {
+    if constexpr (Shape::simd_waves == 1) {
+      asm volatile("" : "+a"(c));
+    } else {
+      settle(c);
+    }
+  }
 
   __device__ static Two read(const T* from) { return __builtin_bit_cast(Two, *reinterpret_cast<const Bytes16*>(from)); }
 
@@ -100,7 +116,7 @@ struct FlashSplitWave {
       Two of_keys[Shape::key_tiles];
 #pragma unroll
       for (int t = 0; t < Shape::key_tiles; ++t) {
-        of_keys[t] = read(keys + (first ^ 32 * (d & 1)) + 64 * (d >> 1) + 4 * t * head_dim);
+        of_keys[t] = read(keys + (first ^ 32 * (d & 1)) + 64 * (d >> 1) + 4 * t * row_dims);
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -246,7 +262,7 @@ struct FlashSplitWave {
     for (int r = 0; r < Shape::row_tiles; ++r) {
 #pragma unroll
       for (int d = 0; d < Shape::dim_tiles; ++d) {
-        settle(out[r][d]);
+        settle_sums(out[r][d]);
       }
     }
   }
@@ -344,7 +360,8 @@ __device__ inline void load_split_queries(const AttentionArgs& args, const Place
     const std::int64_t from = (place.range.first_row + place.tile_row + row) * args.q_stride +
                               std::int64_t{place.head} * Shape::head_dim + 8 * chunk;
     Bytes16 values{};
-    if (place.tile_row + row < place.range.q_len) {
+    const bool has_dims = Shape::row_dims == Shape::head_dim || 8 * chunk < Shape::head_dim;
+    if (place.tile_row + row < place.range.q_len && has_dims) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         values.words[j] =

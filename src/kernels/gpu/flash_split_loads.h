@@ -26,17 +26,20 @@ __device__ inline const AttentionArgs& arguments_again() {
   return *(const AttentionArgs*)from;
 }
 
-template <class T, int head_dim_>
+/// `row_dims_`: what shared memory has room for of a key, where that is more than its dimensions.
+template <class T, int head_dim_, int row_dims_ = head_dim_>
 struct FlashSplitShape {
+  static constexpr bool split = true;
   static constexpr int head_dim = head_dim_;
+  static constexpr int row_dims = row_dims_;
   static constexpr int threads = 4 * wave_size;
   static constexpr int rows = 64;
   static constexpr int keys = 64;
   static constexpr int row_tiles = 2;  ///< of a wave
   static constexpr int key_tiles = 2;
   static constexpr int dim_tiles = head_dim / 16;
-  static constexpr int chunks = head_dim / 8;
-  static constexpr int key_elems = keys * head_dim;
+  static constexpr int chunks = row_dims / 8;
+  static constexpr int key_elems = keys * row_dims;
   static constexpr int shared_elems = 2 * key_elems;
   /// A SIMD's waves, one of each group: as many groups as have shared memory.
   static constexpr int simd_waves = 65536 / (shared_elems * 2);
@@ -54,7 +57,7 @@ struct FlashSplitShape {
 
   /// Of dimensions [8 block, 8 block + 8) of a key (or query row) in shared memory. Eight neighbouring lanes read one block
   /// of keys that differ in bits 0, 1 and 3.
-  __device__ static int key_place(int key, int block) { return key * head_dim + 8 * (block ^ ((key & 3) | (key >> 1 & 4))); }
+  __device__ static int key_place(int key, int block) { return key * row_dims + 8 * (block ^ ((key & 3) | (key >> 1 & 4))); }
   /// Of keys [8 block, 8 block + 8) of a dimension. Eight neighbouring lanes read one block of neighbouring dimensions and
   /// write blocks of dimensions that are eight apart.
   __device__ static int value_place(int dim, int block) { return dim * keys + 8 * (block ^ ((dim ^ dim >> 3) & 7)); }

@@ -57,7 +57,7 @@ struct FlashTile {
   static constexpr int simd_waves = wave_size == 64 ? 2 : 4 + 2 * has_many_registers;
   static constexpr int simd_lds_bytes =
       wave_size == 64 ? 65536 : 131072;  ///< of the SIMDs that a group's waves are spread over
-  static constexpr int keys_ahead(int head_dim) { return head_dim <= 64 ? 64 : 32; }
+  static constexpr int keys_ahead(int head_dim) { return head_dim <= 64 ? 64 : head_dim <= 256 ? 32 : 16; }
   /// Tiles of dimensions whose operands a lane reads with 16 bytes, where as many of a row are one tile's. Which dimension
   /// stands where along k is the same for queries and keys.
   static constexpr int most_dims_at_once = Tile::run == 4 ? 2 : 1;
@@ -210,6 +210,7 @@ struct FlashTile {
   static constexpr int keys_ahead(int) { return 0; }
   static constexpr int most_dims_at_once = 1;
   static constexpr int value_padding = 8;
+  static constexpr int alike_dims = 8;
 
   __device__ static int row(int slot) { return (lane_index() >> 2) + 8 * slot; }
   static constexpr __device__ int slot(int i) { return (i >> 1) & 1; }
