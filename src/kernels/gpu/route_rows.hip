@@ -2,6 +2,8 @@
 // work-groups of a token share out its logits; the last of them to arrive chooses. Weights are on their way before x is
 // there, and the products do not wait for the row's norm, which multiplies their sums.
 
+#include <cstddef>
+
 #include "kernels/gpu/arrival.h"
 #include "kernels/gpu/route.h"
 
@@ -41,15 +43,16 @@ __device__ const float4* router_row(const RouteRowsArgs& args, int row) {
   return reinterpret_cast<const float4*>(rows);
 }
 
-/// What the waves of a work-group tell each other.
-struct RouteGroup {
+/// What the waves of a work-group tell each other. Keys are read by four.
+struct alignas(16) RouteGroup {
+  RouteShared choice;
+  std::int32_t candidates[most_experts];
   float sums[route_waves];
   float squares[route_waves];
   float largest[route_waves];
   float score_sums[route_waves];
-  std::int32_t candidates[most_experts];
-  RouteShared choice;
 };
+static_assert(offsetof(RouteShared, keys) % 16 == 0 && offsetof(RouteShared, groups) % 16 == 0);
 
 /// Of a value of each thread, in every thread.
 template <class Operation>
