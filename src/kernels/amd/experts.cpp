@@ -76,7 +76,8 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     if (args.tokens == 0) {
       return;
     }
-    const WeightFormat format = amd::weight_format(args.weights[0].dtype);
+    const WeightFormat format = amd::find_weight_format(args.weights[0].dtype);
+    check(format != WeightFormat::none, "expert_matmul: a format without a layout for AMD");
     if (args.tokens <= amd::most_matvec_tokens) {
       run_vectors(args, format, *context.stream);
     } else {
