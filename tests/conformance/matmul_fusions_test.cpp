@@ -236,17 +236,22 @@ INSTANTIATE_TEST_SUITE_P(Formats, MatmulFusionsTiny, testing::ValuesIn(computing
 
 /// Q, K and V of different formats, as mixed quantisations have them.
 TEST(MatmulFusions, TinyGroupsOfSeveralFormats) {
-  const std::array formats{DType::q4_k, DType::q4_k, DType::q6_k};
-  const int kernels = for_each_fusing_kernel(formats, [&](const MatmulKernel& kernel, const MatmulFusions& fusions) {
-    if (fusions.norm_tokens > 0) {
-      expect_fused(
-          kernel, fusions,
-          {.formats = {DType::q4_k, DType::q4_k, DType::q6_k}, .n = {128, 33, 32}, .k = 512, .norm = true, .bias = true});
-    }
-    if (fusions.gate_tokens > 0) {
-      expect_fused(kernel, fusions, {.formats = {DType::q4_k, DType::q6_k}, .n = {48, 48}, .k = 512, .gated = true});
-    }
-  });
+  constexpr std::array<std::array<DType, 3>, 4> groups{{{DType::q4_k, DType::q4_k, DType::q6_k},
+                                                        {DType::iq4_xs, DType::q2_k, DType::q3_k},
+                                                        {DType::q4_1, DType::iq4_nl, DType::q5_1},
+                                                        {DType::iq3_s, DType::iq2_s, DType::q4_k}}};
+  int kernels = 0;
+  for (const auto& formats : groups) {
+    kernels += for_each_fusing_kernel(formats, [&](const MatmulKernel& kernel, const MatmulFusions& fusions) {
+      const std::vector<DType> all(formats.begin(), formats.end());
+      if (fusions.norm_tokens > 0) {
+        expect_fused(kernel, fusions, {.formats = all, .n = {128, 33, 32}, .k = 512, .norm = true, .bias = true});
+      }
+      if (fusions.gate_tokens > 0) {
+        expect_fused(kernel, fusions, {.formats = {all[0], all[2]}, .n = {48, 48}, .k = 512, .gated = true});
+      }
+    });
+  }
   if (kernels == 0) {
     GTEST_SKIP() << "no kernel of this device takes a norm or an activation into its products";
   }

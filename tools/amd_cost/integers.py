@@ -56,7 +56,7 @@ def signed_field(x, offset, width):
 
 
 def permuted(a, b, selector):
-    joined = wide(a) << U64(32) | wide(b)
+    joined, selector = np.broadcast_arrays(wide(a) << U64(32) | wide(b), np.asarray(selector, U32))
     result = np.zeros_like(joined)
     for i in range(4):
         which = (wide(selector) >> U64(8 * i)) & U64(255)

@@ -7,10 +7,10 @@ import numpy as np
 from .cost import predict
 from .kernel import Buffer, Launch
 from .models import BLOCK
-from .own import TYPES, WAVE_ROWS
+from .own import CODED, TYPES, WAVE_ROWS
 from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, RECORD, THREADS, OwnPacked
 
-EXPERT_PAIRS = {"q4_k": 2, "q6_k": 1}  # rows of gate, and of up, that a wave of the portable kernels takes
+EXPERT_PAIRS = {name: max(1, rows // 2) for name, rows in WAVE_ROWS.items()}  # rows of gate, and of up, that a wave of the portable kernels takes
 SAMPLE_CHUNKS, SCAN_CHUNKS = 1024, 8
 ROUTE_ROWS = 2  # experts of a work-group
 FINISH = bytes(24)  # without biases and scales
@@ -76,7 +76,7 @@ class OwnExperts:
     def experts(self, model, name, down):
         """The portable kernels."""
         rows, columns = (model.hidden, model.width) if down else (model.width, model.hidden)
-        kernel = self.own.load("experts", f"expert_{'down' if down else 'gate_up'}_{name}")
+        kernel = self.own.load("experts", f"expert_{'down' if down else 'gate_up'}_{'coded' if name in CODED else name}")
         wave, taken, row_bytes = kernel.timing.wave, model.used + model.shared, columns // BLOCK[name][0] * BLOCK[name][1]
         group_rows = 256 // wave * (WAVE_ROWS[name] if down else EXPERT_PAIRS[name])
         chunk, count = min(-(-columns // 256) * 256, 256 * wave), 1 if down else taken

@@ -291,7 +291,9 @@ class ExpertVectors {
       const auto to = (Global<float>)(args_.out + std::int64_t{token} * args_.n + row);
       const float before = *to;
       float total = 0.0f;
-      for (int slot = 0; slot < args_.used; ++slot) {
+      int used = args_.used;
+      asm volatile("" : "+s"(used));  // what it is compared with is not kept over the products
+      for (int slot = 0; slot < used; ++slot) {
         total += product[slot * item_floats];
       }
       *to = before + total;

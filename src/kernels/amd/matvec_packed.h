@@ -321,15 +321,14 @@ struct FirstStep {
     walk.cut = min(walk.cut, run.count - 1);  // a wave without work takes another's
     const GlobalBytes at = step_address<way>(run, walk, 0);
     const LanePlace lane = lane_place<way>(run, walk, gpu::lane_index(), run.record_bytes);
-    const auto end = static_cast<unsigned>(run.record_bytes);
 #pragma unroll
-    for (int h = 0; h < pieces; ++h) {  // codes of two bits are no 16 bytes: what is read stays in the record
-      quants[h] = load_at<uint4>(at, lane.record + min(16 * (lane.piece + h * team_lanes), end - 16), 0);
+    for (int h = 0; h < pieces; ++h) {
+      quants[h] = load_at<uint4>(at, lane.record + 16 * lane.piece, h * team_lanes * 16);
     }
-    const auto last = static_cast<unsigned>(max(run.record_bytes - code_plane_bytes - 4, 0));
+    const auto last = static_cast<unsigned>(max(run.record_bytes - first_read_bytes, 0));  // a short record is all read
     const unsigned apart = (last / (team_lanes - 1) + 4) / 4 * 4;
     const unsigned own = static_cast<unsigned>(gpu::lane_index()) % team_lanes * apart;
-    rest = load_at<std::uint32_t>(at, lane.record + min(code_plane_bytes + min(own, last), end - 4), 0);
+    rest = load_at<std::uint32_t>(at, lane.record + min(own, last), code_plane_bytes);
   }
   __device__ void keep() const {
 #pragma unroll

@@ -137,7 +137,7 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
 
 std::size_t packed_weight_bytes(DType type, std::int64_t n, std::int64_t k) {
   const WeightLayout layout = weight_layout(weight_format(type));
-  return static_cast<std::size_t>(weight_tiles(n) * weight_tile_bytes(layout, k) + layout.record_bytes);
+  return static_cast<std::size_t>(weight_tiles(n) * weight_tile_bytes(layout, k) + weight_room_bytes(layout));
 }
 
 void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
@@ -147,7 +147,7 @@ void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, st
     if constexpr (has_weight_layout(Block::dtype)) {
       constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
       gpu::pack_tiles<Block>(
-          {weight_tile_rows, record_elems, layout.record_bytes, weight_tile_bytes(layout, k), layout.record_bytes},
+          {weight_tile_rows, record_elems, layout.record_bytes, weight_tile_bytes(layout, k), weight_room_bytes(layout)},
           {static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed), pack_row<Block>);
     }
   });

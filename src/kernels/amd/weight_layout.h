@@ -8,7 +8,7 @@
 //
 // Tiles of 8 rows, one after another; the last one is filled up with rows of zeros. A tile is a sequence of records along
 // k, each with everything of 8 rows x 256 columns; the last one is filled up with zeros. Records are multiples of 16 bytes
-// long. Behind the last tile there is room for one more record, which may be read and means nothing.
+// long. Behind the last tile there is room for one more record (weight_room_bytes), which may be read and means nothing.
 //
 // A piece is 32 columns of a row, columns 32 c + 0..31 of the record: what a lane multiplies. The parts of a record, each
 // [row][c], so that 32 neighbouring lanes read 512 neighbouring bytes of codes:
@@ -95,6 +95,13 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
       break;
   }
   return {};
+}
+
+/// Of a record, whatever its length, a work-group reads so much at least before it knows the format.
+inline constexpr int first_read_bytes = code_plane_bytes + 4;
+/// Behind the last tile.
+constexpr int weight_room_bytes(const WeightLayout& layout) {
+  return layout.record_bytes > first_read_bytes ? layout.record_bytes : (first_read_bytes + 15) / 16 * 16;
 }
 
 constexpr std::int64_t weight_tiles(std::int64_t n) { return (n + weight_tile_rows - 1) / weight_tile_rows; }
