@@ -61,8 +61,12 @@ class Own:
         group = 4 if model.heads // model.kv_heads >= 4 else 1
         if model.heads // model.kv_heads >= 8 and model.head_dim > 128:
             group = 8
-        kernel = self.load("paged", f"paged_f16_{128 if model.head_dim <= 128 else 256}_{group}") if decode else \
-            self.load("flash", f"flash_{model.head_dim}_f16")
+        if decode:
+            kernel = self.load("paged", f"paged_f16_{128 if model.head_dim <= 128 else 256}_{group}")
+        elif model.head_dim in (192, 256, 512):
+            kernel = self.load("attention_prefill", f"prefill_{model.head_dim}_f16")
+        else:
+            kernel = self.load("flash", f"flash_{model.head_dim}_f16")
         blocks = -(-keys // 64)
         table = Buffer(np.arange(blocks, dtype=np.int32))
         offsets, lengths = Buffer(np.array([0, rows], np.int32)), Buffer(np.array([keys], np.int32))
@@ -77,9 +81,10 @@ class Own:
             pieces = -(-keys // (-(-(-(-keys // 256)) // 32) * 256))
             grid = (1, model.kv_heads * tiles, pieces)
         else:
-            grid = (-(-rows // 64), model.heads, 1)
+            grid = (-(-rows // (32 if model.head_dim > 256 else 64)), model.heads, 1)
         # A prompt's only branch on what it computes skips the rescaling of its sums, which the first tiles of keys need and hardly one behind them.
-        return predict(kernel, Launch(kernel, grid, (4 * kernel.timing.wave, 1, 1), [arguments], 0, pointers, not decode), self.chip)
+        threads = 4 * kernel.timing.wave if decode else kernel.metadata[".max_flat_workgroup_size"]
+        return predict(kernel, Launch(kernel, grid, (threads, 1, 1), [arguments], 0, pointers, not decode), self.chip)
 
     def decode_us(self, model, launch_us, keys=128):
         total, launches = 0.0, 4

@@ -41,7 +41,8 @@ struct FlashShape {
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
   /// Where waves share rows, a row of V has no padding, but each eight rows have: what is stored at once lies eight apart.
-  static constexpr bool eights_padded = ahead && parts > 1 && keys <= 32 && Tile::alike_dims == 8;
+  /// At 256 that makes no room for another group, and blocks that change places by row cost instructions.
+  static constexpr bool eights_padded = ahead && parts > 1 && head_dim != 256 && Tile::alike_dims == 8;
   static constexpr int value_stride = Tile::values_by_dim ? keys + (eights_padded ? 0
                                                                     : ahead       ? Tile::value_padding
                                                                                   : 8)
