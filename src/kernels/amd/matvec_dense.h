@@ -77,7 +77,7 @@ __device__ __forceinline__ void multiply_dense(const DensePiece (&pieces)[step_p
         const uint4& four = pieces[h].loads[i / 2];
         std::uint32_t first = i % 2 == 0 ? four.x : four.z;
         std::uint32_t second = i % 2 == 0 ? four.y : four.w;
-        if constexpr (!is_single<way>) {  // else they are converted before the loop: some chips have 128 registers for it
+        if constexpr (!is_single<way> && !has_many_registers) {  // else they are converted before the loop, and kept
           asm volatile("" : "+v"(first), "+v"(second));
         }
         sums[h] = add_products<format>(first, Pair{x.x, x.y}, sums[h]);
@@ -109,7 +109,7 @@ __device__ __forceinline__ void walk_dense(const CutRun& run, const Chunk& chunk
     return;
   }
   Walk ahead = walk;
-  constexpr int steps = is_single<way> ? 4 / step_pieces<way> : 1;  // with more tokens the other waves' loads are enough
+  constexpr int steps = is_single<way> || has_many_registers ? 4 / step_pieces<way> : 1;
   DensePiece pieces[steps][step_pieces<way>];
   const auto load = [&](DensePiece(&to)[step_pieces<way>]) __attribute__((always_inline)) {
     load_dense<way>(run, ahead, chunk.first, lane, to);

@@ -16,6 +16,14 @@ namespace rocmforge::amd {
 #define ROCMFORGE_MATVEC_WAVES 8
 #endif
 
+/// Whether each of these waves may have more than 128 registers. RDNA3 has 1,536 of them a lane and SIMD, but for its
+/// smaller chips, whose generic target is compiled for all.
+#if defined(__GFX11__) && !defined(__gfx1100__) && !defined(__gfx1101__) && !defined(__gfx1151__)
+inline constexpr bool has_many_registers = false;
+#else
+inline constexpr bool has_many_registers = true;
+#endif
+
 /// sum + the products of the signed bytes of a and b.
 __device__ inline int dot_bytes(std::uint32_t a, std::uint32_t b, int sum) {
 #if defined(__GFX9__)
