@@ -9,6 +9,8 @@
 // the partial sums are added up in their order. So a token's result has the same bits for any number of tokens, rows and
 // work-groups, and for both wave sizes.
 
+#include <type_traits>
+
 #include "kernels/amd/matvec_formats.h"
 #include "kernels/amd/matvec_image.h"
 #include "kernels/gpu/activation.h"
@@ -19,8 +21,8 @@ inline constexpr int matvec_waves = matvec_threads / gpu::wave_size;
 /// Records of a wave's step.
 inline constexpr int step_records = gpu::wave_size / team_lanes;
 template <MatvecWay way>
-inline constexpr bool is_single = way != MatvecWay::several_tokens;
-/// Rows of a cut: a tile, or half of one.
+inline constexpr bool is_single = way == MatvecWay::one_token || way == MatvecWay::one_token_halves;
+/// Rows of a cut: a tile, half of one, or two.
 template <MatvecWay way>
 inline constexpr int cut_rows = matvec_cut_rows(way);
 /// Pieces of a lane's step, in rows half a tile from each other.
@@ -54,6 +56,13 @@ struct CutRun {
   __device__ static int image(int) { return 0; }
 };
 
+/// Cuts of two tiles have to know where their part ends.
+struct RunOfPairs : CutRun {
+  int rows;  ///< of the part
+};
+template <MatvecWay way>
+using RunOf = std::conditional_t<way == MatvecWay::matrix, RunOfPairs, CutRun>;
+
 /// Calls body(i) with the part that cut `cut` of the launch belongs to; it is called for each part before that one too.
 /// With one token and waves of 32 all parts are read at once, so that nothing is looked up by a number that has to be waited
 /// for; the others have no scalar registers for that.
@@ -70,14 +79,19 @@ __device__ __forceinline__ void select_part(const MatvecArgs& args, int cut, con
 }
 
 /// Cuts of part i, of which `first` is one.
-__device__ __forceinline__ CutRun run_of(const MatvecArgs& args, int i, int first, int count) {
+template <MatvecWay way>
+__device__ __forceinline__ RunOf<way> run_of(const MatvecArgs& args, int i, int first, int count) {
   const MatvecPart& part = args.parts[i];
-  return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0};
+  if constexpr (way == MatvecWay::matrix) {
+    return {{part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0}, part.n};
+  } else {
+    return {part.weight, part.tile_bytes, part.record_bytes, part.format, first, count, 0, 0};
+  }
 }
 
 /// The run of up to `count` cuts that starts at cut `cut` of the launch; with a gate, of the gate's.
 template <MatvecWay way>
-__device__ __forceinline__ CutRun run_at(const MatvecArgs& args, int cut, int count) {
+__device__ __forceinline__ RunOf<way> run_at(const MatvecArgs& args, int cut, int count) {
   constexpr int rows = cut_rows<way>;
   if constexpr (gpu::wave_size == 64) {
     int part = 0;
@@ -87,21 +101,21 @@ __device__ __forceinline__ CutRun run_at(const MatvecArgs& args, int cut, int co
               static_cast<int>(cut >= args.parts[i].first_cut);
     }
     const int first = cut - (part == 0 ? 0 : args.parts[part].first_cut);
-    return run_of(args, part, first, min(count, (args.parts[part].n + rows - 1) / rows - first));
+    return run_of<way>(args, part, first, min(count, (args.parts[part].n + rows - 1) / rows - first));
   }
-  CutRun run{};
+  RunOf<way> run{};
   select_part<way>(
       args, args.gated != 0 ? 0 : cut, [&](int i) __attribute__((always_inline)) {
         const int first = i == 0 ? cut : cut - args.parts[i].first_cut;
         const int cuts = (args.parts[i].n + rows - 1) / rows;
-        run = run_of(args, i, first, min(count, cuts - first));
+        run = run_of<way>(args, i, first, min(count, cuts - first));
       });
   return run;
 }
 
 /// Calls body(run) for the runs of cuts [first, first + count) of the launch, or of both of its parts; `run` is the first.
 template <MatvecWay way, class Body>
-__device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run, int first, int count, int steps,
+__device__ __forceinline__ void for_each_run(const MatvecArgs& args, RunOf<way> run, int first, int count, int steps,
                                              const Body& body) {
   int done = 0;
   while (true) {
@@ -114,7 +128,7 @@ __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run,
     if (done >= (gated ? 2 * count : count)) {
       return;
     }
-    run = gated ? run_of(here, 1, first, count) : run_at<way>(here, first + done, count - done);
+    run = gated ? run_of<way>(here, 1, first, count) : run_at<way>(here, first + done, count - done);
   }
 }
 
