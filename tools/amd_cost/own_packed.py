@@ -14,7 +14,7 @@ PART = struct.Struct("<QQQqiiiiii")
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
-LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 5, "gfx1201": 5}  # that are multiplied on matrix instructions: matvec.cpp
+LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
 APPEND = struct.Struct("<11Q3q11i3fi4x")  # what attention's call begins with: RopeAppendArgs
 

@@ -19,11 +19,11 @@ constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_p
                                                      {"matvec_packed", "matvec_packed_8_matrix", LaunchOrder::by_kernel}}};
 
 /// From how many tokens on matrix instructions multiply bytes, as modelled (docs/kernels/amd_matvec.md). On CDNA3 they are
-/// faster from two tokens on; on RDNA4 dot products are no slower up to four, where memory is what both wait for. The matrix
-/// instructions of RDNA3 have the rate of dot products, those of CDNA2 take half as many bytes of a lane.
+/// faster from two tokens on; on RDNA4, where memory is what both wait for, dot products are no slower up to seven. The
+/// matrix instructions of RDNA3 have the rate of dot products, those of CDNA2 take half as many bytes of a lane.
 std::int64_t least_matrix_tokens(const DeviceInfo& device) {
   const std::string_view name = device.architecture_name();
-  return name == "gfx942" || name == "gfx950" ? 2 : name.starts_with("gfx12") ? 5 : most_matvec_tokens + 1;
+  return name == "gfx942" || name == "gfx950" ? 2 : name.starts_with("gfx12") ? 8 : most_matvec_tokens + 1;
 }
 
 /// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step: with Q4_0, not with
