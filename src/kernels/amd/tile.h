@@ -64,8 +64,9 @@ __device__ inline float exchange_rows(float value) {
 #endif
 }
 
-/// Where matrix instructions multiply signed bytes, eight of a lane at a time, and faster than dot products do.
-#if defined(__gfx942__) || defined(__gfx950__) || defined(__gfx9_4_generic__) || defined(__GFX12__)
+/// Where matrix instructions multiply signed bytes, eight of a lane at a time, and faster than dot products do: RDNA4, and
+/// CDNA behind gfx90a.
+#if (defined(__GFX9__) && !defined(__gfx90a__)) || defined(__GFX12__)
 #define ROCMFORGE_BYTE_TILES 1
 /// Sums of 16 x 16 outputs over slices of k. Lane l has eight bytes of row (of A) or column (of B) l % 16 in slice l / 16;
 /// element g of its sums is row (elems * (l / 16) + g), column l % 16.
