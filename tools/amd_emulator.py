@@ -33,9 +33,9 @@ ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
                     "gfx1201": "rdna4", "gfx942": "cdna", "gfx10-as-gfx1100": "rdna3"}
 KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL",
-         "READ_PC", "WAIT", "BPERMUTE")
+         "READ_PC", "WAIT", "BPERMUTE", "WMMA_RDNA4_BYTES", "MFMA_16X16X32_BYTES", "PERMUTE_ROWS")
 (UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT,
- BPERMUTE) = range(len(KINDS))
+ BPERMUTE, WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS) = range(len(KINDS))
 MEMORY_STORE, MEMORY_SHARED, MEMORY_SIGNED, MEMORY_LOW_HALF, MEMORY_HIGH_HALF, MEMORY_TWO_ADDRESSES = (1 << i for i in range(6))
 FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6)
 COUNTS_STORES, COUNTS_SHARED = 1, 2
@@ -300,7 +300,7 @@ class Emulator:
             return
         entry.counter = counter_of(name, self.instruction_set)
         try:
-            if self._decode_own(instruction, name, entry):
+            if self._decode_own(instruction, name, entry, raw):
                 return
             address, operands = self.functions.find(instruction, raw, self.instruction_set)
         except Exception as error:
@@ -314,25 +314,34 @@ class Emulator:
             entry.bytes = 8 if name.endswith("64") else 4
             entry.kind = LDS_CHECKED_CALL
 
-    def _decode_own(self, instruction, name, entry):
+    def _decode_own(self, instruction, name, entry, raw):
         """Instructions that the loop does itself."""
         products = {("rdna3", "V_WMMA_F32_16X16X16_F16"): WMMA_RDNA3, ("rdna3", "V_WMMA_F32_16X16X16_BF16"): WMMA_RDNA3,
                     ("rdna4", "V_WMMA_F32_16X16X16_F16"): WMMA_RDNA4, ("rdna4", "V_WMMA_F32_16X16X16_BF16"): WMMA_RDNA4,
                     ("cdna", "V_MFMA_F32_16X16X16_F16"): MFMA_16X16X16, ("cdna", "V_MFMA_F32_16X16X16F16"): MFMA_16X16X16,
-                    ("cdna", "V_MFMA_F32_16X16X16_BF16"): MFMA_16X16X16, ("cdna", "V_MFMA_F32_16X16X16BF16_1K"): MFMA_16X16X16}
+                    ("cdna", "V_MFMA_F32_16X16X16_BF16"): MFMA_16X16X16, ("cdna", "V_MFMA_F32_16X16X16BF16_1K"): MFMA_16X16X16,
+                    ("rdna4", "V_WMMA_I32_16X16X16_IU8"): WMMA_RDNA4_BYTES, ("cdna", "V_MFMA_I32_16X16X32_I8"): MFMA_16X16X32_BYTES}
         if (self.instruction_set, name) in products:
-            if any(int(getattr(instruction, field, 0) or 0) for field in ("neg", "neg_hi", "cbsz", "abid", "blgp")):
-                raise EmulatorError("negated or broadcast matrix operands")
+            kind = products[self.instruction_set, name]
+            signs = 3 if kind == WMMA_RDNA4_BYTES else 0  # there these bits say that the operands' bytes have signs
+            if int(getattr(instruction, "neg", 0) or 0) != signs or \
+                    any(int(getattr(instruction, field, 0) or 0) for field in ("neg_hi", "cbsz", "abid", "blgp", *(["clmp"] if signs else []))):
+                raise EmulatorError("negated, broadcast, unsigned or clamped matrix operands")
             entry.destination = register(instruction.vdst)
             for i, source in enumerate((instruction.src0, instruction.src1, instruction.src2)):
                 entry.source[i] = operand(source)
             if self.instruction_set == "cdna":
                 entry.accumulators = int(instruction.acc or 0) & 3 | (4 if int(instruction.acc_cd or 0) else 0)
             entry.bfloat = "BF16" in name
-            entry.kind = products[self.instruction_set, name]
+            entry.kind = kind
             return True
         if name == "S_GETPC_B64":  # how kernels find the constants of their code object
             entry.destination, entry.kind = operand(instruction.sdst), READ_PC
+            return True
+        if name == "V_PERMLANEX16_B32" and int(instruction.opsel) & 3 == 0:  # the emulator's reads no literal
+            entry.destination, entry.kind = register(instruction.vdst), PERMUTE_ROWS
+            entry.source[:] = [operand(source) for source in (instruction.src0, instruction.src1, instruction.src2)]
+            entry.offset[0], = struct.unpack_from("<i", raw, 8)  # the literal, where there is one
             return True
         if name == "DS_BPERMUTE_B32":
             entry.destination, entry.kind = register(instruction.vdst), BPERMUTE

@@ -18,7 +18,8 @@
 #include <xmmintrin.h>
 
 enum Kind {
-  UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT, BPERMUTE
+  UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT, BPERMUTE,
+  WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS
 };
 enum Counter { OF_STORES = 1, OF_SHARED = 2 };
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
@@ -280,6 +281,29 @@ static void matrix_product(Wave* w, const Instruction* in, uint32_t wave_size) {
       }
 }
 
+/* The same for signed bytes, K = 16 and 32: a lane has eight neighbouring ones of a row or column. The sums are exact. */
+static void byte_product(Wave* w, const Instruction* in, uint32_t wave_size) {
+  const uint32_t slices = wave_size / 16, rows = 16 / slices;
+  const uint32_t* files[3];
+  uint32_t d[16][16];
+  for (int i = 0; i < 3; ++i) files[i] = in->accumulators >> i & 1 ? w->accumulators : w->vgpr;
+  for (uint32_t m = 0; m < 16; ++m)
+    for (uint32_t n = 0; n < 16; ++n) {
+      uint32_t sum = in->source[2] < 256 ? scalar(w, in->source[2])
+                                         : files[2][(in->source[2] - 256 + m % rows) * wave_size + n + 16 * (m / rows)];
+      for (uint32_t slice = 0; slice < slices; ++slice)
+        for (uint32_t i = 0; i < 8; ++i) {
+          const uint32_t a = files[0][(in->source[0] - 256 + i / 4) * wave_size + m + 16 * slice] >> i % 4 * 8;
+          const uint32_t b = files[1][(in->source[1] - 256 + i / 4) * wave_size + n + 16 * slice] >> i % 4 * 8;
+          sum += (uint32_t)((int32_t)(int8_t)a * (int8_t)b);
+        }
+      d[m][n] = sum;
+    }
+  uint32_t* file = in->accumulators & 4 ? w->accumulators : w->vgpr;
+  for (uint32_t m = 0; m < 16; ++m)
+    for (uint32_t n = 0; n < 16; ++n) file[(in->destination + m % rows) * wave_size + n + 16 * (m / rows)] = d[m][n];
+}
+
 static int active(const Wave* w, uint32_t lane) { return w->sgpr[EXEC + lane / 32] >> (lane & 31) & 1; }
 
 static uint64_t lane_address(const Wave* w, const Instruction* in, uint32_t wave_size, uint32_t lane, int second) {
@@ -354,6 +378,18 @@ static void backward_permute(Wave* w, const Instruction* in, uint32_t size) {
     if (active(w, lane)) w->vgpr[in->destination * size + lane] = values[lane];
 }
 
+/* v_permlanex16: a lane gets the value of that lane of the row of 16 beside its own which the selectors name. */
+static void permute_rows(Wave* w, const Instruction* in, uint32_t wave_size) {
+  uint32_t from[64], selector[2];
+  for (int i = 0; i < 2; ++i)
+    selector[i] = in->source[1 + i] == 255 ? (uint32_t)in->offset[0] : scalar(w, in->source[1 + i]);
+  memcpy(from, &w->vgpr[(in->source[0] - 256) * wave_size], wave_size * sizeof(uint32_t));
+  for (uint32_t lane = 0; lane < wave_size; ++lane) {
+    const uint32_t other = ((lane & ~15u) ^ 16) + (selector[lane >> 3 & 1] >> (lane & 7) * 4 & 15);
+    if (active(w, lane) && active(w, other)) w->vgpr[in->destination * wave_size + lane] = from[other];
+  }
+}
+
 /* Until the wave waits at a barrier (1), ends (2), or something is the matter (0, with the answer). */
 static int run_wave(Launch* l, uint32_t index, int* answer) {
   Wave* w = waves[index];
@@ -393,11 +429,18 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
       case MFMA_16X16X16:
         matrix_product(w, in, l->wave_size);
         break;
+      case WMMA_RDNA4_BYTES:
+      case MFMA_16X16X32_BYTES:
+        byte_product(w, in, l->wave_size);
+        break;
       case MEMORY:
         if (!access_memory(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
         break;
       case BPERMUTE:
         backward_permute(w, in, l->wave_size);
+        break;
+      case PERMUTE_ROWS:
+        permute_rows(w, in, l->wave_size);
         break;
       case READ_PC:
         w->sgpr[in->destination] = (uint32_t)(pc + in->size);

@@ -143,6 +143,14 @@ class Kernels(unittest.TestCase):
         self.assertEqual(len(memory.global_access(lanes * 4 + 64, 4, 128).lines), 2)
         self.assertEqual(len(memory.global_access(lanes * 128, 4, 128).lines), 32)
 
+    def test_matrix_instructions(self):
+        """Cycles of a SIMD, as AMD's matrix instruction calculator has them."""
+        for name, architecture, cycles in (("v_mfma_i32_16x16x32_i8", "gfx942", 16), ("v_mfma_i32_32x32x16_i8", "gfx942", 32),
+                                           ("v_mfma_f32_16x16x16_f16", "gfx942", 16), ("v_mfma_i32_16x16x16i8", "gfx90a", 32),
+                                           ("v_wmma_i32_16x16x16_iu8", "gfx1201", 8), ("v_wmma_f32_16x16x16_f16", "gfx1201", 16),
+                                           ("v_wmma_i32_16x16x16_iu8", "gfx1100", 32)):
+            self.assertEqual(chips.matrix_cycles(name, architecture), cycles, (name, architecture))
+
     def test_what_is_known_of_single_lanes_stays(self):
         """Unknown values reach neither the other half of a pair nor lanes that are not active."""
         wave = object.__new__(trace.Wave)

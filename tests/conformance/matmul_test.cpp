@@ -208,6 +208,24 @@ TEST_P(MatmulConformance, ATokensResultDoesNotDependOnTheBatch) {
   });
 }
 
+/// Rows longer than what is held of them at a time, and more of them than are summed up at a time; an odd number of tiles.
+TEST(MatmulConformance, TinyFewTokensOfLongRows) {
+  const Matmul::Spec spec{DType::q4_k, 72 * std::clamp(harness().device.compute_units, 1, 8) + 5, 4352};
+  harness().for_each_kernel<Matmul>(spec, [&](const MatmulKernel& kernel) {
+    const auto tokens = std::min<std::int64_t>(8, kernel.few_tokens());
+    const std::vector<float> x = one_output(tokens, spec).x();
+    const std::vector<float> alone =
+        run_matmul(kernel, one_output(1, spec), std::span(x).first(static_cast<std::size_t>(spec.k)))[0];
+    for (const std::int64_t count : {std::int64_t{2}, std::int64_t{3}, std::int64_t{6}, tokens}) {
+      if (count <= tokens) {
+        const auto input = std::span(x).first(static_cast<std::size_t>(count * spec.k));
+        const std::vector<float> together = run_matmul(kernel, one_output(count, spec), input)[0];
+        EXPECT_TRUE(same_bits(std::span(together).first(alone.size()), alone)) << count << " tokens";
+      }
+    }
+  });
+}
+
 /// A launch may be cut differently for a matrix of many rows: the order of sums is not.
 TEST_P(MatmulConformanceTiny, ARowsResultDoesNotDependOnTheNumberOfRows) {
   const std::int64_t many = harness().device.compute_units > 8 ? 20'000 : 300;

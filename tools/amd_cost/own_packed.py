@@ -18,6 +18,8 @@ PART = struct.Struct("<QQQqiiiiii")
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 DENSE_IMAGE, MOST_DENSE_CHUNK = 1024, 12288 // 256
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
+MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
+LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
 APPEND = struct.Struct("<11Q3q11i3fi4x")  # what attention's call begins with: RopeAppendArgs
 
@@ -27,15 +29,20 @@ class OwnPacked:
         self.own, self.chip = own, own.chip
 
     @functools.lru_cache(None)
-    def matvec(self, weights, columns, norm=False, gated=False):
+    def matvec(self, weights, columns, norm=False, gated=False, tokens=1):
         """`weights`: (format, rows) of each output of the call."""
         dense = weights[0][0] in DENSE
-        kernel = self.own.load("matvec_dense", "matvec_dense_1") if dense else self.own.load("matvec_packed", "matvec_packed_1")
-        halves = kernel.timing.wave == 32 and (dense or all(name in HALVES for name, _ in weights))
+        assert not dense or tokens == 1
+        matrix = not dense and tokens >= LEAST_MATRIX_TOKENS.get(self.chip.architecture, 9)
+        if dense:
+            kernel = self.own.load("matvec_dense", "matvec_dense_1")
+        else:
+            kernel = self.own.load("matvec_packed", "matvec_packed_1" if tokens == 1 else "matvec_packed_8_matrix" if matrix else "matvec_packed_8")
+        halves = tokens == 1 and kernel.timing.wave == 32 and (dense or all(name in HALVES for name, _ in weights))
         if halves and not dense:
             kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
-        cut = 4 if halves else 8  # rows
-        sums = cut * ROW_SUMS
+        cut = 4 if halves else 16 if matrix else 8  # rows
+        sums = cut * ROW_SUMS * tokens
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
         for i, (name, rows) in enumerate(weights):
             tile, record = (16 * columns, 512) if dense else (records * RECORD[name], RECORD[name])
@@ -46,13 +53,34 @@ class OwnPacked:
         slots = 2 if gated else 1
         tiles //= slots
         each = -(-tiles // self.chip.units)
-        chunk = min(records, MOST_DENSE_CHUNK if dense else MOST_CHUNK)
-        without = -(-chunk // 2) * 2 * (DENSE_IMAGE if dense else IMAGE) + 4 * records + 32
-        batch = min(each, (GROUP_LDS - without) // (slots * sums), THREADS // cut)
+        if matrix:
+            together = 128 // kernel.timing.wave
+            record = 608 * (-(-tokens // together) * together)  # shared memory of its activations
+            batch, chunk, lds = self.matrix_plan(each, records, tokens, record, slots * sums)
+        else:
+            chunk = min(records, MOST_DENSE_CHUNK if dense else MOST_CHUNK // next(most for most in (1, 2, 4, 8) if tokens <= most))
+            without = tokens * (-(-chunk // 2) * 2 * (DENSE_IMAGE if dense else IMAGE) + 4 * records) + 32
+            batch = min(each, (GROUP_LDS - without) // (slots * sums), THREADS // (cut * tokens))
+            lds = without + batch * slots * sums
         pointers += [(len(parts), Buffer()), *([(len(parts) + 16, Buffer())] if norm else [])]
-        arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, 1, len(weights), tiles, int(gated), each, batch, chunk, 0)
-        launch = Launch(kernel, (-(-tiles // each), 1, 1), (THREADS, 1, 1), [arguments], without + batch * slots * sums, pointers)
+        arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, tokens, len(weights), tiles, int(gated), each, batch, chunk, 0)
+        launch = Launch(kernel, (-(-tiles // each), 1, 1), (THREADS, 1, 1), [arguments], lds, pointers)
         return predict(kernel, launch, self.chip)
+
+    @staticmethod
+    def matrix_plan(each, records, tokens, record, sums):
+        """Cuts of a batch, records of a chunk and bytes of shared memory, as plan_matrix of matvec.cpp finds them."""
+        best = None
+        for batch in range(min(each, THREADS // (16 * tokens)), 0, -1):
+            room = GROUP_LDS - MATRIX_BEGIN - batch * sums - 4 * tokens * records
+            if room < record:
+                continue
+            batches, chunks = -(-each // batch), -(-records // (room // record))
+            cost = (records if chunks == 1 else batches * records) + 4 * batches * chunks
+            if best is None or cost < best[0]:
+                even, chunk = -(-each // batches), -(-records // chunks)
+                best = cost, even, chunk, MATRIX_BEGIN + chunk * record + even * sums + 4 * tokens * records
+        return best[1:]
 
     @functools.lru_cache(None)
     def attention(self, model, keys, kv="f16"):

@@ -43,7 +43,9 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                 steps += of_steps if "steps" in only else []
         if "kernels" in only:
             shapes += single_kernels(own, chip)
-    tables = [*([lines] if {"decode", "prefill", "experts"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if "kernels" in only else [])]
+        if "several" in only and own.has_packed:
+            shapes += several_tokens(own, chip)
+    tables = [*([lines] if {"decode", "prefill", "experts"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if {"kernels", "several"} & set(only) else [])]
     return "\n\n".join("\n".join(table) for table in tables)
 
 
@@ -74,6 +76,16 @@ def share_of(kernel, weights, microseconds, chip):
     """Of the DRAM rate: the file's bytes of so many weights in that time."""
     elems, size = BLOCK[kernel]
     return weights * size / elems / microseconds / 1000 / chip.memory_gbs
+
+
+def several_tokens(own, chip):
+    """Tuned products with a few tokens; amd_matvec.md has the table."""
+    for kernel in ("q4_0", "q4_k", "q6_k"):
+        for rows, columns in ((14336, 4096), (4096, 4096), (4096, 14336)):
+            for tokens in (2, 4, 8):
+                cost = OwnPacked(own).matvec(((kernel, rows),), columns, tokens=tokens)
+                share = share_of(kernel, rows * columns, cost.microseconds, chip)
+                yield f"| {chip.name} | {kernel} matvec, tuned | {rows} x {columns}, {tokens} tokens | {cost.microseconds:.1f} | {cost.bound} | {share:.0%} of DRAM |"
 
 
 def single_kernels(own, chip):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -13,16 +14,25 @@ namespace rocmforge::amd {
 namespace {
 
 /// By MatvecWay.
-constexpr std::array<Kernel<MatvecArgs>, 3> kernels{{{"matvec_packed", "matvec_packed_8", LaunchOrder::by_kernel},
+constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_packed_8", LaunchOrder::by_kernel},
                                                      {"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel},
-                                                     {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel}}};
+                                                     {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel},
+                                                     {"matvec_packed", "matvec_packed_8_matrix", LaunchOrder::by_kernel}}};
 constexpr Kernel<MatvecArgs> dense_one_token{"matvec_dense", "matvec_dense_1", LaunchOrder::by_kernel};
 constexpr Kernel<MatvecArgs> dense_several_tokens{"matvec_dense", "matvec_dense_8", LaunchOrder::by_kernel};
+
+/// From how many tokens on matrix instructions multiply bytes, as modelled (docs/kernels/amd_matvec.md). On CDNA3 they are
+/// faster from two tokens on; on RDNA4, where memory is what both wait for, dot products are no slower up to seven. The
+/// matrix instructions of RDNA3 have the rate of dot products, those of CDNA2 take half as many bytes of a lane.
+std::int64_t least_matrix_tokens(const DeviceInfo& device) {
+  const std::string_view name = device.architecture_name();
+  return name == "gfx942" || name == "gfx950" ? 2 : name.starts_with("gfx12") ? 8 : most_matvec_tokens + 1;
+}
 
 /// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step.
 MatvecWay way_of(const Matmul::Args& call, const DeviceInfo& device) {
   if (call.tokens > 1) {
-    return MatvecWay::several_tokens;
+    return call.tokens >= least_matrix_tokens(device) ? MatvecWay::matrix : MatvecWay::several_tokens;
   }
   const bool cheap = std::ranges::all_of(
       call.outputs, [](const MatmulOutput& output) { return takes_halves(weight_format(output.dtype)); });
@@ -79,25 +89,70 @@ MatvecArgs make_args(const Matmul::Args& call, int cut_rows, WeightPlace (*place
   return args;
 }
 
-/// As many work-groups as units, or fewer that all have as much to do. `chunk_elems` of x are in shared memory at a time;
-/// shared(...) is matvec_shared(), or what takes its place.
+/// As many work-groups as units, or fewer that all have as much to do.
+void share_out(const DeviceInfo& device, MatvecArgs& args) {
+  args.group_cuts = static_cast<std::int32_t>(divide_up(args.cuts, std::max(1, device.compute_units)));
+}
+
+/// Parts of a cut, which have partial sums of their own.
+int items_of(const MatvecArgs& args) { return args.gated != 0 ? 2 : 1; }
+
+/// Cuts of a batch and records of a chunk.
+struct Plan {
+  int batch_cuts;
+  int chunk_records;
+  int shared_bytes;
+};
+
+/// `chunk_elems` of x are in shared memory at a time; shared(...) is matvec_shared(), or what takes its place.
 template <class Shared>
-LaunchShape share_out(int units, int cut_rows, int chunk_elems, const Shared& shared, MatvecArgs& args) {
+Plan plan_dots(const MatvecArgs& args, int cut_rows, int chunk_elems, const Shared& shared) {
   const auto records = static_cast<int>(weight_records(args.k));
-  args.chunk_records = std::min(records, chunk_elems / record_elems);
-  args.group_cuts = static_cast<std::int32_t>(divide_up(args.cuts, std::max(1, units)));
-  const int slots = args.gated != 0 ? 2 : 1;
-  const int without = shared(args.tokens, cut_rows, args.chunk_records, records, 0).bytes;
-  const int cut_outputs = args.tokens * cut_rows;
-  const int cut_bytes = slots * partial_sums * cut_outputs * 4;
-  const int most_outputs = matvec_threads / cut_outputs;
-  args.batch_cuts = std::min({args.group_cuts, (shared_bytes_of_group - without) / cut_bytes, most_outputs});
-  check(args.batch_cuts > 0, "matmul: a row is too long for the shared memory");
+  const int chunk = std::min(records, chunk_elems / record_elems);
+  const int items = items_of(args);
+  const int without = shared(args.tokens, cut_rows, chunk, records, 0).bytes;
+  const int cut_bytes = items * partial_sums * args.tokens * cut_rows * 4;
+  const int batch =
+      std::min({args.group_cuts, (shared_bytes_of_group - without) / cut_bytes, matvec_threads / (args.tokens * cut_rows)});
+  return {batch, chunk, shared(args.tokens, cut_rows, chunk, records, items * batch).bytes};
+}
+
+/// Each batch quantises the activations again, unless all of them fit; each chunk of a batch begins and ends with the
+/// memory idle, which takes about as long as quantising four records of all tokens.
+Plan plan_matrix(const MatvecArgs& args, int wave_size) {
+  const auto records = static_cast<int>(weight_records(args.k));
+  const int items = items_of(args);
+  const int padded = matrix_tokens(args.tokens, wave_size);
+  const int most_batch = std::min(args.group_cuts, matvec_threads / (args.tokens * matvec_cut_rows(MatvecWay::matrix)));
+  Plan best{};
+  int least = 0;
+  for (int batch = most_batch; batch > 0; --batch) {
+    const int room = shared_bytes_of_group - matrix_shared(args.tokens, padded, 0, records, items * batch).bytes;
+    const int most = room / matrix_record_bytes(padded);
+    if (most <= 0) {
+      continue;
+    }
+    const auto batches = static_cast<int>(divide_up(args.group_cuts, batch));
+    const auto chunks = static_cast<int>(divide_up(records, most));
+    const int cost = (chunks == 1 ? records : batches * records) + 4 * batches * chunks;
+    if (best.batch_cuts == 0 || cost < least) {
+      const auto chunk = static_cast<int>(divide_up(records, chunks));
+      const auto even = static_cast<int>(divide_up(args.group_cuts, batches));
+      best = {even, chunk, matrix_shared(args.tokens, padded, chunk, records, items * even).bytes};
+      least = cost;
+    }
+  }
+  return best;
+}
+
+LaunchShape shape_of(const Plan& plan, MatvecArgs& args) {
+  check(plan.batch_cuts > 0, "matmul: a row is too long for the shared memory");
+  args.batch_cuts = plan.batch_cuts;
+  args.chunk_records = plan.chunk_records;
   LaunchShape shape;
   shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.cuts, args.group_cuts));
   shape.block[0] = matvec_threads;
-  shape.shared_bytes =
-      static_cast<std::uint32_t>(shared(args.tokens, cut_rows, args.chunk_records, records, slots * args.batch_cuts).bytes);
+  shape.shared_bytes = static_cast<std::uint32_t>(plan.shared_bytes);
   return shape;
 }
 
@@ -108,7 +163,11 @@ void run_matvec(const Matmul::Args& call, Stream& stream) {
   const MatvecWay way = way_of(call, device);
   const int cut_rows = matvec_cut_rows(way);
   MatvecArgs args = make_args(call, cut_rows, packed_place);
-  const LaunchShape shape = share_out(device.compute_units, cut_rows, matvec_chunk_elems(args.tokens), matvec_shared, args);
+  share_out(device, args);
+  const LaunchShape shape =
+      shape_of(way == MatvecWay::matrix ? plan_matrix(args, device.wave_size)
+                                        : plan_dots(args, cut_rows, matvec_chunk_elems(args.tokens), matvec_shared),
+               args);
   kernels[static_cast<std::size_t>(way)].launch(stream, shape, args);
 }
 
@@ -117,7 +176,8 @@ void run_dense_matvec(const Matmul::Args& call, Stream& stream) {
   const bool halves = call.tokens == 1 && device.wave_size == 32;  // as matvec_dense.hip has it
   const int cut_rows = matvec_cut_rows(halves ? MatvecWay::one_token_halves : MatvecWay::one_token);
   MatvecArgs args = make_args(call, cut_rows, dense_place);
-  const LaunchShape shape = share_out(device.compute_units, cut_rows, dense_chunk_elems(args.tokens), dense_shared, args);
+  share_out(device, args);
+  const LaunchShape shape = shape_of(plan_dots(args, cut_rows, dense_chunk_elems(args.tokens), dense_shared), args);
   (call.tokens == 1 ? dense_one_token : dense_several_tokens).launch(stream, shape, args);
 }
 

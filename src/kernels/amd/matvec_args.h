@@ -16,10 +16,13 @@ enum class MatvecWay : std::uint8_t {
   several_tokens,
   one_token,
   one_token_halves,  ///< halves of tiles, so that all groups have as much to do
+  matrix,            ///< several tokens, on matrix instructions of bytes
 };
-/// Rows of a tile that a work-group takes together.
+/// Rows that a work-group takes together: of a tile, or two tiles.
 constexpr int matvec_cut_rows(MatvecWay way) {
-  return way == MatvecWay::one_token_halves ? weight_tile_rows / 2 : weight_tile_rows;
+  return way == MatvecWay::one_token_halves ? weight_tile_rows / 2
+         : way == MatvecWay::matrix         ? weight_tile_rows * 2
+                                            : weight_tile_rows;
 }
 /// Whether MatvecWay::one_token_halves serves the format: its records are whole lines of 128 bytes, and halves share at most
 /// that of the scales.
@@ -79,6 +82,24 @@ struct MatvecShared {
   int bytes;
 };
 
+/// Tokens that the matrix way multiplies at once, and so many of `tokens` rounded up to a multiple of that.
+constexpr int matrix_product_tokens(int wave_size) { return wave_size == 64 ? 2 : 4; }
+constexpr int matrix_tokens(int tokens, int wave_size) {
+  const int together = matrix_product_tokens(wave_size);
+  return (tokens + together - 1) / together * together;
+}
+/// Its image has the tokens of a record side by side. First all codes: [piece][product of tokens][half of the piece][token]
+/// [upper, lower bytes] 16 bytes; then as floats [piece][product of tokens] three times [token]: scales, sums of the codes,
+/// sums of the codes of elements 16 to 31.
+constexpr int matrix_code_bytes(int padded_tokens) { return record_elems * 2 * padded_tokens; }
+constexpr int matrix_record_bytes(int padded_tokens) {
+  return matrix_code_bytes(padded_tokens) + record_pieces * 3 * 4 * padded_tokens;
+}
+/// Before the image the norm's factors, and zeros: what lanes read whose column is of another piece. Other banks than the
+/// piece's columns have where an instruction takes two tokens.
+inline constexpr int matrix_zeros = 64;
+inline constexpr int matrix_image = 256;
+
 /// `records` of a chunk, `all_records` of k, `items`: cuts of a batch, pairs counted twice.
 constexpr MatvecShared matvec_shared(int tokens, int cut_rows, int records, int all_records, int items) {
   MatvecShared shared{};
@@ -87,6 +108,15 @@ constexpr MatvecShared matvec_shared(int tokens, int cut_rows, int records, int 
   shared.squares = shared.partials + items * partial_sums * tokens * cut_rows * 4;
   shared.factors = shared.squares + tokens * all_records * 4;
   shared.bytes = shared.factors + most_matvec_tokens * 4;
+  return shared;
+}
+
+/// The same for the matrix way, with the image at matrix_image.
+constexpr MatvecShared matrix_shared(int tokens, int padded_tokens, int records, int all_records, int items) {
+  MatvecShared shared{};
+  shared.partials = matrix_image + records * matrix_record_bytes(padded_tokens);
+  shared.squares = shared.partials + items * partial_sums * tokens * matvec_cut_rows(MatvecWay::matrix) * 4;
+  shared.bytes = shared.squares + tokens * all_records * 4;
   return shared;
 }
 

@@ -26,9 +26,11 @@ __device__ inline void load_eight(const float* from, float (&values)[lane_elems]
   }
 }
 
-/// Of record `record` of token t; zeros from k on. Rows are whole pieces.
-__device__ inline void load_activations(const MatvecArgs& args, int t, int record, Activations& loaded) {
-  const int first = record * record_elems + (gpu::thread_index() % team_lanes) * lane_elems;
+/// Of record `record` of token t; zeros from k on. Rows are whole pieces. `Args` has x, x_stride, norm_weight and k.
+template <class Args>
+__device__ inline void load_activations(const Args& args, int t, int record, Activations& loaded,
+                                        int thread = gpu::thread_index()) {
+  const int first = record * record_elems + (thread % team_lanes) * lane_elems;
   if (first < args.k) {
     load_eight(args.x + t * args.x_stride + first, loaded.values);
     if (args.norm_weight != nullptr) {
@@ -48,17 +50,21 @@ struct PieceSums {
   int low;
   int high;
 };
-__device__ inline PieceSums piece_sums(int sum) {
+__device__ inline PieceSums piece_sums(int sum, int thread = gpu::thread_index()) {
   sum += exchange<1>(sum);
   const int other = exchange<2>(sum);
-  return (gpu::thread_index() & 2) == 0 ? PieceSums{sum, other} : PieceSums{other, sum};
+  return (thread & 2) == 0 ? PieceSums{sum, other} : PieceSums{other, sum};
 }
 
-/// Quantises a lane's elements into its record of the image; with a norm sums up the record's squares. `Args` has
-/// norm_weight.
-template <class Args>
-__device__ inline void quantise(const Args& args, Activations& loaded, std::uint8_t* record, float* square) {
-  const int lane = gpu::thread_index() % team_lanes;
+inline constexpr float largest_code = 127.0f * 256.0f + 127.0f;
+
+/// Quantises a lane's elements; with a norm sums up the record's squares. Calls put(lane, piece, upper, lower, magnitude,
+/// sums) with two words each of the signed bytes of codes = 256 * upper + lower, and the largest magnitude and the sums of
+/// the codes of the piece. `Args` has norm_weight.
+template <class Args, class Put>
+__device__ __forceinline__ void quantise_to(const Args& args, Activations& loaded, float* square, int thread,
+                                            const Put& put) {
+  const int lane = thread % team_lanes;
   const int piece = lane / 4;
   if (args.norm_weight != nullptr) {
     float squares = 0.0f;
@@ -79,7 +85,6 @@ __device__ inline void quantise(const Args& args, Activations& loaded, std::uint
   }
   largest = max(largest, static_cast<std::uint32_t>(exchange<1>(static_cast<int>(largest))));
   largest = max(largest, static_cast<std::uint32_t>(exchange<2>(static_cast<int>(largest))));
-  constexpr float largest_code = 127.0f * 256.0f + 127.0f;
   const float magnitude = __builtin_bit_cast(float, largest);
   const float inverse = magnitude > 1e-33f ? largest_code / magnitude : 0.0f;
   std::uint32_t upper[2] = {};
@@ -89,20 +94,29 @@ __device__ inline void quantise(const Args& args, Activations& loaded, std::uint
   for (int i = 0; i < lane_elems; ++i) {
     const int code = static_cast<int>(rintf(loaded.values[i] * inverse));
     sum += code;
-    // code = 256 * upper + lower, both signed bytes.
     upper[i / 4] |= (static_cast<std::uint32_t>(code + 128) >> 8 & 255u) << 8 * (i % 4);
     lower[i / 4] |= (static_cast<std::uint32_t>(code) & 255u) << 8 * (i % 4);
   }
-  const PieceSums sums = piece_sums(sum);
-  constexpr int plane = record_pieces * 16;
-  std::uint8_t* codes = record + (lane % 4 / 2) * plane + piece * 16 + (lane % 2) * 8;
-  *reinterpret_cast<uint2*>(codes) = {upper[0], upper[1]};
-  *reinterpret_cast<uint2*>(codes + 2 * plane) = {lower[0], lower[1]};
-  if (lane % 4 == 0) {
-    reinterpret_cast<float4*>(record + 4 * plane)[piece] = {magnitude / largest_code, static_cast<float>(sums.low),
-                                                            static_cast<float>(sums.high),
-                                                            static_cast<float>(sums.low + sums.high)};
-  }
+  put(lane, piece, upper, lower, magnitude, piece_sums(sum, thread));
+}
+
+/// Quantises a lane's elements into its record of the image.
+template <class Args>
+__device__ inline void quantise(const Args& args, Activations& loaded, std::uint8_t* record, float* square) {
+  quantise_to(
+      args, loaded, square, gpu::thread_index(),
+      [&](int lane, int piece, const std::uint32_t(&upper)[2], const std::uint32_t(&lower)[2], float magnitude,
+          const PieceSums& sums) __attribute__((always_inline)) {
+        constexpr int plane = record_pieces * 16;
+        std::uint8_t* codes = record + (lane % 4 / 2) * plane + piece * 16 + (lane % 2) * 8;
+        *reinterpret_cast<uint2*>(codes) = {upper[0], upper[1]};
+        *reinterpret_cast<uint2*>(codes + 2 * plane) = {lower[0], lower[1]};
+        if (lane % 4 == 0) {
+          reinterpret_cast<float4*>(record + 4 * plane)[piece] = {magnitude / largest_code, static_cast<float>(sums.low),
+                                                                  static_cast<float>(sums.high),
+                                                                  static_cast<float>(sums.low + sums.high)};
+        }
+      });
 }
 
 /// Where records [first, first + count) of all tokens go, and one of zeros behind an odd number of them.
@@ -140,9 +154,9 @@ struct Stage {
 
 /// The factors of the norm, from the squares of all records.
 __device__ inline void find_factors(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int tokens,
-                                    int all_records) {
-  const int team = gpu::thread_index() / team_lanes;
-  const int lane = gpu::thread_index() % team_lanes;
+                                    int all_records, int thread = gpu::thread_index()) {
+  const int team = thread / team_lanes;
+  const int lane = thread % team_lanes;
   if (team >= tokens) {
     return;
   }

@@ -19,8 +19,8 @@ inline constexpr int matvec_waves = matvec_threads / gpu::wave_size;
 /// Records of a wave's step.
 inline constexpr int step_records = gpu::wave_size / team_lanes;
 template <MatvecWay way>
-inline constexpr bool is_single = way != MatvecWay::several_tokens;
-/// Rows of a cut: a tile, or half of one.
+inline constexpr bool is_single = way == MatvecWay::one_token || way == MatvecWay::one_token_halves;
+/// Rows of a cut: a tile, half of one, or two.
 template <MatvecWay way>
 inline constexpr int cut_rows = matvec_cut_rows(way);
 /// Pieces of a lane's step, in rows half a tile from each other.
@@ -38,7 +38,7 @@ struct CutRun {
   int count;    ///< cuts
   int slot;     ///< the first one's place among the batch's partial sums
   int earlier;  ///< steps of the batch before these, modulo the waves
-  int n;        ///< rows of the part
+  int n;        ///< rows of the part: a cut of two tiles may end behind them
 
   /// Where the tile of cut `cut` of the run begins.
   template <MatvecWay way>

@@ -1,5 +1,6 @@
 // Products of packed weights with up to 8 tokens. See matvec_packed.h.
 
+#include "kernels/amd/matvec_matrix.h"
 #include "kernels/amd/matvec_packed.h"
 
 using namespace rocmforge;
@@ -15,7 +16,15 @@ matvec_packed_1_halves(MatvecArgs) {
   amd::matvec<amd::MatvecWay::one_token_halves>(amd::argument_of_kernel<MatvecArgs>());
 }
 #endif
+#if !ROCMFORGE_BYTE_TILES || ROCMFORGE_WAVE_SIZE == 32  // CDNA3 has the next one for all numbers of tokens
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_8(MatvecArgs) {
   amd::matvec<amd::MatvecWay::several_tokens>(amd::argument_of_kernel<MatvecArgs>());
 }
+#endif
+#if ROCMFORGE_BYTE_TILES
+ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
+matvec_packed_8_matrix(MatvecArgs) {
+  amd::matvec_matrix(amd::argument_of_kernel<MatvecArgs>());
+}
+#endif

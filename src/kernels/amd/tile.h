@@ -1,7 +1,7 @@
 #pragma once
 
-// Instructions that have no name in HIP's language: integer products of four bytes, exchanges inside sixteen lanes, sums in
-// shared memory. No other file of this folder has any.
+// Instructions that have no name in HIP's language: integer products of four bytes and of tiles, exchanges between lanes,
+// sums in shared memory. No other file of this folder has any.
 
 #include <type_traits>
 
@@ -58,6 +58,44 @@ template <int mask>
 __device__ inline float exchange(float value) {
   return __builtin_bit_cast(float, exchange<mask>(__builtin_bit_cast(int, value)));
 }
+
+/// The value of lane (own ^ mask): mask 16, or 32 in waves of 64.
+template <int mask>
+__device__ inline float exchange_rows(float value) {
+  static_assert(mask == 16 || (mask == 32 && gpu::wave_size == 64));
+  const int bits = __builtin_bit_cast(int, value);
+#if defined(__GFX9__)
+  return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute(4 * (gpu::lane_index() ^ mask), bits));
+#else
+  const auto own = static_cast<unsigned>(bits);
+  return __builtin_bit_cast(float, __builtin_amdgcn_permlanex16(0u, own, 0x76543210u, 0xfedcba98u, false, false));
+#endif
+}
+
+/// Where matrix instructions multiply signed bytes, eight of a lane at a time, and faster than dot products do: RDNA4, and
+/// CDNA behind gfx90a.
+#if (defined(__GFX9__) && !defined(__gfx90a__)) || defined(__GFX12__)
+#define ROCMFORGE_BYTE_TILES 1
+/// Sums of 16 x 16 outputs over slices of k. Lane l has eight bytes of row (of A) or column (of B) l % 16 in slice l / 16;
+/// element g of its sums is row (elems * (l / 16) + g), column l % 16.
+struct ByteTile {
+  static constexpr int slices = gpu::wave_size / 16;
+  static constexpr int elems = 16 / slices;
+  using Sums = int __attribute__((ext_vector_type(elems)));
+  using Operand = std::uint64_t;
+  __device__ static Sums multiply(Operand a, Operand b, Sums sums) {
+#if defined(__GFX9__)
+    return __builtin_amdgcn_mfma_i32_16x16x32_i8(static_cast<long>(a), static_cast<long>(b), sums, 0, 0, 0);
+#else
+    using Bytes = int __attribute__((ext_vector_type(2)));
+    return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, __builtin_bit_cast(Bytes, a), true,
+                                                            __builtin_bit_cast(Bytes, b), sums, false);
+#endif
+  }
+};
+#else
+#define ROCMFORGE_BYTE_TILES 0
+#endif
 
 /// The same number for the whole wave, which the compiler is told.
 __device__ inline int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
