@@ -29,14 +29,19 @@ std::int64_t least_matrix_tokens(const DeviceInfo& device) {
   return name == "gfx942" || name == "gfx950" ? 2 : name.starts_with("gfx12") ? 8 : most_matvec_tokens + 1;
 }
 
+bool all_served(const Matmul::Args& call, MatvecWay way) {
+  return std::ranges::all_of(call.outputs,
+                             [way](const MatmulOutput& output) { return serves(way, weight_format(output.dtype)); });
+}
+
 /// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step.
 MatvecWay way_of(const Matmul::Args& call, const DeviceInfo& device) {
   if (call.tokens > 1) {
-    return call.tokens >= least_matrix_tokens(device) ? MatvecWay::matrix : MatvecWay::several_tokens;
+    return call.tokens >= least_matrix_tokens(device) && all_served(call, MatvecWay::matrix) ? MatvecWay::matrix
+                                                                                             : MatvecWay::several_tokens;
   }
-  const bool cheap = std::ranges::all_of(
-      call.outputs, [](const MatmulOutput& output) { return takes_halves(weight_format(output.dtype)); });
-  return cheap && device.wave_size == 32 ? MatvecWay::one_token_halves : MatvecWay::one_token;
+  return device.wave_size == 32 && all_served(call, MatvecWay::one_token_halves) ? MatvecWay::one_token_halves
+                                                                                 : MatvecWay::one_token;
 }
 
 constexpr int shared_bytes_of_group = 64 * 1024;

@@ -163,16 +163,15 @@ struct PackedFormat {
   }
 };
 
-/// Calls body.operator()<format>() for a format that is known at run time, inlined. With `halves_only`, which has those that
-/// takes_halves alone, others do nothing.
-template <bool halves_only, class Body>
+/// Calls body.operator()<format>() for a format that is known at run time, inlined; nothing where the way does not serve it.
+template <MatvecWay way, class Body>
 __device__ __forceinline__ void visit_weight_format(WeightFormat format, const Body& body) {
   switch (format) {
-#define ROCMFORGE_AMD_VISIT(name)                                     \
-  case WeightFormat::name:                                            \
-    if constexpr (!halves_only || takes_halves(WeightFormat::name)) { \
-      body.template operator()<WeightFormat::name>();                 \
-    }                                                                 \
+#define ROCMFORGE_AMD_VISIT(name)                     \
+  case WeightFormat::name:                            \
+    if constexpr (serves(way, WeightFormat::name)) {  \
+      body.template operator()<WeightFormat::name>(); \
+    }                                                 \
     return;
     ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_VISIT)
 #undef ROCMFORGE_AMD_VISIT

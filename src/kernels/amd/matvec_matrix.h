@@ -219,7 +219,7 @@ __device__ __forceinline__ void walk_matrix(const CutRun& run, const Chunk& chun
 }
 
 __device__ __forceinline__ void walk_matrix(const CutRun& run, const Chunk& chunk, int wave) {
-  visit_weight_format<false>(
+  visit_weight_format<MatvecWay::matrix>(
       run.format, [&]<WeightFormat format>() __attribute__((always_inline)) { walk_matrix<format>(run, chunk, wave); });
 }
 

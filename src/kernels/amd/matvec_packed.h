@@ -303,7 +303,7 @@ __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int
 
 template <MatvecWay way, class Run>
 __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int wave) {
-  visit_weight_format<way == MatvecWay::one_token_halves>(
+  visit_weight_format<way>(
       run.format, [&]<WeightFormat format>() __attribute__((always_inline)) { walk_run<format, way>(run, chunk, wave); });
 }
 

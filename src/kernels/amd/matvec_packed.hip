@@ -16,12 +16,10 @@ matvec_packed_1_halves(MatvecArgs) {
   amd::matvec<amd::MatvecWay::one_token_halves>(amd::argument_of_kernel<MatvecArgs>());
 }
 #endif
-#if !ROCMFORGE_BYTE_TILES || ROCMFORGE_WAVE_SIZE == 32  // CDNA3 has the next one for all numbers of tokens
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_8(MatvecArgs) {
   amd::matvec<amd::MatvecWay::several_tokens>(amd::argument_of_kernel<MatvecArgs>());
 }
-#endif
 #if ROCMFORGE_BYTE_TILES
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_8_matrix(MatvecArgs) {
