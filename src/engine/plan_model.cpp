@@ -133,12 +133,21 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   model_options.max_logit_rows = std::max(model_options.max_logit_rows, options.max_sequences);
   model_options.max_sequences = options.max_sequences;
   model_options.context_length = context_length(options, config);
-  planned.model = naming_file(path, [&] {
-    return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
-  });
-  planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
-                                options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
-                                std::min(options.max_sequences, options.max_batch_tokens), options.max_batch_tokens);
+  const auto plan = [&] {
+    planned.model = naming_file(path, [&] {
+      return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
+    });
+    planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
+                                  options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
+                                  std::min(options.max_sequences, options.max_batch_tokens), options.max_batch_tokens);
+  };
+  plan();
+  // Some kernels of GPUs are fast as their layouts are larger than the file's. A model that runs slower is better than one
+  // that does not load.
+  if (planned.device->info().is_gpu() && !planned.memory.fits() && !model_options.small_weights) {
+    model_options.small_weights = true;
+    plan();
+  }
   return planned;
 }
 

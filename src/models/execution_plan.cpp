@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "models/attention_pair.h"
 #include "models/model_tensors.h"
+#include "models/weight_choice.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
@@ -330,8 +331,9 @@ const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::i
                             file_->path().string(), quote(name), rocmforge::name(found.tensor.dtype), together, k));
   }
   const Matmul::Spec spec{found.tensor.dtype, layer.n, k};
-  Choice<Matmul> choice = with_context(file_->path().string() + ": tensor " + quote(name),
-                                       [&] { return registry_->choose<Matmul>(spec, device_, options_.matmul); });
+  Choice<Matmul> choice = with_context(file_->path().string() + ": tensor " + quote(name), [&] {
+    return choose_for_weights<Matmul>(*registry_, spec, device_, options_.matmul, options_.small_weights);
+  });
   for (Refusal& refusal : choice.refusals) {
     if (std::none_of(refusals.begin(), refusals.end(), [&](const Refusal& known) {
           return known.kernel == refusal.kernel && known.reason == refusal.reason;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "models/execution_plan.h"
+#include "models/weight_choice.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
@@ -141,8 +142,9 @@ std::vector<const ExpertMatrix*> ExecutionPlan::experts(std::string_view operati
   planned.operation = operation;
   for (const ExpertTensorName& name : names) {
     ExpertMatrix matrix = find_experts(name, wanted);
-    Choice<ExpertMatmul> choice = with_context(file_->path().string() + ": tensor " + quote(matrix.tensors[0]->name),
-                                               [&] { return registry_->choose<ExpertMatmul>(matrix.spec, device_); });
+    Choice<ExpertMatmul> choice = with_context(file_->path().string() + ": tensor " + quote(matrix.tensors[0]->name), [&] {
+      return choose_for_weights<ExpertMatmul>(*registry_, matrix.spec, device_, {}, options_.small_weights);
+    });
     matrix.kernel = choice.kernel;
     if (found.empty()) {
       planned.kernel = choice.kernel->name();

@@ -26,6 +26,8 @@ struct ModelOptions {
   bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, if they support it
   /// GPU: bytes of K and V that latent attention computes for prompts at once; more is done in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
+  bool small_weights =
+      false;           ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
   std::string matmul;  ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
