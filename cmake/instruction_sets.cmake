@@ -1,4 +1,30 @@
-set(ROCMFORGE_INSTRUCTION_SETS "" CACHE STRING "Instruction sets of CPU kernels beside the generic one; empty for all of the processor family")
+set(ROCMFORGE_INSTRUCTION_SETS "" CACHE STRING "Instruction sets of CPU kernels beside the generic one; empty for all of the processor \
+family, `native` for those that this machine's processor has")
+
+# The flag of /proc/cpuinfo that stands for each set.
+set(cpuinfo_avx2 avx2)
+set(cpuinfo_avxvnni avx_vnni)
+set(cpuinfo_avx512 avx512_bf16)
+set(cpuinfo_neon asimddp)
+
+# rocmforge_wants_instruction_set(SET RESULT): whether ROCMFORGE_INSTRUCTION_SETS names it.
+function(rocmforge_wants_instruction_set set result)
+  set(wanted ON)
+  if(ROCMFORGE_INSTRUCTION_SETS STREQUAL "native" AND EXISTS /proc/cpuinfo)
+    file(READ /proc/cpuinfo processors)
+    string(REGEX MATCH "[ \t]${cpuinfo_${set}}[ \n]" wanted "${processors}")
+  elseif(ROCMFORGE_INSTRUCTION_SETS AND NOT ROCMFORGE_INSTRUCTION_SETS STREQUAL "native")
+    list(FIND ROCMFORGE_INSTRUCTION_SETS ${set} place)
+    if(place LESS 0)
+      set(wanted OFF)
+    endif()
+  endif()
+  if(wanted OR set STREQUAL "generic")
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
 
 # rocmforge_cpu_bodies(TARGET): compiles src/kernels/cpu/body/*.cpp once per instruction set of the processor family,
 # with ROCMFORGE_ISA naming the namespace, and adds the objects to TARGET. The choice is made at run time.
@@ -23,11 +49,17 @@ function(rocmforge_cpu_bodies target)
   if(ROCMFORGE_SANITIZE)
     set(optimisation -O1)  # in half of the compile time; the tests' small products take no longer
   endif()
+  # Calls in place of written-out checks: this file then compiles in half of the time.
+  if(ROCMFORGE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/matmul_quantised.cpp
+                                PROPERTIES COMPILE_OPTIONS -fsanitize-address-outline-instrumentation)
+  endif()
   # Its vectors are arrays. GCC must keep the loops over their elements, which it then turns into vector instructions; written out
   # they are twice the code, and slower.
   set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
   foreach(set IN LISTS sets)
-    if(ROCMFORGE_INSTRUCTION_SETS AND NOT set IN_LIST ROCMFORGE_INSTRUCTION_SETS AND NOT set STREQUAL "generic")
+    rocmforge_wants_instruction_set(${set} wanted)
+    if(NOT wanted)
       continue()
     endif()
     if(NOT bodies_${set})

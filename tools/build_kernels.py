@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compiles the GPU kernels of src/kernels/: build/kernels/ARCHITECTURE/SOURCE.hsaco for AMD, .cubin for NVIDIA.
 
-    build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--check] [--compiler] [--only SOURCE] [ARCHITECTURE...]
+    build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--tuned] [--check] [--compiler] [--only SOURCE]
+                     [ARCHITECTURE...]
 
 ARCHITECTURE `all` is every AMD card that a compiler here knows, the generic targets that serve the others, and the default ones of NVIDIA.
 Only what is older than its source or one of its headers is compiled. Ends with what every kernel uses: registers, spills,
@@ -189,7 +190,7 @@ def nvidia_usage(text):
     return sorted(found)
 
 
-def plan(architectures, output, only=()):
+def plan(architectures, output, only=(), tuned=False):
     toolchains = compilers_of(architectures)
     nvcc = find_nvcc() if not all(map(is_amd, architectures)) else None
     libraries = {toolchain: toolchain.library_folder(output.parent / "device-libs") for toolchain in toolchains.values()}
@@ -216,7 +217,7 @@ def plan(architectures, output, only=()):
         for old in [*(output / architecture).glob("*.hsaco"), *(output / architecture).glob("*.cubin")]:
             if old not in wanted:
                 old.unlink()
-    return [task for task in tasks if not only or task.object.stem in only]
+    return [task for task in tasks if (not only or task.object.stem in only) and not (tuned and (task.portable or task.is_test))]
 
 
 def print_table(tasks, file, strict):
@@ -245,6 +246,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--quiet", action="store_true", help="no table unless something is the matter")
     parser.add_argument("--strict", action="store_true", help="fail for spills to memory and for scratch in the portable kernels too")
+    parser.add_argument("--tuned", action="store_true", help="compile only the kernels written for a family of architectures")
     parser.add_argument("--check", action="store_true", help="only say whether the architectures are known")
     parser.add_argument("--compiler", action="store_true", help="only say which compiler would compile for the architectures")
     parser.add_argument("--only", action="append", default=[], metavar="SOURCE", help="compile this source alone, such as matvec")
@@ -264,7 +266,7 @@ def main():
             for architecture, toolchain in compilers_of(architectures).items():
                 print(f"{architecture}: {toolchain.clang}, headers in {toolchain.headers}/include, device libraries in {toolchain.bitcode}")
             return 0
-        tasks = plan(architectures, arguments.output.resolve(), arguments.only)
+        tasks = plan(architectures, arguments.output.resolve(), arguments.only, arguments.tuned)
         if not tasks:
             raise Problem("no kernel sources for " + ", ".join(architectures))
     except Problem as problem:

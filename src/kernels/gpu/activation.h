@@ -5,28 +5,23 @@
 
 namespace rocmforge::gpu {
 
+/// Silu, GELU with a tanh, and the gate of clamped_swiglu.
+__device__ inline float times_sigmoid(float x, float z) { return x / (1.0f + expf(-z)); }
+
+/// (1 + tanh z) / 2 = sigmoid(2 z), z = sqrt(2 / pi) * (x + 0.044715 x^3)
+__device__ inline float gelu_tanh_argument(float x) { return 1.5957691216f * (x * (0.044715f * x * x + 1.0f)); }
+
 struct Silu {
-  __device__ static float value(float x) { return x / (1.0f + expf(-x)); }
+  __device__ static float value(float x) { return times_sigmoid(x, x); }
 };
 
 struct GeluTanh {
-  /// (1 + tanh z) / 2 = 1 / (1 + e^(-2 z)), z = sqrt(2 / pi) * (x + 0.044715 x^3)
-  __device__ static float value(float x) {
-    const float inner = x * (0.044715f * x * x + 1.0f);
-    return x / (1.0f + expf(-1.5957691216f * inner));
-  }
+  __device__ static float value(float x) { return times_sigmoid(x, gelu_tanh_argument(x)); }
 };
 
 struct ReluSquared {
   __device__ static float value(float x) { return fmaxf(x, 0.0f) * x; }
 };
-
-/// Of a product without a gate.
-__device__ inline float activate_alone(Activation activation, float up) {
-  return activation == Activation::relu_squared ? ReluSquared::value(up)
-         : activation == Activation::gelu_tanh  ? GeluTanh::value(up)
-                                                : Silu::value(up);
-}
 
 struct Gelu {
   /// The share of |x| that does not pass is erfc(z) / 2 = e^(-z^2) t P(t), z = |x| / sqrt(2), t = 1 / (1 + 0.4 z), P fitted
@@ -48,14 +43,26 @@ struct Gelu {
   }
 };
 
+// What follows chooses by a value that is not known as it is compiled. All cases share an exponential and a division: tiles
+// hold a copy for each of their outputs.
+
+__device__ inline float sigmoid_argument(Activation activation, float x) {
+  return activation == Activation::gelu_tanh ? gelu_tanh_argument(x) : x;
+}
+
+/// Of a product without a gate.
+__device__ inline float activate_alone(Activation activation, float up) {
+  const float value = times_sigmoid(up, sigmoid_argument(activation, up));
+  return activation == Activation::relu_squared ? ReluSquared::value(up) : value;
+}
+
 /// Of a gate and what it multiplies; not gelu.
 __device__ inline float activate(Activation activation, float gate, float up) {
-  if (activation == Activation::clamped_swiglu) {
-    const float g = fminf(gate, clamped_swiglu_limit);
-    const float u = fminf(fmaxf(up, -clamped_swiglu_limit), clamped_swiglu_limit);
-    return g / (1.0f + expf(-clamped_swiglu_slope * g)) * (u + 1.0f);
-  }
-  return (activation == Activation::gelu_tanh ? GeluTanh::value(gate) : Silu::value(gate)) * up;
+  const bool clamped = activation == Activation::clamped_swiglu;
+  const float x = clamped ? fminf(gate, clamped_swiglu_limit) : gate;
+  const float z = clamped ? clamped_swiglu_slope * x : sigmoid_argument(activation, x);
+  const float factor = clamped ? fminf(fmaxf(up, -clamped_swiglu_limit), clamped_swiglu_limit) + 1.0f : up;
+  return times_sigmoid(x, z) * factor;
 }
 
 }  // namespace rocmforge::gpu
