@@ -236,10 +236,11 @@ INSTANTIATE_TEST_SUITE_P(Formats, MatmulFusionsTiny, testing::ValuesIn(computing
 
 /// Q, K and V of different formats, as mixed quantisations have them.
 TEST(MatmulFusions, TinyGroupsOfSeveralFormats) {
-  constexpr std::array<std::array<DType, 3>, 4> groups{{{DType::q4_k, DType::q4_k, DType::q6_k},
+  constexpr std::array<std::array<DType, 3>, 5> groups{{{DType::q4_k, DType::q4_k, DType::q6_k},
                                                         {DType::iq4_xs, DType::q2_k, DType::q3_k},
                                                         {DType::q4_1, DType::iq4_nl, DType::q5_1},
-                                                        {DType::iq3_s, DType::iq2_s, DType::q4_k}}};
+                                                        {DType::iq3_s, DType::iq2_s, DType::q4_k},
+                                                        {DType::iq2_xxs, DType::tq1_0, DType::iq2_s}}};
   int kernels = 0;
   for (const auto& formats : groups) {
     kernels += for_each_fusing_kernel(formats, [&](const MatmulKernel& kernel, const MatmulFusions& fusions) {

@@ -63,7 +63,7 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
              static_cast<float>(iq4_values[code]);
     case WeightFormat::iq3_s:
       return half_from(super) * static_cast<float>(scales[0]) * static_cast<float>(2 * code - 15);
-    case WeightFormat::iq2_s:
+    case WeightFormat::iq2:
       return half_from(super) * static_cast<float>(2 * (scales[0] >> (e < 16 ? 0 : 4) & 15) + 1) * 0.125f *
              static_cast<float>(iq2_values[code]);
     case WeightFormat::q4_k:
@@ -117,8 +117,8 @@ TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
 }
 
 constexpr DType packed_types[] = {
-#define ROCMFORGE_AMD_TYPE(name) DType::name,
-    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TYPE)
+#define ROCMFORGE_AMD_TYPE(type, format) DType::type,
+    ROCMFORGE_AMD_TYPES(ROCMFORGE_AMD_TYPE)
 #undef ROCMFORGE_AMD_TYPE
 };
 

@@ -37,9 +37,9 @@ struct PackedFormat {
   static constexpr bool two_bits = layout.code_bytes == 8;
   static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
   static constexpr bool is_signed =
-      is_bytes || has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq2_s;
+      is_bytes || has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq2;
   static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
-                                 format == WeightFormat::q2_k || format == WeightFormat::iq2_s;
+                                 format == WeightFormat::q2_k || format == WeightFormat::iq2;
   static constexpr bool has_offset = !is_signed;
   static constexpr int high_words = layout.high_bytes / 4;
 
@@ -91,7 +91,7 @@ struct PackedFormat {
         const std::uint32_t whole = code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 2;
         constexpr std::uint32_t lower = table_word(0);
         constexpr std::uint32_t upper = table_word(4);
-        return format == WeightFormat::iq2_s ? gpu::select_bytes(upper, lower, whole) : whole;
+        return format == WeightFormat::iq2 ? gpu::select_bytes(upper, lower, whole) : whole;
       } else {
         return code;
       }
@@ -135,7 +135,7 @@ struct PackedFormat {
       const float minimum = -gpu::half_of_word(raw.super, 1);
       return {{super * static_cast<float>(scales & 15u), super * static_cast<float>(scales >> 8 & 15u)},
               {minimum * static_cast<float>(scales >> 4 & 15u), minimum * static_cast<float>(scales >> 12)}};
-    } else if constexpr (format == WeightFormat::iq2_s) {
+    } else if constexpr (format == WeightFormat::iq2) {
       const float super = 0.125f * gpu::half_of_word(raw.super, 0);
       return {{super * static_cast<float>(2 * (scales & 15u) + 1), super * static_cast<float>(2 * (scales >> 4) + 1)},
               {0.0f, 0.0f}};

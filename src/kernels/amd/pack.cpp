@@ -19,12 +19,31 @@ struct PiecePlace {
   std::uint8_t* scales;
 };
 
+template <class Block>
+inline constexpr WeightFormat format_of = weight_format(Block::dtype);
+
+/// A scale for each 256 values of -1, 0 and 1: TQ1_0 and TQ2_0.
+template <class Block>
+constexpr bool is_ternary() {
+  return Block::elems == record_elems && Block::group == record_elems;
+}
+
+/// Whether scales are 2 s + 1 with at most four bits of s.
+constexpr bool has_scale_nibbles(WeightFormat format) { return format == WeightFormat::iq2; }
+
 // put_scales(block, element, to): for the piece that starts at element `element` of the file's block.
 template <class Block>
-void put_scales(const Block& block, int, std::uint8_t* to) {
-  std::memcpy(to, &block.scale, 2);
-  if constexpr (requires { block.minimum; }) {
-    std::memcpy(to + 2, &block.minimum, 2);
+void put_scales(const Block& block, [[maybe_unused]] int element, std::uint8_t* to) {
+  if constexpr (is_ternary<Block>()) {
+    to[0] = to[1] = 0x11;
+  } else if constexpr (has_scale_nibbles(format_of<Block>)) {
+    const auto code = [&](int at) { return block.scale_code(static_cast<unsigned>(at) / Block::group) / 2; };
+    to[0] = static_cast<std::uint8_t>(code(element) | code(element + 16) << 4);
+  } else {
+    std::memcpy(to, &block.scale, 2);
+    if constexpr (requires { block.minimum; }) {
+      std::memcpy(to + 2, &block.minimum, 2);
+    }
   }
 }
 void put_scales(const BlockMXFP4& block, int, std::uint8_t* to) { to[0] = block.exponent; }
@@ -41,7 +60,6 @@ void put_scales(const BlockIQ4_XS& block, int element, std::uint8_t* to) {
 void put_scales(const BlockIQ3_S& block, int element, std::uint8_t* to) {
   to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
 }
-void put_scales(const BlockIQ2_S& block, int element, std::uint8_t* to) { to[0] = block.scales[element / piece_elems]; }
 /// Of Q4_K and Q5_K.
 template <class Block>
 requires requires(Block block) { block.minimum_code(0); }
@@ -58,6 +76,8 @@ void put_super(const Block& block, std::uint8_t* to) {
     std::memcpy(to, &block.scale, 2);
     if constexpr (requires { block.minimum_scale; }) {
       std::memcpy(to + 2, &block.minimum_scale, 2);
+    } else if constexpr (is_ternary<Block>()) {
+      std::memcpy(to + 2, &block.scale, 2);
     }
   }
 }
@@ -66,6 +86,18 @@ void put_super(const Block& block, std::uint8_t* to) {
 void put_two_bits(unsigned bits, int e, std::uint8_t* words) {
   std::uint8_t& byte = words[e / 16 * 4 + e % 4];
   byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
+}
+
+/// The code of an integer of a format whose blocks give these.
+template <WeightFormat format>
+std::uint8_t code_of_integer(int value) {
+  if constexpr (format == WeightFormat::q2_k) {
+    return static_cast<std::uint8_t>(value + 1);
+  } else if constexpr (format == WeightFormat::iq3_s) {
+    return static_cast<std::uint8_t>((value + 15) / 2);
+  } else {
+    return static_cast<std::uint8_t>(std::ranges::find(iq2_values, value) - std::begin(iq2_values));
+  }
 }
 
 /// The codes of a block, one a byte, as weight_layout.h has them.
@@ -77,9 +109,7 @@ void read_codes(const Block& block, std::uint8_t* codes) {
     for (unsigned first = 0; first < Block::elems; first += 8) {
       const EightBytes integers = block.integers(first);
       for (unsigned i = 0; i < 8; ++i) {
-        const int value = signed_byte(integers, i);
-        codes[first + i] = static_cast<std::uint8_t>(
-            Block::dtype == DType::iq3_s ? (value + 15) / 2 : std::ranges::find(iq2_values, value) - std::begin(iq2_values));
+        codes[first + i] = code_of_integer<format_of<Block>>(signed_byte(integers, i));
       }
     }
   }
@@ -88,7 +118,7 @@ void read_codes(const Block& block, std::uint8_t* codes) {
 /// The codes of a piece, one byte each, to its planes.
 template <class Block>
 void put_codes(const std::uint8_t* codes, const PiecePlace& to) {
-  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  constexpr WeightLayout layout = weight_layout(format_of<Block>);
   constexpr int low_bits = layout.code_bytes / 4;
   if constexpr (low_bits == 8) {
     std::memcpy(to.codes, codes, 16);
@@ -113,7 +143,7 @@ void put_codes(const std::uint8_t* codes, const PiecePlace& to) {
 /// One row of a record of zeros; `columns` of it are in the file.
 template <class Block>
 void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* record) {
-  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+  constexpr WeightLayout layout = weight_layout(format_of<Block>);
   constexpr int block_elems = static_cast<int>(Block::elems);
   for (int column = 0; column < columns; column += block_elems) {
     Block block;
@@ -145,7 +175,7 @@ void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, st
   check(has_weight_layout(type), "a format that is not repacked");
   Formats::visit(type, [&]<class Block>(Block*) {
     if constexpr (has_weight_layout(Block::dtype)) {
-      constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
+      constexpr WeightLayout layout = weight_layout(format_of<Block>);
       gpu::pack_tiles<Block>(
           {weight_tile_rows, record_elems, layout.record_bytes, weight_tile_bytes(layout, k), weight_room_bytes(layout)},
           {static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed), pack_row<Block>);

@@ -21,14 +21,15 @@
 //   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. Q4_K, Q5_K: the
 //           codes of scale and minimum. Q6_K, Q3_K: the signed scales of elements 0..15 and 16..31. Q2_K: of these the codes
 //           of scale (low nibble) and minimum.
-//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3_S: the odd scale. IQ2_S:
-//           those of elements 0..15 and 16..31 as the file has them, nibbles.
+//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3_S: the odd scale. IQ2:
+//           nibbles s of the scales 2 s + 1 of elements 0..15 and 16..31.
 //   super   [row]. Q4_K, Q5_K, Q2_K: binary16 scale and minimum_scale. Q6_K: binary16 scale, and zeros up to 4 bytes. Q3_K,
-//           IQ4_XS, IQ3_S, IQ2_S: binary16 scale.
+//           IQ4_XS, IQ3_S, IQ2: binary16 scale.
 //
-// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ3_S and IQ2_S have
-// vectors of several elements in the file, and here a code for each: that of 2 * code - 15 with 4 bits, and with 3 bits an
-// index into iq2_values, in the planes of Q4_0 and Q3_K.
+// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ3_S, IQ2_XXS, IQ2_XS
+// and IQ2_S have vectors of several elements in the file, and here a code for each: that of 2 * code - 15 with 4 bits, and
+// with 3 bits an index into iq2_values, in the planes of Q4_0 and Q3_K. TQ1_0 and TQ2_0 are stored as Q2_K: scale * (q - 1)
+// is scale * q - scale, with all codes of scales and minima 1.
 
 namespace rocmforge::amd {
 
@@ -39,7 +40,7 @@ inline constexpr int record_pieces = record_elems / piece_elems;
 /// Bytes of the pieces' first 16 bytes of codes.
 inline constexpr int code_plane_bytes = weight_tile_rows * record_pieces * 16;
 
-/// What the codes of IQ2_S stand for: a magnitude in the low two bits, then the sign.
+/// What the codes of IQ2 formats stand for: a magnitude in the low two bits, then the sign.
 inline constexpr std::int8_t iq2_values[8] = {8, 25, 43, 0, -8, -25, -43, 0};
 
 struct WeightLayout {
@@ -89,7 +90,7 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
       return make_weight_layout(8, 0, 2, 4);
     case WeightFormat::q3_k:
       return make_weight_layout(8, 4, 2, 2);
-    case WeightFormat::iq2_s:
+    case WeightFormat::iq2:
       return make_weight_layout(8, 4, 1, 2);
     default:
       break;
