@@ -61,8 +61,12 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
     case WeightFormat::iq4_xs:
       return half_from(super) * static_cast<float>(static_cast<std::int8_t>(scales[0])) *
              static_cast<float>(iq4_values[code]);
-    case WeightFormat::iq3_s:
-      return half_from(super) * static_cast<float>(scales[0]) * static_cast<float>(2 * code - 15);
+    case WeightFormat::iq3: {
+      const int value = iq3_values[code];
+      const int of_xxs = value == 30 ? 31 : value == -30 ? -31 : value;
+      return half_from(super) * static_cast<float>(scales[0] % 128) * 0.5f *
+             static_cast<float>(scales[0] < 128 ? value : of_xxs);
+    }
     case WeightFormat::iq2:
       return half_from(super) * static_cast<float>(2 * (scales[0] >> (e < 16 ? 0 : 4) & 15) + 1) * 0.125f *
              static_cast<float>(iq2_values[code]);

@@ -36,8 +36,8 @@ struct PackedFormat {
   static constexpr bool is_bytes = layout.code_bytes == 32;
   static constexpr bool two_bits = layout.code_bytes == 8;
   static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
-  static constexpr bool is_signed =
-      is_bytes || has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq2;
+  static constexpr bool has_table_of_16 = has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq3;
+  static constexpr bool is_signed = is_bytes || has_table_of_16 || format == WeightFormat::iq2;
   static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
                                  format == WeightFormat::q2_k || format == WeightFormat::iq2;
   static constexpr bool has_offset = !is_signed;
@@ -97,7 +97,13 @@ struct PackedFormat {
       }
     } else {
       const std::uint32_t code = word(raw.quants[0]) >> 4 * part & 0x0f0f0f0fu;
-      if constexpr (format == WeightFormat::mxfp4 || has_iq4_table) {
+      if constexpr (format == WeightFormat::iq3) {
+        gpu::SignedTable table = gpu::make_signed_table(iq3_values);
+        const std::uint32_t one = static_cast<std::uint32_t>(raw.scales / iq3_xxs_flag) << 24;
+        table.words[1] += one;
+        table.words[3] -= one;
+        return gpu::look_up(table, code);
+      } else if constexpr (has_table_of_16) {
         constexpr gpu::SignedTable table = gpu::make_signed_table(has_iq4_table ? iq4_values : mxfp4_values);
         return gpu::look_up(table, code);
       } else if constexpr (high_words == 1) {
@@ -139,9 +145,9 @@ struct PackedFormat {
       const float super = 0.125f * gpu::half_of_word(raw.super, 0);
       return {{super * static_cast<float>(2 * (scales & 15u) + 1), super * static_cast<float>(2 * (scales >> 4) + 1)},
               {0.0f, 0.0f}};
-    } else if constexpr (format == WeightFormat::iq3_s) {
-      const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(scales);
-      return {{2.0f * scale, 2.0f * scale}, {-15.0f * scale, -15.0f * scale}};
+    } else if constexpr (format == WeightFormat::iq3) {
+      const float scale = 0.5f * gpu::half_of_word(raw.super, 0) * static_cast<float>(scales % iq3_xxs_flag);
+      return {{scale, scale}, {0.0f, 0.0f}};
     } else if constexpr (format == WeightFormat::iq4_xs) {
       const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(static_cast<std::int8_t>(scales));
       return {{scale, scale}, {0.0f, 0.0f}};

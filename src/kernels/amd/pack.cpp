@@ -57,6 +57,9 @@ void put_scales(const BlockQ3_K& block, int element, std::uint8_t* to) {
 void put_scales(const BlockIQ4_XS& block, int element, std::uint8_t* to) {
   to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
 }
+void put_scales(const BlockIQ3_XXS& block, int element, std::uint8_t* to) {
+  to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)) | iq3_xxs_flag);
+}
 void put_scales(const BlockIQ3_S& block, int element, std::uint8_t* to) {
   to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
 }
@@ -88,15 +91,19 @@ void put_two_bits(unsigned bits, int e, std::uint8_t* words) {
   byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
 }
 
-/// The code of an integer of a format whose blocks give these.
-template <WeightFormat format>
+/// The code of an integer of a type whose blocks give these.
+template <DType type>
 std::uint8_t code_of_integer(int value) {
+  const auto index = [](const auto& values, int of) { return std::ranges::find(values, of) - std::begin(values); };
+  constexpr WeightFormat format = weight_format(type);
   if constexpr (format == WeightFormat::q2_k) {
     return static_cast<std::uint8_t>(value + 1);
-  } else if constexpr (format == WeightFormat::iq3_s) {
-    return static_cast<std::uint8_t>((value + 15) / 2);
+  } else if constexpr (type == DType::iq3_s) {
+    return static_cast<std::uint8_t>(index(iq3_values, 2 * value));
+  } else if constexpr (type == DType::iq3_xxs) {  // 62 is the one whose half the table lacks
+    return static_cast<std::uint8_t>(index(iq3_values, value / 2 == 31 ? 30 : value / 2 == -31 ? -30 : value / 2));
   } else {
-    return static_cast<std::uint8_t>(std::ranges::find(iq2_values, value) - std::begin(iq2_values));
+    return static_cast<std::uint8_t>(index(iq2_values, value));
   }
 }
 
@@ -109,7 +116,7 @@ void read_codes(const Block& block, std::uint8_t* codes) {
     for (unsigned first = 0; first < Block::elems; first += 8) {
       const EightBytes integers = block.integers(first);
       for (unsigned i = 0; i < 8; ++i) {
-        codes[first + i] = code_of_integer<format_of<Block>>(signed_byte(integers, i));
+        codes[first + i] = code_of_integer<Block::dtype>(signed_byte(integers, i));
       }
     }
   }

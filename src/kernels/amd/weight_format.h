@@ -22,7 +22,7 @@
   APPLY(iq4_xs)                      \
   APPLY(q2_k)                        \
   APPLY(q3_k)                        \
-  APPLY(iq3_s)                       \
+  APPLY(iq3)                         \
   APPLY(iq2)
 
 /// The types of the file that are repacked. APPLY(type, format): of DType, and the WeightFormat that holds its numbers.
@@ -42,7 +42,8 @@
   APPLY(tq1_0, q2_k)               \
   APPLY(tq2_0, q2_k)               \
   APPLY(q3_k, q3_k)                \
-  APPLY(iq3_s, iq3_s)              \
+  APPLY(iq3_xxs, iq3)              \
+  APPLY(iq3_s, iq3)                \
   APPLY(iq2_xxs, iq2)              \
   APPLY(iq2_xs, iq2)               \
   APPLY(iq2_s, iq2)

@@ -21,15 +21,15 @@
 //   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. Q4_K, Q5_K: the
 //           codes of scale and minimum. Q6_K, Q3_K: the signed scales of elements 0..15 and 16..31. Q2_K: of these the codes
 //           of scale (low nibble) and minimum.
-//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3_S: the odd scale. IQ2:
-//           nibbles s of the scales 2 s + 1 of elements 0..15 and 16..31.
+//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3: the odd scale
+//           2 s + 1, and for IQ3_XXS 128 more. IQ2: nibbles s of the scales 2 s + 1 of elements 0..15 and 16..31.
 //   super   [row]. Q4_K, Q5_K, Q2_K: binary16 scale and minimum_scale. Q6_K: binary16 scale, and zeros up to 4 bytes. Q3_K,
-//           IQ4_XS, IQ3_S, IQ2: binary16 scale.
+//           IQ4_XS, IQ3, IQ2: binary16 scale.
 //
-// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ3_S, IQ2_XXS, IQ2_XS
-// and IQ2_S have vectors of several elements in the file, and here a code for each: that of 2 * code - 15 with 4 bits, and
-// with 3 bits an index into iq2_values, in the planes of Q4_0 and Q3_K. TQ1_0 and TQ2_0 are stored as Q2_K: scale * (q - 1)
-// is scale * q - scale, with all codes of scales and minima 1.
+// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ2 and IQ3 formats
+// have vectors of several elements in the file, and here a code for each: with 4 bits an index into iq3_values, with 3 bits
+// one into iq2_values, in the planes of Q4_0 and Q3_K. TQ1_0 and TQ2_0 are stored as Q2_K: scale * (q - 1) is
+// scale * q - scale, with all codes of scales and minima 1.
 
 namespace rocmforge::amd {
 
@@ -42,6 +42,11 @@ inline constexpr int code_plane_bytes = weight_tile_rows * record_pieces * 16;
 
 /// What the codes of IQ2 formats stand for: a magnitude in the low two bits, then the sign.
 inline constexpr std::int8_t iq2_values[8] = {8, 25, 43, 0, -8, -25, -43, 0};
+
+/// What those of IQ3 formats stand for, twice: a magnitude in the low three bits, then the sign. The largest magnitude of
+/// IQ3_XXS is 31 in place of 30: what each format has, and iq3_xxs_flag in a piece's scale says so.
+inline constexpr std::int8_t iq3_values[16] = {2, 6, 10, 14, 18, 22, 26, 30, -2, -6, -10, -14, -18, -22, -26, -30};
+inline constexpr std::uint8_t iq3_xxs_flag = 128;
 
 struct WeightLayout {
   int code_bytes;  ///< of a piece: 32, 16 or 8
@@ -84,7 +89,7 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
     case WeightFormat::q5_1:
       return make_weight_layout(16, 4, 4, 0);
     case WeightFormat::iq4_xs:
-    case WeightFormat::iq3_s:
+    case WeightFormat::iq3:
       return make_weight_layout(16, 0, 1, 2);
     case WeightFormat::q2_k:
       return make_weight_layout(8, 0, 2, 4);
