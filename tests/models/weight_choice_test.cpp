@@ -37,8 +37,8 @@ std::string reason_of(const std::vector<Refusal>& refusals, std::string_view ker
 }
 
 TEST_F(WeightChoice, ALargerLayoutGivesWayWhereTheModelWouldNotFit) {
-  for (const DType format :
-       {DType::iq3_s, DType::iq3_xxs, DType::iq2_s, DType::iq2_xs, DType::iq2_xxs, DType::tq1_0, DType::tq2_0}) {
+  for (const DType format : {DType::iq3_s, DType::iq3_xxs, DType::iq2_s, DType::iq2_xs, DType::iq2_xxs, DType::iq1_s,
+                             DType::iq1_m, DType::tq1_0, DType::tq2_0}) {
     const Matmul::Spec grown{format, 64, 512};
     EXPECT_EQ(choose<Matmul>(grown, false).kernel->name(), "amd") << name(format);
     const Choice<Matmul> small = choose<Matmul>(grown, true);

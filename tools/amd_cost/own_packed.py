@@ -10,10 +10,11 @@ from .own import TILE, TYPES, along_columns, tiles_of
 
 # Bytes of 8 rows x 256 columns by WeightFormat, in its order: weight_layout.h, weight_format.h.
 RECORD = {"q4_0": 1152, "q5_0": 1408, "q8_0": 2176, "mxfp4": 1152, "q4_k": 1184, "q5_k": 1440, "q6_k": 1696, "q4_1": 1280, "q5_1": 1536, "iq4_nl": 1152,
-          "iq4_xs": 1104, "q2_k": 672, "q3_k": 912, "iq3": 1104, "iq2": 848, "f16": 4096, "bf16": 4096}
+          "iq4_xs": 1104, "q2_k": 672, "q3_k": 912, "iq3": 1104, "iq1_iq2": 848, "f16": 4096, "bf16": 4096}
 FORMAT = {name: i for i, name in enumerate(RECORD)}
 # Of types of the file that are packed into a format with another name.
-PACKED = {"tq1_0": "q2_k", "tq2_0": "q2_k", "iq3_xxs": "iq3", "iq3_s": "iq3", "iq2_xxs": "iq2", "iq2_xs": "iq2", "iq2_s": "iq2"}
+PACKED = {"tq1_0": "q2_k", "tq2_0": "q2_k", "iq3_xxs": "iq3", "iq3_s": "iq3", "iq2_xxs": "iq1_iq2", "iq2_xs": "iq1_iq2",
+          "iq2_s": "iq1_iq2", "iq1_s": "iq1_iq2", "iq1_m": "iq1_iq2"}
 DENSE = ("f16", "bf16")
 HALVES = ("q4_0", "q4_1", "q5_1", "iq4_nl")  # of which half tiles are taken with one token and waves of 32: takes_halves()
 PART = struct.Struct("<QQQqiiiiii")

@@ -37,9 +37,9 @@ struct PackedFormat {
   static constexpr bool two_bits = layout.code_bytes == 8;
   static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
   static constexpr bool has_table_of_16 = has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq3;
-  static constexpr bool is_signed = is_bytes || has_table_of_16 || format == WeightFormat::iq2;
+  static constexpr bool is_signed = is_bytes || has_table_of_16 || format == WeightFormat::iq1_iq2;
   static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
-                                 format == WeightFormat::q2_k || format == WeightFormat::iq2;
+                                 format == WeightFormat::q2_k || format == WeightFormat::iq1_iq2;
   static constexpr bool has_offset = !is_signed;
   static constexpr int high_words = layout.high_bytes / 4;
 
@@ -89,9 +89,14 @@ struct PackedFormat {
       const std::uint32_t code = (part == 0 ? words[0] : words[1]) >> 2 * w & 0x03030303u;
       if constexpr (high_words == 1) {
         const std::uint32_t whole = code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 2;
-        constexpr std::uint32_t lower = table_word(0);
-        constexpr std::uint32_t upper = table_word(4);
-        return format == WeightFormat::iq2 ? gpu::select_bytes(upper, lower, whole) : whole;
+        if constexpr (format == WeightFormat::iq1_iq2) {
+          constexpr std::uint32_t words[4] = {table_word(iq1_values, 0), table_word(iq1_values, 4),
+                                              table_word(iq2_values, 0), table_word(iq2_values, 4)};
+          const bool is_iq1 = raw.super >= iq1_flag;
+          return gpu::select_bytes(is_iq1 ? words[1] : words[3], is_iq1 ? words[0] : words[2], whole);
+        } else {
+          return whole;
+        }
       } else {
         return code;
       }
@@ -116,11 +121,11 @@ struct PackedFormat {
     }
   }
 
-  /// Entries `first` to `first + 3` of iq2_values.
-  static constexpr std::uint32_t table_word(int first) {
+  /// Entries `first` to `first + 3`.
+  static constexpr std::uint32_t table_word(const std::int8_t (&values)[8], int first) {
     std::uint32_t word = 0;
     for (int i = 0; i < 4; ++i) {
-      word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(iq2_values[first + i])) << 8 * i;
+      word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(values[first + i])) << 8 * i;
     }
     return word;
   }
@@ -141,8 +146,8 @@ struct PackedFormat {
       const float minimum = -gpu::half_of_word(raw.super, 1);
       return {{super * static_cast<float>(scales & 15u), super * static_cast<float>(scales >> 8 & 15u)},
               {minimum * static_cast<float>(scales >> 4 & 15u), minimum * static_cast<float>(scales >> 12)}};
-    } else if constexpr (format == WeightFormat::iq2) {
-      const float super = 0.125f * gpu::half_of_word(raw.super, 0);
+    } else if constexpr (format == WeightFormat::iq1_iq2) {
+      const float super = 0.125f * gpu::half_of_word(raw.super % iq1_flag, 0);
       return {{super * static_cast<float>(2 * (scales & 15u) + 1), super * static_cast<float>(2 * (scales >> 4) + 1)},
               {0.0f, 0.0f}};
     } else if constexpr (format == WeightFormat::iq3) {

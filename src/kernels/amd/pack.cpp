@@ -29,7 +29,10 @@ constexpr bool is_ternary() {
 }
 
 /// Whether scales are 2 s + 1 with at most four bits of s.
-constexpr bool has_scale_nibbles(WeightFormat format) { return format == WeightFormat::iq2; }
+constexpr bool has_scale_nibbles(WeightFormat format) { return format == WeightFormat::iq1_iq2; }
+
+template <DType type>
+inline constexpr bool is_iq1 = type == DType::iq1_s || type == DType::iq1_m;
 
 // put_scales(block, element, to): for the piece that starts at element `element` of the file's block.
 template <class Block>
@@ -76,11 +79,15 @@ void put_scales(const Block& block, int element, std::uint8_t* to) {
 template <class Block>
 void put_super(const Block& block, std::uint8_t* to) {
   if constexpr (Block::elems == record_elems) {
-    std::memcpy(to, &block.scale, 2);
+    half scale = block_scale(block);
+    if constexpr (format_of<Block> == WeightFormat::iq1_iq2) {  // the sign is in the codes
+      scale.bits = static_cast<std::uint16_t>(scale.bits % iq1_flag | (is_iq1<Block::dtype> ? iq1_flag : 0));
+    }
+    std::memcpy(to, &scale, 2);
     if constexpr (requires { block.minimum_scale; }) {
       std::memcpy(to + 2, &block.minimum_scale, 2);
     } else if constexpr (is_ternary<Block>()) {
-      std::memcpy(to + 2, &block.scale, 2);
+      std::memcpy(to + 2, &scale, 2);
     }
   }
 }
@@ -103,7 +110,7 @@ std::uint8_t code_of_integer(int value) {
   } else if constexpr (type == DType::iq3_xxs) {  // 62 is the one whose half the table lacks
     return static_cast<std::uint8_t>(index(iq3_values, value / 2 == 31 ? 30 : value / 2 == -31 ? -30 : value / 2));
   } else {
-    return static_cast<std::uint8_t>(index(iq2_values, value));
+    return static_cast<std::uint8_t>(index(is_iq1<type> ? iq1_values : iq2_values, value));
   }
 }
 
@@ -116,7 +123,8 @@ void read_codes(const Block& block, std::uint8_t* codes) {
     for (unsigned first = 0; first < Block::elems; first += 8) {
       const EightBytes integers = block.integers(first);
       for (unsigned i = 0; i < 8; ++i) {
-        codes[first + i] = code_of_integer<Block::dtype>(signed_byte(integers, i));
+        const unsigned sign = format_of<Block> == WeightFormat::iq1_iq2 && block_scale(block).bits >= 0x8000 ? code_sign : 0;
+        codes[first + i] = static_cast<std::uint8_t>(code_of_integer<Block::dtype>(signed_byte(integers, i)) ^ sign);
       }
     }
   }

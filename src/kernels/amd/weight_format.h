@@ -23,7 +23,7 @@
   APPLY(q2_k)                        \
   APPLY(q3_k)                        \
   APPLY(iq3)                         \
-  APPLY(iq2)
+  APPLY(iq1_iq2)
 
 /// The types of the file that are repacked. APPLY(type, format): of DType, and the WeightFormat that holds its numbers.
 #define ROCMFORGE_AMD_TYPES(APPLY) \
@@ -44,9 +44,11 @@
   APPLY(q3_k, q3_k)                \
   APPLY(iq3_xxs, iq3)              \
   APPLY(iq3_s, iq3)                \
-  APPLY(iq2_xxs, iq2)              \
-  APPLY(iq2_xs, iq2)               \
-  APPLY(iq2_s, iq2)
+  APPLY(iq2_xxs, iq1_iq2)          \
+  APPLY(iq2_xs, iq1_iq2)           \
+  APPLY(iq2_s, iq1_iq2)            \
+  APPLY(iq1_s, iq1_iq2)            \
+  APPLY(iq1_m, iq1_iq2)
 
 namespace rocmforge::amd {
 
