@@ -12,6 +12,7 @@
 #include "tensor/quant/formats.h"
 #include "tensor/quant/iq4_nl.h"
 #include "tensor/quant/mxfp4.h"
+#include "tensor/quant/nvfp4.h"
 #include "tensor/random_rows.h"
 
 namespace rocmforge::amd {
@@ -55,6 +56,8 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
       return half_from(scales) * static_cast<float>(code);
     case WeightFormat::mxfp4:
       return mxfp4_half_scale(scales[0]) * static_cast<float>(mxfp4_values[code]);
+    case WeightFormat::nvfp4:
+      return nvfp4_half_scale(scales[e / 16]) * static_cast<float>(mxfp4_values[code]);
     case WeightFormat::q4_1:
     case WeightFormat::q5_1:
       return half_from(scales) * static_cast<float>(code) + half_from(scales + 2);

@@ -57,7 +57,7 @@ TEST_F(WeightChoice, ALargerLayoutGivesWayWhereTheModelWouldNotFit) {
 }
 
 TEST_F(WeightChoice, ALayoutOfTheFilesSizeStays) {
-  for (const DType format : {DType::q4_0, DType::q4_k, DType::q6_k, DType::mxfp4, DType::iq4_xs}) {
+  for (const DType format : {DType::q4_0, DType::q4_k, DType::q6_k, DType::mxfp4, DType::nvfp4, DType::iq4_xs}) {
     EXPECT_EQ(choose<Matmul>({format, 64, 512}, true).kernel->name(), "amd") << name(format);
   }
 }

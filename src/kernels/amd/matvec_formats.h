@@ -36,10 +36,12 @@ struct PackedFormat {
   static constexpr bool is_bytes = layout.code_bytes == 32;
   static constexpr bool two_bits = layout.code_bytes == 8;
   static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
-  static constexpr bool has_table_of_16 = has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq3;
+  static constexpr bool has_table_of_16 =
+      has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::nvfp4 || format == WeightFormat::iq3;
   static constexpr bool is_signed = is_bytes || has_table_of_16 || format == WeightFormat::iq1_iq2;
   static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
-                                 format == WeightFormat::q2_k || format == WeightFormat::iq1_iq2;
+                                 format == WeightFormat::q2_k || format == WeightFormat::nvfp4 ||
+                                 format == WeightFormat::iq1_iq2;
   static constexpr bool has_offset = !is_signed;
   static constexpr int high_words = layout.high_bytes / 4;
 
@@ -135,6 +137,10 @@ struct PackedFormat {
     if constexpr (format == WeightFormat::mxfp4) {
       const float scale = mxfp4_half_scale(static_cast<std::uint8_t>(scales));
       return {{scale, scale}, {0.0f, 0.0f}};
+    } else if constexpr (format == WeightFormat::nvfp4) {
+      // As a binary16 the bits of an E4M3 number are 2^-8 of it, and mxfp4_values are doubled.
+      const std::uint32_t halves = (scales & 0x00ffu) << 7 | (scales & 0xff00u) << 15;
+      return {{128.0f * gpu::half_of_word(halves, 0), 128.0f * gpu::half_of_word(halves, 1)}, {0.0f, 0.0f}};
     } else if constexpr (format == WeightFormat::q6_k || format == WeightFormat::q3_k) {
       const float super = gpu::half_of_word(raw.super, 0);
       const float low = super * static_cast<float>(static_cast<std::int8_t>(scales & 255u));

@@ -50,6 +50,12 @@ void put_scales(const Block& block, [[maybe_unused]] int element, std::uint8_t* 
   }
 }
 void put_scales(const BlockMXFP4& block, int, std::uint8_t* to) { to[0] = block.exponent; }
+void put_scales(const BlockNVFP4& block, int element, std::uint8_t* to) {
+  for (int i = 0; i < 2; ++i) {
+    const unsigned code = block.scales[element / 16 + i] & 127u;
+    to[i] = static_cast<std::uint8_t>(nvfp4_half_scale(block.scales[element / 16 + i]) == 0.0f ? 0u : code);
+  }
+}
 void put_scales(const BlockQ6_K& block, int element, std::uint8_t* to) { std::memcpy(to, block.scales + element / 16, 2); }
 void put_scales(const BlockQ2_K& block, int element, std::uint8_t* to) { std::memcpy(to, block.scales + element / 16, 2); }
 void put_scales(const BlockQ3_K& block, int element, std::uint8_t* to) {

@@ -23,7 +23,8 @@
   APPLY(q2_k)                        \
   APPLY(q3_k)                        \
   APPLY(iq3)                         \
-  APPLY(iq1_iq2)
+  APPLY(iq1_iq2)                     \
+  APPLY(nvfp4)
 
 /// The types of the file that are repacked. APPLY(type, format): of DType, and the WeightFormat that holds its numbers.
 #define ROCMFORGE_AMD_TYPES(APPLY) \
@@ -48,7 +49,8 @@
   APPLY(iq2_xs, iq1_iq2)           \
   APPLY(iq2_s, iq1_iq2)            \
   APPLY(iq1_s, iq1_iq2)            \
-  APPLY(iq1_m, iq1_iq2)
+  APPLY(iq1_m, iq1_iq2)            \
+  APPLY(nvfp4, nvfp4)
 
 namespace rocmforge::amd {
 

@@ -18,7 +18,8 @@
 //           the low two bits, 8 bytes, as two more bits below.
 //   high    one more bit (Q5_0, Q5_1, Q5_K, Q3_K): one word. Bit 8 b + i is that of element 4 i + b.
 //           Two more bits (Q6_K): two words. Bits 8 b + 2 i and the next of word w are those of element 16 w + 4 i + b.
-//   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. Q4_K, Q5_K: the
+//   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. NVFP4: the
+//           E4M3 scales of elements 0..15 and 16..31, with 0 for code 127, which stands for 0. Q4_K, Q5_K: the
 //           codes of scale and minimum. Q6_K, Q3_K: the signed scales of elements 0..15 and 16..31. Q2_K: of these the codes
 //           of scale (low nibble) and minimum.
 //           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3: the odd scale
@@ -76,6 +77,7 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
   switch (format) {
     case WeightFormat::q4_0:
     case WeightFormat::mxfp4:
+    case WeightFormat::nvfp4:
     case WeightFormat::iq4_nl:
       return make_weight_layout(16, 0, 2, 0);
     case WeightFormat::q5_0:
