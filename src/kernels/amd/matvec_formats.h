@@ -109,10 +109,10 @@ struct PackedFormat {
         const std::uint32_t one = static_cast<std::uint32_t>(raw.scales / iq3_xxs_flag) << 24;
         table.words[1] += one;
         table.words[3] -= one;
-        return gpu::look_up(table, code);
+        return amd::look_up(table, code);
       } else if constexpr (has_table_of_16) {
         constexpr gpu::SignedTable table = gpu::make_signed_table(has_iq4_table ? iq4_values : mxfp4_values);
-        return gpu::look_up(table, code);
+        return amd::look_up(table, code);
       } else if constexpr (high_words == 1) {
         return code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 4;
       } else if constexpr (high_words == 2) {
