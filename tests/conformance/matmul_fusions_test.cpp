@@ -47,6 +47,10 @@ struct Fused {
     Random random(41 + i);
     return random.normals(n[i]);
   }
+  /// Of the whole weight, where the format has that.
+  [[nodiscard]] float scale_of(std::size_t i) const {
+    return formats[i] == DType::nvfp4 ? (i % 2 == 0 ? -0.75f : 1.5f) : 1.0f;
+  }
   [[nodiscard]] std::vector<float> before(std::size_t i) const {
     Random random(51 + i);
     return accumulate ? random.normals(tokens * stride(i)) : poisoned(tokens * stride(i));
@@ -117,6 +121,7 @@ std::vector<float> run_fused(const MatmulKernel& kernel, const Fused& call) {
     output.out = i < call.written() ? arena.in_out(call.before(i)) : nullptr;
     output.stride = call.stride(i);
     output.accumulate = call.accumulate;
+    output.scale = call.scale_of(i);
     outputs.push_back(output);
   }
   Matmul::Args args{arena.in(call.x()), call.tokens, call.k, call.x_stride(), outputs};
@@ -236,10 +241,12 @@ INSTANTIATE_TEST_SUITE_P(Formats, MatmulFusionsTiny, testing::ValuesIn(computing
 
 /// Q, K and V of different formats, as mixed quantisations have them.
 TEST(MatmulFusions, TinyGroupsOfSeveralFormats) {
-  constexpr std::array<std::array<DType, 3>, 4> groups{{{DType::q4_k, DType::q4_k, DType::q6_k},
+  constexpr std::array<std::array<DType, 3>, 6> groups{{{DType::q4_k, DType::q4_k, DType::q6_k},
                                                         {DType::iq4_xs, DType::q2_k, DType::q3_k},
                                                         {DType::q4_1, DType::iq4_nl, DType::q5_1},
-                                                        {DType::iq3_s, DType::iq2_s, DType::q4_k}}};
+                                                        {DType::iq3_s, DType::iq2_s, DType::q4_k},
+                                                        {DType::iq2_xxs, DType::tq1_0, DType::iq2_s},
+                                                        {DType::iq3_xxs, DType::iq1_m, DType::nvfp4}}};
   int kernels = 0;
   for (const auto& formats : groups) {
     kernels += for_each_fusing_kernel(formats, [&](const MatmulKernel& kernel, const MatmulFusions& fusions) {

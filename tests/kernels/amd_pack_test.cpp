@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -8,8 +9,10 @@
 #include "kernels/amd/pack.h"
 #include "kernels/amd/weight_layout.h"
 #include "tensor/quant/dequantize.h"
+#include "tensor/quant/formats.h"
 #include "tensor/quant/iq4_nl.h"
 #include "tensor/quant/mxfp4.h"
+#include "tensor/quant/nvfp4.h"
 #include "tensor/random_rows.h"
 
 namespace rocmforge::amd {
@@ -53,6 +56,8 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
       return half_from(scales) * static_cast<float>(code);
     case WeightFormat::mxfp4:
       return mxfp4_half_scale(scales[0]) * static_cast<float>(mxfp4_values[code]);
+    case WeightFormat::nvfp4:
+      return nvfp4_half_scale(scales[e / 16]) * static_cast<float>(mxfp4_values[code]);
     case WeightFormat::q4_1:
     case WeightFormat::q5_1:
       return half_from(scales) * static_cast<float>(code) + half_from(scales + 2);
@@ -61,11 +66,16 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
     case WeightFormat::iq4_xs:
       return half_from(super) * static_cast<float>(static_cast<std::int8_t>(scales[0])) *
              static_cast<float>(iq4_values[code]);
-    case WeightFormat::iq3_s:
-      return half_from(super) * static_cast<float>(scales[0]) * static_cast<float>(2 * code - 15);
-    case WeightFormat::iq2_s:
-      return half_from(super) * static_cast<float>(2 * (scales[0] >> (e < 16 ? 0 : 4) & 15) + 1) * 0.125f *
-             static_cast<float>(iq2_values[code]);
+    case WeightFormat::iq3: {
+      const int value = iq3_values[code];
+      const int of_xxs = value == 30 ? 31 : value == -30 ? -31 : value;
+      return half_from(super) * static_cast<float>(scales[0] % 128) * 0.5f *
+             static_cast<float>(scales[0] < 128 ? value : of_xxs);
+    }
+    case WeightFormat::iq1_iq2: {
+      const float scale = std::abs(half_from(super)) * static_cast<float>(2 * (scales[0] >> (e < 16 ? 0 : 4) & 15) + 1);
+      return scale * 0.125f * static_cast<float>(super[1] < 128 ? iq2_values[code] : iq1_values[code]);
+    }
     case WeightFormat::q4_k:
     case WeightFormat::q5_k: {
       const float step = half_from(super) * static_cast<float>(scales[0]);
@@ -85,6 +95,22 @@ float element_of(WeightFormat format, const std::uint8_t* record, int piece, int
   return 0.0f;
 }
 
+/// Of every third block.
+void negate_scales(DType type, std::vector<std::byte>& rows) {
+  Formats::visit(type, [&]<class Block>(Block*) {
+    if constexpr (has_block_scale<Block>) {
+      for (std::size_t at = 0; at < rows.size(); at += 3 * sizeof(Block)) {
+        Block block;
+        std::memcpy(&block, rows.data() + at, sizeof block);
+        half scale = block_scale(block);
+        scale.bits ^= 0x8000;
+        set_block_scale(block, scale);
+        std::memcpy(rows.data() + at, &block, sizeof block);
+      }
+    }
+  });
+}
+
 class AmdPack : public testing::TestWithParam<DType> {};
 
 TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
@@ -94,7 +120,8 @@ TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
   for (const std::int64_t k : {std::int64_t{info(type).block_elems}, std::int64_t{1280}}) {
     constexpr std::int64_t n = 21;
     Random random(9);
-    const std::vector<std::byte> rows = random_rows(type, n, k, random);
+    std::vector<std::byte> rows = random_rows(type, n, k, random);
+    negate_scales(type, rows);
     std::vector<std::uint8_t> bytes(packed_weight_bytes(type, n, k), 0xcd);
     pack_tiles(type, rows.data(), n, k, 0, 1, bytes.data());
     pack_tiles(type, rows.data(), n, k, 1, weight_tiles(n), bytes.data());
@@ -117,8 +144,8 @@ TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
 }
 
 constexpr DType packed_types[] = {
-#define ROCMFORGE_AMD_TYPE(name) DType::name,
-    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TYPE)
+#define ROCMFORGE_AMD_TYPE(type, format) DType::type,
+    ROCMFORGE_AMD_TYPES(ROCMFORGE_AMD_TYPE)
 #undef ROCMFORGE_AMD_TYPE
 };
 

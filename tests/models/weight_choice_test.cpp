@@ -37,24 +37,27 @@ std::string reason_of(const std::vector<Refusal>& refusals, std::string_view ker
 }
 
 TEST_F(WeightChoice, ALargerLayoutGivesWayWhereTheModelWouldNotFit) {
-  const Matmul::Spec grown{DType::iq3_s, 64, 512};
-  EXPECT_EQ(choose<Matmul>(grown, false).kernel->name(), "amd");
-  const Choice<Matmul> small = choose<Matmul>(grown, true);
-  EXPECT_EQ(small.kernel->name(), "gpu");
-  EXPECT_EQ(reason_of(small.refusals, "amd"), "the model would not fit with its larger layout of these weights");
+  for (const DType format : {DType::iq3_s, DType::iq3_xxs, DType::iq2_s, DType::iq2_xs, DType::iq2_xxs, DType::iq1_s,
+                             DType::iq1_m, DType::tq1_0, DType::tq2_0}) {
+    const Matmul::Spec grown{format, 64, 512};
+    EXPECT_EQ(choose<Matmul>(grown, false).kernel->name(), "amd") << name(format);
+    const Choice<Matmul> small = choose<Matmul>(grown, true);
+    EXPECT_EQ(small.kernel->name(), "gpu") << name(format);
+    EXPECT_EQ(reason_of(small.refusals, "amd"), "the model would not fit with its larger layout of these weights");
 
-  ExpertMatmul::Spec experts{};
-  experts.weight = DType::iq2_s;
-  experts.n = 64;
-  experts.k = 512;
-  experts.experts = 8;
-  experts.used = 2;
-  EXPECT_EQ(choose<ExpertMatmul>(experts, false).kernel->name(), "amd");
-  EXPECT_EQ(choose<ExpertMatmul>(experts, true).kernel->name(), "gpu");
+    ExpertMatmul::Spec experts{};
+    experts.weight = format;
+    experts.n = 64;
+    experts.k = 512;
+    experts.experts = 8;
+    experts.used = 2;
+    EXPECT_EQ(choose<ExpertMatmul>(experts, false).kernel->name(), "amd") << name(format);
+    EXPECT_EQ(choose<ExpertMatmul>(experts, true).kernel->name(), "gpu") << name(format);
+  }
 }
 
 TEST_F(WeightChoice, ALayoutOfTheFilesSizeStays) {
-  for (const DType format : {DType::q4_0, DType::q4_k, DType::q6_k, DType::mxfp4, DType::iq4_xs}) {
+  for (const DType format : {DType::q4_0, DType::q4_k, DType::q6_k, DType::mxfp4, DType::nvfp4, DType::iq4_xs}) {
     EXPECT_EQ(choose<Matmul>({format, 64, 512}, true).kernel->name(), "amd") << name(format);
   }
 }

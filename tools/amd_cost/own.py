@@ -10,8 +10,9 @@ from .models import BLOCK
 from .peers import stream_us
 
 TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12, "q5_k": 13, "q6_k": 14, "iq4_nl": 20,
-         "iq3_s": 21, "iq2_s": 22, "iq4_xs": 23, "bf16": 30, "mxfp4": 39}
-CODED = ("iq3_s", "iq2_s")  # formats that share a portable kernel
+         "iq3_s": 21, "iq2_s": 22, "iq4_xs": 23, "bf16": 30, "mxfp4": 39, "iq2_xxs": 16, "iq2_xs": 17, "iq3_xxs": 18, "iq1_s": 19, "iq1_m": 29, "tq1_0": 34,
+         "tq2_0": 35, "nvfp4": 40}
+CODED = ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0", "tq2_0", "nvfp4")  # formats that share a portable kernel
 WAVE_ROWS = {name: 1 if name in CODED else 2 if name in ("f32", "f16", "bf16", "q3_k", "q5_k", "q6_k") else 4 for name in TYPES}  # with one token
 PART = struct.Struct("<QQQqqiiif")
 TILE = {True: (128, 128, 256), False: (32, 64, 128)}  # large and small: tokens, rows, threads

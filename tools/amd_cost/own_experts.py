@@ -8,7 +8,7 @@ from .cost import predict
 from .kernel import Buffer, Launch
 from .models import BLOCK
 from .own import CODED, TYPES, WAVE_ROWS
-from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, RECORD, THREADS, OwnPacked
+from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, PACKED, RECORD, THREADS, OwnPacked
 
 EXPERT_PAIRS = {name: max(1, rows // 2) for name, rows in WAVE_ROWS.items()}  # rows of gate, and of up, that a wave of the portable kernels takes
 SAMPLE_CHUNKS, SCAN_CHUNKS = 1024, 8
@@ -97,6 +97,7 @@ class OwnExperts:
         image = inputs * -(-chunk // 2) * 2 * IMAGE
         of_cut = parts * (min(records, 16) * 8 * 4)
         batch = min(each, (GROUP_LDS - image) // of_cut, THREADS // 8 // parts)
+        name = PACKED.get(name, name)
         expert_bytes = (records * tiles + 1) * RECORD[name]
         expert_bytes = -(-expert_bytes // 64) * 64
         one = struct.pack("<2Q2q", 0, 0, expert_bytes, expert_bytes) + 2 * FINISH + struct.pack(

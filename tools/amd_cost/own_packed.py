@@ -8,13 +8,16 @@ from .cost import predict
 from .kernel import Buffer, Launch
 from .own import TILE, TYPES, along_columns, tiles_of
 
-# Bytes of 8 rows x 256 columns, in the order of the formats: weight_layout.h, weight_format.h.
+# Bytes of 8 rows x 256 columns by WeightFormat, in its order: weight_layout.h, weight_format.h.
 RECORD = {"q4_0": 1152, "q5_0": 1408, "q8_0": 2176, "mxfp4": 1152, "q4_k": 1184, "q5_k": 1440, "q6_k": 1696, "q4_1": 1280, "q5_1": 1536, "iq4_nl": 1152,
-          "iq4_xs": 1104, "q2_k": 672, "q3_k": 912, "iq3_s": 1104, "iq2_s": 848, "f16": 4096, "bf16": 4096}
+          "iq4_xs": 1104, "q2_k": 672, "q3_k": 912, "iq3": 1104, "iq1_iq2": 848, "nvfp4": 1152, "f16": 4096, "bf16": 4096}
 FORMAT = {name: i for i, name in enumerate(RECORD)}
+# Of types of the file that are packed into a format with another name.
+PACKED = {"tq1_0": "q2_k", "tq2_0": "q2_k", "iq3_xxs": "iq3", "iq3_s": "iq3", "iq2_xxs": "iq1_iq2", "iq2_xs": "iq1_iq2",
+          "iq2_s": "iq1_iq2", "iq1_s": "iq1_iq2", "iq1_m": "iq1_iq2"}
 DENSE = ("f16", "bf16")
 HALVES = ("q4_0", "q4_1", "q5_1", "iq4_nl")  # of which half tiles are taken with one token and waves of 32: takes_halves()
-PART = struct.Struct("<QQQqiiiiii")
+PART = struct.Struct("<QQQqiiiiiifi")
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 DENSE_IMAGE, MOST_DENSE_CHUNK = 1024, 12288 // 256
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
@@ -45,8 +48,9 @@ class OwnPacked:
         sums = cut * ROW_SUMS * tokens
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
         for i, (name, rows) in enumerate(weights):
+            name = PACKED.get(name, name)
             tile, record = (16 * columns, 512) if dense else (records * RECORD[name], RECORD[name])
-            parts += PART.pack(0, 0, 0, rows, rows, tiles, tile, record, FORMAT[name], 0)
+            parts += PART.pack(0, 0, 0, rows, rows, tiles, tile, record, FORMAT[name], 0, 1.0, 0)
             pointers += [(PART.size * i, Buffer()), (PART.size * i + 16, Buffer())]
             tiles += -(-rows // cut)
         parts += bytes(PART.size * (4 - len(weights)))
@@ -135,9 +139,10 @@ class OwnPacked:
 
     @functools.lru_cache(None)
     def tile(self, name, columns, large):
-        kernel = self.own.load("matmul_packed", f"matmul_packed_{name}_{'large' if large else 'small'}")
+        packed = PACKED.get(name, name)
+        kernel = self.own.load("matmul_packed", f"matmul_packed_{packed}_{'large' if large else 'small'}")
         size = LARGE_TILE[kernel.timing.wave] if large else TILE[False]
-        return size, self.own.tile_filling(kernel, size, -(-columns // 256) * RECORD[name], columns, TYPES[name])
+        return size, self.own.tile_filling(kernel, size, -(-columns // 256) * RECORD[packed], columns, TYPES[name])
 
     @functools.lru_cache(None)
     def matmul(self, name, rows, columns, tokens, least=False):

@@ -264,7 +264,8 @@ class ExpertVectors {
     if (item >= args_.parts * count) {
       return;
     }
-    const int number = item_sums();
+    int number = item_sums();
+    asm volatile("" : "+s"(number));  // what follows from it is not kept over the products
     float* const own = sums() + item * number * weight_tile_rows + gpu::thread_index() % weight_tile_rows;
     float sum = 0.0f;
 #pragma unroll 4

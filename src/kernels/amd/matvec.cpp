@@ -79,7 +79,9 @@ MatvecArgs make_args(const Matmul::Args& call, int cut_rows, WeightPlace (*place
                                     static_cast<std::int32_t>(of_weight.tile_bytes),
                                     of_weight.record_bytes,
                                     of_weight.format,
-                                    output.accumulate ? 1 : 0};
+                                    output.accumulate ? 1 : 0,
+                                    output.scale,
+                                    0};
     cuts += divide_up(output.n, cut_rows);
   }
   args.gated = call.gated ? 1 : 0;

@@ -50,6 +50,8 @@ struct MatvecPart {
   std::int32_t record_bytes;
   WeightFormat format;
   std::int32_t accumulate;  ///< out += in place of out =
+  float scale;              ///< of the whole product
+  std::int32_t unused;
 };
 
 /// Weights with a few tokens; see matvec_packed.h. Grid: work-groups.

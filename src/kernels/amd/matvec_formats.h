@@ -36,10 +36,12 @@ struct PackedFormat {
   static constexpr bool is_bytes = layout.code_bytes == 32;
   static constexpr bool two_bits = layout.code_bytes == 8;
   static constexpr bool has_iq4_table = format == WeightFormat::iq4_nl || format == WeightFormat::iq4_xs;
-  static constexpr bool is_signed =
-      is_bytes || has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::iq2_s;
+  static constexpr bool has_table_of_16 =
+      has_iq4_table || format == WeightFormat::mxfp4 || format == WeightFormat::nvfp4 || format == WeightFormat::iq3;
+  static constexpr bool is_signed = is_bytes || has_table_of_16 || format == WeightFormat::iq1_iq2;
   static constexpr bool halves = format == WeightFormat::q6_k || format == WeightFormat::q3_k ||
-                                 format == WeightFormat::q2_k || format == WeightFormat::iq2_s;
+                                 format == WeightFormat::q2_k || format == WeightFormat::nvfp4 ||
+                                 format == WeightFormat::iq1_iq2;
   static constexpr bool has_offset = !is_signed;
   static constexpr int high_words = layout.high_bytes / 4;
 
@@ -89,17 +91,28 @@ struct PackedFormat {
       const std::uint32_t code = (part == 0 ? words[0] : words[1]) >> 2 * w & 0x03030303u;
       if constexpr (high_words == 1) {
         const std::uint32_t whole = code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 2;
-        constexpr std::uint32_t lower = table_word(0);
-        constexpr std::uint32_t upper = table_word(4);
-        return format == WeightFormat::iq2_s ? gpu::select_bytes(upper, lower, whole) : whole;
+        if constexpr (format == WeightFormat::iq1_iq2) {
+          constexpr std::uint32_t words[4] = {table_word(iq1_values, 0), table_word(iq1_values, 4),
+                                              table_word(iq2_values, 0), table_word(iq2_values, 4)};
+          const bool is_iq1 = raw.super >= iq1_flag;
+          return gpu::select_bytes(is_iq1 ? words[1] : words[3], is_iq1 ? words[0] : words[2], whole);
+        } else {
+          return whole;
+        }
       } else {
         return code;
       }
     } else {
       const std::uint32_t code = word(raw.quants[0]) >> 4 * part & 0x0f0f0f0fu;
-      if constexpr (format == WeightFormat::mxfp4 || has_iq4_table) {
+      if constexpr (format == WeightFormat::iq3) {
+        gpu::SignedTable table = gpu::make_signed_table(iq3_values);
+        const std::uint32_t one = static_cast<std::uint32_t>(raw.scales / iq3_xxs_flag) << 24;
+        table.words[1] += one;
+        table.words[3] -= one;
+        return amd::look_up(table, code);
+      } else if constexpr (has_table_of_16) {
         constexpr gpu::SignedTable table = gpu::make_signed_table(has_iq4_table ? iq4_values : mxfp4_values);
-        return gpu::look_up(table, code);
+        return amd::look_up(table, code);
       } else if constexpr (high_words == 1) {
         return code | (raw.high[0] >> (4 * part + w) & 0x01010101u) << 4;
       } else if constexpr (high_words == 2) {
@@ -110,11 +123,11 @@ struct PackedFormat {
     }
   }
 
-  /// Entries `first` to `first + 3` of iq2_values.
-  static constexpr std::uint32_t table_word(int first) {
+  /// Entries `first` to `first + 3`.
+  static constexpr std::uint32_t table_word(const std::int8_t (&values)[8], int first) {
     std::uint32_t word = 0;
     for (int i = 0; i < 4; ++i) {
-      word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(iq2_values[first + i])) << 8 * i;
+      word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(values[first + i])) << 8 * i;
     }
     return word;
   }
@@ -124,6 +137,10 @@ struct PackedFormat {
     if constexpr (format == WeightFormat::mxfp4) {
       const float scale = mxfp4_half_scale(static_cast<std::uint8_t>(scales));
       return {{scale, scale}, {0.0f, 0.0f}};
+    } else if constexpr (format == WeightFormat::nvfp4) {
+      // As a binary16 the bits of an E4M3 number are 2^-8 of it, and mxfp4_values are doubled.
+      const std::uint32_t halves = (scales & 0x00ffu) << 7 | (scales & 0xff00u) << 15;
+      return {{128.0f * gpu::half_of_word(halves, 0), 128.0f * gpu::half_of_word(halves, 1)}, {0.0f, 0.0f}};
     } else if constexpr (format == WeightFormat::q6_k || format == WeightFormat::q3_k) {
       const float super = gpu::half_of_word(raw.super, 0);
       const float low = super * static_cast<float>(static_cast<std::int8_t>(scales & 255u));
@@ -135,13 +152,13 @@ struct PackedFormat {
       const float minimum = -gpu::half_of_word(raw.super, 1);
       return {{super * static_cast<float>(scales & 15u), super * static_cast<float>(scales >> 8 & 15u)},
               {minimum * static_cast<float>(scales >> 4 & 15u), minimum * static_cast<float>(scales >> 12)}};
-    } else if constexpr (format == WeightFormat::iq2_s) {
-      const float super = 0.125f * gpu::half_of_word(raw.super, 0);
+    } else if constexpr (format == WeightFormat::iq1_iq2) {
+      const float super = 0.125f * gpu::half_of_word(raw.super % iq1_flag, 0);
       return {{super * static_cast<float>(2 * (scales & 15u) + 1), super * static_cast<float>(2 * (scales >> 4) + 1)},
               {0.0f, 0.0f}};
-    } else if constexpr (format == WeightFormat::iq3_s) {
-      const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(scales);
-      return {{2.0f * scale, 2.0f * scale}, {-15.0f * scale, -15.0f * scale}};
+    } else if constexpr (format == WeightFormat::iq3) {
+      const float scale = 0.5f * gpu::half_of_word(raw.super, 0) * static_cast<float>(scales % iq3_xxs_flag);
+      return {{scale, scale}, {0.0f, 0.0f}};
     } else if constexpr (format == WeightFormat::iq4_xs) {
       const float scale = gpu::half_of_word(raw.super, 0) * static_cast<float>(static_cast<std::int8_t>(scales));
       return {{scale, scale}, {0.0f, 0.0f}};

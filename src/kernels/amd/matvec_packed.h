@@ -234,8 +234,10 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_
       float value = affine[h].scale[0] * static_cast<float>(uppers[0] * 256 + lowers[0]);
       if constexpr (Format::halves) {
         value = fmaf(affine[h].scale[1], static_cast<float>(uppers[1] * 256 + lowers[1]), value);
-        value = fmaf(affine[h].offset[0], info.y, value);
-        value = fmaf(affine[h].offset[1], info.z, value);
+        if constexpr (Format::has_offset) {
+          value = fmaf(affine[h].offset[0], info.y, value);
+          value = fmaf(affine[h].offset[1], info.z, value);
+        }
       } else if constexpr (Format::has_offset) {
         value = fmaf(affine[h].offset[0], info.w, value);
       }
@@ -344,6 +346,7 @@ struct Output {
   float* out = nullptr;  ///< null: none
   int place = 0;         ///< of its first partial sum
   int t = 0;
+  float scale = 1.0f;
   float bias = 0.0f;
   float up_bias = 0.0f;
   float before = 0.0f;
@@ -369,10 +372,14 @@ struct Output {
           const MatvecPart& part = args.parts[i];
           row = (i == 0 ? tile : tile - part.first_cut) * rows + within % rows;
           asm volatile("" ::"s"(part.out), "s"(part.bias), "s"(part.stride), "s"(part.n), "s"(part.accumulate));  // at once
+          if constexpr (way != MatvecWay::matrix) {  // which has no scalar register for it
+            asm volatile("" ::"s"(part.scale));
+          }
           const bool used = row < part.n;
           out = used ? part.out + t * part.stride + row : nullptr;
           biases = used ? part.bias : nullptr;
           accumulate = part.accumulate != 0;
+          scale = part.scale;
         });
     if (out == nullptr) {
       return;
@@ -414,9 +421,9 @@ struct Output {
       }
       return sum * factor;
     };
-    float y = sum_of(sums) + bias;
+    float y = fmaf(sum_of(sums), scale, bias);
     if (args.gated != 0) {
-      y = gpu::activate(args.activation, y, sum_of(sums + up) + up_bias);
+      y = gpu::activate(args.activation, y, fmaf(sum_of(sums + up), args.parts[1].scale, up_bias));
     }
     *(Global<float>)out = before + y;
   }

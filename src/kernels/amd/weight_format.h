@@ -6,8 +6,8 @@
 
 // The formats of weights that this folder's kernels serve. Host and device code include this.
 
-/// The quantised ones, repacked when a model loads (weight_layout.h). APPLY(name): of WeightFormat, of DType and in the
-/// names of kernels.
+/// How quantised weights are repacked when a model loads (weight_layout.h). APPLY(name): of WeightFormat, and in the names
+/// of kernels.
 #define ROCMFORGE_AMD_FORMATS(APPLY) \
   APPLY(q4_0)                        \
   APPLY(q5_0)                        \
@@ -22,8 +22,35 @@
   APPLY(iq4_xs)                      \
   APPLY(q2_k)                        \
   APPLY(q3_k)                        \
-  APPLY(iq3_s)                       \
-  APPLY(iq2_s)
+  APPLY(iq3)                         \
+  APPLY(iq1_iq2)                     \
+  APPLY(nvfp4)
+
+/// The types of the file that are repacked. APPLY(type, format): of DType, and the WeightFormat that holds its numbers.
+#define ROCMFORGE_AMD_TYPES(APPLY) \
+  APPLY(q4_0, q4_0)                \
+  APPLY(q5_0, q5_0)                \
+  APPLY(q8_0, q8_0)                \
+  APPLY(mxfp4, mxfp4)              \
+  APPLY(q4_k, q4_k)                \
+  APPLY(q5_k, q5_k)                \
+  APPLY(q6_k, q6_k)                \
+  APPLY(q4_1, q4_1)                \
+  APPLY(q5_1, q5_1)                \
+  APPLY(iq4_nl, iq4_nl)            \
+  APPLY(iq4_xs, iq4_xs)            \
+  APPLY(q2_k, q2_k)                \
+  APPLY(tq1_0, q2_k)               \
+  APPLY(tq2_0, q2_k)               \
+  APPLY(q3_k, q3_k)                \
+  APPLY(iq3_xxs, iq3)              \
+  APPLY(iq3_s, iq3)                \
+  APPLY(iq2_xxs, iq1_iq2)          \
+  APPLY(iq2_xs, iq1_iq2)           \
+  APPLY(iq2_s, iq1_iq2)            \
+  APPLY(iq1_s, iq1_iq2)            \
+  APPLY(iq1_m, iq1_iq2)            \
+  APPLY(nvfp4, nvfp4)
 
 namespace rocmforge::amd {
 
@@ -39,10 +66,10 @@ enum class WeightFormat : std::int32_t {
 /// Of a type that is repacked, or `none`.
 constexpr WeightFormat find_weight_format(DType type) {
   switch (type) {
-#define ROCMFORGE_AMD_TYPE(name) \
-  case DType::name:              \
-    return WeightFormat::name;
-    ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TYPE)
+#define ROCMFORGE_AMD_TYPE(type, format) \
+  case DType::type:                      \
+    return WeightFormat::format;
+    ROCMFORGE_AMD_TYPES(ROCMFORGE_AMD_TYPE)
 #undef ROCMFORGE_AMD_TYPE
     default:
       return WeightFormat::none;

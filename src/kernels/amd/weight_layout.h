@@ -18,17 +18,20 @@
 //           the low two bits, 8 bytes, as two more bits below.
 //   high    one more bit (Q5_0, Q5_1, Q5_K, Q3_K): one word. Bit 8 b + i is that of element 4 i + b.
 //           Two more bits (Q6_K): two words. Bits 8 b + 2 i and the next of word w are those of element 16 w + 4 i + b.
-//   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. Q4_K, Q5_K: the
+//   scales  2 bytes. Q4_0, Q5_0, Q8_0, IQ4_NL: binary16. MXFP4: the exponent as the file has it, and a zero. NVFP4: the
+//           E4M3 scales of elements 0..15 and 16..31, with 0 for code 127, which stands for 0. Q4_K, Q5_K: the
 //           codes of scale and minimum. Q6_K, Q3_K: the signed scales of elements 0..15 and 16..31. Q2_K: of these the codes
 //           of scale (low nibble) and minimum.
-//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3_S: the odd scale. IQ2_S:
-//           those of elements 0..15 and 16..31 as the file has them, nibbles.
+//           4 bytes. Q4_1, Q5_1: binary16 scale and minimum. 1 byte. IQ4_XS: the signed scale. IQ3: the odd scale
+//           2 s + 1, and for IQ3_XXS 128 more. IQ1, IQ2: nibbles s of the scales 2 s + 1 of elements 0..15
+//           and 16..31.
 //   super   [row]. Q4_K, Q5_K, Q2_K: binary16 scale and minimum_scale. Q6_K: binary16 scale, and zeros up to 4 bytes. Q3_K,
-//           IQ4_XS, IQ3_S, IQ2_S: binary16 scale.
+//           IQ4_XS, IQ3: binary16 scale. IQ1, IQ2: its magnitude, and the sign bit where the values are those of IQ1.
 //
-// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ3_S and IQ2_S have
-// vectors of several elements in the file, and here a code for each: that of 2 * code - 15 with 4 bits, and with 3 bits an
-// index into iq2_values, in the planes of Q4_0 and Q3_K.
+// Codes are what the file has (q of scale * (q - offset), table indices), those of Q8_0 signed bytes. IQ1, IQ2 and IQ3
+// formats have vectors of several elements in the file, and here a code for each: with 4 bits an index into iq3_values, with
+// 3 bits one into iq1_values or iq2_values, in the planes of Q4_0 and Q3_K; codes take the sign of a scale of IQ1 and IQ2.
+// TQ1_0 and TQ2_0 are stored as Q2_K: scale * (q - 1) is scale * q - scale, with all codes of scales and minima 1.
 
 namespace rocmforge::amd {
 
@@ -39,8 +42,16 @@ inline constexpr int record_pieces = record_elems / piece_elems;
 /// Bytes of the pieces' first 16 bytes of codes.
 inline constexpr int code_plane_bytes = weight_tile_rows * record_pieces * 16;
 
-/// What the codes of IQ2_S stand for: a magnitude in the low two bits, then the sign.
+/// What the codes of IQ1 and IQ2 formats stand for, in eighths: a magnitude in the low two bits, then the sign.
+inline constexpr std::int8_t iq1_values[8] = {1, 7, 9, 0, -1, -7, -9, 0};
 inline constexpr std::int8_t iq2_values[8] = {8, 25, 43, 0, -8, -25, -43, 0};
+inline constexpr unsigned code_sign = 4;
+inline constexpr unsigned iq1_flag = 0x8000;  ///< in the scale of a row
+
+/// What those of IQ3 formats stand for, twice: a magnitude in the low three bits, then the sign. The largest magnitude of
+/// IQ3_XXS is 31 in place of 30: what each format has, and iq3_xxs_flag in a piece's scale says so.
+inline constexpr std::int8_t iq3_values[16] = {2, 6, 10, 14, 18, 22, 26, 30, -2, -6, -10, -14, -18, -22, -26, -30};
+inline constexpr std::uint8_t iq3_xxs_flag = 128;
 
 struct WeightLayout {
   int code_bytes;  ///< of a piece: 32, 16 or 8
@@ -66,6 +77,7 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
   switch (format) {
     case WeightFormat::q4_0:
     case WeightFormat::mxfp4:
+    case WeightFormat::nvfp4:
     case WeightFormat::iq4_nl:
       return make_weight_layout(16, 0, 2, 0);
     case WeightFormat::q5_0:
@@ -83,13 +95,13 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
     case WeightFormat::q5_1:
       return make_weight_layout(16, 4, 4, 0);
     case WeightFormat::iq4_xs:
-    case WeightFormat::iq3_s:
+    case WeightFormat::iq3:
       return make_weight_layout(16, 0, 1, 2);
     case WeightFormat::q2_k:
       return make_weight_layout(8, 0, 2, 4);
     case WeightFormat::q3_k:
       return make_weight_layout(8, 4, 2, 2);
-    case WeightFormat::iq2_s:
+    case WeightFormat::iq1_iq2:
       return make_weight_layout(8, 4, 1, 2);
     default:
       break;
