@@ -49,11 +49,6 @@ function(rocmforge_cpu_bodies target)
   if(ROCMFORGE_SANITIZE)
     set(optimisation -O1)  # in half of the compile time; the tests' small products take no longer
   endif()
-  # Calls in place of written-out checks: this file then compiles in half of the time.
-  if(ROCMFORGE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/matmul_quantised.cpp
-                                PROPERTIES COMPILE_OPTIONS -fsanitize-address-outline-instrumentation)
-  endif()
   # Its vectors are arrays. GCC must keep the loops over their elements, which it then turns into vector instructions; written out
   # they are twice the code, and slower.
   set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
