@@ -10,7 +10,7 @@ import urllib.request
 from unittest import mock
 
 import hub_server
-from pull_testing import CONTENT, FILE, NAME, PullTest
+from pull_testing import CONTENT, FILE, NAME, SECONDS, PullTest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
@@ -56,7 +56,7 @@ class Commands(ModelTest):
         body = json.dumps({"model": name, **more}).encode()
         request = urllib.request.Request(server.url + "/api/pull", body, {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
                 return [json.loads(line) for line in answer.read().splitlines()]
         except urllib.error.HTTPError as error:
             return [json.loads(error.read()), error.code]
@@ -85,8 +85,11 @@ class Commands(ModelTest):
             body = json.dumps({"model": NAME}).encode()
             client.sendall(b"POST /api/pull HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                            b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-            while b"digest" not in client.recv(4096):
-                pass
+            seen = b""
+            while b"digest" not in seen:
+                came = client.recv(4096)
+                self.assertTrue(came, f"the connection ended: {seen}")
+                seen += came
             error, code = self.pulled_by_client(server, "tiny")
             self.assertEqual((code, error), (503, {"error": "another model is being downloaded: one at a time"}))
         server.wait_until(lambda: self.pulled_by_client(server, "tiny")[-1] != 503, "is done with who has left")
@@ -102,7 +105,7 @@ class Commands(ModelTest):
                                        server.url + "/api/pull", json.dumps({"model": NAME})], stderr=subprocess.DEVNULL)
         server.wait_until(lambda: self.hub.asked("files"), "downloads")
         self.assertEqual(server.stop(), 0)
-        client.wait(timeout=60)
+        client.wait(timeout=SECONDS)
         self.assertTrue(list(self.cache.rglob("*.incomplete")))
 
     def test_clients_download_nothing_otherwise(self):
@@ -152,7 +155,7 @@ class Commands(ModelTest):
                     seen += piece
             except OSError:  # the other end is closed
                 pass
-        self.assertEqual(process.wait(timeout=60), 0, seen)
+        self.assertEqual(process.wait(timeout=SECONDS), 0, seen)
         self.assertRegex(seen.decode(), r"downloading owner/tiny-GGUF \d+ %, [\d.]+ MiB of 11.0 MiB, [\d.]+ [KM]iB/s, \d+ s left \(\d+ s\)")
         self.assertTrue(seen.decode().endswith("downloaded\r\n"), seen)
 

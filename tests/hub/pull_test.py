@@ -14,7 +14,7 @@ from pull_model_cases import *  # noqa: F403
 from pull_name_cases import *  # noqa: F403
 from pull_trouble_cases import *  # noqa: F403
 
-AT_ONCE = 6  # most of them wait: for servers that are slow, and before they try again
+AT_ONCE = 4  # most of them wait: for servers that are slow, and before they try again
 
 
 def tests_of(suite):

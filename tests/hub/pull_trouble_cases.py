@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import hub_server
-from pull_testing import CONTENT, FILE, NAME, PullTest
+from pull_testing import CONTENT, FILE, NAME, SECONDS, PullTest
 
 __all__ = ["Cuts", "Refusals", "Networks", "TwoAtOnce"]
 
@@ -34,7 +34,7 @@ class Cuts(PullTest):
     def test_a_killed_program_is_resumed(self):
         self.hub.pause_seconds = 0.2  # for each 64 KiB
         process = self.start("pull", NAME, "--no-fit-check")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS
         while not (self.incomplete().exists() and self.incomplete().stat().st_size > 0):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
@@ -194,7 +194,7 @@ class TwoAtOnce(PullTest):
         self.hub.pause_seconds = 0.05
         both = [self.start("pull", NAME, "--no-fit-check") for _ in range(2)]
         for process in both:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=SECONDS)
             self.assertEqual(process.returncode, 0, err)
             self.assertEqual(pathlib.Path(out.strip()).read_bytes(), CONTENT)
         self.assertEqual(self.hub.bytes_sent["files"], len(CONTENT), "it came once")
@@ -202,7 +202,7 @@ class TwoAtOnce(PullTest):
     def test_who_waits_goes_on_when_the_other_is_killed(self):
         self.hub.pause_seconds = 0.1
         first = self.start("pull", NAME, "--no-fit-check")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS
         while not self.hub.asked("files"):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
@@ -210,7 +210,7 @@ class TwoAtOnce(PullTest):
         time.sleep(0.3)
         first.kill()
         first.communicate()
-        out, err = second.communicate(timeout=60)
+        out, err = second.communicate(timeout=SECONDS)
         self.assertEqual(second.returncode, 0, err)
         self.assertEqual(pathlib.Path(out.strip()).read_bytes(), CONTENT)
 
@@ -224,6 +224,6 @@ class TwoAtOnce(PullTest):
             with self.assertRaises(subprocess.TimeoutExpired):
                 process.wait(timeout=1.5)
             self.assertEqual(self.hub.asked("files"), [])
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=SECONDS)
         self.assertEqual(process.returncode, 0, err)
         self.assertTrue(os.path.samefile(out.strip(), self.folder() / "blobs" / hub_server.sha256(CONTENT)))

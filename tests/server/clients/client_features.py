@@ -4,10 +4,12 @@ A script declares rows and, for each, what its client can do: `@row.can("stream"
 URL and fails unless the answer is right. The names of the columns are FEATURES. Run with --list a script prints its rows; otherwise
 its arguments are URL and KEY, and it prints a line of JSON for each feature.
 """
+import faulthandler
 import json
 import sys
 import traceback
 
+SECONDS = 570  # one script may take: less than run.py waits for
 FEATURES = ["answer", "stream", "tool call", "structured output", "embeddings", "token count", "log probabilities"]
 
 MODEL = "forge-demo"
@@ -85,6 +87,7 @@ def run(prepare):
     if sys.argv[1:] == ["--list"]:
         print(json.dumps({row.name: list(row.features) for row in rows}))
         return
+    faulthandler.dump_traceback_later(SECONDS, exit=True)  # where it stands, if it stands still
     prepare(*sys.argv[1:3])
     for row in rows:
         for feature, function in row.features.items():

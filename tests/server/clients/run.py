@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 DOCUMENT = HERE.parents[2] / "docs" / "clients.md"
 INSTALLER = "uv==0.13.9"
-SECONDS = 300  # one client may take
+SECONDS = 600  # one client may take; its script ends itself before, and says where it stood
 KEY = "test-key"
 
 from client_features import FEATURES  # noqa: E402: found by the path above
