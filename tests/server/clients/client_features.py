@@ -9,7 +9,7 @@ import json
 import sys
 import traceback
 
-SECONDS = 570  # one script may take: less than run.py waits for
+SECONDS = 300  # one script may take
 FEATURES = ["answer", "stream", "tool call", "structured output", "embeddings", "token count", "log probabilities"]
 
 MODEL = "forge-demo"
