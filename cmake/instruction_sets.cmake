@@ -49,6 +49,10 @@ function(rocmforge_cpu_bodies target)
   if(ROCMFORGE_SANITIZE)
     set(optimisation -O1)  # in half of the compile time; the tests' small products take no longer
   endif()
+  # A trap in place of a call that describes what was undefined: the products then compile in 60 % of the time, and run faster.
+  if(ROCMFORGE_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set(checks -fsanitize-trap=undefined)
+  endif()
   # Its vectors are arrays. GCC must keep the loops over their elements, which it then turns into vector instructions; written out
   # they are twice the code, and slower.
   set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
@@ -64,7 +68,7 @@ function(rocmforge_cpu_bodies target)
     target_include_directories(${target}_${set} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(${target}_${set} PRIVATE rocmforge_options ${ROCMFORGE_FMT} ${ROCMFORGE_SPDLOG})
     target_compile_definitions(${target}_${set} PRIVATE ROCMFORGE_ISA=${set} ROCMFORGE_ISA_${set}=1)
-    target_compile_options(${target}_${set} PRIVATE ${optimisation} ${flags_${set}})
+    target_compile_options(${target}_${set} PRIVATE ${optimisation} ${checks} ${flags_${set}})
     set_target_properties(${target}_${set} PROPERTIES UNITY_BUILD OFF)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${set}>)
     target_compile_definitions(${target} PRIVATE ROCMFORGE_HAS_${set}=1)

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 namespace rocmforge {
@@ -68,6 +69,19 @@ void exchange(int input_pipe, const std::string& input, int out_pipe, int err_pi
   }
 }
 
+/// `err` without the lines by which the program says what takes it long: they depend on the machine.
+std::string without_notices(const std::string& err) {
+  std::istringstream lines(err);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.ends_with(" ...")) {
+      kept += line;
+      kept += lines.eof() ? "" : "\n";  // the last line may have no end
+    }
+  }
+  return kept;
+}
+
 }  // namespace
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input,
@@ -91,6 +105,7 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const std::
   close(err[1]);
   ProgramResult result;
   exchange(in[1], input, out[0], err[0], result);
+  result.err = without_notices(result.err);
   int status = 0;
   waitpid(process, &status, 0);
   result.exit_code = exit_code(status);
@@ -139,6 +154,30 @@ bool TerminalProgram::wait_for(const std::string& text, double seconds) {
   for (;;) {
     if (const std::size_t found = screen_.find(text, seen_); found != std::string::npos) {
       seen_ = found + text.size();
+      return true;
+    }
+    const double left = std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();
+    if (left <= 0.0 || !read_more(left)) {
+      return false;
+    }
+  }
+}
+
+bool TerminalProgram::wait_for_answer(const std::string& text, double seconds) {
+  const std::string clear_line = "\r\033[K";
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  if (!wait_for("\033[?2004l", seconds)) {
+    return false;
+  }
+  for (;;) {
+    std::size_t begin = seen_;
+    while (screen_.compare(begin, clear_line.size(), clear_line) == 0) {
+      begin += clear_line.size();
+      const std::size_t next = screen_.find(clear_line, begin);
+      begin = next == std::string::npos ? begin : next;
+    }
+    if (screen_.compare(begin, text.size(), text) == 0) {
+      seen_ = begin + text.size();
       return true;
     }
     const double left = std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();

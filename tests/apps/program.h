@@ -11,7 +11,7 @@ namespace rocmforge {
 struct ProgramResult {
   int exit_code = -1;  ///< 128 + number for a signal
   std::string out;
-  std::string err;
+  std::string err;  ///< without notices of what takes long, which a slow machine alone sees
 };
 
 /// Runs the built program to its end. `input` is its standard input; `environment` adds NAME=VALUE lines.
@@ -28,9 +28,11 @@ class TerminalProgram {
 
   void type(const std::string& keys) const;
   /// Reads until `text` has appeared after what earlier calls waited for. False after `seconds`, or when the program ended.
-  bool wait_for(const std::string& text, double seconds = 60.0);
+  bool wait_for(const std::string& text, double seconds = 180.0);
+  /// Waits until the line editor has taken a line and the answer to it begins with `text`; notices of what takes long may come first.
+  bool wait_for_answer(const std::string& text, double seconds = 180.0);
   /// Waits for the end and returns the exit code; -1 when it does not come.
-  int wait_for_end(double seconds = 60.0);
+  int wait_for_end(double seconds = 180.0);
   [[nodiscard]] const std::string& screen() const { return screen_; }
 
  private:

@@ -16,7 +16,6 @@ namespace {
 
 const std::string control_c = "\x03";
 const std::string control_d = "\x04";
-const std::string begin_of_answer = "\033[?2004l";  // the line was read; pastes are not bracketed until the next
 
 /// The chat in a terminal of its own, with a history file of its own.
 class TerminalChat : public testing::Test {
@@ -65,7 +64,7 @@ TEST_F(TerminalChat, ControlCTwiceAtTheEmptyPromptLeaves) {
   ASSERT_TRUE(chat.wait_for("(Ctrl-C once more, Ctrl-D or /exit leaves)")) << chat.screen();
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type("What is 2 + 3?\r");
-  ASSERT_TRUE(chat.wait_for(begin_of_answer + "5"))
+  ASSERT_TRUE(chat.wait_for_answer("5"))
       << "the typed text was dropped and the program goes on: " << chat.screen();
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type(control_c);
@@ -81,7 +80,7 @@ TEST_F(TerminalChat, LettersOfAnyLanguageCanBeTypedAndEdited) {
   chat.type("W\xc3\xb6rt\xe2\x82\xac\x7f");  // the last character is taken back
   EXPECT_TRUE(chat.wait_for("W\xc3\xb6rt\xe2\x82\xac")) << chat.screen();
   chat.type("\x15What is 2 + 3?\r");  // and then the whole line
-  EXPECT_TRUE(chat.wait_for(begin_of_answer + "5")) << chat.screen();
+  EXPECT_TRUE(chat.wait_for_answer("5")) << chat.screen();
 }
 
 TEST_F(TerminalChat, WhatIsPastedIsOneMessage) {
@@ -90,7 +89,7 @@ TEST_F(TerminalChat, WhatIsPastedIsOneMessage) {
   chat.type("\033[200~What is \r2 + 3?\r\033[201~");
   ASSERT_TRUE(chat.wait_for("2 + 3?")) << chat.screen();
   chat.type("\r");
-  ASSERT_TRUE(chat.wait_for(begin_of_answer + "5")) << chat.screen();
+  ASSERT_TRUE(chat.wait_for_answer("5")) << chat.screen();
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type("/stats\r");
   EXPECT_TRUE(chat.wait_for(" prompt tokens")) << "no half of it was a message: " << chat.screen();
@@ -141,7 +140,7 @@ TEST_F(TerminalChat, ControlDLeavesAndTheHistoryStays) {
     TerminalProgram chat({"chat", "--greedy"}, environment());
     ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
     chat.type("What is 40 + 2?\r");
-    ASSERT_TRUE(chat.wait_for(begin_of_answer + "42")) << chat.screen();
+    ASSERT_TRUE(chat.wait_for_answer("42")) << chat.screen();
     ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
     chat.type(control_d);
     EXPECT_EQ(chat.wait_for_end(), 0) << chat.screen();
@@ -152,7 +151,7 @@ TEST_F(TerminalChat, ControlDLeavesAndTheHistoryStays) {
   TerminalProgram chat({"chat", "--greedy"}, environment());
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type("\x10\r");  // the line before, once more
-  EXPECT_TRUE(chat.wait_for(begin_of_answer + "42")) << chat.screen();
+  EXPECT_TRUE(chat.wait_for_answer("42")) << chat.screen();
 }
 
 }  // namespace
