@@ -29,7 +29,8 @@ class TerminalProgram {
   void type(const std::string& keys) const;
   /// Reads until `text` has appeared after what earlier calls waited for. False after `seconds`, or when the program ended.
   bool wait_for(const std::string& text, double seconds = 180.0);
-  /// Waits until the line editor has taken a line and the answer to it begins with `text`; notices of what takes long may come first.
+  /// Waits until the line editor has taken a line and the answer to it begins with `text`; notices of what takes long may
+  /// come first.
   bool wait_for_answer(const std::string& text, double seconds = 180.0);
   /// Waits for the end and returns the exit code; -1 when it does not come.
   int wait_for_end(double seconds = 180.0);

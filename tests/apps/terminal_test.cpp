@@ -64,8 +64,7 @@ TEST_F(TerminalChat, ControlCTwiceAtTheEmptyPromptLeaves) {
   ASSERT_TRUE(chat.wait_for("(Ctrl-C once more, Ctrl-D or /exit leaves)")) << chat.screen();
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type("What is 2 + 3?\r");
-  ASSERT_TRUE(chat.wait_for_answer("5"))
-      << "the typed text was dropped and the program goes on: " << chat.screen();
+  ASSERT_TRUE(chat.wait_for_answer("5")) << "the typed text was dropped and the program goes on: " << chat.screen();
   ASSERT_TRUE(chat.wait_for("> ")) << chat.screen();
   chat.type(control_c);
   ASSERT_TRUE(chat.wait_for("leaves)")) << chat.screen();

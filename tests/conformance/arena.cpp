@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "sanitizers.h"
 #include "test_device.h"
 
 namespace rocmforge::test {
@@ -12,20 +13,9 @@ namespace {
 
 constexpr std::align_val_t alignment{256};
 
-bool address_sanitizer() {
-#if defined(__SANITIZE_ADDRESS__)
-  return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return true;
-#endif
-#endif
-  return false;
-}
-
 /// Bytes of the guard on each side.
 std::size_t guard_bytes() {
-  static const std::size_t bytes = address_sanitizer() || environment("ROCMFORGE_TEST_GUARDS") == "0" ? 0 : 256;
+  static const std::size_t bytes = address_sanitizer || environment("ROCMFORGE_TEST_GUARDS") == "0" ? 0 : 256;
   return bytes;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "no_memory/failing_memory.h"
+#include "sanitizers.h"
 #include "server/client.h"
 #include "server/running_server.h"
 
@@ -21,6 +22,9 @@ std::string completion(bool streams) {
       {"prompt", "5 + 10 is>"}, {"max_tokens", 64}, {"logprobs", 2}, {"stream", streams}, {"unheard_of", {{1, 2}}}};
   return request_text("POST", "/v1/completions", body.dump(), {"Connection: close"});
 }
+
+/// From one allocation that fails to the next: those that follow each other mostly fail alike.
+constexpr std::int64_t distance = test::address_sanitizer ? 11 : 3;
 
 /// What the answer says, "" for one that failed.
 std::string text_of(const HttpAnswer& answer, bool streams) {
@@ -90,11 +94,10 @@ TEST_F(RequestLife, EachAllocationMayFail) {
   for (const bool streams : {false, true}) {
     std::int64_t all = ask_two(0, streams);
     ASSERT_GT(all, 500) << "the server's allocations are counted";
-    // Every third one, beginning elsewhere for the stream: the three that follow each other mostly fail alike.
-    for (std::int64_t failing = streams ? 2 : 1; failing <= all; failing += 3) {
+    for (std::int64_t failing = streams ? 2 : 1; failing <= all; failing += distance) {
       SCOPED_TRACE("number " + std::to_string(failing) + (streams ? " of a stream" : ""));
       ask_two(failing, streams);
-      if (failing / 3 % 64 == 0) {
+      if (failing / distance % 64 == 0) {
         expect_that_nothing_is_left();
       }
       if (HasFailure()) {
@@ -126,7 +129,7 @@ TEST_F(RequestLife, AllAllocationsFailForAWhile) {
 
 TEST_F(RequestLife, EachAllocationMayFailWhenTheClientLeaves) {
   const std::int64_t all = ask_two(0, true);
-  for (std::int64_t failing = 1; failing <= all; failing += 3) {
+  for (std::int64_t failing = 1; failing <= all; failing += distance) {
     SCOPED_TRACE("number " + std::to_string(failing));
     FailingMemory::fail(failing);
     {
@@ -137,7 +140,7 @@ TEST_F(RequestLife, EachAllocationMayFailWhenTheClientLeaves) {
       }
     }
     FailingMemory::stop();
-    if (failing % 60 == 1) {
+    if (failing / distance % 20 == 0) {
       expect_that_nothing_is_left();
     }
   }

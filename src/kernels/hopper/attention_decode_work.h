@@ -45,7 +45,7 @@ struct DecodeWalk {
   const AttentionDecodeArgs& args;
   int begin = 0;  ///< of the list's tiles
   int end = 0;
-  std::int64_t total = 0;
+  int share = 1;  ///< tiles of each work-group; whole ones, so that heads of one length are not cut where they need not be
   int sequence = 0;
   int kv_head = 0;
   int head_tile = 0;  ///< of the KV head's query heads
@@ -60,10 +60,11 @@ struct DecodeWalk {
     for (int s = 32 + static_cast<int>(threadIdx.x) % 32; s < args.num_sequences; s += 32) {
       mine += cost_of(s);
     }
-    total = sum_of_lanes(mine);
-    const std::int64_t groups = gridDim.x;
-    begin = static_cast<int>((blockIdx.x * total + groups - 1) / groups);
-    end = static_cast<int>(((blockIdx.x + 1) * total + groups - 1) / groups);
+    const int total = sum_of_lanes(mine);
+    const auto groups = static_cast<int>(gridDim.x);
+    share = max((total + groups - 1) / groups, 1);
+    begin = static_cast<int>(min(blockIdx.x * std::int64_t{share}, std::int64_t{total}));
+    end = min(begin + share, total);
     if (begin < end) {
       find_first(first_cost);
     } else {
@@ -80,7 +81,7 @@ struct DecodeWalk {
     return head_start >= begin && head_start + (keys.pieces - 1) * keys.piece < end;
   }
   /// The work-group that has the head's first piece: no two heads that are shared have the same.
-  [[nodiscard]] __device__ int owner() const { return static_cast<int>(head_start * std::int64_t{gridDim.x} / total); }
+  [[nodiscard]] __device__ int owner() const { return head_start / share; }
 
   __device__ void advance() {
     if (++split < keys.pieces) {

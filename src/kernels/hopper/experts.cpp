@@ -278,7 +278,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                              .k = static_cast<std::int32_t>(args.k),
                              .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
                              .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.k)),
-                             .aligned = aligned ? 1 : 0});
+                             .aligned = aligned ? 1 : 0,
+                             .for_mxfp4 = args.weights[0].dtype == DType::mxfp4 ? 1 : 0,
+                             .unused = 0});
   }
 
   static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -302,7 +304,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.k)),
                                  .ring = 0,
                                  .activation = args.activation,
-                                 .chosen_before = stream.all_but_last_ended() ? 1 : 0};
+                                 .chosen_before = stream.all_but_last_ended() ? 1 : 0,
+                                 .neighbours = 1,
+                                 .unused = 0};
     // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.
     const auto shared_with = [&](int ring) {
       return hopper::expert_few_shared(launch.tile_bytes, ring, unit_bytes_of(layout)).bytes;
@@ -311,10 +315,12 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         shared_with(2) <= hopper::shared_bytes_of_pair ? hopper::shared_bytes_of_pair : hopper::shared_bytes_of_group;
     launch.ring = std::max(hopper::fitting(hopper::most_few_ring, room, shared_with), 1);
     const std::int64_t row_groups = divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows);
-    const std::int64_t places =
-        std::int64_t{stream.device().info().compute_units} * (room == hopper::shared_bytes_of_pair ? 2 : 1);
+    const std::int64_t units = stream.device().info().compute_units;
+    const std::int64_t places = units * (room == hopper::shared_bytes_of_pair ? 2 : 1);
+    const std::int64_t groups = std::min(row_groups * space.most_tiles, places);
+    launch.neighbours = static_cast<std::int32_t>(groups == places ? places / units : 1);
     LaunchShape shape;
-    shape.grid[0] = static_cast<std::uint32_t>(std::min(row_groups * space.most_tiles, places));
+    shape.grid[0] = static_cast<std::uint32_t>(groups);
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
     const std::string kernel =

@@ -23,11 +23,14 @@ __device__ inline void load_eight(const float* row, int at, int k, bool aligned,
   }
 }
 
-/// Eight activations from column 8 `chunk` of row `row` of an image; four neighbouring lanes have a block.
+/// Eight activations from column 8 `chunk` of row `row` of an image; four neighbouring lanes have a block. `for_mxfp4`:
+/// codes lie in the order of its nibbles.
+template <bool for_mxfp4>
 __device__ inline void quantise_chunk(const float (&values)[8], int chunk, int row, const MatvecShared& layout,
                                       std::uint8_t* image) {
-  quantise(values, static_cast<int>(threadIdx.x) % 32, image + row * layout.token_bytes + chunk / 4 * 64 + chunk % 4 * 8,
-           image + layout.info + row * layout.token_info_bytes + chunk / 4 * 8);
+  quantise<for_mxfp4>(values, static_cast<int>(threadIdx.x) % 32,
+                      image + row * layout.token_bytes + chunk / 4 * 64 + chunk % 4 * 8,
+                      image + layout.info + row * layout.token_info_bytes + chunk / 4 * 8);
 }
 
 /// Row `row` of an image of several rows.

@@ -87,6 +87,8 @@ struct ExpertFewArgs {
   std::int32_t ring;  ///< units of a warp that are on their way at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
+  std::int32_t neighbours;     ///< work-groups of a multiprocessor
+  std::int32_t unused;
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
@@ -123,7 +125,9 @@ struct ExpertFewConvertArgs {
   std::int32_t k;
   std::int32_t padded_columns;
   std::int32_t tile_bytes;
-  std::int32_t aligned;  ///< rows of x begin at multiples of 16 bytes
+  std::int32_t aligned;    ///< rows of x begin at multiples of 16 bytes
+  std::int32_t for_mxfp4;  ///< codes in the order of its nibbles
+  std::int32_t unused;
 };
 inline constexpr int few_convert_threads = 256;
 

@@ -43,7 +43,11 @@ extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_thre
   for (int at = static_cast<int>(threadIdx.x) * 8; at < args.padded_columns; at += few_convert_threads * 8) {
     float values[8];
     load_eight(row.x, at, args.k, args.aligned != 0, values);
-    quantise_chunk(values, at / 8, row.column, layout, row.tile);
+    if (args.for_mxfp4 != 0) {
+      quantise_chunk<true>(values, at / 8, row.column, layout, row.tile);
+    } else {
+      quantise_chunk<false>(values, at / 8, row.column, layout, row.tile);
+    }
   }
 }
 

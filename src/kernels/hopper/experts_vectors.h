@@ -13,6 +13,7 @@
 namespace rocmforge::hopper {
 
 /// Makes codes of rows of x that are neighbours in memory; by the warps that multiply.
+template <WeightFormat format>
 __device__ inline void quantise_rows(const ExpertVectorArgs& args, const float* x, int rows,
                                      const ExpertVectorShared& shared, std::uint8_t* image) {
   constexpr int batch = 2;  // on their way at once
@@ -28,7 +29,7 @@ __device__ inline void quantise_rows(const ExpertVectorArgs& args, const float* 
 #pragma unroll
     for (int b = 0; b < batch; ++b) {
       if (const int at = first + b * matvec_threads; at < rows * chunks) {  // the same for all lanes of a warp
-        quantise_chunk(values[b], at % chunks, at / chunks, shared, image);
+        quantise_chunk<format == WeightFormat::mxfp4>(values[b], at % chunks, at / chunks, shared, image);
       }
     }
   }
@@ -151,14 +152,14 @@ class ExpertVectors {
   __device__ void stage() const {
     const std::int64_t row =
         gated ? static_cast<int>(blockIdx.z) : static_cast<int>(blockIdx.z) * args_.used + args_.first_slot;
-    quantise_rows(args_, args_.x + row * args_.k, gated ? 1 : args_.slots_used, shared_, memory_);
+    quantise_rows<format>(args_, args_.x + row * args_.k, gated ? 1 : args_.slots_used, shared_, memory_);
   }
   __device__ void prepare() const {}
 
   __device__ void add_tile(int item, const Barriers& barriers, Turn& slot, int first, float* to) const {
     const Activations x = activations_of(memory_, shared_, gated ? 0 : item % args_.slots_used);
     float sums[2] = {};
-    add_steps<format, 1>(walk_, step_bytes, x, barriers, slot, first, sums);
+    add_steps<true, format, 1>(walk_, step_bytes, x, barriers, slot, first, sums);
     store_sums<1>(sums, {operand_scale(format)}, walk_.lane, to);
   }
 

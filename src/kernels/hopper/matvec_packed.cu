@@ -103,7 +103,7 @@ class Packed : public DenseItems<Packed<tokens_>> {
     const Activations x{memory_, memory_ + shared_.info, shared_.token_bytes, shared_.token_info_bytes};
     const StepWalk walk{memory_ + shared_.ring, args_.slots, args_.slot_bytes, args_.input.k, warp_, lane_};
     float sums[2 * tokens] = {};
-    add_steps<format, tokens>(walk, step_bytes, x, barriers, slot, first, sums);
+    add_steps<false, format, tokens>(walk, step_bytes, x, barriers, slot, first, sums);
     float factors[groups];
 #pragma unroll
     for (int n = 0; n < groups; ++n) {

@@ -4,7 +4,6 @@
 
 #include "kernels/hopper/matmul_args.h"
 #include "kernels/hopper/matvec_tile.h"
-#include "tensor/quant/mxfp4.h"
 
 namespace rocmforge::hopper {
 
@@ -95,7 +94,7 @@ struct RawStep {
       }
     }
     slot_ = slot;
-    groups_ = groups;
+    second_ = groups > 1 ? layout.record_bytes : 0;
     lane_ = lane;
     if constexpr (!keeps_slot) {
 #pragma unroll
@@ -127,8 +126,8 @@ struct RawStep {
     }
   }
 
-  /// The operand A of block `s` of 8: codes as they are (Q4_K, Q5_K), plus 12 (MXFP4, the doubled values), or as signed
-  /// bytes of which operand_scale() times is the value: the top bit of code - offset is that of the code inverted.
+  /// The operand A of block `s` of 8: codes as they are (Q4_K, Q5_K), or signed bytes of which operand_scale() times is the
+  /// value: the top bit of code - offset is that of the code inverted. MXFP4 has mxfp4_operands.
   __device__ inline void operand(int s, std::uint32_t (&a)[4]) const {
     const int q = s >> 2;
     const int of_group = s & 3;
@@ -141,9 +140,7 @@ struct RawStep {
       } else {
         const uint4& four = codes[q][0][h];
         const std::uint32_t word = of_group == 0 ? four.x : of_group == 1 ? four.y : of_group == 2 ? four.z : four.w;
-        if constexpr (format == WeightFormat::mxfp4) {
-          table_values(word, a[h], a[2 + h]);
-        } else if constexpr (format == WeightFormat::q4_0) {
+        if constexpr (format == WeightFormat::q4_0) {
           a[h] = and_xor(word << 4, 0xf0f0f0f0u, 0x80808080u);
           a[2 + h] = and_xor(word, 0xf0f0f0f0u, 0x80808080u);
         } else if constexpr (format == WeightFormat::q5_0) {
@@ -167,6 +164,23 @@ struct RawStep {
     }
   }
 
+  /// The operands A of block `s` of MXFP4, whose sum is the doubled values less 1. Bytes are in the order of the nibbles.
+  /// A look-up whose selector has bit 3 gives a byte's sign in every bit: zero from a table of positive bytes, -1 from one
+  /// of negative bytes. Codes of negative values have bit 3, and those of the others have it in the inverted codes.
+  __device__ inline void mxfp4_operands(int s, std::uint32_t (&positive)[4], std::uint32_t (&negative)[4]) const {
+    const int of_group = s & 3;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const uint4& four = codes[s >> 2][0][h];
+      const std::uint32_t word = of_group == 0 ? four.x : of_group == 1 ? four.y : of_group == 2 ? four.z : four.w;
+      const std::uint32_t others = word ^ 0x88888888u;
+      positive[h] = positive_values(word);
+      positive[2 + h] = positive_values(word >> 16);
+      negative[h] = negative_values(others);
+      negative[2 + h] = negative_values(others >> 16);
+    }
+  }
+
  private:
   __device__ inline std::uint32_t read_scales(int a, int h) const {
     const int row = 8 * h + (lane_ >> 2);
@@ -179,10 +193,8 @@ struct RawStep {
     if constexpr (has_super) {
       return *reinterpret_cast<const std::uint32_t*>(slot_ + layout.scale_offset + row * 16 + p * 4);
     }
-    if (p >> 1 >= groups_) {
-      return 0;
-    }
-    const std::uint8_t* of_record = slot_ + (p >> 1) * layout.record_bytes + layout.scale_offset;
+    // A missing group takes the scales of the first one: its activations are zeros.
+    const std::uint8_t* of_record = slot_ + (p >> 1) * second_ + layout.scale_offset;
     if constexpr (format == WeightFormat::mxfp4) {
       return *reinterpret_cast<const std::uint16_t*>(of_record + row * 4 + (p & 1) * 2);
     }
@@ -200,20 +212,12 @@ struct RawStep {
   __device__ static std::uint32_t to_bit(std::uint32_t word, int from) {
     return from <= to ? word << (to - from) : word >> (from - to);
   }
-  /// The values of eight codes, plus 12: bytes in the order of the nibbles, four in each word.
-  __device__ static void table_values(std::uint32_t codes, std::uint32_t& low, std::uint32_t& high) {
-    // A look-up with a selector of 8 and more gives the sign of a byte, here zero: codes of either sign find theirs in one
-    // of two tables and zero in the other. Codes of negative values have bit 3.
-    const std::uint32_t others = codes ^ 0x88888888u;
-    low = positive_values(codes) | negative_values(others);
-    high = positive_values(codes >> 16) | negative_values(others >> 16);
-  }
-  // mxfp4_values + 12 of codes 0 to 7, 8 to 15.
+  /// mxfp4_values of codes 0 to 7, and of codes 8 to 15 less 1.
   __device__ static std::uint32_t positive_values(std::uint32_t selectors) {
-    return select_bytes(0x0f0e0d0cu, 0x18141210u, selectors);
+    return select_bytes(0x03020100u, 0x0c080604u, selectors);
   }
   __device__ static std::uint32_t negative_values(std::uint32_t selectors) {
-    return select_bytes(0x090a0b0cu, 0x00040608u, selectors);
+    return select_bytes(0xfcfdfeffu, 0xf3f7f9fbu, selectors);
   }
   __device__ static std::uint32_t select_bytes(std::uint32_t low, std::uint32_t high, std::uint32_t selectors) {
     std::uint32_t found;  // __byte_perm leaves bit 3 of a selector out
@@ -222,25 +226,28 @@ struct RawStep {
   }
 
   const std::uint8_t* slot_;
-  int groups_;
+  int second_;  ///< from the first group's record to the second's, 0 where there is none
   int lane_;
   std::uint32_t scales_[keeps_slot ? 1 : words][2];  ///< [word][row]
   std::uint32_t super_[2];
 };
 
 /// Whether the operand A holds signed bytes.
-constexpr bool has_signed_operand(WeightFormat format) { return !is_k_format(format) && format != WeightFormat::mxfp4; }
-/// What sums of products with the operand A are to be multiplied by.
+constexpr bool has_signed_operand(WeightFormat format) { return !is_k_format(format); }
+/// What sums of products with the operand A are to be multiplied by; MXFP4's values are doubled.
 constexpr float operand_scale(WeightFormat format) {
-  return format == WeightFormat::q4_0   ? 1.0f / 16
-         : format == WeightFormat::q5_0 ? 1.0f / 8
-         : format == WeightFormat::q6_k ? 1.0f / 4
-                                        : 1.0f;
+  return format == WeightFormat::q4_0    ? 1.0f / 16
+         : format == WeightFormat::q5_0  ? 1.0f / 8
+         : format == WeightFormat::q6_k  ? 1.0f / 4
+         : format == WeightFormat::mxfp4 ? 1.0f / 2
+                                         : 1.0f;
 }
 
-/// 2^(exponent - 128), half of a block's scale: table_values has doubled values.
-__device__ inline float half_power_of_two(std::uint32_t exponent) {
-  return 0.5f * __uint_as_float(max(exponent << 23, 0x00400000u));
+/// 2^(exponent - 127) of byte `byte` of a word. An exponent of 0 gives zero, not 2^-127: what it scales is beside nothing
+/// else.
+template <int byte>
+__device__ inline float power_of_two(std::uint32_t exponents) {
+  return __uint_as_float(exponents << (23 - 8 * byte) & 0x7f800000u);
 }
 
 /// sum += what two blocks of a row and a token add: `dots` are the products of their codes.
@@ -256,11 +263,11 @@ __device__ inline float add_pair(float sum, int dot0, int dot1, const BlockInfo&
     const float minimum = fmaf(x1.sum, minimum1, x0.sum * minimum0);
     return fmaf(-high_half(super), minimum, fmaf(low_half(super), product, sum));
   } else if constexpr (format == WeightFormat::mxfp4) {
-    // What is taken off is the same for both rows of a lane.
-    const float product0 = fmaf(x0.scale, static_cast<float>(dot0), -12.0f * x0.sum);
-    const float product1 = fmaf(x1.scale, static_cast<float>(dot1), -12.0f * x1.sum);
-    sum = fmaf(half_power_of_two(scales & 255), product0, sum);
-    return fmaf(half_power_of_two(scales >> 8), product1, sum);
+    // The operands lack 1 in each element. Below 13 * 32 * 2^15 < 2^24: exact as floats.
+    const float product0 = fmaf(x0.scale, static_cast<float>(dot0), x0.sum);
+    const float product1 = fmaf(x1.scale, static_cast<float>(dot1), x1.sum);
+    sum = fmaf(power_of_two<0>(scales), product0, sum);
+    return fmaf(power_of_two<1>(scales), product1, sum);
   } else {
     sum = fmaf(low_half(scales), x0.scale * static_cast<float>(dot0), sum);
     return fmaf(high_half(scales), x1.scale * static_cast<float>(dot1), sum);
@@ -272,13 +279,14 @@ __device__ inline BlockInfo load_info(const Activations& x, int token, int block
   return {pair.x, pair.y};
 }
 
-/// The operand B of 32 columns: 8 codes of a token's block, their upper (part 0) or lower bits.
-template <WeightFormat format>
+/// The operand B of 32 columns: 8 codes of a token's block, their upper (part 0) or lower bits. `ordered`: they lie as the
+/// format has them, not one after another.
+template <WeightFormat format, bool ordered>
 __device__ inline uint2 load_codes(const Activations& x, int token, int step, int block, int part, int c) {
   uint2 codes =
       *reinterpret_cast<const uint2*>(x.codes + token * x.token_bytes + (step * 8 + block) * 64 + part * 32 + c * 8);
-  if constexpr (format == WeightFormat::mxfp4) {
-    codes = {__byte_perm(codes.x, codes.y, 0x5140), __byte_perm(codes.x, codes.y, 0x7362)};  // as table_values has them
+  if constexpr (format == WeightFormat::mxfp4 && !ordered) {
+    codes = in_order_of_nibbles(codes);
   }
   return codes;
 }
@@ -286,7 +294,7 @@ __device__ inline uint2 load_codes(const Activations& x, int token, int step, in
 /// Adds a step to a lane's sums, [2 * tokens]: [group of 4 tokens][pair][row]. The lane's token of a group is that of its
 /// columns 2 c and 2 c + 1 of C. The 8 columns of B are upper and lower bits of up to 4 tokens, and with fewer tokens of
 /// different blocks: zeros elsewhere keep a column to its block.
-template <WeightFormat format, int tokens>
+template <bool ordered, WeightFormat format, int tokens>
 __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activations& x, int step, int lane,
                                 float (&sums)[2 * tokens]) {
   constexpr bool signed_a = has_signed_operand(format);
@@ -306,16 +314,25 @@ __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activa
       uint2 b[groups];
 #pragma unroll
       for (int n = 0; n < groups; ++n) {
-        b[n] = load_codes<format>(x, n * of_operand + g / columns, step, 2 * (a * blocks + own) + e, g & 1, c);
+        b[n] = load_codes<format, ordered>(x, n * of_operand + g / columns, step, 2 * (a * blocks + own) + e, g & 1, c);
       }
 #pragma unroll
       for (int i = 0; i < blocks; ++i) {
-        std::uint32_t operand[4];
-        raw.operand(2 * (a * blocks + i) + e, operand);
+        const auto multiply = [&](const std::uint32_t(&operand)[4]) {
 #pragma unroll
-        for (int n = 0; n < groups; ++n) {
-          multiply_bytes<signed_a>(dots[n][e], operand, i == own ? b[n].x : 0, i == own ? b[n].y : 0);
+          for (int n = 0; n < groups; ++n) {
+            multiply_bytes<signed_a>(dots[n][e], operand, i == own ? b[n].x : 0, i == own ? b[n].y : 0);
+          }
+        };
+        std::uint32_t operand[4];
+        if constexpr (format == WeightFormat::mxfp4) {
+          std::uint32_t negative[4];
+          raw.mxfp4_operands(2 * (a * blocks + i) + e, operand, negative);
+          multiply(negative);
+        } else {
+          raw.operand(2 * (a * blocks + i) + e, operand);
         }
+        multiply(operand);
       }
     }
     const int block = step * 8 + 2 * pair_index<tokens>(a, c);
@@ -337,7 +354,7 @@ __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activa
 
 /// The same for Q6_K, whose scales belong to 16 columns. What stands for pairs here are classes 2 j + u: the u-th 16 columns
 /// of blocks j, 2 + j, 4 + j and 6 + j.
-template <int tokens>
+template <bool ordered, int tokens>
 __device__ inline void add_step(const RawStep<WeightFormat::q6_k, tokens>& raw, const Activations& x, int step, int lane,
                                 float (&sums)[2 * tokens]) {
   constexpr int of_operand = tokens_of_operand(tokens);
@@ -357,7 +374,8 @@ __device__ inline void add_step(const RawStep<WeightFormat::q6_k, tokens>& raw, 
       uint2 b[groups];
 #pragma unroll
       for (int n = 0; n < groups; ++n) {
-        b[n] = load_codes<WeightFormat::q6_k>(x, n * of_operand + g / columns, step, 2 * i + (js == 1 ? own : j), g & 1, c);
+        b[n] = load_codes<WeightFormat::q6_k, ordered>(x, n * of_operand + g / columns, step, 2 * i + (js == 1 ? own : j),
+                                                       g & 1, c);
       }
 #pragma unroll
       for (int k = 0; k < 3 - js; ++k) {

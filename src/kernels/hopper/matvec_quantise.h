@@ -7,7 +7,9 @@
 
 namespace rocmforge::hopper {
 
-/// 8 elements of a block to codes of 16 bits; the 4 lanes of a block find its scale together.
+/// 8 elements of a block to codes of 16 bits; the 4 lanes of a block find its scale together. `for_mxfp4`: the codes lie in
+/// the order of mxfp4_operands.
+template <bool for_mxfp4>
 __device__ inline void quantise(const float (&values)[8], int lane, std::uint8_t* codes, std::uint8_t* info) {
   std::uint32_t largest = 0;  // of the magnitudes' bits, so that what is not a number is the largest of all
 #pragma unroll
@@ -32,8 +34,10 @@ __device__ inline void quantise(const float (&values)[8], int lane, std::uint8_t
   }
   sum += __shfl_xor_sync(0xffffffffu, sum, 1);
   sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-  *reinterpret_cast<uint2*>(codes) = {upper[0], upper[1]};
-  *reinterpret_cast<uint2*>(codes + 32) = {lower[0], lower[1]};
+  const uint2 uppers{upper[0], upper[1]};
+  const uint2 lowers{lower[0], lower[1]};
+  *reinterpret_cast<uint2*>(codes) = for_mxfp4 ? in_order_of_nibbles(uppers) : uppers;
+  *reinterpret_cast<uint2*>(codes + 32) = for_mxfp4 ? in_order_of_nibbles(lowers) : lowers;
   if (lane % 4 == 0) {
     const float scale = magnitude / largest_code;
     *reinterpret_cast<float2*>(info) = {scale, scale * static_cast<float>(sum)};
@@ -157,7 +161,7 @@ __device__ inline void quantise_row(const MatvecInput& input, int t, const RowCh
         }
       }
       if (at >= chunks.begin && at < chunks.end) {
-        quantise(values[b], lane, to.codes + at / 4 * 64 + at % 4 * 8, to.info + at / 4 * 8);
+        quantise<false>(values[b], lane, to.codes + at / 4 * 64 + at % 4 * 8, to.info + at / 4 * 8);
       }
     }
     first += quantise_batch * matvec_threads;

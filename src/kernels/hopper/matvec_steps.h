@@ -18,7 +18,8 @@ struct StepWalk {
 };
 
 /// Adds steps first, first + 8 .. of a tile times rows of codes to `sums`. `slot` is the ring's next.
-template <WeightFormat format, int tokens>
+/// `ordered`: as load_codes has it.
+template <bool ordered, WeightFormat format, int tokens>
 __device__ inline void add_steps(const StepWalk& walk, int step_bytes, const Activations& x, const Barriers& barriers,
                                  Turn& slot, int first, float (&sums)[2 * tokens]) {
   constexpr int elems = weight_layout(format).elems;
@@ -39,7 +40,7 @@ __device__ inline void add_steps(const StepWalk& walk, int step_bytes, const Act
     if constexpr (!raw.keeps_slot) {
       release();
     }
-    add_step(raw, x, step, walk.lane, sums);
+    add_step<ordered>(raw, x, step, walk.lane, sums);
     if constexpr (raw.keeps_slot) {
       release();
     }

@@ -23,6 +23,11 @@ __device__ inline void multiply_bytes(int (&c)[4], const std::uint32_t (&a)[4], 
   }
 }
 
+/// 8 bytes, one for each element of a word of weight_layout.h, in the order of the word's nibbles.
+__device__ inline uint2 in_order_of_nibbles(uint2 bytes) {
+  return {__byte_perm(bytes.x, bytes.y, 0x5140), __byte_perm(bytes.x, bytes.y, 0x7362)};
+}
+
 /// What is read once should not push out of the L2 cache what is read again.
 __device__ inline std::uint64_t read_once_policy() {
   std::uint64_t policy;
