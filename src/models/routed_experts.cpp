@@ -32,19 +32,20 @@ void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
 
 void RoutedExperts::append_up(Operations& operations, float* Buffers::*x, float* Buffers::*slots) const {
   operations.push_back({up_kind_, [this, x, slots](const Step& step) {
-                          multiply(step, gate_up_, config_.expert_rows, 0, step.buffers.*x, step.buffers.*slots);
+                          multiply(step, gate_up_, config_.expert_rows, {}, step.buffers.*x, step.buffers.*slots);
                         }});
 }
 
 void RoutedExperts::append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const {
-  operations.push_back({down_kind_, [this, out, slots](const Step& step) {
-                          const std::int64_t k_before = same_kernel_ ? config_.expert_rows : 0;
-                          multiply(step, down_, config_.width, k_before, step.buffers.*slots, step.buffers.*out);
-                        }});
+  operations.push_back(
+      {down_kind_, [this, out, slots](const Step& step) {
+         const ExpertMatmul::Args::Before before{same_kernel_ ? config_.expert_rows : 0, gate_up_[0]->spec.weight, true};
+         multiply(step, down_, config_.width, before, step.buffers.*slots, step.buffers.*out);
+       }});
 }
 
 void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
-                             std::int64_t k_before, const float* x, float* out) const {
+                             const ExpertMatmul::Args::Before& before, const float* x, float* out) const {
   std::array<ExpertWeight, 2> weights;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     weights[i] = matrices[i]->weight();
@@ -63,7 +64,7 @@ void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMat
                             .alone = matrices[0]->spec.alone,
                             .workspace = step.buffers.scratch,
                             .order = step.buffers.slot_order,
-                            .k_before = k_before},
+                            .before = before},
                            *step.context);
 }
 

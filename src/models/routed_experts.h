@@ -34,17 +34,16 @@ class RoutedExperts {
 
   /// `x`: what the router's norm reads.
   void append(Operations& operations, float* Buffers::*x) const;
-  /// The same in steps, for a part with other operations between: the choice, gate and up from `x` to `slots`, and down from
-  /// there, which adds to `out`.
+  /// The same in steps, for a part with other operations between, which leave `slots` as they are: the choice, gate and up
+  /// from `x` to `slots`, and down from there, which adds to `out`.
   void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
   void append_up(Operations& operations, float* Buffers::*x = &Buffers::normed,
                  float* Buffers::*slots = &Buffers::gathered) const;
   void append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots = &Buffers::gathered) const;
 
  private:
-  /// `k_before`: as ExpertMatmul::Args has it.
-  void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k, std::int64_t k_before,
-                const float* x, float* out) const;
+  void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
+                const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
 
   Config config_;
   Router router_;

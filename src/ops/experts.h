@@ -153,9 +153,14 @@ struct ExpertMatmul {
     bool alone = false;         ///< the one weight is up, which has no gate
     void* workspace = nullptr;  ///< at least workspace_bytes(spec, tokens) of each weight, 256-byte aligned
     void* order = nullptr;      ///< at least order_bytes(spec, tokens) of each weight, 256-byte aligned
-    /// Above 0: the kernel's last call with this `order` had this k, and the same tokens, used, experts and ids. The kernel
-    /// may reuse what it wrote there.
-    std::int64_t k_before = 0;
+    /// The kernel's last call with this `order`, where it had the same tokens, used, experts and ids: the kernel may reuse
+    /// what it wrote there.
+    struct Before {
+      std::int64_t k = 0;  ///< 0: there is no such call
+      DType weight = DType::f32;
+      bool made_x = false;  ///< x is its `out`, as it left it
+    };
+    Before before{};
 
     /// Whether the slots of a token are summed; otherwise each slot has its own output.
     [[nodiscard]] bool down() const { return weights.size() == 1 && !alone; }

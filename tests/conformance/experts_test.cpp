@@ -2,6 +2,7 @@
 // the device.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -167,8 +168,8 @@ std::vector<float> expected_of(const Problem& problem) {
   return out;
 }
 
-std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& problem) {
-  Arena arena(harness().place_of(kernel));
+/// The weights of a call, packed as the kernel wants them.
+std::vector<ExpertWeight> weights_in(Arena& arena, const ExpertMatmulKernel& kernel, const Problem& problem) {
   const ExpertMatmul::Spec spec = problem.spec();
   std::vector<ExpertWeight> weights;
   for (std::size_t i = 0; i < (problem.gated && !problem.alone ? 2 : 1); ++i) {
@@ -190,6 +191,11 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
       weights.back().scale = arena.in(problem.scales(i));
     }
   }
+  return weights;
+}
+
+ExpertMatmul::Args arguments_in(Arena& arena, const ExpertMatmulKernel& kernel, const Problem& problem,
+                                std::span<const ExpertWeight> weights) {
   ExpertMatmul::Args args{.x = arena.in(problem.x()),
                           .tokens = problem.tokens,
                           .k = problem.k,
@@ -201,12 +207,19 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
   args.out = arena.in_out(problem.before());
   args.activation = problem.activation;
   args.alone = problem.alone;
-  args.workspace = arena.workspace(kernel.workspace_bytes(spec, problem.tokens));
-  args.order = arena.workspace(kernel.order_bytes(spec, problem.tokens));
+  args.workspace = arena.workspace(kernel.workspace_bytes(problem.spec(), problem.tokens));
+  return args;
+}
+
+std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& problem) {
+  Arena arena(harness().place_of(kernel));
+  const std::vector<ExpertWeight> weights = weights_in(arena, kernel, problem);
+  ExpertMatmul::Args args = arguments_in(arena, kernel, problem, weights);
+  args.order = arena.workspace(kernel.order_bytes(problem.spec(), problem.tokens));
   const auto run = [&] { arena.run([&](ExecutionContext& context) { kernel.run(args, context); }); };
   if (problem.again) {
     run();
-    args.k_before = problem.k;
+    args.before = {problem.k, problem.format, false};
     args.out = arena.in_out(problem.before());
   }
   run();
@@ -245,6 +258,53 @@ TEST(ExpertMatmulOrder, ThatOfTheCallBeforeServes) {
         const std::vector<float> once = run_experts(kernel, problem);
         problem.again = true;
         EXPECT_TRUE(same_bits(run_experts(kernel, problem), once)) << kernel.name() << ", " << tokens << " tokens";
+      });
+    }
+  }
+}
+
+/// Down may take what gate and up left beside their outputs.
+TEST(ExpertMatmulOrder, DownAfterGateAndUpIsDownAlone) {
+  const std::array<std::pair<DType, DType>, 5> formats = {{{DType::q4_k, DType::q6_k},
+                                                           {DType::mxfp4, DType::mxfp4},
+                                                           {DType::mxfp4, DType::q8_0},
+                                                           {DType::q5_0, DType::mxfp4},
+                                                           {DType::f32, DType::f32}}};
+  for (const auto& [up_format, down_format] : formats) {
+    for (const std::int64_t tokens : {3, 7, 20, 70}) {
+      Problem up{.format = up_format,
+                 .experts = 6,
+                 .used = 3,
+                 .n = up_format == DType::q4_k ? 512 : 352,
+                 .k = 512,
+                 .tokens = tokens,
+                 .gated = true};
+      Problem down{.format = down_format, .experts = 6, .used = 3, .n = 72, .k = up.n, .tokens = tokens};
+      harness().for_each_kernel<ExpertMatmul>(up.spec(), [&](const ExpertMatmulKernel& kernel) {
+        if (!kernel.supports(down.spec(), harness().device).ok) {
+          return;
+        }
+        Arena arena(harness().place_of(kernel));
+        const std::vector<ExpertWeight> up_weights = weights_in(arena, kernel, up);
+        const std::vector<ExpertWeight> down_weights = weights_in(arena, kernel, down);
+        ExpertMatmul::Args first = arguments_in(arena, kernel, up, up_weights);
+        ExpertMatmul::Args second = arguments_in(arena, kernel, down, down_weights);
+        const std::size_t bytes = std::max(kernel.order_bytes(up.spec(), tokens), kernel.order_bytes(down.spec(), tokens));
+        second.x = first.out;
+        const auto run = [&](const ExpertMatmul::Args& args) {
+          arena.run([&](ExecutionContext& context) { kernel.run(args, context); });
+        };
+        first.order = second.order = arena.workspace(bytes);
+        run(first);
+        second.before = {up.k, up_format, true};
+        run(second);
+        const std::vector<float> after = arena.read(second.out, down.outputs() * down.n);
+        second.out = arena.in_out(down.before());
+        second.order = arena.workspace(bytes);
+        second.before = {};
+        run(second);
+        EXPECT_TRUE(same_bits(after, arena.read(second.out, down.outputs() * down.n)))
+            << kernel.name() << ", " << name(up_format) << " and " << name(down_format) << ", " << tokens << " tokens";
       });
     }
   }

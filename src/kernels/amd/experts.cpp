@@ -84,7 +84,7 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
       run_expert_tiles(args,
                        {.kernel = expert_tile_kernels[static_cast<std::size_t>(format)],
                         .weight_stride = amd::weight_tile_bytes(amd::weight_layout(format), args.k),
-                        .sorted = args.k_before > 0},
+                        .sorted = args.before.k > 0},
                        *context.stream);
     }
   }

@@ -51,16 +51,19 @@ SortedSlots::SortedSlots(std::int64_t slot_count, std::int64_t experts, int toke
   bytes = places.bytes();
 }
 
+gpu::SortSlotsArgs SortedSlots::sorting(const ExpertMatmul::Args& args) const {
+  return {.ids = args.ids,
+          .order = order,
+          .tiles = tiles,
+          .tile_count = tile_count,
+          .slots = static_cast<std::int32_t>(slots),
+          .experts = static_cast<std::int32_t>(args.experts),
+          .tile_tokens = tile_tokens,
+          .unused = 0};
+}
+
 void SortedSlots::sort(const ExpertMatmul::Args& args, Stream& stream) const {
-  sort_kernel.launch(stream, expert_grid(1, 1, gpu::sort_threads),
-                     {.ids = args.ids,
-                      .order = order,
-                      .tiles = tiles,
-                      .tile_count = tile_count,
-                      .slots = static_cast<std::int32_t>(slots),
-                      .experts = static_cast<std::int32_t>(args.experts),
-                      .tile_tokens = tile_tokens,
-                      .unused = 0});
+  sort_kernel.launch(stream, expert_grid(1, 1, gpu::sort_threads), sorting(args));
 }
 
 void sum_slots(const ExpertMatmul::Args& args, const float* products, Stream& stream) {

@@ -38,6 +38,7 @@ struct SortedSlots {
 
   SortedSlots(std::int64_t slots, std::int64_t experts, int tile_tokens, void* base);
   void sort(const ExpertMatmul::Args& args, Stream& stream) const;
+  [[nodiscard]] gpu::SortSlotsArgs sorting(const ExpertMatmul::Args& args) const;
 };
 
 /// out[token] += the weighted sum of the `products` [slots, n] of down.

@@ -60,17 +60,25 @@ int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, st
   return slots < 48 * experts ? 32 : 128;
 }
 
-/// Bytes of a tile's activations where experts have few slots.
-std::int64_t few_tile_bytes(std::int64_t k) { return hopper::few_tile_bytes(round_up(k, std::int64_t{record_columns})); }
+/// Bytes of a row of activations where experts have few slots.
+std::int64_t few_row_bytes(std::int64_t k) {
+  return hopper::few_row_bytes(static_cast<int>(round_up(k, std::int64_t{record_columns})));
+}
 
 /// The slots of a call with many tokens. Their order depends on k through the slots of a tile alone.
 SortedSlots sorted_slots(const ExpertMatmul::Args& args) {
   return {args.tokens * args.used, args.experts, tile_tokens(args.tokens, args.used, args.experts, args.k), args.order};
 }
 
+/// Gate and up of few slots leave their outputs as codes behind the order of the slots, for down.
+bool leaves_codes(std::int64_t columns) { return columns % 32 == 0 && columns <= hopper::most_few_columns; }
+std::uint8_t* codes_behind(const SortedSlots& sorted, void* order) {
+  return static_cast<std::uint8_t*>(order) + sorted.bytes;
+}
+
 /// What a call with many tokens keeps in its workspace.
 struct ExpertWorkspace : SortedSlots {
-  std::uint8_t* boxes = nullptr;  ///< of all tiles
+  std::uint8_t* boxes = nullptr;  ///< of all tiles, or rows of codes
   float* scales = nullptr;        ///< of their slots
   float* products = nullptr;      ///< [slots, n] of down
   std::size_t workspace_bytes = 0;
@@ -78,8 +86,7 @@ struct ExpertWorkspace : SortedSlots {
   ExpertWorkspace(const SortedSlots& sorted, std::int64_t n, std::int64_t k, void* base) : SortedSlots(sorted) {
     const std::int64_t rows = most_tiles * tile_tokens;
     Places places(base);
-    places.take(boxes,
-                tile_tokens == hopper::few_slots ? most_tiles * few_tile_bytes(k) : rows * round_up(k, record_columns) * 2);
+    places.take(boxes, tile_tokens == hopper::few_slots ? slots * few_row_bytes(k) : rows * round_up(k, record_columns) * 2);
     places.take(scales, rows);
     places.take(products, slots * n);
     workspace_bytes = places.bytes();
@@ -128,7 +135,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   }
   [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
     // For up to that many tokens, of which fewer may have smaller tiles.
-    return SortedSlots(tokens * spec.used, spec.experts, hopper::few_slots, nullptr).bytes;
+    const std::int64_t slots = tokens * spec.used;
+    const std::int64_t few = std::min(slots, std::max(most_equal_tokens * spec.used, 8 * spec.experts));
+    const std::size_t codes = leaves_codes(spec.n) ? static_cast<std::size_t>(few * few_row_bytes(spec.n)) : 0;
+    return SortedSlots(slots, spec.experts, hopper::few_slots, nullptr).bytes + codes;
   }
 
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
@@ -210,13 +220,18 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   static void run_tiles(const ExpertMatmul::Args& args, Stream& stream) {
     check(args.workspace != nullptr && args.order != nullptr, "expert_matmul: no workspace, or none for the order of slots");
     const ExpertWorkspace space(sorted_slots(args), args.weights[0].n, args.k, args.workspace);
-    if (!is_sorted(args, space)) {
-      space.sort(args, stream);
-    }
+    const bool sorted = is_sorted(args, space);
     if (space.tile_tokens == hopper::few_slots) {
-      convert_few(args, space, stream);
-      multiply_few(args, space, stream);
+      const bool coded =
+          sorted && args.before.made_x && leaves_codes(args.k) && order_of(args.before.weight) == order_of(args);
+      if (!coded) {
+        convert_few(args, space, sorted, stream);
+      }
+      multiply_few(args, space, coded ? codes_behind(space, args.order) : space.boxes, stream);
     } else {
+      if (!sorted) {
+        space.sort(args, stream);
+      }
       convert(args, space, stream);
       multiply(args, space, stream);
     }
@@ -227,8 +242,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
 
   /// Whether the call before has left the order of the slots and their tiles where this one looks for them.
   static bool is_sorted(const ExpertMatmul::Args& args, const ExpertWorkspace& space) {
-    return args.k_before > 0 && !takes_vectors(args.tokens, args.used, args.k_before) &&
-           tile_tokens(args.tokens, args.used, args.experts, args.k_before) == space.tile_tokens;
+    return args.before.k > 0 && !takes_vectors(args.tokens, args.used, args.before.k) &&
+           tile_tokens(args.tokens, args.used, args.experts, args.before.k) == space.tile_tokens;
   }
 
   static void convert(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -262,28 +277,32 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                  .unused = 0});
   }
 
-  static void convert_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+  /// The order of codes in a block, which is that of the format.
+  static bool order_of(DType weight) { return weight == DType::mxfp4; }
+  static bool order_of(const ExpertMatmul::Args& args) { return order_of(args.weights[0].dtype); }
+
+  static void convert_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, bool sorted, Stream& stream) {
+    const std::int32_t sorts = sorted ? 0 : 1;
     LaunchShape shape;
-    shape.grid[0] = static_cast<std::uint32_t>(space.most_tiles * hopper::few_slots);
+    shape.grid[0] = static_cast<std::uint32_t>((args.down() ? space.slots : args.tokens) + sorts);
     shape.block[0] = hopper::few_convert_threads;
     const bool aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0;
     few_codes_kernel.launch(stream, shape,
-                            {.x = args.x,
+                            {.sort = space.sorting(args),
+                             .x = args.x,
                              .to = space.boxes,
-                             .work = space.tiles,
-                             .work_count = space.tile_count,
-                             .order = space.order,
                              .stride = args.k,
-                             .slots_of_row = static_cast<std::int32_t>(args.weights.size() == 2 ? args.used : 1),
                              .k = static_cast<std::int32_t>(args.k),
                              .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
-                             .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.k)),
                              .aligned = aligned ? 1 : 0,
-                             .for_mxfp4 = args.weights[0].dtype == DType::mxfp4 ? 1 : 0,
+                             .for_mxfp4 = order_of(args) ? 1 : 0,
+                             .sorts = sorts,
                              .unused = 0});
   }
 
-  static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
+  /// `x`: rows of codes.
+  static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, const std::uint8_t* x,
+                           Stream& stream) {
     const bool gated = args.weights.size() == 2;
     const ExpertWeight& weight = args.weights[0];
     const ExpertWeight& other = args.weights[gated ? 1 : 0];
@@ -292,21 +311,23 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     hopper::ExpertFewArgs launch{.weights = {bytes_of(weight), bytes_of(other)},
                                  .expert_bytes = {weight.expert_bytes, other.expert_bytes},
                                  .finish = {expert_finish(weight), expert_finish(other)},
-                                 .x = space.boxes,
+                                 .x = x,
                                  .work = space.tiles,
                                  .work_count = space.tile_count,
                                  .order = space.order,
                                  .out = gated ? args.out : space.products,
+                                 .codes = gated && leaves_codes(weight.n) ? codes_behind(space, args.order) : nullptr,
                                  .n = static_cast<std::int32_t>(weight.n),
                                  .records = static_cast<std::int32_t>(hopper::weight_records(layout, args.k)),
                                  .units = units_of(args),
                                  .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
-                                 .tile_bytes = static_cast<std::int32_t>(few_tile_bytes(args.k)),
+                                 .slots_of_row = static_cast<std::int32_t>(gated ? args.used : 1),
+                                 .tile_bytes = 0,
                                  .ring = 0,
                                  .activation = args.activation,
-                                 .chosen_before = stream.all_but_last_ended() ? 1 : 0,
-                                 .neighbours = 1,
-                                 .unused = 0};
+                                 .chosen_before = !gated && stream.all_but_last_ended() ? 1 : 0,
+                                 .neighbours = 1};
+    launch.tile_bytes = static_cast<std::int32_t>(hopper::few_tile_bytes(launch.padded_columns));
     // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.
     const auto shared_with = [&](int ring) {
       return hopper::expert_few_shared(launch.tile_bytes, ring, unit_bytes_of(layout)).bytes;
@@ -325,7 +346,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
     const std::string kernel =
         fmt::format("expert_few_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
-    Kernel<hopper::ExpertFewArgs>("experts_few", kernel, LaunchOrder::by_kernel).launch(stream, shape, launch);
+    Kernel<hopper::ExpertFewArgs>("experts_few", kernel, gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel)
+        .launch(stream, shape, launch);
   }
 
   static void multiply(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {

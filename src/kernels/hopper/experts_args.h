@@ -74,27 +74,35 @@ struct ExpertFewArgs {
   const std::uint8_t* weights[2];
   std::int64_t expert_bytes[2];
   gpu::ExpertFinish finish[2];
-  const std::uint8_t* x;  ///< tiles, tile_bytes apart
+  const std::uint8_t* x;  ///< rows of codes, row_bytes apart
   const gpu::ExpertTile* work;
   const std::int32_t* work_count;
   const std::int32_t* order;
-  float* out;  ///< [slots, n]
+  float* out;           ///< [slots, n]
+  std::uint8_t* codes;  ///< [slots] rows of codes of the outputs, or null
   std::int32_t n;
   std::int32_t records;
   std::int32_t units;           ///< of expert_unit_columns
   std::int32_t padded_columns;  ///< of a row of activations
+  std::int32_t slots_of_row;    ///< neighbouring slots that share a row of x
   std::int32_t tile_bytes;
   std::int32_t ring;  ///< units of a warp that are on their way at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
   std::int32_t neighbours;     ///< work-groups of a multiprocessor
-  std::int32_t unused;
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
 inline constexpr int most_few_ring = 6;
 inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
-/// A tile's activations: the image of eight rows.
+/// A row of activations as codes: what matvec_shared() has of a token, without room between rows: codes, then the blocks'
+/// scales and sums.
+constexpr int few_row_code_bytes(int padded_columns) { return padded_columns * 2; }
+constexpr int few_row_info_bytes(int padded_columns) { return padded_columns / 32 * 8; }
+constexpr int few_row_bytes(int padded_columns) {
+  return few_row_code_bytes(padded_columns) + few_row_info_bytes(padded_columns);
+}
+/// A tile's activations in shared memory: the image of eight rows.
 constexpr std::int64_t few_tile_bytes(std::int64_t padded_columns) {
   return matvec_shared(few_slots, static_cast<int>(padded_columns), 0, 0).squares;
 }
@@ -113,20 +121,18 @@ constexpr ExpertFewShared expert_few_shared(int tile_bytes, int ring, int unit_b
   return shared;
 }
 
-/// Slots' activations for ExpertFewArgs. Grid: room for the tiles, times few_slots.
+/// Rows of activations for ExpertFewArgs, and before that, where `sorts`, the order of the slots. Grid: rows, one more where
+/// it sorts.
 struct ExpertFewConvertArgs {
+  gpu::SortSlotsArgs sort;
   const float* x;
   std::uint8_t* to;
-  const gpu::ExpertTile* work;
-  const std::int32_t* work_count;
-  const std::int32_t* order;
   std::int64_t stride;  ///< of rows of x
-  std::int32_t slots_of_row;
   std::int32_t k;
   std::int32_t padded_columns;
-  std::int32_t tile_bytes;
   std::int32_t aligned;    ///< rows of x begin at multiples of 16 bytes
   std::int32_t for_mxfp4;  ///< codes in the order of its nibbles
+  std::int32_t sorts;
   std::int32_t unused;
 };
 inline constexpr int few_convert_threads = 256;

@@ -2,51 +2,34 @@
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/hopper/experts_few.h"
+#include "kernels/hopper/experts_sort.h"
 
 using rocmforge::hopper::ExpertFewArgs;
 using rocmforge::hopper::ExpertFewConvertArgs;
 
-namespace rocmforge::hopper {
-namespace {
-
-/// A row of a tile.
-struct FewRow {
-  const float* x;  ///< null for nobody's, which is not read
-  std::uint8_t* tile;
-  int column;
-
-  __device__ explicit FewRow(const ExpertFewConvertArgs& args) {
-    const int index = static_cast<int>(blockIdx.x) / few_slots;
-    column = static_cast<int>(blockIdx.x) % few_slots;
-    tile = args.to + std::int64_t{index} * args.tile_bytes;
-    x = nullptr;
-    if (index < *args.work_count && column < args.work[index].count) {
-      x = args.x + args.order[args.work[index].first + column] / args.slots_of_row * args.stride;
-    }
-  }
-};
-
-}  // namespace
-}  // namespace rocmforge::hopper
-
-/// A slot's row as codes.
+/// Rows as codes; the first work-group sorts the slots where that is wanted.
 extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_threads)
     expert_few_codes(const __grid_constant__ ExpertFewConvertArgs args) {
   using namespace rocmforge;
   using namespace rocmforge::hopper;
+  __shared__ SortShared shared;
   gpu::begin_in_turn();
-  const FewRow row(args);
-  if (row.x == nullptr) {
+  const int row = static_cast<int>(blockIdx.x) - args.sorts;
+  if (row < 0) {
+    sort_few_slots(args.sort, shared);
     return;
   }
-  const MatvecShared layout = matvec_shared(few_slots, args.padded_columns, 0, 0);
-  for (int at = static_cast<int>(threadIdx.x) * 8; at < args.padded_columns; at += few_convert_threads * 8) {
+  const float* const x = args.x + row * args.stride;
+  std::uint8_t* const codes = args.to + static_cast<std::int64_t>(row) * few_row_bytes(args.padded_columns);
+  std::uint8_t* const info = codes + few_row_code_bytes(args.padded_columns);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int at = static_cast<int>(threadIdx.x); at < args.padded_columns / 8; at += few_convert_threads) {
     float values[8];
-    load_eight(row.x, at, args.k, args.aligned != 0, values);
+    load_eight(x, at * 8, args.k, args.aligned != 0, values);
     if (args.for_mxfp4 != 0) {
-      quantise_chunk<true>(values, at / 8, row.column, layout, row.tile);
+      quantise<true>(values, lane, codes + at / 4 * 64 + at % 4 * 8, info + at / 4 * 8);
     } else {
-      quantise_chunk<false>(values, at / 8, row.column, layout, row.tile);
+      quantise<false>(values, lane, codes + at / 4 * 64 + at % 4 * 8, info + at / 4 * 8);
     }
   }
 }

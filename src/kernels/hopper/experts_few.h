@@ -216,6 +216,53 @@ class FewWarp {
   std::uint32_t parity_ = 0;
 };
 
+/// A tile's rows of codes into its image in shared memory; by one warp.
+__device__ inline void copy_rows(const ExpertFewArgs& args, const gpu::ExpertTile& work, const MatvecShared& image,
+                                 std::uint8_t* to, std::uint64_t* barrier, int lane) {
+  const int codes = few_row_code_bytes(args.padded_columns);
+  const int info = few_row_info_bytes(args.padded_columns);
+  if (lane == 0) {
+    barrier_expect(barrier, static_cast<std::uint32_t>(work.count * (codes + info)));
+  }
+  __syncwarp();
+  if (lane < work.count) {
+    const std::int64_t row = __ldcg(args.order + work.first + lane) / args.slots_of_row;
+    const std::uint8_t* const x = args.x + row * few_row_bytes(args.padded_columns);
+    copy_bytes(to + lane * image.token_bytes, x, static_cast<std::uint32_t>(codes), barrier);
+    copy_bytes(to + image.info + lane * image.token_info_bytes, x + codes, static_cast<std::uint32_t>(info), barrier);
+  }
+}
+
+/// An output as down reads it; a warp has the 32 of a block, as quantise() has them in four lanes.
+template <bool for_mxfp4>
+__device__ inline void store_code(const ExpertFewArgs& args, std::int64_t slot, int column, float value) {
+  const int columns = (args.n + expert_unit_columns - 1) / expert_unit_columns * expert_unit_columns;
+  std::uint8_t* const row = args.codes + slot * few_row_bytes(columns);
+  const BlockCodes block(__reduce_max_sync(0xffffffffu, magnitude_bits(value)));
+  const int code = block.code(value);
+  const int sum = __reduce_add_sync(0xffffffffu, code);
+  const int e = column % 8;
+  const int place = column % 32 - e + (!for_mxfp4 ? e : e < 4 ? 2 * e : 2 * e - 7);  // in_order_of_nibbles
+  std::uint8_t* const codes = row + column / 32 * 64 + place;
+  codes[0] = static_cast<std::uint8_t>(BlockCodes::upper(code));
+  codes[32] = static_cast<std::uint8_t>(BlockCodes::lower(code));
+  if (column % 32 == 0) {
+    *reinterpret_cast<float2*>(row + few_row_code_bytes(columns) + column / 32 * 8) = block.info(sum);
+  }
+}
+
+/// Zeros for the blocks of a tile's rows that fill up the last unit; by all threads.
+__device__ inline void clear_codes_behind(const ExpertFewArgs& args, const gpu::ExpertTile& work, int thread) {
+  const int columns = (args.n + expert_unit_columns - 1) / expert_unit_columns * expert_unit_columns;
+  const int blocks = (columns - args.n) / 32;
+  for (int i = thread; i < work.count * blocks * 9; i += few_warps * 32) {
+    const int block = args.n / 32 + i / 9 % blocks;
+    std::uint8_t* const row = args.codes + args.order[work.first + i / (9 * blocks)] * std::int64_t{few_row_bytes(columns)};
+    const int at = i % 9 < 8 ? block * 64 + i % 9 * 8 : few_row_code_bytes(columns) + block * 8;
+    *reinterpret_cast<uint2*>(row + at) = {0, 0};
+  }
+}
+
 template <WeightFormat format, bool gated>
 __device__ inline void expert_few(const ExpertFewArgs& args) {
   constexpr int matrices = gated ? 2 : 1;
@@ -240,10 +287,10 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
     barrier_init_fence();
   }
   __syncthreads();
-  gpu::release_successor();
   if (args.chosen_before == 0) {
     gpu::wait_for_predecessor();
   }
+  gpu::release_successor();  // gate and up, which begin in turn: down then finds the order of the slots
   const FewItems items(args, rows, lane);
   FewWarp<format, rows, row_tiles> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers,
                                        warp, lane);
@@ -257,13 +304,8 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
     if (const int tile = items.tile(item); tile != held) {
       const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
       work = {found.x, found.y, found.z, found.w};
-      if (thread == 0) {
-        const std::uint8_t* const x = args.x + std::int64_t{tile} * args.tile_bytes;
-        const auto codes = static_cast<std::uint32_t>(work.count * image.token_bytes);
-        const auto info = static_cast<std::uint32_t>(work.count * image.token_info_bytes);
-        barrier_expect(x_barrier, codes + info);
-        copy_bytes(memory, x, codes, x_barrier);
-        copy_bytes(memory + image.info, x + image.info, info, x_barrier);
+      if (warp == 0) {
+        copy_rows(args, work, image, memory, x_barrier, lane);
       }
       barrier_wait(x_barrier, x_parity);
       x_parity ^= 1;
@@ -303,7 +345,18 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
         return finish_product(args.finish[matrix], work.expert, row, sum);
       };
       const float result = gated ? gpu::activate(args.activation, product(0), product(matrices - 1)) : product(0);
-      args.out[static_cast<std::int64_t>(args.order[work.first + slot]) * args.n + row] = result;
+      const auto to = static_cast<std::int64_t>(args.order[work.first + slot]);
+      args.out[to * args.n + row] = result;
+      if constexpr (gated) {
+        if (args.codes != nullptr) {
+          store_code<format == WeightFormat::mxfp4>(args, to, row, result);
+        }
+      }
+    }
+    if constexpr (gated) {
+      if (args.codes != nullptr && first_row + rows >= args.n) {
+        clear_codes_behind(args, work, thread);
+      }
     }
     __syncthreads();  // nor are the sums
   }

@@ -7,30 +7,48 @@
 
 namespace rocmforge::hopper {
 
+/// The codes of a block, whose largest magnitude has the bits `largest`.
+struct BlockCodes {
+  static constexpr float largest_code = 127.0f * 256.0f + 127.0f;
+  float magnitude;
+  float inverse;
+
+  __device__ explicit BlockCodes(std::uint32_t largest)
+      : magnitude(__uint_as_float(largest)), inverse(magnitude > 1e-33f ? largest_code / magnitude : 0.0f) {}
+  __device__ float2 info(int sum_of_codes) const {
+    const float scale = magnitude / largest_code;
+    return {scale, scale * static_cast<float>(sum_of_codes)};
+  }
+  __device__ int code(float value) const { return __float2int_rn(value * inverse); }
+  // code = 256 * upper + lower, both signed bytes.
+  __device__ static std::uint32_t upper(int code) { return static_cast<std::uint32_t>(code + 128) >> 8 & 255u; }
+  __device__ static std::uint32_t lower(int code) { return static_cast<std::uint32_t>(code) & 255u; }
+};
+
+/// The bits of a value's magnitude, so that what is not a number is the largest of all.
+__device__ inline std::uint32_t magnitude_bits(float value) { return __float_as_uint(value) & 0x7fffffffu; }
+
 /// 8 elements of a block to codes of 16 bits; the 4 lanes of a block find its scale together. `for_mxfp4`: the codes lie in
 /// the order of mxfp4_operands.
 template <bool for_mxfp4>
 __device__ inline void quantise(const float (&values)[8], int lane, std::uint8_t* codes, std::uint8_t* info) {
-  std::uint32_t largest = 0;  // of the magnitudes' bits, so that what is not a number is the largest of all
+  std::uint32_t largest = 0;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    largest = max(largest, __float_as_uint(values[i]) & 0x7fffffffu);
+    largest = max(largest, magnitude_bits(values[i]));
   }
   largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
   largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-  constexpr float largest_code = 127.0f * 256.0f + 127.0f;
-  const float magnitude = __uint_as_float(largest);
-  const float inverse = magnitude > 1e-33f ? largest_code / magnitude : 0.0f;
+  const BlockCodes block(largest);
   std::uint32_t upper[2] = {};
   std::uint32_t lower[2] = {};
   int sum = 0;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const int code = __float2int_rn(values[i] * inverse);
+    const int code = block.code(values[i]);
     sum += code;
-    // code = 256 * upper + lower, both signed bytes.
-    upper[i / 4] |= (static_cast<std::uint32_t>(code + 128) >> 8 & 255u) << 8 * (i % 4);
-    lower[i / 4] |= (static_cast<std::uint32_t>(code) & 255u) << 8 * (i % 4);
+    upper[i / 4] |= BlockCodes::upper(code) << 8 * (i % 4);
+    lower[i / 4] |= BlockCodes::lower(code) << 8 * (i % 4);
   }
   sum += __shfl_xor_sync(0xffffffffu, sum, 1);
   sum += __shfl_xor_sync(0xffffffffu, sum, 2);
@@ -39,8 +57,7 @@ __device__ inline void quantise(const float (&values)[8], int lane, std::uint8_t
   *reinterpret_cast<uint2*>(codes) = for_mxfp4 ? in_order_of_nibbles(uppers) : uppers;
   *reinterpret_cast<uint2*>(codes + 32) = for_mxfp4 ? in_order_of_nibbles(lowers) : lowers;
   if (lane % 4 == 0) {
-    const float scale = magnitude / largest_code;
-    *reinterpret_cast<float2*>(info) = {scale, scale * static_cast<float>(sum)};
+    *reinterpret_cast<float2*>(info) = block.info(sum);
   }
 }
 
