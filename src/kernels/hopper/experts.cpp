@@ -326,7 +326,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .ring = 0,
                                  .activation = args.activation,
                                  .chosen_before = !gated && stream.all_but_last_ended() ? 1 : 0,
-                                 .neighbours = 1};
+                                 .unused = 0};
     launch.tile_bytes = static_cast<std::int32_t>(hopper::few_tile_bytes(launch.padded_columns));
     // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.
     const auto shared_with = [&](int ring) {
@@ -336,12 +336,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         shared_with(2) <= hopper::shared_bytes_of_pair ? hopper::shared_bytes_of_pair : hopper::shared_bytes_of_group;
     launch.ring = std::max(hopper::fitting(hopper::most_few_ring, room, shared_with), 1);
     const std::int64_t row_groups = divide_up(weight.n, hopper::few_warps / (gated ? 2 : 1) * hopper::weight_tile_rows);
-    const std::int64_t units = stream.device().info().compute_units;
-    const std::int64_t places = units * (room == hopper::shared_bytes_of_pair ? 2 : 1);
-    const std::int64_t groups = std::min(row_groups * space.most_tiles, places);
-    launch.neighbours = static_cast<std::int32_t>(groups == places ? places / units : 1);
+    const std::int64_t places =
+        std::int64_t{stream.device().info().compute_units} * (room == hopper::shared_bytes_of_pair ? 2 : 1);
     LaunchShape shape;
-    shape.grid[0] = static_cast<std::uint32_t>(groups);
+    shape.grid[0] = static_cast<std::uint32_t>(std::min(row_groups * space.most_tiles, places));
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
     const std::string kernel =

@@ -89,7 +89,7 @@ struct ExpertFewArgs {
   std::int32_t ring;  ///< units of a warp that are on their way at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
-  std::int32_t neighbours;     ///< work-groups of a multiprocessor
+  std::int32_t unused;
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;

@@ -64,8 +64,7 @@ struct UnitOrder {
 
 /// What a work-group does: items [begin, end), of which each is a tile of slots and a group of rows. Those of a tile are
 /// neighbours, so that its activations are copied once. Work-groups have equal shares of the work, which is more where a
-/// tile has more slots. Shares end at whole items; those of a multiprocessor's work-groups, which are dealt out one round
-/// after another, are neighbours, so that together they differ by an item at most.
+/// tile has more slots.
 struct FewItems {
   int row_groups;
   int begin;
@@ -75,12 +74,8 @@ struct FewItems {
   __device__ FewItems(const ExpertFewArgs& args, int rows, int lane) : row_groups((args.n + rows - 1) / rows) {
     const int2 all = __ldcg(reinterpret_cast<const int2*>(args.work_count));
     const std::int64_t work = std::int64_t{all.y} * row_groups;
-    const auto index = static_cast<int>(blockIdx.x);
-    const auto groups = static_cast<int>(gridDim.x);
-    const int units = groups / args.neighbours;
-    const int share = index % units * args.neighbours + index / units;
-    const std::int64_t from = work * share / groups;
-    const std::int64_t to = work * (share + 1) / groups;
+    const std::int64_t from = work * blockIdx.x / gridDim.x;
+    const std::int64_t to = work * (blockIdx.x + 1) / gridDim.x;
     int tile_from = -1;  // the last tile that begins there or before
     int tile_to = -1;
 #pragma unroll 4
