@@ -296,7 +296,7 @@ TEST(ExpertMatmulOrder, DownAfterGateAndUpIsDownAlone) {
         };
         first.order = second.order = arena.workspace(bytes);
         run(first);
-        second.before = {up.k, up_format, true};
+        second.before = {up.k, up.format, true};
         run(second);
         const std::vector<float> after = arena.read(second.out, down.outputs() * down.n);
         second.out = arena.in_out(down.before());
@@ -304,7 +304,7 @@ TEST(ExpertMatmulOrder, DownAfterGateAndUpIsDownAlone) {
         second.before = {};
         run(second);
         EXPECT_TRUE(same_bits(after, arena.read(second.out, down.outputs() * down.n)))
-            << kernel.name() << ", " << name(up_format) << " and " << name(down_format) << ", " << tokens << " tokens";
+            << kernel.name() << ", " << name(up.format) << " and " << name(down.format) << ", " << tokens << " tokens";
       });
     }
   }
