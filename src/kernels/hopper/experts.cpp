@@ -51,10 +51,15 @@ bool takes_vectors(std::int64_t tokens, std::int64_t used, std::int64_t k) {
   return tokens <= 4 || (tokens <= most_equal_tokens && (k > hopper::most_few_columns || used > most_rows_at_once(k)));
 }
 
+/// Calls with so many slots or fewer have few slots of each expert.
+std::int64_t most_few_slots(std::int64_t used, std::int64_t experts) {
+  return std::max(most_equal_tokens * used, 8 * experts - 1);
+}
+
 /// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
-  if ((tokens <= most_equal_tokens || slots < 8 * experts) && k <= hopper::most_few_columns) {
+  if (slots <= most_few_slots(used, experts) && k <= hopper::most_few_columns) {
     return hopper::few_slots;
   }
   return slots < 48 * experts ? 32 : 128;
@@ -136,7 +141,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
   [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
     // For up to that many tokens, of which fewer may have smaller tiles.
     const std::int64_t slots = tokens * spec.used;
-    const std::int64_t few = std::min(slots, std::max(most_equal_tokens * spec.used, 8 * spec.experts));
+    const std::int64_t few = std::min(slots, most_few_slots(spec.used, spec.experts));
     const std::size_t codes = leaves_codes(spec.n) ? static_cast<std::size_t>(few * few_row_bytes(spec.n)) : 0;
     return SortedSlots(slots, spec.experts, hopper::few_slots, nullptr).bytes + codes;
   }
@@ -222,8 +227,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const ExpertWorkspace space(sorted_slots(args), args.weights[0].n, args.k, args.workspace);
     const bool sorted = is_sorted(args, space);
     if (space.tile_tokens == hopper::few_slots) {
-      const bool coded =
-          sorted && args.before.made_x && leaves_codes(args.k) && order_of(args.before.weight) == order_of(args);
+      const bool coded = sorted && args.before.made_x && leaves_codes(args.k) &&
+                         in_order_of_nibbles(args.before.weight) == in_order_of_nibbles(args.weights[0].dtype);
       if (!coded) {
         convert_few(args, space, sorted, stream);
       }
@@ -277,9 +282,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                  .unused = 0});
   }
 
-  /// The order of codes in a block, which is that of the format.
-  static bool order_of(DType weight) { return weight == DType::mxfp4; }
-  static bool order_of(const ExpertMatmul::Args& args) { return order_of(args.weights[0].dtype); }
+  /// Whether the codes of a block lie in the order of nibbles.
+  static bool in_order_of_nibbles(DType weight) { return weight == DType::mxfp4; }
 
   static void convert_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, bool sorted, Stream& stream) {
     const std::int32_t sorts = sorted ? 0 : 1;
@@ -295,7 +299,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                              .k = static_cast<std::int32_t>(args.k),
                              .padded_columns = static_cast<std::int32_t>(round_up(args.k, record_columns)),
                              .aligned = aligned ? 1 : 0,
-                             .for_mxfp4 = order_of(args) ? 1 : 0,
+                             .for_mxfp4 = in_order_of_nibbles(args.weights[0].dtype) ? 1 : 0,
                              .sorts = sorts,
                              .unused = 0});
   }

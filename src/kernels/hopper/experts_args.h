@@ -97,6 +97,9 @@ inline constexpr int most_few_ring = 6;
 inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
 /// A row of activations as codes: what matvec_shared() has of a token, without room between rows: codes, then the blocks'
 /// scales and sums.
+constexpr int few_padded_columns(int columns) {
+  return (columns + expert_unit_columns - 1) / expert_unit_columns * expert_unit_columns;
+}
 constexpr int few_row_code_bytes(int padded_columns) { return padded_columns * 2; }
 constexpr int few_row_info_bytes(int padded_columns) { return padded_columns / 32 * 8; }
 constexpr int few_row_bytes(int padded_columns) {

@@ -231,7 +231,7 @@ __device__ inline void copy_rows(const ExpertFewArgs& args, const gpu::ExpertTil
 /// An output as down reads it; a warp has the 32 of a block, as quantise() has them in four lanes.
 template <bool for_mxfp4>
 __device__ inline void store_code(const ExpertFewArgs& args, std::int64_t slot, int column, float value) {
-  const int columns = (args.n + expert_unit_columns - 1) / expert_unit_columns * expert_unit_columns;
+  const int columns = few_padded_columns(args.n);
   std::uint8_t* const row = args.codes + slot * few_row_bytes(columns);
   const BlockCodes block(__reduce_max_sync(0xffffffffu, magnitude_bits(value)));
   const int code = block.code(value);
@@ -248,7 +248,7 @@ __device__ inline void store_code(const ExpertFewArgs& args, std::int64_t slot, 
 
 /// Zeros for the blocks of a tile's rows that fill up the last unit; by all threads.
 __device__ inline void clear_codes_behind(const ExpertFewArgs& args, const gpu::ExpertTile& work, int thread) {
-  const int columns = (args.n + expert_unit_columns - 1) / expert_unit_columns * expert_unit_columns;
+  const int columns = few_padded_columns(args.n);
   const int blocks = (columns - args.n) / 32;
   for (int i = thread; i < work.count * blocks * 9; i += few_warps * 32) {
     const int block = args.n / 32 + i / 9 % blocks;

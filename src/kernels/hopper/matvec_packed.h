@@ -243,8 +243,8 @@ constexpr float operand_scale(WeightFormat format) {
                                          : 1.0f;
 }
 
-/// 2^(exponent - 127) of byte `byte` of a word. An exponent of 0 gives zero, not 2^-127: what it scales is beside nothing
-/// else.
+/// 2^(exponent - 127) of byte `byte` of a word. An exponent of 0 gives zero in place of 2^-127: such values vanish
+/// beside all others.
 template <int byte>
 __device__ inline float power_of_two(std::uint32_t exponents) {
   return __uint_as_float(exponents << (23 - 8 * byte) & 0x7f800000u);
