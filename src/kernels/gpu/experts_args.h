@@ -98,7 +98,7 @@ struct ExpertTile {
   std::int32_t work_before;  ///< the sum of expert_tile_work() of the tiles before it
 };
 /// Time that a tile of few slots takes beside others, by the instructions of experts_few.h; of larger ones nobody asks.
-constexpr std::int32_t expert_tile_work(std::int32_t count) { return count <= 1 ? 6 : count <= 2 ? 7 : count <= 4 ? 8 : 11; }
+constexpr std::int32_t expert_tile_work(std::int32_t count) { return count <= 2 ? 8 : count <= 4 ? 9 : 11; }
 inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
 
 /// Sorts slots by expert, those of one expert in any order: each is a row of its own in every product. Grid: 1.

@@ -29,6 +29,10 @@ struct LatentShape {
 };
 constexpr int decode_threads = latent_decode_warps * 32;
 constexpr int stages_of_tile = latent_tile_keys / latent_stage_keys;
+constexpr int ahead = 3;  ///< steps of a score whose keys are read, or about to be multiplied, at a time
+constexpr int fills = (latent_stages + stages_of_tile - 1) / stages_of_tile;  ///< tiles that fill the ring, the last one in part
+constexpr int rows_of_warp = latent_tile_keys / latent_decode_warps;
+constexpr int warps_of_stage = latent_decode_warps / stages_of_tile;
 static_assert(latent_stage_keys == 32 && latent_tile_keys == 16 * 4);  // a key a lane; four keys a lane of half a warp
 
 /// One work-group's keys.
@@ -66,7 +70,7 @@ struct LatentDecode {
   // Of the head whose weights this half of a warp makes.
   float maximum = -INFINITY;
   float weight = 0.0f;  ///< this lane's part of the sum
-  std::int32_t block;   ///< of this lane's key of the stage that the warp copies next
+  std::int32_t blocks[fills];  ///< of this lane's keys of the tiles that are copied next
 
   [[nodiscard]] __device__ int own_keys() const { return warp % latent_key_groups * 16; }
   [[nodiscard]] __device__ int own_part() const { return warp / latent_key_groups; }
@@ -94,53 +98,79 @@ struct LatentDecode {
     return min(latent_tile_keys, piece.end - piece.begin - tile * latent_tile_keys);
   }
 
-  /// Finds the blocks of a stage's keys: an array of the step, which may be read at any time.
-  __device__ void look_up(int stage) {
-    const int key = piece.begin + stage * latent_stage_keys + lane;
-    block =
-        key < piece.end ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)] : 0;
+  // Each warp copies four rows of a tile, a row a lane, so that none is late for the products. A tile begins at any stage.
+
+  [[nodiscard]] __device__ int stage_from(int first) const { return first + warp / warps_of_stage; }
+  [[nodiscard]] __device__ int key_from(int first) const {
+    return piece.begin + first * latent_stage_keys + warp * rows_of_warp + lane;
   }
-  /// Begins to copy a stage, by the warp whose turn it is, a row a lane. The step's own row, which the kernels before this
-  /// one write, may be left for later: `with_newest`.
-  __device__ void fetch(int stage, bool with_newest) {
-    if (stage >= stages() || stage % latent_decode_warps != warp) {
+  /// The block of this lane's key of the tile: from an array of the step, which may be read at any time.
+  [[nodiscard]] __device__ std::int32_t look_up(int first) const {
+    const int key = key_from(first);
+    return lane < rows_of_warp && key < piece.end
+               ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)]
+               : 0;
+  }
+  /// Begins to copy the stages of a tile that are below `limit`. The step's own row, which the kernels before this one write,
+  /// may be left for later: `with_newest`.
+  __device__ void fetch(int first, std::int32_t of_lane, int limit, bool with_newest) {
+    const int stage = stage_from(first);
+    if (stage >= min(limit, stages())) {
       return;
     }
-    constexpr std::uint32_t bytes = C::dims * 2;
-    const int first = piece.begin + stage * latent_stage_keys;
-    if (lane == 0) {
-      barrier_expect(barrier_of(stage), static_cast<std::uint32_t>(min(latent_stage_keys, piece.end - first)) * bytes);
+    if (warp % warps_of_stage == 0 && lane == 0) {
+      const int count = min(latent_stage_keys, piece.end - piece.begin - stage * latent_stage_keys);
+      barrier_expect(barrier_of(stage), static_cast<std::uint32_t>(count * C::dims * 2));
     }
-    __syncwarp();
-    const int key = first + lane;
-    if (key < piece.end && (with_newest || key != piece.keys - 1)) {
-      copy_row(stage, key);
-    }
-    if (with_newest) {
-      look_up(stage + latent_decode_warps);
+    const int key = key_from(first);
+    if (lane < rows_of_warp && key < piece.end && (with_newest || key != piece.keys - 1)) {
+      copy_row(stage, key, of_lane);
     }
   }
-  __device__ void copy_row(int stage, int key) {
-    const std::int64_t from = block * args.block_elems + (key & ((1 << args.block_shift) - 1)) * C::dims;
-    copy_bytes(stage_at(stage) + lane * C::shared.row_bytes, static_cast<const T*>(args.plane) + from, C::dims * 2,
+  __device__ void copy_row(int stage, int key, std::int32_t of_lane) {
+    const std::int64_t from = of_lane * args.block_elems + (key & ((1 << args.block_shift) - 1)) * C::dims;
+    const int row = warp % warps_of_stage * rows_of_warp + lane;
+    copy_bytes(stage_at(stage) + row * C::shared.row_bytes, static_cast<const T*>(args.plane) + from, C::dims * 2,
                barrier_of(stage));
   }
-  /// Fills the ring, but for the step's own row: no kernel of this step writes what is older.
+
+  // The ring is filled in the order of need, since memory serves first what was asked for first: the first tile, but for the
+  // step's own row, is older than the kernels before this one; then q; then the rest. A short piece has two tiles at most,
+  // and no other work-group follows on its multiprocessor: both may come before q.
+
+  [[nodiscard]] __device__ bool is_short() const { return stages() <= 2 * stages_of_tile && gridDim.z == 1; }
   __device__ void fetch_old() {
-    look_up(warp);
-    if (warp < latent_stages) {
-      fetch(warp, false);
+#pragma unroll
+    for (int i = 0; i < fills; ++i) {
+      blocks[i] = look_up(i * stages_of_tile);
+    }
+    fetch(0, blocks[0], latent_stages, false);
+    if (is_short()) {
+      fetch(stages_of_tile, blocks[1], latent_stages, false);
     }
   }
-  /// The step's own row, if it belongs to one of those stages.
   __device__ void fetch_newest() {
-    if (warp < latent_stages) {
-      const int key = piece.begin + warp * latent_stage_keys + lane;
-      if (key < piece.end && key == piece.keys - 1) {
-        copy_row(warp, key);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (const int key = key_from(i * stages_of_tile);
+          lane < rows_of_warp && key < piece.end && key == piece.keys - 1 && (i == 0 || is_short())) {
+        copy_row(stage_from(i * stages_of_tile), key, blocks[i]);
       }
-      look_up(warp + latent_decode_warps);
     }
+  }
+  __device__ void fetch_others() {
+#pragma unroll
+    for (int i = 1; i < fills; ++i) {
+      if (i > 1 || !is_short()) {
+        fetch(i * stages_of_tile, blocks[i], latent_stages, true);
+      }
+    }
+    blocks[0] = look_up(latent_stages);
+  }
+  /// The tile that takes the place of one that has been multiplied.
+  __device__ void fetch_next(int first) {
+    fetch(first, blocks[0], stages(), true);
+    blocks[0] = look_up(first + stages_of_tile);
   }
 
   // --- q
@@ -158,7 +188,7 @@ struct LatentDecode {
     }
   }
 
-  /// q through shared memory into registers; nothing has been added up.
+  /// q through shared memory into registers, the rest of the ring meanwhile; nothing has been added up.
   __device__ void begin() {
     const float* from = args.q + std::int64_t{piece.row} * args.q_stride + std::int64_t{first_head} * C::dims;
     float4 quad[quads_of_thread];
@@ -167,6 +197,7 @@ struct LatentDecode {
     } else {
       load_quads(quad, [&](int at) { return float4{from[at], from[at + 1], from[at + 2], from[at + 3]}; });
     }
+    fetch_others();
     char* rows = memory + C::shared.q;
 #pragma unroll
     for (int j = 0; j < quads_of_thread; ++j) {
@@ -225,13 +256,17 @@ struct LatentDecode {
     const std::uint32_t k = shared_address(key_at(tile, own_keys() + lane % 16)) +
                             static_cast<std::uint32_t>(lane / 16 * 16 + own_part() * C::steps * 32);
     float sums[C::head_tiles][4] = {};
+    std::uint32_t a[ahead][4];
 #pragma unroll
-    for (int step = 0; step < C::steps; ++step) {
-      std::uint32_t a[4];
-      load_matrices<false>(a, k + static_cast<std::uint32_t>(step * 32));
+    for (int step = 1 - ahead; step < C::steps; ++step) {
+      if (const int next = step + ahead - 1; next < C::steps) {
+        load_matrices<false>(a[next % ahead], k + static_cast<std::uint32_t>(next * 32));
+      }
+      if (step >= 0) {
 #pragma unroll
-      for (int n = 0; n < C::head_tiles; ++n) {
-        multiply<T>(sums[n], a, q[step][n][0], q[step][n][1]);
+        for (int n = 0; n < C::head_tiles; ++n) {
+          multiply<T>(sums[n], a[step % ahead], q[step][n][0], q[step][n][1]);
+        }
       }
     }
     char* to =
@@ -338,10 +373,7 @@ struct LatentDecode {
       // The next tile's scores lie where those were that all warps have read, and its weights follow a barrier.
       if (const int next = tile * stages_of_tile + latent_stages; next < stages()) {
         __syncthreads();
-#pragma unroll
-        for (int i = 0; i < stages_of_tile; ++i) {
-          fetch(next + i, true);
-        }
+        fetch_next(next);
       }
     }
 #pragma unroll

@@ -44,12 +44,11 @@ constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
   if (keys <= 1024) {
     return latent_tile_keys;
   }
-  if (keys <= 4096) {
+  if (keys <= 2 * latent_tile_keys * most_pieces_of_a_sequence) {
     return 2 * latent_tile_keys;
   }
   const std::int32_t tiles = (keys + latent_tile_keys - 1) / latent_tile_keys;
-  const std::int32_t of_a_piece = (tiles + most_pieces_of_a_sequence - 1) / most_pieces_of_a_sequence;
-  return (of_a_piece < 4 ? 4 : of_a_piece) * latent_tile_keys;
+  return (tiles + most_pieces_of_a_sequence - 1) / most_pieces_of_a_sequence * latent_tile_keys;
 }
 constexpr std::int32_t latent_pieces(std::int32_t keys) {
   const std::int32_t piece = latent_piece_keys(keys);
@@ -58,7 +57,7 @@ constexpr std::int32_t latent_pieces(std::int32_t keys) {
 /// The most pieces of any sequence of up to `keys` keys.
 constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   std::int32_t most = latent_pieces(keys);
-  for (const std::int32_t below : {1024, 4096, 32768}) {
+  for (const std::int32_t below : {1024, 2 * latent_tile_keys * most_pieces_of_a_sequence}) {
     most = keys > below && latent_pieces(below) > most ? latent_pieces(below) : most;
   }
   return most;
