@@ -202,6 +202,7 @@ std::vector<AttentionCase> attention_cases() {
        decode(latent(heads(20, 1, 576), 512)),
        {{1024, 1}, {1, 1}, {63, 1}, {64, 1}, {65, 1}, {31, 1}, {33, 1}, {1025, 1}, {4096, 1}, {4097, 1}, {5000, 1}}},
       {"latent_decode_up_to_1024", decode(latent(heads(20, 1, 576), 512)), {{1, 1}, {1024, 1}, {97, 1}, {512, 1}}},
+      {"latent_decode_alone_in_pieces_of_two_tiles", decode(latent(heads(20, 1, 576), 512)), {{2100, 1}}},
       {"latent_decode_16_heads_bf16",
        decode(latent(heads(16, 1, 576, bf16), 512)),
        {{1, 1}, {63, 1}, {64, 1}, {65, 1}, {1024, 1}, {4097, 1}}},

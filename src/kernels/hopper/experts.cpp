@@ -232,7 +232,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
       if (!coded) {
         convert_few(args, space, sorted, stream);
       }
-      multiply_few(args, space, coded ? codes_behind(space, args.order) : space.boxes, stream);
+      multiply_few(args, space, sorted, coded ? codes_behind(space, args.order) : space.boxes, stream);
     } else {
       if (!sorted) {
         space.sort(args, stream);
@@ -304,8 +304,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                              .unused = 0});
   }
 
-  /// `x`: rows of codes.
-  static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, const std::uint8_t* x,
+  /// `sorted`: by an earlier call, so that the last launch has not written the order. `x`: rows of codes.
+  static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, bool sorted, const std::uint8_t* x,
                            Stream& stream) {
     const bool gated = args.weights.size() == 2;
     const ExpertWeight& weight = args.weights[0];
@@ -329,7 +329,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .tile_bytes = 0,
                                  .ring = 0,
                                  .activation = args.activation,
-                                 .chosen_before = !gated && stream.all_but_last_ended() ? 1 : 0,
+                                 .chosen_before = !gated && sorted && stream.all_but_last_ended() ? 1 : 0,
                                  .unused = 0};
     launch.tile_bytes = static_cast<std::int32_t>(hopper::few_tile_bytes(launch.padded_columns));
     // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.

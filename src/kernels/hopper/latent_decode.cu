@@ -30,7 +30,8 @@ struct LatentShape {
 constexpr int decode_threads = latent_decode_warps * 32;
 constexpr int stages_of_tile = latent_tile_keys / latent_stage_keys;
 constexpr int ahead = 3;  ///< steps of a score whose keys are read, or about to be multiplied, at a time
-constexpr int fills = (latent_stages + stages_of_tile - 1) / stages_of_tile;  ///< tiles that fill the ring, the last one in part
+constexpr int fills =
+    (latent_stages + stages_of_tile - 1) / stages_of_tile;  ///< tiles that fill the ring, the last one in part
 constexpr int rows_of_warp = latent_tile_keys / latent_decode_warps;
 constexpr int warps_of_stage = latent_decode_warps / stages_of_tile;
 static_assert(latent_stage_keys == 32 && latent_tile_keys == 16 * 4);  // a key a lane; four keys a lane of half a warp
@@ -69,7 +70,7 @@ struct LatentDecode {
   std::uint32_t q[C::steps][C::head_tiles][2];  ///< of the warp's part of the dimensions
   // Of the head whose weights this half of a warp makes.
   float maximum = -INFINITY;
-  float weight = 0.0f;  ///< this lane's part of the sum
+  float weight = 0.0f;         ///< this lane's part of the sum
   std::int32_t blocks[fills];  ///< of this lane's keys of the tiles that are copied next
 
   [[nodiscard]] __device__ int own_keys() const { return warp % latent_key_groups * 16; }
@@ -111,8 +112,8 @@ struct LatentDecode {
                ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)]
                : 0;
   }
-  /// Begins to copy the stages of a tile that are below `limit`. The step's own row, which the kernels before this one write,
-  /// may be left for later: `with_newest`.
+  /// Begins to copy the stages of a tile that are below `limit`. The step's own row, which the kernels before this one
+  /// write, may be left for later: `with_newest`.
   __device__ void fetch(int first, std::int32_t of_lane, int limit, bool with_newest) {
     const int stage = stage_from(first);
     if (stage >= min(limit, stages())) {
