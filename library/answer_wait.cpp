@@ -13,7 +13,7 @@
 namespace rocmforge {
 namespace {
 
-/// From the loop's delivery thread to the one that waits. Holds at most one answer.
+/// The deliveries of one answer, from the loop's delivery thread to the waiting thread.
 class Inbox final : public OutputListener {
  public:
   void on_output(Delivery delivery) override {
@@ -44,7 +44,7 @@ class Inbox final : public OutputListener {
   bool failed_ = false;
 };
 
-/// Cancels the submission unless it has ended by then.
+/// Cancels the submission when destroyed, unless the answer has ended.
 class Submitted {
  public:
   Submitted(EngineLoop& loop, EngineLoop::Ticket ticket) : loop_(loop), ticket_(ticket) {}

@@ -20,7 +20,7 @@ struct WaitedAnswer {
   std::string text{};
   StepOutput last{};
   RequestStats stats{};
-  bool shifted = false;  ///< older tokens were dropped on the way
+  bool shifted = false;  ///< older tokens were dropped from the context
 };
 
 /// Submits a request for one answer and waits for its end, in the calling thread, which also calls `take` with the text as

@@ -47,7 +47,7 @@ std::size_t bytes_of(DType dtype, std::int64_t elems) { return row_bytes(dtype, 
 
 std::size_t aligned(std::size_t size_bytes) { return (size_bytes + 255) / 256 * 256; }
 
-/// The arrays of a paged call agree with each other and with the cache.
+/// Checks that the arrays of a paged call agree with each other and with the cache.
 void check_call(const rocmforge_paged_attention& call) {
   require_positive(call.num_sequences, "num_sequences");
   require(call.num_tokens >= 0, "num_tokens is {}", call.num_tokens);
@@ -147,7 +147,7 @@ void AttentionLibrary::run(const rocmforge_paged_attention& call, const rocmforg
       options);
 }
 
-/// Derives what follows from query offsets and KV lengths, and brings all arrays to the device.
+/// Derives positions and sequence indices from query offsets and KV lengths, and uploads all arrays to a GPU.
 RaggedBatch AttentionLibrary::make_batch(std::int32_t max_blocks) {
   RaggedBatch batch;
   batch.num_sequences = static_cast<std::int32_t>(arrays_.kv_lengths.size());
@@ -192,7 +192,7 @@ void AttentionLibrary::run(const Attention::Spec& spec, const KvLayout& layout, 
                            const Tensors& tensors, const rocmforge_attention_options& options) {
   std::string_view wanted = options.backend != nullptr ? options.backend : "";
   if (wanted.empty() && !device_->is_gpu()) {
-    wanted = "reference";  // the only one that reads plain tensors there
+    wanted = "reference";  // the only CPU backend that reads plain tensors
   }
   const AttentionBackend& backend = *registry_.choose<Attention>(spec, device_->info(), wanted).kernel;
   last_backend_ = backend.name();
@@ -291,7 +291,7 @@ void write_error(const char* message, char* error, std::size_t error_bytes) {
   }
 }
 
-/// Runs `body`; 0, or 1 with its exception's words in `error`.
+/// Runs `body` and returns 0. If it throws, writes the message to `error` and returns 1.
 template <class Body>
 int guarded(char* error, std::size_t error_bytes, const Body& body) {
   try {

@@ -34,10 +34,10 @@ class AttentionLibrary {
     std::vector<std::int32_t> positions;
     std::vector<std::int32_t> sequence_of;
   };
-  /// Bytes of the caller's tensors, which are copied when they are the host's.
+  /// Sizes of the caller's tensors in bytes. Tensors in host memory are copied to a GPU.
   struct Tensors {
-    std::size_t q = 0;  ///< and out
-    std::size_t k = 0;  ///< or the whole cache
+    std::size_t q = 0;  ///< also of out
+    std::size_t k = 0;  ///< of the whole cache in a paged call
     std::size_t v = 0;
     std::size_t mask = 0;
     std::size_t sinks = 0;
@@ -48,7 +48,8 @@ class AttentionLibrary {
            const rocmforge_attention_options& options);
   void launch(const AttentionBackend& backend, const Attention::Spec& spec, const KvLayout& layout, Attention::Args& args,
               Stream* stream);
-  /// At least `size_bytes`, zeroed where it grew. Waits for the last call first, which may use the memory that is freed.
+  /// If the buffer is smaller than `size_bytes`, replaces it by a zeroed one. Waits first for the last call, which may still
+  /// use the old one.
   void grow(DeviceBuffer& buffer, std::size_t size_bytes, std::string_view purpose);
   void wait_for_last_call();
 
@@ -56,11 +57,11 @@ class AttentionLibrary {
   std::string device_name_;
   std::string last_backend_;
   KernelRegistry registry_;
-  std::unique_ptr<ThreadPool> pool_;  ///< CPU
+  std::unique_ptr<ThreadPool> pool_;  ///< null on a GPU
   Arrays arrays_;
   std::vector<std::int32_t> packed_;         ///< arrays_ one after another, as uploaded
   std::vector<std::int32_t> uploaded_;       ///< what array_memory_ holds
-  std::optional<StreamHandle> last_stream_;  ///< of a call that may still run
+  std::optional<StreamHandle> last_stream_;  ///< the stream of a call that may still run
   DeviceBuffer array_memory_;
   DeviceBuffer workspace_;
   DeviceBuffer state_;

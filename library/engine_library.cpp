@@ -1,4 +1,4 @@
-// The C boundary: handles, texts and arrays become objects, what is thrown becomes a status and a message.
+// The C interface: converts handles, texts and arrays to objects, and exceptions to a status and a message.
 
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ using app::UsageError;
 struct RunningServer {
   std::shared_ptr<LoadedModel> model;
   std::chrono::milliseconds drain_time{};
-  std::unique_ptr<Server> server;  ///< goes first
+  std::unique_ptr<Server> server;  ///< destroyed first
 };
 
 struct Registry {
@@ -46,7 +46,7 @@ Registry& registry() {
   return *all;
 }
 
-// A fixed place: to say that there is no memory takes none.
+// A fixed buffer, so that reporting a lack of memory allocates nothing.
 thread_local char last_error[2048] = "";
 
 void keep_error(std::string_view text) noexcept {
@@ -55,7 +55,7 @@ void keep_error(std::string_view text) noexcept {
   last_error[count] = '\0';
 }
 
-/// One line, as the program prints it.
+/// Keeps the message as one line, like the program prints it, and returns `status`.
 rocmforge_status fail(rocmforge_status status, const char* message) noexcept {
   try {
     std::string line = message;
@@ -122,7 +122,7 @@ std::vector<std::int32_t> tokens_of(const std::int32_t* tokens, std::size_t coun
   return {tokens, tokens + count};
 }
 
-/// For rocmforge_free; a zero follows the text, which may hold others.
+/// A copy to be freed with rocmforge_free. A zero byte follows the text, which may itself contain zero bytes.
 char* give_out(std::string_view text) {
   auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy == nullptr) {
@@ -138,12 +138,12 @@ TakeText taker(rocmforge_on_piece on_piece, void* user) {
     return nullptr;
   }
   return [on_piece, user](std::string_view text) {
-    const std::string piece(text);  // with its final zero
+    const std::string piece(text);  // a copy, for the final zero byte
     return on_piece(piece.c_str(), piece.size(), user) == 0;
   };
 }
 
-/// Runs `body`, which makes a text, and gives that out.
+/// Runs `body`. `result` becomes a copy of the text that it returns, or null if that is empty.
 template <class Body>
 rocmforge_status guarded_text(char** result, Body&& body) noexcept {
   return guarded([&] {

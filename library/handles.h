@@ -25,7 +25,7 @@ class Handles {
     const auto found = objects_.find(reinterpret_cast<std::uintptr_t>(handle));
     return found != objects_.end() ? found->second : nullptr;
   }
-  /// The same, and removes it.
+  /// Like find(), and removes the handle.
   std::shared_ptr<Object> take(const Handle* handle) {
     const std::lock_guard lock(mutex_);
     const auto node = objects_.extract(reinterpret_cast<std::uintptr_t>(handle));

@@ -25,7 +25,7 @@ namespace {
 
 using app::UsageError;
 
-/// Warnings go to standard error, as the program's do. The logger of that name may be the caller's own.
+/// Warnings go to standard error, like the program's, unless the process already has a logger of that name.
 void open_log() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -42,7 +42,7 @@ void copy_text(char (&to)[size], const std::string& text) {
   to[count] = '\0';
 }
 
-/// A JSON text, or UsageError.
+/// The request as an object; an array becomes its messages. Throws UsageError.
 Json read_request(const std::string& text) {
   Json request = Json::parse(text, nullptr, false);
   if (request.is_array()) {
@@ -54,7 +54,7 @@ Json read_request(const std::string& text) {
   return request;
 }
 
-/// The events of a stream one by one, as their JSON. Parts come as they come: an event may be in two of them.
+/// Passes on the JSON of each event of a stream. An event may be divided between parts.
 class EventReader {
  public:
   explicit EventReader(const TakeText& take) : take_(take) {}
@@ -84,7 +84,7 @@ class EventReader {
   std::string rest_;
 };
 
-/// Throws what a status of 400 or more stands for.
+/// Throws the exception for a status of 400 or more.
 void check_answer(const HttpResponse& response) {
   switch (response.status) {
     case 429:
@@ -137,7 +137,7 @@ LoadedModel::LoadedModel(const std::string& path, NamedOptions options) {
   server_options_ = service_flags.server_options(file, flags_.generation.sampling(), flags_.chat_template);
   auto engine = load_model(file, engine_options);
   if (!flags_.chat_template.think.empty()) {
-    static_cast<void>(app::choose_templates(*engine, flags_.chat_template));  // refuses what the template does not know
+    static_cast<void>(app::choose_templates(*engine, flags_.chat_template));  // throws if the template has no such choice
   }
   static_cast<void>(flags_.generation.request(*engine));
   engine_ = engine.get();
@@ -187,7 +187,7 @@ std::string LoadedModel::generate(std::vector<std::int32_t> tokens, NamedOptions
 }
 
 std::string LoadedModel::answer(const CallFlags& flags, Request request, app::EncodedChat prompt, const TakeText& take) {
-  constexpr std::uint64_t any_work = UINT64_MAX;  // the caller's own grammar takes the caller's own time
+  constexpr std::uint64_t any_work = UINT64_MAX;  // no limit: the grammar is the process's own
   const Backend& backend = *service_->backend();
   if (const std::string gbnf = flags.generation.gbnf(); !gbnf.empty()) {
     WorkBudget budget(any_work, "reading the grammar");
@@ -239,7 +239,7 @@ std::vector<float> LoadedModel::embed(std::span<const std::string> texts) {
   if (texts.empty()) {
     return values;
   }
-  constexpr std::size_t most = 256;  // at once: others have places too
+  constexpr std::size_t most = 256;  // texts per request, so that other requests find room in the queue
   for (std::size_t first = 0; first < texts.size(); first += most) {
     const std::span<const std::string> some = texts.subspan(first, std::min(most, texts.size() - first));
     const Json body = {{"input", Json(std::vector<std::string>(some.begin(), some.end()))}};

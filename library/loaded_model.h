@@ -37,7 +37,7 @@ class LoadedModel {
   /// JSON as rocmforge_generate gives it.
   std::string generate(const std::string& prompt, NamedOptions options, const TakeText& take);
   std::string generate(std::vector<std::int32_t> tokens, NamedOptions options, const TakeText& take);
-  /// The whole answer as JSON; with `take` events as JSON, and "".
+  /// Returns the whole answer as JSON. With `take`, passes it the JSON of each event and returns "".
   std::string chat(const std::string& request, NamedOptions options, const TakeText& take);
   HttpResponse request(const std::string& method, const std::string& path, std::string body, const TakeText& take);
   /// [texts, hidden]
@@ -55,7 +55,7 @@ class LoadedModel {
     app::TemplateFlags chat_template;
     bool raw = false;
 
-    /// A command with all of them.
+    /// A command whose options set these flags.
     app::Command command();
   };
 
@@ -66,12 +66,12 @@ class LoadedModel {
 
   CallFlags flags_;
   ServerOptions server_options_;
-  const Engine* engine_ = nullptr;  ///< the service's: what does not change is read by any thread
+  const Engine* engine_ = nullptr;  ///< the service's; any thread may read its constant parts
   std::shared_ptr<ModelService> service_ = std::make_shared<ModelService>();
   std::unique_ptr<LocalClient> client_;
 };
 
-/// The member "message" of a route's error; the whole text without one.
+/// The member "message" of a route's error; the whole text if it has none.
 std::string error_message(const std::string& body);
 
 }  // namespace rocmforge

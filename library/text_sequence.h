@@ -29,7 +29,7 @@ class TextSequence {
   std::shared_ptr<LoadedModel> model_;
   Sampler sampler_;
   std::vector<std::int32_t> tokens_;
-  std::vector<float> logits_;  ///< behind the last of them; empty: not computed
+  std::vector<float> logits_;  ///< after the last token; empty: not computed
 };
 
 }  // namespace rocmforge

@@ -6,8 +6,8 @@
  *
  *   out = softmax(scale * q k^T + mask) v        query head h reads KV head h / (q_heads / kv_heads)
  *
- * Every function that can fail takes `error`, where a line that says what is wrong is written, at most `error_bytes` with
- * the final zero; it may be NULL. They return 0 when they succeeded, and 1 otherwise. */
+ * A function that fails writes one line that describes the failure to `error`: at most `error_bytes` bytes with the final
+ * zero. `error` may be NULL. Functions of type int return 0 on success and 1 on failure. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,8 +16,8 @@
 extern "C" {
 #endif
 
-/* A device with its kernels and scratch memory. Calls with one context come one at a time; those for the GPU's stream S all
- * use S, or the caller orders streams, since they share scratch memory. */
+/* A device with its kernels and scratch memory. Only one thread at a time may call functions with a context. All calls share
+ * its scratch memory, so they must use one GPU stream, or the caller must order the streams. */
 typedef struct rocmforge_context rocmforge_context;
 
 enum { ROCMFORGE_F32 = 0, ROCMFORGE_F16 = 1, ROCMFORGE_BF16 = 30 };
@@ -26,12 +26,12 @@ typedef struct rocmforge_attention_options {
   int32_t dtype;       /* of q, k, v and out */
   int32_t causal;      /* row i sees key j when j <= kv_len - q_len + i */
   float scale;         /* 0 means 1 / sqrt(head_dim) */
-  int32_t window;      /* row i sees its last `window` keys alone; 0 for no window; needs causal */
+  int32_t window;      /* row i sees only its last `window` keys; 0 for no window; needs causal */
   float soft_cap;      /* scores become c * tanh(score / c); 0 for none */
-  const float* sinks;  /* [q_heads]: one extra logit a head joins the denominator; NULL for none */
-  const char* backend; /* "flash", "paged", "composed", "reference"; NULL or "" for the best that can */
+  const float* sinks;  /* [q_heads]: one extra logit per head in softmax's denominator; NULL for none */
+  const char* backend; /* "flash", "paged", "composed", "reference"; NULL or "" for the best that supports the call */
   int32_t on_device;   /* data pointers, sinks and mask are addresses of the context's device; 0: of the host, copied */
-  void* stream;        /* with on_device: the CUDA or HIP stream the work is put on; the call does not wait for it */
+  void* stream;        /* with on_device: the CUDA or HIP stream of the work; the call does not wait for it */
   int32_t own_stream;  /* not 0: on the context's own stream in place of `stream` */
 } rocmforge_attention_options;
 
@@ -71,9 +71,8 @@ typedef struct rocmforge_paged_attention {
 } rocmforge_paged_attention;
 
 /* `device`: "auto", "cpu", "cuda:0", "hip:1". `kernel_dir`: a folder or archive of code objects in place of the built-in
- * ones, or NULL.
- * The GPU's primary context is used, so that device pointers of other libraries in the process are valid. NULL when it
- * failed. */
+ * ones, or NULL. The GPU's primary context is used, so that device pointers of other libraries in the process are valid.
+ * Returns NULL on failure. */
 rocmforge_context* rocmforge_open(const char* device, const char* kernel_dir, char* error, size_t error_bytes);
 void rocmforge_close(rocmforge_context* context);
 
