@@ -212,7 +212,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
       if (missing.results) {
         each = plain_message("user", json_text({{"tool_result", {{"name", name}, {"content", each["content"]}}}}));
       } else if (own.empty() && !name.empty()) {
-        each["name"] = name;  // the template can't find it in the call any more
+        each["name"] = name;  // the calls have become text, where the template can't find the name
       }
     }
   }

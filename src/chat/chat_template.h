@@ -33,7 +33,7 @@ struct ChatRequest {
   nlohmann::ordered_json tools;
   nlohmann::ordered_json arguments;  ///< null, or an object with further variables: "enable_thinking", "documents" ...
   bool add_generation_prompt = true;
-  bool continue_final_message = true;  ///< the answer continues an assistant's message at the end; needs the line above
+  bool continue_final_message = true;  ///< the answer continues an assistant's last message, if add_generation_prompt is set
   std::function<std::tm()> clock = local_time;
   WorkBudget* budget = nullptr;  ///< for rendering; null: only the template's own limits apply
 };

@@ -306,7 +306,7 @@ bool MarkedAnswerReader::step_between() {
     pending_.clear();
     return false;
   }
-  if (calls() == 0) {  // after reasoning
+  if (calls() == 0) {  // after reasoning, not after a call
     place_ = Place::start;
     return true;
   }

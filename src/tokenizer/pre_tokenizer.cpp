@@ -87,7 +87,7 @@ class PreTokenizer::Expression {
     static_cast<void>(pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE));
     context_.reset(pcre2_match_context_create(nullptr));
     check(context_ != nullptr, "out of memory for a match context");
-    // The limits are against expressions whose time has no bound; these take linear time.
+    // PCRE2's limits guard against expressions of unbounded time. The expressions here take linear time.
     pcre2_set_match_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
     pcre2_set_heap_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
   }

@@ -55,7 +55,7 @@ constexpr std::array<GapMark, 3> gap_marks = {{
       "<|code_middle|>", "<|middle|>"}},
 }};
 
-// Further marks of these families. An answer that reaches one of them has left its file.
+// Further marks of these families. The text after one of them belongs to another file, so that an answer ends there.
 constexpr std::array<GapMark, 3> file_marks = {{
     {&Vocabulary::fim_pad, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>"}},
     {&Vocabulary::fim_rep, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},

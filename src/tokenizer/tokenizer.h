@@ -37,8 +37,8 @@ class Tokenizer {
 
   /// The ids of a text, in O(n log n) for n bytes at most. Bytes that are not UTF-8 become U+FFFD first. Characters that the
   /// vocabulary can't express are left out, or each run of them becomes the unknown token if its type is `unknown`; create()
-  /// logs a warning for such vocabularies. Throws Error for texts of half a GiB and more, and when the `budget` of some
-  /// units for each byte is used up.
+  /// logs a warning for such vocabularies. Throws Error for texts of half a GiB and more, and when `budget`, of which
+  /// each byte takes some units, is used up.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options,
                                                  WorkBudget* budget = nullptr) const;
 
