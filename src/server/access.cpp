@@ -74,7 +74,7 @@ std::optional<std::size_t> AccessRules::key_of(const HttpRequest& request) const
     given = request.header("X-Api-Key");
   }
   std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < keys_.size(); ++i) {  // all of them: which one it is shall not show either
+  for (std::size_t i = 0; i < keys_.size(); ++i) {  // all keys, so that the time does not show which one matches
     found = same_secret(keys_[i].text, given) ? std::optional(i) : found;
   }
   return found;
@@ -108,11 +108,11 @@ HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
   }
   HttpHeaders headers = {{"Access-Control-Allow-Origin", is_named ? std::string(origin) : "*"},
                          {"Access-Control-Allow-Methods", "GET, POST, DELETE"},
-                         // The asterisk stands for no Authorization, and for nothing in requests with credentials.
+                         // "*" does not include Authorization, and has no effect in requests with credentials.
                          {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
                          {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Request-Id"},
                          {"Vary", "Origin"}};
-  if (is_named) {  // what any page may read, no page may read with a visitor's cookies or certificates
+  if (is_named) {  // with "*" no page may read answers to requests with a visitor's cookies or certificates
     headers.emplace_back("Access-Control-Allow-Credentials", "true");
   }
   return headers;

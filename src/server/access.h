@@ -37,8 +37,8 @@ class AccessRules {
   [[nodiscard]] const ApiKey& key(std::size_t index) const { return keys_[index]; }
   /// False for a request of a web page whose origin is not allowed.
   [[nodiscard]] bool allows_origin(const HttpRequest& request) const;
-  /// False where the Host header is a name that is not this machine's: a page there could use DNS rebinding to pass for a
-  /// page of this server. Always true where there are keys, which such a page does not have, or for allowed origins.
+  /// False if the server is local and the Host header names another machine: a page of that name could pass for a page of
+  /// this server by DNS rebinding. Always true if there are keys, which such a page does not have, or for allowed origins.
   [[nodiscard]] bool allows_host(const HttpRequest& request) const;
   /// The header that lets an allowed page read the answer.
   [[nodiscard]] HttpHeaders cors_headers(const HttpRequest& request) const;
@@ -49,8 +49,8 @@ class AccessRules {
   bool local_;
 };
 
-/// One key a line, behind which "max-priority=N" may stand; blank lines and lines that begin with '#' are skipped. Throws
-/// Error for a file without a key and for an N that is no number from 0 to 1000.
+/// Reads one key per line, optionally followed by "max-priority=N"; blank lines and lines that begin with '#' are skipped.
+/// Throws Error for a file without a key and for an N that is not a number from 0 to 1000.
 std::vector<ApiKey> read_key_file(const std::string& path);
 
 }  // namespace rocmforge

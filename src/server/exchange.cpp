@@ -98,7 +98,7 @@ void Exchange::release() {
   const std::lock_guard lock(memory_mutex_);
 #ifdef __GLIBC__
   if (surplus_ >= large) {
-    malloc_trim(0);  // what is given back to others must not stay with this thread's allocator
+    malloc_trim(0);  // else the freed memory would stay in this thread's heap, though others may claim the bytes
   }
 #endif
   memory_->set(memory_->amount() - std::exchange(surplus_, 0));
@@ -130,7 +130,7 @@ void Exchange::add_headers(HttpResponse& response) const {
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
 }
 
-// The line and the count come first: who has the answer in hand may look for them.
+// The log line and the metrics come first: a client that has the answer may look for them.
 void Exchange::send(HttpResponse response) {
   add_headers(response);
   finish(response.status);

@@ -52,7 +52,7 @@ class Exchange {
   Document take_json();
   /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there is not enough.
   void hold(std::int64_t bytes);
-  /// Of the counted bytes so many are kept; release() gives back the rest.
+  /// Keeps `bytes` of the counted bytes; release() gives back the rest.
   void keep(std::int64_t bytes);
   /// Gives back what keep() has left over.
   void release();
@@ -105,7 +105,7 @@ class Exchange {
   ServerMetrics& metrics_;
   std::string id_;
   HttpHeaders headers_;
-  std::size_t own_headers_;  ///< how many of them no reading has added
+  std::size_t own_headers_;  ///< the number of them that were given to the constructor
   std::chrono::steady_clock::time_point came_;
   std::mutex mutex_;  // guards the members below
   Json notes_ = Json::object();

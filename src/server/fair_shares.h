@@ -17,7 +17,7 @@ class FairShares {
   /// `share_percent`: 1 to 100 of the capacity; 100 turns the shares off.
   FairShares(std::int64_t capacity, std::int32_t share_percent);
 
-  /// Takes so much more; or takes nothing and returns false.
+  /// Takes `amount` for the client, or takes nothing and returns false.
   bool take(const std::string& client, std::int64_t amount);
   /// Gives back what was taken.
   void give_back(const std::string& client, std::int64_t amount);
@@ -31,7 +31,7 @@ class FairShares {
   [[nodiscard]] std::int64_t open() const { return capacity_ - for_little(); }
   /// The most that a client may use alone.
   [[nodiscard]] std::int64_t most_alone() const { return capacity_ - reserve_; }
-  /// A number for a client that uses some of it, which stays the same as long as it does; 0 for others.
+  /// A number for a client that uses some of it, the same until the client uses none; 0 for others.
   [[nodiscard]] std::uint64_t number_of(const std::string& client) const;
 
  private:
@@ -63,7 +63,7 @@ class Claim {
 
   /// Takes more; or takes nothing and returns false.
   bool grow(std::int64_t amount);
-  /// Takes more or gives back, so that it holds so much; false where there is not enough.
+  /// Takes more or gives back until `amount` is held. Returns false, without a change, if there is not enough.
   bool set(std::int64_t amount);
   void reset() { set(0); }
   [[nodiscard]] std::int64_t amount() const { return amount_; }

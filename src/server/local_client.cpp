@@ -11,16 +11,15 @@
 namespace rocmforge {
 namespace {
 
-/// What has come of an answer, between the thread that delivers it and the one that waits for it. What waits to be read is
-/// at most one answer.
+/// The unread part of one answer, which the delivery thread passes to the waiting thread.
 struct Mailbox {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   HttpResponse response{};
   std::string parts{};
   bool ended = false;
   bool streams = false;
-  bool left = false;  ///< nobody reads any more
+  bool left = false;  ///< the reader has stopped
   std::function<void()> dropped{};
 };
 
@@ -81,7 +80,7 @@ class LocalReply final : public HttpReply {
   std::shared_ptr<Mailbox> box_;
 };
 
-/// Cancels what nobody waits for any more, and lets go of who would be told.
+/// The lifetime of a reader. Its end cancels a request that is still running, and releases the callback `dropped`.
 class Reading {
  public:
   explicit Reading(Mailbox& box) : box_(box) {}
@@ -106,7 +105,7 @@ class Reading {
   Mailbox& box_;
 };
 
-/// The answer, once all parts have been taken or `take` wants no more of them.
+/// Waits until all parts were taken or `take` has returned false, and returns the answer.
 HttpResponse read_answer(Mailbox& box, const LocalClient::TakePart& take) {
   std::unique_lock lock(box.mutex);
   for (;;) {

@@ -11,7 +11,7 @@ bool MemoryClaim::move(FairShares& to, std::int64_t bytes) {
     if (!to.take(client_, bytes)) {
       return false;
     }
-  } catch (const std::bad_alloc&) {  // to note it there: to take less must not fail
+  } catch (const std::bad_alloc&) {  // for the client's entry: set() to a smaller amount must not throw
     return false;
   }
   if (part_ != nullptr) {
@@ -30,7 +30,7 @@ bool MemoryClaim::set(std::int64_t bytes) {
   FairShares& small = memory_->small_;
   FairShares& large = memory_->large_;
   if (part_ != &small && bytes > 0 && bytes <= RequestMemory::small_bytes && move(small, bytes)) {
-    return true;  // it was nothing, or is small again
+    return true;  // the claim was empty, or has become small again
   }
   if (part_ != nullptr && bytes <= bytes_) {
     part_->give_back(client_, bytes_ - bytes);

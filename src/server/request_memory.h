@@ -44,7 +44,7 @@ class MemoryClaim {
 
   /// Takes more; or takes nothing and returns false.
   bool grow(std::int64_t bytes) { return set(bytes_ + bytes); }
-  /// Takes more or gives back, so that it holds so much; false, and no change, where there is not enough.
+  /// Takes more or gives back until `bytes` are held. Returns false, without a change, if there is not enough.
   bool set(std::int64_t bytes);
   void reset() { set(0); }
   [[nodiscard]] std::int64_t amount() const { return bytes_; }

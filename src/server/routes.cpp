@@ -43,7 +43,7 @@ std::string_view content_type(std::string_view name) {
                                   : "image/svg+xml";
 }
 
-/// Nothing from elsewhere, nothing inline: what a model writes can't become a script even if the page had a mistake.
+/// No content from other servers and no inline scripts: a model's text can't become a script even if the page has an error.
 constexpr std::string_view page_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
@@ -122,7 +122,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   if (options.page) {
     add_page(routes);
   }
-  for (Route& route : routes) {  // who watches the server must see it when it is full
+  for (Route& route : routes) {  // monitoring must work when all connections are taken
     route.is_vital = route.method == "GET" && (route.path == "/health" || route.path == "/v1/health" ||
                                                route.path == "/ready" || route.path == "/metrics");
     route.error_form = route.path.starts_with("/v1/messages") ? ErrorForm::anthropic

@@ -87,7 +87,7 @@ class Server::Implementation {
     }
     workers_->interrupt_all(Interruption::shutdown);
     state_.pulls.interrupt();
-    if (!is_shared()) {  // otherwise only requests of these clients may end: they do with their connections
+    if (!is_shared()) {  // else others use the model: only this server's requests end, with their connections
       state_.service->cancel_all();
       http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
     }

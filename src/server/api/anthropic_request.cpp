@@ -87,7 +87,7 @@ void add_assistant_message(Fields& message, Json& messages) {
       const std::string input = to_text(block.needed_object("input"));
       const std::string name = block.needed_text("name");
       calls.push_back(call_message(block.needed_text("id"), name, input));
-    } else if (type != "redacted_thinking") {  // whose content only its author can read
+    } else if (type != "redacted_thinking") {  // it is encrypted and is left out
       refuse_block(block, type);
     }
   });

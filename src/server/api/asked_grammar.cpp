@@ -124,7 +124,7 @@ void read_choices(Fields& fields, std::string_view name, AskedGrammars& asked) {
   asked.push_back({fmt::format("root ::= {}\n", GrammarText::choice(texts)), fields.full_name(name)});
 }
 
-/// vLLM's object. What its other members would change is not served.
+/// vLLM's object. Of its other members only values without an effect are accepted.
 void read_structured_outputs(Fields& request, Exchange& exchange, AskedGrammars& asked) {
   const Json* object = request.object("structured_outputs");
   if (object == nullptr) {
@@ -143,7 +143,7 @@ void read_structured_outputs(Fields& request, Exchange& exchange, AskedGrammars&
   fields.refuse_unless("whitespace_pattern", Json::array(), "at most one blank, or a line's end, stands between pieces");
   fields.refuse_unless("disable_any_whitespace", off, "at most one blank, or a line's end, stands between pieces");
   fields.refuse_unless("disable_additional_properties", off, "the schema's additionalProperties says it");
-  fields.ignore({"disable_fallback"});  // there is one way
+  fields.ignore({"disable_fallback"});  // there is only one implementation
   fields.finish();
 }
 

@@ -84,10 +84,10 @@ class CompletionGeneration final : public Generation {
   }
 
  private:
-  /// What a choice has beside the text.
+  /// The state of a choice beside its text.
   struct Extra {
     bool echoed = false;
-    bool prompt_is_due = false;  ///< its log probabilities have not been sent
+    bool prompt_is_due = false;  ///< the prompt's log probabilities have not been sent
     std::size_t text_offset = 0;
   };
 
@@ -109,13 +109,13 @@ class CompletionGeneration final : public Generation {
     return result;
   }
 
-  /// Those of the tokens whose text is out, the prompt's before them where it is echoed.
+  /// Takes the log probabilities of the tokens whose text has been sent. Those of an echoed prompt come first, once.
   std::vector<TokenLogprobs> take_logprobs(int index, bool last) {
     std::vector<TokenLogprobs> tokens;
     if (std::exchange(extras_[static_cast<std::size_t>(index)].prompt_is_due, false)) {
       const auto number = static_cast<std::size_t>(index / count());
       tokens = scores_[number];
-      tokens.insert(tokens.begin(), {prompts_[number].front(), std::nanf(""), {}});  // nothing came before it
+      tokens.insert(tokens.begin(), {prompts_[number].front(), std::nanf(""), {}});  // the first token has none
     }
     if (!options_.scores_only) {
       for (auto& token : choice(index).logprobs.take(choice(index).text_bytes, last)) {

@@ -18,7 +18,7 @@ std::shared_ptr<GrammarMatcher> GrammarCache::find(const std::string& gbnf) {
   return found == known_.end() ? nullptr : found->matcher.lock();
 }
 
-/// As the latest, and drops what was used longest ago where that is too much.
+/// Keeps it as the last used one, and drops the least recently used ones beyond the limits.
 void GrammarCache::keep(std::shared_ptr<GrammarMatcher> matcher) {
   kept_.remove(matcher);
   kept_.push_front(std::move(matcher));
@@ -64,7 +64,7 @@ std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf, WorkB
   std::shared_ptr<GrammarMatcher> matcher = GrammarMatcher::create(gbnf, std::move(trie), compiling);  // may take a while
   const std::lock_guard lock(mutex_);
   if (std::shared_ptr<GrammarMatcher> known = find(gbnf)) {
-    matcher = std::move(known);  // somebody else was quicker
+    matcher = std::move(known);  // another thread has compiled it meanwhile
   } else {
     known_.push_back({gbnf, matcher});
   }

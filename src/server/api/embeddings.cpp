@@ -74,7 +74,7 @@ class EmbeddingGeneration final : public Generation {
   std::vector<std::vector<float>> vectors_;
 };
 
-/// What stands for an empty text: a token that begins or ends one.
+/// The ids for an empty text: one token that begins or ends a text.
 Ids ids_of_nothing(const Vocabulary& vocabulary) {
   return {std::max(vocabulary.bos >= 0 ? vocabulary.bos : vocabulary.eos, 0)};
 }

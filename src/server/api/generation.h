@@ -95,11 +95,11 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] virtual bool is_single() const { return false; }
   /// One entry of a whole answer; called after envelope().
   [[nodiscard]] virtual std::size_t num_entries() const { return choices_.size(); }
-  /// The choice's part of it without log probabilities, which become the member logprobs_name(); null until then.
+  /// The entry of a choice without its log probabilities: they replace the member logprobs_name(), which is null here.
   virtual Json entry(int index) = 0;
   [[nodiscard]] virtual std::string_view logprobs_name() const { return ""; }
   virtual TextPieces logprobs(int /*index*/) { return nullptr; }
-  /// Keeps an object until the request ends.
+  /// Bytes of the subclass's own data, which are counted for the request until it ends.
   [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
@@ -123,7 +123,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] Json head(std::string_view object) const;
   /// Each prompt counts once.
   [[nodiscard]] Json usage() const;
-  /// As llama-server has them.
+  /// In the form of llama-server.
   [[nodiscard]] static Json timings(const RequestStats& stats);
   /// "stop" or "length"
   [[nodiscard]] static std::string_view finish_text(FinishReason reason);

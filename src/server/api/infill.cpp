@@ -36,13 +36,13 @@ InfillRequest read_infill(Fields& fields) {
     ExtraText& text = read.extra.emplace_back();
     text.filename = one.text("filename").value_or("tmp");
     text.text = one.needed_text("text");
-    one.ignore({"time"});  // when it was looked at, which clients use themselves
+    one.ignore({"time"});  // when the text was last viewed: only clients use it
     one.finish();
   }
   return read;
 }
 
-/// The other texts, each behind the mark of a file, or of a snippet where the model has none.
+/// The other texts, each after the mark of a file, or after a line "--- snippet ---" if the model has no such mark.
 Ids encode_extra(Exchange& exchange, const Tokenizer& tokenizer, const std::vector<ExtraText>& extra) {
   const Vocabulary& vocabulary = tokenizer.vocabulary();
   const bool has_files = vocabulary.fim_sep >= 0;
@@ -64,13 +64,13 @@ Ids encode_extra(Exchange& exchange, const Tokenizer& tokenizer, const std::vect
   }
   if (has_files) {
     ids.push_back(vocabulary.fim_sep);
-    add("filename\n");  // of the text with the gap, which clients do not tell
+    add("filename\n");  // for the file with the gap, whose name clients do not send
   }
   return ids;
 }
 
-/// The whole prompt. Of the other texts the last that fit beside an answer of `max_tokens` stay; without a limit an eighth
-/// of the context is left for it.
+/// The whole prompt. Of the other texts it has the last tokens that fit beside an answer of `max_tokens`; without a limit,
+/// an eighth of the context is left for the answer.
 Ids encode_infill(Exchange& exchange, const ServedModel& model, const InfillRequest& asked, std::int32_t max_tokens) {
   const Tokenizer& tokenizer = model.text();
   const Ids prefix = encode_text(exchange, tokenizer, asked.prefix + asked.prompt, {.add_special = false});
@@ -120,7 +120,7 @@ void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& back
   const Document document = exchange->take_json();
   Fields fields(document.root);
   require_infill(backend.model);
-  exchange->hold(exchange->held());  // the texts once more
+  exchange->hold(exchange->held());  // for copies of the texts
   const InfillRequest asked = read_infill(fields);
   // Editors send limits of time and a filter of their own with every request.
   fields.ignore({"t_max_prompt_ms", "t_max_predict_ms", "n_indent", "samplers"});

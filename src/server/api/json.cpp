@@ -12,7 +12,7 @@
 namespace rocmforge {
 namespace {
 
-/// What reaches the chat template as it came, with its long integers.
+/// Whether the member reaches the chat template unchanged, with its long integers.
 bool is_for_template(std::string_view member) {
   constexpr std::array<std::string_view, 3> members = {"messages", "tools", "chat_template_kwargs"};
   return std::ranges::find(members, member) != members.end();

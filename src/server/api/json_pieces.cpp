@@ -75,7 +75,7 @@ std::string escaped(std::string_view text) {
 
 TextPieces string_in_pieces(std::string text) {
   constexpr std::size_t size = std::size_t{16} << 10;
-  constexpr std::size_t longest_tail = 3;  // of a character behind its first byte
+  constexpr std::size_t longest_tail = 3;  // bytes of a character after its first
   const auto inside = [text = std::move(text), at = std::size_t{0}](std::string& out) mutable {
     std::size_t end = std::min(at + size, text.size());
     for (std::size_t i = 0; i < longest_tail && end < text.size() && end > at + 1 && (text[end] & 0xc0) == 0x80; ++i) {

@@ -49,7 +49,7 @@ struct NativeOptions {
   StreamOptions stream;
   int count = 1;  ///< answers to each prompt
   bool probabilities = false;
-  bool list = false;  ///< several prompts were given: so many results are
+  bool list = false;  ///< several prompts were given: the answer is an array
   bool return_tokens = false;
   std::vector<std::string> response_fields;  ///< none: all
   Json settings;                             ///< as they were understood
@@ -137,13 +137,13 @@ class NativeGeneration final : public Generation {
                  {"stop_type", stop_type(index)},
                  {"stopping_word", stops_[static_cast<std::size_t>(index)]},
                  {"timings", timings(state.stats)}};
-    if (!options().stream && options_.probabilities) {  // a stream had them with their texts
+    if (!options().stream && options_.probabilities) {  // a stream has sent them with their texts
       json["completion_probabilities"] = nullptr;
     }
     return options_.response_fields.empty() ? json : chosen_fields(json, options_.response_fields);
   }
 
-  /// Of the tokens whose text has come since the last call.
+  /// Adds those of the tokens whose text has arrived since the last call.
   void add_probabilities(int index, Json& json) {
     if (options_.probabilities) {
       Choice& state = choice(index);

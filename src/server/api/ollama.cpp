@@ -120,7 +120,7 @@ class OllamaGeneration final : public MessageGeneration {
   bool logprobs_;
 };
 
-/// An empty prompt asks to load the model, which is loaded.
+/// Answers an empty prompt: it asks to load the model, which is already loaded.
 void send_loaded(Exchange& exchange, const Backend& backend, bool is_chat) {
   Json json = {{"model", backend.model.id}, {"created_at", now_text()}};
   if (is_chat) {

@@ -32,7 +32,7 @@ void begin_lines(Exchange& exchange) {
       {.content_type = "application/x-ndjson", .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
 }
 
-/// Writes the lines of one download: each new state, and of bytes that come a few a second.
+/// Writes the lines of one download: each new state, and the number of bytes at most ten times a second.
 class PullLines {
  public:
   explicit PullLines(Exchange& exchange) : exchange_(exchange) {}
@@ -94,7 +94,7 @@ std::string ModelPulls::download(Exchange& exchange, const PullFunction& pull, c
 
 void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept {
   bool is_over = false;
-  // Before the answer ends: who has read it may ask for the next one, which waits for the end of this thread.
+  // Called before the answer ends: a client that has read it may start the next download, which joins this thread.
   const auto make_way = [&] {
     if (!is_over) {
       const std::scoped_lock lock(mutex_);
@@ -119,7 +119,7 @@ void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::st
     } else {
       exchange.send(ApiError(500, problem).response(ErrorForm::ollama));
     }
-  } catch (const std::exception&) {  // no memory to say why either
+  } catch (const std::exception&) {  // no memory to report the problem
     make_way();
     exchange.drop();
   }

@@ -172,13 +172,13 @@ void serve_rerank(const std::shared_ptr<Exchange>& exchange, const Backend& back
   Fields fields(document.root);
   const ServedModel& model = backend.model;
   const Verdicts verdicts = find_verdicts(model);
-  exchange->hold(exchange->held());  // the texts once more
+  exchange->hold(exchange->held());  // for copies of the texts
   RerankRequest asked = read_request(fields);
   Request shared;
   shared.sampling.temperature = 0.0f;
   shared.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
   shared.max_tokens = 1;
-  shared.ignore_eos = true;  // the draw is of no matter
+  shared.ignore_eos = true;  // the sampled token is not used
   shared.logprobs = 0;
   shared.logprobs_of = {verdicts.yes, verdicts.no};
   finish_fields(fields, *exchange, backend);

@@ -49,7 +49,7 @@ TextPieces text_in_pieces(HeldIds ids, const std::shared_ptr<const Tokenizer>& t
   return pieces_of({pieces_of("\""), inside, pieces_of("\"")});
 }
 
-/// As long as the answer is written.
+/// Keeps the ids, and counts their memory, until the answer has been written.
 HeldIds held(Exchange& exchange, Ids ids) {
   exchange.keep(static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
   return std::make_shared<const Ids>(std::move(ids));
@@ -111,7 +111,7 @@ Json text_of_token(const Vocabulary& vocabulary, std::int32_t id) {
   return id < 0 ? Json(nullptr) : Json(vocabulary.tokens[static_cast<std::size_t>(id)]);
 }
 
-/// The tokens that text is searched for, by their ids.
+/// The tokens that are recognised in raw text, by their ids.
 Json added_tokens(const Vocabulary& vocabulary) {
   Json added = Json::object();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {

@@ -274,7 +274,7 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
   const RequestId id = output.id;
   const bool ends = output.finish != FinishReason::none;
   const auto found = tracks_.find(id);
-  if (found == tracks_.end()) {  // was undone
+  if (found == tracks_.end()) {  // give_up() has removed it
     if (ends) {
       static_cast<void>(engine_->take_stats(id));
     }

@@ -95,7 +95,7 @@ class EngineLoop {
   /// An answer that was passed to the engine.
   struct Track {
     std::shared_ptr<Submission> submission;
-    Parcels end;                  ///< one
+    Parcels end;                  ///< the final parcel
     bool first_of_prompt = true;  ///< the prompt's numbers count once
     std::int32_t prompt_tokens = 0;
     std::optional<Clock::time_point> first_token{}, last_token{};
@@ -132,7 +132,7 @@ class EngineLoop {
   std::condition_variable commands_came_;
   std::list<std::shared_ptr<Submission>> came_;
   Submissions open_;       ///< those that have not ended
-  Submissions cancelled_;  ///< moved from there
+  Submissions cancelled_;  ///< moved here from open_
   std::list<std::function<void(Engine&)>> questions_;
   bool stopping_ = false;
   bool has_failed_ = false;

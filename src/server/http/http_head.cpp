@@ -32,7 +32,7 @@ HeadRefusal check_head(const HttpRequest& request, unsigned version, bool chunke
   if (count(request, "Content-Length") > 1) {
     return {400, "a request has one Content-Length"};
   }
-  // The parser takes a list of equal numbers, of which others may read another part.
+  // The parser accepts a list of equal numbers, which a proxy may read in another way.
   if (request.header("Content-Length").find_first_not_of("0123456789") != std::string_view::npos) {
     return {400, "the Content-Length is no number"};
   }

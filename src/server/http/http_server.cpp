@@ -104,7 +104,7 @@ class HttpServer::Implementation {
                          }));
   }
 
-  /// False when file descriptors ran out, most likely: some will be closed.
+  /// False if accepting failed, most likely for lack of file descriptors: then accepting is retried a little later.
   bool take_connections() {
     for (int i = 0; i < most_at_once; ++i) {
       try {

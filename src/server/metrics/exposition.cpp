@@ -62,7 +62,7 @@ void Exposition::sample(std::string_view name, const Labels& labels, double valu
       comma = ",";
     }
   }
-  // Counts as whole numbers: a scraper compares them as text in places.
+  // Counts are written as whole numbers, since some scrapers compare them as text.
   text_ += std::trunc(value) == value && std::abs(value) < 0x1p53 ? fmt::format("}} {}\n", static_cast<std::int64_t>(value))
                                                                   : fmt::format("}} {:.9g}\n", value);
 }
