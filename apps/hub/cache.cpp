@@ -83,7 +83,7 @@ std::vector<std::string> RepositoryCache::files(const std::string& commit) const
   std::error_code problem;
   fs::recursive_directory_iterator entry(snapshot, problem);
   for (; !problem && entry != fs::recursive_directory_iterator() && paths.size() < most; entry.increment(problem)) {
-    std::error_code broken;  // a link whose blob is gone
+    std::error_code broken;  // set for a link whose blob is missing
     if (entry->is_regular_file(broken)) {
       paths.push_back(entry->path().lexically_relative(snapshot).string());
     }

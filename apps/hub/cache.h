@@ -10,7 +10,7 @@
 namespace rocmforge::hub {
 
 /// One repository in the cache that all tools of the hub share:
-///   models--OWNER--REPO/blobs/SUM                what a file holds, named for its checksum; SUM.incomplete while it arrives
+///   models--OWNER--REPO/blobs/SUM                a file's content, named by its checksum; SUM.incomplete while it arrives
 ///   models--OWNER--REPO/refs/main                the commit that a branch is at
 ///   models--OWNER--REPO/snapshots/COMMIT/FILE    relative links to blobs
 /// .locks/models--OWNER--REPO/SUM.lock          held by the process that writes the blob
@@ -34,7 +34,7 @@ class RepositoryCache {
   /// The whole files of a commit, as paths inside the repository, ascending.
   [[nodiscard]] std::vector<std::string> files(const std::string& commit) const;
 
-  // These throw Error that names the file and the system's reason.
+  // These throw Error with the file and the system's reason.
   void make_folders() const;
   void link(const std::string& commit, const std::string& path, const std::string& sum) const;
   void set_commit(const std::string& revision, const std::string& commit) const;

@@ -17,7 +17,7 @@
 namespace rocmforge::hub {
 namespace {
 
-/// Bits that a weight takes in files of this name, about.
+/// The approximate number of bits per weight in files of this quant.
 struct QuantBits {
   std::string_view quant;
   double bits;
@@ -32,7 +32,7 @@ constexpr auto quant_bits = std::to_array<QuantBits>({
     {"Q2_K", 3.2},   {"Q2_K_L", 3.3},  {"Q2_K_XL", 3.3},   {"IQ2_M", 2.7},   {"IQ2_XXS", 2.1}, {"IQ1_M", 1.8},
 });
 
-/// Quants that the table lacks are named alike: Q or IQ or TQ, a digit, letters.
+/// Also accepts quants that the table lacks: Q, IQ or TQ, a digit, and '_'.
 bool is_quant(std::string_view text) {
   if (std::ranges::find(quant_bits, text, &QuantBits::quant) != quant_bits.end()) {
     return true;
@@ -41,7 +41,7 @@ bool is_quant(std::string_view text) {
   return text.size() >= 3 && text[0] == 'Q' && text[1] >= '1' && text[1] <= '8' && text[2] == '_';
 }
 
-/// How far a quant is from the default, in bits of a weight.
+/// The difference between a quant and the default in bits per weight; -1 for the default itself.
 double distance(std::string_view quant) {
   quant.remove_prefix(quant.starts_with("UD-") ? 3 : 0);
   const auto bits = [](std::string_view wanted) {
@@ -62,7 +62,7 @@ bool is_part_number(std::string_view text) {
   return text.size() == 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// A model that is there, in one file or several.
+/// A model of the repository, in one file or several.
 struct Candidate {
   std::string quant;
   int count = 1;
@@ -128,7 +128,7 @@ std::vector<std::string> named_file(const Candidates& candidates, const ModelNam
   throw Error(fmt::format("{} has no file {}; there are {}", name.title(), name.file, list_of(candidates)));
 }
 
-/// Those of the quant that is asked for, else those nearest to the default.
+/// The candidates of the quant `choice`; if that is empty, those nearest to the default.
 Candidates best_of(const Candidates& candidates, const std::string& choice) {
   const std::string wanted = upper(choice);
   Candidates best;
@@ -173,7 +173,7 @@ SplitName split_name(const std::string& file_name) {
 
 std::string quant_of(const std::string& base) {
   const std::string name = upper(base.substr(base.rfind('/') + 1));
-  // The longest end that is a quant, behind what separates it: "Q4_K_M" rather than the "K_M" in it.
+  // The longest end of the name that is a quant and follows a separator: "Q4_K_M" and not the "K_M" in it.
   for (std::size_t begin = 0; begin < name.size(); ++begin) {
     const bool starts_word = begin == 0 || name[begin - 1] == '-' || name[begin - 1] == '.' || name[begin - 1] == '_';
     const std::string_view end = std::string_view(name).substr(begin);

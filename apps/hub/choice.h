@@ -15,16 +15,16 @@ struct SplitName {
 };
 SplitName split_name(const std::string& file_name);
 
-/// The quant that the name of a GGUF file ends with, in capitals: "Q4_K_M", "UD-IQ2_XXS", "F16"; "" for none. `base` as
-/// SplitName has it.
+/// The quant at the end of a GGUF file's name, in capitals: "Q4_K_M", "UD-IQ2_XXS", "F16"; "" for none. `base` is
+/// SplitName::base.
 std::string quant_of(const std::string& base);
 
 /// The default quant.
 inline constexpr const char* default_quant = "Q4_K_M";
 
-/// The files that `name` means among the paths of a repository, in the order of their parts: the named file with its
-/// other parts, or those of its quant. Without a quant the default, else the one of the nearest size. Throws Error
-/// that lists the files when none fits, when several do, or when a part is missing.
+/// The files that `name` selects among the paths of a repository, in the order of their parts: the named file with its
+/// other parts, or the files of the named quant. Without a name of either, the files of the default quant, else of the quant
+/// of the nearest size. Throws Error that lists the files if none or several match, or if a part is missing.
 std::vector<std::string> choose_files(const std::vector<std::string>& paths, const ModelName& name);
 
 }  // namespace rocmforge::hub

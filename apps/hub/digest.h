@@ -8,17 +8,17 @@
 
 namespace rocmforge::hub {
 
-/// A checksum of bytes that come one after another, by OpenSSL's library.
+/// A checksum that is computed piece by piece, with OpenSSL's library.
 class Digest {
  public:
-  /// Of a content of `size` bytes, in the form that `expected` has (RemoteFile::sum). Throws Error when the library refuses.
+  /// For a content of `size` bytes, with the algorithm of `expected` (RemoteFile::sum). Throws Error if the library fails.
   Digest(const std::string& expected, std::uint64_t size);
   ~Digest();
   Digest(Digest&&) noexcept;
   Digest& operator=(Digest&&) noexcept;
 
   void add(std::string_view bytes);
-  /// Of what was added so far, in hexadecimal; nothing may be added behind.
+  /// The checksum of the added bytes in hexadecimal. Nothing may be added afterwards.
   std::string finish();
 
   static std::string sha256(std::string_view text);

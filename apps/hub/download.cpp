@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A blob that is not whole yet, with the checksum of what is there.
+/// An incomplete blob, with the checksum of its bytes so far.
 class UnfinishedBlob {
  public:
-  /// `client` beats while the bytes that are there are read.
+  /// Reads the bytes of an earlier download for the checksum, and calls `client.beat` meanwhile.
   UnfinishedBlob(fs::path path, const RemoteFile& file, const HttpClient& client)
       : path_(std::move(path)), wanted_(file), digest_(file.sum, file.size) {
     constexpr mode_t for_all = 0666;
@@ -143,7 +143,7 @@ struct ContentRange {
   }
 };
 
-/// One file on its way into the cache, whose lock is held.
+/// The download of one file into the cache. The caller holds the file's lock.
 class Download {
  public:
   Download(HttpClient& client, const RemoteFile& file, const std::string& token, const RepositoryCache& cache,
@@ -175,13 +175,13 @@ class Download {
         throw Error(fmt::format("{}: {}: the checksum is {}, {} was expected; nothing of it was kept", host_of(file_.url),
                                 file_.path, sum, file_.sum));
       }
-      had_bytes = false;  // those of an earlier time may have been the wrong ones
+      had_bytes = false;  // the bytes of an earlier download may have been wrong: download all once more
       blob_.restart();
     }
   }
 
  private:
-  /// One request for what is missing. Returns when another may be made.
+  /// Makes one request for the missing bytes. Returns when the next request may be made. Throws Error.
   void attempt() {
     is_first_piece_ = true;
     try {
@@ -224,7 +224,7 @@ class Download {
     watch_.bytes(blob_.size());
   }
 
-  /// Compares what an answer says of itself with what was asked for.
+  /// Compares the answer's headers with the request.
   void begin(const HttpAnswer& head) {
     std::optional<std::uint64_t> total;
     if (head.status == 206) {
@@ -235,7 +235,7 @@ class Download {
       total = range.total;
     } else {
       total = number_of(head.header("content-length"));
-      if (blob_.size() > 0) {  // the server gives no parts, or the file is another one than before
+      if (blob_.size() > 0) {  // the server has no ranges, or the file has changed
         blob_.restart();
       }
     }
@@ -245,7 +245,7 @@ class Download {
     etag_ = head.header("etag");
   }
 
-  /// An answer that was no help.
+  /// Handles an answer that did not complete the blob: pauses before the next request, or throws Error.
   void after(const HttpAnswer& answer) {
     const Error problem = answer.is_good() ? Error(fmt::format("{}: {}: the answer ended early", answer.host, file_.path))
                                            : refusal(answer, file_.path, !token_.empty());
@@ -264,7 +264,7 @@ class Download {
   const std::string& token_;
   const DownloadWatch& watch_;
   UnfinishedBlob blob_;
-  std::uint64_t furthest_;  ///< bytes that there were at most: coming back to them is no progress
+  std::uint64_t furthest_;  ///< the largest size so far: only bytes beyond it are progress
   Retry retry_;
   std::string etag_;
   bool is_first_piece_ = true;
@@ -300,7 +300,7 @@ void download(HttpClient& client, const RemoteFile& file, const std::string& tok
     }
     client.sleep(0.2);
   }
-  if (!is_there(blob)) {  // nobody else has made it meanwhile
+  if (!is_there(blob)) {  // else another program has completed it
     Download(client, file, token, cache, watch).run(blob);
   }
   watch.bytes(file.size);

@@ -14,10 +14,10 @@ namespace rocmforge::hub {
 /// Progress of a download, called on its own thread.
 struct DownloadWatch {
   std::function<void(std::uint64_t bytes)> bytes;        ///< bytes of this file so far
-  std::function<void(const std::string& reason)> waits;  ///< a pause: another program's download, a server that failed
+  std::function<void(const std::string& reason)> waits;  ///< why it pauses: another program's download, a server that failed
 };
 
-/// Bytes of the file that need not be downloaded: all of a blob, or those of an unfinished one.
+/// The bytes of the file that the cache already has, in a complete or incomplete blob.
 std::uint64_t bytes_there(const RepositoryCache& cache, const RemoteFile& file);
 
 /// Downloads the file's blob, unless it exists: resumes an earlier download, waits for one of another program,

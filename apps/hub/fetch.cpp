@@ -102,7 +102,7 @@ Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions&
     };
     download(client, files[i], token, cache, {has_come, waits});
   }
-  for (const RemoteFile& file : files) {  // now that all are there: a model of half its parts is never seen
+  for (const RemoteFile& file : files) {  // only when all are complete, so that the cache never shows a part of a model
     cache.link(repository.commit, file.path, file.sum);
   }
   if (const std::string ref = ref_of(name); !is_commit(ref)) {

@@ -22,7 +22,7 @@ constexpr std::size_t longest_ignored_body = 64 * 1024;
 
 using Clock = std::chrono::steady_clock;
 
-/// What libcurl needs once for the whole program.
+/// Initialises libcurl, once for the whole program.
 void start_curl() {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) {
@@ -100,11 +100,11 @@ struct Transfer {
   Clock::time_point last_byte = Clock::now();
   const std::function<void()>* beat = nullptr;
   bool stalled = false;
-  bool ended_early = false;  ///< nobody wants more of the body
+  bool ended_early = false;  ///< the caller wants no more of the body
   std::exception_ptr failure;
 };
 
-/// Runs `body`, which tells libcurl to go on, or not; no exception may pass through C code.
+/// Runs `body` and returns whether libcurl shall go on. Keeps an exception: none may pass through C code.
 template <class Body>
 bool goes_on(Transfer& transfer, Body&& body) {
   try {
@@ -123,7 +123,7 @@ std::size_t take_header(char* data, std::size_t /*one*/, std::size_t size, void*
       throw TransferError(fmt::format("the answer's head is longer than {} KiB", longest_head / 1024), false);
     }
     const std::string_view line = trimmed({data, size});
-    if (line.starts_with("HTTP/")) {  // behind an answer of 1xx another one
+    if (line.starts_with("HTTP/")) {  // the final answer after one with a status of 1xx
       transfer.answer.headers.clear();
       curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &transfer.answer.status);
     } else if (const std::size_t colon = line.find(':'); colon != std::string_view::npos) {
@@ -256,7 +256,7 @@ class HttpClient::Handle {
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
     set(CURLOPT_TIMEOUT, static_cast<long>(request.whole_seconds));
-    curl_easy_setopt(curl_, CURLOPT_BUFFERSIZE, buffer_bytes);  // behind a failure it keeps the one it has
+    curl_easy_setopt(curl_, CURLOPT_BUFFERSIZE, buffer_bytes);  // if it fails, the old size is kept
     set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     set(CURLOPT_ERRORBUFFER, problem_.data());
     set(CURLOPT_HEADERFUNCTION, take_header);

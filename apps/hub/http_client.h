@@ -16,14 +16,14 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers{};  ///< "Range: bytes=5-"
   std::string token{};                 ///< sent to the origin of `url` (scheme, host, port), never where a redirect leads
-  int whole_seconds = 0;               ///< for the whole answer; 0: as long as bytes come
+  int whole_seconds = 0;               ///< the time limit of the whole answer; 0: none while bytes arrive
 };
 
 struct HttpAnswer {
   long status = 0;
-  std::string host;                            ///< that gave it
+  std::string host;                            ///< the server of the answer
   std::map<std::string, std::string> headers;  ///< names in lower case
-  int retry_after_seconds = 0;                 ///< 0: the header is not there
+  int retry_after_seconds = 0;                 ///< 0: no such header
 
   [[nodiscard]] bool is_good() const { return status >= 200 && status < 300; }
   [[nodiscard]] std::string header(const std::string& name) const;
@@ -43,7 +43,7 @@ class TransferError : public Error {
 struct HttpSettings {
   std::string user_agent;
   std::string certificates;      ///< a file of them; "": the system's
-  int stall_seconds = 30;        ///< without a byte of the body
+  int stall_seconds = 30;        ///< the longest time without a byte of the body
   std::function<void()> beat{};  ///< called at least once a second during a wait; an exception ends it
 };
 
@@ -61,7 +61,7 @@ class HttpClient {
   /// Follows redirects, from https only to https. Skips bodies of other statuses. Throws TransferError.
   HttpAnswer get(const HttpRequest& request, const Body& body);
 
-  /// Calls HttpSettings::beat, where something else than a transfer takes long.
+  /// Calls HttpSettings::beat, during other long work than a transfer.
   void beat() const;
   /// Waits, with beats.
   void sleep(double seconds) const;
@@ -71,9 +71,9 @@ class HttpClient {
   std::unique_ptr<Handle> handle_;
 };
 
-/// "https://huggingface.co:443": what tells one server from another. Throws Error for what is no address.
+/// The origin of a URL: "https://huggingface.co:443". Throws Error if `url` is not a URL.
 std::string origin_of(const std::string& url);
-/// "huggingface.co", or "localhost:8080" where the port is not the scheme's.
+/// "huggingface.co", or "localhost:8080" if the port is not the scheme's.
 std::string host_of(const std::string& url);
 /// Resolves `reference`, from a header, against `base`. Throws Error.
 std::string resolved_url(const std::string& base, const std::string& reference);

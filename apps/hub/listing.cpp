@@ -24,7 +24,7 @@ constexpr int most_pages = 100;
 constexpr std::size_t most_files = 100'000;
 constexpr std::uint64_t largest_file = std::uint64_t{1} << 50;
 
-/// A document that frees itself without taking memory.
+/// A JSON document whose destruction allocates nothing.
 class Document {
  public:
   explicit Document(Json value) : value_(std::move(value)) {}
@@ -42,7 +42,7 @@ struct TextAnswer {
   std::string text;
 };
 
-/// The answer's whole text, after as many attempts as it takes.
+/// The answer's whole text. Retries after temporary failures.
 TextAnswer get_text(HttpClient& client, const HttpRequest& request, const std::string& what) {
   Retry retry(client);
   for (;;) {
@@ -140,7 +140,7 @@ class HuggingFaceListing {
                     name_.title());
   }
 
-  /// Adds a page's files; the address of the next one.
+  /// Adds the files of one page; returns the address of the next page.
   std::string read_page(const std::string& url, RemoteRepository& repository, std::set<std::string>& paths) {
     const TextAnswer answer = get(url);
     const Document document(parsed(answer, name_.title()));

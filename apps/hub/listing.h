@@ -15,8 +15,7 @@ struct RemoteFile {
   std::string path;  ///< inside the repository; is_safe_path()
   std::string url;
   std::uint64_t size = 0;
-  std::string
-      sum;  ///< 64 hexadecimal digits: SHA-256; 40: what git calls the content, SHA-1 of "blob SIZE\0" and the content
+  std::string sum;  ///< 64 hexadecimal digits: SHA-256; 40: git's blob id, SHA-1 of "blob SIZE\0" and the content
 };
 
 struct RemoteRepository {

@@ -19,7 +19,7 @@ constexpr std::size_t longest_word = 96;
 constexpr std::size_t longest_part = 255;
 constexpr std::size_t longest_path = 1024;
 
-/// A part of a name as the hubs allow it; what is allowed is fit for an address and for a file's name.
+/// Whether the hubs allow `text` as a part of a name. Such a part is also valid in an address and in a file name.
 bool is_word(std::string_view text) {
   return !text.empty() && text.size() <= longest_word && !text.starts_with('.') && !text.starts_with('-') &&
          text.find("..") == std::string_view::npos && text.find("--") == std::string_view::npos &&
@@ -53,7 +53,7 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
   return found;
 }
 
-/// Takes ":WORD" off the end; false when something stands behind the colon that is no word.
+/// Removes ":WORD" from the end, if there is a colon. Returns false if the text after it is not a word.
 bool take_choice(std::string_view& text, std::string& choice) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) {

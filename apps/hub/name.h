@@ -5,13 +5,13 @@
 
 namespace rocmforge::hub {
 
-/// A model by the name that people write:
+/// A model's name, in one of these forms:
 ///   OWNER/REPO[:QUANT], OWNER/REPO/FILE.gguf, hf.co/OWNER/REPO[:QUANT], an address of a file at huggingface.co;
 ///   NAME[:TAG], ollama.com/library/NAME[:TAG], ollama.com/OWNER/NAME[:TAG].
 struct ModelName {
   enum class Source { hugging_face, ollama };
   Source source = Source::hugging_face;
-  std::string repository;         ///< "OWNER/REPO"; of Ollama "library/NAME" or "OWNER/NAME"
+  std::string repository;         ///< "OWNER/REPO"; for Ollama "library/NAME" or "OWNER/NAME"
   std::string choice;             ///< the quant or Ollama's tag; "" for none
   std::string file;               ///< a path inside the repository; "" for none
   std::string revision = "main";  ///< branch, tag or commit
@@ -20,7 +20,7 @@ struct ModelName {
   [[nodiscard]] std::string title() const;
 };
 
-/// Throws Error that says which forms there are.
+/// Throws Error that lists the forms of names.
 ModelName parse_model_name(std::string_view text);
 
 /// Whether `text` has the form of OWNER/REPO[:QUANT] or OWNER/REPO/FILE.gguf, which a path can have too.

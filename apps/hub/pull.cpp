@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The files that the cache has of it, as paths inside the repository. Throws Error when they are not all there.
+/// The model's files in the cache. Throws Error if one of them is missing.
 Pulled find_cached(const ModelName& name, const Settings& settings) {
   const RepositoryCache cache(settings.cache, name);
   const auto commit = cache.commit_of(ref_of(name));
@@ -24,7 +24,7 @@ Pulled find_cached(const ModelName& name, const Settings& settings) {
   }
   ModelName wanted = name;
   if (name.source == ModelName::Source::ollama) {
-    wanted.choice.clear();  // its tag has named the commit
+    wanted.choice.clear();  // the tag has selected the commit
   }
   Pulled found;
   for (const std::string& path : choose_files(cache.files(*commit), wanted)) {
@@ -36,7 +36,7 @@ Pulled find_cached(const ModelName& name, const Settings& settings) {
   return found;
 }
 
-/// What takes_cached means; empty when the hub must be asked.
+/// The cached model for PullOptions::takes_cached; empty if the hub must be asked.
 std::optional<Pulled> cached_as_named(const ModelName& name, const Settings& settings) {
   ModelName exact = name;
   if (name.source == ModelName::Source::hugging_face && name.file.empty() && name.choice.empty()) {
@@ -44,7 +44,7 @@ std::optional<Pulled> cached_as_named(const ModelName& name, const Settings& set
   }
   try {
     return find_cached(exact, settings);
-  } catch (const Error&) {  // not there, or not all of it
+  } catch (const Error&) {  // a file is missing
     return std::nullopt;
   }
 }

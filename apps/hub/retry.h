@@ -8,7 +8,7 @@
 
 namespace rocmforge::hub {
 
-/// The number of retries, and the pauses between them.
+/// Counts retries and pauses before each.
 class Retry {
  public:
   /// `on_wait` is called for each pause, with the reason and the length.
@@ -31,7 +31,7 @@ class Retry {
   bool has_begun_ = false;
 };
 
-/// Whether a server with this status may answer otherwise a little later.
+/// Whether the status is temporary, so that a later request may succeed.
 bool may_pass(long status);
 
 }  // namespace rocmforge::hub

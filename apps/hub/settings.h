@@ -15,8 +15,8 @@ struct Settings {
   std::string certificates;  ///< CURL_CA_BUNDLE, SSL_CERT_FILE; "": the system's
   std::string user_agent = "rocmforge";
   bool offline = false;     ///< HF_HUB_OFFLINE
-  int answer_seconds = 30;  ///< for a list or a manifest to arrive: HF_HUB_ETAG_TIMEOUT
-  int stall_seconds = 30;   ///< without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
+  int answer_seconds = 30;  ///< time limit of a list or a manifest: HF_HUB_ETAG_TIMEOUT
+  int stall_seconds = 30;   ///< longest time without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
 };
 
 /// The hub's cache; "" if neither a variable nor HOME is set.

@@ -14,27 +14,27 @@ namespace rocmforge::app {
 struct Range {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  std::string note{};               ///< said behind the limits: "0: the model's"
+  std::string note{};               ///< added to the limits in help: "0: the model's"
   std::optional<double> special{};  ///< one more value, whose meaning is `special_note`: "no limit"
   std::string special_note{};
-  bool whole = false;  ///< whole numbers alone, where the target takes others
+  bool whole = false;  ///< only whole numbers, though the target's type holds others
 };
 
-/// Where the value of an option goes. A bool makes a flag without a value. A list takes the values of all its repetitions,
-/// everything else that of the last. An optional stays empty without the option.
+/// The variable that receives an option's value. A bool makes a flag without a value. A list takes the values of all
+/// repetitions, other types the value of the last. An optional stays empty without the option.
 using Target = std::variant<bool*, std::int32_t*, std::int64_t*, std::uint16_t*, std::uint64_t*, double*, std::string*,
                             std::optional<double>*, std::optional<std::string>*, std::vector<std::string>*>;
 
 struct Option {
-  std::string names;  ///< "-c,--context,--ctx-size"; without dashes an argument that is known by its place
+  std::string names;  ///< "-c,--context,--ctx-size"; without dashes: a positional argument
   Target target;      ///< its value before the command line is read is the default
   std::string meaning;
-  std::string value{};  ///< what help calls the value; "": by the target's type
+  std::string value{};  ///< the value's name in help; "": by the target's type
   std::string group{};  ///< heading in help
   Range range{};        ///< of numbers
   std::vector<std::string> choices{};
-  std::string environment{};            ///< the variable that is read in its absence
-  std::vector<std::string> excludes{};  ///< options that can't stand beside it
+  std::string environment{};            ///< the environment variable that replaces an absent option
+  std::vector<std::string> excludes{};  ///< options that can't be given together with it
   std::string also{};                   ///< another spelling with one dash: "-pg"
   bool required = false;
 
@@ -42,7 +42,7 @@ struct Option {
   [[nodiscard]] bool is_flag() const { return std::holds_alternative<bool*>(target); }
   /// "-c", "--context", "--ctx-size"
   [[nodiscard]] std::vector<std::string> all_names() const;
-  /// The first long name, as messages call it: "--context".
+  /// The first long name, which messages use: "--context".
   [[nodiscard]] std::string main_name() const;
 };
 
@@ -51,13 +51,13 @@ struct Command {
   std::string summary;
   std::string notes{};
   std::vector<std::string> examples{};  ///< whole command lines
-  std::vector<Option> options{};        ///< arguments stand in the order of their places
-  std::vector<Command> commands{};      ///< below this one
+  std::vector<Option> options{};        ///< arguments are in the order of their positions
+  std::vector<Command> commands{};      ///< subcommands
   std::function<int()> action{};        ///< returns the exit code
 
   /// The first option or argument of that name; throws LogicError when there is none.
   Option& option(const std::string& name);
-  /// Takes an option away that does not apply here.
+  /// Removes an option.
   void drop(const std::string& name);
 };
 

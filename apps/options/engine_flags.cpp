@@ -17,7 +17,7 @@ void check_kernel(std::string_view flag, const std::string& wanted, const Kernel
       return;
     }
     const std::string name(kernel->name());
-    if ((", " + known + ",").find(", " + name + ",") == std::string::npos) {  // the same for HIP and CUDA
+    if ((", " + known + ",").find(", " + name + ",") == std::string::npos) {  // HIP and CUDA kernels may have the same name
       known += (known.empty() ? "" : ", ") + name;
     }
   }

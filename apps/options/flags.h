@@ -27,10 +27,10 @@ Option threads_option(std::int32_t& target);
 Option kv_type_option(std::string& target);
 Option json_option(bool& target, std::string meaning = "JSON");
 
-/// The model, by its place, behind -m or behind -hf.
+/// Adds the model: as an argument, or as the value of -m or -hf.
 void add_model(Command& command, ModelArgument& model);
 
-/// The model and a text by their places; or the model behind -m or -hf, and then the text alone.
+/// The model and a text as arguments; if -m or -hf names the model, the text is the only argument.
 class ModelAndText {
  public:
   /// `name`: "PROMPT"
@@ -65,7 +65,7 @@ class EngineFlags {
   std::string matmul_;
 };
 
-/// How tokens are drawn, over what the model's file recommends.
+/// The sampling options. They override the recommendations of the model's file.
 class SamplingFlags {
  public:
   void add_to(Command& command);
@@ -76,11 +76,11 @@ class SamplingFlags {
   bool greedy_ = false;
 };
 
-/// What an answer is held to: at most one of its four options.
+/// The constraint of an answer: at most one of four options.
 class GrammarFlags {
  public:
   void add_to(Command& command);
-  /// GBNF; "" for none. Reads the file that is named. Throws UsageError for what is wrong with it.
+  /// The grammar as GBNF; "" for none. Reads the named file. Throws UsageError for an invalid grammar, schema or pattern.
   [[nodiscard]] std::string gbnf() const;
 
  private:
@@ -95,13 +95,13 @@ class GenerationFlags {
   void validate(bool raw = false) const;
   /// A request without its prompt. Throws UsageError for a token id that the vocabulary lacks.
   [[nodiscard]] Request request(const Engine& engine) const;
-  /// What the answer is held to; null for nothing.
+  /// The grammar of the answer; null for none.
   [[nodiscard]] std::shared_ptr<GrammarMatcher> grammar(const Engine& engine) const;
-  /// The same as members of a request to the server, beside which its "messages" may stand: a system message becomes the
-  /// first of them. Those that the request has itself stay. Throws UsageError for what the server does not offer.
+  /// Adds the options as members to a request for the server, except those that the request has itself. The system message
+  /// becomes the first of its "messages". Throws UsageError for options that the server does not offer.
   void write(nlohmann::ordered_json& request) const;
   [[nodiscard]] SamplingChoices sampling() const { return sampling_.choices(); }
-  /// What the answer is held to; "" for nothing.
+  /// The grammar of the answer; "" for none.
   [[nodiscard]] std::string gbnf() const { return grammar_.gbnf(); }
   [[nodiscard]] const std::string& system() const { return system_; }
   [[nodiscard]] bool context_shift() const { return context_shift_; }
@@ -121,7 +121,7 @@ class GenerationFlags {
 };
 
 struct EncodedChat;
-/// A constraint for one answer, null without a grammar. It begins behind the reasoning where that is open.
+/// A constraint for one answer, null without a grammar. If the prompt ends inside reasoning, it begins after the reasoning.
 std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, const EncodedChat& prompt);
 
 /// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".

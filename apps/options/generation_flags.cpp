@@ -40,7 +40,7 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
   return {id, bias};
 }
 
-/// What `body` returns; its Error becomes a wrong command line that names the flag.
+/// Returns the result of `body`. Turns an Error into a UsageError that names the flag.
 template <class Body>
 auto naming_flag(const std::string& flag, Body&& body) {
   try {
@@ -63,7 +63,7 @@ std::string gbnf_of_schema(const std::string& flag, const std::string& text) {
 void SamplingFlags::add_to(Command& command) {
   for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
     const SamplingNumber& number = sampling_numbers()[i];
-    // A limit of what the type holds is none that anybody needs to be told.
+    // Whole numbers are limited only by their type, and help does not show that limit.
     const bool bounded = !number.is_whole();
     command.options.push_back({.names = std::string(number.flag),
                                .target = &choices_.values[i],

@@ -26,7 +26,7 @@ std::optional<fs::path> variable(const char* name) {
   return value != nullptr && *value != '\0' ? std::optional<fs::path>(value) : std::nullopt;
 }
 
-/// A folder as the file system knows it, however it was reached.
+/// The identity of a folder in the file system, whatever the path to it.
 using FolderId = std::pair<dev_t, ino_t>;
 
 std::optional<FolderId> folder_id(const fs::path& path) {

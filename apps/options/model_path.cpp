@@ -26,7 +26,7 @@ std::vector<fs::path> models_folders() {
   if (const fs::path program = fs::read_symlink("/proc/self/exe", ignored); !program.empty()) {
     candidates.push_back(program.parent_path().parent_path() / "share" / "rocmforge");
   }
-  static const char here = 0;  // in a library the same beside its folder
+  static const char here = 0;  // its address finds the library's file, if this code is part of one
   if (Dl_info object; dladdr(&here, &object) != 0) {
     const fs::path file = fs::weakly_canonical(object.dli_fname, ignored);
     candidates.push_back(file.parent_path().parent_path() / "share" / "rocmforge");
@@ -34,7 +34,7 @@ std::vector<fs::path> models_folders() {
   candidates.emplace_back(ROCMFORGE_MODELS_DIR);
   std::vector<fs::path> folders;
   for (const fs::path& candidate : candidates) {
-    fs::path folder = fs::canonical(candidate, ignored);  // before it is installed, the program has a link there
+    fs::path folder = fs::canonical(candidate, ignored);  // in a build folder, share/rocmforge is a link
     if (fs::is_directory(folder, ignored) && std::find(folders.begin(), folders.end(), folder) == folders.end()) {
       folders.push_back(std::move(folder));
     }
@@ -46,7 +46,7 @@ namespace {
 
 /// The one file of that name that `rocmforge models` lists; "" when there is none.
 std::string find_listed(const std::string& name) {
-  std::map<fs::path, fs::path> found;  // by what they are in the end: names of one file are one
+  std::map<fs::path, fs::path> found;  // by resolved path: several links to one file count once
   for (const fs::path& folder : listed_folders()) {
     for (const fs::path& path : find_model_files(folder).files) {
       if (path.filename() == name || path.filename() == name + ".gguf") {

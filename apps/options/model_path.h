@@ -6,22 +6,23 @@
 
 namespace rocmforge::app {
 
-/// Folders where models are looked for: $ROCMFORGE_MODELS_DIR, ../share/rocmforge beside the folder of the program and that
-/// of the library which this is part of, and where the program was built to be installed; those that exist.
+/// The existing folders in which models are searched: $ROCMFORGE_MODELS_DIR, ../share/rocmforge relative to the folders of
+/// the program and of the library that contains this code, and share/rocmforge of the installation prefix.
 std::vector<std::filesystem::path> models_folders();
 
-/// Folders that `rocmforge models` lists, with all below: `models_folders`, the current folder and those of other programs.
+/// The folders that `rocmforge models` lists with their subfolders: `models_folders`, the current folder and those of other
+/// programs.
 std::vector<std::filesystem::path> listed_folders();
 
 /// The model that a command line names.
 struct ModelArgument {
   std::string file;      ///< a path or a file's name; "" for the demo model
-  std::string hub_name;  ///< what -hf says; where it is set, `file` is not
+  std::string hub_name;  ///< the value of -hf; if it is set, `file` is ""
 };
 
-/// The file that MODEL means: a path, or the name of a file (with or without .gguf) in `models_folders` or, after them,
-/// below any of `listed_folders`; "" is the demo model. Throws UsageError that says where it looked, or that names two such
-/// files.
+/// The file for the argument MODEL: a path, or the name of a file (with or without .gguf) in `models_folders` or, after
+/// them, below any of `listed_folders`; "" is the demo model. Throws UsageError that lists the searched folders, or two of
+/// several matching files.
 std::string find_model(const std::string& argument);
 
 }  // namespace rocmforge::app

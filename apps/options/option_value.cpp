@@ -24,7 +24,7 @@ struct Held<std::optional<T>> {
   using Type = T;
 };
 
-/// The type of one value behind a target.
+/// The type of a target's value.
 template <class Pointer>
 using ValueOf = typename Held<std::remove_pointer_t<Pointer>>::Type;
 
@@ -68,7 +68,7 @@ NumberReading read_digits(const std::string& text, T& value) {
     const auto [stop, error] = std::from_chars(begin, end, value);
     return {stop == end && error != std::errc::invalid_argument, error == std::errc()};
   } else {
-    char* stop = nullptr;  // not every library has from_chars for these; the program's numbers are written as in C
+    char* stop = nullptr;  // some libraries lack from_chars for floating-point numbers; LC_NUMERIC is not set
     value = std::strtod(begin, &stop);
     return {begin != end && stop == end && std::isspace(static_cast<unsigned char>(*begin)) == 0, true};
   }
@@ -91,7 +91,7 @@ T read_number(const Option& option, const std::string& text) {
   if constexpr (std::is_integral_v<T>) {
     using Limits = std::numeric_limits<T>;
     const bool below = text.starts_with('-');
-    if (!in_range && !std::isfinite(below ? option.range.least : option.range.most)) {  // the type alone limits it
+    if (!in_range && !std::isfinite(below ? option.range.least : option.range.most)) {  // only the type limits it
       fail(below ? fmt::format("at least {}", Limits::min()) : fmt::format("at most {}", Limits::max()));
     }
   }

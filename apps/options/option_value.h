@@ -7,17 +7,17 @@
 
 namespace rocmforge::app {
 
-/// Gives the option's target what the command line says; of a repeated option with one value the last counts. Throws
-/// UsageError for a value that it does not take: "--batch is 0, must be 1 to 65536".
+/// Sets the option's target. If an option with one value is repeated, the last value counts. Throws UsageError for a value
+/// that the option does not take: "--batch is 0, must be 1 to 65536".
 void assign(const Option& option, const std::vector<std::string>& texts);
 
-/// What the option takes, in words: "1 to 65536", "text or json"; "" for anything.
+/// A description of the option's values: "1 to 65536", "text or json"; "" for any value.
 std::string describe_values(const Option& option);
 
-/// The target's value as it would be written; "" where there is none to speak of.
+/// The target's number or text, as text; "" for targets of other types.
 std::string default_text(const Option& option);
 
-/// How help calls the value: "N", "TEXT".
+/// The value's name in help: "N", "TEXT".
 std::string value_name(const Option& option);
 
 /// Whether its value is a whole number, any number, text, or several texts.

@@ -68,7 +68,7 @@ nlohmann::ordered_json TemplateFlags::variables() const {
       throw UsageError("--chat-template-kwargs is not a JSON object, as in '{\"enable_thinking\": false}'");
     }
   }
-  if (!think.empty()) {  // both names are in use
+  if (!think.empty()) {  // templates use either name
     variables["enable_thinking"] = think == "on";
     variables["thinking"] = think == "on";
   }

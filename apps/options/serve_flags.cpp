@@ -29,7 +29,7 @@ std::optional<Pooling> pooling_of(const std::string& text) {
   return std::nullopt;  // none
 }
 
-/// Bytes for requests and answers: enough for many, and a part of what is free that leaves the most to the model.
+/// The default memory for requests and answers: an eighth of the free memory, within limits, so that the model has the most.
 std::int64_t usual_request_memory() {
   constexpr std::int64_t usual = std::int64_t{512} << 20;
   constexpr std::int64_t least = std::int64_t{32} << 20;

@@ -11,7 +11,7 @@
 
 namespace rocmforge::app {
 
-/// How a loaded model answers many at once, whoever asks: the options of `serve` that need no connection.
+/// The options of `serve` that concern the model and the number of concurrent answers, not connections.
 struct ServiceFlags {
   std::string alias;
   std::string pooling = "mean";
@@ -24,14 +24,14 @@ struct ServiceFlags {
   bool strict_fields = false;
 
   void add_to(Command& command);
-  /// The engine's options with what is said here.
+  /// The engine's options with these flags applied.
   [[nodiscard]] EngineOptions engine_options(const EngineFlags& engine) const;
-  /// The parts of a server's options that are the model's. Throws UsageError.
+  /// The server's options that concern the model. Throws UsageError.
   [[nodiscard]] ServerOptions server_options(const std::string& path, const SamplingChoices& sampling,
                                              const TemplateFlags& chat_template) const;
 };
 
-/// Positions for some full contexts, or a usual number for every answer: what a server's cache holds unless it was told.
+/// The default size of a server's KV cache in positions: up to 4 full contexts, or 1024 for each answer if that is more.
 std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path);
 
 /// The options of `serve` for its connections.
@@ -55,7 +55,7 @@ struct ListenFlags {
   double request_work_millions = 200.0;
 
   void add_to(Command& command);
-  /// Adds what is said here. Throws UsageError, and Error for a file of keys that can't be read.
+  /// Adds these flags to the options. Throws UsageError, and Error for a file of keys that can't be read.
   void apply(ServerOptions& options) const;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longest_word = 64;
 
-/// Letters to change, add, leave out or swap with their neighbour (optimal string alignment).
+/// The number of letters to change, add, remove or swap with a neighbour (optimal string alignment distance).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -88,9 +88,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   for (const std::string& name : known) {
     const std::string_view other = without_dashes(name);
     if (other.size() < 2 || word.size() < 2) {
-      continue;  // one letter is near to every other
+      continue;  // a name of one letter is near to any other letter
     }
-    // Half a name, or a name with more behind it, is nearer than any misspelling.
+    // The beginning of a name, or a name with a suffix, is nearer than any misspelling.
     const bool begins = (word.size() >= 3 && other.starts_with(word)) || (other.size() >= 3 && word.starts_with(other));
     const std::size_t distance = begins ? 0 : edit_distance(word, other);
     if (distance < least) {

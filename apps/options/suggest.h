@@ -8,7 +8,7 @@
 
 namespace rocmforge::app {
 
-/// The one of `known` that somebody who wrote `word` most likely meant; "" when none is near.
+/// The one of `known` that is most similar to `word`; "" if none is similar enough.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 /// "there is no option --contxt; did you mean --context? (see rocmforge run --help)". `full_name`: "rocmforge run".
