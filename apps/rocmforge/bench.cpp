@@ -46,7 +46,7 @@ struct BenchFlags {
   EngineFlags engine;
 };
 
-/// Read `prompt` tokens, then generate `generated`, with `depth` tokens before both, in `sequences` sequences at once.
+/// Reads `prompt` tokens, then generates `generated`, after `depth` tokens in the cache, in `sequences` sequences at once.
 struct BenchTest {
   std::int32_t prompt = 0;
   std::int32_t generated = 0;
@@ -89,8 +89,8 @@ std::vector<BenchTest> plan_tests(const BenchFlags& flags) {
   return tests;
 }
 
-/// Elements of the weights that every token is multiplied with (the blocks), and those that only rows with logits are
-/// (the output layer).
+/// Elements of the weights that every token is multiplied by (the blocks), and of those that only rows with logits are
+/// multiplied by (the output layer).
 struct MultiplyCounts {
   double per_token = 0.0;
   double per_logit_row = 0.0;
@@ -167,7 +167,7 @@ BenchResult describe(const BenchTest& test, const Engine& engine, std::vector<do
   return result;
 }
 
-/// Bytes a second that the device reads from its memory, measured now.
+/// The device's memory read bandwidth in bytes per second, measured now.
 double memory_speed(Engine& engine) {
   if (!engine.device_info().is_gpu()) {
     return read_bandwidth(engine.threads());
@@ -259,7 +259,7 @@ Command bench_command() {
   threads.value = "LIST";
   threads.meaning += "; 0: all processors";
   threads.range = {};
-  command.drop("--context");  // the tests say how long it is
+  command.drop("--context");  // the tests define its length
   command.commands = {bench_attention_command(), bench_matmul_command(), bench_step_command()};
   return command;
 }

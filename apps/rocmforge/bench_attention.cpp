@@ -46,7 +46,7 @@ std::vector<std::int32_t> parse_pair(const std::string& text, char separator, co
 
 std::vector<Work> parse_work(const AttentionFlags& flags) {
   std::vector<Work> works;
-  constexpr std::int32_t tokens_of_a_prefill = 16384;  // as many sequences as it takes, so that every length fills the card
+  constexpr std::int32_t tokens_of_a_prefill = 16384;  // short prompts in several sequences, to fill the GPU
   if (!flags.prefill.empty() && flags.prefill != "0") {
     for (const std::int32_t length : parse_integers(flags.prefill, "--prefill", 1, 1 << 20)) {
       works.push_back({std::max(1, tokens_of_a_prefill / length), length, length});
@@ -63,11 +63,11 @@ std::vector<Work> parse_work(const AttentionFlags& flags) {
   return works;
 }
 
-/// Caches that a measurement of decode walks through hold at least this much together: more than any GPU's L2 cache.
+/// The least total size of the KV caches that a measurement of decode reads in turn: more than any GPU's L2 cache.
 constexpr double bytes_of_all_sets = 320e6;
 
-/// What a cache is filled with again and again: a period that blocks do not share. Pages of Q8_0 have a head's quants before
-/// its scales, and heads in the pattern are whole.
+/// The pattern that is repeated to fill a cache. Its length is no multiple of a block's, so that blocks differ. Pages of
+/// Q8_0 have a head's quants before its scales, so the pattern consists of whole heads.
 std::vector<std::byte> cache_pattern(const KvLayout& layout, Random& random) {
   constexpr std::int64_t elements = 1 << 20;
   if (layout.dtype != DType::q8_0) {
@@ -85,8 +85,8 @@ std::vector<std::byte> cache_pattern(const KvLayout& layout, Random& random) {
   return pattern;
 }
 
-/// Random queries over a paged cache of random numbers, its blocks in random order. Small caches for decode come in several
-/// sets, each call reads the next: in a model, the other layers and the weights would have been read since.
+/// Random queries over a paged cache of random numbers, its blocks in random order. For decode, small caches have several
+/// sets, and each call reads the next one, because in a model the other layers and the weights evict a cache from L2.
 class AttentionProblem {
  public:
   AttentionProblem(KernelBench& bench, const AttentionBackend& kernel, const Attention::Spec& spec, const Work& work)
@@ -150,7 +150,7 @@ class AttentionProblem {
  private:
   [[nodiscard]] std::int64_t width() const { return std::int64_t{spec_.q_heads} * spec_.head_dim; }
 
-  /// That of the first set.
+  /// The plan of the first set.
   [[nodiscard]] const BatchPlan& plan() const { return plans_.front(); }
 
   void make_plans(std::int32_t blocks) {
@@ -282,7 +282,7 @@ class AttentionProblem {
 
 double attention_tolerance(DType kv_type) { return kv_type == DType::f32 ? 1e-5 : kv_type == DType::bf16 ? 8e-3 : 1e-3; }
 
-/// Times one backend on one piece of work and adds its line. False when it was wrong.
+/// Times one backend on one piece of work and adds its line. Returns false if the result was wrong.
 bool measure(KernelBench& bench, const AttentionBackend& kernel, const Attention::Spec& spec, const Work& work,
              Table& table) {
   AttentionProblem problem(bench, kernel, spec, work);
@@ -323,7 +323,7 @@ int bench_attention(const AttentionFlags& flags) {
                                  .decode = work.q_len == 1};
       for (const auto& kernel : bench.registry().all<Attention>()) {
         const bool here = kernel->device() == bench.device().info().kind && kernel->name() != "reference";
-        // The composed path stores all scores: beyond some lengths it measures nothing but its own memory.
+        // The composed path stores all scores: for long inputs only that memory would be measured.
         const bool sensible = kernel->name() != "composed" || std::int64_t{work.q_len} * work.kv_len <= std::int64_t{1}
                                                                                                             << 22;
         const bool wanted = flags.kernel.empty() || is_named(kernel->name(), flags.kernel);

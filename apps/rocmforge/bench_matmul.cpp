@@ -62,9 +62,9 @@ std::vector<Shape> parse_shapes(const std::string& text) {
   return shapes;
 }
 
-/// The largest error a product may have against the dequantised one, as the conformance suite has it: for activations spread
-/// evenly over [-1, 1]. Activations of 8 bits have one scale for 32 columns, so that their error depends on the spread:
-/// normal ones, with rarer and larger extremes, are rounded half as precisely again.
+/// The largest relative error of a product against the one of dequantised weights, as in the conformance suite. It is for
+/// activations that are uniform in [-1, 1]. Activations of 8 bits have one scale for 32 columns, so that their error depends
+/// on the distribution: normal ones, with rarer and larger extremes, are rounded half as precisely again.
 double tolerance(DType weight) {
   switch (weight) {
     case DType::f32:
@@ -78,7 +78,7 @@ double tolerance(DType weight) {
   }
 }
 
-/// One weight in as many copies as it takes to be read from memory each time, and inputs for the most tokens.
+/// One weight in enough copies that each call reads it from memory and not from a cache, and inputs for the most tokens.
 class MatmulProblem {
  public:
   MatmulProblem(KernelBench& bench, const MatmulKernel& kernel, DType format, const Shape& shape, std::int64_t tokens)
@@ -112,7 +112,7 @@ class MatmulProblem {
     double difference = 0.0;
     double norm = 0.0;
     std::vector<float> weights(static_cast<std::size_t>(spec_.k));
-    // Fewer outputs than this are no sample: the error of their sum, and its size, differ too much from case to case.
+    // With fewer outputs, the relative error would differ too much from case to case.
     constexpr std::int64_t sampled_outputs = 512;
     const std::int64_t token_step = std::max<std::int64_t>(1, tokens / 8);
     const std::int64_t samples = sampled_outputs / (1 + (tokens - 1) / token_step);
@@ -151,7 +151,7 @@ class MatmulProblem {
       std::copy_n(pattern_.begin(), std::min(pattern_.size(), file_bytes - i),
                   rows.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    // Kernels may count on alignment: pack into memory of the CPU device, as a model's loader does.
+    // Kernels may require alignment: pack into memory of the CPU device, as a model's loader does.
     Device host;
     const DeviceBuffer packed = host.allocate(kernel_.packed_bytes(spec_), "a packed weight");
     kernel_.pack(spec_, rows.data(), packed.data(), bench_.context());

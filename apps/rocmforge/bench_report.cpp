@@ -16,7 +16,7 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Of the sample; 0 for a single value.
+/// The sample's standard deviation; 0 for a single value.
 double standard_deviation(const std::vector<double>& values) {
   if (values.size() < 2) {
     return 0.0;

@@ -31,7 +31,7 @@ struct StepFlags {
   EngineFlags engine;
 };
 
-/// What the operations of one kind move and who serves them.
+/// The operations of one kind: their kernels, their number, and the bytes that they move.
 struct Kind {
   std::string kernel;
   int times = 0;
@@ -45,7 +45,7 @@ std::map<std::string, Kind, std::less<>> kinds_of(const Model& model, std::int32
   };
   const bool two_phases = std::ranges::any_of(model.plan(), decodes);
   for (const PlannedOperation& operation : model.plan()) {
-    // Where prompts and single rows have kernels of their own, a decode step runs the latter.
+    // If prompts and single rows have different kernels, a decode step runs those for single rows.
     if (two_phases && operation.operation == Attention::name && !decodes(operation)) {
       continue;
     }
@@ -63,7 +63,7 @@ std::map<std::string, Kind, std::less<>> kinds_of(const Model& model, std::int32
   return kinds;
 }
 
-/// Seconds of a whole step: waited for one by one, or with the host a step ahead.
+/// Mean seconds of a whole step. The host waits for each step, or with `ahead` only for the step before.
 double step_seconds(StepRunner& runner, std::span<const std::int32_t> tokens, std::int32_t position, bool ahead) {
   constexpr int warm_up = 4;
   constexpr int steps = 40;
@@ -80,7 +80,7 @@ double step_seconds(StepRunner& runner, std::span<const std::int32_t> tokens, st
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
 }
 
-/// Removes the time of all operations together from the end.
+/// Removes the last element, which is the time of all operations together, and returns it.
 double take_together(std::vector<OperationTime>& times) {
   const double seconds = times.back().seconds;
   times.pop_back();
@@ -92,7 +92,7 @@ double sum_of(const std::vector<OperationTime>& times) {
                          [](double sum, const OperationTime& t) { return sum + t.seconds; });
 }
 
-/// What every report of a step has, in JSON.
+/// The JSON members that all reports of a step have.
 nlohmann::ordered_json report_json(const std::string& machine, const Table& table, double sum, double together,
                                    double whole) {
   return {{"machine", machine},
@@ -102,7 +102,7 @@ nlohmann::ordered_json report_json(const std::string& machine, const Table& tabl
           {"step_us", whole * 1e6}};
 }
 
-/// A step that reads a prompt: bytes say little of it, so only times are shown.
+/// A step that reads a prompt. Its time depends little on the bytes moved, so only times are shown.
 void bench_prompt(Engine& engine, const StepFlags& flags) {
   constexpr int steps = 5;
   StepRunner runner(engine, 1, flags.context + flags.prompt, std::max(flags.prompt, 1));

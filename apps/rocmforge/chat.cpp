@@ -45,7 +45,7 @@ struct ChatFlags {
   EngineFlags engine;
 };
 
-/// A conversation in the terminal. The whole of it goes to the engine each turn; its prefix cache knows what was computed.
+/// A conversation in the terminal. The engine gets all of it each turn; its prefix cache has the earlier turns.
 class Chat {
  public:
   Chat(Engine& engine, ChatTemplates templates, const ChatFlags& flags)
@@ -58,7 +58,7 @@ class Chat {
         grammar_(flags.generation.grammar(engine)),
         variables_(flags.chat_template.variables()),
         reader_(history_path(), {"/help", "/clear", "/system ", "/retry", "/stats", "/exit"}) {
-    if (reader_.interactive()) {  // in a pipe Ctrl-C means what it always means
+    if (reader_.interactive()) {  // in a pipe Ctrl-C ends the program
       interrupt_.emplace(InterruptScope::Second::also_flags);
     }
     set_system(flags.generation.system());
@@ -86,7 +86,7 @@ class Chat {
   std::int32_t batch_tokens_;
   bool context_shift_;
   bool json_;        ///< each answer is a line of JSON, and every message is a prompt
-  Request request_;  ///< all but the prompt and what the answer is held to
+  Request request_;  ///< without the prompt and the constraint
   std::shared_ptr<GrammarMatcher> grammar_;
   nlohmann::ordered_json variables_;  ///< of the template
   LineReader reader_;
@@ -102,7 +102,7 @@ void Chat::set_system(const std::string& text) {
   }
 }
 
-/// One message, of several lines if the person says so. Empty at the end of input.
+/// One message of one or several lines. Empty at the end of input.
 std::optional<std::string> Chat::read_message() {
   std::string text;
   bool quoted = false;
@@ -153,7 +153,7 @@ std::optional<std::string> Chat::read_message() {
   }
 }
 
-/// The conversation. With --context-shift the oldest turns leave until it fits.
+/// The prompt of the conversation. With --context-shift the oldest turns are dropped until it fits.
 EncodedChat Chat::fitting_prompt() {
   auto prompt = encode_chat(engine_, templates_, messages_, variables_);
   const std::size_t start = messages_.front()["role"] == "system" ? 1 : 0;
@@ -171,7 +171,7 @@ EncodedChat Chat::fitting_prompt() {
   return prompt;
 }
 
-/// Answers the last message, which is the user's; takes it back when it can't be answered.
+/// Answers the last message, which is the user's. Removes it from the conversation if it can't be answered.
 void Chat::answer() {
   Request request = request_;
   EncodedChat prompt = fitting_prompt();
@@ -194,7 +194,7 @@ void Chat::answer() {
   }
 }
 
-/// The last answer as one line: what the model thought apart from what it said, then as `run --json` prints it.
+/// Prints the last answer as one line of JSON: content and reasoning as separate members, then the members of `run --json`.
 void Chat::print_reply(const AnswerFormat& format) {
   const ParsedAnswer parsed = parse_answer(last_->text, format);
   nlohmann::ordered_json line = {{"content", parsed.content}};
@@ -208,7 +208,7 @@ void Chat::print_reply(const AnswerFormat& format) {
   std::fflush(stdout);
 }
 
-/// What a reader must know beside the answer's text.
+/// Prints why the answer ended, unless the model ended it.
 void Chat::show_end() const {
   if (last_->finish == FinishReason::error) {
     fmt::print(stderr, "({}; /clear begins anew)\n", last_->error);

@@ -15,11 +15,11 @@
 namespace rocmforge::app {
 namespace {
 
-/// A command beside what the library made of it.
+/// A command and the CLI11 objects made from it.
 struct Parsed {
   const Command* command = nullptr;
   CLI::App* app = nullptr;
-  std::vector<CLI::Option*> options;  ///< as Command::options
+  std::vector<CLI::Option*> options;  ///< in the order of Command::options
 };
 
 /// Whether `text` is an option whose value follows as the next argument.
@@ -45,7 +45,7 @@ class CommandLine {
       app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
       const auto asked = [](const std::string& text) { return text == "-h" || text == "--help"; };
-      if (std::ranges::none_of(arguments, asked)) {  // the library takes -hx for -h -x
+      if (std::ranges::none_of(arguments, asked)) {  // CLI11 reads -hx as -h -x
         throw UsageError(unknown_option(
             *chosen().command, full_name(),
             *std::ranges::find_if(arguments, [](const std::string& text) { return text.starts_with("-h"); })));
@@ -101,7 +101,8 @@ class CommandLine {
     }
   }
 
-  /// The arguments with spellings of one dash as the library takes them. Throws UsageError for options of other programs.
+  /// The arguments with spellings of one dash (Option::also) replaced by main names, which CLI11 can read. Throws UsageError
+  /// for options of other programs.
   [[nodiscard]] std::vector<std::string> respelled(std::vector<std::string> arguments) const {
     const Command* command = parsed_.front().command;
     bool is_value = false;
@@ -154,7 +155,7 @@ class CommandLine {
     return name;
   }
 
-  /// What is wrong where no command was recognised.
+  /// The message for arguments without a known command.
   [[nodiscard]] std::string describe_missing_command(const std::vector<std::string>& arguments) const {
     std::vector<std::string> names;
     std::string list;
@@ -165,7 +166,7 @@ class CommandLine {
     if (arguments.empty()) {
       return fmt::format("a command is missing: {} (rocmforge --help says more)", list);
     }
-    const std::string& word = arguments.front();  // a value may follow an option, and is no command
+    const std::string& word = arguments.front();  // not a later one, which may be the value of an option
     if (word.starts_with('-')) {
       return fmt::format("there is no option {} before the command (see rocmforge --help)", word);
     }
@@ -178,7 +179,7 @@ class CommandLine {
     if (app_.get_subcommands().empty()) {
       return describe_missing_command(arguments);
     }
-    // An option that nobody knows is told before what is missing: it may be what was meant for that.
+    // An unknown option is reported before a missing one, because it may be a misspelling of that.
     const std::vector<std::string> extra = chosen().app->remaining();
     const auto option = std::ranges::find_if(extra, [](const std::string& text) { return text.starts_with('-'); });
     if (option != extra.end() && option->size() > 1) {

@@ -8,8 +8,8 @@
 
 namespace rocmforge::app {
 
-/// Sets the options of the command that `arguments` name; returns the action. Throws UsageError, in
-/// one line that says where to read on.
+/// Sets the options of the command that `arguments` name; returns its action. Throws UsageError with one line that refers to
+/// the command's help.
 std::function<int()> read_command_line(const Command& program, std::vector<std::string> arguments);
 
 }  // namespace rocmforge::app

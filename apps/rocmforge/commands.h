@@ -4,7 +4,7 @@
 
 namespace rocmforge::app {
 
-// One per file. The values of the options are in the action.
+// One per file. The action owns the variables of the options.
 Command run_command();
 Command chat_command();
 Command inspect_command();

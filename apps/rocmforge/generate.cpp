@@ -53,7 +53,7 @@ namespace {
 
 double per_second(std::int32_t count, double seconds) { return count > 0 && seconds > 0.0 ? count / seconds : 0.0; }
 
-/// The first generated token belongs to the prompt's time.
+/// Tokens per second without the first token, which belongs to the prompt's time.
 double decode_speed(const RequestStats& stats) { return per_second(stats.generated_tokens - 1, stats.decode_seconds); }
 
 double prompt_speed(const RequestStats& stats) {

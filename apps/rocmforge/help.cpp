@@ -67,7 +67,7 @@ std::string usage(const Command& command, const std::string& full_name) {
   return line;
 }
 
-/// Headings in the order in which the options name them, those without one first.
+/// The headings in the order of the options; first "" for options without a heading.
 std::vector<std::string> groups_of(const Command& command) {
   std::vector<std::string> groups = {""};
   for (const Option& option : command.options) {

@@ -38,7 +38,7 @@ class HttpClient {
   void close();
   void send(std::string_view text);
   int read_answer(const Take& take);
-  /// Bytes that came, 0 at the end of the connection.
+  /// Returns the number of bytes received, 0 at the end of the connection.
   std::size_t receive(char* to, std::size_t size);
 
   HttpOrigin origin_;

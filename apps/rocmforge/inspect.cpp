@@ -68,7 +68,7 @@ std::string show(const GgufValue& value) {
       value);
 }
 
-/// Long arrays come as their type, length and first elements.
+/// A long array becomes its type, length and first elements.
 nlohmann::ordered_json to_json(const GgufValue& value) {
   return std::visit(
       [](const auto& held) -> nlohmann::ordered_json {

@@ -15,8 +15,8 @@
 namespace rocmforge::app {
 namespace {
 
-// A signal handler can reach nothing but a variable of the whole program. The flag is a file, so that it can be waited for
-// together with the keyboard: a handler that only set a variable could run just before a read that then never returns.
+// A signal handler can use only global variables. The flag is an eventfd, so that poll() can wait for it together with the
+// keyboard: if the handler only set a variable, it could run just before a read() that then never returns.
 volatile std::sig_atomic_t interrupt_event = -1;
 
 void on_interrupt(int) {

@@ -11,7 +11,7 @@ class InterruptScope {
     also_flags,  ///< Ctrl-C never ends the program
     ends,        ///< a second Ctrl-C ends it
   };
-  /// Throws Error when the system gives no event to wait for.
+  /// Throws Error if no eventfd can be created.
   explicit InterruptScope(Second second);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
@@ -20,7 +20,7 @@ class InterruptScope {
   /// Whether Ctrl-C was pressed since the scope began or since the last take(); resets the flag.
   static bool take();
 
-  /// Waits until there is something to read (or the end) at `file`. False when Ctrl-C comes, or came, first.
+  /// Waits until `file` has bytes or its end to read. Returns false if Ctrl-C is or was pressed before.
   static bool wait_readable(int file);
 
  private:

@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Calls enough for a round that is long against the clock's step, a multiple of the input sets.
+/// The number of calls of a round: a multiple of the input sets, and enough for a time far above the clock's resolution.
 int calls_of_a_round(double seconds_of_one, int inputs) {
   const double wanted = std::clamp(shortest_round_seconds / std::max(seconds_of_one, 1e-7), 1.0, 400.0);
   return (static_cast<int>(wanted) + inputs) / inputs * inputs;
@@ -67,7 +67,7 @@ double KernelBench::median_seconds(const std::function<void(int)>& call, int inp
     return median(seconds);
   }
   Stream& stream = device_->stream();
-  all_inputs(inputs);  // loads modules, lets libraries choose
+  all_inputs(inputs);  // loads modules, and lets vendor libraries choose their kernels
   stream.synchronize();
   const double once = timed([&] {
     all_inputs(inputs);
@@ -93,7 +93,7 @@ DeviceBuffer KernelBench::patterned(const std::vector<std::byte>& pattern, std::
   DeviceBuffer buffer = device_->allocate(size_bytes, "input of a measurement");
   std::size_t filled = std::min(pattern.size(), size_bytes);
   device_->upload(buffer.data(), pattern.data(), filled);
-  while (filled < size_bytes) {  // copies of whole patterns, twice as many each time
+  while (filled < size_bytes) {  // each copy doubles the number of patterns
     const std::size_t next = std::min(filled, size_bytes - filled);
     if (device_->is_gpu()) {
       device_->stream().copy_on_device(buffer.data() + filled, buffer.data(), next);

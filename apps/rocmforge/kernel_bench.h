@@ -27,9 +27,9 @@ class KernelBench {
   [[nodiscard]] ExecutionContext& context() { return context_; }
   [[nodiscard]] const Ceilings& ceilings() const { return ceilings_; }
 
-  /// Median seconds of one call. `call(i)` puts one call's work on the context, with input set i of `inputs`: more sets than
-  /// the caches hold measure the memory. On a GPU the calls are replayed from a graph, so that launches cost what they cost
-  /// in a model.
+  /// Median seconds of one call. `call(i)` enqueues one call with input set i of `inputs`. If the sets together exceed the
+  /// caches, the inputs are read from memory. On a GPU the calls are replayed from a graph, so that launches cost the same
+  /// as in a model.
   double median_seconds(const std::function<void(int)>& call, int inputs);
 
   /// Device memory of `size_bytes` filled with `pattern` over and over.
@@ -47,7 +47,7 @@ class KernelBench {
   Ceilings ceilings_;
 };
 
-/// The table with a line about the machine above it, or both as JSON; `right`: every kernel's result was correct.
+/// Prints `headline` and the table, or both as JSON. `right`: every kernel's result was correct.
 void print_measurements(const std::string& headline, const Table& table, bool right, bool json);
 
 /// Measures a GPU: streaming reads, a device-to-device copy, and f16 matrix products (registers alone, or a large product by

@@ -19,7 +19,7 @@ namespace rocmforge::app {
 
 namespace {
 
-// A terminal that brackets what is pasted says so before and behind it; a line end inside is no Enter.
+// Bracketed paste: the terminal sends a mark before and after pasted text, so that a line end in it is not read as Enter.
 constexpr std::string_view ask_for_brackets = "\033[?2004h";
 constexpr std::string_view end_of_brackets = "\033[?2004l";
 constexpr std::string_view paste_end = "\033[201~";
@@ -30,7 +30,7 @@ void write_to_terminal(std::string_view text) {
   std::fflush(stdout);
 }
 
-/// Line ends as \n; of control characters only those and tabs stay.
+/// Pasted text with \n as line ends, and without control characters other than \n and tabs.
 std::string cleaned(std::string_view pasted) {
   std::string text;
   for (std::size_t i = 0; i < pasted.size(); ++i) {
@@ -85,7 +85,7 @@ struct LineReader::Terminal {
     return static_cast<Terminal*>(data);
   }
 
-  /// One character for the editor; -1 at Ctrl-C, where its own reader would go on reading.
+  /// Reads one character for the editor. Returns -1 at Ctrl-C, at which the editor's own function would not return.
   static int read_character(EditLine* line, wchar_t* character) {
     std::mbstate_t state{};
     for (;;) {
@@ -111,7 +111,7 @@ struct LineReader::Terminal {
     }
   }
 
-  /// Reads up to the closing bracket and puts the text where the cursor is.
+  /// Reads up to the mark at the end of pasted text, and inserts the text at the cursor.
   static unsigned char paste(EditLine* line, int) {
     std::string text;
     while (!text.ends_with(paste_end)) {
@@ -120,7 +120,7 @@ struct LineReader::Terminal {
         return CC_ERROR;
       }
       text += byte;
-      if (text.size() > longest_paste) {  // what is beyond is dropped, but for what may be the bracket
+      if (text.size() > longest_paste) {  // text beyond the limit is dropped, except the last bytes, which may be the mark
         text.erase(longest_paste - paste_end.size(), text.size() - longest_paste);
       }
     }
@@ -129,7 +129,7 @@ struct LineReader::Terminal {
     return text.empty() || el_insertstr(line, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
   }
 
-  /// A command as far as it is certain; lists them where it is not. Elsewhere a tab is a tab.
+  /// Completes a command as far as it is unambiguous, else lists the commands. Outside of commands, inserts a tab.
   static unsigned char complete(EditLine* line, int) {
     const LineInfo* info = el_line(line);
     const std::string typed(info->buffer, info->cursor);
@@ -162,7 +162,7 @@ struct LineReader::Terminal {
     return CC_REDISPLAY;
   }
 
-  static constexpr char prompt_escape = '\1';  ///< stands around what moves no cursor
+  static constexpr char prompt_escape = '\1';  ///< before and after the parts of a prompt without width
 
   std::filesystem::path history_file;
   std::vector<std::string> commands;
@@ -188,13 +188,13 @@ LineReader::Result LineReader::read(const std::string& prompt) {
     }
   } else {
     terminal_->prompt = prompt;
-    if (has_colour(stdout)) {  // the editor loses an escape behind the last character, so the blank is outside
+    if (has_colour(stdout)) {  // the editor drops an escape after the last character: so the blank comes last
       terminal_->prompt = "\1\033[1;32m\1" + prompt.substr(0, prompt.size() - 1) + "\1\033[0m\1 ";
     }
     terminal_->had_text = false;
     el_resize(terminal_->editor);
-    InterruptScope::take();                      // one that came after the last answer ended
-    el_set(terminal_->editor, EL_PREP_TERM, 1);  // before the prompt shows: a key typed at once must find the editor
+    InterruptScope::take();                      // drops a Ctrl-C since the end of the last answer
+    el_set(terminal_->editor, EL_PREP_TERM, 1);  // before the prompt is shown, so that the editor gets keys typed at once
     write_to_terminal(ask_for_brackets);
     int length = 0;
     if (const char* text = el_gets(terminal_->editor, &length); text != nullptr && length > 0) {

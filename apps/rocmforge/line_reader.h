@@ -8,18 +8,18 @@
 
 namespace rocmforge::app {
 
-/// Lines from a person at a terminal (with editing and a history that is kept in a file), or from a pipe when standard
-/// input or output is no terminal (nothing but the lines then).
+/// Reads lines: with editing and a history file at a terminal, else plain lines, when standard input or output is not a
+/// terminal.
 class LineReader {
  public:
   enum class Event { line, interrupted, end };
   struct Result {
     Event event = Event::end;
-    std::string line;       ///< without its newline; what was pasted keeps those within
-    bool had_text = false;  ///< interrupted: something had been typed
+    std::string line;       ///< without the newline at its end; pasted text keeps its inner newlines
+    bool had_text = false;  ///< interrupted: the line had text
   };
 
-  /// An unusable history file only means that nothing is remembered. `commands` are words that begin with '/': Tab
+  /// If the history file can't be used, there is no history and no error. `commands` are words that begin with '/': Tab
   /// completes them at the start of a line.
   LineReader(std::filesystem::path history_file, std::vector<std::string> commands);
   ~LineReader();

@@ -44,9 +44,9 @@ struct LoadFlags {
 
 constexpr std::int64_t most_token_id = 1 << 24;
 constexpr std::int32_t most_clients = 16384;
-/// With a rate, so many requests may be under way at once; those beyond are sent late, which counts as waiting.
+/// The most concurrent requests if there is a rate. Further requests are sent late, and the delay counts as waiting time.
 constexpr std::int32_t most_clients_by_rate = 1024;
-/// A server that refuses is not asked again as fast as a loop can run.
+/// Limits the rate of requests to a server that refuses them.
 constexpr auto pause_after_failure = 250ms;
 
 OfferedLoad offered_load(const LoadFlags& flags) {
@@ -60,7 +60,7 @@ OfferedLoad offered_load(const LoadFlags& flags) {
           flags.seed};
 }
 
-/// Empty when there is no path. The file is opened before the run, so that a wrong path costs none.
+/// Opens the report file; empty without a path. Called before the run, so that a wrong path is reported at once.
 std::optional<std::ofstream> open_report(const std::string& path) {
   if (path.empty() || path == "-") {
     return std::nullopt;
@@ -84,7 +84,7 @@ class LoadGenerator {
   LoadGenerator(const LoadTarget& target, const OfferedLoad& offered)
       : target_(target), by_rate_(offered.rate > 0.0), arrivals_(offered, clock_) {}
 
-  /// Runs to the end, or until Ctrl-C and then to the end of the answers under way.
+  /// Runs to the end. Ctrl-C starts no more requests and waits for the running ones.
   std::vector<LoadSample> run(std::int32_t count) {
     const InterruptScope interrupt(InterruptScope::Second::ends);
     Progress progress("requests");
@@ -114,7 +114,7 @@ class LoadGenerator {
   void work() {
     std::optional<LoadClient> client;
     for (LoadRequest request; arrivals_.take(request);) {
-      if (!client || by_rate_) {  // who comes at a moment of his own has no connection yet
+      if (!client || by_rate_) {  // requests by rate are of different clients: each opens a connection
         client.emplace(target_, clock_);
       }
       LoadSample sample = client->send(request);
@@ -136,7 +136,7 @@ class LoadGenerator {
   const LoadTarget& target_;
   bool by_rate_;
   LoadArrivals arrivals_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable client_ended_;
   std::vector<LoadSample> samples_;
   std::int32_t ended_ = 0;

@@ -13,7 +13,7 @@ namespace rocmforge::app {
 
 /// The offered load, independent of how fast the server is.
 struct OfferedLoad {
-  double rate = 0.0;              ///< requests a second, a Poisson process; 0: each client sends when it has its answer
+  double rate = 0.0;              ///< requests a second, a Poisson process; 0: each client sends after its last answer
   std::int32_t requests = 0;      ///< in all; 0: any number
   double duration_seconds = 0.0;  ///< in which requests start; 0: any time
   Lengths prompts;
@@ -22,7 +22,7 @@ struct OfferedLoad {
   std::uint64_t seed = 1;
 };
 
-/// Gives the clients their requests: at once, or when they are due. Thread-safe.
+/// Hands out requests to the clients: at once, or when they are due. Thread-safe.
 class LoadArrivals {
  public:
   LoadArrivals(OfferedLoad offered, LoadClock clock);

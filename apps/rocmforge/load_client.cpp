@@ -26,7 +26,7 @@ std::int32_t count_of(const json& object, const char* key) {
   return count.is_number_integer() ? count.get<std::int32_t>() : 0;
 }
 
-/// The message of an answer that is an error, of the forms that servers give it.
+/// The message of an error, in any of the forms that servers use.
 std::string message_of(const std::string& body) {
   const json answer = json::parse(body, nullptr, false);
   for (const json& message :
@@ -41,7 +41,7 @@ std::string message_of(const std::string& body) {
 
 std::string body_of(const LoadTarget& target, const LoadRequest& request) {
   std::mt19937_64 random(request.seed);
-  // Control tokens and single bytes stand at the start and at the end of vocabularies.
+  // Control tokens and single bytes are at the start and at the end of vocabularies.
   std::uniform_int_distribution<std::int32_t> id(target.vocab / 4, target.vocab * 3 / 4);
   std::vector<std::int32_t> prompt(static_cast<std::size_t>(request.prompt_tokens));
   std::ranges::generate(prompt, [&] { return id(random); });
@@ -58,8 +58,8 @@ std::string body_of(const LoadTarget& target, const LoadRequest& request) {
   return body.dump();
 }
 
-/// Whether the text of a JSON object has a member of this name that is an object itself. Inside a JSON text quotes are
-/// escaped, so that no text can be taken for one.
+/// Whether the text of a JSON object has a member of this name that is an object itself. JSON strings have escaped quotes,
+/// so that no string contains the quoted name.
 bool has_object(std::string_view text, std::string_view quoted_name) {
   std::size_t at = text.find(quoted_name);
   if (at == std::string_view::npos) {
@@ -69,7 +69,7 @@ bool has_object(std::string_view text, std::string_view quoted_name) {
   return at != std::string_view::npos && text[at] == '{';
 }
 
-/// Takes the answer apart as it comes.
+/// Parses a streamed answer as it arrives.
 class Reader {
  public:
   Reader(const LoadRequest& request, LoadSample& sample, LoadClock clock)
@@ -95,7 +95,7 @@ class Reader {
   [[nodiscard]] bool finished() const { return finished_; }
 
  private:
-  // Only the events that matter are parsed: the generator may share the machine with what it measures.
+  // Only the necessary events are parsed: the generator may run on the same machine as the server that it measures.
   void take(std::string_view event) {
     if (!event.starts_with("data:")) {
       return;

@@ -9,7 +9,7 @@
 
 namespace rocmforge::app {
 
-/// The server's address, and what all requests have in common.
+/// The server's address, and the values that all requests share.
 struct LoadTarget {
   std::string url;  ///< "http://127.0.0.1:8080"
   std::string api_key{};
@@ -25,7 +25,7 @@ struct LoadRequest {
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
   std::uint64_t seed = 0;        ///< of the prompt's tokens
-  std::int32_t drop_after = -1;  ///< the client disconnects after that many pieces of the answer and one more; -1: never
+  std::int32_t drop_after = -1;  ///< the client disconnects after one piece of the answer more than this; -1: never
 };
 
 /// The result of a request. Times are seconds since the run began.

@@ -7,7 +7,7 @@
 
 namespace rocmforge::app {
 
-/// load_model behind a progress line.
+/// load_model() with a progress line.
 std::unique_ptr<Engine> load_engine(const std::string& path, EngineOptions options);
 
 }  // namespace rocmforge::app

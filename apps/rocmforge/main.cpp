@@ -50,7 +50,7 @@ int run(std::vector<std::string> arguments) {
                                                               : fail(exit_failure, "standard output can't be written");
 }
 
-/// Runs the program; whatever goes wrong becomes one line and an exit code.
+/// Runs the program. Every error becomes one line and an exit code.
 int guarded_run(std::vector<std::string> arguments) {
   try {
     return run(std::move(arguments));
@@ -67,7 +67,7 @@ int guarded_run(std::vector<std::string> arguments) {
   }
 }
 
-/// A mapped file that has become shorter, or a disk that fails: nothing can be read on, and no C++ function may be called.
+/// Handles SIGBUS: a mapped file was truncated, or a disk failed. Only async-signal-safe functions may be called here.
 void on_bus_error(int) {
   static constexpr std::string_view line =
       "rocmforge: a model's file was cut short or can't be read any more while it was in use\n";
@@ -79,11 +79,11 @@ void on_bus_error(int) {
 }  // namespace rocmforge::app
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // a reader that has left (`| head`) ends the program without a word
+  std::signal(SIGPIPE, SIG_DFL);  // if the reader of a pipe ends (`| head`), the program ends silently
   std::signal(SIGBUS, rocmforge::app::on_bus_error);
   std::setlocale(LC_CTYPE, "");
   if (MB_CUR_MAX == 1) {
-    std::setlocale(LC_CTYPE, "C.UTF-8");  // the models speak UTF-8 even where the terminal's settings say nothing
+    std::setlocale(LC_CTYPE, "C.UTF-8");  // models write UTF-8, also if no locale is set
   }
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rocmforge"));
   spdlog::set_pattern("rocmforge: %v");

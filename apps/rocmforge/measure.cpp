@@ -29,7 +29,7 @@ std::uint64_t peak_memory_bytes() {
 
 namespace {
 
-/// Eight independent sums, so that the additions never limit the loads.
+/// Eight independent sums, so that the latency of the additions does not limit the loads.
 std::uint64_t sum(const std::uint64_t* values, std::size_t count) {
   std::uint64_t sums[8] = {};
   for (std::size_t i = 0; i + 8 <= count; i += 8) {
@@ -60,7 +60,7 @@ double read_bandwidth(int threads) {
     const auto start = std::chrono::steady_clock::now();
     pool.run([&](int thread) {
       std::uint64_t* part = buffer.get() + static_cast<std::size_t>(thread) * count;
-      if (pass == 0) {  // the thread that reads a page also touches it first
+      if (pass == 0) {  // first touch by the thread that reads the page (NUMA)
         std::fill_n(part, count, std::uint64_t{1});
       }
       total += sum(part, count);

@@ -8,7 +8,7 @@ namespace rocmforge::app {
 std::uint64_t peak_memory_bytes();
 
 /// Bytes per second that `threads` threads together read from memory, each its own part of a buffer larger than the caches:
-/// the best of several passes. This is the ceiling of decoding that reads its weights from memory.
+/// the best of several passes. It bounds the speed of decoding, which reads the weights from memory.
 double read_bandwidth(int threads);
 
 }  // namespace rocmforge::app

@@ -49,7 +49,8 @@ double copy_bytes_per_second(Device& device) {
   return 2.0 * static_cast<double>(bytes) / seconds;
 }
 
-/// Products of tiles that stay in registers, on random numbers: zeros would draw less power and run faster than any model.
+/// Matrix products of tiles in registers, on random numbers: with zeros the GPU draws less power and is faster than in any
+/// model.
 double tile_flops_per_second(Device& device) {
   const auto wave = static_cast<std::uint32_t>(device.info().wave_size);
   const auto groups = static_cast<std::uint32_t>(device.info().compute_units) * 2;
@@ -70,7 +71,7 @@ double tile_flops_per_second(Device& device) {
   return static_cast<double>(waves * tile_rounds * products) * 2.0 * 16 * 16 * 16 / seconds;
 }
 
-/// A large product of the model's own kernels, which may go to the vendor's library.
+/// A large matrix product by the kernels of models, which may call the vendor's library.
 double product_flops_per_second(Device& device, const KernelRegistry& registry) {
   constexpr std::int64_t size = 8192;
   Random random(2);
@@ -90,7 +91,7 @@ double product_flops_per_second(Device& device, const KernelRegistry& registry) 
   ExecutionContext context{nullptr, &device.stream()};
   double fastest = 0.0;
   for (const auto& kernel : registry.all<Matmul>()) {
-    // A kernel with a layout of its own is left to `bench matmul`.
+    // Kernels with a packed layout are measured only by `bench matmul`.
     if (kernel->device() != device.info().kind || !kernel->supports(spec, device.info()).ok ||
         kernel->packed_bytes(spec) > 0) {
       continue;

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t screen_columns = 100;
-constexpr std::size_t most_kinds = 4;  ///< of layers, a line for each
+constexpr std::size_t most_kinds = 4;  ///< the most kinds of layers that are shown, a line each
 
 Json attention_json(const AttentionConfig& attention) {
   return {{"layers", 0},
@@ -64,7 +64,7 @@ Json feed_forward_json(const FeedForwardConfig& part) {
           {"latent_size", part.experts.latent_size}};
 }
 
-/// Counts one more layer of a kind, which `layer` describes with 0 of them.
+/// Adds a layer to the count of its kind; `layer` describes the kind.
 void count_layer(Json& kinds, Json layer) {
   for (Json& kind : kinds) {
     layer["layers"] = kind["layers"];
@@ -77,7 +77,8 @@ void count_layer(Json& kinds, Json layer) {
   kinds.push_back(std::move(layer));
 }
 
-/// Parameters that a token meets: of the experts those it takes, and none that predict further tokens.
+/// The parameters that are used for a token: without the experts that it does not use and the layers for multi-token
+/// prediction.
 std::uint64_t active_parameters(const GgufFile& file, const ModelConfig& config) {
   const auto& blocks = config.blocks;
   const auto found = std::ranges::find_if(blocks, [](const LayerConfig& b) { return b.feed_forward.experts.count > 0; });
@@ -157,7 +158,7 @@ std::string fit_text(const Json& device, std::int64_t trained) {
                      human_bytes(device["available_bytes"]), context, most);
 }
 
-/// Lines that begin with what they are about; of several about one thing, the first.
+/// Lines with a label in the first column, which is shown only in the first of several lines with the same label.
 class ScreenLines {
  public:
   void add(std::string_view what, std::string_view text) {

@@ -30,7 +30,7 @@ struct ModelsFlags {
   std::string kernel_dir;
 };
 
-/// Says of models whether they fit, on one device that is opened once.
+/// Finds out whether models fit into the memory of one device, which is opened once.
 class Fitting {
  public:
   Fitting(const std::string& device, const std::string& kernel_dir) {
@@ -38,7 +38,7 @@ class Fitting {
     options_.kernel_dir = kernel_dir;
   }
 
-  /// What running it with the usual context takes; "refused" in place of the numbers when this build can't run it.
+  /// The memory that the model needs with the default context; "refused" instead of the numbers if this build can't run it.
   nlohmann::ordered_json describe(const std::string& path) {
     try {
       PlannedModel planned = plan_model(path, options_, std::move(device_));
@@ -106,7 +106,7 @@ std::string short_path(const std::string& path) {
   return printable(!folder.empty() && path.starts_with(folder) ? "~/" + path.substr(folder.size()) : path);
 }
 
-/// Without the path that it begins with.
+/// The message without the path at its beginning.
 std::string problem_text(std::string problem, const std::string& path) {
   problem.erase(0, problem.starts_with(path + ": ") ? path.size() + 2 : 0);
   return printable(problem);

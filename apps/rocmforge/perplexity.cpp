@@ -45,7 +45,7 @@ struct Likelihood {
     ++count;
   }
   [[nodiscard]] double perplexity() const { return std::exp(sum / static_cast<double>(count)); }
-  /// The standard error of the mean, carried through the exponential.
+  /// The standard error of perplexity(): that of the mean, propagated through the exponential.
   [[nodiscard]] double error() const {
     if (count < 2) {
       return 0.0;
@@ -56,7 +56,7 @@ struct Likelihood {
   }
 };
 
-/// -log softmax(logits)[token], the maximum taken out first.
+/// -log softmax(logits)[token]. The maximum is subtracted first, against overflow.
 double surprise(std::span<const float> logits, std::int32_t token) {
   const float largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
@@ -82,7 +82,7 @@ void score_chunk(StepRunner& runner, std::span<const std::int32_t> chunk, std::i
   }
 }
 
-/// The text as chunks of `context` tokens one after another, each beginning with BOS where the model adds one.
+/// The text in consecutive chunks of `context` tokens, each of which begins with BOS if the model adds one.
 std::vector<std::int32_t> read_chunks(const PerplexityFlags& flags, const std::string& model) {
   const std::string text = read_text(flags.file);
   const auto tokenizer = load_tokenizer(GgufFile(model));
@@ -103,7 +103,8 @@ std::vector<std::int32_t> read_chunks(const PerplexityFlags& flags, const std::s
   return tokens;
 }
 
-/// Scores all chunks, and shows the perplexity so far after each: as text, or as progress where text is not wanted.
+/// Scores all chunks, and shows the perplexity so far after each: as text unless the output is JSON, and as progress unless
+/// that text goes to a terminal.
 Likelihood score(Engine& engine, std::span<const std::int32_t> tokens, const PerplexityFlags& flags, std::int32_t batch,
                  std::vector<double>& running) {
   const auto context = static_cast<std::size_t>(flags.context);
@@ -181,7 +182,7 @@ Command perplexity_command() {
                              .range = {.least = 1, .special = -1, .special_note = "all"}});
   command.options.push_back(json_option(flags->json));
   flags->engine.add_to(command);
-  Option& context = command.option("--context");  // here that is the size of a chunk
+  Option& context = command.option("--context");  // the size of a chunk
   context.target = &flags->context;
   context.meaning = "Tokens of a chunk";
   context.range = {.least = 4};

@@ -17,7 +17,7 @@
 namespace rocmforge::app {
 namespace {
 
-/// Operations of several layers that have everything in common.
+/// Equal operations of several layers.
 struct PlanGroup {
   std::string operation;  ///< "blk.*.attn_qkv"
   const PlannedOperation* first = nullptr;
@@ -55,7 +55,8 @@ std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
   return groups;
 }
 
-/// "gpu", or "gpu; to 8 tokens in attn_qkv" for what another operation's call includes in small steps.
+/// "gpu". If the call of another operation includes this one: "in attn_qkv", or "gpu; to 8 tokens in attn_qkv" if it does so
+/// only in small steps.
 std::string kernel_text(const PlannedOperation& operation) {
   if (operation.part_of.empty()) {
     return operation.kernel;

@@ -7,8 +7,8 @@
 
 namespace rocmforge::app {
 
-/// Says on standard error what is going on once it has taken a second: on a terminal one line that is rewritten and then
-/// cleared, elsewhere one plain line. A thread of its own writes, so that one long step shows too.
+/// Shows the progress of work that takes more than a second on standard error: on a terminal in one line that is rewritten
+/// and then cleared, elsewhere in one plain line. A separate thread writes it, so that a single long step is shown too.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -16,7 +16,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// The share that is done, 0 to 1, and what to show with it. Any thread may call it.
+  /// Sets the completed share, 0 to 1, and a text to show with it. Any thread may call it.
   void update(double fraction, std::string detail = {});
 
  private:

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A write to a connection that the other end has closed is an error of that connection, not the program's end.
+/// Ignores SIGPIPE during its lifetime: writing to a closed connection must not end the program.
 class BrokenPipes {
  public:
   BrokenPipes() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
@@ -39,7 +39,7 @@ class BrokenPipes {
   void (*before_)(int);
 };
 
-/// Files of the sizes and names that are offered, which hold the first bytes and take no room for the rest.
+/// Sparse files with the names and sizes of the offered files, of which only the first bytes are filled in.
 class HeadsOfFiles {
  public:
   explicit HeadsOfFiles(const hub::Offer& offer) : offer_(offer) {
@@ -56,7 +56,7 @@ class HeadsOfFiles {
   HeadsOfFiles(const HeadsOfFiles&) = delete;
   HeadsOfFiles& operator=(const HeadsOfFiles&) = delete;
 
-  /// Reads that much of the first file, and less of its other parts, whose heads lack the vocabulary.
+  /// Reads the first `bytes` of the first file, and less of its other parts, whose heads lack the vocabulary.
   void read(std::size_t bytes) {
     constexpr std::size_t other_parts = 8;
     for (std::size_t i = 0; i < offer_.files.size(); ++i) {
@@ -78,7 +78,7 @@ class HeadsOfFiles {
     std::ifstream(path(0), std::ios::binary).read(magic.data(), magic.size());
     return std::string_view(magic.data(), magic.size()) == "GGUF";
   }
-  /// Whether the heads were read as far as they go: a file that is cut inside its head is no GGUF file.
+  /// Whether the head was read completely: a file with an incomplete head is not a valid GGUF file.
   [[nodiscard]] bool are_whole() const {
     try {
       static_cast<void>(GgufFile(path(0)));
@@ -93,9 +93,9 @@ class HeadsOfFiles {
   fs::path folder_;
 };
 
-/// Throws Error when this build or this machine can't run what is offered; warns when the context must be shorter.
+/// Throws Error if this build or this machine can't run the offered model; warns if the context must be shorter.
 void check_fit(const hub::Offer& offer, const std::string& name, const EngineOptions& options) {
-  constexpr auto sizes = std::to_array<std::size_t>({8, 32, 128});  // MiB; vocabularies of 256 Ki words take some 20
+  constexpr auto sizes = std::to_array<std::size_t>({8, 32, 128});  // MiB; vocabularies of 256 Ki tokens take about 20
   HeadsOfFiles heads(offer);
   for (const std::size_t mib : sizes) {
     heads.read(mib << 20);
@@ -124,7 +124,7 @@ void check_fit(const hub::Offer& offer, const std::string& name, const EngineOpt
 /// "1.2 of 4.9 GiB, 52.1 MiB/s, 72 s left"
 class Rate {
  public:
-  /// Empty while nothing has changed that a reader would see.
+  /// The text, at most ten times a second; else empty.
   std::optional<std::string> text(const hub::PullState& state) {
     using namespace std::chrono_literals;
     if (state.sum.empty()) {
@@ -205,7 +205,7 @@ void pull_for_client(const std::string& name, const std::function<bool(const Pul
     }
   };
   hub::pull(hub::parse_model_name(name), hub_settings(), options);
-  tell({.status = "verifying sha256 digest"});  // done as the bytes came
+  tell({.status = "verifying sha256 digest"});  // the sum was computed as the bytes arrived
   tell({.status = "writing manifest"});
 }
 

@@ -10,7 +10,7 @@
 
 namespace rocmforge::app {
 
-/// Options of a download beside its name.
+/// Options of a download.
 struct PullChoices {
   bool takes_cached = true;             ///< see hub::PullOptions
   const EngineOptions* fits = nullptr;  ///< refuse a model that can't run with these before the download; null: no check
@@ -23,8 +23,8 @@ hub::Pulled pull_model(const std::string& name, const PullChoices& choices);
 /// The same for a client of the server, without the check that it fits: see PullFunction.
 void pull_for_client(const std::string& name, const std::function<bool(const PullStatus&)>& tell);
 
-/// The file that `argument` names, or its name of the hub; it is downloaded if the cache lacks it. With
-/// `options` a model that can't run with them is not downloaded.
+/// The file that `argument` names. A model with a hub name is downloaded if the cache lacks it, but not if it can't run with
+/// `options`.
 std::string find_model(const ModelArgument& argument);
 std::string find_model(const ModelArgument& argument, const EngineOptions& options);
 

@@ -32,7 +32,7 @@ struct RunFlags {
   EngineFlags engine;
 };
 
-/// The prompt as a word of the command line. Throws UsageError when there is more than one.
+/// The prompt from the command line. Throws UsageError if there is more than one.
 std::optional<std::string> given_prompt(const RunFlags& flags) {
   const std::optional<std::string> word = flags.words.text();
   if (word && (flags.prompt || flags.file)) {
@@ -41,7 +41,7 @@ std::optional<std::string> given_prompt(const RunFlags& flags) {
   return word ? word : flags.prompt;
 }
 
-/// The prompt from wherever it was given; without any word of it, from a pipe.
+/// The prompt from the command line or a file; if neither is given, from a pipe.
 std::string read_prompt(const RunFlags& flags, const std::optional<std::string>& text) {
   if (text && *text != "-") {
     return *text;

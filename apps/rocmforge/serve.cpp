@@ -46,7 +46,7 @@ sigset_t end_signals() {
   return signals;
 }
 
-/// Waits for a signal that ends the program, for at most so long.
+/// Waits at most `time` for a signal that ends the program. Returns whether one arrived.
 bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100)) {
   const sigset_t signals = end_signals();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
@@ -54,9 +54,9 @@ bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100))
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
-/// What requests have given back goes back to the system. The allocator's own way is to keep freed blocks of up to 32 MiB in
-/// many heaps: then resident memory passes what requests may hold. A heap is for one thread at a time: were there two, the
-/// thread that moves bytes would wait for those that read them.
+/// Makes the allocator return the freed memory of requests to the system. By default it keeps freed blocks of up to 32 MiB
+/// in many heaps, so that resident memory exceeds the limit of requests. Only one thread at a time can use a heap: with two
+/// heaps, the network thread would wait for the threads that read requests.
 void limit_heaps() {
 #ifdef __GLIBC__
   constexpr int mapped_bytes = 128 << 10, most_heaps = 8;
@@ -65,7 +65,7 @@ void limit_heaps() {
 #endif
 }
 
-/// Gives back the free pages between those in use.
+/// Returns free pages between used ones to the system.
 void return_freed_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
@@ -101,7 +101,7 @@ int serve(const ServeFlags& flags) {
   }
   std::unique_ptr<Engine> engine = loading.get();
   if (!flags.chat_template.think.empty()) {
-    static_cast<void>(choose_templates(*engine, flags.chat_template));  // refuses what the template does not know
+    static_cast<void>(choose_templates(*engine, flags.chat_template));  // throws if the template has no such choice
   }
   server.serve(std::move(engine));
   while (!signal_came(std::chrono::seconds(1))) {

@@ -38,7 +38,7 @@ void StepRunner::add(std::int32_t sequence, std::span<const std::int32_t> tokens
       (positions + static_cast<std::size_t>(block_tokens_) - 1) / static_cast<std::size_t>(block_tokens_);
   plan_.add_sequence(tokens, first, std::span(blocks).first(used), last, all);
   add_window_blocks(sequence, used);
-  if (engine_.model().state_bytes() > 0) {  // each step goes on from the last one's state, where nobody else's is
+  if (engine_.model().state_bytes() > 0) {  // each step reads the sequence's newest state and writes its other slot
     std::int32_t& slot = newest_slots_[static_cast<std::size_t>(sequence)];
     const std::int32_t other = slot == 2 * sequence ? slot + 1 : 2 * sequence;
     plan_.states.push_back({.read = first == 0 ? -1 : slot >= 0 ? slot : 2 * sequence + 1, .write = other});

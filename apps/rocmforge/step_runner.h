@@ -18,8 +18,8 @@ class StepRunner {
  public:
   StepRunner(Engine& engine, std::int32_t sequences, std::int32_t max_tokens, std::int32_t batch_tokens);
 
-  /// Positions the engine's cache must hold for that many sequences of that length (EngineOptions::kv_tokens), whatever the
-  /// size of its blocks (at most 256 positions).
+  /// The positions that the engine's cache must have (EngineOptions::kv_tokens) for that many sequences of that length, for
+  /// any block size up to 256 positions.
   static std::int64_t cache_tokens(std::int32_t sequences, std::int32_t max_tokens);
 
   /// Appends tokens to sequence `sequence` from position `first` on, in pieces of the batch size.
@@ -29,8 +29,7 @@ class StepRunner {
   /// The same in one step, which the batch size must allow, with every token's logits: [tokens, vocab].
   std::span<const float> all_logits(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
 
-  /// One step with one token for each sequence, all at `position`, and the most likely next token of each drawn. Waits until
-  /// it is computed.
+  /// One step with one token for each sequence, all at `position`, and greedy sampling. Waits until it is computed.
   void decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
   /// The same; waits only for the step started before it, as the engine does while sequences decode. `finish` waits for all.
@@ -39,7 +38,7 @@ class StepRunner {
 
   /// Times each kind of operation of a step that appends `tokens`, of which the last one's logits are wanted.
   std::vector<OperationTime> time_prompt(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first);
-  /// The same of a step as `decode` makes it.
+  /// The same for a step of decode().
   std::vector<OperationTime> time_decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
  private:

@@ -21,22 +21,22 @@ bool is_utf8(std::string_view text);
 /// Characters a terminal shows for UTF-8 text (code points).
 std::size_t text_width(std::string_view text);
 
-/// Integers separated by commas or blanks. Throws UsageError naming `what` and the piece that is none, or is outside
+/// Integers separated by commas or blanks. Throws UsageError with `what` and the piece that is not an integer in
 /// [least, most].
 std::vector<std::int32_t> parse_integers(std::string_view text, std::string_view what, std::int64_t least,
                                          std::int64_t most);
 
-/// One JSON document on standard output; text that is no UTF-8 is replaced.
-/// `indent`: blanks of a level; -1 for all on one line.
+/// Prints a JSON document to standard output; invalid UTF-8 is replaced. `indent`: blanks per level; -1: on one line.
 void print_json(const nlohmann::ordered_json& document, int indent = 2);
 
-/// Columns that line up. Numbers are right-aligned: a column whose header starts with '>' (which is not shown).
+/// A table with aligned columns. A column whose header starts with '>' (which is not shown) has right-aligned numbers.
 class Table {
  public:
   explicit Table(std::vector<std::string> headers);
   void add(std::vector<std::string> row);
   void print(std::FILE* stream, bool markdown = false) const;
-  /// An object for each row, its members named by the headers; what is a number in a column of numbers is one.
+  /// An array with an object for each row, whose members are named by the headers. Numbers in columns of numbers become JSON
+  /// numbers.
   [[nodiscard]] nlohmann::ordered_json json() const;
 
  private:

@@ -25,7 +25,7 @@ struct TokenizeFlags {
   bool json = false;
 };
 
-/// A piece as text, or as its bytes where it is only a part of a character.
+/// A piece as text, or as its bytes if it is only a part of a character.
 nlohmann::ordered_json piece_json(const std::string& bytes) {
   if (is_utf8(bytes)) {
     return bytes;

@@ -45,7 +45,7 @@ void WordWrap::break_line(std::string& out) {
 }
 
 void WordWrap::put(std::string_view character, std::string& out) {
-  // The last column stays free: behind it terminals differ in where the cursor is.
+  // The last column stays free, because terminals differ in the position of the cursor after it.
   const std::size_t width = std::max<std::size_t>(width_(), 8) - 1;
   const std::size_t columns = character == "\t" ? 8 - column_ % 8 : column_width(character);
   const bool is_code = in_code_ || line_start_.starts_with(code_fence);
@@ -54,7 +54,7 @@ void WordWrap::put(std::string_view character, std::string& out) {
     if (blank) {
       return break_line(out);
     }
-    const std::string word = word_columns_ < column_ ? word_ : "";  // a word of the whole line is broken where it is
+    const std::string word = word_columns_ < column_ ? word_ : "";  // a word that fills the line is broken at its end
     const std::size_t kept = word.empty() ? 0 : word_columns_;
     if (kept > 0) {
       out += fmt::format("\033[{}D\033[K", kept);
