@@ -44,7 +44,7 @@ class RepositoryCache {
   std::filesystem::path locks_;
 };
 
-/// Whether `text` is so many hexadecimal digits in lower case: only such names become parts of paths.
+/// Whether `text` consists of `digits` hexadecimal digits in lower case: only such names become parts of paths.
 bool is_hex(const std::string& text, std::size_t digits);
 
 /// A commit of git (40 digits) or the checksum of an Ollama manifest (64).

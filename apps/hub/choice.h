@@ -7,7 +7,7 @@
 
 namespace rocmforge::hub {
 
-/// The part that a file's name stands for: "model-00002-of-00005.gguf" is part 2 of 5 of "model".
+/// The parts of a GGUF file's name: "model-00002-of-00005.gguf" is part 2 of 5 of "model".
 struct SplitName {
   std::string base;
   int part = 1;

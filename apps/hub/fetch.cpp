@@ -38,7 +38,7 @@ std::vector<RemoteFile> chosen_files(const RemoteRepository& repository, const M
   return chosen;
 }
 
-/// Throws Error when the disc has no room for so many bytes more.
+/// Throws Error if the disk has no room for `bytes` more.
 void check_space(const fs::path& cache, std::uint64_t bytes, const ModelName& name) {
   fs::path folder = fs::absolute(cache);
   std::error_code problem;

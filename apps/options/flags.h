@@ -80,7 +80,7 @@ class SamplingFlags {
 class GrammarFlags {
  public:
   void add_to(Command& command);
-  /// The grammar as GBNF; "" for none. Reads the named file. Throws UsageError for an invalid grammar, schema or pattern.
+  /// The grammar as GBNF; "" for none. Reads the named file. Throws UsageError for an invalid grammar or schema.
   [[nodiscard]] std::string gbnf() const;
 
  private:

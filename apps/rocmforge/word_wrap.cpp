@@ -66,7 +66,7 @@ void WordWrap::put(std::string_view character, std::string& out) {
   }
   out += character;
   column_ += columns;
-  if (blank || columns > 1) {  // a line may be broken before and behind wide characters
+  if (blank || columns > 1) {  // a line may be broken before and after wide characters
     word_.clear();
     word_columns_ = 0;
   } else {

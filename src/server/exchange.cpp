@@ -165,7 +165,7 @@ void Exchange::finish(int status) {
   if (std::exchange(finished_, true)) {
     return;
   }
-  status_ = status != 0 ? status : status_ != 0 ? status_ : 499;  // nothing was answered: the client has gone
+  status_ = status != 0 ? status : status_ != 0 ? status_ : 499;  // without an answer: the client has disconnected
   metrics_.answered(status_);
   Json line = {{"id", id_},         {"client", request.client}, {"method", request.method}, {"path", request.path},
                {"status", status_}, {"seconds", seconds()}};

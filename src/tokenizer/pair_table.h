@@ -19,7 +19,7 @@ class PairTable {
   explicit PairTable(std::size_t count = 0)
       : entries_(std::bit_ceil(2 * count + 2)), shift_(64 - std::countr_zero(entries_.size())) {}
 
-  /// Adds a pair. If the pair is there already, its first rank is kept.
+  /// Adds a pair. If the table already has the pair, its first rank is kept.
   void add(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t result) {
     Entry& entry = entries_[slot(key_of(left, right))];
     if (entry.key == unused) {

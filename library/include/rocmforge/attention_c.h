@@ -55,13 +55,13 @@ typedef struct rocmforge_dense_attention {
  * whatever `on_device` says. */
 typedef struct rocmforge_paged_attention {
   int32_t num_sequences;
-  int32_t num_tokens;
+  int32_t num_tokens; /* query rows of all sequences */
   int32_t q_heads;
   int32_t kv_heads;
   int32_t head_dim;
-  int32_t block_tokens; /* a power of two, at least 16 */
-  int32_t max_blocks;
-  int64_t num_blocks;
+  int32_t block_tokens;         /* a power of two, at least 16 */
+  int32_t max_blocks;           /* length of a row of block_tables */
+  int64_t num_blocks;           /* of the cache */
   const int32_t* query_offsets; /* [num_sequences + 1] */
   const int32_t* kv_lengths;    /* [num_sequences] */
   const int32_t* block_tables;  /* [num_sequences, max_blocks] */

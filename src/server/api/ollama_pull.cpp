@@ -37,7 +37,7 @@ class PullLines {
  public:
   explicit PullLines(Exchange& exchange) : exchange_(exchange) {}
 
-  /// False when the client has gone.
+  /// Returns false if the client has disconnected.
   bool tell(const PullStatus& status) {
     const auto now = PullClock::now();
     const bool is_end = status.total > 0 && status.completed == status.total;

@@ -9,7 +9,7 @@ namespace rocmforge {
 /// https://github.com/ollama/ollama/blob/main/docs/api.md
 Json chat_body_of_ollama(const Json& body);
 
-/// The same for /api/generate: `prompt` becomes a user's message behind `system`, or, when `raw`, stays a prompt.
+/// The same for /api/generate: `prompt` becomes a user's message after `system`, or, when `raw`, stays a prompt.
 Json generate_body_of_ollama(const Json& body);
 
 }  // namespace rocmforge
