@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
+#include "base/decimal.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/grammar/grammar_matcher.h"
@@ -27,10 +27,13 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
   float bias = std::numeric_limits<float>::quiet_NaN();
   if (equals != std::string::npos) {
     const auto [id_end, id_error] = std::from_chars(text.data(), text.data() + equals, id);
-    char* bias_end = nullptr;
-    bias = std::strtof(text.c_str() + equals + 1, &bias_end);
+    const DecimalPrefix read = read_decimal(text.substr(equals + 1));
+    // Beyond the range of a float it is infinite.
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    constexpr double most = std::numeric_limits<float>::max();
+    bias = read.value > most ? infinity : read.value < -most ? -infinity : static_cast<float>(read.value);
     if (id_error != std::errc() || id_end != text.data() + equals || equals + 1 == text.size() ||
-        bias_end != text.data() + text.size()) {
+        equals + 1 + read.length != text.size()) {
       id = -1;
     }
   }

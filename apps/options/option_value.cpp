@@ -6,10 +6,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <type_traits>
 
+#include "base/decimal.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -68,9 +68,9 @@ NumberReading read_digits(const std::string& text, T& value) {
     const auto [stop, error] = std::from_chars(begin, end, value);
     return {stop == end && error != std::errc::invalid_argument, error == std::errc()};
   } else {
-    char* stop = nullptr;  // some libraries lack from_chars for floating-point numbers; LC_NUMERIC is not set
-    value = std::strtod(begin, &stop);
-    return {begin != end && stop == end && std::isspace(static_cast<unsigned char>(*begin)) == 0, true};
+    const DecimalPrefix read = read_decimal(std::string(begin, end));
+    value = read.value;
+    return {begin != end && begin + read.length == end && std::isspace(static_cast<unsigned char>(*begin)) == 0, true};
   }
 }
 

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
 #include <vector>
+
+#include "base/decimal.h"
 
 namespace rocmforge {
 namespace {
@@ -224,7 +225,7 @@ std::optional<std::string_view> long_integer(const ordered_json& value) {
 
 ordered_json rounded(ordered_json document) {
   if (const auto digits = long_integer(document)) {
-    return std::strtod(std::string(*digits).c_str(), nullptr);
+    return read_decimal(std::string(*digits)).value;
   }
   if (document.is_structured()) {
     for (ordered_json& each : document) {

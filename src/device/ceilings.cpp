@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <locale>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -19,6 +20,7 @@ std::pair<std::string, std::optional<Ceilings>> parse(const std::string& line) {
   std::pair<std::string, std::optional<Ceilings>> entry{line.substr(0, tab), std::nullopt};
   Ceilings ceilings;
   std::istringstream figures(tab == std::string::npos ? std::string() : line.substr(tab));
+  figures.imbue(std::locale::classic());
   if (figures >> ceilings.read_bytes_per_second >> ceilings.copy_bytes_per_second >> ceilings.matrix_flops_per_second &&
       ceilings.read_bytes_per_second > 0.0 && ceilings.copy_bytes_per_second > 0.0 &&
       ceilings.matrix_flops_per_second > 0.0) {

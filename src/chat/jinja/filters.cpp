@@ -7,9 +7,8 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 
+#include "base/decimal.h"
 #include "chat/jinja/json_text.h"
 #include "chat/jinja/operations.h"
 #include "chat/jinja/text_operations.h"
@@ -74,14 +73,13 @@ std::optional<Integer> parse_integer(std::string_view text, int base) {
 
 std::optional<double> parse_real(std::string_view text) {
   const std::string digits = number_text(text);
-  // As Python reads them. strtod alone also accepts hexadecimal numbers and nan(...).
+  // As Python reads them. read_decimal also accepts hexadecimal numbers and nan(...).
   if (digits.empty() || digits.find_first_of("xX(") != std::string::npos ||
       std::isspace(static_cast<unsigned char>(digits.front())) != 0) {
     return std::nullopt;
   }
-  char* end = nullptr;
-  const double value = std::strtod(digits.c_str(), &end);
-  return end == digits.c_str() + digits.size() ? std::optional(value) : std::nullopt;
+  const DecimalPrefix read = read_decimal(digits);
+  return read.length == digits.size() ? std::optional(read.value) : std::nullopt;
 }
 
 constexpr std::size_t longest_exact = 30;  // numbers of up to this many decimal digits fit read_integer
@@ -141,9 +139,7 @@ double round_common(double value, int precision) {
     const double unit = std::pow(10.0, -precision);
     return std::nearbyint(value / unit) * unit;
   }
-  std::array<char, 700> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.*f", precision, value);
-  return std::strtod(buffer.data(), nullptr);
+  return read_decimal(fmt::format("{:.{}f}", value, precision)).value;
 }
 
 Value round_filter(Interpreter& run, const Value& value, const Arguments& arguments) {

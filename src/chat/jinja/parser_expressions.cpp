@@ -3,10 +3,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
+#include "base/decimal.h"
 #include "chat/jinja/parser.h"
 
 namespace rocmforge::jinja {
@@ -273,8 +273,7 @@ ExpressionPointer Parser::parse_number() {
   const Token token = take();
   std::string_view digits = token.text;
   if (token.kind == Token::Kind::real) {
-    // Some libraries lack from_chars for floating-point numbers.
-    const double value = std::strtod(std::string(digits).c_str(), nullptr);
+    const double value = read_decimal(std::string(digits)).value;
     if (std::isinf(value)) {
       fail(token.position, "a number that is too large");
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/decimal.h"
 #include "server/api/api_error.h"
 
 namespace rocmforge {
@@ -45,6 +46,6 @@ Json parse_body(std::string_view body, const ReadingCost& cost) {
 
 std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-Json number_of(float value) { return std::stod(fmt::format("{}", value)); }
+Json number_of(float value) { return read_decimal(fmt::format("{}", value)).value; }
 
 }  // namespace rocmforge
