@@ -11,8 +11,8 @@
 
 namespace rocmforge {
 
-/// How cuBLASLt and hipBLASLt name the same interface. Functions take the same arguments in both; enums and the size of an
-/// algorithm differ.
+/// The names that cuBLASLt and hipBLASLt give to the same interface. Functions take the same arguments in both; enums and
+/// the size of an algorithm differ.
 struct BlasNames {
   std::array<const char*, 3> libraries;  ///< the newest first, null where there are fewer
   const char* create;
@@ -32,7 +32,7 @@ struct BlasNames {
   int transpose_a;  ///< attribute of an operation
   int transposed;   ///< its value
   std::size_t algorithm_bytes;
-  bool asks_alignment;  ///< the preference holds what the addresses are multiples of
+  bool asks_alignment;  ///< the preference has attributes for the alignment of addresses
 };
 const BlasNames& blas_names(DeviceKind kind);
 

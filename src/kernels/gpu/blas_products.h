@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// What the library may use beyond the operands.
+/// Workspace of the library for one product.
 inline constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
 inline constexpr std::size_t blas_workspace_alignment = 256;
 
@@ -29,7 +29,7 @@ struct BlasProduct {
   bool accumulate = false;
 };
 
-/// Products on one device. What the library chose for a shape is kept, for the shapes used last, so that a recorded call
+/// Products on one device. The algorithms that the library chose for the latest shapes are kept, so that a recorded call
 /// only launches. Calls come one at a time, as for the driver.
 class BlasProducts {
  public:

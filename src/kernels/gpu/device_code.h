@@ -21,7 +21,7 @@
 
 namespace rocmforge::gpu {
 
-/// Lanes that run in step. Never assume 32. The build says it for AMD (tools/build_kernels.py).
+/// Lanes that run in step; not always 32. For AMD the build defines it (tools/build_kernels.py).
 #if ROCMFORGE_DEVICE_AMD
 inline constexpr int wave_size = ROCMFORGE_WAVE_SIZE;
 #else
@@ -32,7 +32,7 @@ __device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ inline int lane_index() { return static_cast<int>(threadIdx.x) & (wave_size - 1); }
 __device__ inline int wave_index() { return static_cast<int>(threadIdx.x) / wave_size; }
 
-/// The value of lane (own ^ mask), of lane `lane`. All lanes of the wave take part.
+/// The value of lane (own ^ mask), or of lane `lane`. All lanes of the wave take part.
 template <class T>
 __device__ inline T shuffle_xor(T value, int mask) {
 #if ROCMFORGE_DEVICE_AMD

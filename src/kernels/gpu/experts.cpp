@@ -53,7 +53,7 @@ constexpr ExpertTileFormat coded_expert_tiles = {
     DType::nvfp4, false, {"experts", "expert_tiles_coded", LaunchOrder::by_kernel}};
 
 const VectorFormat* find_vectors(DType dtype) { return find_format(vector_formats, coded_vectors, dtype); }
-/// Null for F32, of which every slot is computed by itself.
+/// Null for F32, whose slots are all computed singly.
 const ExpertTileFormat* find_expert_tiles(DType dtype) {
   return find_format(expert_tile_formats, coded_expert_tiles, dtype);
 }
@@ -125,7 +125,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
       run_vectors(args, *context.stream);
     } else {
       const ExpertTileFormat& format = *find_expert_tiles(args.weights[0].dtype);
-      // Whether the call before sorted the slots is not known: with weights in F32 it did not.
+      // Whether the previous call sorted the slots is unknown: with weights in F32 it did not.
       run_expert_tiles(args,
                        {.kernel = format.kernel,
                         .weight_stride = static_cast<std::int64_t>(row_bytes(args.weights[0].dtype, args.k)),
