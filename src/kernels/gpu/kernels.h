@@ -41,7 +41,8 @@ std::unique_ptr<HeadMatmulKernel> make_gpu_head_matmul(DeviceKind kind);
 std::unique_ptr<OpKernel<LatentExpand>> make_gpu_latent_expand(DeviceKind kind);
 std::unique_ptr<OpKernel<CopyHeads>> make_gpu_copy_heads(DeviceKind kind);
 
-// Attention: fused, as separate steps, and with split KV for steps of one row a sequence, for any, and for a latent plane.
+// Attention: fused; as separate steps; with split KV for steps of one row a sequence; with split KV for any step; and for a
+// latent plane.
 std::unique_ptr<AttentionBackend> make_gpu_flash_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_composed_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind);

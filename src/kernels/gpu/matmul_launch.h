@@ -11,8 +11,8 @@
 
 namespace rocmforge {
 
-/// Sets the parts of a launch to the outputs of one format, whose rows (or tiles, where weights are repacked) are
-/// `weight_stride` bytes apart, and returns its tiles.
+/// Sets the parts of a launch to the outputs of one format and returns their number of tiles. `weight_stride`: bytes from a
+/// row to the next, or, where weights are repacked, from a tile to the next.
 template <class Args>
 std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t weight_stride, std::int64_t tile_rows,
                        Args& args) {
@@ -42,7 +42,7 @@ struct MatmulTileKernels {
   Kernel<gpu::MatmulTileArgs> small;
 };
 
-/// The large tiles of a family of kernels, and how many compute units one of them keeps busy.
+/// The large tiles of a family of kernels, and the number of compute units that one of them occupies.
 struct LargeMatmulTile {
   gpu::MatmulTileShape shape = gpu::large_matmul_tile;
   int units = 1;

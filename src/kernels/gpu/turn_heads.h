@@ -1,7 +1,7 @@
 #pragma once
 
-// What becomes of the heads of a token before attention: RMSNorm, rotation, the quants of a row of the cache. A wave takes a
-// head; each of its lanes takes units of two elements.
+// RMSNorm, rotation and quantisation of a token's heads before attention. A wave takes a head; each of its lanes takes units
+// of two elements.
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/gpu/rope_args.h"
@@ -9,7 +9,7 @@
 
 namespace rocmforge::gpu {
 
-/// A head of Q, K or V and what becomes of it.
+/// A head of Q, K or V, and the steps that apply to it.
 struct Head {
   const float* from;
   const float* norm;  ///< weights, null for none
@@ -30,14 +30,14 @@ __device__ inline Head head_at(const RopeAppendArgs& args, std::int64_t token, i
   return {args.v + row + std::int64_t{kv_head - args.kv_heads} * args.head_dim, nullptr, args.value_norm != 0, 0};
 }
 
-/// What Q is multiplied by, last.
+/// The last factor of Q.
 __device__ inline float query_factor(const RopeAppendArgs& args, std::int32_t position) {
   return args.temperature_scale != 0.0f
              ? 1.0f + args.temperature_scale * logf(static_cast<float>(1 + position / args.temperature_length))
              : 1.0f;
 }
 
-/// What is the same for all heads of a call.
+/// The rules that are the same for all heads of a call.
 struct TurnRules {
   int head_dim;
   int adjacent;
@@ -78,7 +78,7 @@ __device__ inline UnitValues load_unit(const TurnRules& rules, const Head& head,
 __device__ inline float add_squares(float sum, const UnitValues& values) {
   return __builtin_fmaf(values.second, values.second, __builtin_fmaf(values.first, values.first, sum));
 }
-/// The norm's factor, of all lanes' sums of squares.
+/// The norm's factor, from the sums of squares of all lanes.
 __device__ inline float norm_scale(const TurnRules& rules, float squares) {
   return 1.0f / sqrtf(wave_reduce<Sum>(squares) / static_cast<float>(rules.head_dim) + rules.norm_eps);
 }
@@ -105,11 +105,11 @@ __device__ inline void finish_unit(const TurnRules& rules, const Head& head, int
   }
   if (u < head.pairs) {
     const Turn turn = turns[u];
-    // Which product is rounded is said here, so that it is the same one in every kernel.
+    // Fused multiply-adds are written out, so that every kernel rounds the same product.
     values = {__builtin_fmaf(values.first, turn.cosine, -(values.second * turn.sine)),
               __builtin_fmaf(values.first, turn.sine, values.second * turn.cosine)};
   }
-  if (head.normed && rules.norm_after_turn != 0) {  // a turn leaves the sum of squares
+  if (head.normed && rules.norm_after_turn != 0) {  // a turn does not change the sum of squares
     normalise();
   }
   write(unit.first, values.first);

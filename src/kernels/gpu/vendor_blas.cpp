@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// So many products may be refused before the library is left alone: each is a line of the log and a search for nothing.
+/// The number of refused products after which the library is no longer used: each one costs a line of the log and a search.
 constexpr int most_refusals = 8;
 
 constexpr std::int64_t trial_rows = 32;
@@ -53,7 +53,7 @@ struct Trial {
   DeviceBuffer weight, x, out, workspace;
 };
 
-/// Adds a product to what is in `out` and compares. Throws Error when it fails or is wrong.
+/// Adds a product to the values in `out` and compares. Throws Error when the product fails or is wrong.
 void try_product(Device& device, BlasProducts& products, bool bfloat) {
   const Trial trial = bfloat ? Trial(device, bfloat16()) : Trial(device, half());
   const BlasProduct product{.bfloat = bfloat,
