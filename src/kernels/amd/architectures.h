@@ -8,8 +8,7 @@
 
 namespace rocmforge::amd {
 
-/// Whether this folder's kernels are compiled for the device: the architectures that FOLDERS of tools/build_kernels.py names
-/// for it.
+/// Whether this folder's kernels are compiled for the device: see FOLDERS in tools/build_kernels.py.
 inline Support check_architecture(const DeviceInfo& device) {
   if (const std::string_view name = device.architecture_name();
       !name.starts_with("gfx11") && !name.starts_with("gfx12") && name != "gfx90a" && name != "gfx942" && name != "gfx950") {

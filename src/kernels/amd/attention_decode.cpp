@@ -29,7 +29,7 @@ Grouping grouping(const Attention::Spec& spec) {
 
 std::int32_t padded_dim(const Attention::Spec& spec) { return spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256; }
 
-/// Of a call: one query head a work-group where there are units enough for that, and a head's bits are the same.
+/// The grouping of a call: one query head a work-group where there are enough units and a head's bits are then the same.
 Grouping grouping_of_call(const Attention::Spec& spec, std::int64_t rows, int units) {
   const Grouping group = grouping(spec);
   const bool alike = amd::decode_heads_alike(group.heads, padded_dim(spec));
@@ -41,8 +41,8 @@ std::int32_t rounds_of(std::int64_t keys) {
   return static_cast<std::int32_t>(divide_up(keys, std::int64_t{amd::decode_round_keys}) + 1);
 }
 
-/// Pieces of a sequence at most: so many that one alone has a work-group for every unit, and more where that leaves units
-/// with fewer work-groups than others.
+/// Most pieces of a sequence: enough for a work-group on every unit when the sequence is alone, and more where some units
+/// would have fewer work-groups than others.
 std::int32_t pieces_of(const Attention::Spec& spec, int units) {
   const int heads = spec.kv_heads * grouping(spec).tiles;
   std::int32_t pieces = std::clamp(units / heads, 1, amd::most_decode_pieces);
@@ -55,7 +55,7 @@ std::int32_t pieces_of(const Attention::Spec& spec, int units) {
   }
   return pieces;
 }
-/// Of any sequence of up to `keys` keys.
+/// Most pieces of any sequence of up to `keys` keys.
 std::int32_t most_pieces(std::int32_t pieces, std::int64_t keys) { return std::min(pieces, rounds_of(keys)); }
 
 /// Floats in the workspace for one sequence.
@@ -64,7 +64,7 @@ std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t pieces) {
   return std::int64_t{spec.kv_heads} * group.tiles * pieces * group.heads * (spec.head_dim + 2);
 }
 
-/// Sequences of one launch, so that their parts stay within 128 MiB.
+/// The number of sequences of one launch, so that their parts stay within 128 MiB.
 std::int64_t sequences_of_a_launch(const Attention::Spec& spec, std::int64_t sequences, std::int32_t pieces) {
   constexpr std::int64_t most_floats = std::int64_t{32} << 20;
   constexpr std::int64_t most_groups = 65535;  // of a grid's third dimension
@@ -115,7 +115,7 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     return static_cast<std::size_t>(sequences * spec.q_heads) * sizeof(std::uint32_t);
   }
 
-  /// Queries are floats then, as RopeAppend's are; the appended key is the last one that a row sees.
+  /// Queries are then floats, as in RopeAppend; the appended key is the last one that a row sees.
   [[nodiscard]] bool takes(const Attention::Spec& spec, const RopeAppend::Spec& append) const override {
     return spec.decode && spec.causal && !spec.mask && spec.io_dtype == DType::f32 && append.head_dim == spec.head_dim;
   }
