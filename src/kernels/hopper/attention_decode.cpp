@@ -18,7 +18,7 @@ using hopper::DecodeShape;
 using hopper::DecodeSplit;
 
 constexpr std::int32_t multiprocessors_of_sm_90 = 132;
-/// The list of tiles is counted in 32 bits.
+/// The list of tiles is numbered with 32 bits.
 constexpr std::int64_t most_tiles = std::int64_t{1} << 30;
 
 DecodeShape variant_of(const Attention::Spec& spec) {
@@ -35,7 +35,7 @@ std::int32_t part_heads(const Attention::Spec& spec) {
   return std::min(variant_of(spec).heads, spec.q_heads / spec.kv_heads);
 }
 
-/// One sequence alone should occupy all multiprocessors, but its pieces must then be added up.
+/// One sequence alone should occupy all multiprocessors, but more pieces cost more for adding them up.
 DecodeSplit split_of(const Attention::Spec& spec) {
   const std::int32_t heads = spec.kv_heads * head_tiles(spec);
   return {.whole = 4, .wanted = std::clamp(multiprocessors_of_sm_90 / heads, 8, 64), .least = 2, .most = 32, .limit = 128};
@@ -55,7 +55,7 @@ std::int32_t most_pieces(const DecodeSplit& split, std::int64_t kv_len) {
 }
 
 /// The paged cache as [blocks, 2 kv_heads, block_tokens, head_dim]; a box is the part of one head's block that a tile takes.
-/// Quants come in pairs.
+/// Quants are elements of 16 bits in pairs.
 TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache) {
   const std::uint64_t row_bytes = static_cast<std::uint64_t>(layout.head_dim) * (layout.dtype == DType::q8_0 ? 1 : 2);
   return {.address = cache.data,
@@ -117,7 +117,7 @@ class HopperAttentionDecode final : public AttentionBackend {
             .v_order = KvOrder::token_major};
   }
 
-  /// Only heads whose pieces lie in several work-groups leave parts in memory, at most one a work-group.
+  /// Only heads whose pieces lie in several work-groups leave parts in memory; a work-group has at most one such head.
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
     const DecodeShape variant = variant_of(spec);
     const DecodeSplit split = split_of(spec);

@@ -6,7 +6,7 @@
 
 namespace rocmforge::hopper {
 
-/// Keys of a tile; tiles stand at multiples of it.
+/// Keys of a tile; tiles begin at multiples of it.
 inline constexpr std::int32_t decode_tile_keys = 64;
 
 /// A variant of the kernel: head_dim at most (64, 128, 256), query heads of a KV head at once (8, 16), groups of four warps
@@ -21,17 +21,17 @@ struct DecodeShape {
 
   [[nodiscard]] constexpr std::int32_t consumers() const { return groups * warps_of_tile; }
   [[nodiscard]] constexpr std::int32_t consumer_threads() const { return consumers() * 32; }
-  /// One more warp copies; where registers are reallocated three others come with it.
+  /// One warp more, which copies; with register reallocation it comes with three others.
   [[nodiscard]] constexpr std::int32_t threads() const { return consumer_threads() + (groups > 1 ? 128 : 32); }
-  /// Of 128 bytes; so many hold a row of K or V.
+  /// Columns of 128 bytes of a row of K or V.
   [[nodiscard]] constexpr std::int32_t columns() const { return quants ? (padded + 127) / 128 : padded / 64; }
   /// Bytes of a tile of K or V, without scales.
   [[nodiscard]] constexpr std::int32_t slot_bytes() const { return columns() * 128 * decode_tile_keys; }
   /// Scales of a tile, 16 bits for 32 quants.
   [[nodiscard]] constexpr std::int32_t scale_bytes() const { return quants ? padded / 16 * decode_tile_keys : 0; }
-  /// Of a head's sums, padded so that rows fall on different banks.
+  /// Floats of a head's sums, padded so that rows fall on different banks.
   [[nodiscard]] constexpr std::int32_t row_floats() const { return padded + 8; }
-  /// Groups of four sums that a thread joins.
+  /// Groups of four sums that a thread adds up.
   [[nodiscard]] constexpr std::int32_t quads_of_thread() const {
     return (heads * padded / 4 + consumer_threads() - 1) / consumer_threads();
   }
@@ -39,15 +39,15 @@ struct DecodeShape {
   [[nodiscard]] constexpr std::int32_t other_bytes() const {
     return 16 * padded * 2 + consumers() * heads * (row_floats() + 2) * 4 + quads_of_thread() * consumer_threads() * 24;
   }
-  /// A multiple of what all groups take at once, so that a group always reads the same slots: it could not tell the fillings
-  /// of a slot apart if it missed some.
+  /// A multiple of the slots that all groups take at once, so that a group always reads the same slots: a group that missed
+  /// some fillings of a slot could not tell them apart.
   [[nodiscard]] constexpr std::int32_t slots() const {
     constexpr std::int32_t shared_bytes_at_most = 227 * 1024;
     const std::int32_t slots = (shared_bytes_at_most - 2048 - other_bytes()) / (slot_bytes() + scale_bytes());
     const std::int32_t step = groups > 1 ? 2 * groups : 1;
     return (slots < most_slots ? slots : most_slots) / step * step;
   }
-  /// With barriers, a flag and room to align.
+  /// The above with barriers, a flag and room for alignment.
   [[nodiscard]] constexpr std::int32_t shared_bytes() const {
     return slots() * (slot_bytes() + scale_bytes() + 16) + other_bytes() + 32 + 1024;
   }
@@ -58,7 +58,7 @@ constexpr std::int32_t decode_groups(bool quants, std::int32_t padded, std::int3
   return padded <= 128 || (quants && heads <= 8) ? 2 : 1;
 }
 
-/// How the tiles of a sequence are cut into pieces: by their number alone, so that the order of its sums depends on nothing
+/// The cut of a sequence's tiles into pieces: by the number of tiles alone, so that the order of its sums depends on nothing
 /// else. Up to `whole` tiles stay together; beyond that there are about `wanted` pieces of `least` to `most` tiles, and
 /// never more than `limit` pieces.
 struct DecodeSplit {
@@ -91,7 +91,7 @@ struct AttentionDecodeArgs {
   const void* q;  ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
   std::int64_t q_stride;
   void* out;                          ///< [tokens, q_heads * head_dim] of IoType, dense
-  const std::int32_t* query_offsets;  ///< [num_sequences + 1]; sequences without exactly one row are left alone
+  const std::int32_t* query_offsets;  ///< [num_sequences + 1]; sequences without exactly one row are skipped
   const std::int32_t* kv_lengths;     ///< [num_sequences]
   const std::int32_t* block_tables;   ///< [num_sequences, max_blocks]; null for dense K and V
   const char* scales;                 ///< of KV head 0 of block 0: [block_tokens, head_dim / 32] of 16 bits; null if none

@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-// What the launches of both attention kernels share.
+// Shared by the launches of both attention kernels.
 
 constexpr std::int32_t block_tokens_default = 64;
 

@@ -45,7 +45,7 @@ struct LaneWeights {
   std::uint32_t scales[2][2];  ///< pairs: of blocks 0 and 1, 2 and 3
   std::uint32_t minima[2][2];  ///< negative
 
-  /// `record` is its address in shared memory.
+  /// `record`: its address in shared memory.
   __device__ void load(std::uint32_t record, int group, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -102,7 +102,7 @@ struct LaneWeights {
     }
   }
 
-  /// 2^(exponent - 127) as binary16, as near as its range comes.
+  /// 2^(exponent - 127) as binary16, clamped to its range.
   __device__ static std::uint32_t power_of_two(std::uint32_t exponent) {
     const int e = static_cast<int>(exponent) - 112;
     return e > 30 ? 30u << 10 : e > 0 ? static_cast<std::uint32_t>(e) << 10 : e > -10 ? 0x200u >> -e : 0u;
@@ -130,7 +130,7 @@ struct LaneWeights {
     }
   }
 
-  /// Codes less their offset. Codes of MXFP4 are floats of 1 + 2 + 1 bits: in binary16's place they are 2^14 times too
+  /// Codes minus their offset. Codes of MXFP4 are floats of 1 + 2 + 1 bits: placed in binary16, they are 2^14 times too
   /// small.
   template <int s>
   __device__ void numbers(int half, std::uint32_t (&q)[2][2]) const {
@@ -175,7 +175,7 @@ struct LaneWeights {
     }
   }
   __device__ static std::uint32_t less_offset(std::uint32_t numbers) { return subtract_pair(numbers, thousand_and(offset)); }
-  /// Bits from `first` of each byte on moved to bit 4 of the halves; those of odd bytes for pair 1.
+  /// Moves the bits of each byte from bit `first` on to bit 4 of the halves; for pair 1 those of odd bytes.
   template <int first>
   __device__ static std::uint32_t shift(std::uint32_t word, int pair) {
     const int right = first - 4 + 8 * pair;
