@@ -8,7 +8,8 @@
 
 namespace rocmforge::amd {
 
-/// Whether this folder's kernels are compiled for the device: see FOLDERS in tools/build_kernels.py.
+/// Whether this folder's kernels are compiled for the device: the architectures that FOLDERS of tools/build_kernels.py names
+/// for it.
 inline Support check_architecture(const DeviceInfo& device) {
   if (const std::string_view name = device.architecture_name();
       !name.starts_with("gfx11") && !name.starts_with("gfx12") && name != "gfx90a" && name != "gfx942" && name != "gfx950") {

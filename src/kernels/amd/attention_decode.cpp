@@ -64,7 +64,7 @@ std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t pieces) {
   return std::int64_t{spec.kv_heads} * group.tiles * pieces * group.heads * (spec.head_dim + 2);
 }
 
-/// The number of sequences of one launch, so that their parts stay within 128 MiB.
+/// Sequences of one launch, so that their parts stay within 128 MiB.
 std::int64_t sequences_of_a_launch(const Attention::Spec& spec, std::int64_t sequences, std::int32_t pieces) {
   constexpr std::int64_t most_floats = std::int64_t{32} << 20;
   constexpr std::int64_t most_groups = 65535;  // of a grid's third dimension
@@ -115,7 +115,7 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     return static_cast<std::size_t>(sequences * spec.q_heads) * sizeof(std::uint32_t);
   }
 
-  /// Queries are then floats, as in RopeAppend; the appended key is the last one that a row sees.
+  /// Queries are floats then, as RopeAppend's are; the appended key is the last one that a row sees.
   [[nodiscard]] bool takes(const Attention::Spec& spec, const RopeAppend::Spec& append) const override {
     return spec.decode && spec.causal && !spec.mask && spec.io_dtype == DType::f32 && append.head_dim == spec.head_dim;
   }

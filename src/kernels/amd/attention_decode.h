@@ -294,8 +294,8 @@ __device__ __forceinline__ void attention_decode(const DecodeArgs& all) {
       do {
         score();
         base += stride;
-        // The next K goes to the registers that are now free: it is in flight while V is added up, and V during the dot
-        // products.
+        // The next K goes to the registers that are free now: it is on its way while V is added up, and V while dot products
+        // are made.
         compute_here(scores);
         places = reader.locate(base, blocks);
         reader.load(args.kv.k, places, keys);
@@ -303,7 +303,7 @@ __device__ __forceinline__ void attention_decode(const DecodeArgs& all) {
         lane.add_values(scores, values);
         compute_here(lane.out);
         reader.load(args.kv.v, places, values);
-        reader.find(base + stride, blocks);  // after the last key it finds the last block again
+        reader.find(base + stride, blocks);  // behind the last one it finds the last block again
         schedule_barrier();
       } while (base + stride < place.last);
     }

@@ -4,7 +4,7 @@
 // has the row's last keys, K and V of the row's own position, a wave for each head. K and V go to the pages, and from shared
 // memory to the lanes that would read them from the pages: no work-group waits for what another one writes.
 //
-// All inputs are read before the wait for the keys of the pages.
+// Everything is read before the keys of the pages are waited for.
 
 #include "kernels/amd/attention_decode_keys.h"
 #include "kernels/gpu/turn_heads.h"
@@ -155,7 +155,7 @@ class DecodeAppend {
     own.normed = own.head.normed ? 1 : 0;
     const auto weights = (Global<const float>)(own.weighted != 0 ? own.head.norm : own.head.from);
 #pragma unroll
-    for (int i = 0; i < units; ++i) {  // without a branch, after which the compiler would wait for the loads
+    for (int i = 0; i < units; ++i) {  // without a branch, behind which the compiler would wait for what is read
       const gpu::Unit unit = gpu::unit_at(rules, own.head, min(unit_of(i), gpu::units_of(rules) - 1));
       own.values[i] = {from[unit.first], from[unit.second]};  // head_dim is even
       own.weights[i] = {weights[unit.first], weights[unit.second]};

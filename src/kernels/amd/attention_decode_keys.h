@@ -34,7 +34,7 @@ __device__ __forceinline__ int read_constant(const std::int32_t* from, int index
   return ((Constant<std::int32_t>)from)[index];
 }
 
-/// Reads all arguments at once and keeps them, so that none is read where it is first needed, or again in a loop.
+/// The arguments, read at once and kept: nothing is read where it is first needed, or again in a loop.
 template <class T, class Shape>
 __device__ __forceinline__ DecodeArgs read_arguments(const DecodeArgs& from) {
   DecodeArgs args = from;
@@ -165,13 +165,13 @@ struct KeyPlaces {
   int token[Shape::steps];        ///< positions from there
 };
 
-/// The places of a piece's keys; all lanes that share a key, and all keys that a wave reads at once, are in one block. After
-/// the piece's last key, that key is read again.
+/// Where a piece's keys lie; all lanes that share a key, and all keys that a wave reads at once, are in one block. Behind
+/// the piece's last key that one is read again.
 template <class T, class Shape>
 struct KeyReader {
   const gpu::AttentionArgs& args;
   const DecodePlace& place;
-  int dim;   ///< of the lane, or 0 after the last dimension
+  int dim;   ///< of the lane, or 0 behind the last one
   int wave;  ///< the same for all lanes, as the compiler knows
 
   /// The first key of the wave in step s of the steps from `base` on.
@@ -182,14 +182,14 @@ struct KeyReader {
   __device__ __forceinline__ int key(int base, int s) const {
     return min(max(first_key(base, s) + gpu::lane_index() / Shape::key_lanes, place.begin), place.last - 1);
   }
-  /// Finds the block of each step by scalar reads that do not wait for each other.
+  /// The block of each step: scalar reads, none of which waits for another.
   __device__ __forceinline__ void find(int base, int (&blocks)[Shape::steps]) const {
     if (args.kv.block_tables == nullptr) {
       return;
     }
     const std::int32_t* table = args.kv.block_tables + std::int64_t{place.sequence} * args.kv.max_blocks;
 #pragma unroll
-    for (int s = 0; s < Shape::steps; ++s) {  // the wave's keys lie in one block, so that any of them finds it
+    for (int s = 0; s < Shape::steps; ++s) {  // the wave's keys lie in one block, so that any one's will do
       const int any = min(max(first_key(base, s) + Shape::slots - 1, place.begin), place.last - 1);
       blocks[s] = read_constant(table, any >> args.kv.block_shift);
     }

@@ -58,7 +58,7 @@ struct PieceShared {
   static constexpr int parts = Shape::heads * Shape::dims <= 512 ? 4 : 1;  ///< of the pieces, each of other threads
   static constexpr int at_once = gpu::wave_size == 64 ? 10 : 4;  ///< pieces that a thread reads: a device's share of a head
   static constexpr int most_read = (most_decode_pieces + parts * at_once - 1) / (parts * at_once) * parts * at_once;
-  float factors[Shape::heads][most_read];  ///< 0 after the last piece
+  float factors[Shape::heads][most_read];  ///< 0 behind the last piece
   float maxima[Shape::heads];
   float weights[Shape::heads];
 };

@@ -21,7 +21,7 @@ using amd::WeightLayout;
 constexpr Kernel<amd::ExpertVectorArgs> gate_up_kernel{"experts_packed", "expert_packed_gate_up", LaunchOrder::by_kernel};
 constexpr Kernel<amd::ExpertVectorArgs> down_kernel{"experts_packed", "expert_packed_down", LaunchOrder::by_kernel};
 
-/// Indexed by WeightFormat.
+/// By WeightFormat.
 constexpr Kernel<gpu::ExpertTileArgs> expert_tile_kernels[] = {
 #define ROCMFORGE_AMD_TILES(name) {"experts_tiles", "expert_tiles_packed_" #name, LaunchOrder::by_kernel},
     ROCMFORGE_AMD_FORMATS(ROCMFORGE_AMD_TILES)

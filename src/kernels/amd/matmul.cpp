@@ -18,7 +18,7 @@ namespace {
 
 using amd::WeightFormat;
 
-/// Indexed by WeightFormat.
+/// By WeightFormat.
 constexpr MatmulTileKernels packed_tile_kernels[] = {
 #define ROCMFORGE_AMD_TILES(name) \
   {{"matmul_packed", "matmul_packed_" #name "_large"}, {"matmul_packed", "matmul_packed_" #name "_small"}},

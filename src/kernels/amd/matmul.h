@@ -12,7 +12,7 @@ namespace rocmforge {
 std::unique_ptr<MatmulKernel> make_amd_matmul();
 
 /// "amd_dense": F16 and BF16 weights as the file stores them. Up to 8 tokens as above; more by hipBLASLt where it serves the
-/// device (make_gpu_blas_matmul, which also describes `device`), else through the tiles of "gpu".
+/// device (make_gpu_blas_matmul), else through the tiles of "gpu". `device` as there.
 std::unique_ptr<MatmulKernel> make_amd_dense_matmul(Device* device = nullptr);
 
 }  // namespace rocmforge

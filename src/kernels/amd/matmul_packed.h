@@ -128,7 +128,7 @@ struct PackedTile {
     }
   }
 
-  /// After k, records and rows of x have zeros up to the step's end.
+  /// Behind k, records and rows of x have zeros up to the step's end.
   __device__ __forceinline__ void load(int step, Loads& loads) const {
     const int unit = step * (shape.k_step / piece_elems);  // a record holds whole steps
     const GlobalBytes record = weight + static_cast<std::int64_t>(unit / record_pieces) * Format::layout.record_bytes;

@@ -13,7 +13,7 @@
 namespace rocmforge::amd {
 namespace {
 
-/// Indexed by MatvecWay.
+/// By MatvecWay.
 constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_packed_8", LaunchOrder::by_kernel},
                                                      {"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel},
                                                      {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel},
@@ -46,7 +46,7 @@ MatvecWay way_of(const Matmul::Args& call, const DeviceInfo& device) {
 
 constexpr int shared_bytes_of_group = 64 * 1024;
 
-/// The layout of a weight in memory.
+/// How a weight lies in memory.
 struct WeightPlace {
   WeightFormat format;
   std::int64_t tile_bytes;
@@ -180,7 +180,7 @@ void run_matvec(const Matmul::Args& call, Stream& stream) {
 
 void run_dense_matvec(const Matmul::Args& call, Stream& stream) {
   const DeviceInfo& device = stream.device().info();
-  const bool halves = call.tokens == 1 && device.wave_size == 32;  // as in matvec_dense.hip
+  const bool halves = call.tokens == 1 && device.wave_size == 32;  // as matvec_dense.hip has it
   const int cut_rows = matvec_cut_rows(halves ? MatvecWay::one_token_halves : MatvecWay::one_token);
   MatvecArgs args = make_args(call, cut_rows, dense_place);
   share_out(device, args);

@@ -30,7 +30,7 @@ constexpr bool takes_halves(WeightFormat format) {
   return format == WeightFormat::q4_0 || format == WeightFormat::q4_1 || format == WeightFormat::q5_1 ||
          format == WeightFormat::iq4_nl;
 }
-/// Whether MatvecWay::matrix serves the format. With other formats too, the kernel would lack scalar registers.
+/// Whether MatvecWay::matrix serves the format. With the others too the kernel has not enough scalar registers.
 constexpr bool takes_matrix(WeightFormat format) { return format <= WeightFormat::iq4_xs; }
 constexpr bool serves(MatvecWay way, WeightFormat format) {
   return way == MatvecWay::one_token_halves ? takes_halves(format) : way == MatvecWay::matrix ? takes_matrix(format) : true;
@@ -38,7 +38,7 @@ constexpr bool serves(MatvecWay way, WeightFormat format) {
 /// Record r of a row belongs to the r % 16-th partial sum, whichever wave computes it.
 inline constexpr int partial_sums = 16;
 
-/// One weight of a launch and the output of its product.
+/// One weight of a launch and where its product goes.
 struct MatvecPart {
   const std::uint8_t* weight;  ///< as weight_layout.h says
   const float* bias;           ///< [n] or null

@@ -1,7 +1,7 @@
 #pragma once
 
 // Products of F16 and BF16 weights with a few tokens, in the frame of matvec_packed.h: every weight is read once, as the
-// file stores it. Activations and products are floats in shared memory: only sums are rounded.
+// file stores it. Activations are floats in shared memory, and so are the products: nothing is rounded but sums.
 //
 // A record is 256 columns of a row. Eight neighbouring lanes take a row: lane c elements 64 p + 8 c to 64 p + 8 c + 7 of it,
 // p = 0 to 3, so that their loads together are 128 neighbouring bytes. Records and rows are distributed, and sums added up,
@@ -77,7 +77,7 @@ __device__ __forceinline__ void multiply_dense(const DensePiece (&pieces)[step_p
         const uint4& four = pieces[h].loads[i / 2];
         std::uint32_t first = i % 2 == 0 ? four.x : four.z;
         std::uint32_t second = i % 2 == 0 ? four.y : four.w;
-        if constexpr (!is_single<way> && !has_many_registers) {  // else they would be converted before the loop, and kept
+        if constexpr (!is_single<way> && !has_many_registers) {  // else they are converted before the loop, and kept
           asm volatile("" : "+v"(first), "+v"(second));
         }
         sums[h] = add_products<format>(first, Pair{x.x, x.y}, sums[h]);

@@ -180,8 +180,7 @@ struct PackedFormat {
   }
 };
 
-/// Calls body.operator()<format>() for a format that is known at run time, inlined; not for formats that `way` does not
-/// serve.
+/// Calls body.operator()<format>() for a format that is known at run time, inlined; nothing where the way does not serve it.
 template <MatvecWay way, class Body>
 __device__ __forceinline__ void visit_weight_format(WeightFormat format, const Body& body) {
   switch (format) {

@@ -138,7 +138,7 @@ struct Stage {
              record < count ? squares : nullptr);
   }
 
-  /// Stores all records but token 0's first `rounds` of each team.
+  /// All records but token 0's first `rounds` of each team.
   __device__ __forceinline__ void put_others(int rounds) const {
     int record = gpu::thread_index() / team_lanes + rounds * teams;
     for (int t = 0; t < tokens; ++t) {
@@ -152,7 +152,7 @@ struct Stage {
   }
 };
 
-/// Computes the factors of the norm from the squares of all records.
+/// The factors of the norm, from the squares of all records.
 __device__ inline void find_factors(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int tokens,
                                     int all_records, int thread = gpu::thread_index()) {
   const int team = thread / team_lanes;

@@ -386,7 +386,7 @@ __device__ __forceinline__ MatvecShared shared_of(const MatvecArgs& args) {
   return matrix_shared(args.tokens, matrix_tokens(args.tokens, gpu::wave_size), args.chunk_records, records_of(args),
                        (args.gated != 0 ? 2 : 1) * args.batch_cuts);
 }
-/// The first of a work-group's cuts, and the cut after its last.
+/// The first of a work-group's cuts, and the one behind them.
 __device__ __forceinline__ int first_cut(const MatvecArgs& args, int group) { return uniform(group) * args.group_cuts; }
 __device__ __forceinline__ int end_cut(const MatvecArgs& args, int group) {
   return min(first_cut(args, group) + args.group_cuts, args.cuts);

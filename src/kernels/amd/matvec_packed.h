@@ -372,7 +372,7 @@ struct Output {
           const MatvecPart& part = args.parts[i];
           row = (i == 0 ? tile : tile - part.first_cut) * rows + within % rows;
           asm volatile("" ::"s"(part.out), "s"(part.bias), "s"(part.stride), "s"(part.n), "s"(part.accumulate));  // at once
-          if constexpr (way != MatvecWay::matrix) {  // which lacks the scalar registers
+          if constexpr (way != MatvecWay::matrix) {  // which has no scalar register for it
             asm volatile("" ::"s"(part.scale));
           }
           const bool used = row < part.n;
@@ -395,7 +395,7 @@ struct Output {
     }
   }
 
-  /// Adds up the partial sums; leaves zeros where `again`. `up`: distance from the gate's sums to those of up.
+  /// Adds up the partial sums; leaves zeros where `again`. `up`: from the gate's sums to those of up.
   template <MatvecWay way>
   __device__ void write(const MatvecArgs& args, const Chunk& chunk, int tokens, int up, bool again) const {
     if (out == nullptr) {
@@ -403,7 +403,7 @@ struct Output {
     }
     int stride = tokens * cut_rows<way>;
     if constexpr (!is_single<way>) {
-      asm volatile("" : "+s"(stride));  // its multiples are not computed earlier and kept
+      asm volatile("" : "+s"(stride));  // its multiples are not computed before and kept
     }
     auto* const sums = reinterpret_cast<float*>(chunk.memory + chunk.shared.partials) + place;
     const float factor = reinterpret_cast<const float*>(chunk.memory + chunk.shared.factors)[t];

@@ -10,7 +10,7 @@ ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_wa
 matvec_packed_1(MatvecArgs) {
   amd::matvec<amd::MatvecWay::one_token>(amd::argument_of_kernel<MatvecArgs>());
 }
-#if ROCMFORGE_WAVE_SIZE == 32  // a wave of 64 would need more steps, which cost more
+#if ROCMFORGE_WAVE_SIZE == 32  // a wave of 64 would take more steps for it, which costs more
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_1_halves(MatvecArgs) {
   amd::matvec<amd::MatvecWay::one_token_halves>(amd::argument_of_kernel<MatvecArgs>());

@@ -12,7 +12,7 @@
 namespace rocmforge::amd {
 namespace {
 
-/// The addresses of the parts of piece `piece` of a row of a record.
+/// Where piece `piece` of a row of a record has its parts.
 struct PiecePlace {
   std::uint8_t* codes;
   std::uint8_t* high;
@@ -72,7 +72,7 @@ void put_scales(const BlockIQ3_XXS& block, int element, std::uint8_t* to) {
 void put_scales(const BlockIQ3_S& block, int element, std::uint8_t* to) {
   to[0] = static_cast<std::uint8_t>(block.scale_code(static_cast<unsigned>(element / piece_elems)));
 }
-/// For Q4_K and Q5_K.
+/// Of Q4_K and Q5_K.
 template <class Block>
 requires requires(Block block) { block.minimum_code(0); }
 void put_scales(const Block& block, int element, std::uint8_t* to) {
@@ -104,7 +104,7 @@ void put_two_bits(unsigned bits, int e, std::uint8_t* words) {
   byte = static_cast<std::uint8_t>(byte | bits << e % 16 / 4 * 2);
 }
 
-/// The code of an integer, for types whose blocks give integers.
+/// The code of an integer of a type whose blocks give these.
 template <DType type>
 std::uint8_t code_of_integer(int value) {
   const auto index = [](const auto& values, int of) { return std::ranges::find(values, of) - std::begin(values); };
@@ -120,7 +120,7 @@ std::uint8_t code_of_integer(int value) {
   }
 }
 
-/// The codes of a block, one a byte, in the order of weight_layout.h.
+/// The codes of a block, one a byte, as weight_layout.h has them.
 template <class Block>
 void read_codes(const Block& block, std::uint8_t* codes) {
   if constexpr (DescribedBlock<Block>) {
@@ -161,7 +161,7 @@ void put_codes(const std::uint8_t* codes, const PiecePlace& to) {
   }
 }
 
-/// Writes one row of a record that is zeroed; `columns` of its columns are in the file.
+/// One row of a record of zeros; `columns` of it are in the file.
 template <class Block>
 void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* record) {
   constexpr WeightLayout layout = weight_layout(format_of<Block>);
@@ -173,7 +173,7 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
     read_codes(block, codes);
     for (int element = 0; element < block_elems; element += piece_elems) {
       const int piece = row * record_pieces + (column + element) / piece_elems;
-      // Q8_0's second plane lies after the first plane of all pieces.
+      // Q8_0's second plane lies behind the first one of all pieces.
       const PiecePlace place{record + std::min(layout.code_bytes, 16) * piece,
                              record + layout.high_offset + layout.high_bytes * piece,
                              record + layout.scale_offset + layout.scale_bytes * piece};

@@ -1,7 +1,7 @@
 #pragma once
 
-// Instructions without a name in HIP's language: integer products of four bytes and of tiles, exchanges between lanes, sums
-// in shared memory. No other file of this folder uses such instructions.
+// Instructions that have no name in HIP's language: integer products of four bytes and of tiles, exchanges between lanes,
+// sums in shared memory. No other file of this folder has any.
 
 #include <type_traits>
 
@@ -84,7 +84,7 @@ __device__ inline float exchange_rows(float value) {
 }
 
 /// Where matrix instructions multiply signed bytes, eight of a lane at a time, and faster than dot products do: RDNA4, and
-/// CDNA after gfx90a.
+/// CDNA behind gfx90a.
 #if (defined(__GFX9__) && !defined(__gfx90a__)) || defined(__GFX12__)
 #define ROCMFORGE_BYTE_TILES 1
 /// Sums of 16 x 16 outputs over slices of k. Lane l has eight bytes of row (of A) or column (of B) l % 16 in slice l / 16;
@@ -124,7 +124,7 @@ __device__ inline void store_at(T* to, T value) {
   *(Global<Bits>)to = __builtin_bit_cast(Bits, value);
 }
 
-/// An address that is the same for the whole wave: it stays in scalar registers, and the lane's part is an offset.
+/// An address that is the same for the whole wave: it stays in scalar registers, and what lanes add to it is an offset.
 __device__ inline GlobalBytes uniform(const std::uint8_t* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address);
   const auto low = static_cast<std::uint32_t>(uniform(static_cast<int>(bits)));
@@ -132,7 +132,7 @@ __device__ inline GlobalBytes uniform(const std::uint8_t* address) {
   return (GlobalBytes)(std::uintptr_t{high} << 32 | low);
 }
 
-/// A T at `lane + offset` bytes after a uniform address; `lane` differs between lanes, `offset` is a constant.
+/// A T `lane + offset` bytes behind a uniform address; `lane` differs between lanes, `offset` is a constant.
 template <class T>
 __device__ inline T load_at(GlobalBytes address, unsigned lane, int offset) {
   asm volatile("" : "+v"(lane));  // not widened ahead of a loop: the instruction widens it
@@ -169,7 +169,7 @@ __device__ inline void sync_shared() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-/// *to += value in shared memory, which no other thread accesses meanwhile.
+/// *to += value in shared memory, which nobody else touches meanwhile.
 __device__ inline void add_shared(float* to, float value) {
   __hip_atomic_fetch_add(to, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WAVEFRONT);
 }

@@ -109,7 +109,7 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
   return {};
 }
 
-/// Bytes that a work-group reads of a record before it knows the format; no record is shorter.
+/// Bytes that a work-group reads from the start of a record before it knows the format, even where records are shorter.
 inline constexpr int first_read_bytes = code_plane_bytes + 4;
 /// Bytes of room after the last tile.
 constexpr int weight_room_bytes(const WeightLayout& layout) {

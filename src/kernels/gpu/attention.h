@@ -15,7 +15,7 @@ struct SequenceRange {
   int kv_len;
 };
 
-/// Sequence `s`, with q_len 0 when this call does not compute it.
+/// Sequence `s`, with q_len 0 when this call leaves it alone.
 __device__ inline SequenceRange sequence_range(const AttentionArgs& args, int s) {
   const int first = args.query_offsets[s];
   const int q_len = args.query_offsets[s + 1] - first;

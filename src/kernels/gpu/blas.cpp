@@ -49,7 +49,7 @@ class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
                 std::vector<MatmulOutput>& refused) const;
 
   std::unique_ptr<MatmulKernel> portable_;
-  Device* device_;  ///< null when no product will run
+  Device* device_;  ///< null where nothing will run
   std::vector<std::string> libraries_;
 };
 

@@ -11,8 +11,8 @@
 
 namespace rocmforge {
 
-/// The names that cuBLASLt and hipBLASLt give to the same interface. Functions take the same arguments in both; enums and
-/// the size of an algorithm differ.
+/// How cuBLASLt and hipBLASLt name the same interface. Functions take the same arguments in both; enums and the size of an
+/// algorithm differ.
 struct BlasNames {
   std::array<const char*, 3> libraries;  ///< the newest first, null where there are fewer
   const char* create;

@@ -79,7 +79,7 @@ BlasProducts::BlasProducts(std::shared_ptr<const BlasApi> api, Driver& driver) :
 BlasProducts::~BlasProducts() {
   try {
     driver_->with_device([&] { api_->destroy(handle_); });
-  } catch (const Error&) {  // the device is lost, and the handle with it
+  } catch (const Error&) {  // the device is gone, and the handle with it
   }
 }
 

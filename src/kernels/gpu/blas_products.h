@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-/// Workspace of the library for one product.
+/// What the library may use beyond the operands.
 inline constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
 inline constexpr std::size_t blas_workspace_alignment = 256;
 

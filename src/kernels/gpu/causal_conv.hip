@@ -1,5 +1,5 @@
-// The causal convolution. Memory bound: a thread computes one channel of one row, and reads the rows before it from caches.
-// The slots that a step reads and writes differ, so that no thread waits for another.
+// The causal convolution. Memory bound: a thread computes one channel of one row, and finds the rows before it in caches. A
+// step reads and writes different slots, so that no thread waits for another.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/causal_conv_args.h"

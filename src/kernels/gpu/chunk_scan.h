@@ -42,7 +42,7 @@ __device__ inline int chunk_key_head(const ChunkArgs& args, int head) {
   return args.tiled ? head % args.key_heads : head / (args.value_heads / args.key_heads);
 }
 
-/// The workspace of a place, `place` counted from the first that is computed now.
+/// What the workspace has of a place, `place` counted from the first that is computed now.
 __device__ inline std::byte* chunk_keys_at(const ChunkArgs& args, int place, int key_head) {
   const std::size_t bytes = ChunkKeys{args.key_tiles}.bytes();
   return args.workspace + place * args.place_stride + static_cast<std::size_t>(key_head) * bytes;

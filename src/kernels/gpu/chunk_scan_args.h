@@ -44,7 +44,7 @@ struct ChunkRow {
   float unused[2];
 };
 
-/// For a chunk and a value head: T and P [row tiles, row tiles], lower tiles alone, and the rows' numbers.
+/// Of a chunk and a value head: T and P [row tiles, row tiles], lower tiles alone, and the rows' numbers.
 struct ChunkHead {
   static constexpr std::size_t operands = std::size_t{2} * chunk_tiles * chunk_tiles * chunk_tile_bytes;
   static constexpr std::size_t weights = operands;

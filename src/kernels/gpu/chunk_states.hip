@@ -10,7 +10,7 @@
 namespace rocmforge::gpu {
 namespace {
 
-/// Steps of a product whose operands are loaded ahead together; registers limit them.
+/// Steps of a product whose operands may be on their way together; registers limit them.
 constexpr int operands_ahead = ROCMFORGE_DEVICE_AMD ? 1 : 8;
 
 /// The number, hidden from the compiler, which would keep every comparison with it through the loop over chunks.

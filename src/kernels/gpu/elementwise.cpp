@@ -25,7 +25,7 @@ class GpuRmsNorm final : public PortableGpuKernel<RmsNorm> {
     if (args.rows == 0) {
       return;
     }
-    // The number of threads, and so the order of the sum, depends on the width alone.
+    // The threads, and with them the order of the sum, depend on the width alone.
     const LaunchShape shape = launch_of(args.rows, threads_for(divide_up(spec.dim, elems_per_load), 1024));
     rms_norm_kernel.launch(*context.stream, shape,
                            {.x = args.x,

@@ -59,7 +59,7 @@ template <int width>
 __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   const std::int64_t items = args.dim / width;
   const int stride = static_cast<int>(blockDim.x);
-  // No kernel writes the weights: the first ones are loaded before the row is ready.
+  // No kernel writes the weights: the first ones are on their way before the row is there.
   const bool has_first = thread_index() < items && blockIdx.x < args.rows;
   Floats<width> weight{};
   if (has_first) {

@@ -60,7 +60,7 @@ __device__ __forceinline__ void embed(const EmbeddingRowsArgs& args) {
   }
 }
 
-/// The format is chosen at each read, because rows are read twice and a loop for each format would double the code.
+/// The format is chosen at each read: rows are read twice, and a loop for each format would be twice as much code.
 __device__ __forceinline__ void read_row(const DequantizeRmsNormArgs& args, std::int64_t row, std::int64_t first,
                                          float (&values)[read_elems]) {
   visit_format(

@@ -125,7 +125,7 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
       run_vectors(args, *context.stream);
     } else {
       const ExpertTileFormat& format = *find_expert_tiles(args.weights[0].dtype);
-      // Whether the previous call sorted the slots is unknown: with weights in F32 it did not.
+      // Whether the call before sorted the slots is not known: with weights in F32 it did not.
       run_expert_tiles(args,
                        {.kernel = format.kernel,
                         .weight_stride = static_cast<std::int64_t>(row_bytes(args.weights[0].dtype, args.k)),

@@ -52,7 +52,7 @@ struct RouteGroupsArgs {
   RouteRowsArgs rows;
   float* logits;              ///< [tokens, experts and shared_gates]
   std::uint32_t* counters;    ///< [tokens], zero between launches
-  std::int32_t normed_quads;  ///< of a token's normed row that one work-group writes
+  std::int32_t normed_quads;  ///< of a token's normed row, that a work-group writes
   std::int32_t unused;
 };
 inline constexpr int route_group_rows = 2;

@@ -18,7 +18,7 @@ inline gpu::ExpertFinish expert_finish(const ExpertWeight& weight) {
   return {weight.bias, weight.scale, weight.bias_stride};
 }
 
-/// Whether the kernels have room for so many experts, of which a token may use up to `most_used`.
+/// Whether there is room for so many experts, of which a token may take `most_used`.
 inline Support check_expert_room(const ExpertMatmul::Spec& spec, std::int64_t most_used) {
   if (spec.experts > gpu::most_experts || spec.used > most_used) {
     return Support::no(fmt::format("more than {} of {} experts", most_used, gpu::most_experts));
@@ -54,7 +54,7 @@ struct ExpertTiles {
   const Kernel<gpu::ExpertTileArgs>& kernel;
   std::int64_t weight_stride = 0;  ///< ExpertTileArgs::row_bytes
   bool bfloat = false;             ///< bfloat16 rows in place of binary16
-  bool sorted = false;             ///< the previous call has sorted these slots
+  bool sorted = false;             ///< the call before left the order of these slots
 };
 void run_expert_tiles(const ExpertMatmul::Args& args, const ExpertTiles& tiles, Stream& stream);
 

@@ -29,7 +29,7 @@ struct FlashShape {
   /// Queries stay in registers where there are enough of them beside the sums.
   static constexpr int registers = dim_tiles * (Tile::operand_registers + Tile::c_elems);
   static constexpr bool queries_in_registers = registers <= Tile::most_registers;
-  /// Tiles of keys that pass through registers are short enough for them.
+  /// Tiles of keys that travel through registers are short enough for them.
   static constexpr bool ahead =
       Tile::loads_ahead && queries_in_registers && part_dims <= 128;  // longer rows take all registers
   static constexpr int keys = ahead                                    ? Tile::keys_ahead(head_dim)
@@ -69,7 +69,7 @@ struct FlashShape {
   static_assert(part_dims % 16 == 0 && part_dims * parts == head_dim && (parts == 1 || ahead));
   static_assert(shared_elems * 2 <= (ROCMFORGE_DEVICE_AMD ? 65536 : 49152));
 
-  /// Which 16 rows of the work-group a wave has, and which part of the dimensions.
+  /// Which 16 rows of the group, and which part of the dimensions, a wave has.
   __device__ static int row_wave() { return parts == 1 ? wave_index() : wave_index() % row_waves; }
   __device__ static int part() { return parts == 1 ? 0 : wave_index() / row_waves; }
 };

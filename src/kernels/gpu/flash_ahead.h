@@ -18,7 +18,7 @@ __device__ inline void sync_shared_memory() {
 /// the place of the last key: their scores are masked and their weights are 0.
 template <class Shape>
 struct FlashTilePlace {
-  /// CDNA has registers for a look-up in flight: it is waited for, with the loads before it, one tile later.
+  /// CDNA has registers for a look-up that is on its way, and waits for it, and for what was read before it, a tile later.
   static constexpr bool waits_later = wave_size == 64;
 
   int first_key;
@@ -58,7 +58,7 @@ struct FlashTilePlace {
   }
 };
 
-/// The part of a tile of K of one thread: `count` times eight elements of a row.
+/// What a thread takes of a tile of K: `count` times eight elements of a row.
 template <class Shape, class T>
 struct FlashKeyLoads {
   static constexpr int chunks = Shape::head_dim / 8;
@@ -111,7 +111,7 @@ struct FlashKeyLoads {
   }
 };
 
-/// The part of a tile of V of one thread: `count` times eight dimensions of two neighbouring keys. Neighbouring lanes take
+/// What a thread takes of a tile of V: `count` times eight dimensions of two neighbouring keys. Lanes beside each other take
 /// four pairs of keys and then the next dimensions, so that a wave reads whole lines of memory.
 ///
 /// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / alike_dims % blocks, which

@@ -2,7 +2,7 @@
 
 // Fused attention of 64 query rows on CDNA, where four waves share rows and keys: each takes 32 of the rows and 32 of each
 // 64 keys, so that half as much is read from shared memory as with 16 rows a wave. At the end the two waves of a row add up
-// their sums.
+// what they have.
 //
 // Scores of the next tile of keys are multiplied beside the softmax of this one: matrix instructions run beside all others
 // on CDNA, and one wave issues both.
@@ -351,7 +351,7 @@ struct FlashSplitWave {
   }
 };
 
-/// Query rows to shared memory, in the layout of keys.
+/// Query rows to shared memory, at the places of keys.
 template <class Shape, class T, class Place>
 __device__ inline void load_split_queries(const AttentionArgs& args, const Place& place, T* to) {
   for (int i = thread_index(); i < Shape::rows * Shape::chunks; i += Shape::threads) {

@@ -74,7 +74,7 @@ class FlashSplitTable {
         shift_(dense_ ? 31 : kv.block_shift),
         stride_(dense_ ? kv.sequence_stride : kv.block_stride),
         token_stride_(kv.token_stride) {
-    // Tensors have no table: any address will do.
+    // Tensors have no table: any memory will do.
     const void* table = dense_ ? kv.k : kv.block_tables + std::int64_t{sequence} * kv.max_blocks;
     table_ = (Table)(table);
   }
@@ -124,7 +124,7 @@ class FlashSplitReader {
   Bytes at_;
 };
 
-/// The part of a tile of K of one thread: eight dimensions of each 16th key (head_dim 128).
+/// What a thread takes of a tile of K: eight dimensions of each 16th key (head_dim 128).
 template <class Shape, class T>
 struct FlashSplitKeys {
   static constexpr int count = Shape::keys * Shape::chunks / Shape::threads;
@@ -172,7 +172,7 @@ struct FlashSplitKeys {
   }
 };
 
-/// The part of a tile of V of one thread: eight dimensions of four neighbouring keys, `count` times.
+/// What a thread takes of a tile of V: eight dimensions of four neighbouring keys, `count` times.
 template <class Shape, class T>
 struct FlashSplitValues {
   static constexpr int count = Shape::keys / 4 * Shape::chunks / Shape::threads;

@@ -23,7 +23,7 @@ class FlashRowTable {
         stride_(dense_ ? kv.sequence_stride : kv.block_stride),
         token_stride_(kv.token_stride) {
     if (dense_) {
-      table_ = static_cast<const std::int32_t*>(kv.k);  // tensors have no table: any address will do
+      table_ = static_cast<const std::int32_t*>(kv.k);  // tensors have no table: any memory will do
     }
   }
   struct Found {
@@ -86,7 +86,7 @@ __device__ inline std::uint32_t split_chunk(int chunk) {
   return static_cast<std::uint32_t>(16 * (Shape::row_dims == Shape::head_dim ? chunk : min(chunk, Shape::head_dim / 8 - 1)));
 }
 
-/// The part of a tile of K of one thread: eight dimensions of one key of each eight. An eighth of a tile at a time.
+/// What a thread takes of a tile of K: eight dimensions of one key of each eight. An eighth of a tile at a time.
 template <class Shape, class T>
 struct FlashRowKeys {
   using Split = FlashSplitKeys<Shape, T>;

@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// The kernels of `dtype` among `formats`, or `coded` for the types of gpu::CodedFormats; null where there are none.
+/// The kernels of `dtype` among `formats`, or `coded`, which serves all of gpu::CodedFormats; null where there are none.
 template <class Format, std::size_t count>
 const Format* find_format(const Format (&formats)[count], const Format& coded, DType dtype) {
   if (gpu::CodedFormats::contains(dtype)) {

@@ -15,7 +15,7 @@ namespace rocmforge::gpu {
 /// Elements that are read together.
 inline constexpr int read_elems = 8;
 
-// Products and differences that the compiler must not fuse, because the host rounds each of them.
+// Products and differences that the compiler may not fuse: the host rounds each.
 __device__ inline float rounded_product(float a, float b) {
 #if ROCMFORGE_DEVICE_AMD
 #pragma clang fp contract(off)
@@ -186,7 +186,7 @@ __device__ inline float device_scale(const Block& block, unsigned group) {
   }
 }
 
-/// The number added to the values of codes to make them bytes.
+/// What is added to the values of codes to make them bytes.
 template <DescribedBlock Block>
 constexpr int code_offset() {
   if constexpr (has_table<Block>) {

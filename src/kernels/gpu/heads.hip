@@ -35,7 +35,7 @@ __device__ bool is_wanted(const HeadProductArgs& args, std::int64_t first, int t
   return wanted;
 }
 
-/// `places`: the most tokens of a group.
+/// `places`: tokens of a group.
 template <class Block, int rows, int places>
 __device__ void head_products(const HeadProductArgs& args) {
   constexpr int waves = matvec_threads / wave_size;

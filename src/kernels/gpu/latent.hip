@@ -15,7 +15,7 @@ struct LatentShape {
   static constexpr int key_lanes = wave_size;
   static constexpr int group = latent_wave_heads;
   static constexpr int keys = 8;  ///< of a tile
-  /// Keys whose scores a lane computes before it adds their values: as many as registers hold.
+  /// Keys whose scores a lane has before it adds up their values: as many as registers hold.
   static constexpr int steps = ROCMFORGE_DEVICE_AMD ? 4 : 2;
   static constexpr int dims = latent_dims / wave_size;
   static constexpr int values = latent_values / wave_size;

@@ -37,8 +37,8 @@ struct LatentAppendArgs {
 };
 inline constexpr int latent_append_threads = 256;
 
-/// Attention over a latent plane on matrix cores (latent_matrix.hip): query heads of a work-group, keys of a tile, and
-/// strides of rows in shared memory, so that eight rows fall on different banks.
+/// Attention over a latent plane on matrix cores (latent_matrix.hip): query heads of a work-group and keys of a tile;
+/// elements from one row to the next in shared memory, so that eight rows fall on different banks.
 inline constexpr std::int32_t latent_matrix_heads = 16;
 inline constexpr std::int32_t latent_matrix_keys = 32;
 inline constexpr std::int32_t latent_matrix_stride = latent_dims + 8;

@@ -33,7 +33,7 @@ std::int64_t items_of_a_launch(const Attention::Spec& spec, std::int64_t items, 
   return std::clamp<std::int64_t>(most_floats / item_floats(spec, pieces), 1, std::max<std::int64_t>(items, 1));
 }
 
-/// Each plane's keys are read from the pages once for all heads.
+/// All heads of a sequence share its keys as they come from the pages.
 class LatentMatrixAttention final : public gpu::GpuAttention {
  public:
   using GpuAttention::GpuAttention;

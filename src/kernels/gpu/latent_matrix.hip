@@ -37,7 +37,7 @@ struct MatrixMemory {
   T* keys;
   float* scores;   ///< [2 halves, heads, keys]
   T* weights;      ///< [heads, weight_stride]
-  float* factors;  ///< [heads]: the factors of earlier sums
+  float* factors;  ///< [heads]: what earlier sums are multiplied by
   float* maxima;   ///< [heads], at the end
   float* sums;     ///< [heads], likewise
 

@@ -86,7 +86,7 @@ void run_matvec(const MatvecFormat& format, DType dtype, const Matmul::Args& cal
   args.x_stride = call.x_stride;
   args.k = static_cast<std::int32_t>(call.k);
   args.tokens = static_cast<std::int32_t>(call.tokens);
-  // A chunk is a multiple of a wave's step, and the chunks of all tokens fit into shared memory.
+  // A chunk is a whole number of steps of a wave, and what all tokens need of it fits into shared memory.
   args.chunk = static_cast<std::int32_t>(std::min<std::int64_t>(round_up(call.k, 256), 256 * wave_size / tokens));
   const bool aligned_rows = call.tokens == 1 || call.x_stride % 4 == 0;
   args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && aligned_rows && call.k % 4 == 0 ? 1 : 0;

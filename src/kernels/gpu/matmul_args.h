@@ -30,8 +30,8 @@
 
 namespace rocmforge::gpu {
 
-/// Formats that share kernels; a launch names its format. All their blocks are signed bytes with a scale for 16 elements or
-/// more.
+/// Formats that share kernels; a launch names its format. All their blocks can be expressed as signed bytes with a scale for
+/// 16 elements or more.
 using CodedFormats = FormatList<BlockNVFP4, BlockIQ1_S, BlockIQ1_M, BlockIQ2_XXS, BlockIQ2_XS, BlockIQ2_S, BlockIQ3_XXS,
                                 BlockIQ3_S, BlockTQ1_0, BlockTQ2_0>;
 

@@ -70,7 +70,7 @@ __device__ inline std::uint32_t spread_bits(std::uint32_t bits) {
   return ((bits & 15u) * 0x00204081u & 0x01010101u) << place;
 }
 
-/// The number that four_codes adds to every value: NVIDIA converts a byte by making it part of a float's mantissa.
+/// What four_codes adds to every value: NVIDIA converts a byte by making it part of a float's mantissa.
 #if ROCMFORGE_DEVICE_AMD
 inline constexpr float code_bias = 0.0f;
 #else

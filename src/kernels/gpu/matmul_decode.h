@@ -3,8 +3,8 @@
 // Weights for the matrix products, as strips of 16 consecutive elements that share a scale.
 //
 // A strip's number in its row is element / 16. WeightStrips<Block> knows one format of tensor/quant:
-//   parts, unit_of, part_of, strip_of   a unit is the `parts` strips that share bytes (as the low and high nibbles of 16
-//                                       bytes): strip_of(unit_of(strip), part_of(strip)) == strip
+//   parts, unit_of, part_of, strip_of   a unit is the `parts` strips that share bytes (the low and the high nibbles of 16
+//                                     bytes): strip_of(unit_of(strip), part_of(strip)) == strip
 //   load(row, unit, k)                the bytes of a unit, untouched, so that loads can run ahead of their use
 //   affine(raw, part)                 element = scale * value + offset; without `has_offset` the offset is 0
 //   values(raw, part, w, out)         values of elements 4 w to 4 w + 3 of the strip

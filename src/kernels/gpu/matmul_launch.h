@@ -42,7 +42,7 @@ struct MatmulTileKernels {
   Kernel<gpu::MatmulTileArgs> small;
 };
 
-/// The large tiles of a family of kernels, and the number of compute units that one of them occupies.
+/// The large tiles of a family of kernels, and how many compute units one of them keeps busy.
 struct LargeMatmulTile {
   gpu::MatmulTileShape shape = gpu::large_matmul_tile;
   int units = 1;

@@ -104,7 +104,7 @@ __device__ inline void add_unit(const typename Strips::Raw (&raw)[rows], int fir
   }
 }
 
-/// A work-group's chunk of x, in dynamic shared memory.
+/// What a work-group keeps of x: dynamic shared memory.
 __device__ inline float4* staged_chunk() {
 #if ROCMFORGE_DEVICE_AMD
   HIP_DYNAMIC_SHARED(float4, staged)

@@ -81,19 +81,19 @@ std::int32_t splits_for(std::int64_t kv_len) {
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(divide_up(kv_len, gpu::split_keys), 1, gpu::max_splits));
 }
 
-/// Floats of the partial sums and states of one item, which is a row or a sequence of one row.
+/// Partial sums and states of one item, which is a row or a sequence of one row.
 std::int64_t floats_of_item(const Attention::Spec& spec, std::int32_t splits) {
   const Grouping group = grouping(spec);
   return std::int64_t{spec.kv_heads} * group.tiles * splits * group.heads * (spec.out_dim() + 2);
 }
 
-/// The number of items of one launch, so that their parts stay within 128 MiB.
+/// Items of one launch, so that their parts stay within 128 MiB.
 std::int64_t items_at_once_of(const Attention::Spec& spec, std::int64_t items, std::int32_t splits) {
   constexpr std::int64_t most_floats = std::int64_t{32} << 20;
   return std::clamp<std::int64_t>(most_floats / floats_of_item(spec, splits), 1, std::max<std::int64_t>(items, 1));
 }
 
-/// Waves of a work-group: for a latent plane as many as its heads need.
+/// Waves of a work-group: of a latent plane as many as it has heads for.
 std::int32_t waves_of(const Attention::Spec& spec) {
   const std::int32_t heads = std::min(spec.q_heads / spec.kv_heads, gpu::latent_group);
   return spec.value_dim > 0 ? (heads + gpu::latent_wave_heads - 1) / gpu::latent_wave_heads : 4;

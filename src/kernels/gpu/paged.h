@@ -137,7 +137,7 @@ __device__ inline float scatter_sums(float (&values)[Shape::group]) {
   return wave_reduce<Sum, Shape::key_lanes / Shape::group>(values[0]);
 }
 
-/// The reverse: every lane gets the values of all lanes.
+/// The reverse: every lane gets all lanes' values.
 template <class Shape>
 __device__ inline void gather(float mine, float (&values)[Shape::group]) {
   values[0] = mine;

@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// Places one array after another in a call's workspace, each at a multiple of 256 bytes; without memory it only counts the
-/// bytes.
+/// Places one array after another in a call's workspace, each at a multiple of 256 bytes; only counts the bytes where there
+/// is no memory.
 class Places {
  public:
   explicit Places(void* base) : base_(static_cast<std::byte*>(base)) {}

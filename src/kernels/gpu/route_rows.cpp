@@ -13,7 +13,7 @@ namespace {
 
 constexpr Kernel<gpu::RouteGroupsArgs> kernel{"route_rows", "route_rows", LaunchOrder::by_kernel};
 
-/// Several work-groups for each token, the last of which chooses.
+/// Work-groups of each token, whose last one chooses.
 class GpuRouteRows final : public GpuKernel<RouteRowsKernel> {
  public:
   using GpuKernel::GpuKernel;

@@ -79,7 +79,7 @@ __device__ inline Mass mass_at(double distance, const SampleShared& shared) {
   return distance < -32.0 ? 0 : static_cast<Mass>(exponential(distance, shared) * 0x1p45 + 0.5);
 }
 
-/// A mask with a bit for each lane whose `condition` holds.
+/// A bit for each lane whose `condition` holds.
 __device__ inline std::uint64_t wave_ballot(bool condition) {
 #if ROCMFORGE_DEVICE_AMD
   return __ballot(condition);
@@ -88,7 +88,7 @@ __device__ inline std::uint64_t wave_ballot(bool condition) {
 #endif
 }
 
-/// The sum over the lanes up to and including this one.
+/// The sum over lanes up to and including the own one.
 template <class T>
 __device__ inline T wave_inclusive_sum(T value) {
 #pragma unroll
@@ -178,8 +178,8 @@ __device__ inline Cut cut_list(int count, int key_bits, SampleShared& shared, Ke
   return cut;
 }
 
-/// The first i of [0, count) at which the running sum of mass(i) exceeds target(total) < total; -1 when the total is 0. Each
-/// round splits a stretch among the waves and continues with the wave's part that holds the target.
+/// The first i of [0, count) at which the running sum of mass(i) exceeds target(total) < total; -1 when the total is 0.
+/// Each round splits a stretch among the waves and goes on with the one that holds the target.
 template <class MassOf, class Target>
 __device__ inline int walk_list(int count, SampleShared& shared, MassOf mass, Target target) {
   constexpr int waves = sample_draw_threads / wave_size;

@@ -19,7 +19,7 @@ struct SampleArgs {
   std::int32_t chunk_tokens = 0;  ///< ids of one of SampleScratch::chunks chunks; they cover the vocabulary
 };
 
-/// The sum of so many weights of up to 2^45, plus one more weight, fits 64 bits.
+/// The sum of that many weights of up to 2^45, and one more, fits 64 bits.
 inline constexpr std::int32_t sample_most_tokens = (1 << 19) - 2;
 
 inline constexpr std::int32_t sample_scan_threads = 256;

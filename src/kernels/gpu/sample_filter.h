@@ -1,12 +1,12 @@
 #pragma once
 
-// The filters of a row, in the order of SampleTokens. Each cuts an ordered list; tokens are never moved.
+// The filters of a row, in the order of SampleTokens. Each is a cut of an ordered list: none moves a token.
 
 #include "kernels/gpu/sample.h"
 
 namespace rocmforge::gpu {
 
-/// The tokens that a row draws from, in the order of ids: the whole row (ids null), or a list of its best.
+/// What a row draws from, in the order of ids: the whole row (ids null), or a list of its best.
 struct TokenList {
   const float* values;
   const std::int32_t* ids;

@@ -12,7 +12,7 @@ inline constexpr int ssm_scan_tile = 8;   ///< rows of the step that are staged 
 
 /// Elements of the state that a thread keeps in registers, for states of up to `state_size`.
 constexpr int ssm_scan_elems(int state_size) { return state_size / ssm_scan_lanes; }
-/// Rows of the state of which a thread has a part.
+/// Rows of the state that a thread has a part of.
 constexpr int ssm_scan_rows(int state_size) { return state_size >= 256 ? 1 : state_size == 64 ? 4 : 2; }
 /// Rows of the state in a work-group.
 constexpr int ssm_scan_group_rows(int state_size) { return ssm_scan_threads / ssm_scan_lanes * ssm_scan_rows(state_size); }

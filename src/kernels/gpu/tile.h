@@ -20,7 +20,7 @@
 
 #include "kernels/gpu/device_code.h"
 
-// Vega 20, RDNA1 and RDNA2 have no matrix cores; for tests, the build can disable those of another card.
+// Vega 20, RDNA1 and RDNA2 have no matrix cores; the build can leave out those of another card, for tests.
 #if ROCMFORGE_DEVICE_AMD && !defined(ROCMFORGE_MATRIX_CORES)
 #if defined(__gfx906__) || defined(__GFX10__)
 #define ROCMFORGE_MATRIX_CORES 0

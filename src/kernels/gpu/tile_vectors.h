@@ -1,8 +1,8 @@
 #pragma once
 
 // The tile products of tile.h on AMD's cards without matrix cores: Vega 20, RDNA1, RDNA2. Each lane holds a whole column of
-// B and the sums of some rows of that column; a lane reads the rows of A one after the other from the lanes of its group of
-// 16. Half precision uses dot products of pairs where the card has them, other types sums in float.
+// B and the sums of those rows of the column that belong to the lane's part; the part's rows of A come one after the other
+// from its 16 lanes. Half precision uses dot products of pairs where the card has them. Sums are always floats.
 
 #include <cstdint>
 #include <utility>

@@ -11,8 +11,8 @@ struct Turn {
   float sine;
 };
 
-/// Cosine and sine of position * inverse_frequency. The product is in float, as the models were trained with; the rest is in
-/// double, so that both results are right at any position. Reduction and series are those of the CPU's kernel.
+/// Cosine and sine of position * inverse_frequency, a product in float as the models were trained with; the rest is in
+/// double, so that both are right at any position. Reduction and series are those of the CPU's kernel.
 __device__ inline Turn turn_of(float position, float inverse_frequency, float magnitude) {
   const double angle = static_cast<double>(position * inverse_frequency);
   // angle = quarter * pi / 2 + r, |r| <= pi / 4. The first part of pi / 2 has 33 bits: products with 20-bit quarters are

@@ -30,14 +30,14 @@ __device__ inline Head head_at(const RopeAppendArgs& args, std::int64_t token, i
   return {args.v + row + std::int64_t{kv_head - args.kv_heads} * args.head_dim, nullptr, args.value_norm != 0, 0};
 }
 
-/// The last factor of Q.
+/// What Q is multiplied by, last.
 __device__ inline float query_factor(const RopeAppendArgs& args, std::int32_t position) {
   return args.temperature_scale != 0.0f
              ? 1.0f + args.temperature_scale * logf(static_cast<float>(1 + position / args.temperature_length))
              : 1.0f;
 }
 
-/// The rules that are the same for all heads of a call.
+/// What is the same for all heads of a call.
 struct TurnRules {
   int head_dim;
   int adjacent;
@@ -78,7 +78,7 @@ __device__ inline UnitValues load_unit(const TurnRules& rules, const Head& head,
 __device__ inline float add_squares(float sum, const UnitValues& values) {
   return __builtin_fmaf(values.second, values.second, __builtin_fmaf(values.first, values.first, sum));
 }
-/// The norm's factor, from the sums of squares of all lanes.
+/// The norm's factor, of all lanes' sums of squares.
 __device__ inline float norm_scale(const TurnRules& rules, float squares) {
   return 1.0f / sqrtf(wave_reduce<Sum>(squares) / static_cast<float>(rules.head_dim) + rules.norm_eps);
 }

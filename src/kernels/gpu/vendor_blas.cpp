@@ -53,7 +53,7 @@ struct Trial {
   DeviceBuffer weight, x, out, workspace;
 };
 
-/// Adds a product to the values in `out` and compares. Throws Error when the product fails or is wrong.
+/// Adds a product to what is in `out` and compares. Throws Error when it fails or is wrong.
 void try_product(Device& device, BlasProducts& products, bool bfloat) {
   const Trial trial = bfloat ? Trial(device, bfloat16()) : Trial(device, half());
   const BlasProduct product{.bfloat = bfloat,

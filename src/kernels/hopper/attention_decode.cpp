@@ -18,7 +18,7 @@ using hopper::DecodeShape;
 using hopper::DecodeSplit;
 
 constexpr std::int32_t multiprocessors_of_sm_90 = 132;
-/// The list of tiles is numbered with 32 bits.
+/// The list of tiles is counted in 32 bits.
 constexpr std::int64_t most_tiles = std::int64_t{1} << 30;
 
 DecodeShape variant_of(const Attention::Spec& spec) {
@@ -35,7 +35,7 @@ std::int32_t part_heads(const Attention::Spec& spec) {
   return std::min(variant_of(spec).heads, spec.q_heads / spec.kv_heads);
 }
 
-/// One sequence alone should occupy all multiprocessors, but more pieces cost more for adding them up.
+/// One sequence alone should occupy all multiprocessors, but its pieces must then be added up.
 DecodeSplit split_of(const Attention::Spec& spec) {
   const std::int32_t heads = spec.kv_heads * head_tiles(spec);
   return {.whole = 4, .wanted = std::clamp(multiprocessors_of_sm_90 / heads, 8, 64), .least = 2, .most = 32, .limit = 128};

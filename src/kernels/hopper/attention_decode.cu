@@ -130,7 +130,7 @@ struct Consumer {
     load_query();
   }
 
-  /// Loads q of the head to shared memory, laid out as a tile of 16 keys; zeros beyond the heads and beyond head_dim.
+  /// q of the head to shared memory, laid out as a tile of 16 keys; zeros beyond the heads and beyond head_dim.
   __device__ void load_query() {
     constexpr int at_once = C::quants && !C::q_in_registers ? 1 : 4;  // registers are short
 #pragma unroll at_once
@@ -192,7 +192,7 @@ struct Consumer {
     }
     ring.advance();
   }
-  /// The address of 16 bytes of a key in a slot.
+  /// Where 16 bytes of a key lie in a slot.
   [[nodiscard]] __device__ static std::uint32_t chunk_at(int key, int chunk) {
     return static_cast<std::uint32_t>(chunk / 8 * column_bytes + key * 128 + ((chunk % 8) ^ (key % 8)) * 16);
   }
@@ -318,7 +318,7 @@ struct Consumer {
     }
     free_slot();
   }
-  /// Sets rows of V without a visible key to zero: memory may hold NaN there, and a weight of zero times NaN is NaN.
+  /// Rows of V without a visible key become zeros: memory may hold NaN there, and a weight of zero times NaN is NaN.
   __device__ void clear_values(std::uint32_t slot, int begin, int end) const {
     constexpr std::uint32_t zeros[4] = {};
     for (int i = lane(); i < keys_per_warp * C::padded / 8; i += 32) {

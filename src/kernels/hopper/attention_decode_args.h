@@ -6,7 +6,7 @@
 
 namespace rocmforge::hopper {
 
-/// Keys of a tile; tiles begin at multiples of it.
+/// Keys of a tile; tiles stand at multiples of it.
 inline constexpr std::int32_t decode_tile_keys = 64;
 
 /// A variant of the kernel: head_dim at most (64, 128, 256), query heads of a KV head at once (8, 16), groups of four warps
@@ -58,7 +58,7 @@ constexpr std::int32_t decode_groups(bool quants, std::int32_t padded, std::int3
   return padded <= 128 || (quants && heads <= 8) ? 2 : 1;
 }
 
-/// The cut of a sequence's tiles into pieces: by the number of tiles alone, so that the order of its sums depends on nothing
+/// How the tiles of a sequence are cut into pieces: by their number alone, so that the order of its sums depends on nothing
 /// else. Up to `whole` tiles stay together; beyond that there are about `wanted` pieces of `least` to `most` tiles, and
 /// never more than `limit` pieces.
 struct DecodeSplit {
@@ -91,7 +91,7 @@ struct AttentionDecodeArgs {
   const void* q;  ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
   std::int64_t q_stride;
   void* out;                          ///< [tokens, q_heads * head_dim] of IoType, dense
-  const std::int32_t* query_offsets;  ///< [num_sequences + 1]; sequences without exactly one row are skipped
+  const std::int32_t* query_offsets;  ///< [num_sequences + 1]; sequences without exactly one row are left alone
   const std::int32_t* kv_lengths;     ///< [num_sequences]
   const std::int32_t* block_tables;   ///< [num_sequences, max_blocks]; null for dense K and V
   const char* scales;                 ///< of KV head 0 of block 0: [block_tokens, head_dim / 32] of 16 bits; null if none

@@ -16,7 +16,7 @@ inline constexpr int q_column_bytes = 16 * 128;
 inline constexpr float infinity = __builtin_huge_valf();
 
 /// `padded` is head_dim rounded up to 64-element columns; a work-group computes up to `heads` query heads of a KV head.
-/// Groups of four warps take tiles in turns. Products are of T, the type of K and V unless these are quants.
+/// Groups of four warps take tiles in turns. Products are of T, which K and V are stored as, unless they are quants.
 template <class T_, bool quants_, int padded_, int heads_, int groups_>
 struct Config {
   using T = T_;
@@ -36,7 +36,7 @@ struct Config {
   static constexpr int slots = shape.slots();
   static constexpr int row_floats = shape.row_floats();
   static constexpr int quads_of_thread = shape.quads_of_thread();
-  /// Warps that copy. One needs some 850 clocks for a slot; a slot of quants arrives in 500.
+  /// Warps that copy. One takes some 850 clocks for a slot; a slot of quants arrives in 500.
   static constexpr int producers = quants && groups > 1 ? 4 : 1;
   static constexpr int producer_registers = quants ? 72 : 56;
   static constexpr int consumer_registers = quants ? 216 : 224;
@@ -82,7 +82,7 @@ struct Ring {
 /// One of the warps that copy; they take slots in turns.
 template <class C>
 struct Producer {
-  static_assert(C::slots % C::producers == 0);  // a warp that missed fillings of a slot could not tell them apart
+  static_assert(C::slots % C::producers == 0);  // a warp could not tell the fillings of a slot apart if it missed some
 
   const AttentionDecodeArgs& args;
   Shared<C>& shared;
@@ -107,7 +107,7 @@ struct Producer {
     return reinterpret_cast<const TensorMap*>(&bytes);
   }
   [[nodiscard]] __device__ bool takes_slot() const { return ring.slot % C::producers == warp; }
-  /// Waits until the slot is free and announces to its barrier the number of bytes that will arrive.
+  /// Waits for the slot and tells its barrier how many bytes will arrive.
   __device__ void open(int bytes) {
     barrier_wait(&shared.free[ring.slot], ring.parity ^ 1);
     barrier_expect(&shared.full[ring.slot], bytes);

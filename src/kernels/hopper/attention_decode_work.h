@@ -40,7 +40,7 @@ struct DecodeKeys {
   __device__ int length() const { return max(tiles, 1); }
 };
 
-/// Iterates over the entries of one work-group; the same in all lanes of a warp.
+/// Goes through the entries of one work-group; the same in all lanes of a warp.
 struct DecodeWalk {
   const AttentionDecodeArgs& args;
   int begin = 0;  ///< of the list's tiles

@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-// Shared by the launches of both attention kernels.
+// What the launches of both attention kernels share.
 
 constexpr std::int32_t block_tokens_default = 64;
 

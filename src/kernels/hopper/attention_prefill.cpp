@@ -96,7 +96,7 @@ std::int32_t rows_code(Attention::Rows rows) {
   return rows == Attention::Rows::all ? 0 : rows == Attention::Rows::single ? 1 : 2;
 }
 
-/// The arguments for `count` sequences from `first` on, with K and V dense in the workspace.
+/// `args` for `count` sequences from `first` on, K and V dense in the workspace.
 Attention::Args part_of(const Attention::Spec& spec, const Attention::Args& args, std::int32_t first, std::int32_t count) {
   Attention::Args part = args;
   part.batch.num_sequences = count;

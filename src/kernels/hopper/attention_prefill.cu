@@ -249,7 +249,7 @@ __device__ inline void store_q(const AttentionPrefillArgs& args, const Work& wor
   }
 }
 
-/// The same by the bulk copy engine, where q is stored as T. Rows after the sequence hold those of the next sequence.
+/// The same by the bulk copy engine, where q is stored as T. Rows behind the sequence are those of the next one.
 template <class C>
 __device__ inline void copy_q(const AttentionPrefillArgs& args, const Work& work, char* to, std::uint64_t* full) {
   barrier_expect(full, C::consumers * C::q_bytes);
@@ -280,7 +280,7 @@ __device__ inline void store_zeros(const AttentionPrefillArgs& args, const Work&
   }
 }
 
-/// Takes the next tile of q that no work-group has taken; false when all are taken.
+/// The next tile of q that no work-group has taken; false when all are taken.
 template <class C>
 __device__ bool take_work(const AttentionPrefillArgs& args, int total, Work& work) {
   work.tile_begin = 0;
@@ -345,7 +345,7 @@ __device__ void produce_q(const AttentionPrefillArgs& args, Shared<C>& shared, i
   }
 }
 
-/// Sets rows of V after the last key to zero: memory may hold NaN there, and a weight of zero times NaN is NaN.
+/// Rows of V beyond the last key become zeros: memory may hold NaN there, and a weight of zero times NaN is NaN.
 template <class C>
 __device__ void clear_rows(char* v, int first, int thread) {
   for (int i = first * 8 + thread; i < C::keys * 8; i += warpgroup_size) {
@@ -387,7 +387,7 @@ struct Consumer {
                                 advance(k, column * C::column_bytes + inside), step > 0);
     }
   }
-  /// out += weights v of the previous tile; issued, not awaited.
+  /// out += weights v of the tile before; issued, not awaited.
   __device__ void multiply_v() {
     std::uint64_t v = operand(shared().v[stage_of<stages>(tiles - 1)], 1024, C::column_bytes);
     forget(v);
@@ -422,7 +422,7 @@ struct Consumer {
   static __device__ int consumer() { return static_cast<int>(threadIdx.x) / warpgroup_size - 1; }
   static __device__ int thread() { return static_cast<int>(threadIdx.x) % warpgroup_size; }
   static __device__ Shared<C>& shared() { return shared_memory<C>(); }
-  // In shared memory, because registers are needed for the sums.
+  // In shared memory: registers are for the sums.
   __device__ const Work& work() const { return shared().works[stage_of<work_slots>(works)]; }
   __device__ const Work& done() const { return shared().works[stage_of<work_slots>(works - 1)]; }
 
@@ -529,8 +529,7 @@ struct Consumer {
     soften(special ? 1.0f : args.scale * log2_e, rescale);
   }
 
-  /// Computes all tiles of q of this work-group. The products of a tile's last values run beside those of the next tile's
-  /// first scores.
+  /// All tiles of q of this work-group. The products of one's last values run beside those of the next one's first scores.
   template <bool special>
   __device__ void run() {
     if (!next_work()) {
@@ -556,7 +555,7 @@ struct Consumer {
     finish();
   }
 
-  /// Advances to the next tile of q. False when there is none.
+  /// Goes on to the next tile of q. False when there is none.
   __device__ bool next_work() {
     barrier_wait(&shared().q_full[stage_of<C::q_stages>(works)], parity_of<C::q_stages>(works));
     tile = work().tile_begin;
@@ -593,7 +592,7 @@ struct Consumer {
     weigh<special>(rescale);
     pack_weights();
   }
-  /// Adds the scores of this tile, and the values of the previous one, which may be the last of another tile of q (`first`).
+  /// Scores of this tile, and the values of the one before, which may be the last of another tile of q (`first`).
   template <bool special>
   __device__ void add_tile(bool first) {
     float rescale[2];
@@ -629,7 +628,7 @@ struct Consumer {
     rescale_out(rescale, first);
     pack_weights();
   }
-  /// Adds the last values of the last tile of q, which no other products overlap.
+  /// The last values of the last tile of q, which no other products overlap.
   __device__ void finish() {
     wait_v(done(), done().tile_end - 1);
     wgmma_fence();
@@ -643,8 +642,7 @@ struct Consumer {
     store(factors);
   }
 
-  /// Consumers issue their products one after another, so that one consumer's weights are computed beside another's
-  /// products.
+  /// Consumers issue their products one after another, so that one's weights are computed beside another's products.
   __device__ void wait_turn() {
     if constexpr (C::turns) {
       named_barrier_sync(first_turn + consumer(), 2 * warpgroup_size);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Quants and scales of Q8_0 pages (KvLayout) as operands of the matrix units.
+// Quants and scales of Q8_0 pages (KvLayout) as the matrix units' operands.
 
 #include "kernels/hopper/matmul_tile.h"
 

@@ -1,5 +1,5 @@
 // K and V from Q8_0 pages to the dense 16-bit tensors that prefill's products read. A thread converts 16 neighbouring quants
-// of one key, which share a scale.
+// of one key: they share a scale.
 
 #include "kernels/hopper/attention_quants.h"
 #include "kernels/hopper/attention_unpack_args.h"

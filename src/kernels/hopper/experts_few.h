@@ -91,10 +91,10 @@ struct FewItems {
   __device__ int row_group(int item) const { return item % row_groups; }
 
  private:
-  /// The first item of `tile` that begins at or after `work`.
+  /// The first item that begins when `work` has been done, or later.
   [[nodiscard]] __device__ int first_item(const ExpertFewArgs& args, int tile, std::int64_t work) const {
     if (tile < 0) {
-      return 0;  // no tile begins there
+      return 0;  // there are no tiles
     }
     const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
     const auto inside = static_cast<int>(work - std::int64_t{found.w} * row_groups);
@@ -161,7 +161,7 @@ class FewWarp {
  private:
   __device__ int row(int item) const { return items_.row_group(item) * rows + first_row_; }
 
-  /// Advances to the weights of the first item, from item_ on, that has rows.
+  /// Goes on to the weights of the first item from item_ on that has rows.
   __device__ void seek() {
     while (item_ < items_.end && !has(item_)) {
       ++item_;
@@ -324,7 +324,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
         multiply.template operator()<FewSums<format, 8>>();
       }
     }
-    __syncthreads();  // the tile's activations are no longer read
+    __syncthreads();  // the tile's activations are not read any more
     const int first_row = items.row_group(item) * rows;
     for (int i = thread; i < rows * work.count; i += few_warps * 32) {
       const int slot = i / rows;
@@ -352,7 +352,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
         clear_codes_behind(args, work, thread);
       }
     }
-    __syncthreads();  // the sums are no longer read
+    __syncthreads();  // nor are the sums
   }
 }
 

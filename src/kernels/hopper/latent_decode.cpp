@@ -20,7 +20,7 @@ std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t pieces) {
   return std::int64_t{pieces} * spec.q_heads * (spec.value_dim + 2);
 }
 
-/// The number of sequences of one launch, so that their parts stay within 128 MiB.
+/// Sequences of one launch, so that their parts stay within 128 MiB.
 std::int64_t sequences_of_a_launch(const Attention::Spec& spec, std::int64_t sequences, std::int32_t pieces) {
   constexpr std::int64_t most_floats = std::int64_t{32} << 20;
   return std::clamp<std::int64_t>(most_floats / sequence_floats(spec, pieces), 1, std::max<std::int64_t>(sequences, 1));

@@ -68,7 +68,7 @@ struct LatentDecode {
   int heads;
   float out[C::value_tiles][C::head_tiles][4];  ///< values as rows, heads as columns
   std::uint32_t q[C::steps][C::head_tiles][2];  ///< of the warp's part of the dimensions
-  // Of the head whose weights this half of a warp computes.
+  // Of the head whose weights this half of a warp makes.
   float maximum = -INFINITY;
   float weight = 0.0f;         ///< this lane's part of the sum
   std::int32_t blocks[fills];  ///< of this lane's keys of the tiles that are copied next
@@ -86,7 +86,7 @@ struct LatentDecode {
     return static_cast<std::uint32_t>(stage) % latent_stages;
   }
   [[nodiscard]] __device__ char* stage_at(int stage) const { return memory + slot_of(stage) * C::shared.stage_bytes; }
-  /// The address of a key of a tile.
+  /// Where a key of a tile lies.
   [[nodiscard]] __device__ char* key_at(int tile, int key) const {
     const auto place = static_cast<std::uint32_t>(key);
     return stage_at(tile * stages_of_tile + static_cast<int>(place / latent_stage_keys)) +
@@ -252,7 +252,7 @@ struct LatentDecode {
     }
   }
 
-  /// The scores of the warp's 16 keys over its part of the dimensions.
+  /// The scores of the warp's 16 keys, as far as its part of the dimensions goes.
   __device__ void score(int tile) const {
     const std::uint32_t k = shared_address(key_at(tile, own_keys() + lane % 16)) +
                             static_cast<std::uint32_t>(lane / 16 * 16 + own_part() * C::steps * 32);
@@ -281,7 +281,7 @@ struct LatentDecode {
     }
   }
 
-  /// Adds up the parts of a head's scores and turns them into weights relative to the maximum so far: four keys a lane.
+  /// Adds up the parts of a head's scores and makes weights of them, relative to the maximum so far: four keys a lane.
   __device__ void weigh(int tile) {
     if (warp * 2 >= C::heads) {
       return;

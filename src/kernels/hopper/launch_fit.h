@@ -2,7 +2,7 @@
 
 namespace rocmforge::hopper {
 
-// The shared memory of a work-group: as many slots of its ring as fit.
+// How much shared memory a work-group takes: as many slots of its ring as fit.
 
 inline constexpr int shared_bytes_of_group = 227 * 1024;
 /// Two work-groups share a multiprocessor where they fit; each reserves 1 KB more.

@@ -20,8 +20,8 @@ namespace {
 
 using hopper::MatvecKind;
 
-/// Few tokens: the mat-vec kernels. More: quantised weights by matmul_many.h, which takes neighbours for any number of
-/// tokens; F16 and BF16 by cuBLASLt, which takes none. Because of that difference these are two kernels.
+/// Few tokens: the mat-vec kernels. More: quantised weights by matmul_many.h, which takes neighbours of any number of
+/// tokens; F16 and BF16 by cuBLASLt, which takes none. That difference makes them two kernels.
 class HopperMatmul final : public MatmulKernel {
  public:
   HopperMatmul(bool quantised, Device* device)

@@ -46,7 +46,7 @@ struct MatvecInput {
   MatvecPostNorm post_norm;
 };
 
-/// One weight of a launch and the output of its product.
+/// One weight of a launch and where its product goes.
 struct MatvecPart {
   const std::uint8_t* weight;  ///< as weight_layout.h says; binary16 or bfloat16 [n, k] for matvec_half
   const float* bias;           ///< [n] or null
@@ -83,11 +83,11 @@ constexpr bool takes_image(int tokens) { return tokens > 2; }
 /// twice, and the inputs of more tokens don't stay in the first-level cache.
 constexpr bool takes_sums(int tokens) { return tokens > 2; }
 
-/// Columns of a step, which a warp multiplies at a time.
+/// Columns of a step: what a warp multiplies at a time.
 inline constexpr int matvec_step = 256;
 /// Steps of a slot, one for each warp.
 inline constexpr int matvec_slot_steps = matvec_warps;
-/// Besides the warps that multiply there is one that fetches weights and one that writes outputs.
+/// Beside the warps that multiply one fetches weights and one writes outputs.
 inline constexpr int matvec_all_threads = matvec_threads + 64;
 
 constexpr int matvec_steps(int k) { return (k + matvec_step - 1) / matvec_step; }
@@ -96,7 +96,7 @@ constexpr int matvec_steps(int k) { return (k + matvec_step - 1) / matvec_step; 
 /// token the codes of its blocks (32 bytes of upper, 32 of lower 8 bits), then of each token a scale and a sum of each
 /// block, then of each token sums of squares.
 struct MatvecShared {
-  int token_bytes;       ///< from one token's codes to the next one's: offset by half the banks
+  int token_bytes;       ///< from one token's codes to the next one's: apart by half the banks
   int token_info_bytes;  ///< from one token's scales and sums to the next one's
   int info;
   int squares;
@@ -131,8 +131,7 @@ struct QuantiseArgs {
   std::int32_t unused;
 };
 
-/// The same for weights of 16 bits: columns of a step, bytes from a row to the next one in a slot (offset by half the
-/// banks).
+/// The same for weights of 16 bits: columns of a step, bytes from a row to the next one in a slot (apart by half the banks).
 inline constexpr int matvec_half_step = 128;
 inline constexpr int matvec_half_row_bytes = matvec_slot_steps * matvec_half_step * 2 + 64;
 inline constexpr int matvec_half_slot_bytes = weight_tile_rows * matvec_half_row_bytes;

@@ -168,7 +168,7 @@ __device__ __forceinline__ void multiply_segment(std::uint32_t weights, const ch
       multiply_registers(sums, operands[half][step / 2][step % 2], advance(x, step * 32));
     }
     wgmma_commit();
-    wgmma_wait<1>();  // all but this one: the other operands may be overwritten
+    wgmma_wait<1>();  // all but this one: the other operands are free
   };
 #pragma unroll 1
   for (int group = 0; group < groups; ++group) {
@@ -299,7 +299,7 @@ __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
       break;
   }
   keep(sums);
-  __syncthreads();  // the activations are no longer read
+  __syncthreads();  // the activations are not read any more
   auto* const waiting = reinterpret_cast<float*>(boxes);
   const int row = warp * weight_tile_rows + lane / 4;
 #pragma unroll

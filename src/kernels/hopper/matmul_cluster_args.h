@@ -13,7 +13,7 @@ inline constexpr int cluster_threads = 256;
 inline constexpr int cluster_tile_rows = 128;
 inline constexpr int most_cluster_tokens = 32;
 
-/// One weight of a launch and the output of its product.
+/// One weight of a launch and where its product goes.
 struct MatmulClusterPart {
   const std::uint8_t* weight;  ///< as weight_layout.h says
   const float* bias;           ///< [n] or null

@@ -45,7 +45,7 @@ struct LaneWeights {
   std::uint32_t scales[2][2];  ///< pairs: of blocks 0 and 1, 2 and 3
   std::uint32_t minima[2][2];  ///< negative
 
-  /// `record`: its address in shared memory.
+  /// `record` is its address in shared memory.
   __device__ void load(std::uint32_t record, int group, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -130,7 +130,7 @@ struct LaneWeights {
     }
   }
 
-  /// Codes minus their offset. Codes of MXFP4 are floats of 1 + 2 + 1 bits: placed in binary16, they are 2^14 times too
+  /// Codes less their offset. Codes of MXFP4 are floats of 1 + 2 + 1 bits: in binary16's place they are 2^14 times too
   /// small.
   template <int s>
   __device__ void numbers(int half, std::uint32_t (&q)[2][2]) const {

@@ -37,7 +37,7 @@ struct FewShared {
   std::uint64_t x_full[C::rings.boxes];
   std::uint64_t x_free;
   std::uint64_t stored[C::consumers];      ///< a tile's sums have been stored to memory
-  std::uint64_t told[C::consumers];        ///< the counting warp has stored whether that tile is complete
+  std::uint64_t told[C::consumers];        ///< the counting warp has answered whether that tile is complete
   std::int32_t stored_tile[C::consumers];  ///< no_tile: that was the last one
   bool whole[C::consumers];
   bool last_whole[C::consumers];
@@ -213,7 +213,7 @@ struct FewConsumer {
       }
     }
     wgmma_commit();
-    wgmma_wait<1>();  // all but this one: the other operands may be overwritten
+    wgmma_wait<1>();  // all but this one: the other operands are free
   }
 
   __device__ void clear() {
@@ -299,7 +299,7 @@ struct FewConsumer {
     return whole;
   }
 
-  /// Counts the consumer's last tile itself, since no multiplication is left to overlap with. Returns the tile if complete.
+  /// Counts the consumer's last tile itself, since no multiplication is left to overlap. Returns the tile if it is complete.
   [[nodiscard]] __device__ std::int32_t count_last(std::int32_t tile) {
     named_barrier_sync(1 + consumer, warpgroup_size);
     if (warp == 0 && lane == 0) {

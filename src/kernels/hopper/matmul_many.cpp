@@ -157,7 +157,7 @@ class Launcher {
     args_.row_tiles = gated_ ? tiles : args_.row_tiles + tiles;
   }
 
-  /// The number of tiles of rows that fit beside those that were added.
+  /// How many tiles of rows fit beside those that were added.
   [[nodiscard]] std::int64_t room() const {
     if (!choice_.few || args_.segments == 1) {
       return std::numeric_limits<std::int32_t>::max();
@@ -203,7 +203,7 @@ class Launcher {
   MatmulTilesArgs args_{};
 };
 
-/// Computes all outputs of one format.
+/// All outputs of one format.
 void run_plain(std::span<const Slice> slices, Launcher& launcher) {
   for (const Slice& slice : slices) {
     for (std::int64_t first = 0; first < slice.rows;) {
@@ -229,7 +229,7 @@ void run_gated(const Matmul::Args& call, Launcher& launcher) {
   }
 }
 
-/// Computes the outputs that use one kernel.
+/// Outputs that go through one kernel.
 void run_alike(const Matmul::Args& call, Stream& stream) {
   const Choice choice = choose(call, stream.device().info().compute_units);
   const Workspace workspace = place(call);

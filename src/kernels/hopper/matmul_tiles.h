@@ -68,7 +68,7 @@ __device__ inline const std::uint8_t* weight_of(const MatmulTilesArgs& args, con
 }
 __device__ inline TokensInOrder tokens_of(const MatmulTilesArgs&, const TileWork&) { return {}; }
 
-// The same for experts: all tiles of rows with one tile of slots, then with the next one.
+// The same of experts: all tiles of rows with one tile of slots, then with the next one.
 struct ExpertTileWork : TileWork {
   int expert;
   int first;  ///< in the order of slots
@@ -211,7 +211,7 @@ struct TilesConsumer {
       multiply_registers(sums, operands[turn][step / 2][step % 2], advance(x, (s % 2) * 64 + step * 32));
     }
     wgmma_commit();
-    wgmma_wait<1>();  // all but this one: the other operands and the previous box may be overwritten
+    wgmma_wait<1>();  // all but this one: the other operands are free, and so is the box before this one
     if constexpr (s % 2 == 0) {
       if (!first) {
         free_last_box();

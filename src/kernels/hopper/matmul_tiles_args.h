@@ -10,10 +10,10 @@ inline constexpr int most_tiles_parts = 4;
 
 enum class TilesGate : std::int32_t { none, silu, gelu_tanh };
 
-/// The use of a product y: out = y, out += y, out = activation(out) * y.
+/// What becomes of a product y: out = y, out += y, out = activation(out) * y.
 enum class TilesStore : std::int32_t { plain, add, gate };
 
-/// One weight of a launch and the output of its product. All weights of a launch have one format.
+/// One weight of a launch and where its product goes. All weights of a launch have one format.
 struct MatmulTilesPart {
   const std::uint8_t* weight;  ///< as weight_layout.h says
   const float* bias;           ///< [n] or null

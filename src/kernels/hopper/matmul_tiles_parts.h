@@ -209,7 +209,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
       return out + first * part.stride;
     }
   };
-  // The scale of a token of the tile, times the expert's.
+  // A scale of the tile's tokens, times the expert's.
   const auto scale_of = [&](int token, int which) {
     const float scale = __uint_as_float(load_shared(scales + static_cast<std::uint32_t>(token * 4)));
     if constexpr (Tokens::are_slots) {

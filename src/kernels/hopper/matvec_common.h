@@ -12,7 +12,7 @@ __device__ inline bool takes_pairs(const MatvecArgs& args) {
   return args.gate != Gate::none && args.gate_source == GateSource::first_part;
 }
 
-/// Tile `item` of a work-group: its part of the launch, and the tile within the part.
+/// Tile `item` of a work-group: which part of the launch, and which tile of it.
 struct TilePlace {
   int part;
   int tile;

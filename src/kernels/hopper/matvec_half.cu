@@ -275,7 +275,7 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
 ROCMFORGE_MATVEC_HALVES(f16, half)
 ROCMFORGE_MATVEC_HALVES(bf16, bfloat16)
 
-/// Writes the sums of post-norms alone. Grid: slices of 8 * matvec_threads columns, tokens.
+/// Sums of post-norms alone. Grid: slices of 8 * matvec_threads columns, tokens.
 extern "C" __global__ void __launch_bounds__(rocmforge::hopper::matvec_threads)
     matvec_sums(const rocmforge::hopper::MatvecInput input) {
   using namespace rocmforge::hopper;

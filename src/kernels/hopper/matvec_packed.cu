@@ -8,7 +8,7 @@
 // sums. One more warp adds up the sums of two tiles at a time and writes the outputs.
 //
 // The order of an output's sums depends on k alone: step s belongs to the s % 8-th partial sum of its tile, whichever warp
-// computes that partial sum.
+// computes that one.
 
 #include "kernels/hopper/matvec_quantise.h"
 #include "kernels/hopper/matvec_steps.h"

@@ -243,7 +243,7 @@ constexpr float operand_scale(WeightFormat format) {
                                          : 1.0f;
 }
 
-/// 2^(exponent - 127) of byte `byte` of a word. An exponent of 0 gives zero in place of 2^-127: such values are negligible
+/// 2^(exponent - 127) of byte `byte` of a word. An exponent of 0 gives zero in place of 2^-127: such values vanish
 /// beside all others.
 template <int byte>
 __device__ inline float power_of_two(std::uint32_t exponents) {

@@ -69,7 +69,7 @@ __device__ inline void store_sums_of_row(const MatvecInput& input, int t, int at
   }
 }
 
-/// Where all work-groups of a launch compute the same sums: whether this one writes chunk `at`, the same for 32 neighbours.
+/// Where all work-groups of a launch make the same sums: whether this one writes chunk `at`, the same for 32 neighbours.
 __device__ inline bool writes_share(int at) { return static_cast<unsigned>(at) / 32 % gridDim.x == blockIdx.x; }
 
 }  // namespace rocmforge::hopper

@@ -102,7 +102,7 @@ struct NormWeights {
 };
 
 /// Chunks of 8 elements of a row: those from `begin` to `end` are quantised, squares are summed up to `row_end`. All are
-/// multiples of 32, so that whole warps loop together.
+/// multiples of 32, so that whole warps go round together.
 struct RowChunks {
   int begin;
   int end;

@@ -121,7 +121,7 @@ class Fetcher {
   int step_ = 0;
 };
 
-/// The work of the warps that multiply.
+/// The warps that multiply.
 template <class Kind>
 __device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& args, const Barriers& barriers, float* partial,
                                       int items, int warp, int lane) {
@@ -149,7 +149,7 @@ __device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& arg
   }
 }
 
-/// The work of the warp that writes outputs.
+/// The warp that writes outputs.
 template <class Kind>
 __device__ inline void write_tiles(const typename Kind::Args& args, const std::uint8_t* memory, const Barriers& barriers,
                                    const float* partial, int items, int lane) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The loop of a warp over the steps of tiles of repacked weights that come through the ring of matvec_roles.h.
+// How a warp walks over the steps of tiles of repacked weights, as they come through the ring of matvec_roles.h.
 
 #include "kernels/hopper/matvec_packed.h"
 #include "kernels/hopper/matvec_roles.h"

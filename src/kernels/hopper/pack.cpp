@@ -18,7 +18,7 @@ std::uint32_t load_word(const std::uint8_t* from) {
 }
 void store_word(std::uint8_t* to, std::uint32_t word) { std::memcpy(to, &word, 4); }
 
-/// The addresses of the scales of a row of a record.
+/// Where a row of a record has its scales.
 struct RowScales {
   std::uint8_t* scales;
   std::uint8_t* super;
@@ -37,7 +37,7 @@ void put_scales(const BlockQ6_K& block, int, const RowScales& to) {
   }
   std::memcpy(to.super, &block.scale, 2);
 }
-/// For Q4_K and Q5_K.
+/// Of Q4_K and Q5_K.
 template <class Block>
 requires requires(Block block) { block.minimum_code(0); }
 void put_scales(const Block& block, int, const RowScales& to) {
@@ -51,7 +51,7 @@ void put_scales(const Block& block, int, const RowScales& to) {
   std::memcpy(to.super + 2, &block.minimum_scale, 2);
 }
 
-// Writes the codes of one row and group to their planes. `chunk` is c of weight_layout.h.
+// Codes of one row and group to their planes. `chunk` is c of weight_layout.h.
 void put_low(const std::uint8_t* codes, int row, std::uint8_t* group) {
   for (int chunk = 0; chunk < 4; ++chunk) {
     for (int s = 0; s < 4; ++s) {
@@ -99,7 +99,7 @@ constexpr int super_row_bytes() {
   return Block::dtype == DType::q6_k ? 2 : 4;
 }
 
-/// Writes one row of a record; `columns` of its columns are in the file.
+/// One row of a record; `columns` of it are in the file.
 template <class Block>
 void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* record) {
   constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));

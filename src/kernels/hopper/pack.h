@@ -6,8 +6,8 @@
 
 namespace rocmforge::hopper {
 
-/// Writes tiles [begin, end) of a weight (weight_layout.h) from its rows [n, k] as the file stores them. Tile 0 would go to
-/// `packed`; every byte of the tiles is written.
+/// Writes tiles [begin, end) of a weight (weight_layout.h) from its rows [n, k] as the file stores them. `packed` is where
+/// tile 0 goes; every byte of the tiles is written.
 void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
                 void* packed);
 

@@ -12,7 +12,7 @@ using rocmforge::hopper::RouteRowsArgs;
 namespace rocmforge::hopper {
 namespace {
 
-/// A warp's part of the experts: experts [first, first + count) of the work-group, each divided among `shares` warps.
+/// A warp's part of the experts: experts [first, first + count) of the work-group, each shared out to `shares` warps.
 struct RouteWork {
   int first;
   int count;

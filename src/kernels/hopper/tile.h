@@ -128,7 +128,7 @@ __device__ inline void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/// Makes ordinary writes to shared memory visible to wgmma and to bulk copies.
+/// Ordinary writes to shared memory become visible to wgmma and to bulk copies.
 __device__ inline void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // --- bulk tensor copies -----------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ __device__ inline std::uint64_t advance(std::uint64_t descriptor, int bytes) {
   return descriptor + static_cast<std::uint64_t>(bytes >> 4);
 }
 
-/// Makes the compiler recompute values derived from `value`.
+/// Makes the compiler compute anew what follows from the value.
 __device__ inline void forget(std::uint64_t& value) { asm volatile("" : "+l"(value)); }
 __device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
 
@@ -352,8 +352,8 @@ struct Wgmma {
   }
 
  private:
-  /// One text for every N and both places of A: it names 128 sums and A twice, and turns the parts that the instruction
-  /// lacks into comments. The operands in comments are never read and cost no register.
+  /// One text for every N and both places of A: it names 128 sums and A twice, and puts what the instruction lacks into
+  /// comments. The operands in comments are never read and cost no register.
   template <bool a_in_registers>
   __device__ static void issue(float (&c)[count], const std::uint32_t (&words)[4], std::uint64_t a, std::uint64_t b,
                                int add) {

@@ -94,7 +94,8 @@ constexpr int weight_code_offset(WeightFormat format) {
   }
   return 0;
 }
-/// Whether a code is just a nibble, so that elements 4 to 7 of a word can stay in the high nibbles, 16 times too large.
+/// Whether a code is a nibble and nothing else, so that elements 4 to 7 of a word can stay in the high nibbles, 16 times too
+/// large.
 constexpr bool has_high_nibbles(WeightFormat format) { return format == WeightFormat::q4_0 || format == WeightFormat::q4_k; }
 
 constexpr std::int64_t weight_tiles(std::int64_t n) { return (n + weight_tile_rows - 1) / weight_tile_rows; }
