@@ -307,9 +307,9 @@ struct HeadTile {
   }
 };
 
-/// Work-groups that a multiprocessor should hold: with two, a call with more of them than multiprocessors takes one round, and
-/// they wait for memory at different times. Formats that share a kernel need a few registers more than two work-groups leave
-/// them; AMD's compute units have enough registers.
+/// Work-groups that a multiprocessor should hold: with two, a call with more of them than multiprocessors takes one round,
+/// and they wait for memory at different times. Formats that share a kernel need a few registers more than two work-groups
+/// leave them; AMD's compute units have enough registers.
 template <class Block>
 inline constexpr int head_tile_groups = ROCMFORGE_DEVICE_AMD || __is_same(Block, BlockCoded) ? 1 : 2;
 
