@@ -10,7 +10,7 @@
 ///
 /// Rows are taken in groups of 16 (the last group is filled up with zeros), and each group is a run of panels of 256 columns
 /// (the last one may be shorter, a multiple of 32). A panel with `blocks` blocks of 32 columns:
-///   head     head_halves x 16 f16: d, then dmin (formats with 256-element blocks only), see PackedFormat
+///   head     16 f16 d, then 16 f16 dmin where the format has minima (formats with 256-element blocks only), see head_bytes
 ///   scales   blocks x scale_bytes, see ScaleForm; head and scales together are rounded up to 64 bytes
 ///   codes    blocks x (low plane, high plane)
 /// In the planes, byte 4 * row + j of the vector i belongs to column 4 * i + j of the block (i in 0..7, 64 bytes a vector):

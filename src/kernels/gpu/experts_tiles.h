@@ -44,7 +44,7 @@ struct SortedSlots {
 /// out[token] += the weighted sum of the `products` [slots, n] of down.
 void sum_slots(const ExpertMatmul::Args& args, const float* products, Stream& stream);
 
-/// Scratch memory of run_expert_tiles(), and memory for the order of slots.
+/// Bytes of scratch memory of run_expert_tiles(), and of memory for the order of slots.
 std::size_t expert_tiles_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
 std::size_t expert_order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
 

@@ -9,7 +9,7 @@ namespace rocmforge::hopper {
 enum class MatvecKind { packed, f16, bf16, none };
 MatvecKind matvec_kind(DType type);
 
-/// Scratch memory that a call with up to most_matvec_tokens tokens needs.
+/// Bytes of scratch memory that a call with up to most_matvec_tokens tokens needs.
 std::size_t matvec_workspace_bytes(std::int64_t tokens, std::int64_t k);
 
 /// Computes the call's outputs of that kind, with up to most_matvec_tokens tokens and the call's neighbours. With a gate
