@@ -169,7 +169,7 @@ __device__ inline void sync_shared() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-/// *to += value in shared memory, which nobody else touches meanwhile.
+/// *to += value in shared memory, which no other thread accesses meanwhile.
 __device__ inline void add_shared(float* to, float value) {
   __hip_atomic_fetch_add(to, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WAVEFRONT);
 }
