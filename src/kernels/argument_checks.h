@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-// What the checks of all operations are made of.
+// Building blocks of the checks of all operations.
 
 /// check() whose message is only composed when it is needed.
 template <class... Values>
@@ -34,12 +34,12 @@ inline bool is_float_dtype(DType type) { return type == DType::f32 || type == DT
 
 inline bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
-/// A weight [rows, cols] that can be computed with.
+/// Whether kernels can compute with a weight [rows, cols] of this type.
 [[nodiscard]] Support check_weight(DType type, std::int64_t rows, std::int64_t cols);
 [[nodiscard]] Support check_layout(const KvLayout& layout);
 [[nodiscard]] Support check_heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim);
 
-/// What an operation asks of the pages that it appends each token's row to.
+/// Checks the pages to which an operation appends each token's row.
 void check_append(std::string_view operation, const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch,
                   DeviceKind device);
 

@@ -8,7 +8,7 @@
 namespace rocmforge {
 namespace {
 
-/// What a cache may hold.
+/// The element types that a cache may have.
 Support check_kv_dtype(DType dtype, std::int32_t head_dim) {
   if (!is_float_dtype(dtype) && dtype != DType::q8_0) {
     return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16, Q8_0", name(dtype)));
@@ -37,7 +37,7 @@ void check_cache(std::string_view operation, const KvLayout& layout, const KvCac
           batch.max_kv_len, blocks, layout.block_tokens, batch.max_blocks);
 }
 
-/// What a batch's arrays hold, in host memory.
+/// Checks the contents of a batch's arrays, in host memory.
 void check_lengths(std::string_view operation, const RaggedBatch& batch) {
   require(batch.query_offsets[0] == 0, "{}: query_offsets start with {}, not 0", operation, batch.query_offsets[0]);
   require(batch.query_offsets[batch.num_sequences] == batch.num_tokens,
@@ -54,7 +54,7 @@ void check_lengths(std::string_view operation, const RaggedBatch& batch) {
   }
 }
 
-/// The block tables in host memory name blocks of the cache.
+/// Checks that the block tables, in host memory, name blocks of the cache.
 void check_block_tables(std::string_view operation, const KvLayout& layout, const KvCacheView& cache,
                         const RaggedBatch& batch) {
   for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
@@ -71,8 +71,8 @@ void check_block_tables(std::string_view operation, const KvLayout& layout, cons
   }
 }
 
-/// A causal row lies at the end of its sequence, so there are no more rows than positions. `padding`: but for sequences of
-/// KV length 0.
+/// A causal row lies at the end of its sequence, so a sequence has no more rows than positions. `padding`: sequences of KV
+/// length 0 are exempt.
 void check_rows_fit(std::string_view operation, const RaggedBatch& batch, bool padding = false) {
   for (std::int32_t s = 0; s < batch.num_sequences; ++s) {
     const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
@@ -289,7 +289,7 @@ void check_layout_of(const Attention::Spec& spec, const KvLayout& layout) {
   require(is_power_of_two(layout.block_tokens), "{}: block_tokens {} is not a power of two", operation, layout.block_tokens);
 }
 
-/// Every sequence that a call computes has one row, as Spec::decode promises.
+/// Checks that every sequence that a call computes has one row, as Spec::decode promises.
 void check_decode(const Attention::Args& args, DeviceKind device) {
   constexpr std::string_view operation = Attention::name;
   const RaggedBatch& batch = args.batch;
@@ -304,7 +304,7 @@ void check_decode(const Attention::Args& args, DeviceKind device) {
   }
 }
 
-/// RopeAppend as part of the call has the call's own queries, pages and sequences.
+/// Checks that the RopeAppend of a call has the call's own queries, pages and sequences.
 void check_fused_append(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
                         DeviceKind device) {
   constexpr std::string_view operation = Attention::name;

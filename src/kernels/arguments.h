@@ -6,17 +6,17 @@ namespace rocmforge {
 
 /// Preconditions of every kernel of an operation; each kernel's run() begins with them. Each throws LogicError that names
 /// the operation, the argument and what is wrong with it ("attention: block table of sequence 1 names block 7 of 4").
-/// `device` is the kernel's own: pointers and sizes are checked on every device, what arrays hold only where the host can
-/// read them, on the CPU. There it costs a few integers per token, nothing per element. For a GPU BatchPlan::validate looks
-/// at the arrays before they are uploaded.
+/// `device` is the kernel's own. Pointers and sizes are checked on every device; the contents of arrays only on the CPU,
+/// where the host can read them, at the cost of a few integers per token. For a GPU, BatchPlan::validate checks the arrays
+/// before they are uploaded.
 void check_arguments(const EmbeddingRows::Spec& spec, const EmbeddingRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RmsNorm::Spec& spec, const RmsNorm::Args& args);
 void check_arguments(const LayerNorm::Spec& spec, const LayerNorm::Args& args);
 void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::Args& args);
-/// `fusions` are what the kernel declares.
+/// `fusions`: the fusions that the kernel declares.
 void check_arguments(const Matmul::Args& args, const MatmulFusions& fusions = {});
 void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args, DeviceKind device = DeviceKind::cpu);
-/// `takes_append`: the kernel takes the call's append.
+/// `takes_append`: whether the kernel takes Attention::Args::append.
 void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
                      DeviceKind device = DeviceKind::cpu, bool takes_append = false);
 void check_arguments(const SampleTokens::Spec& spec, const SampleTokens::Args& args, DeviceKind device = DeviceKind::cpu);
@@ -42,7 +42,7 @@ void check_arguments(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args)
 void check_arguments(const LatentExpand::Spec& spec, const LatentExpand::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 
-/// What every kernel asks of a spec; kernels add limits of their own.
+/// The limits of a spec that all kernels share; each kernel adds its own.
 [[nodiscard]] Support check_spec(const EmbeddingRows::Spec& spec);
 [[nodiscard]] Support check_spec(const RmsNorm::Spec& spec);
 [[nodiscard]] Support check_spec(const LayerNorm::Spec& spec);
@@ -73,10 +73,10 @@ void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 [[nodiscard]] Support check_spec(const LatentExpand::Spec& spec);
 [[nodiscard]] Support check_spec(const CopyHeads::Spec& spec);
 
-/// Of an attention kernel that reads V from a plane of its own.
+/// check_spec() for attention kernels that read V from a plane of its own: refuses a latent plane, where V is part of K.
 [[nodiscard]] Support check_separate_values(const Attention::Spec& spec);
 
-/// The token of row `t`, -1 for none: its id, or what was drawn. For host memory.
+/// The token id of row `t`, -1 for none: ids[t], or the drawn token that ids[t] refers to. Reads the arrays on the host.
 [[nodiscard]] inline std::int32_t embedded_token(const EmbeddingRows::Args& args, std::int64_t t) {
   const std::int32_t id = args.ids[t];
   return id < 0 && args.drawn != nullptr ? args.drawn[EmbeddingRows::drawn_token(id)] : id;

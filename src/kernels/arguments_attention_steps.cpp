@@ -23,7 +23,7 @@ void check_shape(std::string_view operation, const ScoreShape& shape, DeviceKind
   }
 }
 
-/// 0, or no less than a row.
+/// A row stride is 0 or at least the length of a row.
 void check_row_stride(std::string_view operation, std::int64_t stride, std::int32_t heads, std::int32_t head_dim) {
   const std::int64_t width = std::int64_t{heads} * head_dim;
   require(stride == 0 || stride >= width, "{}: rows of {} elements lie {} apart", operation, width, stride);

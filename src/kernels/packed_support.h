@@ -11,8 +11,8 @@
 
 namespace rocmforge {
 
-/// What kernels of repacked weights ask of a product: that it is possible, one of their architectures, a format that has a
-/// layout for `maker`, and no longer sides than they take.
+/// Whether kernels of repacked weights support a product: the spec is valid, the architecture is supported, the format has a
+/// layout for `maker`, and neither side is longer than the kernels take.
 template <class Spec>
 Support check_packed(const Spec& spec, const Support& architecture, bool has_layout, std::string_view maker,
                      std::int64_t most_rows, std::int64_t most_columns) {

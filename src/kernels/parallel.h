@@ -4,8 +4,8 @@
 
 namespace rocmforge {
 
-/// job(begin, end) over [0, count): on the calling thread when there is one piece only (waking threads costs more) or no
-/// pool.
+/// Calls job(begin, end) for ranges that cover [0, count): on the calling thread when there is only one range (waking
+/// threads costs more) or no pool.
 template <class Job>
 void for_each_range(const ExecutionContext& context, std::int64_t count, std::int64_t grain, const Job& job) {
   if (context.pool == nullptr || context.pool->num_threads() == 1 || count <= grain) {
@@ -15,7 +15,7 @@ void for_each_range(const ExecutionContext& context, std::int64_t count, std::in
   }
 }
 
-/// job(s, head) for every head of every sequence.
+/// Calls job(s, head) for every head of every sequence.
 template <class Job>
 void for_each_head(const ExecutionContext& context, std::int64_t sequences, std::int64_t heads, const Job& job) {
   for_each_range(context, sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {

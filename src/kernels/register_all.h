@@ -4,8 +4,9 @@
 
 namespace rocmforge {
 
-/// Every kernel this build has, one line each. With the device that they will run on, which must be there whenever one is
-/// chosen or run, what rests on a vendor's library is chosen only when that has been tried there.
+/// Registers every kernel of this build. `device` is the device that the kernels will run on; it must be open whenever a
+/// kernel is chosen or run. With it, kernels that use a vendor's library are chosen only if trial products were right on
+/// that device; without it, they are chosen if the library can be opened.
 void register_all_kernels(KernelRegistry& registry, Device* device = nullptr);
 
 }  // namespace rocmforge

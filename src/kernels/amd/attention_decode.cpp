@@ -29,7 +29,7 @@ Grouping grouping(const Attention::Spec& spec) {
 
 std::int32_t padded_dim(const Attention::Spec& spec) { return spec.head_dim <= 64 ? 64 : spec.head_dim <= 128 ? 128 : 256; }
 
-/// Of a call: one query head a work-group where there are units enough for that, and a head's bits are the same.
+/// The grouping of a call: one query head a work-group where there are enough units and a head's bits are then the same.
 Grouping grouping_of_call(const Attention::Spec& spec, std::int64_t rows, int units) {
   const Grouping group = grouping(spec);
   const bool alike = amd::decode_heads_alike(group.heads, padded_dim(spec));
@@ -41,8 +41,8 @@ std::int32_t rounds_of(std::int64_t keys) {
   return static_cast<std::int32_t>(divide_up(keys, std::int64_t{amd::decode_round_keys}) + 1);
 }
 
-/// Pieces of a sequence at most: so many that one alone has a work-group for every unit, and more where that leaves units
-/// with fewer work-groups than others.
+/// Most pieces of a sequence: enough for a work-group on every unit when the sequence is alone, and more where some units
+/// would have fewer work-groups than others.
 std::int32_t pieces_of(const Attention::Spec& spec, int units) {
   const int heads = spec.kv_heads * grouping(spec).tiles;
   std::int32_t pieces = std::clamp(units / heads, 1, amd::most_decode_pieces);
@@ -55,7 +55,7 @@ std::int32_t pieces_of(const Attention::Spec& spec, int units) {
   }
   return pieces;
 }
-/// Of any sequence of up to `keys` keys.
+/// Most pieces of any sequence of up to `keys` keys.
 std::int32_t most_pieces(std::int32_t pieces, std::int64_t keys) { return std::min(pieces, rounds_of(keys)); }
 
 /// Floats in the workspace for one sequence.

@@ -3,11 +3,11 @@
 // Decode attention over paged or dense K and V (kernels/gpu/attention_args.h): one query row of each sequence. A work-group
 // takes the query heads of one KV head, up to `heads` of them, and a piece of the row's keys.
 //
-// A lane reads 16 bytes (of q8_0 8) of a key, so that 8, 16 or 32 lanes share one and a wave reads neighbouring keys, which
-// lie in one block: its place is found with scalar reads alone. Up to four keys of a lane are on their way together: K of
-// the next ones while V of these is added up, and their V while dot products are made. Dot products are summed by exchanges
+// A lane reads 16 bytes (of q8_0 8) of a key, so that 8, 16 or 32 lanes share a key. A wave reads neighbouring keys, which
+// lie in one block, so that scalar reads suffice to find it. A lane has up to four keys in flight: K of the next keys while
+// their predecessors' V is added up, and V of the next keys during their dot products. Dot products are summed by exchanges
 // between neighbouring lanes; every lane then has the scores of all heads, so that each keeps the softmax of all of them
-// over the keys that its lanes read. The waves' sums meet in shared memory. Where a row has several pieces, the last
+// over the keys that its lanes read. The waves' sums are added up in shared memory. Where a row has several pieces, the last
 // work-group to arrive adds them up (attention_decode_pieces.h).
 //
 // Pieces begin at multiples of decode_round_keys and their number depends on a row's keys and on the device alone: a row's
@@ -38,7 +38,7 @@ struct DecodeLane {
     }
   }
 
-  /// The queries as the call was given them.
+  /// Reads the queries of the call.
   __device__ __forceinline__ void read_queries(const gpu::AttentionArgs& args, const DecodePlace& place, int dim) {
     const auto load = [&](auto zero) __attribute__((always_inline)) {
       using T = decltype(zero);
@@ -66,7 +66,7 @@ struct DecodeLane {
     }
   }
 
-  /// The queries that the work-group has turned.
+  /// Takes the queries that the work-group has rotated.
   template <class Append>
   __device__ __forceinline__ void take_queries(const Append& append, const DecodePlace& place, int dim) {
 #pragma unroll
@@ -80,8 +80,8 @@ struct DecodeLane {
     }
   }
 
-  /// In place of the queries: nothing. For lanes behind the last dimension; once the first keys are on their way, as it
-  /// waits.
+  /// Zeros in place of the queries, for lanes after the last dimension. To be called once the first keys are in flight,
+  /// because it waits for the queries.
   __device__ __forceinline__ void clear_unless(bool used) {
 #pragma unroll
     for (auto& of_head : q) {
@@ -186,7 +186,7 @@ struct DecodeLane {
     }
   }
 
-  /// Adds up the wave's slots: of the lane's values the slot-th part remains, in the first of `own`.
+  /// Adds up the wave's slots: slot s keeps the s-th part of the lane's values, in the first elements of `own`.
   __device__ __forceinline__ void merge_slots(float (&own)[Shape::values]) {
 #pragma unroll
     for (int g = 0; g < Shape::heads; ++g) {
@@ -210,7 +210,7 @@ struct DecodeLane {
   }
 
  private:
-  /// Of 2 * have values, the lanes whose number has the bit `mask` go on with the upper half, the others with the lower one.
+  /// Of 2 * have values, lanes whose number has the bit `mask` keep the upper half, the others the lower half.
   template <int have, int mask>
   __device__ __forceinline__ static void halve(float (&own)[Shape::values]) {
     if constexpr (mask >= Shape::key_lanes) {
@@ -219,7 +219,7 @@ struct DecodeLane {
       for (int i = 0; i < have; ++i) {
         float low = own[i];
         float high = own[have + i];
-        asm("" : "+v"(low), "+v"(high));  // the compiler would make an index of `upper`, and look through all values for it
+        asm("" : "+v"(low), "+v"(high));  // else the compiler indexes by `upper`, with a search through all values
         own[i] = (upper ? high : low) + gpu::shuffle_xor(upper ? low : high, mask);
       }
       halve<have / 2, mask / 2>(own);

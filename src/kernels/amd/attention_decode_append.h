@@ -1,8 +1,8 @@
 #pragma once
 
-// What a decode call does before it attends where it takes RopeAppend in: a work-group normalises and turns its query heads
-// and, where it has the row's last keys, K and V of the row's own position, a wave for each head. These go to the pages, and
-// from shared memory into the lanes that would read them there: nobody waits for what another work-group writes.
+// RopeAppend as part of a decode call, before attention: a work-group normalises and rotates its query heads and, where it
+// has the row's last keys, K and V of the row's own position, a wave for each head. K and V go to the pages, and from shared
+// memory to the lanes that would read them from the pages: no work-group waits for what another one writes.
 //
 // Everything is read before the keys of the pages are waited for.
 
@@ -11,7 +11,7 @@
 
 namespace rocmforge::amd {
 
-/// Shared memory of that.
+/// Shared memory of DecodeAppend.
 template <class T, class Shape>
 struct AppendShared {
   static constexpr int groups = Shape::dims / gpu::quant_group;
@@ -26,8 +26,8 @@ struct AppendShared {
 template <class T, class Shape>
 class DecodeAppend {
  public:
-  /// `all` are the arguments where the launch put them: those of the append are read from there where they are needed, as
-  /// registers do not hold them beside the others.
+  /// `all`: the arguments in the launch's memory. Those of the append are read from there when they are needed, because
+  /// registers cannot hold them beside the others.
   __device__ __forceinline__ DecodeAppend(const DecodeArgs& all, const DecodeArgs& args, const DecodePlace& place, int wave,
                                           AppendShared<T, Shape>& shared)
       : all_(all), args_(args), place_(place), wave_(wave), shared_(shared) {
@@ -36,11 +36,11 @@ class DecodeAppend {
     block_ = 0;
   }
 
-  /// Whether queries come from here.
+  /// Whether the queries come from this append.
   [[nodiscard]] __device__ __forceinline__ bool active() const { return active_; }
 
-  /// Reads what the wave's heads and the thread's pair are made of. Waves behind the last head read that one's too, so that
-  /// all go the same way.
+  /// Loads the inputs of the wave's heads and of the thread's pair. Waves after the last head load the last head too, so
+  /// that all waves take the same path.
   __device__ __forceinline__ void begin() {
     gpu::RopeAppendArgs append = read_again(all_).append;
     asm volatile(""  // one wait for all of them
@@ -61,7 +61,7 @@ class DecodeAppend {
     factor_ = gpu::query_factor(append, position());
     pairs_ = append.pairs;
     magnitude_ = append.magnitude;
-    // Scalar registers are wanted elsewhere until these are.
+    // Scalar registers are needed elsewhere until these values are.
     asm volatile(""
                  : "+v"(pairs_), "+v"(magnitude_), "+v"(factor_), "+v"(rules_.adjacent), "+v"(rules_.norm_after_turn),
                    "+v"(rules_.norm_eps));
@@ -71,7 +71,7 @@ class DecodeAppend {
     }
   }
 
-  /// Afterwards shared memory holds the queries, and the pages the position's K and V.
+  /// Writes the queries to shared memory, and the position's K and V to shared memory and the pages.
   __device__ __forceinline__ void finish() {
     float scales[most_heads];
 #pragma unroll
@@ -98,8 +98,8 @@ class DecodeAppend {
 
   [[nodiscard]] __device__ __forceinline__ const float* query(int g) const { return shared_.heads[g]; }
 
-  /// Of K (0) or V (1) read from `base` on, the piece's last ones, those of the row's own position are replaced: their page
-  /// may hold anything yet.
+  /// Replaces those elements of K (0) or V (1) that belong to the row's own position, among the piece's last ones, read from
+  /// `base` on: their page may not be written yet.
   template <class Reader>
   __device__ __forceinline__ void replace(const Reader& reader, int base, int which,
                                           LaneEight<T> (&read)[Shape::steps]) const {
@@ -127,7 +127,7 @@ class DecodeAppend {
   static constexpr int units = (Shape::dims / 2 + gpu::wave_size - 1) / gpu::wave_size;    ///< of a lane
   static constexpr int most_heads = (Shape::heads + 2 + Shape::waves - 1) / Shape::waves;  ///< of a wave
 
-  /// One of the wave's heads, as it was read. All are before K and V of the pages: a loop would wait for those.
+  /// One of the wave's heads, as loaded. All heads are loaded before K and V of the pages: a loop would wait for those.
   struct OwnHead {
     gpu::Head head;
     int weighted;  ///< the norm has weights
@@ -137,12 +137,12 @@ class DecodeAppend {
   };
 
   [[nodiscard]] __device__ __forceinline__ int position() const { return place_.end - 1; }
-  /// The thread's: the last waves compute the turns, as the first ones have heads.
+  /// The thread's pair: the last waves compute the turns, as the first ones have heads.
   [[nodiscard]] __device__ __forceinline__ static int pair() {
     static_assert(Shape::threads >= Shape::dims / 2);
     return Shape::threads - 1 - gpu::thread_index();
   }
-  /// Of the work-group: its queries, then K and V.
+  /// Heads of the work-group: its queries, then K and V.
   [[nodiscard]] __device__ __forceinline__ int heads() const { return place_.heads + (appends_ ? 2 : 0); }
 
   __device__ __forceinline__ void load(const gpu::RopeAppendArgs& append, OwnHead& own, int h) {
@@ -179,7 +179,7 @@ class DecodeAppend {
     return gpu::norm_scale(rules_, sum);
   }
 
-  /// `to` [head_dim]: what was loaded, normalised, turned and multiplied by `factor`.
+  /// `to` [head_dim]: the loaded head, normalised, rotated and multiplied by `factor`.
   __device__ __forceinline__ void turn(OwnHead& own, float* to, float scale, float factor) {
     own.head.normed = own.normed != 0;
 #pragma unroll
@@ -192,8 +192,8 @@ class DecodeAppend {
     }
   }
 
-  /// K (0) or V (1) from floats to what the pages hold, there and in shared memory. Of several work-groups that share a KV
-  /// head the first one writes the page.
+  /// Converts K (0) or V (1) from floats to the type of the pages, and stores it there and in shared memory. Of several
+  /// work-groups that share a KV head the first one writes the page.
   __device__ __forceinline__ void store_row(int which) {
     const gpu::KvAddress& kv = args_.call.kv;
     const int slot = position() & ((1 << kv.block_shift) - 1);

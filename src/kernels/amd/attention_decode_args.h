@@ -18,12 +18,12 @@ struct DecodeArgs {
   gpu::AttentionArgs call;
   std::int32_t group;           ///< query heads of a KV head
   std::uint32_t tile_factor;    ///< x * tile_factor >> 16 is x / group_tiles, for all KV heads x tiles
-  std::int32_t pieces;          ///< into which a row is cut at most; the rounds of each follow from that
-  std::uint32_t pieces_factor;  ///< of that: divide_by_pieces
-  gpu::RopeAppendArgs append;   ///< of the same rows and pages; its q is null where that was a launch of its own
+  std::int32_t pieces;          ///< the most pieces of a row; the rounds of each piece follow
+  std::uint32_t pieces_factor;  ///< of `pieces`, for divide_by_pieces
+  gpu::RopeAppendArgs append;   ///< of the same rows and pages; q is null where the append was a launch of its own
 };
 
-/// Of x * tile_factor(tiles) >> 16 = x / tiles, for x * tiles below 65,536.
+/// The factor for x * tile_factor(tiles) >> 16 = x / tiles, for x * tiles below 65,536.
 constexpr std::uint32_t tile_factor(std::int32_t tiles) { return 65536u / static_cast<std::uint32_t>(tiles) + 1u; }
 
 /// x / pieces by the number's factor, for x below 2^25 (2^31 over the pieces of a row at most): the factor is less than 1

@@ -1,6 +1,6 @@
 #pragma once
 
-// Decode attention's arguments, what of a call is a work-group's, and how its lanes read keys. See attention_decode.h.
+// The arguments of decode attention, the part of a work-group, and how its lanes read keys. See attention_decode.h.
 
 #include "kernels/amd/attention_decode_args.h"
 #include "kernels/amd/tile.h"
@@ -18,8 +18,8 @@ struct DecodeShape {
   static constexpr int threads = decode_threads(heads, dims, gpu::wave_size);
   static constexpr int waves = threads / gpu::wave_size;
   static constexpr int step_keys = waves * slots;
-  /// Keys of a lane that are on their way together. Registers allow for four, and for two beside eight heads where two waves
-  /// of a SIMD share 512.
+  /// Keys of a lane that are in flight together. Registers allow for four, or, with eight heads, for two where two waves of
+  /// a SIMD share 512 registers.
   static constexpr int most_steps = heads == 8 && gpu::wave_size == 64 ? 2 : 4;
   static constexpr int steps = decode_round_keys / step_keys < most_steps ? decode_round_keys / step_keys : most_steps;
   static constexpr int values = heads * 8;           ///< of a lane's sums
@@ -27,7 +27,7 @@ struct DecodeShape {
   static_assert(decode_round_keys % (step_keys * steps) == 0 && values % slots == 0);
 };
 
-/// What the host wrote before the kernel started and nobody writes meanwhile: scalar reads.
+/// Memory that the host wrote before the kernel started and that stays constant: scalar reads.
 template <class T>
 using Constant = const __attribute__((address_space(4))) T*;
 __device__ __forceinline__ int read_constant(const std::int32_t* from, int index) {
@@ -50,8 +50,8 @@ __device__ __forceinline__ DecodeArgs read_arguments(const DecodeArgs& from) {
                  "+s"(call.window), "+s"(call.scale_log2), "+s"(call.soft_cap_scale), "+s"(call.soft_cap_log2),
                  "+s"(call.first_item), "+s"(call.group_tiles), "+s"(args.group), "+s"(args.pieces), "+s"(args.tile_factor),
                  "+s"(args.pieces_factor), "+s"(args.append.q));
-  // Read by what differs between lanes anyway: scalar registers are fewer, unless eight heads of floats
-  // take the vector ones.
+  // These are used beside values that differ between lanes, so they go to vector registers: scalar ones are scarcer. Not
+  // where eight heads of floats take the vector registers.
   asm volatile("" : "+v"(call.out));
   if constexpr (Shape::heads < 8 || sizeof(T) == 1) {
     asm volatile(""
@@ -71,7 +71,7 @@ struct DecodePlace {
   int begin;  ///< keys that the row sees
   int end;
   int first;  ///< key of the piece, a multiple of decode_round_keys
-  int last;   ///< key behind it
+  int last;   ///< the key after the piece
   int piece;
   int rounds;  ///< of the row, at least 1; 0 where there is nothing to do
   int each;    ///< rounds of a piece
@@ -111,12 +111,12 @@ __device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
   return place;
 }
 
-/// value + that of lane (own ^ mask). The exchange stays an instruction of its own, whose result is not its source: an
-/// emulator that takes lane after lane would read what it has just written.
+/// value + the value of lane (own ^ mask). The exchange is an instruction of its own with separate source and result,
+/// because an emulator that computes lane after lane would read what it has just written.
 template <int mask>
 __device__ __forceinline__ float add_other(float value) {
   float other = exchange<mask>(value);
-  asm("" : "+v"(value), "+v"(other));  // nor is the sum made one with a product before it, which would differ between lanes
+  asm("" : "+v"(value), "+v"(other));  // and the sum is not fused with a preceding product, which would differ between lanes
   return value + other;
 }
 
@@ -135,8 +135,8 @@ __device__ __forceinline__ float sum_over(float value) {
   return value;
 }
 
-/// Eight elements of a lane as they were read, and those of q8_0 with the bits of their scale: what is converted where it is
-/// read would be waited for there.
+/// Eight elements of a lane as loaded, those of q8_0 with the bits of their scale: a conversion at the load would wait for
+/// it.
 template <class T>
 struct LaneEight {
   gpu::Eight<T> eight;
@@ -158,7 +158,7 @@ struct LaneEight<gpu::Quant> {
   [[nodiscard]] __device__ __forceinline__ float scale() const { return gpu::half_of_word(scale_bits, 0); }
 };
 
-/// Where a lane's keys of one way through the loop lie, in K as in V.
+/// The places of a lane's keys in one iteration of the loop, the same in K and in V.
 template <class Shape>
 struct KeyPlaces {
   std::int64_t at[Shape::steps];  ///< bytes from the start of a plane, the same for the wave
@@ -178,7 +178,7 @@ struct KeyReader {
   __device__ __forceinline__ int first_key(int base, int s) const {
     return base + s * Shape::step_keys + wave * Shape::slots;
   }
-  /// The lane's, inside of what the work-group takes.
+  /// The lane's key, within the work-group's piece.
   __device__ __forceinline__ int key(int base, int s) const {
     return min(max(first_key(base, s) + gpu::lane_index() / Shape::key_lanes, place.begin), place.last - 1);
   }
@@ -217,7 +217,7 @@ struct KeyReader {
     }
     return places;
   }
-  /// Of K or V, whose first block `plane` is.
+  /// Loads from K or V, whose first block is at `plane`.
   __device__ __forceinline__ void load(const void* plane, const KeyPlaces<Shape>& places,
                                        LaneEight<T> (&eights)[Shape::steps]) const {
 #pragma unroll

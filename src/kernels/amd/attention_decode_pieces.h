@@ -1,6 +1,6 @@
 #pragma once
 
-// How decode attention adds up what has a softmax of its own: the waves of a work-group, and the pieces of a row. See
+// Adds up partial softmaxes of decode attention: those of the waves of a work-group, and those of the pieces of a row. See
 // attention_decode.h.
 
 #include "kernels/amd/attention_decode_keys.h"
@@ -35,7 +35,7 @@ __device__ __forceinline__ float add_up(const SoftmaxParts& parts, float& maximu
   return sum;
 }
 
-/// What the work-groups of a row leave in the workspace for the last of them.
+/// The sums that the work-groups of a row leave in the workspace for the last of them.
 struct PieceSums {
   float* sums;     ///< [piece][head][head_dim]
   float* maxima;   ///< [head][most pieces of a row]
@@ -63,10 +63,10 @@ struct PieceShared {
   float weights[Shape::heads];
 };
 
-/// Adds up a row's pieces, which the threads share: a wave computes the factors of a head's pieces, and a thread adds four
-/// neighbouring outputs of each fourth piece, or of all where there are fewer threads. Its first reads are on their way
-/// before the factors are. The order depends on the number of pieces, and not on the number of heads where their work-groups
-/// have as many threads.
+/// Adds up a row's pieces. A wave computes the factors of a head's pieces, and a thread adds four neighbouring outputs of
+/// every fourth piece, or of all pieces where there are fewer threads. Its first loads are issued before the factors are
+/// known. The order of the sums depends on the number of pieces, and not on the number of heads where their work-groups have
+/// as many threads.
 template <class Shape>
 class PieceAdder {
  public:
@@ -139,7 +139,7 @@ class PieceAdder {
   __device__ __forceinline__ static int piece_of(int unit, int first, int i) {
     return first + i * parts + unit / (outputs / 4);
   }
-  /// Pieces behind the last one are read as that, heads and dimensions too.
+  /// Pieces, heads and dimensions after the last are loaded as the last.
   __device__ __forceinline__ void load(int unit, int first) {
     const int quad = unit % (outputs / 4);
     const int head = min(quad / (Shape::dims / 4), heads_ - 1);
@@ -151,7 +151,7 @@ class PieceAdder {
       read_[i] = *(const gpu::Bytes16*)(from + piece * Shape::heads * head_dim_);
     }
   }
-  /// Maxima and weights of a head's pieces, one or two of a lane.
+  /// Loads the maxima and weights of a head's pieces, one or two of them in a lane.
   __device__ __forceinline__ void read_states(int g) {
     const auto maxima = (Global<const float>)pieces_.maxima + g * pieces_.most;
     const auto weights = (Global<const float>)pieces_.weights + g * pieces_.most;

@@ -125,8 +125,8 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     (down ? down_kernel : gate_up_kernel).launch(stream, shape, launch);
   }
 
-  /// Cuts of a work-group, of a batch, and what of `rows` rows of x is in shared memory at a time. The tokens share out the
-  /// units, each of which has a work-group, or fewer have that all have as much to do.
+  /// Sets the cuts of a work-group and of a batch, and the part of `rows` rows of x in shared memory at a time. The tokens
+  /// share the units: there is a work-group for each unit, or fewer when that gives all of them equally many cuts.
   static LaunchShape share_out(std::int64_t tokens, int rows, int units, amd::ExpertVectorArgs& launch) {
     const auto records = static_cast<int>(amd::weight_records(launch.k));
     launch.chunk_records = std::min(records, amd::expert_chunk_records(rows));

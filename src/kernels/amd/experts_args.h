@@ -10,8 +10,8 @@ namespace rocmforge::amd {
 /// Products of up to most_matvec_tokens tokens with the matrices of their experts; see experts_packed.h. Grid: work-groups
 /// of a token, tokens.
 ///
-/// A cut is a tile of rows of a slot (gate and up, up alone) or of the token's output (down). Each has several items, which
-/// are what the dense products call cuts: a tile of gate and one of up, or of down a tile of each slot.
+/// A cut is a tile of rows of a slot (gate and up, up alone) or of the token's output (down). Its items correspond to the
+/// cuts of dense products: a tile of gate and one of up, or for down a tile of each slot.
 struct ExpertVectorArgs {
   const std::uint8_t* weights[2];  ///< gate and up, or the only one: [experts] as weight_layout.h says
   std::int64_t expert_bytes[2];
@@ -28,8 +28,8 @@ struct ExpertVectorArgs {
   std::int32_t record_bytes;
   std::int32_t cuts;           ///< of a token
   std::int32_t parts;          ///< items of a cut: 2 of gate and up, 1 of up alone, `used` of down
-  std::int32_t group_cuts;     ///< of a work-group, neighbours
-  std::int32_t batch_cuts;     ///< of these, whose partial sums fit into shared memory together
+  std::int32_t group_cuts;     ///< neighbouring cuts of a work-group
+  std::int32_t batch_cuts;     ///< cuts whose partial sums fit into shared memory together
   std::int32_t chunk_records;  ///< of each row of x in shared memory at a time; even unless it is all of x
   WeightFormat format;
   Activation activation;
@@ -49,7 +49,7 @@ inline constexpr std::int64_t most_matrix_rows = std::int64_t{1} << 16;
 /// Items of a batch at most: a thread finishes one of eight rows of an item.
 inline constexpr int most_expert_items = matvec_threads / weight_tile_rows;
 
-/// Partial sums of a row: record r belongs to the r % 16-th, and the others of a short row stay away.
+/// Partial sums of a row: record r belongs to number r % 16; a row with fewer records has only as many.
 constexpr int expert_partial_sums(int all_records) { return all_records < partial_sums ? all_records : partial_sums; }
 
 /// As matvec_shared(), with `rows` of activations in place of tokens, and no norm.
@@ -62,8 +62,8 @@ constexpr MatvecShared expert_shared(int rows, int records, int all_records, int
   return shared;
 }
 
-/// Columns of x that shared memory holds at a time, for each of so many rows: a multiple of two records. Of more rows than
-/// most_expert_rows there is no room for so many.
+/// Columns of x that shared memory holds at a time, for each of so many rows: a multiple of two records. Rows beyond
+/// most_expert_rows would not fit.
 constexpr int expert_chunk_records(int rows) { return 16384 / record_elems / rows / 2 * 2; }
 inline constexpr int most_expert_rows = 32;
 

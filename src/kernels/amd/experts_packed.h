@@ -3,11 +3,11 @@
 // Products of few tokens with the packed matrices of their experts, in the frame of matvec_packed.h: expert_packed_gate_up
 // and expert_packed_down.
 //
-// A work-group has neighbouring cuts of one token (experts_args.h). All items of a batch of cuts are one run, whichever
-// experts they belong to: the weights of the next expert are on their way while those of the last one are multiplied. At the
-// end of a batch a thread adds up the partial sums of a row of an item, and one thread for each output takes these together:
-// the activation of gate and up, or the weighted sum over the slots in the order of their choice. So a token's result has
-// the bits that it has alone.
+// A work-group has neighbouring cuts of one token (experts_args.h). All items of a batch of cuts are one run, even of
+// different experts: the weights of the next expert are in flight while those of the last one are multiplied. At the end of
+// a batch a thread adds up the partial sums of a row of an item, and one thread for each output combines these: the
+// activation of gate and up, or the weighted sum over the slots in the order of their choice. So a token's result has the
+// bits that it has alone.
 
 #include "kernels/amd/experts_args.h"
 #include "kernels/amd/matvec_packed.h"
@@ -21,8 +21,8 @@ struct ExpertRows {
   static constexpr const float* norm_weight = nullptr;
 };
 
-/// The matrix, slot and tile of rows of an item of a batch of `count` cuts from `first` on. Gate's items come before those
-/// of up; those of a tile of down follow each other.
+/// The matrix, slot and tile of rows of an item of a batch of `count` cuts from `first` on. The items of gate come before
+/// those of up; the items of a tile of down are consecutive.
 template <bool down>
 struct ExpertPlace {
   int matrix;
@@ -53,8 +53,8 @@ struct ExpertPlace {
   }
 };
 
-/// Where the items of a batch have their weights and activations. A lane of every wave knows it of its own number's item, so
-/// that a wave finds an item without waiting for memory.
+/// The weights and activations of the items of a batch. In every wave, a lane holds those of the item with the lane's
+/// number, so that a wave finds an item without waiting for memory.
 struct ItemTable {
   static constexpr int parts = most_expert_items / gpu::wave_size;
   std::uint32_t low[parts];
@@ -100,7 +100,7 @@ struct ExpertRun {
   __device__ int image(int item) const { return down ? ItemTable::of_item(table.image, item) : 0; }
 };
 
-/// What becomes of an item's row, which a thread finishes. Read before the products are made.
+/// The operands for finishing an item's row, loaded by its thread before the products are made.
 struct ItemFinish {
   float scale = 1.0f;
   float bias = 0.0f;
@@ -123,7 +123,7 @@ class ExpertVectors {
     const int begin = static_cast<int>(blockIdx.x) * args_.group_cuts;
     const int end = min(begin + args_.group_cuts, args_.cuts);
     const int wave = uniform(gpu::wave_index());
-    const bool whole = args_.chunk_records >= all_records_;  // the image stays as it is
+    const bool whole = args_.chunk_records >= all_records_;  // the image is made once
     begin_chunk(0);
     const int team = gpu::thread_index() / team_lanes;
     const ExpertRows rows = input();
@@ -172,7 +172,7 @@ class ExpertVectors {
   }
 
  private:
-  static constexpr int rounds = 3;  // of the teams, whose activations are on their way at once
+  static constexpr int rounds = 3;  // of the teams, whose activations are loaded together
 
   __device__ __forceinline__ float* sums() const { return reinterpret_cast<float*>(memory_ + shared_.partials); }
 
@@ -187,7 +187,7 @@ class ExpertVectors {
     const std::int64_t row = down ? static_cast<int>(blockIdx.y) * args_.used : static_cast<int>(blockIdx.y);
     return {args_.x + row * args_.k, args_.k};
   }
-  /// Records of the chunk, of all rows one after another, with one of zeros behind an odd number of them.
+  /// Records of the chunk, of all rows one after another, padded to an even number by a record of zeros.
   __device__ __forceinline__ int padded() const { return (chunk_.records + 1) / 2 * 2; }
   __device__ __forceinline__ void load(const ExpertRows& rows, int at, Activations& loaded) const {
     const int row = down ? at / padded() : 0;
@@ -232,7 +232,7 @@ class ExpertVectors {
     return table;
   }
 
-  /// Reads what a thread finishes its item's row with, and clears the sums of a batch.
+  /// Loads the operands for finishing the thread's row, and clears the sums of a batch.
   __device__ __forceinline__ ItemFinish begin_batch(int first, int count) const {
     const int items = args_.parts * count;
     const int thread = gpu::thread_index();
@@ -258,14 +258,14 @@ class ExpertVectors {
     return finish;
   }
 
-  /// The product of a row of an item, of down with its share, takes the place of its first partial sum.
+  /// The product of a row of an item, for down times its share, replaces its first partial sum.
   __device__ __forceinline__ void finish_items(const ItemFinish& finish, int count) const {
     const int item = gpu::thread_index() / weight_tile_rows;
     if (item >= args_.parts * count) {
       return;
     }
     int number = item_sums();
-    asm volatile("" : "+s"(number));  // what follows from it is not kept over the products
+    asm volatile("" : "+s"(number));  // values derived from it are not kept in registers during the products
     float* const own = sums() + item * number * weight_tile_rows + gpu::thread_index() % weight_tile_rows;
     float sum = 0.0f;
 #pragma unroll 4
@@ -293,7 +293,7 @@ class ExpertVectors {
       const float before = *to;
       float total = 0.0f;
       int used = args_.used;
-      asm volatile("" : "+s"(used));  // what it is compared with is not kept over the products
+      asm volatile("" : "+s"(used));  // its comparands are not kept in registers during the products
       for (int slot = 0; slot < used; ++slot) {
         total += product[slot * item_floats];
       }

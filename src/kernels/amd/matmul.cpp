@@ -43,7 +43,7 @@ class AmdMatmul final : public MatmulKernel {
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
     constexpr std::int64_t most_rows = std::int64_t{1} << 22;
-    constexpr std::int64_t most_columns = 65536;  // what is kept of each record fits into shared memory
+    constexpr std::int64_t most_columns = 65536;  // the values of each record fit into shared memory
     return check_packed(spec, amd::check_architecture(device), amd::has_weight_layout(spec.weight), "AMD", most_rows,
                         most_columns);
   }

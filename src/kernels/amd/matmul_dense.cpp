@@ -34,7 +34,7 @@ class AmdDenseMatmul final : public MatmulKernel {
       return Support::no(fmt::format("k {} is not a multiple of 8", spec.k));
     }
     constexpr std::int64_t most_rows = std::int64_t{1} << 22;
-    constexpr std::int64_t most_columns = 65536;  // what is kept of each record fits into shared memory
+    constexpr std::int64_t most_columns = 65536;  // the values of each record fit into shared memory
     if (spec.n > most_rows || spec.k > most_columns) {
       return Support::no(fmt::format("more than {} rows or {} columns", most_rows, most_columns));
     }
@@ -56,7 +56,7 @@ class AmdDenseMatmul final : public MatmulKernel {
     if (args.tokens == 0) {
       return;
     }
-    // Asked for by the first call of all, though it may not need it: a recording could not hold what the library allocates.
+    // Called by the first call, even if that does not need it: the library's allocations cannot be part of a recording.
     const MatmulOutput& first = args.outputs[0];
     const bool library = blas_->supports({first.dtype, first.n, args.k}, context.stream->device().info()).ok;
     if (args.tokens <= few_tokens()) {

@@ -2,10 +2,10 @@
 
 // Products of packed weights (weight_layout.h) with many tokens, on the matrix tiles of gpu/tile.h.
 //
-// A work-group computes a tile of tokens x rows. While a step of k is multiplied out of shared memory, the next two are on
-// their way from global memory into registers; fences are for shared memory alone. Weights become binary16 in pairs: a byte
-// b below 0x64 in the high byte is the number 1024 + b. Every output element is summed along k in the same order, whatever
-// the tile: its bits do not depend on the number of tokens.
+// A work-group computes a tile of tokens x rows. While a step of k is multiplied out of shared memory, loads of the next two
+// steps into registers are in flight; fences order shared memory alone. Weights become binary16 in pairs: a byte b with 0x64
+// as the high byte is the number 1024 + b. Every output element is summed along k in the same order, whatever the tile: its
+// bits do not depend on the number of tokens.
 
 #include "kernels/amd/matmul_tiles.h"
 #include "kernels/amd/matvec_formats.h"
@@ -20,7 +20,7 @@ __device__ inline HalfPair pair_of(float value) {
   return {half_value, half_value};
 }
 
-/// What a thread reads of a piece for 16 of its elements. Q8_0's pieces have two planes of codes, of which it reads one.
+/// The registers of a thread for 16 elements of a piece. Q8_0's pieces have two planes of codes, of which it reads one.
 template <WeightFormat format>
 struct TileCodes : PackedFormat<format> {
   using Format = PackedFormat<format>;
@@ -214,7 +214,7 @@ struct PackedTile {
       }
     }
     const int steps = (args.k + shape.k_step - 1) / shape.k_step;
-    // What is behind the last step is read anew for nothing, so that nothing branches round the loads.
+    // After the last step it is loaded again, unused, so that no branch goes round the loads.
     Loads even;
     Loads odd;
     const auto advance = [&](int step, Loads& later, const Loads& next) {

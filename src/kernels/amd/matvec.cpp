@@ -21,9 +21,9 @@ constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_p
 constexpr Kernel<MatvecArgs> dense_one_token{"matvec_dense", "matvec_dense_1", LaunchOrder::by_kernel};
 constexpr Kernel<MatvecArgs> dense_several_tokens{"matvec_dense", "matvec_dense_8", LaunchOrder::by_kernel};
 
-/// From how many tokens on matrix instructions multiply bytes, as modelled (docs/kernels/amd_matvec.md). On CDNA3 they are
-/// faster from two tokens on; on RDNA4, where memory is what both wait for, dot products are no slower up to seven. The
-/// matrix instructions of RDNA3 have the rate of dot products, those of CDNA2 take half as many bytes of a lane.
+/// From how many tokens on matrix instructions multiply bytes, by a model (docs/kernels/amd_matvec.md). On CDNA3 they are
+/// faster from two tokens on. On RDNA4, where both ways are bound by memory, dot products are no slower up to seven tokens.
+/// The matrix instructions of RDNA3 have the rate of dot products; those of CDNA2 take half as many bytes from a lane.
 std::int64_t least_matrix_tokens(const DeviceInfo& device) {
   const std::string_view name = device.architecture_name();
   return name == "gfx942" || name == "gfx950" ? 2 : name.starts_with("gfx12") ? 8 : most_matvec_tokens + 1;
@@ -34,7 +34,7 @@ bool all_served(const Matmul::Args& call, MatvecWay way) {
                              [way](const MatmulOutput& output) { return serves(way, weight_format(output.dtype)); });
 }
 
-/// Halves of tiles pay where a wave has 32 lanes and a step of a half is as cheap as half a step.
+/// Halves of tiles pay on waves of 32 lanes, where a step of half a tile costs half as much.
 MatvecWay way_of(const Matmul::Args& call, const DeviceInfo& device) {
   if (call.tokens > 1) {
     return call.tokens >= least_matrix_tokens(device) && all_served(call, MatvecWay::matrix) ? MatvecWay::matrix
@@ -96,7 +96,7 @@ MatvecArgs make_args(const Matmul::Args& call, int cut_rows, WeightPlace (*place
   return args;
 }
 
-/// As many work-groups as units, or fewer that all have as much to do.
+/// As many work-groups as units, or fewer when that gives all of them equally many cuts.
 void share_out(const DeviceInfo& device, MatvecArgs& args) {
   args.group_cuts = static_cast<std::int32_t>(divide_up(args.cuts, std::max(1, device.compute_units)));
 }

@@ -24,8 +24,8 @@ constexpr int matvec_cut_rows(MatvecWay way) {
          : way == MatvecWay::matrix         ? weight_tile_rows * 2
                                             : weight_tile_rows;
 }
-/// Whether MatvecWay::one_token_halves serves the format: its records are whole lines of 128 bytes, and halves share at most
-/// that of the scales.
+/// Whether MatvecWay::one_token_halves serves the format: its records are whole lines of 128 bytes, and two halves share at
+/// most the line of the scales.
 constexpr bool takes_halves(WeightFormat format) {
   return format == WeightFormat::q4_0 || format == WeightFormat::q4_1 || format == WeightFormat::q5_1 ||
          format == WeightFormat::iq4_nl;
@@ -66,8 +66,8 @@ struct MatvecArgs {
   std::int32_t num_parts;
   std::int32_t cuts;           ///< of all parts; of one where the first is the gate
   std::int32_t gated;          ///< parts[0].out = activation(product of part 0) * product of part 1
-  std::int32_t group_cuts;     ///< of a work-group, neighbours; pairs of them where `gated`
-  std::int32_t batch_cuts;     ///< of these, whose partial sums fit into shared memory together
+  std::int32_t group_cuts;     ///< neighbouring cuts of a work-group; pairs of cuts where `gated`
+  std::int32_t batch_cuts;     ///< cuts whose partial sums fit into shared memory together
   std::int32_t chunk_records;  ///< of x in shared memory at a time; even unless it is all of x
   Activation activation;
 };
@@ -95,15 +95,15 @@ constexpr int matrix_tokens(int tokens, int wave_size) {
   const int together = matrix_product_tokens(wave_size);
   return (tokens + together - 1) / together * together;
 }
-/// Its image has the tokens of a record side by side. First all codes: [piece][product of tokens][half of the piece][token]
-/// [upper, lower bytes] 16 bytes; then as floats [piece][product of tokens] three times [token]: scales, sums of the codes,
-/// sums of the codes of elements 16 to 31.
+/// The image of the matrix way has the tokens of a record side by side. First all codes: [piece][product of tokens] [half of
+/// the piece][token][upper, lower bytes] 16 bytes; then floats [piece][product of tokens] three times [token]: scales, sums
+/// of the codes, sums of the codes of elements 16 to 31.
 constexpr int matrix_code_bytes(int padded_tokens) { return record_elems * 2 * padded_tokens; }
 constexpr int matrix_record_bytes(int padded_tokens) {
   return matrix_code_bytes(padded_tokens) + record_pieces * 3 * 4 * padded_tokens;
 }
-/// Before the image the norm's factors, and zeros: what lanes read whose column is of another piece. Other banks than the
-/// piece's columns have where an instruction takes two tokens.
+/// Before the image: the norm's factors, and zeros for the lanes whose column is of another piece. These zeros are in other
+/// banks than the piece's columns where an instruction takes two tokens.
 inline constexpr int matrix_zeros = 64;
 inline constexpr int matrix_image = 256;
 

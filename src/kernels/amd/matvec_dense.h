@@ -4,8 +4,8 @@
 // file stores it. Activations are floats in shared memory, and so are the products: nothing is rounded but sums.
 //
 // A record is 256 columns of a row. Eight neighbouring lanes take a row: lane c elements 64 p + 8 c to 64 p + 8 c + 7 of it,
-// p = 0 to 3, so that what they load together is 128 neighbouring bytes. Records and rows are shared out, and sums are added
-// up, as there: a token's result has the same bits for any number of tokens, rows and work-groups.
+// p = 0 to 3, so that their loads together are 128 neighbouring bytes. Records and rows are distributed, and sums added up,
+// as in matvec_packed.h: a token's result has the same bits for any number of tokens, rows and work-groups.
 
 #include "kernels/amd/matvec_dense_args.h"
 #include "kernels/amd/matvec_packed.h"
@@ -19,8 +19,8 @@ struct DensePiece {
   uint4 loads[dense_loads];
 };
 
-/// Pieces of a step: rows half a tile from each other. Behind a row's end comes its end once more, where the activations are
-/// zeros, and behind the last row that one once more, whose sums nobody reads.
+/// Pieces of a step, in rows half a tile apart. After a row's end its end is loaded again, where the activations are zeros;
+/// after the last row that row again, whose sums are not used.
 template <MatvecWay way>
 __device__ __forceinline__ void load_dense(const CutRun& run, const Walk& walk, int first_record, unsigned lane,
                                            DensePiece (&to)[step_pieces<way>]) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void walk_dense(const CutRun& run, const Chunk& chunk
   for (auto& own : pieces) {
     load(own);
   }
-  do {  // one way out, as there
+  do {  // one exit, as there
 #pragma unroll
     for (int i = 0; i < steps; ++i) {
       if (i == 0 || i < left) {
@@ -132,7 +132,7 @@ __device__ __forceinline__ void walk_dense(const CutRun& run, const Chunk& chunk
   } while (left > 0);
 }
 
-/// A record of a token's activations, which `loaded` holds, to its place; with a norm, the sum of their squares too.
+/// Stores a record of a token's activations, held in `loaded`, and with a norm the sum of its squares too.
 __device__ __forceinline__ void put_dense(const MatvecArgs& args, const Chunk& chunk, int all_records, int t, int record,
                                           Activations& loaded) {
   const int lane = gpu::thread_index() % team_lanes;
@@ -155,7 +155,7 @@ __device__ __forceinline__ void put_dense(const MatvecArgs& args, const Chunk& c
   *reinterpret_cast<float4*>(to + 128) = {values[4], values[5], values[6], values[7]};
 }
 
-/// All records of the chunk but token 0's first `rounds` of each team, and one of zeros behind an odd number of them.
+/// Stores all records of the chunk but token 0's first `rounds` of each team, and a record of zeros after an odd number.
 __device__ __forceinline__ void put_others(const MatvecArgs& args, const Chunk& chunk, int all_records, int rounds) {
   const int padded = (chunk.records + 1) / 2 * 2;
   int record = gpu::thread_index() / team_lanes + rounds * teams;
@@ -186,7 +186,7 @@ __device__ __forceinline__ void matvec_dense(const MatvecArgs& args) {
     chunk.steps = (chunk.records + step_records - 1) / step_records;
   };
   begin_chunk(0);
-  // The first weights are on their way while the activations are read; they come again from the cache.
+  // The first weights are loaded while the activations are read; the later loads find them in the cache.
   const int team = gpu::thread_index() / team_lanes;
   Activations loaded;
   load_activations(args, 0, team, loaded);
@@ -206,7 +206,7 @@ __device__ __forceinline__ void matvec_dense(const MatvecArgs& args) {
   if (team < (chunk.records + 1) / 2 * 2) {
     put_dense(args, chunk, all_records, 0, team, loaded);
   }
-  const bool whole = args.chunk_records >= all_records;  // the activations stay as they are
+  const bool whole = args.chunk_records >= all_records;  // the activations are stored once
   for (int tile = begin; tile < end; tile += args.batch_cuts) {
     const int count = min(args.batch_cuts, end - tile);
     int first = 0;

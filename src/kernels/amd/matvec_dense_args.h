@@ -8,11 +8,11 @@
 
 namespace rocmforge::amd {
 
-/// Of 256 columns of a row.
+/// Bytes of 256 columns of a row.
 inline constexpr int dense_record_bytes = record_elems * 2;
 
-/// Of a record of a token's activations in shared memory, as floats: element 64 p + 8 c + 4 h + i at [p][h][c][i], so that
-/// lanes that read 16 bytes of it, each for its own c, read neighbouring ones.
+/// Bytes of a record of a token's activations in shared memory, as floats: element 64 p + 8 c + 4 h + i at [p][h][c][i], so
+/// that lanes that read 16 bytes each, lane c for its own c, read neighbouring bytes.
 inline constexpr int dense_image_bytes = record_elems * 4;
 
 /// Columns of x that shared memory holds at a time, for each of so many tokens: a multiple of two records.

@@ -1,8 +1,8 @@
 #pragma once
 
-// What is read of a piece (weight_layout.h) and how that becomes numbers: PackedFormat<format>.
-//   Raw                      a piece, untouched, so that loads can run ahead of their use
-//   load(record, lane, ..)   `record`: where the wave's records begin; `lane`: what a lane adds to that
+// The loads of a piece (weight_layout.h) and its conversion to numbers: PackedFormat<format>.
+//   Raw                      the bytes of a piece, unconverted, so that loads can run ahead of their use
+//   load(record, lane, ..)   `record`: where the wave's records begin; `lane`: the lane's offset from there
 //   code_word(raw, part, w)  four codes, as signed bytes
 //   affine(raw)              value = scale[i] * code + offset[i] for elements 16 i to 16 i + 15
 // `halves`: whether the two scales differ. `has_offset`: whether offsets are other than 0. `is_signed`: whether codes may be
@@ -23,7 +23,7 @@ struct PieceAffine {
   float offset[2];
 };
 
-/// Which of a record's pieces a lane takes first; the second is half a record behind it.
+/// The piece of a record that a lane takes first; its second piece is half a record further on.
 struct LanePlace {
   unsigned piece;
   unsigned record;  ///< bytes to the record that the lane reads: waves of 64 lanes read two
@@ -57,7 +57,7 @@ struct PackedFormat {
     Scales scales;
   };
 
-  /// Piece lane.piece of the record, and `behind` pieces on.
+  /// The piece that is `behind` pieces after piece lane.piece of the record.
   __device__ static Raw load(GlobalBytes record, const LanePlace& lane, int behind) {
     Raw raw;
     constexpr int code_bytes = sizeof(Codes);

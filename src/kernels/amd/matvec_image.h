@@ -1,14 +1,14 @@
 #pragma once
 
-// Activations as codes of 16 bits in shared memory, each 32 with a scale and their sums (matvec_args.h). A norm's factor is
-// left to the products: codes do not depend on it.
+// Activations as codes of 16 bits in shared memory, 32 of them with one scale and their sums (matvec_args.h). The products
+// apply a norm's factor: codes do not depend on it.
 
 #include "kernels/amd/matvec_args.h"
 #include "kernels/amd/tile.h"
 
 namespace rocmforge::amd {
 
-/// 32 lanes take a record together, eight elements each: teams.
+/// A team of 32 lanes takes a record, eight elements each.
 inline constexpr int team_lanes = 32;
 inline constexpr int teams = matvec_threads / team_lanes;
 inline constexpr int lane_elems = record_elems / team_lanes;
@@ -26,7 +26,7 @@ __device__ inline void load_eight(const float* from, float (&values)[lane_elems]
   }
 }
 
-/// Of record `record` of token t; zeros from k on. Rows are whole pieces. `Args` has x, x_stride, norm_weight and k.
+/// Loads record `record` of token t; zeros from k on. Rows are whole pieces. `Args` has x, x_stride, norm_weight and k.
 template <class Args>
 __device__ inline void load_activations(const Args& args, int t, int record, Activations& loaded,
                                         int thread = gpu::thread_index()) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void quantise_to(const Args& args, Activations& loade
       *square = squares;
     }
   }
-  std::uint32_t largest = 0;  // of the magnitudes' bits, so that what is not a number is the largest of all
+  std::uint32_t largest = 0;  // of the magnitudes' bits, so that NaN is the largest of all
 #pragma unroll
   for (int i = 0; i < lane_elems; ++i) {
     largest = max(largest, __builtin_bit_cast(std::uint32_t, loaded.values[i]) & 0x7fffffffu);
@@ -119,7 +119,7 @@ __device__ inline void quantise(const Args& args, Activations& loaded, std::uint
       });
 }
 
-/// Where records [first, first + count) of all tokens go, and one of zeros behind an odd number of them.
+/// The places of records [first, first + count) of all tokens, and of a record of zeros after an odd number of them.
 struct Stage {
   const MatvecArgs& args;
   const MatvecShared& shared;
@@ -131,7 +131,7 @@ struct Stage {
 
   __device__ int padded() const { return (count + 1) / 2 * 2; }
 
-  /// Record `record` of the chunk, which `loaded` holds.
+  /// Stores record `record` of the chunk, held in `loaded`.
   __device__ __forceinline__ void put(int t, int record, Activations& loaded) const {
     float* squares = reinterpret_cast<float*>(memory + shared.squares) + t * all_records + first + record;
     quantise(args, loaded, memory + t * shared.token_bytes + record * image_record_bytes,

@@ -2,11 +2,11 @@
 
 // Products of packed weights with 2 to 8 tokens on matrix instructions of bytes, in the frame of matvec_packed.h.
 //
-// A lane holds whole pieces of one of 16 rows, wave_size / 16 lanes different pieces of a row's record: the slices of k of
-// one product. Its other factor has 16 columns, for each of these pieces two or four tokens' upper and lower bytes, and
-// zeros in the slices of the other pieces: so a lane gets the sums of its own pieces, whose scales it holds, and both bytes'
-// sums of a token. Sums of bytes are exact, and what follows has the order of matvec_packed.h: a token has the bits that it
-// has alone.
+// A lane holds whole pieces of one of 16 rows; wave_size / 16 lanes hold different pieces of a row's record, which are the
+// slices of k of one product. The other factor has 16 columns: for each of these pieces the upper and lower bytes of two or
+// four tokens, with zeros in the slices of the other pieces. So a lane gets the sums of its own pieces, whose scales it
+// holds, for both bytes of a token. Sums of bytes are exact, and the sums after them have the order of matvec_packed.h: a
+// token has the bits that it has alone.
 
 #include "kernels/amd/matvec_packed.h"
 
@@ -14,7 +14,8 @@
 
 namespace rocmforge::amd {
 
-/// Tokens of a product, and pieces of a lane's step, a record of 16 rows. It takes two of them at a time.
+/// Tokens of a product, and pieces of a lane's step, which is a record of 16 rows. A lane takes two of these pieces at a
+/// time.
 inline constexpr int product_tokens = ByteTile::elems / 2;
 inline constexpr int lane_pieces = record_pieces / ByteTile::slices;
 inline constexpr int lane_halves = lane_pieces / 2;
@@ -45,7 +46,7 @@ struct LanePieces {
   }
 };
 
-/// Half `half` of the record of 16 rows that a walk has come to; where the part ends with one tile, that one twice.
+/// Half `half` of the record of 16 rows at the position of `walk`; where the part ends with one tile, that tile twice.
 template <class Format>
 __device__ __forceinline__ void load_half(const CutRun& run, const Walk& walk, const Chunk& chunk, unsigned lane, int half,
                                           typename Format::Raw (&raw)[2]) {
@@ -76,12 +77,12 @@ __device__ __forceinline__ void add_products(TokenValues values, float* to, int 
   for (int t = 0; t < kept; ++t) {
     float low = values[t];
     float high = values[kept + t];
-    asm volatile("" : "+v"(low), "+v"(high));  // not an element by a number that differs between lanes
+    asm volatile("" : "+v"(low), "+v"(high));  // else an element would be indexed by a number that differs between lanes
     float sum = (upper ? high : low) + exchange_rows<mask>(upper ? low : high);
     if constexpr (ByteTile::slices == 4) {
       sum += exchange_rows<16>(sum);
     }
-    asm volatile("" : "+v"(sum));  // exchanged by all lanes, before some of them have nothing to add
+    asm volatile("" : "+v"(sum));  // exchanged by all lanes, before lanes with nothing to add branch
     const int token = first + t + (upper ? kept : 0);
     if (token < tokens && (ByteTile::slices == 2 || slice % 2 == 0)) {
       add_shared(to + token * 16 + lane % 16, sum);
@@ -92,7 +93,7 @@ __device__ __forceinline__ void add_products(TokenValues values, float* to, int 
 /// Sums of a lane's earlier pieces of a record, for each product of tokens, where it takes more than two pieces.
 using HeldSums = TokenValues[lane_halves > 1 ? most_matvec_tokens / product_tokens : 1];
 
-/// Multiplies half `half` of a record with all tokens; behind the last one adds the record's sums to the partial sums.
+/// Multiplies half `half` of a record with all tokens; after the last half, adds the record's sums to the partial sums.
 template <int half, class Format>
 __device__ __forceinline__ void multiply_half(const LanePieces<Format>& pieces, const CutRun& run, const Walk& walk,
                                               const Chunk& chunk, unsigned lane, HeldSums& held) {
@@ -155,7 +156,7 @@ __device__ __forceinline__ void multiply_half(const LanePieces<Format>& pieces, 
       codes[i] += next;
       infos[i] += 12 * product_tokens;
       if constexpr (gpu::wave_size == 32) {
-        schedule_barrier();  // what the other piece reads of the activations would take registers meanwhile
+        schedule_barrier();  // else the other piece's loads of activations would take registers
       }
     }
     return values[0] + values[1];
@@ -185,8 +186,8 @@ __device__ __forceinline__ void multiply_half(const LanePieces<Format>& pieces, 
   }
 }
 
-/// All of a wave's steps of a run. The next one is on its way while a step is multiplied; behind the last one it comes
-/// again.
+/// Computes all of a wave's steps of a run. The next step is in flight while a step is multiplied; after the last one it is
+/// loaded again.
 template <WeightFormat format>
 __device__ __forceinline__ void walk_matrix(const CutRun& run, const Chunk& chunk, int wave) {
   using Format = PackedFormat<format>;
@@ -223,7 +224,7 @@ __device__ __forceinline__ void walk_matrix(const CutRun& run, const Chunk& chun
       run.format, [&]<WeightFormat format>() __attribute__((always_inline)) { walk_matrix<format>(run, chunk, wave); });
 }
 
-/// A word of each line of a wave's first steps of a chunk, so that these are on their way while activations are quantised.
+/// A word of each line of a wave's first steps of a chunk, which prefetches these lines while activations are quantised.
 struct FirstLines {
   static constexpr int steps = 3;
   static constexpr unsigned tile_lanes = gpu::wave_size / 2;
@@ -252,14 +253,14 @@ struct FirstLines {
   }
 };
 
-/// The thread's number, as a value of this place of the code: what follows from it is not computed before and kept.
+/// The thread's number, opaque to the compiler: values derived from it are not computed earlier and kept.
 __device__ __forceinline__ int thread_here() {
   int thread = gpu::thread_index();
   asm volatile("" : "+v"(thread));
   return thread & (matvec_threads - 1);
 }
 
-/// Quantises the chunk's records of all tokens. Calls meanwhile() while the first of them are on their way.
+/// Quantises the chunk's records of all tokens. Calls meanwhile() while the first of them are in flight.
 class MatrixStage {
  public:
   /// What is read of the arguments is read at once.
@@ -277,13 +278,13 @@ class MatrixStage {
 
   template <class Body>
   __device__ __forceinline__ void run(int wave, const Body& meanwhile) const {
-    constexpr int rounds = gpu::wave_size == 64 ? 4 : 2;  // of the waves, whose activations are on their way at once
+    constexpr int rounds = gpu::wave_size == 64 ? 4 : 2;  // of the waves, whose activations are loaded together
     const int record_steps = (chunk_.records + step_records - 1) / step_records;
     const int items = chunk_.tokens * record_steps;
     const int divisor = 65536 / record_steps + 1;  // exact for fewer than 65536 / record_steps items
     int begin = 0;
     do {
-      Activations loaded[rounds]{};  // without a norm nothing is left to be kept over the rounds
+      Activations loaded[rounds]{};  // zeroed, so that without a norm no value is kept over the rounds
       const auto item_of = [&](int number) __attribute__((always_inline)) {
         const int t = uniform(number * divisor >> 16);
         return Item{t, (number - t * record_steps) * step_records};
@@ -314,7 +315,7 @@ class MatrixStage {
     int record;  ///< of the chunk
   };
 
-  /// Behind k what is at its end, so that no lane branches round the loads; put() takes zeros there.
+  /// After k the last elements are loaded again, so that no lane branches round the loads; put() replaces them by zeros.
   __device__ __forceinline__ void load(const Item& item, Activations& loaded) const {
     const int first = (chunk_.first + item.record) * record_elems;
     const auto lane = static_cast<unsigned>(min(thread_here() % gpu::wave_size * lane_elems, k_ - first - lane_elems));
@@ -391,7 +392,7 @@ __device__ __forceinline__ int end_cut(const MatvecArgs& args, int group) {
   return min(first_cut(args, group) + args.group_cuts, args.cuts);
 }
 
-/// Zeros for the partial sums, which later batches find so, and for lanes without a column.
+/// Zeros the partial sums, which later batches leave zeroed, and the place read by lanes without a column.
 __device__ __forceinline__ void clear(const MatvecArgs& args, std::uint8_t* memory) {
   const MatvecShared shared = shared_of(args);
   auto* const sums = reinterpret_cast<float*>(memory + shared.partials);
@@ -410,7 +411,7 @@ __device__ __forceinline__ void matvec_matrix(const MatvecArgs& args) {
   const int wave = uniform(gpu::wave_index());
   int group = static_cast<int>(blockIdx.x);
   asm volatile("" : "+v"(group));  // kept in a vector register, of which there are enough
-  // Arguments are read anew in each part: what follows from them would take all scalar registers if it were kept.
+  // Arguments are read again in each part: values derived from them would take all scalar registers if kept.
   for (int cut = first_cut(args, group); cut < end_cut(read_again(args), group); cut += read_again(args).batch_cuts) {
     const MatvecArgs& of_batch = read_again(args);
     const int count = min(of_batch.batch_cuts, end_cut(of_batch, group) - cut);
@@ -443,7 +444,7 @@ __device__ __forceinline__ void matvec_matrix(const MatvecArgs& args) {
           const MatvecArgs& of_norm = read_again(args);
           find_factors(of_norm, shared_of(of_norm), memory, of_norm.tokens, records_of(of_norm), thread_here());
         }
-      } else {  // the image stays as it is
+      } else {  // the image is made once
         begin();
       }
       lines.keep();

@@ -2,12 +2,12 @@
 
 // Products of packed weights (weight_layout.h) with a few tokens: every weight is read once, 16 bytes a lane.
 //
-// A work-group quantises the activations for itself while its first weights are on their way, then walks over its tiles.
-// Wave w takes steps w, w + waves, ... of the sequence of all records of these tiles, whatever tile they belong to: a lane
-// multiplies one piece of each of two rows, eight neighbouring lanes a row's eight pieces of a record. Each record's sum is
-// added to partial sum record % 16 of its row in shared memory, in the order of the records; at the end of a batch of tiles
-// the partial sums are added up in their order. So a token's result has the same bits for any number of tokens, rows and
-// work-groups, and for both wave sizes.
+// A work-group quantises the activations for itself while its first weights are in flight, then walks over its tiles. Wave w
+// takes steps w, w + waves, ... of the sequence of all records of these tiles: a lane multiplies one piece of each of two
+// rows, and eight neighbouring lanes the eight pieces of a row's record. Each record's sum is added to partial sum record %
+// 16 of its row in shared memory, in the order of the records; at the end of a batch of tiles the partial sums are added up
+// in their order. So a token's result has the same bits for any number of tokens, rows and work-groups, and for both wave
+// sizes.
 
 #include "kernels/amd/matvec_formats.h"
 #include "kernels/amd/matvec_image.h"
@@ -27,8 +27,8 @@ inline constexpr int cut_rows = matvec_cut_rows(way);
 template <MatvecWay way>
 inline constexpr int step_pieces = cut_rows<way>* record_pieces / team_lanes;
 
-/// Cuts of one part that a work-group takes one after another: a run. Others than dense products have runs of their own,
-/// with the same members but weight, tile_bytes, first and slot.
+/// A run: cuts of one part that a work-group takes one after another. Products of experts have runs of their own, with the
+/// same members but weight, tile_bytes, first and slot.
 struct CutRun {
   const std::uint8_t* weight;  ///< of the part
   int tile_bytes;
@@ -37,8 +37,8 @@ struct CutRun {
   int first;    ///< cut of the part
   int count;    ///< cuts
   int slot;     ///< the first one's place among the batch's partial sums
-  int earlier;  ///< steps of the batch before these, modulo the waves
-  int n;        ///< rows of the part: a cut of two tiles may end behind them
+  int earlier;  ///< steps of the batch before this run, modulo the waves
+  int n;        ///< rows of the part: a cut of two tiles may extend past them
 
   /// Where the tile of cut `cut` of the run begins.
   template <MatvecWay way>
@@ -55,9 +55,9 @@ struct CutRun {
   __device__ static int image(int) { return 0; }
 };
 
-/// Calls body(i) with the part that cut `cut` of the launch belongs to; it is called for each part before that one too.
-/// With one token and waves of 32 all parts are read at once, so that nothing is looked up by a number that has to be waited
-/// for; the others have no scalar registers for that.
+/// Calls body(i) with the part that cut `cut` of the launch belongs to, and before that with each earlier part. With one
+/// token and waves of 32 all parts are read at once, so that no look-up by a loaded number has to be waited for; the other
+/// kernels lack the scalar registers for that.
 template <MatvecWay way, class Body>
 __device__ __forceinline__ void select_part(const MatvecArgs& args, int cut, const Body& body) {
   body(0);
@@ -110,7 +110,7 @@ __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run,
     run.earlier = done * steps % matvec_waves;
     body(run);
     done += run.count;
-    const MatvecArgs& here = read_again(args);  // now: before, the first loads would wait for it
+    const MatvecArgs& here = read_again(args);  // only here: earlier, the first loads would wait for it
     const bool gated = here.gated != 0;
     if (done >= (gated ? 2 * count : count)) {
       return;
@@ -119,8 +119,8 @@ __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run,
   }
 }
 
-/// A wave's way through the steps of a run: step s of cut i of the run. Before it the batch has `earlier` steps, modulo the
-/// waves.
+/// The position of a wave in the steps of a run: step s of cut i of the run. `earlier`: the batch's steps before the run,
+/// modulo the waves.
 class Walk {
  public:
   __device__ Walk(int earlier, int steps, int wave)
@@ -140,7 +140,7 @@ class Walk {
       ++cut;
     }
   }
-  /// Stays where it is rather than leave the run's `count` cuts.
+  /// Advances, but not past the run's `count` cuts.
   __device__ void advance_within(int count) {
     const int old_cut = cut;
     const int old_step = step;
@@ -149,7 +149,7 @@ class Walk {
     cut = left ? old_cut : cut;
     step = left ? old_step : step;
   }
-  /// Of the step among those of the run.
+  /// The number of the step among those of the run.
   __device__ int number() const { return cut * steps_ + step; }
   int cut;
   int step;
@@ -173,7 +173,7 @@ __device__ __forceinline__ LanePlace lane_place(const Run& run, const Walk& walk
           static_cast<unsigned>(lane / team_lanes * record_bytes)};
 }
 
-/// What all waves of a work-group know of a chunk of k.
+/// The values of a chunk of k that are the same for all waves of a work-group.
 struct Chunk {
   std::uint8_t* memory;
   MatvecShared shared;
@@ -260,8 +260,8 @@ __device__ __forceinline__ void multiply(const typename Format::Raw (&raw)[step_
   }
 }
 
-/// All of a wave's steps of a run. Four pieces of a lane are on their way at once; behind the last one it comes
-/// again, and nobody waits for it.
+/// Computes all of a wave's steps of a run. Four pieces of a lane are in flight at once; after the last step it is loaded
+/// again, without a wait.
 template <WeightFormat format, MatvecWay way, class Run>
 __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int wave) {
   using Format = PackedFormat<format>;
@@ -287,8 +287,8 @@ __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int
   for (auto& own : raw) {
     load(own);
   }
-  // One way out, and every load on each way through: else the compiler, which follows all of them, would wait for younger
-  // loads than the one that it needs.
+  // One exit from the loop, and every load on each path: the compiler, which considers all paths, would otherwise wait for
+  // younger loads than the one that it needs.
   constexpr int steps = 4 / pieces;
   do {
 #pragma unroll
@@ -309,8 +309,8 @@ __device__ __forceinline__ void walk_run(const Run& run, const Chunk& chunk, int
       run.format, [&]<WeightFormat format>() __attribute__((always_inline)) { walk_run<format, way>(run, chunk, wave); });
 }
 
-/// The codes of a wave's first step, and a word of each line that the rest of its records lies in, so that they are on their
-/// way while a token's activations are quantised. They come again from the cache.
+/// The codes of a wave's first step, and a word of each line with the rest of its records, which prefetches these lines
+/// while a token's activations are quantised. The later loads find them in the cache.
 template <MatvecWay way>
 struct FirstStep {
   static constexpr int pieces = step_pieces<way>;
@@ -351,7 +351,7 @@ struct Output {
   float up_bias = 0.0f;
   float before = 0.0f;
 
-  /// In tiles [first, first + count) of the launch. What is read is on its way while the sums are made.
+  /// Finds the output in tiles [first, first + count) of the launch. Its loads are in flight while the sums are made.
   template <MatvecWay way>
   __device__ __forceinline__ void find(const MatvecArgs& args, int tokens, int first, int count) {
     constexpr int rows = cut_rows<way>;
@@ -429,7 +429,7 @@ struct Output {
   }
 };
 
-/// Reads at once what a work-group begins with, rather than each value where a branch first needs it.
+/// Reads at once the arguments that a work-group begins with, not each of them where a branch first needs it.
 __device__ __forceinline__ void read_first(const MatvecArgs& args) {
   asm volatile("" ::"s"(args.x), "s"(args.norm_weight), "s"(args.k), "s"(args.tokens), "s"(args.num_parts), "s"(args.cuts),
                "s"(args.gated), "s"(args.group_cuts), "s"(args.batch_cuts), "s"(args.chunk_records),
@@ -446,7 +446,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   const int all_records = (args.k + record_elems - 1) / record_elems;
   const int begin = static_cast<int>(blockIdx.x) * args.group_cuts;
   const int end = min(begin + args.group_cuts, args.cuts);
-  constexpr int rounds = is_single<way> ? 3 : 1;  // of the teams, whose activations are on their way at once
+  constexpr int rounds = is_single<way> ? 3 : 1;  // of the teams, whose activations are loaded together
   const int wave = uniform(gpu::wave_index());
   Chunk chunk{memory, {}, is_single<way> ? 1 : args.tokens, 0, 0, 0};
   chunk.shared = matvec_shared(chunk.tokens, cut_rows<way>, args.chunk_records, all_records,
@@ -482,7 +482,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       stage.put(0, team + i * teams, loaded[i]);
     }
   }
-  const bool whole = args.chunk_records >= all_records;  // the image stays as it is
+  const bool whole = args.chunk_records >= all_records;  // the image is made once
   for (int tile = begin; tile < end; tile += args.batch_cuts) {
     const int count = min(args.batch_cuts, end - tile);
     const int up = count * partial_sums * chunk.tokens * cut_rows<way>;

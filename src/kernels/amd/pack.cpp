@@ -113,7 +113,7 @@ std::uint8_t code_of_integer(int value) {
     return static_cast<std::uint8_t>(value + 1);
   } else if constexpr (type == DType::iq3_s) {
     return static_cast<std::uint8_t>(index(iq3_values, 2 * value));
-  } else if constexpr (type == DType::iq3_xxs) {  // 62 is the one whose half the table lacks
+  } else if constexpr (type == DType::iq3_xxs) {  // 62 is the only value whose half is not in the table
     return static_cast<std::uint8_t>(index(iq3_values, value / 2 == 31 ? 30 : value / 2 == -31 ? -30 : value / 2));
   } else {
     return static_cast<std::uint8_t>(index(is_iq1<type> ? iq1_values : iq2_values, value));

@@ -34,7 +34,7 @@ __device__ inline int dot_bytes(std::uint32_t a, std::uint32_t b, int sum) {
 #endif
 }
 
-/// Byte i of a word with its sign; written as a narrow integer it takes a shift more.
+/// Byte i of a word with its sign; as a cast to a narrow integer it would take one more shift.
 __device__ inline int signed_byte(std::uint32_t word, int i) {
   return __builtin_amdgcn_sbfe(static_cast<int>(word), static_cast<unsigned>(8 * i), 8u);
 }
@@ -108,16 +108,16 @@ struct ByteTile {
 #define ROCMFORGE_BYTE_TILES 0
 #endif
 
-/// The same number for the whole wave, which the compiler is told.
+/// The same number; tells the compiler that it is the same for the whole wave.
 __device__ inline int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
 
-/// What lies in memory that is known not to be shared memory.
+/// A pointer to memory that is known not to be shared memory.
 template <class T>
 using Global = __attribute__((address_space(1))) T*;
 using GlobalBytes = Global<const std::uint8_t>;
 
-/// A value of one or two bytes to memory. Behind a store that may be to shared memory the compiler waits for everything that
-/// is on its way.
+/// Stores a value of one or two bytes to global memory. After a store that may be to shared memory the compiler would wait
+/// for all loads in flight.
 template <class T>
 __device__ inline void store_at(T* to, T value) {
   using Bits = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::uint16_t>;
@@ -135,21 +135,21 @@ __device__ inline GlobalBytes uniform(const std::uint8_t* address) {
 /// A T `lane + offset` bytes behind a uniform address; `lane` differs between lanes, `offset` is a constant.
 template <class T>
 __device__ inline T load_at(GlobalBytes address, unsigned lane, int offset) {
-  asm volatile("" : "+v"(lane));  // not widened ahead of a loop: the instruction does that
-  return *reinterpret_cast<const T*>((const std::uint8_t*)(address + lane + offset));  // the compiler sees where it is from
+  asm volatile("" : "+v"(lane));  // not widened ahead of a loop: the instruction widens it
+  return *reinterpret_cast<const T*>((const std::uint8_t*)(address + lane + offset));  // the compiler sees the address space
 }
 
-/// The lane's number, as a value of this place of the code: what follows from it is not computed before and kept.
+/// The lane's number, opaque to the compiler: values derived from it are not computed earlier and kept.
 __device__ inline int lane_here() {
   int lane = gpu::lane_index();
   asm volatile("" : "+v"(lane));
   return lane;
 }
 
-/// The compiler's scheduler moves nothing over this place.
+/// A point that the compiler's scheduler moves nothing across.
 __device__ inline void schedule_barrier() { __builtin_amdgcn_sched_barrier(0); }
 
-/// What is computed before this place, and what is loaded behind it: a load may take the registers of what these came from.
+/// Separates computations before this point from loads after it: a load may then take the registers of the operands.
 template <int rows, int count, class T>
 __device__ inline void compute_here(T (&values)[rows][count]) {
 #pragma unroll
@@ -162,26 +162,25 @@ __device__ inline void compute_here(T (&values)[rows][count]) {
   schedule_barrier();
 }
 
-/// __syncthreads() for shared memory alone: what is on its way from memory stays so.
+/// __syncthreads() for shared memory alone: loads from memory stay in flight.
 __device__ inline void sync_shared() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-/// *to += value in shared memory, which nobody else touches meanwhile.
+/// *to += value in shared memory, which no other thread accesses meanwhile.
 __device__ inline void add_shared(float* to, float value) {
   __hip_atomic_fetch_add(to, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WAVEFRONT);
 }
 
-/// The kernel's only argument where the launch put it, so that an index into one of its arrays needs no copy of that.
+/// The kernel's only argument in the launch's memory, so that indexing one of its arrays needs no copy of the array.
 template <class Args>
 __device__ inline const Args& argument_of_kernel() {
   return *(const Args*)__builtin_amdgcn_kernarg_segment_ptr();  // the cast leaves the constant address space
 }
 
-/// The same arguments, of which nothing that was read before this place is known: what is read anew needs no registers
-/// meanwhile.
+/// The same arguments, reloaded: values that were read from them before this place need no registers meanwhile.
 template <class Args>
 __device__ inline const Args& read_again(const Args& args) {
   auto* from = (const __attribute__((address_space(4))) Args*)&args;
@@ -189,7 +188,7 @@ __device__ inline const Args& read_again(const Args& args) {
   return *(const Args*)from;
 }
 
-/// What was loaded is kept until here.
+/// Keeps a loaded value alive until here.
 __device__ inline void keep(const uint4& value) {
   asm volatile("" ::"v"(value.x), "v"(value.y), "v"(value.z), "v"(value.w));
 }

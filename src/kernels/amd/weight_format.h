@@ -63,7 +63,7 @@ enum class WeightFormat : std::int32_t {
   none
 };
 
-/// Of a type that is repacked, or `none`.
+/// The format of a type that is repacked, else `none`.
 constexpr WeightFormat find_weight_format(DType type) {
   switch (type) {
 #define ROCMFORGE_AMD_TYPE(type, format) \
@@ -78,7 +78,7 @@ constexpr WeightFormat find_weight_format(DType type) {
 
 constexpr bool has_weight_layout(DType type) { return find_weight_format(type) != WeightFormat::none; }
 
-/// Of a type that has_weight_layout.
+/// The format of a type that has_weight_layout.
 constexpr WeightFormat weight_format(DType type) { return find_weight_format(type); }
 
 }  // namespace rocmforge::amd

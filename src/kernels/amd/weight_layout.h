@@ -6,12 +6,12 @@
 
 // How the products of this folder store a quantised weight [n, k]. Host and device code include this.
 //
-// Tiles of 8 rows, one after another; the last one is filled up with rows of zeros. A tile is a sequence of records along
-// k, each with everything of 8 rows x 256 columns; the last one is filled up with zeros. Records are multiples of 16 bytes
-// long. Behind the last tile there is room for one more record (weight_room_bytes), which may be read and means nothing.
+// Tiles of 8 rows, one after another; the last one is padded with rows of zeros. A tile is a sequence of records along k,
+// each with all data of 8 rows x 256 columns; the last one is padded with zeros. Record sizes are multiples of 16 bytes.
+// After the last tile there is room for one more record (weight_room_bytes), which may be read and has no meaning.
 //
-// A piece is 32 columns of a row, columns 32 c + 0..31 of the record: what a lane multiplies. The parts of a record, each
-// [row][c], so that 32 neighbouring lanes read 512 neighbouring bytes of codes:
+// A piece is 32 columns of a row, columns 32 c + 0..31 of the record: the unit that a lane multiplies. The parts of a record
+// are [row][c], so that 32 neighbouring lanes read 512 neighbouring bytes of codes:
 //
 //   codes   4-bit formats, and those with one or two bits more: 16 bytes. Byte j holds elements j (low nibble) and 16 + j
 //           (high nibble). Q8_0: 16 bytes with elements 0..15 of each piece, then as much with elements 16..31. Q2_K, Q3_K:
@@ -42,14 +42,14 @@ inline constexpr int record_pieces = record_elems / piece_elems;
 /// Bytes of the pieces' first 16 bytes of codes.
 inline constexpr int code_plane_bytes = weight_tile_rows * record_pieces * 16;
 
-/// What the codes of IQ1 and IQ2 formats stand for, in eighths: a magnitude in the low two bits, then the sign.
+/// The values of the codes of IQ1 and IQ2 formats, in eighths: a magnitude in the low two bits, then the sign.
 inline constexpr std::int8_t iq1_values[8] = {1, 7, 9, 0, -1, -7, -9, 0};
 inline constexpr std::int8_t iq2_values[8] = {8, 25, 43, 0, -8, -25, -43, 0};
 inline constexpr unsigned code_sign = 4;
 inline constexpr unsigned iq1_flag = 0x8000;  ///< in the scale of a row
 
-/// What those of IQ3 formats stand for, twice: a magnitude in the low three bits, then the sign. The largest magnitude of
-/// IQ3_XXS is 31 in place of 30: what each format has, and iq3_xxs_flag in a piece's scale says so.
+/// Twice the values of the codes of IQ3 formats: a magnitude in the low three bits, then the sign. The largest magnitude of
+/// IQ3_XXS is 31 in place of 30: iq3_xxs_flag in a piece's scale tells the two formats apart.
 inline constexpr std::int8_t iq3_values[16] = {2, 6, 10, 14, 18, 22, 26, 30, -2, -6, -10, -14, -18, -22, -26, -30};
 inline constexpr std::uint8_t iq3_xxs_flag = 128;
 
@@ -109,9 +109,9 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
   return {};
 }
 
-/// Of a record, whatever its length, a work-group reads so much at least before it knows the format.
+/// Bytes that a work-group reads from the start of a record before it knows the format, even where records are shorter.
 inline constexpr int first_read_bytes = code_plane_bytes + 4;
-/// Behind the last tile.
+/// Bytes of room after the last tile.
 constexpr int weight_room_bytes(const WeightLayout& layout) {
   return layout.record_bytes > first_read_bytes ? layout.record_bytes : (first_read_bytes + 15) / 16 * 16;
 }

@@ -32,7 +32,7 @@ struct ChunkRange {
 };
 ChunkRange visible_chunks(const AttentionUnit& unit);
 
-/// Walks the units of a call in order; a step costs no look-up.
+/// Walks the units of a call in order, without a look-up for each unit.
 class UnitCursor {
  public:
   explicit UnitCursor(const AttentionUnits& units) : units_(units) { settle(); }

@@ -8,7 +8,7 @@
 namespace rocmforge {
 namespace {
 
-/// Some channels of one sequence. Rows are counted from its first in the step; those below 0 are of the state it reads.
+/// Some channels of one sequence. Row 0 is its first row of the step; negative rows are in the state that the step reads.
 class ConvChannels {
  public:
   ConvChannels(const CausalConv::Spec& spec, const CausalConv::Args& args, std::int32_t sequence, std::int64_t channel,
@@ -31,7 +31,7 @@ class ConvChannels {
     }
   }
 
-  /// Writes the state behind `rows` rows.
+  /// Writes the state after `rows` rows to `slot`.
   void keep(std::int64_t rows, std::int32_t slot) const {
     for (std::int64_t row = rows - (spec_.taps - 1); row < rows; ++row) {
       float* to = state(slot, row - rows);

@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-/// A thread takes some columns of one value head of a sequence through all its rows: columns of a state never meet.
+/// A thread takes some columns of one value head of a sequence through all its rows: columns of a state are independent.
 class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
  public:
   using CpuKernel::CpuKernel;

@@ -133,7 +133,7 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
     });
   }
 
-  /// The input of slot `first`, which `places` slots from there on have.
+  /// Prepares the input of slot `first`, which the next `places` slots, from that one on, share.
   void prepare_slots(const ExpertMatmul::Args& args, const SortedSlots& sorted, const MatmulInputs& inputs,
                      std::int64_t first, std::int64_t places) const {
     const auto quantised = [](const ExpertWeight& weight) { return is_quantised(weight.dtype); };

@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-/// The bodies of one instruction set, and how the kernels made from them are called and ranked.
+/// The bodies of one instruction set, and the name and priority of the kernels made from them.
 struct CpuBodies {
   CpuIsa isa;
   std::string_view kernel_name;  ///< "cpu_avx2"
@@ -17,13 +17,13 @@ struct CpuBodies {
   const BodyTable& table;
 };
 
-/// Those in this build, weakest first.
+/// The instruction sets in this build, weakest first.
 std::span<const CpuBodies> cpu_bodies();
 
 /// Refuses a device that lacks the instruction set.
 Support check_isa(const CpuBodies& bodies, const DeviceInfo& device);
 
-/// What every kernel made from bodies answers.
+/// What all kernels made from bodies share: name, device, priority and the check of the instruction set.
 template <class Interface>
 class CpuKernel : public Interface {
  public:

@@ -21,7 +21,7 @@ std::vector<std::unique_ptr<MatmulKernel>> make_cpu_matmuls();
 /// that each matrix is read once for up to 64 of them. Experts of BF16 are multiplied in f32 everywhere.
 std::vector<std::unique_ptr<ExpertMatmulKernel>> make_cpu_expert_matmuls();
 
-/// One for each instruction set likewise.
+/// Products with a matrix for each head, one kernel for each instruction set likewise.
 std::vector<std::unique_ptr<HeadMatmulKernel>> make_cpu_head_matmuls();
 
 }  // namespace rocmforge

@@ -20,7 +20,7 @@ struct QuantisedActivations {
   std::int32_t* negative_half_sums;  ///< [panels, tokens, 16]
   // Null unless QuantisedBody::wide.
   std::int16_t* wide_quants;  ///< [panels, tokens, 256]: the quants again
-  std::int16_t* half_pairs;   ///< [panels, tokens, 16]: -16 * sum of the 16 quants
+  std::int16_t* half_pairs;   ///< [panels, tokens, 16]: -(sum of the 16 quants)
 };
 
 /// Activations for plain weights, in panels of 128 columns with zeros after the last column.
@@ -97,7 +97,7 @@ namespace avx512 {
 extern const PlainBody bfloat_body;
 }
 namespace avxvnni {
-extern const QuantisedBody quantised_body;  ///< the rest is avx2's
+extern const QuantisedBody quantised_body;  ///< its other bodies are those of avx2
 }
 
 }  // namespace rocmforge

@@ -25,10 +25,10 @@ struct CpuMatmulBodies {
   const BodyTable& table;
 };
 
-/// Those in this build.
+/// The bodies in this build.
 std::span<const CpuMatmulBodies> cpu_matmul_bodies();
 
-/// Refuses a device on which they don't run.
+/// Refuses a device that the bodies cannot run on.
 Support check_matmul_device(const CpuMatmulBodies& bodies, const DeviceInfo& device);
 
 inline bool is_quantised(DType type) { return info(type).block_elems > 1; }

@@ -10,7 +10,7 @@
 ///
 /// Rows are taken in groups of 16 (the last group is filled up with zeros), and each group is a run of panels of 256 columns
 /// (the last one may be shorter, a multiple of 32). A panel with `blocks` blocks of 32 columns:
-///   head     head_halves x 16 f16: d, then dmin (formats with 256-element blocks only), see PackedFormat
+///   head     16 f16 d, then 16 f16 dmin where the format has minima (formats with 256-element blocks only), see head_bytes
 ///   scales   blocks x scale_bytes, see ScaleForm; head and scales together are rounded up to 64 bytes
 ///   codes    blocks x (low plane, high plane)
 /// In the planes, byte 4 * row + j of the vector i belongs to column 4 * i + j of the block (i in 0..7, 64 bytes a vector):
@@ -43,7 +43,7 @@ enum class ScaleForm : std::uint8_t {
   exponent,          ///< u8 e: 2^(e - 128) * q
 };
 
-/// Codes that stand for themselves, or for entries of a table of 16 (packed::values_of).
+/// Codes are either values themselves or indices of a table of 16 values (packed::values_of).
 enum class CodeForm : std::uint8_t { plain, iq4_table, e2m1_table, iq1_table, iq2_table, iq3_xxs_table, iq3_s_table };
 
 struct PackedFormat {
@@ -91,7 +91,7 @@ constexpr PackedFormat formats[] = {
     {DType::iq3_s, 4, 0, ScaleForm::signed_bytes, CodeForm::iq3_s_table, 4},
 };
 
-/// What is the same for formats of one layout, so that they share the functions made for it.
+/// The format without its type: formats of one layout are then equal and share the functions made for it.
 static inline constexpr PackedFormat layout_of(PackedFormat format) {
   format.type = DType::f32;
   return format;
@@ -102,7 +102,7 @@ inline constexpr std::int8_t iq2_values[16] = {-43, -25, -8, 8, 25, 43};
 inline constexpr std::int8_t iq3_xxs_values[16] = {-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62};
 inline constexpr std::int8_t iq3_s_values[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
 
-/// What codes that index a table stand for.
+/// The table of values that such codes index.
 static inline constexpr const std::int8_t (&values_of(CodeForm codes))[16] {
   switch (codes) {
     case CodeForm::e2m1_table:

@@ -75,7 +75,7 @@ void read_ternary_scales(const Block& block, PanelRow& row) {
 template <class Block>
 constexpr PackedFormat format_of = *std::ranges::find(packed::formats, Block::dtype, &PackedFormat::type);
 
-/// By the low eight bits of an integer that an element may be: its code.
+/// The code of each value that an element may have, by the low eight bits of that value.
 template <IntegerBlock Block>
 constexpr std::array<std::uint8_t, 256> integer_codes = [] {
   constexpr PackedFormat format = format_of<Block>;
@@ -93,7 +93,7 @@ constexpr std::array<std::uint8_t, 256> integer_codes = [] {
   return codes;
 }();
 
-/// A block of 256 elements, all that a panel has of a row.
+/// Reads a block of 256 elements, which is all that a panel has of a row.
 template <IntegerBlock Block>
 void read(const Block& block, int, PanelRow& row) {
   static_assert(Block::elems == packed::panel_columns);

@@ -9,7 +9,7 @@
 namespace rocmforge {
 namespace {
 
-/// A head of a sequence is one thread's: its state stays in the nearest cache while the rows go by.
+/// A thread takes one head of a sequence, so that its state stays in the first-level cache from row to row.
 class CpuSsmScan final : public CpuKernel<OpKernel<SsmScan>> {
  public:
   using CpuKernel::CpuKernel;

@@ -24,8 +24,8 @@ struct ReluSquared {
 };
 
 struct Gelu {
-  /// The share of |x| that does not pass is erfc(z) / 2 = e^(-z^2) t P(t), z = |x| / sqrt(2), t = 1 / (1 + 0.4 z), P fitted
-  /// to a relative error of 7e-8 up to z = 10.
+  /// x Phi(x) with 1 - Phi(|x|) = erfc(z) / 2 = e^(-z^2) t P(t), z = |x| / sqrt(2), t = 1 / (1 + 0.4 z), P fitted to a
+  /// relative error of 7e-8 up to z = 10.
   __device__ static float value(float x) {
     const float z = fabsf(x) * 0.70710678f;
     const float t = 1.0f / (1.0f + 0.4f * z);
@@ -43,20 +43,20 @@ struct Gelu {
   }
 };
 
-// What follows chooses by a value that is not known as it is compiled. All cases share an exponential and a division: tiles
-// hold a copy for each of their outputs.
+// The activation of the functions below is a run-time value. All cases share one exponential and one division, because tiles
+// hold a copy of this code for each of their outputs.
 
 __device__ inline float sigmoid_argument(Activation activation, float x) {
   return activation == Activation::gelu_tanh ? gelu_tanh_argument(x) : x;
 }
 
-/// Of a product without a gate.
+/// The activation of a product without a gate.
 __device__ inline float activate_alone(Activation activation, float up) {
   const float value = times_sigmoid(up, sigmoid_argument(activation, up));
   return activation == Activation::relu_squared ? ReluSquared::value(up) : value;
 }
 
-/// Of a gate and what it multiplies; not gelu.
+/// The activation of `gate`, times `up`; not for gelu.
 __device__ inline float activate(Activation activation, float gate, float up) {
   const bool clamped = activation == Activation::clamped_swiglu;
   const float x = clamped ? fminf(gate, clamped_swiglu_limit) : gate;

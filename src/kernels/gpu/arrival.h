@@ -4,8 +4,8 @@
 
 namespace rocmforge::gpu {
 
-/// True in the last work-group of `count` to arrive; it sees what the others wrote before they arrived. Leaves the counter
-/// at zero.
+/// True in the last of `count` work-groups that call this; that work-group sees what the others wrote before their calls.
+/// Leaves the counter at zero.
 __device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
   __shared__ bool last;
   __threadfence();

@@ -80,7 +80,7 @@ __device__ inline float reciprocal_fast(float x) {
 #endif
 }
 
-/// Right within 2^-22, absolutely.
+/// The absolute error is at most 2^-22.
 __device__ inline float tanh_fast(float x) { return 1.0f - 2.0f * reciprocal_fast(exp2_fast(2.0f * log2_e * x) + 1.0f); }
 
 /// A dot product as a score in units of log2, capped.
@@ -88,7 +88,7 @@ __device__ inline float score_log2(const AttentionArgs& args, float dot) {
   return args.soft_cap_scale > 0.0f ? args.soft_cap_log2 * tanh_fast(dot * args.soft_cap_scale) : dot * args.scale_log2;
 }
 
-/// The maximum to subtract: a row without any visible key yet has none.
+/// The maximum to subtract: 0 for a row that has seen no visible key, whose maximum is -infinity.
 __device__ inline float finite_maximum(float maximum) { return maximum == -infinity ? 0.0f : maximum; }
 
 __device__ inline float load_io(const void* data, DType dtype, std::int64_t index) {

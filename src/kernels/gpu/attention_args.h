@@ -10,7 +10,7 @@ namespace rocmforge::gpu {
 ///   paged   block_tables[s * max_blocks + (p >> block_shift)] * block_stride + (p & (2^block_shift - 1)) * token_stride
 ///   dense   s * sequence_stride + p * token_stride
 /// and KV head h is head_stride * h further on; its head_dim elements are side by side.
-/// In q8_0, paged only, elements are bytes: the quants. The scales of a block's head lie quant_bytes after its first quant.
+/// In q8_0, which is paged only, an element is one byte, a quant. A head's scales lie quant_bytes after its first quant.
 struct KvAddress {
   const void* k;
   const void* v;
@@ -65,7 +65,8 @@ inline constexpr std::int32_t latent_values = 512;
 inline constexpr std::int32_t latent_wave_heads = 4;
 inline constexpr std::int32_t latent_group = 32;
 
-/// Split KV: the keys a row sees are cut into at most max_splits pieces of a multiple of 256 keys, by their number alone.
+/// Split KV: the keys a row sees are cut into at most max_splits pieces, each a multiple of 256 keys; the cut depends on
+/// their number alone.
 inline constexpr std::int32_t split_keys = 256;
 inline constexpr std::int32_t max_splits = 32;
 

@@ -18,7 +18,7 @@ class GpuAttention : public GpuKernel<AttentionBackend> {
  protected:
   /// Checks the arguments that the host can see.
   void check_call(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args) const;
-  /// Checks them and fills what all kernels read.
+  /// Checks the arguments, and fills the fields that all kernels read.
   [[nodiscard]] AttentionArgs attention_args(const Attention::Spec& spec, const KvLayout& layout,
                                              const Attention::Args& args) const;
 };
@@ -30,7 +30,7 @@ class GpuAttention : public GpuKernel<AttentionBackend> {
 KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const DenseKv& dense,
                      const std::int32_t* block_tables, std::int32_t max_blocks);
 
-/// Rows of K and V are read 16 bytes at a time: throws LogicError when dense tensors don't allow that.
+/// Throws LogicError when dense tensors do not allow K and V to be read 16 bytes at a time.
 void check_vector_loads(const KvAddress& kv, DType dtype);
 
 /// Threads of a work-group of four waves.

@@ -1,5 +1,5 @@
-// The steps of attention through scores in memory, in f32: K and V head by query head, products of any head_dim through
-// tiles in shared memory, scale and soft-cap, mask, softmax. Which rows and keys there are is ScoreShape's to say.
+// The steps of attention through scores in memory, in f32: copies of K and V for each query head, products of any head_dim
+// through tiles in shared memory, scale and soft-cap, mask, softmax. ScoreShape gives the rows and keys.
 
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/attention_steps_args.h"
@@ -20,8 +20,8 @@ struct Tiles {
 };
 
 /// results[i][j] = sum over n < count of a(row, n) * b(n, col), rows 4 * (thread / 16) + i, columns 4 * (thread % 16) + j.
-/// The sum's order depends on count alone: partial sums of `depth` terms. `by_depth` says how threads read b: neighbours
-/// along n, or along the columns.
+/// The order of the sum depends on count alone: partial sums of `depth` terms. `b_along_depth`: neighbouring threads read b
+/// along n, else along the columns.
 template <bool b_along_depth, class ReadA, class ReadB>
 __device__ void multiply_tile(Tiles& tiles, std::int64_t count, ReadA a, ReadB b, float (&results)[own][own]) {
   const int row = own * (thread_index() / 16);
@@ -138,7 +138,7 @@ __device__ void replicate(const ReplicateKvArgs& args) {
   }
 }
 
-/// Maximum and sum of e^(x - maximum) of what a thread has seen. Nothing but -inf: (-inf, 0).
+/// Maximum and sum of e^(x - maximum) of the scores of a thread; (-inf, 0) when all are -inf.
 struct RunningSum {
   float maximum = -infinity;
   float sum = 0.0f;
@@ -153,7 +153,7 @@ struct RunningSum {
   }
 };
 
-/// Scores 4 * item to 4 * item + 3 of a row of `keys`, -infinity behind its end.
+/// Scores 4 * item to 4 * item + 3 of a row of `keys`, -infinity after its end.
 __device__ Floats<4> load_scores(const float* row, int item, int keys, bool fours) {
   if (fours && 4 * item + 4 <= keys) {
     return load<4>(row, item);

@@ -7,7 +7,7 @@
 
 namespace rocmforge::gpu {
 
-/// A wave for each head of K and V that is written.
+/// Grid: one wave for each head of K and V that is written.
 struct ReplicateKvArgs {
   KvAddress kv;
   ScoreShape shape;

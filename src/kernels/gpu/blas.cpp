@@ -41,9 +41,10 @@ class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
   void run(const Matmul::Args& args, ExecutionContext& context) const override;
 
  private:
-  /// Why the library can't be used, empty when it can: as the device says, or without one whether it can be opened.
+  /// Why the library cannot be used, empty when it can: the problem of its device, or without a device whether it can be
+  /// opened.
   [[nodiscard]] std::string problem() const;
-  /// Puts the products of one type on the stream; what the library refuses is added to `refused`.
+  /// Puts the products of one type on the stream; outputs whose product the library refuses are added to `refused`.
   void multiply(const Matmul::Args& args, bool bfloat, VendorBlas& blas, Stream& stream,
                 std::vector<MatmulOutput>& refused) const;
 
@@ -126,7 +127,7 @@ void GpuBlasMatmul::multiply(const Matmul::Args& args, bool bfloat, VendorBlas& 
     if (!std::exchange(ready, true)) {
       convert_rows(args, bfloat, converted, stream);
     }
-    // Only binary16 rows have scales, powers of two; the library adds to what is already in the scale of the product.
+    // Only binary16 rows have scales (powers of two): the library adds to `out`, which must be in the scale of the product.
     const bool scaled = output.accumulate && !bfloat;
     if (scaled) {
       finish(output, args, converted.scales, true, stream);
@@ -148,14 +149,14 @@ void GpuBlasMatmul::run(const Matmul::Args& args, ExecutionContext& context) con
   check_arguments(args);
   check(context.stream != nullptr, "matmul: a GPU kernel without a stream");
   Stream& stream = *context.stream;
-  // Made by the first call of all, though it may need no product: a recording could not hold what it allocates.
+  // Made by the first call, even if that needs no product: its allocations cannot be part of a recording.
   VendorBlas& blas = VendorBlas::of(stream.device(), libraries_);
   if (args.tokens <= few_tokens() || !blas.problem().empty()) {
     portable_->run(args, context);
     return;
   }
-  // All outputs of one type, then all of the other, then what is left to the portable kernel: each converts the rows to its
-  // own use of the workspace.
+  // All outputs of one type, then all of the other, then those left to the portable kernel: each group converts the rows
+  // into the workspace anew.
   std::vector<MatmulOutput> refused;
   for (const bool bfloat : {false, true}) {
     multiply(args, bfloat, blas, stream, refused);

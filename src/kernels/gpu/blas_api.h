@@ -32,7 +32,7 @@ struct BlasNames {
   int transpose_a;  ///< attribute of an operation
   int transposed;   ///< its value
   std::size_t algorithm_bytes;
-  bool asks_alignment;  ///< the preference holds what the addresses are multiples of
+  bool asks_alignment;  ///< the preference has attributes for the alignment of addresses
 };
 const BlasNames& blas_names(DeviceKind kind);
 

@@ -15,7 +15,7 @@ constexpr int type_bf16 = 14;
 constexpr int preference_workspace_bytes = 1;
 constexpr int preference_alignment_a = 5;  // of B, C and D the next three; cuBLASLt only
 
-/// Vector loads and bulk copies ask for no more; knowing more would tie the choice to where memory happens to lie.
+/// The most that vector loads and bulk copies need; stating more would make the choice depend on the addresses.
 constexpr std::uintptr_t most_alignment = 16;
 
 std::uint32_t alignment_of(const void* address) {
@@ -83,7 +83,7 @@ BlasProducts::~BlasProducts() {
   }
 }
 
-// The library stores columns one after another: what are rows of `columns_length` elements here are columns to it.
+// The library stores matrices by column: its columns are what this program calls rows, of `columns_length` elements.
 BlasProducts::Owned BlasProducts::layout(int type, std::int64_t columns_length, std::int64_t columns,
                                          std::int64_t stride) const {
   void* layout = nullptr;

@@ -29,7 +29,7 @@ struct BlasProduct {
   bool accumulate = false;
 };
 
-/// Products on one device. What the library chose for a shape is kept, for the shapes used last, so that a recorded call
+/// Products on one device. The algorithms that the library chose for the latest shapes are kept, so that a recorded call
 /// only launches. Calls come one at a time, as for the driver.
 class BlasProducts {
  public:

@@ -19,7 +19,7 @@ struct Channel {
     return reinterpret_cast<float*>(args.states + of_slot * args.slot_stride) + channel;
   }
 
-  /// u of a row of the sequence, of the step or, below 0, before it.
+  /// u of a row of the step, or, for negative rows, of the state before it.
   __device__ float input(std::int64_t row) const {
     if (row >= 0) {
       const float* x = args.x + (first + row) * args.x_stride + channel;
@@ -28,7 +28,7 @@ struct Channel {
     return slot >= 0 ? state(slot)[(args.taps - 1 + row) * args.channels] : 0.0f;
   }
 
-  /// Writes the state behind `row`.
+  /// Writes the state after `row` to slot `to`.
   __device__ void keep(std::int64_t row, std::int32_t to) const {
     for (std::int64_t i = 0; i < args.taps - 1; ++i) {
       state(to)[i * args.channels] = input(row - (args.taps - 2) + i);

@@ -1,4 +1,4 @@
-// What the device can do at best: the denominators of every speed.
+// The attainable peak speeds of the device, with which the speeds of kernels are compared.
 
 #include "kernels/gpu/ceiling_args.h"
 #include "kernels/gpu/tile.h"

@@ -9,8 +9,8 @@
 
 namespace rocmforge {
 
-/// What a scan in chunks keeps while it runs: of a gated delta net with `key_heads` of `key_dim`, of Mamba-2 with as many
-/// groups of states of that size. Places for 2,048 tokens are enough for a step, whatever its length.
+/// Bytes of the workspace of a scan in chunks. `key_heads` and `key_dim` are those of a gated delta net, or the groups and
+/// the state size of Mamba-2. Places for 2,048 tokens are enough for a step of any length.
 std::size_t chunk_workspace_bytes(std::int64_t key_heads, std::int64_t value_heads, std::int64_t key_dim,
                                   std::int64_t tokens);
 

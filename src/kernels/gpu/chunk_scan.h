@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernels of chunks share. docs/kernels/delta_net.md.
+// Shared by the kernels of scans in chunks, see docs/kernels/delta_net.md.
 
 #include "kernels/gpu/chunk_scan_args.h"
 #include "kernels/gpu/tile.h"
@@ -10,7 +10,7 @@ namespace rocmforge::gpu {
 using ChunkTile = MatrixTile<half>;
 
 inline constexpr int chunk_waves = chunk_threads / wave_size;
-/// Unit vectors and weights are stored times this, so that what rounding leaves of them is a normal half too.
+/// Unit vectors and weights are stored times this factor, so that the rest after rounding is a normal half too.
 inline constexpr float chunk_scale = 4096.0f;
 
 static_assert(ChunkTile::stored_bytes == chunk_tile_bytes);
@@ -22,7 +22,7 @@ struct Chunk {
   int first;  ///< token
   int rows;
 
-  /// False: the place has none.
+  /// Finds the chunk of a place; false when the place has none.
   __device__ bool find(const ChunkArgs& args, int place) {
     const int token = (place + 1) * chunk_least_rows - 1;
     if (token >= args.tokens) {
@@ -59,7 +59,7 @@ __device__ inline const std::byte* chunk_operand(const std::byte* matrix, int ro
   return matrix + static_cast<std::size_t>((row * columns + column) * 2 + part) * chunk_tile_bytes;
 }
 
-/// Both parts of a number.
+/// A number in two parts.
 struct Parts {
   half large;
   half small;

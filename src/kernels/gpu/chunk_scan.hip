@@ -1,7 +1,7 @@
-// Scans in chunks of 64 rows, before any state is known: unit keys and queries as operands of matrix products (chunk_keys),
-// and of each head what a row adds and reads of the others of its chunk (chunk_weights). A row's correction depends on those
-// before it in the chunk: with L[t][s] = share_t k_t k_s decay(s to t), s < t, all corrections are T = (I + L)^-1 times what
-// the state before the chunk leaves to be corrected. docs/kernels/delta_net.md.
+// The part of scans in chunks of 64 rows that needs no state: unit keys and queries as operands of matrix products
+// (chunk_keys), and for each head the products of rows of the same chunk (chunk_weights). A row's correction depends on the
+// rows before it in the chunk: with L[t][s] = share_t k_t k_s decay(s to t), s < t, all corrections are T = (I + L)^-1 times
+// the corrections by the state before the chunk alone. docs/kernels/delta_net.md.
 
 #include "kernels/gpu/chunk_scan.h"
 #include "kernels/gpu/elementwise.h"
@@ -23,7 +23,7 @@ struct Vectors {
   int rows;
   int dim;
 
-  /// The factors that make them unit vectors in shared memory, their lengths in the workspace.
+  /// Computes the factors of unit vectors to shared memory, and the vectors' lengths to the workspace.
   __device__ void measure(float eps, float* factors, float* lengths) const {
     constexpr int lanes = 32;
     for (int row = thread_index() / lanes; row < chunk_rows; row += chunk_threads / lanes) {
@@ -99,7 +99,7 @@ struct Weights {
   alignas(16) float matrix[chunk_rows][chunk_rows + 4];
   SharedParts<chunk_rows, chunk_rows> parts;
   double
-      decays[chunk_rows];  ///< logarithms of those from the state before the chunk on; floats would lose what they differ by
+      decays[chunk_rows];  ///< logarithms of decays since the state before the chunk; floats would lose their differences
   float logarithms[chunk_rows];
   float shares[chunk_rows];
   float scratch[chunk_waves];
@@ -135,7 +135,7 @@ struct Weights {
     __syncthreads();
   }
 
-  /// How much longer a column of the state can get: each row adds no more than its share of its largest value.
+  /// Bound on the growth of a column of the state in the chunk: each row adds at most its share of its largest value.
   __device__ float bound(const ChunkArgs& args, const Chunk& chunk, int head) {
     constexpr int lanes = 16;
     float sum = 0.0f;
@@ -151,7 +151,7 @@ struct Weights {
     return block_reduce<Sum>(sum, scratch, 0.0f);
   }
 
-  /// `keep_row` is the row behind which the state is kept, in the chunk or not.
+  /// `keep_row`: the state after this row is kept; the row may be outside of the chunk.
   __device__ void describe(const ChunkArgs& args, int keep_row, float bound, const float* query_lengths,
                            ChunkRow& to) const {
     const int row = thread_index();
@@ -180,7 +180,7 @@ struct Weights {
     }
   }
 
-  /// matrix = (I + matrix)^-1, of two blocks of 32: their own inverses, then what lies below.
+  /// matrix = (I + matrix)^-1, of two blocks of 32: first the inverse of each block, then the block below them.
   __device__ void invert() {
     constexpr int block = chunk_rows / 2;
     const int first = thread_index() / block * block;
@@ -212,7 +212,7 @@ struct Weights {
     multiply_below<1>();
   }
 
-  /// Below the diagonal: times the first block's inverse, or minus the second's times it.
+  /// The block below the diagonal: times the first block's inverse, or minus the second block's inverse times it.
   template <int step>
   __device__ void multiply_below() {
     constexpr int block = chunk_rows / 2;

@@ -16,9 +16,9 @@ inline constexpr int chunk_tile_bytes = 512;  ///< an operand of 16 by 16 halves
 /// Columns of a state that one work-group takes through all chunks, by the size of the key in tiles of 16.
 constexpr int chunk_columns(int key_tiles) { return key_tiles > 8 ? 16 : 32; }
 
-/// Operands have two parts: a number scaled by a power of two and rounded to a half, and what that leaves.
-/// Of a chunk and a key head: unit keys [row tiles, key tiles], unit queries likewise, keys [key tiles, row tiles] for
-/// products along rows; k k and q k [rows, rows], lower tiles alone; lengths of keys and queries.
+/// Operands have two parts: a number scaled by a power of two and rounded to a half, and the rest, rounded to a half. For a
+/// chunk and a key head: unit keys [row tiles, key tiles], unit queries likewise, keys [key tiles, row tiles] for products
+/// along rows; k k and q k [rows, rows], lower tiles alone; lengths of keys and queries.
 struct ChunkKeys {
   int key_tiles;
 
@@ -36,11 +36,11 @@ struct ChunkKeys {
 struct ChunkRow {
   float share[chunk_rows];  ///< of a value that is added to the state
   float decay[chunk_rows];  ///< from the state before the chunk to the row
-  float rest[chunk_rows];   ///< from the row to the state behind the chunk
-  float kept[chunk_rows];   ///< from the row to the state that is kept; 0 behind it
+  float rest[chunk_rows];   ///< from the row to the state after the chunk
+  float kept[chunk_rows];   ///< from the row to the state that is kept; 0 after that state
   float scale[chunk_rows];  ///< of the output
   float kept_decay;         ///< from the state before the chunk to the one that is kept
-  float bound;              ///< no column of a state gets longer by more
+  float bound;              ///< on the growth of the length of any column of the state
   float unused[2];
 };
 
@@ -53,8 +53,8 @@ struct ChunkHead {
       rows + (sizeof(ChunkRow) + chunk_tile_bytes - 1) / chunk_tile_bytes * chunk_tile_bytes;
 };
 
-/// Chunk c of a sequence with rows from token f on has place f / chunk_least_rows + c, which no other chunk has. Place p is
-/// of the sequence that has token chunk_least_rows (p + 1) - 1, if of any.
+/// Chunk c of a sequence whose first token is f has place f / chunk_least_rows + c, and no other chunk has that place. Place
+/// p belongs to the sequence that has token chunk_least_rows (p + 1) - 1, if there is one.
 struct ChunkArgs {
   const float* queries = nullptr;  ///< of the first row, as the other two; rows `row_stride` apart, heads side by side
   const float* keys = nullptr;

@@ -1,8 +1,8 @@
-// The states of a scan in chunks: a work-group takes some columns of one head's state (of each key the numbers that belong
-// to these elements of the value) from chunk to chunk. All products are matrix products with the column as row of the
-// result: what corrects the values (T), what rows read of each other (P) and the keys are there as operands, see
-// chunk_scan.hip, and only what comes of the state goes through shared memory. Numbers made of values are scaled by a power
-// of two that follows from a bound on them, so that halves hold them. docs/kernels/delta_net.md.
+// The states of a scan in chunks: a work-group takes some columns of one head's state (a column holds the state's elements
+// of one dimension of the value) from chunk to chunk. All products are matrix products whose result has columns of the state
+// as rows. The corrections of values (T), the products of rows (P) and the keys are stored operands, see chunk_scan.hip;
+// only results that depend on the state go through shared memory. Numbers made of values are scaled by a power of two that
+// follows from a bound on them, so that halves hold them. docs/kernels/delta_net.md.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/chunk_scan.h"
@@ -13,7 +13,7 @@ namespace {
 /// Steps of a product whose operands may be on their way together; registers limit them.
 constexpr int operands_ahead = ROCMFORGE_DEVICE_AMD ? 1 : 8;
 
-/// The number, of which the compiler knows nothing: it would keep every comparison with it through the loop over chunks.
+/// The number, hidden from the compiler, which would keep every comparison with it through the loop over chunks.
 __device__ inline int opaque(int number) {
 #if ROCMFORGE_DEVICE_AMD
   asm volatile("" : "+s"(number));
@@ -39,9 +39,9 @@ template <int key_tiles>
 struct SharedState {
   static constexpr int columns = chunk_columns(key_tiles);
   SharedParts<columns, 16 * key_tiles> state;
-  SharedParts<columns, chunk_rows> wanted;   ///< what is to be corrected; then what changes the state that is kept
-  SharedParts<columns, chunk_rows> changes;  ///< of the state by a row
-  SharedParts<columns, chunk_rows> carried;  ///< what is left of them behind the chunk
+  SharedParts<columns, chunk_rows> wanted;   ///< values to correct; then the changes of the state that is kept
+  SharedParts<columns, chunk_rows> changes;  ///< of the state by each row
+  SharedParts<columns, chunk_rows> carried;  ///< the changes, decayed to the end of the chunk
   float scratch[chunk_waves];
 };
 
@@ -137,12 +137,13 @@ struct States {
     return args.values + (chunk.first + row) * args.row_stride + std::int64_t{head} * args.value_dim + first_column + column;
   }
 
-  /// Of rows that the chunk lacks the last, which has no share; of columns that the head lacks the last, which nobody reads.
+  /// Rows after the chunk's last are read as the last one, whose share is 0 there; columns after the head's last as the last
+  /// one, and their results are not used.
   [[nodiscard]] __device__ float value_of(const Chunk& chunk, int row, int column) const {
     return *value(chunk, min(row, chunk.rows - 1), min(column, args.value_dim - 1 - first_column));
   }
 
-  /// What the state leaves of a row's value, times its share.
+  /// A row's value minus its value by the state, times the row's share.
   __device__ void want(const Chunk& chunk, const ChunkRow& rows, const std::byte* keys, const Scale& scale) {
 #pragma unroll
     for (int r = 0; r < rounds; ++r) {
@@ -162,7 +163,7 @@ struct States {
     }
   }
 
-  /// How each row changes the state.
+  /// Computes the change of the state by each row.
   __device__ void change(const Chunk& chunk, const ChunkRow& rows, const std::byte* corrections, const Scale& scale) {
 #pragma unroll
     for (int r = 0; r < rounds; ++r) {
@@ -222,7 +223,7 @@ struct States {
     }
   }
 
-  /// The state behind the chunk, or behind a row of it: `decay` of what was there, and `added`.
+  /// The state after the chunk, or after a row of it: the old state times `decay`, plus `added`.
   __device__ void advance(const SharedParts<columns, chunk_rows>& added, const std::byte* keys, float decay,
                           const Scale& scale) {
 #pragma unroll
@@ -236,7 +237,7 @@ struct States {
     }
   }
 
-  /// The state behind a row of the chunk goes to `slot`.
+  /// Stores the state after a row of the chunk to `slot`.
   __device__ void keep(std::int32_t slot, const ChunkRow& rows, const std::byte* keys, const Scale& scale) {
     for (int i = thread_index(); i < columns * chunk_rows; i += chunk_threads) {
       const int row = i % chunk_rows;
@@ -248,7 +249,7 @@ struct States {
     behind.store(slot);
   }
 
-  /// A chunk of which `slot` gets the state behind some row, or -1.
+  /// Computes a chunk. `slot`: where to keep the state after one of its rows, or -1.
   __device__ void step(const Chunk& chunk, const std::byte* keys, const std::byte* own, std::int32_t slot) {
     const ChunkKeys layout{key_tiles};
     const ChunkRow& rows = *reinterpret_cast<const ChunkRow*>(own + ChunkHead::rows);
@@ -290,7 +291,7 @@ __device__ void chunk_states(const ChunkArgs& args) {
       continue;
     }
     const StateSlots slots = args.slots[sequence];
-    states.load(first == 0 ? slots.read : slots.write);  // an earlier launch has written what its chunks left
+    states.load(first == 0 ? slots.read : slots.write);  // an earlier launch has written the state after its chunks
     for (int c = first; c < last; ++c) {
       const Chunk chunk{sequence, c, begin + c * chunk_rows, min(count - c * chunk_rows, chunk_rows)};
       const int keep_row = slots.keep_rows - 1 - c * chunk_rows;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t most_floats = std::int64_t{64} << 20;  ///< 256 MiB of K, V and scores, unless one head needs more
 
-/// What is computed at once.
+/// The part of a step that is computed at once.
 struct Pass {
   std::int64_t sequences = 1;
   std::int64_t heads = 1;
@@ -55,13 +55,13 @@ Pass largest_pass(const Pass& all) {
 
 std::int32_t extent(std::int64_t most, std::int64_t left) { return static_cast<std::int32_t>(std::min(most, left)); }
 
-/// `elems` elements of a type without blocks further on.
+/// The address `elems` elements after `from`, of a type without blocks.
 const void* advance(const void* from, DType dtype, std::int64_t elems) {
   return static_cast<const std::byte*>(from) + row_bytes(dtype, elems);
 }
 
-/// Attention as its steps, each by the kernel that the registry offers for it: any head_dim, any option, any batch. Some
-/// sequences, heads and rows are computed at once, so that K, V and scores fit the workspace.
+/// Attention as separate steps, each by the kernel that the registry offers for it: any head_dim, any option, any batch. A
+/// pass computes some sequences, heads and rows, so that K, V and scores fit the workspace.
 class ComposedAttention final : public gpu::GpuAttention {
  public:
   explicit ComposedAttention(DeviceKind kind)

@@ -1,7 +1,8 @@
-// The gated delta rule. A column of a state never meets another, so a work-group takes 32 columns of one value head through
-// all rows of a sequence, the state in registers: 8 lanes hold the keys of a column. Rows are staged in shared memory, where
-// q and k are normalised once for all columns. A step of one row is bound by the memory of the states, a prompt by the chain
-// from row to row: two sums over 8 lanes, which do not wait for each other. docs/kernels/delta_net.md.
+// The gated delta rule. Columns of a state are independent, so a work-group takes 32 columns of one value head through all
+// rows of a sequence, with the state in registers: 8 lanes hold the keys of a column. Rows are staged in shared memory,
+// where q and k are normalised once for all columns. A step of one row is bound by reading and writing the states, a prompt
+// by the dependent chain from row to row: two sums over 8 lanes, which do not wait for each other.
+// docs/kernels/delta_net.md.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/chunk_scan_args.h"
@@ -89,7 +90,7 @@ struct Piece {
   __device__ void stage(Staged& staged, std::int64_t token, int rows) const {
     constexpr int at_once = delta_net_threads / staging_lanes;
     for (int first = 0; first < rows; first += at_once) {
-      // Whole waves go on together: who has no row left stages the last once more.
+      // Whole waves go on together: lanes without a row stage the last one again.
       const int own = first + thread_index() / staging_lanes;
       const int row = own < rows ? own : rows - 1;
       stage_keys(staged, row, token + row);

@@ -32,7 +32,7 @@ __device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ inline int lane_index() { return static_cast<int>(threadIdx.x) & (wave_size - 1); }
 __device__ inline int wave_index() { return static_cast<int>(threadIdx.x) / wave_size; }
 
-/// The value of lane (own ^ mask), of lane `lane`. All lanes of the wave take part.
+/// The value of lane (own ^ mask), or of lane `lane`. All lanes of the wave take part.
 template <class T>
 __device__ inline T shuffle_xor(T value, int mask) {
 #if ROCMFORGE_DEVICE_AMD

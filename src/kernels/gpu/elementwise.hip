@@ -8,7 +8,7 @@
 namespace rocmforge::gpu {
 namespace {
 
-/// The row is held in registers up to this many loads of a thread and read again beyond.
+/// A row is held in registers up to this many loads for each thread; elements beyond are read again.
 constexpr int kept_loads = 4;
 
 template <int width>
@@ -21,7 +21,7 @@ __device__ float sum_of_squares(const Floats<width>& item) {
   return sum;
 }
 
-/// A row's way out.
+/// Writes a normalised row.
 struct RmsNormOut {
   const float* weights;
   const float* residual;  ///< or null
@@ -37,7 +37,7 @@ struct RmsNormOut {
   __device__ void write(std::int64_t item, const Floats<width>& x, float scale) const {
     write(item, x, scale, load<width>(weights, item), before<width>(item));
   }
-  /// The same with what was loaded before: `sum` of the residual.
+  /// The same, with operands that were loaded before: `sum` is the residual.
   template <int width>
   __device__ void write(std::int64_t item, Floats<width> x, float scale, const Floats<width>& weight,
                         const Floats<width>& sum) const {
@@ -103,7 +103,7 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   }
 }
 
-/// The row is read three times, from caches but for the first.
+/// Reads the row three times; the second and third time from caches.
 __device__ void layer_norm_rows(const LayerNormArgs& args, float* scratch) {
   const auto dim = static_cast<float>(args.dim);
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {

@@ -32,7 +32,7 @@ struct LayerNormArgs {
 
 /// Grid: columns, rows.
 struct GatedActivationArgs {
-  const float* gate;  ///< [tokens, width], rows `stride` apart; null: `up` is what is activated
+  const float* gate;  ///< [tokens, width], rows `stride` apart; null: out = activation(up)
   const float* up;    ///< [tokens, width], rows `up_stride` apart
   float* out;         ///< [tokens, width]
   std::int64_t tokens;

@@ -53,7 +53,7 @@ constexpr ExpertTileFormat coded_expert_tiles = {
     DType::nvfp4, false, {"experts", "expert_tiles_coded", LaunchOrder::by_kernel}};
 
 const VectorFormat* find_vectors(DType dtype) { return find_format(vector_formats, coded_vectors, dtype); }
-/// Null for F32, of which every slot is computed by itself.
+/// Null for F32, whose slots are all computed singly.
 const ExpertTileFormat* find_expert_tiles(DType dtype) {
   return find_format(expert_tile_formats, coded_expert_tiles, dtype);
 }

@@ -15,7 +15,7 @@ __device__ inline float finished(const ExpertFinish& finish, int expert, int row
   return finish.bias != nullptr ? scaled + finish.bias[expert * finish.bias_stride + row] : scaled;
 }
 
-/// The arguments of a product of one token.
+/// The arguments of a product of one row of x.
 __device__ inline MatvecArgs one_token(const ExpertVectorArgs& args, std::int64_t row) {
   MatvecArgs own;
   own.x = args.x + row * args.k;
@@ -28,7 +28,7 @@ __device__ inline MatvecArgs one_token(const ExpertVectorArgs& args, std::int64_
   return own;
 }
 
-/// The first rows of this wave of weight `which` of an expert.
+/// The addresses of the first rows of this wave in weight `which` of an expert.
 template <int rows>
 __device__ inline void expert_rows(const ExpertVectorArgs& args, int which, int expert, int first_row,
                                    const std::uint8_t** pointers) {

@@ -75,7 +75,7 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::sort_threads) sort_slots(SortSlotsArgs a
 namespace rocmforge::gpu {
 namespace {
 
-/// The row of x that belongs to a place, as row 0 of a conversion whose result is the place's.
+/// The row of x that belongs to a place, as row 0 of a conversion that writes the row of that place.
 __device__ ConvertRowsArgs row_of_place(const ConvertSlotsArgs& args) {
   const auto place = static_cast<std::int64_t>(blockIdx.x);
   ConvertRowsArgs own = args.rows;

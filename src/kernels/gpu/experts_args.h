@@ -47,7 +47,7 @@ struct RouteRowsArgs {
   std::int32_t tokens;
   std::int32_t unused;
 };
-/// The same by work-groups that tell each other their logits. Grid: route_group_rows of a token's logits each, tokens.
+/// The same by several work-groups for each token, which share their logits. Grid: tiles of route_group_rows logits, tokens.
 struct RouteGroupsArgs {
   RouteRowsArgs rows;
   float* logits;              ///< [tokens, experts and shared_gates]
@@ -58,7 +58,7 @@ struct RouteGroupsArgs {
 inline constexpr int route_group_rows = 2;
 inline constexpr int route_group_threads = 256;
 
-/// What is done to a product: of ExpertWeight.
+/// Bias and scale of a product, see ExpertWeight.
 struct ExpertFinish {
   const float* bias;   ///< [n] of each expert, or null
   const float* scale;  ///< [experts] or null
@@ -85,7 +85,7 @@ struct ExpertVectorArgs {
   Activation activation;
   DType dtype;                ///< of the weights
   std::int32_t slots_of_row;  ///< for down and up alone: neighbouring slots that share a row of x
-  std::int32_t alone;         ///< up without a gate by the kernel of down: slots are its tokens, of one slot each
+  std::int32_t alone;         ///< 1: the kernel of down computes up without a gate; each slot is then a token of one slot
 };
 /// Rows that a wave takes of gate, and as many of up; of down it takes `few_rows`.
 constexpr int expert_pairs(int few_rows) { return few_rows > 1 ? few_rows / 2 : 1; }
@@ -97,7 +97,7 @@ struct ExpertTile {
   std::int32_t count;
   std::int32_t work_before;  ///< the sum of expert_tile_work() of the tiles before it
 };
-/// Time that a tile of few slots takes beside others, by the instructions of experts_few.h; of larger ones nobody asks.
+/// Relative time of a tile of few slots beside other tiles, by the instructions of experts_few.h; not used for larger tiles.
 constexpr std::int32_t expert_tile_work(std::int32_t count) { return count <= 2 ? 8 : count <= 4 ? 9 : 11; }
 inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
 

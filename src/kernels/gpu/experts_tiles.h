@@ -30,7 +30,7 @@ inline Support check_expert_room(const ExpertMatmul::Spec& spec, std::int64_t mo
 struct SortedSlots {
   int tile_tokens = 0;
   std::int64_t slots = 0;
-  std::int64_t most_tiles = 0;    ///< that they may need, however they fall to the experts
+  std::int64_t most_tiles = 0;    ///< the most that they may need, however the slots are distributed
   std::int32_t* order = nullptr;  ///< [slots]
   gpu::ExpertTile* tiles = nullptr;
   std::int32_t* tile_count = nullptr;  ///< how many, and their work
@@ -44,7 +44,7 @@ struct SortedSlots {
 /// out[token] += the weighted sum of the `products` [slots, n] of down.
 void sum_slots(const ExpertMatmul::Args& args, const float* products, Stream& stream);
 
-/// Scratch memory of run_expert_tiles(), and memory for the order of slots.
+/// Bytes of scratch memory of run_expert_tiles(), and of memory for the order of slots.
 std::size_t expert_tiles_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
 std::size_t expert_order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens);
 

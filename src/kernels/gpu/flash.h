@@ -13,8 +13,8 @@
 
 namespace rocmforge::gpu {
 
-/// `parts_` waves share 16 rows: each has a part of the dimensions, of queries, keys and values. Scores are products of a
-/// part until the waves of a row have added them up through shared memory; then each makes the same weights of them.
+/// `parts_` waves share 16 rows: each has a part of the dimensions of queries, keys and values. The products of a part are
+/// added up over the waves of a row through shared memory; then each of these waves computes the same weights.
 template <class T, int head_dim_, int parts_ = 1, int row_waves_ = 4>
 struct FlashShape {
   using Tile = FlashTile<T>;
@@ -40,8 +40,9 @@ struct FlashShape {
   static constexpr int dims_at_once = ahead && dim_tiles % Tile::most_dims_at_once == 0 ? Tile::most_dims_at_once : 1;
   static constexpr int copies_at_once = registers < 192 ? Tile::copies_at_once : 1;
   static constexpr int stride = head_dim + 8;  ///< of a row of K: 16-byte aligned, and eight rows fall on different banks
-  /// Where waves share rows, a row of V has no padding, but each eight rows have: what is stored at once lies eight apart.
-  /// At 256 that makes no room for another group, and blocks that change places by row cost instructions.
+  /// Where waves share rows, a row of V has no padding, but each eight rows have: the elements of one store lie eight rows
+  /// apart. At head_dim 256 the space saved makes no room for another work-group, and swapping blocks by row costs
+  /// instructions.
   static constexpr bool eights_padded = ahead && parts > 1 && head_dim != 256 && Tile::alike_dims == 8;
   static constexpr int value_stride = Tile::values_by_dim ? keys + (eights_padded ? 0
                                                                     : ahead       ? Tile::value_padding
@@ -55,12 +56,12 @@ struct FlashShape {
   static constexpr int kv_elems = key_elems + value_elems;
   /// Queries share the shared memory of K and V, or have their own in front of it.
   static constexpr int kv_start = queries_in_registers ? 0 : query_elems;
-  /// Scores of a part, which the waves of a row give each other: floats behind K and V.
+  /// Scores of a part, which the waves of a row exchange: floats after K and V.
   static constexpr int exchange_elems = (parts > 1 ? 32 : 0) * waves * keys;
   static constexpr int used_elems = kv_elems + exchange_elems;
   static constexpr int shared_elems =
       kv_start + (queries_in_registers && query_elems > used_elems ? query_elems : used_elems);
-  /// Waves that a SIMD should hold at least: what the registers are shared out for. A group has waves / 4 on each.
+  /// Waves that a SIMD should hold at least; the register limit follows from it. A work-group has waves / 4 on each SIMD.
   static constexpr int simd_groups = Tile::simd_lds_bytes / (shared_elems * 2) * waves / 4;
   static constexpr int simd_waves = !ahead || simd_groups < 1        ? 1
                                     : simd_groups < Tile::simd_waves ? simd_groups
@@ -81,7 +82,7 @@ struct FlashResources : FlashShape<T, head_dim, parts, row_waves> {
 #if ROCMFORGE_FLASH_SPLIT
 template <class T>
 struct FlashResources<T, 128> : FlashSplitShape<T, 128> {};
-/// head_dim 192 and 256 have such kernels beside those of four waves that share nothing.
+/// head_dim 192 and 256 have such kernels as well as those of four waves that share no rows.
 template <class T>
 struct FlashResources<T, 192, 2> : FlashSplitShape<T, 192, 256> {};
 template <class T>
@@ -204,7 +205,7 @@ struct FlashWave {
     }
   }
 
-  /// Row of the sequence.
+  /// The row within the sequence.
   __device__ static int row(const FlashPlace& place, int slot) {
     return place.tile_row + 16 * Shape::row_wave() + Tile::row(slot);
   }
@@ -250,9 +251,9 @@ struct FlashWave {
   }
 
 #if ROCMFORGE_DEVICE_AMD
-  /// As fold, for a tile with one slot a lane. Sums keep the maximum that they have until one is larger by `slack`: weights
-  /// end at 2^slack then, and hardly a tile behind the first ones rescales. It is a row's own decision; that of the wave
-  /// changes no bits.
+  /// As fold, for a tile with one slot a lane. The maximum stays until a score exceeds it by `slack`: weights are then at
+  /// most 2^slack, and hardly any tile after the first ones rescales the sums. Each row decides for itself; that some row of
+  /// the wave rescales changes no bits of the others.
   __device__ void fold_keeping(C (&scores)[Shape::key_tiles], float factor) {
     static_assert(Tile::row_slots == 1);
     constexpr float slack = 8.0f;
@@ -277,8 +278,7 @@ struct FlashWave {
         }
       }
     };
-    // The lanes of a row put their maxima together only where one is too large, hardly ever. RDNA3 has no registers for
-    // that.
+    // The lanes of a row exchange their maxima only where one is too large, which is rare. RDNA3 has no registers for that.
     if constexpr (Tile::maxima_of_each_tile) {
       const float now = Tile::template reduce<Max>(largest) * factor;
       if (__builtin_expect_with_probability(any_of_wave(now > maximum[0] + slack), 0, 0.999)) {

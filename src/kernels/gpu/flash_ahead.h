@@ -1,8 +1,7 @@
 #pragma once
 
 // K and V of fused attention on AMD's cards with matrix cores: read from memory into registers a whole tile before they are
-// needed, and from there into shared memory. Fences and barriers are for shared memory alone, so that what is on its way
-// stays so.
+// needed, and from there into shared memory. Fences and barriers order shared memory alone, so that loads stay in flight.
 
 #include "kernels/gpu/flash_tile.h"
 
@@ -15,8 +14,8 @@ __device__ inline void sync_shared_memory() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-/// Where a tile of keys begins in K and in V, in elements behind the KV head's own start. Keys from `end` on are read where
-/// the last one lies: their scores are hidden and their weights 0.
+/// Where a tile of keys begins in K and in V, in elements after the start of the KV head. Keys from `end` on are read from
+/// the place of the last key: their scores are masked and their weights are 0.
 template <class Shape>
 struct FlashTilePlace {
   /// CDNA has registers for a look-up that is on its way, and waits for it, and for what was read before it, a tile later.
@@ -24,12 +23,12 @@ struct FlashTilePlace {
 
   int first_key;
   int found_key;     ///< the tile's first one or the last of all
-  int block;         ///< of that, where it waits later
-  std::int64_t row;  ///< of its first key, where all of it lies together
+  int block;         ///< of found_key, where waits_later
+  std::int64_t row;  ///< of the tile's first key, when the tile lies in one block
 
   /// A tile that lies in one block, or in a plain tensor, needs one look-up.
   __device__ static bool together(const AttentionArgs& args) {
-    constexpr int most_stride = 1 << 20;  // what is between two keys of a tile is a number of 32 bits
+    constexpr int most_stride = 1 << 20;  // offsets within a tile are numbers of 32 bits
     return (args.kv.block_tables == nullptr || (1 << args.kv.block_shift) >= Shape::keys) &&
            args.kv.token_stride < most_stride;
   }
@@ -46,12 +45,12 @@ struct FlashTilePlace {
       row = kv_row(args.kv, sequence, min(key, end - 1));
     }
   }
-  /// Before `row` is used.
+  /// Completes the look-up; to be called before `row` is used.
   __device__ void arrive([[maybe_unused]] const AttentionArgs& args, [[maybe_unused]] int sequence) {
     if constexpr (waits_later) {
       const KvAddress& kv = args.kv;
       int found = __builtin_amdgcn_readfirstlane(block);
-      asm volatile("" : "+s"(found));  // of tensors too, so that nobody waits for the register's load where it is used again
+      asm volatile("" : "+s"(found));  // for dense tensors too: no wait for this load when its register is reused
       const bool dense = kv.block_tables == nullptr;
       const int key = dense ? found_key : found_key & ((1 << kv.block_shift) - 1);
       row = (dense ? sequence * kv.sequence_stride : found * kv.block_stride) + key * kv.token_stride;
@@ -97,7 +96,7 @@ struct FlashKeyLoads {
     }
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      settle(found[i].words);  // stores of both ways would become one to either's place, and that be memory
+      settle(found[i].words);  // else both stores become one store to either address, in memory
       values[i] = found[i];
     }
   }
@@ -115,9 +114,9 @@ struct FlashKeyLoads {
 /// What a thread takes of a tile of V: `count` times eight dimensions of two neighbouring keys. Lanes beside each other take
 /// four pairs of keys and then the next dimensions, so that a wave reads whole lines of memory.
 ///
-/// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / alike_dims % blocks, so that
-/// what a wave stores at once falls on different banks; with Shape::eights_padded at b ^ d % 8 / (8 / blocks), so that what
-/// it reads at once does.
+/// Shared memory holds [dim][block of 8 keys]. Block b of dimension d lies at place b ^ d / alike_dims % blocks, which
+/// avoids bank conflicts of a wave's stores; with Shape::eights_padded at b ^ d % 8 / (8 / blocks), which avoids those of
+/// its loads.
 template <class Shape, class T>
 struct FlashValueLoads {
   static constexpr int chunks = Shape::head_dim / 8;
@@ -129,7 +128,7 @@ struct FlashValueLoads {
   Bytes16 values[count][2];
 
   __device__ static int piece(int i) { return min(thread_index() + i * Shape::threads, pieces - 1); }
-  /// Of a piece, in the tile.
+  /// The first key of a piece within the tile.
   __device__ static int first_key(int piece) { return piece / (4 * chunks) * 8 + piece % 4 * 2; }
   __device__ static int first_dim(int piece) { return piece / 4 % chunks * 8; }
 
@@ -232,8 +231,8 @@ struct FlashValueLoads {
   }
 };
 
-/// How the waves of a row add up their scores, where each has a part of the dimensions: floats in shared memory, given
-/// before a barrier and read behind it. All of them add in such an order that they have the same bits.
+/// Adds up the scores of the waves of a row, each of which has a part of the dimensions: floats in shared memory, written
+/// before a barrier and read after it. All waves add in the same order, so that they have the same bits.
 template <class Shape, class C>
 struct FlashExchange {
   static_assert(Shape::parts == 1 || Shape::parts == 2 || Shape::parts == 4);
@@ -284,7 +283,7 @@ struct FlashExchange {
   }
 };
 
-/// What the loop over the keys works with.
+/// The range of keys and the operands of the loop over the keys.
 template <class T>
 struct FlashKeys {
   const T* k;  ///< of the KV head
@@ -293,9 +292,9 @@ struct FlashKeys {
   int end;
 };
 
-/// The loop over the keys: K of the next tile is on its way while this one is multiplied, V of the next one from the middle
-/// of a tile to the middle of the next. `score_tile(keys, scores)` and `add_values(values, scores)` multiply out of shared
-/// memory, `fold(first_key, scores)` makes weights of scores.
+/// The loop over the keys. K of the next tile is loaded while this tile is multiplied; V of the next tile from the middle of
+/// one tile to the middle of the next. `score_tile(keys, scores)` and `add_values(values, scores)` multiply out of shared
+/// memory, `fold(first_key, scores)` turns scores into weights.
 template <class Shape, class T, class C, class ScoreTile, class Fold, class AddValues>
 __device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int sequence, const FlashKeys<T>& range, T* keys,
                                                 T* values, const ScoreTile& score_tile, const Fold& fold,

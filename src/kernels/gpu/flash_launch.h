@@ -30,8 +30,8 @@ inline Support check_prompt_type(DType kv_dtype) {
   return Support::yes();
 }
 
-/// Work-groups of `threads` for each `rows` query rows of a head. `kernels` may be null: throws LogicError, as for a type
-/// that check_prompt_type() refuses, with the backend's name.
+/// Launches work-groups of `threads` for each `rows` query rows of a head. Throws LogicError with the backend's name when
+/// `kernels` is null, or for a type that check_prompt_type() refuses.
 inline void launch_prompt(std::string_view backend, const PromptKernels* kernels, const Attention::Spec& spec,
                           const Attention::Args& args, const AttentionArgs& kernel_args, int rows, std::uint32_t threads,
                           Stream& stream) {

@@ -11,8 +11,8 @@
 
 namespace rocmforge::gpu {
 
-/// What the instructions of a straight piece of code are put in order by: `count` of a kind come next. The compiler forgets
-/// what it knew about memory across these marks: end_of_order() has to stand between them and a barrier.
+/// Fixes the order of the instructions in a piece of code without branches: the next `count` are of one kind. The compiler
+/// loses its knowledge of memory at these marks: end_of_order() must stand between them and a barrier.
 enum class Issue {
   vector = 0x2,
   matrix = 0x8,
@@ -25,7 +25,7 @@ template <Issue kind, int count>
 __device__ __forceinline__ void issue() {
   __builtin_amdgcn_sched_group_barrier(static_cast<int>(kind), count, 0);
 }
-/// `times` matrix instructions, each with others beside it.
+/// `times` matrix instructions, each followed by so many others.
 template <int times, int vector, int transcendental, int shared_reads, int shared_writes>
 __device__ __forceinline__ void issue_beside_matrix() {
   if constexpr (times > 0) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void issue_beside_matrix() {
 
 __device__ __forceinline__ void end_of_order() { __builtin_amdgcn_sched_barrier(0); }
 
-/// What a wave has of its 32 rows and its half of the keys.
+/// The state of a wave: its 32 rows and its half of the keys.
 template <class T, int head_dim, int row_dims = head_dim>
 struct FlashSplitWave {
   using Shape = FlashSplitShape<T, head_dim, row_dims>;
@@ -67,7 +67,7 @@ struct FlashSplitWave {
   Rows maximum;                ///< in units of log2
   Pair sum[Shape::row_tiles];  ///< of this lane's keys alone
 
-  /// As settle. With more than 256 registers a wave's sums are in those that only matrix instructions compute with.
+  /// As settle. With more than 256 registers the sums of a wave are in those that only matrix instructions can use.
   __device__ static void settle_sums(C& c) {
     if constexpr (Shape::simd_waves == 1) {
       asm volatile("" : "+a"(c));
@@ -198,7 +198,7 @@ struct FlashSplitWave {
     return largest;
   }
 
-  /// Sums keep the maximum that they have until a score is larger by `slack`, as FlashWave::fold_keeping.
+  /// The maximum stays until a score exceeds it by `slack`, as in FlashWave::fold_keeping.
   __device__ __forceinline__ void keep_maximum(Rows largest, float factor) {
     constexpr float slack = 8.0f;
     bool above = false;
@@ -372,13 +372,14 @@ __device__ inline void load_split_queries(const AttentionArgs& args, const Place
   }
 }
 
-/// One work-group's rows. `first` and `last` are what its first and its last row see, `begin` a multiple of 64.
+/// Attention of one work-group's rows. `first` and `last`: the keys that its first and its last row see; `begin`: a multiple
+/// of 64.
 template <class T, int head_dim, class Place>
 __device__ __forceinline__ void flash_split(const AttentionArgs& args, const Place& place, KeyRange first, KeyRange last,
                                             int begin, const T* k, const T* v, T* shared) {
   using Wave = FlashSplitWave<T, head_dim>;
   using Shape = typename Wave::Shape;
-  static_assert(head_dim == 128);  // what the order of instructions is counted for
+  static_assert(head_dim == 128);  // the order of instructions is counted for it
   const int end = last.end;
   T* keys = shared;
   T* values = shared + Shape::key_elems;
@@ -407,8 +408,8 @@ __device__ __forceinline__ void flash_split(const AttentionArgs& args, const Pla
     }
   };
 
-  std::int64_t row = table.row(table.look_up(begin));                // of the tile whose K was read last
-  FlashSplitTable::Found next = table.look_up(begin + Shape::keys);  // whose K is read next
+  std::int64_t row = table.row(table.look_up(begin));                // of the tile whose K was loaded last
+  FlashSplitTable::Found next = table.look_up(begin + Shape::keys);  // the tile whose K is loaded next
   key_loads.load(args, sequence, k, row, begin, end, together);
   value_loads.load(args, sequence, v, row, begin, end, together);
   load_split_queries<Shape>(args, place, values);

@@ -1,32 +1,31 @@
 #pragma once
 
-// K and V of fused attention on CDNA (flash_split.h): from memory through registers into shared memory, a tile of 64 keys at
-// a time, and where they lie there.
+// K and V of fused attention on CDNA (flash_split.h): loads through registers into shared memory, a tile of 64 keys at a
+// time, and the layout there.
 //
 // Shared memory holds K as [key][block of 8 dimensions] and V as [dimension][block of 8 keys] without padding, so that two
-// groups fit on a CU. Blocks of a row lie at places that depend on the row: what neighbouring lanes read or write at once
-// falls on different banks.
+// work-groups fit on a CU. The order of the blocks of a row depends on the row, which avoids bank conflicts between
+// neighbouring lanes.
 
 #include "kernels/gpu/flash_ahead.h"
 
 namespace rocmforge::gpu {
 
-/// The same number, of which the compiler knows nothing: what follows from it is computed where it is used, and does not
-/// take registers all along the loop.
+/// The same number, hidden from the compiler: values derived from it are computed where they are used, and do not occupy
+/// registers throughout the loop.
 __device__ inline int forgotten(int value) {
   asm volatile("" : "+v"(value));
   return value;
 }
 
-/// The kernel's only argument, of which nothing that was read before this place is known: what is read anew needs no
-/// registers meanwhile.
+/// The kernel's only argument, reloaded: values that were read from it before this place need no registers meanwhile.
 __device__ inline const AttentionArgs& arguments_again() {
   auto* from = (const __attribute__((address_space(4))) AttentionArgs*)__builtin_amdgcn_kernarg_segment_ptr();
   asm volatile("" : "+s"(from));
   return *(const AttentionArgs*)from;
 }
 
-/// `row_dims_`: what shared memory has room for of a key, where that is more than its dimensions.
+/// `row_dims_`: the dimensions of a key that shared memory has room for, where these are more than its own.
 template <class T, int head_dim_, int row_dims_ = head_dim_>
 struct FlashSplitShape {
   static constexpr bool split = true;
@@ -41,7 +40,7 @@ struct FlashSplitShape {
   static constexpr int chunks = row_dims / 8;
   static constexpr int key_elems = keys * row_dims;
   static constexpr int shared_elems = 2 * key_elems;
-  /// A SIMD's waves, one of each group: as many groups as have shared memory.
+  /// Waves on a SIMD, one of each work-group: as many work-groups as shared memory has room for.
   static constexpr int simd_waves = 65536 / (shared_elems * 2);
   static_assert(chunks % 8 == 0 && shared_elems * 2 <= 65536);
 
@@ -50,21 +49,22 @@ struct FlashSplitShape {
   __device__ static int lane_part() { return lane_index() >> 4; }
   /// Row of the group's 64.
   __device__ static int row(int r) { return 32 * (wave_index() & 1) + 16 * r + lane_row(); }
-  /// Key of the tile's 64 that element i of a lane's scores of tile t belongs to: eight of a lane lie side by side, which it
-  /// reads of V at once.
+  /// Key, of the tile's 64, of element i of a lane's scores of tile t: a lane has eight neighbouring keys, which it reads of
+  /// V at once.
   __device__ static int first_key() { return 32 * half() + 8 * lane_part(); }
   static constexpr __device__ int step(int t, int i) { return 4 * t + i; }
 
-  /// Of dimensions [8 block, 8 block + 8) of a key (or query row) in shared memory. Eight neighbouring lanes read one block
-  /// of keys that differ in bits 0, 1 and 3.
+  /// Place of dimensions [8 block, 8 block + 8) of a key (or query row) in shared memory. Eight neighbouring lanes read one
+  /// block of keys that differ in bits 0, 1 and 3.
   __device__ static int key_place(int key, int block) { return key * row_dims + 8 * (block ^ ((key & 3) | (key >> 1 & 4))); }
-  /// Of keys [8 block, 8 block + 8) of a dimension. Eight neighbouring lanes read one block of neighbouring dimensions and
-  /// write blocks of dimensions that are eight apart.
+  /// Place of keys [8 block, 8 block + 8) of a dimension. Eight neighbouring lanes read one block of neighbouring dimensions
+  /// and write blocks of dimensions that are eight apart.
   __device__ static int value_place(int dim, int block) { return dim * keys + 8 * (block ^ ((dim ^ dim >> 3) & 7)); }
 };
 
-/// Where rows of keys lie, as kv_row, for a wave as a whole. A look-up is not waited for before its row is used. It goes the
-/// way of K and V: behind a read by the scalar unit a wave would wait for both wherever it waits for shared memory.
+/// Rows of keys, as kv_row, for a whole wave. A look-up is waited for only when its row is used. It is a vector load like
+/// those of K and V: with a load by the scalar unit in flight, a wave would wait for both wherever it waits for shared
+/// memory.
 class FlashSplitTable {
  public:
   __device__ FlashSplitTable(const KvAddress& kv, int sequence, int end)
@@ -82,7 +82,7 @@ class FlashSplitTable {
     std::int32_t block;
     int key;
   };
-  /// Keys behind the last one are found where that lies.
+  /// Keys after the last one are found at the place of the last one.
   __device__ Found look_up(int key) const {
     key = min(key, last_);
     const auto offset = static_cast<std::uint32_t>(forgotten(4 * (key >> shift_)));
@@ -91,7 +91,7 @@ class FlashSplitTable {
   /// Elements from the start of K or V.
   __device__ std::int64_t row(const Found& found) const {
     int looked_up = __builtin_amdgcn_readfirstlane(found.block);
-    // Of tensors too: a register whose load nobody waited for would be waited for, with all loads, where it is used again.
+    // For tensors too: otherwise reusing the register would wait for its load, and with it for all loads.
     asm volatile("" : "+s"(looked_up));
     const std::int64_t block = dense_ ? sequence_ : looked_up;
     return block * stride_ + (found.key & ((1u << shift_) - 1)) * token_stride_;
@@ -108,13 +108,13 @@ class FlashSplitTable {
   Table table_;
 };
 
-/// An address that a wave has in common, in scalar registers, moved by one step after another.
+/// An address that is the same for the whole wave, in scalar registers, advanced step by step.
 class FlashSplitReader {
  public:
   __device__ explicit FlashSplitReader(const void* from) : at_((Bytes)from) {}
   /// Sixteen bytes, `offset` bytes behind the address.
   __device__ Bytes16 read(std::uint32_t offset) {
-    asm("" : "+s"(at_));  // or the compiler would add the lane's offset first, and all steps to each lane's address
+    asm("" : "+s"(at_));  // else the compiler would add the lane's offset first, and each step to every lane's address
     return {*(const __attribute__((address_space(1))) Bytes16::Words*)(at_ + offset)};
   }
   __device__ void advance(std::int64_t bytes) { at_ += bytes; }

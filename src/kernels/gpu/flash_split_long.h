@@ -1,8 +1,8 @@
 #pragma once
 
-// The loop of flash_split.h at head_dim 256. Shared memory has room for one group on a CU, registers for one wave on a SIMD,
-// and that issues everything itself: the products of each 32 dimensions have an eighth of the loads, of the softmax and of
-// what is written to shared memory beside them, and operands of the next 32 are read meanwhile.
+// The loop of flash_split.h at head_dim 256. Shared memory has room for one work-group on a CU, registers for one wave on a
+// SIMD, which must overlap all work itself: beside the products of each 32 dimensions it issues an eighth of the loads, of
+// the softmax and of the stores to shared memory, and reads the operands of the next 32.
 //
 // head_dim 192 is the same without the products of the last 64 dimensions.
 
@@ -21,7 +21,7 @@ struct FlashLongWave : FlashSplitWave<T, head_dim, 256> {
   using Scores = typename Base::Scores;
   using Operand = typename Base::Operand;
   using Weights = Operand[Shape::row_tiles][2];
-  static constexpr int eighths = 8;                ///< of what is not products
+  static constexpr int eighths = 8;                ///< of the work beside the products
   static constexpr int steps = head_dim / 32;      ///< of the products, each with an eighth of the rest or two
   static constexpr int doubled = eighths - steps;  ///< of the first steps
   static constexpr int first_eighth(int step) { return step + min_int(step, doubled); }

@@ -1,12 +1,11 @@
 #pragma once
 
-// K and V of fused attention on CDNA at head_dim 256, where one wave is on a SIMD: nothing else is issued while that waits
-// for a load to be taken, so loads stand between its matrix instructions, in one straight piece of code. Hence no branches:
-// whether a tile is whole or ends at the last key, and whether its keys lie in one block or in several, the instructions are
-// the same.
+// K and V of fused attention on CDNA at head_dim 256, where a SIMD has one wave: nothing else is issued while that wave
+// waits to issue a load, so loads stand between matrix instructions, in one piece of code without branches. The instructions
+// are the same whether a tile is whole or ends at the last key, and whether its keys lie in one block or in several.
 //
-// Eight keys at a multiple of eight lie together in all layouts (a block has 16 at least). A wave has where the eight times
-// eight of a tile begin in its lanes, one in each of eight.
+// Eight keys at a multiple of eight lie together in all layouts (a block has at least 16). Lanes of a wave hold the starts
+// of the eight groups of eight keys of a tile, one in each of eight lanes.
 
 #include "kernels/gpu/flash_split_loads.h"
 
@@ -31,10 +30,10 @@ class FlashRowTable {
     std::int32_t block;  ///< of a lane's eight keys
     int at;
   };
-  /// Of the tile at key `at`, which may lie behind the last one.
+  /// Looks up the tile at key `at`, which may lie after the last one.
   __device__ Found look_up(int at) const { return {table_[dense_ ? 0 : lane_key(at) >> shift_], at}; }
 
-  /// Bytes from the start of K or V to each eight keys of a tile; those behind the last key begin there.
+  /// Bytes from the start of K or V to each eight keys of a tile; groups after the last key are set to that of the last key.
   struct Rows {
     std::int64_t lane_row;
     int at;
@@ -47,7 +46,7 @@ class FlashRowTable {
       return static_cast<std::int64_t>(__builtin_amdgcn_readlane(high, eight)) << 32 |
              static_cast<std::uint32_t>(__builtin_amdgcn_readlane(low, eight));
     }
-    /// Bytes from there to `key` of the eight, or to the last key of all. `token_bytes` has 24 bits at most.
+    /// Bytes from there to `key` of the eight, or to the last key if that is earlier. `token_bytes` has 24 bits at most.
     __device__ std::uint32_t offset(int eight, int key, std::uint32_t token_bytes) const {
       const auto behind = static_cast<std::uint32_t>(min(key, last - first_key(eight)));
       __builtin_assume(behind < 8);
@@ -80,8 +79,8 @@ __device__ inline Bytes16 read_row(const void* from, std::int64_t row, std::uint
   return {*(const __attribute__((address_space(1))) Bytes16::Words*)((Bytes)from + row + offset)};
 }
 
-/// Bytes from the start of a key to its eight dimensions `chunk`. Behind the last ones shared memory has room: anything will
-/// do.
+/// Bytes from the start of a key to its eight dimensions `chunk`. Past the last dimensions any address will do: shared
+/// memory has room for the result.
 template <class Shape>
 __device__ inline std::uint32_t split_chunk(int chunk) {
   return static_cast<std::uint32_t>(16 * (Shape::row_dims == Shape::head_dim ? chunk : min(chunk, Shape::head_dim / 8 - 1)));
@@ -104,7 +103,7 @@ struct FlashRowKeys {
   }
 };
 
-/// What a thread takes of a tile of V: eight dimensions of half of two eights, which its wave has in common.
+/// The part of a tile of V of one thread: eight dimensions of half of two groups of eight keys, the same two for its wave.
 template <class Shape, class T>
 struct FlashRowValues {
   using Split = FlashSplitValues<Shape, T>;

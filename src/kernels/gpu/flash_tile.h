@@ -58,11 +58,11 @@ struct FlashTile {
   static constexpr int simd_lds_bytes =
       wave_size == 64 ? 65536 : 131072;  ///< of the SIMDs that a group's waves are spread over
   static constexpr int keys_ahead(int head_dim) { return head_dim <= 64 ? 64 : head_dim <= 256 ? 32 : 16; }
-  /// Tiles of dimensions whose operands a lane reads with 16 bytes, where as many of a row are one tile's. Which dimension
-  /// stands where along k is the same for queries and keys.
+  /// Tiles of dimensions whose operands a lane reads with one load of 16 bytes. The order of dimensions along k is the same
+  /// for queries and keys.
   static constexpr int most_dims_at_once = Tile::run == 4 ? 2 : 1;
-  /// What a row of values [dim][key] has more than its keys, and dimensions beside each other whose blocks of 8 keys lie in
-  /// the same places (flash_ahead.h): a wave reads 16 rows of 8 bytes at once, or 8 rows of 16.
+  /// Padding of a row of values [dim][key], and neighbouring dimensions whose blocks of 8 keys lie in the same places
+  /// (flash_ahead.h): a wave reads 16 rows of 8 bytes at once, or 8 rows of 16.
   static constexpr int value_padding = Tile::run == 4 ? 4 : 8;
   static constexpr int alike_dims = Tile::run == 4 ? 16 : 8;
   /// Whether the lanes of a row exchange their maxima in every tile of keys, not only where one grew too much: RDNA3.
@@ -120,12 +120,12 @@ struct FlashTile {
   __device__ static Weights weights(const C& c) {
     using Element = typename Tile::Element;
     Weights result;
-    if constexpr (Tile::run == c_elems) {  // the keys of a lane as a product are those it needs as an operand
+    if constexpr (Tile::run == c_elems) {  // the keys that a lane holds as a product are those it needs as an operand
 #pragma unroll
       for (int i = 0; i < c_elems; ++i) {
         result[i] = __builtin_bit_cast(Element, weight_bits(c[i]));
       }
-    } else if constexpr (Tile::run == 2 * c_elems) {  // of both halves of the wave, which hold the even and the odd ones
+    } else if constexpr (Tile::run == 2 * c_elems) {  // from both halves of the wave, which hold even and odd keys
       const bool odd = lane_index() >= 16;
 #pragma unroll
       for (int i = 0; i < c_elems; i += 2) {
@@ -138,7 +138,7 @@ struct FlashTile {
         result[2 * i + 2] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(even_keys >> 16));
         result[2 * i + 3] = __builtin_bit_cast(Element, static_cast<std::uint16_t>(odd_keys >> 16));
       }
-    } else {  // of all parts of the wave, which hold them by turns
+    } else {  // from all parts of the wave, which hold keys in turn
       constexpr int parts = Tile::run / c_elems;
 #pragma unroll
       for (int i = 0; i < c_elems; i += 2) {
@@ -168,10 +168,10 @@ __device__ inline void commit_copies() {}
 template <int pending>
 __device__ inline void wait_copies() {}
 
-/// value > 0 of a number that is none of the NaNs, for the scalar ALU, which compares integers alone before RDNA4.
+/// value > 0 for a number that is not NaN, by the scalar ALU, which before RDNA4 compares only integers.
 __device__ inline bool is_positive(float value) { return __builtin_bit_cast(int, value) > 0; }
 
-/// Whether it is so for any lane; the wave's own knowledge.
+/// Whether `value` holds for any lane; the result is uniform over the wave.
 __device__ inline bool any_of_wave(bool value) {
   if constexpr (wave_size == 64) {
     return __builtin_amdgcn_ballot_w64(value) != 0;

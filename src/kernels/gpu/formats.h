@@ -107,7 +107,7 @@ struct ByteTable {
   std::uint32_t words[4];
 };
 
-/// The offset that makes every value of a table a byte.
+/// The offset that makes all values of a table non-negative bytes.
 constexpr int table_offset(const std::int8_t (&values)[16]) {
   int least = 0;
   for (const std::int8_t value : values) {
@@ -209,7 +209,7 @@ __device__ inline EightBytes read_integers(const Block& block, unsigned first) {
   return block.integers(first);
 }
 
-/// What read_integers() are multiplied by.
+/// The factor of read_integers().
 template <class Block>
 __device__ inline float integer_scale(const Block& block, unsigned first) {
   const float scale = device_scale(block, Block::elems == Block::group ? 0 : first / Block::group);
@@ -269,7 +269,7 @@ __device__ inline bool is_aligned(const Block* address, unsigned alignment) {
   return (reinterpret_cast<std::uintptr_t>(address) & (alignment - 1)) == 0;
 }
 
-/// Loaded as a whole.
+/// Elements loaded as a whole.
 template <class Block>
 struct alignas(16) AlignedElements {
   Block elements[read_elems];

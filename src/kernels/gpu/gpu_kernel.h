@@ -10,7 +10,7 @@
 
 namespace rocmforge {
 
-/// What the portable kernels answer. One object serves one kind of device.
+/// The name, device and priority of all portable kernels. One object serves one kind of device.
 template <class Interface>
 class GpuKernel : public Interface {
  public:
@@ -23,7 +23,7 @@ class GpuKernel : public Interface {
   DeviceKind kind_;
 };
 
-/// One that takes whatever the operation allows.
+/// A portable kernel that supports every spec that check_spec() accepts.
 template <class Op>
 class PortableGpuKernel : public GpuKernel<OpKernel<Op>> {
  public:
@@ -33,8 +33,8 @@ class PortableGpuKernel : public GpuKernel<OpKernel<Op>> {
   }
 };
 
-/// `groups` work-groups of `threads`, or as many as any device starts at once: kernels walk over the rest in strides of the
-/// grid.
+/// `groups` work-groups of `threads`, but at most 2^20, which any device can start: kernels walk over the rest in strides of
+/// the grid.
 inline LaunchShape launch_of(std::int64_t groups, std::uint32_t threads) {
   constexpr std::int64_t most_groups = 1 << 20;
   LaunchShape shape;

@@ -1,13 +1,13 @@
 // Products with a matrix for each head and many tokens, on matrix tiles: head_tile_FORMAT.
 //
-// A work-group computes head_tile_tokens tokens x head_tile_rows rows of one head, a chunk of k at a time. Heads are
-// short (k of 128 to 512), so that latency is what a call costs: the weights of the first chunk are on their way before the
-// predecessor has ended, all of a chunk's reads go out together, and those of the next chunk before the current one is
-// multiplied. The sums of steps of 16 along k alternate between two accumulators, whatever the call: a token's bits do not
-// depend on what else is in it.
+// A work-group computes head_tile_tokens tokens x head_tile_rows rows of one head, a chunk of k at a time. Heads are short
+// (k of 128 to 512), so that a call is bound by latency: the weights of the first chunk are loaded before the predecessor
+// has ended, all loads of a chunk are issued together, and those of the next chunk before the current one is multiplied. The
+// sums of steps of 16 along k alternate between two accumulators in every call: a token's bits do not depend on the other
+// tokens of the call.
 //
-// Activations are converted as they are; only when a work-group has met one that binary16 might not hold
-// (needs_half_scale) does it look for the largest of each row and compute its tile again, such rows divided by half_scale.
+// Activations are converted without a scale. Only when a work-group has found one that binary16 might not hold
+// (needs_half_scale) does it find the largest of each row and compute its tile again, with such rows divided by half_scale.
 
 #include "kernels/gpu/latent_args.h"
 #include "kernels/gpu/matmul.h"
@@ -42,8 +42,8 @@ __device__ inline void prefetch(const std::uint8_t* from, std::int64_t bytes) {
 #endif
 }
 
-/// The same number, but not for what a compiler would compute from it ahead of a loop: the places of a unit in all formats
-/// that share a kernel.
+/// The same number, hidden from the compiler, so that values derived from it (the places of a unit in all formats that share
+/// a kernel) are not computed ahead of a loop.
 template <class Block>
 __device__ inline int computed_late(int number) {
 #if !ROCMFORGE_DEVICE_AMD
@@ -58,14 +58,14 @@ template <class Block, class Element>
 struct HeadTile {
   using Strips = WeightStrips<Block>;
   using Tile = MatrixTile<Element>;
-  /// Elements of k at a time, by what a thread keeps of 16 of them: two work-groups share the registers of a multiprocessor.
+  /// Elements of k in a chunk, by the size of a thread's registers for 16 of them: two work-groups share a multiprocessor.
   static constexpr int chunk = sizeof(typename Strips::Raw) > 48 || __is_same(Block, BlockCoded) ? 128 : 192;
   using Shared = HeadTileShared<chunk>;
   static constexpr int stride = Shared::stride;
   static constexpr int waves = head_tile_threads / wave_size;
   static constexpr int row_waves = head_tile_rows / 16;
   static constexpr int token_tiles = head_tile_tokens / 16 * row_waves / waves;  ///< of a wave
-  /// A thread takes one row of weights, of it every fourth strip; of x every sixteenth piece of four floats of two tokens.
+  /// A thread takes every fourth strip of one row of weights, and every sixteenth piece of four floats of two tokens of x.
   static constexpr int lanes_of_row = head_tile_threads / head_tile_rows;
   static constexpr int thread_strips = chunk / strip_elems / lanes_of_row;
   static constexpr int lanes_of_token = 16;
@@ -131,7 +131,7 @@ struct HeadTile {
     }
   }
 
-  /// The rows that this work-group reads, behind the first chunk.
+  /// Prefetches the rows that this work-group reads, after the first chunk.
   __device__ void prefetch_weights() const {
     if (args.k > chunk) {
       const std::int64_t rows = min(head_tile_rows, args.n - first_row);
@@ -199,7 +199,7 @@ struct HeadTile {
 
   using Sums = typename Tile::C[2][token_tiles];
 
-  /// Adds one chunk, of which `elems` are there; zeros follow them.
+  /// Adds one chunk of `elems` elements, which are followed by zeros.
   __device__ void multiply(const Shared& shared, int elems, Sums& sums) const {
     const auto* rows = reinterpret_cast<const Element*>(shared.weights) + row_of_wave() * stride;
     const auto* activations = reinterpret_cast<const Element*>(shared.x) + token_of_wave() * stride;
@@ -217,7 +217,7 @@ struct HeadTile {
     }
   }
 
-  /// All threads alike.
+  /// Computes the scales of the rows; called by all threads.
   __device__ void find_scales(Shared& shared) const {
     for (int token = wave_index(); token < tokens; token += waves) {
       const float* row = x + token * args.x_stride;
@@ -239,7 +239,7 @@ struct HeadTile {
     return args.out + ((first_token + token) * gridDim.y + head) * (args.n + args.tail);
   }
 
-  /// The tail of all tokens, shared out among the head's work-groups.
+  /// Copies the tails of all tokens, which are divided among the head's work-groups.
   __device__ void copy_tail() const {
     for (int i = static_cast<int>(blockIdx.x) * head_tile_threads + thread_index(); i < tokens * args.tail;
          i += static_cast<int>(gridDim.x) * head_tile_threads) {
@@ -307,9 +307,9 @@ struct HeadTile {
   }
 };
 
-/// Work-groups that a multiprocessor should hold: a call with more of them than multiprocessors takes one round, and they
-/// wait for memory at different times. Formats that share a kernel take a few registers more than that leaves; AMD's compute
-/// units have enough.
+/// Work-groups that a multiprocessor should hold: with two, a call with more of them than multiprocessors takes one round,
+/// and they wait for memory at different times. Formats that share a kernel need a few registers more than two work-groups
+/// leave them; AMD's compute units have enough registers.
 template <class Block>
 inline constexpr int head_tile_groups = ROCMFORGE_DEVICE_AMD || __is_same(Block, BlockCoded) ? 1 : 2;
 

@@ -22,9 +22,9 @@ std::unique_ptr<OpKernel<SsmScan>> make_gpu_ssm_scan(DeviceKind kind);
 std::unique_ptr<OpKernel<GatedDeltaNet>> make_gpu_delta_net(DeviceKind kind);
 std::unique_ptr<OpKernel<OutputGate>> make_gpu_output_gate(DeviceKind kind);
 
-/// Up to 8 tokens every slot is computed by itself; with more, slots are sorted by expert and go through matrix tiles.
 std::unique_ptr<OpKernel<RouteTokens>> make_gpu_route_tokens(DeviceKind kind);
 std::unique_ptr<RouteRowsKernel> make_gpu_route_rows(DeviceKind kind);
+/// Up to 8 tokens every slot is computed by itself; with more, slots are sorted by expert and go through matrix tiles.
 std::unique_ptr<ExpertMatmulKernel> make_gpu_expert_matmul(DeviceKind kind);
 
 // The steps of attention.
@@ -41,7 +41,8 @@ std::unique_ptr<HeadMatmulKernel> make_gpu_head_matmul(DeviceKind kind);
 std::unique_ptr<OpKernel<LatentExpand>> make_gpu_latent_expand(DeviceKind kind);
 std::unique_ptr<OpKernel<CopyHeads>> make_gpu_copy_heads(DeviceKind kind);
 
-// Attention: fused, as separate steps, and with split KV for steps of one row a sequence, for any, and for a latent plane.
+// Attention: fused; as separate steps; with split KV for steps of one row a sequence; with split KV for any step; for a
+// latent plane; for a latent plane on matrix cores.
 std::unique_ptr<AttentionBackend> make_gpu_flash_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_composed_attention(DeviceKind kind);
 std::unique_ptr<AttentionBackend> make_gpu_paged_attention(DeviceKind kind);

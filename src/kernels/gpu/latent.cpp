@@ -26,7 +26,7 @@ const Kernel<gpu::LatentAppendArgs>& append_kernel(DType cache) {
 
 std::int32_t pairs_of(const LatentAppend::Spec& spec) { return spec.kind == RopeKind::none ? 0 : spec.n_rot / 2; }
 
-/// Cosine and sine of each pair, and the row.
+/// Shared memory for the cosine and sine of each pair, and for the row.
 std::int64_t append_shared_bytes(const LatentAppend::Spec& spec) {
   return (std::int64_t{pairs_of(spec)} * 2 + spec.layout.head_dim) * static_cast<std::int64_t>(sizeof(float));
 }
@@ -123,7 +123,7 @@ constexpr HeadFormat coded_heads = {DType::nvfp4,
 constexpr HeadTileFormat coded_head_tiles = {DType::nvfp4, {"head_tiles", "head_tile_coded", LaunchOrder::by_kernel}};
 
 const HeadFormat* find_head_groups(DType dtype) { return find_format(head_formats, coded_heads, dtype); }
-/// Null for F32, which 16 bits are not enough for.
+/// Null for F32, which does not fit 16-bit elements.
 const HeadTileFormat* find_head_tiles(DType dtype) { return find_format(head_tile_formats, coded_head_tiles, dtype); }
 
 gpu::HeadProductArgs product_args(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args) {

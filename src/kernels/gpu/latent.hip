@@ -218,7 +218,7 @@ __device__ __forceinline__ void latent_attention(const AttentionArgs& args) {
   }
 }
 
-/// Elements `first` and `second` turn together.
+/// Elements `first` and `second`, which turn together.
 struct TurnedPair {
   int first;
   int second;
@@ -269,7 +269,7 @@ __device__ void turn_queries(const LatentAppendArgs& args, std::int64_t token, c
   }
 }
 
-/// Multiplies all query heads of a token.
+/// Applies the temperature to all query heads of a token.
 __device__ void scale_queries(const LatentAppendArgs& args, std::int64_t token, std::int32_t position) {
   const float factor = 1.0f + args.temperature_scale * logf(static_cast<float>(1 + position / args.temperature_length));
   float* q = args.q + token * args.q_stride;
@@ -278,7 +278,7 @@ __device__ void scale_queries(const LatentAppendArgs& args, std::int64_t token, 
   }
 }
 
-/// The latent row of a token to `row`, shared memory, which has the norm's weights.
+/// Writes the latent row of a token to `row` in shared memory, which holds the weights of the norm before.
 __device__ void make_row(const LatentAppendArgs& args, std::int64_t token, const Turn* turns, float* row, float* scratch) {
   const float* kv = args.kv + token * args.kv_stride;
   float squares = 0.0f;

@@ -50,7 +50,8 @@ constexpr std::int64_t latent_matrix_shared_bytes(int stages) {
          std::int64_t{2} * latent_matrix_heads * latent_matrix_weight_stride;
 }
 
-/// The keys that a row sees are cut into at most latent_pieces pieces of a multiple of 256 keys, by their number alone.
+/// The keys that a row sees are cut into at most latent_pieces pieces, each a multiple of 256 keys; the cut depends on their
+/// number alone.
 inline constexpr std::int32_t latent_pieces = 128;
 constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
   const std::int32_t pieces = (keys + split_keys - 1) / split_keys;
@@ -90,8 +91,8 @@ inline constexpr int head_tokens = 4;  ///< of a group
 /// Eight tokens are two groups, which decode a matrix twice; a tile decodes it once for 32.
 inline constexpr int most_group_tokens = most_matvec_tokens;
 
-/// What a work-group of head_tiles.hip computes. 64 rows leave 160 and 80 work-groups for the 20 heads of 512 and 256 rows
-/// of GLM-4.7-Flash, each of which reads all activations of its head.
+/// The tile of a work-group of head_tiles.hip. With 64 rows there are 160 and 80 work-groups for the 20 heads of 512 and 256
+/// rows of GLM-4.7-Flash; each reads all activations of its head.
 inline constexpr int head_tile_tokens = 32;
 inline constexpr int head_tile_rows = 64;
 inline constexpr int head_tile_threads = 256;

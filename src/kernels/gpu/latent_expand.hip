@@ -1,10 +1,10 @@
-// K and V of single heads from the rows of a latent plane: latent_expand_TYPE, after latent_weights_TYPE has brought the
-// matrices of the heads into the type of the matrix cores, all as rows along the latent.
+// K and V of single heads from the rows of a latent plane: latent_expand_TYPE. Before it, latent_weights_TYPE converts the
+// matrices of the heads to the type of the matrix cores, with all rows along the latent.
 //
-// A work-group computes 128 positions x 64 columns of one head, a head's columns being those of K that don't turn and then
-// those of V. The next step of k travels from memory into registers while the current one is multiplied out of shared
-// memory, whose two halves take turns. Results go through shared memory, so that they are stored 16 bytes at a time. A sum
-// has one order along k, whatever the call.
+// A work-group computes 128 positions x 64 columns of one head; a head's columns are those of K that don't turn and then
+// those of V. The next step of k is loaded into registers while the current one is multiplied out of one of two halves of
+// shared memory. Results go through shared memory, so that they are stored 16 bytes at a time. The order of a sum along k is
+// the same in every call.
 
 #include "kernels/gpu/formats.h"
 #include "kernels/gpu/latent_args.h"
@@ -37,7 +37,7 @@ struct ExpandShape {
   static_assert(shared_elems * 2 <= 48 << 10 && column_pieces == 1);
 };
 
-/// Eight elements of a latent row as they go to the matrix cores.
+/// Loads eight elements of a latent row in the type of the matrix cores.
 template <class T>
 __device__ inline Bytes16 load_latents(const KvAddress& kv, const T* row, int, int, int dim) {
   static_cast<void>(kv);
@@ -184,7 +184,7 @@ struct ExpandTile {
     return static_cast<T*>(out) + row * args.head_dim;
   }
 
-  /// Where a column goes.
+  /// The address of an element of a column.
   __device__ T* place(int key, int column) const {
     return column < args.plain_dim ? out_row(args.k, key) + column : out_row(args.v, key) + column - args.plain_dim;
   }
@@ -206,7 +206,7 @@ struct ExpandTile {
     }
   }
 
-  /// The part of K that turns, and the zeros behind V.
+  /// Writes the part of K that turns, and the zeros after V.
   __device__ void write_rest() const {
     const int turned = args.head_dim - args.plain_dim;
     for (int i = thread_index(); i < Shape::rows * turned; i += expand_threads) {

@@ -2,8 +2,8 @@
 //
 // A work-group takes one query row, 16 query heads as the rows of its tiles and one piece of the row's keys, 32 keys at a
 // time, which all heads share. Its four waves compute scores (two tiles of 16 keys, each in two halves of the dimensions,
-// added up through shared memory), then each a quarter of the values' dimensions. Rows without a second piece are finished
-// here; those of the others leave sums for latent_merge, where every head has work-groups of its own.
+// added up through shared memory), then a quarter of the values' dimensions each. Rows with one piece are finished here;
+// other rows leave sums for latent_merge, where every head has work-groups of its own.
 
 #include "kernels/gpu/flash_tile.h"
 #include "kernels/gpu/latent_args.h"
@@ -53,7 +53,7 @@ struct MatrixMemory {
   __device__ T* stage(int tile) const { return keys + tile % Shape::stages * Shape::keys * Shape::stride; }
 };
 
-/// The place with pieces of latent_piece_keys() keys.
+/// The place of the work-group, with pieces of latent_piece_keys() keys.
 __device__ inline PagedPlace latent_place(const AttentionArgs& args) {
   PagedPlace place = paged_place<latent_matrix_heads>(args);
   if (place.splits > 0) {
@@ -219,7 +219,7 @@ struct LatentValues {
     }
   }
 
-  /// To the output, or to the piece's part.
+  /// Stores to the output, or to the sums of the piece.
   __device__ void store(const AttentionArgs& args, const PagedPlace& place, const MatrixMemory<T>& memory,
                         float* sums) const {
 #pragma unroll
@@ -296,8 +296,8 @@ ROCMFORGE_KERNEL __launch_bounds__(4 * wave_size) latent_matrix_bf16(AttentionAr
   latent_matrix<bfloat16>(args, latent_matrix_memory);
 }
 
-/// Adds up the pieces of each row in their order. Grid: as latent_matrix, in the place of pieces heads of a tile x tiles of
-/// dimensions.
+/// Adds up the pieces of each row in their order. Grid: as latent_matrix, but with heads of a tile x tiles of dimensions in
+/// place of pieces.
 ROCMFORGE_KERNEL __launch_bounds__(latent_merge_threads) latent_merge(LatentMergeArgs args) {
   begin_dependent();
   const AttentionArgs& attention = args.attention;

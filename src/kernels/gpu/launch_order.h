@@ -5,19 +5,19 @@
 
 namespace rocmforge::gpu {
 
-/// Until every earlier kernel of the stream has ended and its writes are visible. A kernel that is launched dependent calls
-/// it in every thread, whatever its path: before it reads anything that a kernel writes, before it writes anything, and
-/// also when it has nothing to do, because its successor waits for it alone. What no kernel writes may be read sooner:
-/// weights, and the arrays of a step, which are copied before its first kernel starts; and what earlier steps wrote,
-/// which ended before that copy: K and V of other positions than the step's own.
+/// Waits until every earlier kernel of the stream has ended and its writes are visible. A kernel that is launched dependent
+/// calls it in every thread, on every path: before it reads anything that a kernel writes, before it writes anything, and
+/// also when it has nothing to do, because its successor waits for this kernel alone. Data that no kernel of the step writes
+/// may be read sooner: weights; the arrays of a step, which are copied before its first kernel starts; and results of
+/// earlier steps, which ended before that copy: K and V of other positions than the step's own.
 __device__ inline void wait_for_predecessor() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// The successor may start: once all work-groups have called this or ended, its own work-groups take the free places. It
-/// still waits for the end of this kernel before it reads results. Calling it is never needed for correctness.
+/// Lets the successor start: once all work-groups have called this or ended, its work-groups take the free places. The
+/// successor still waits for the end of this kernel before it reads results. Correctness never needs this call.
 __device__ inline void release_successor() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -56,7 +56,7 @@ __device__ inline void store_strip(const typename Strips::Raw& raw, int part, st
   reinterpret_cast<uint4*>(to)[1] = uint4{words[4], words[5], words[6], words[7]};
 }
 
-/// What becomes of the sum for an output of a tile, if the call has it.
+/// Stores one sum of a tile, unless it lies outside of the call.
 __device__ __forceinline__ void store_output(const MatmulTileArgs& args, const MatmulPart& part, int token, int row,
                                              float sum) {
   if (token < args.tokens && row < part.n) {
@@ -220,8 +220,8 @@ __device__ inline void matmul_tile(const MatmulTileArgs& args) {
 /// Whether a row of numbers up to this does not fit binary16, which ends at 65504. One with infinite numbers stays as it is.
 __device__ inline bool needs_half_scale(float largest) { return largest > 32768.0f && largest < infinity; }
 
-/// The power of two by which such a row is divided: 1, or 2^(exponent - 14), so that the largest number falls between 2^14
-/// and 2^15.
+/// The power of two by which such a row is divided: 2^(exponent - 14), so that the largest number falls between 2^14 and
+/// 2^15; 1 for other rows.
 __device__ inline float half_scale(float largest) {
   return needs_half_scale(largest)
              ? __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, largest) & 0x7f800000u) - (14u << 23))
@@ -254,7 +254,7 @@ __device__ inline void convert_row(const ConvertRowsArgs& args) {
   }
 }
 
-/// Most rows have scale 1 and most layers no bias: then one load is all there is to do.
+/// Most rows have scale 1 and most layers no bias: such rows are complete after one load.
 __device__ inline void finish_row(const FinishRowsArgs& args) {
   const auto token = static_cast<std::int64_t>(blockIdx.x);
   const float scale = args.scales[token];

@@ -30,7 +30,8 @@
 
 namespace rocmforge::gpu {
 
-/// Formats whose launches say which of them it is. All their blocks can be told as signed bytes with a scale for 16 or more.
+/// Formats that share kernels; a launch names its format. All their blocks can be expressed as signed bytes with a scale for
+/// 16 elements or more.
 using CodedFormats = FormatList<BlockNVFP4, BlockIQ1_S, BlockIQ1_M, BlockIQ2_XXS, BlockIQ2_XS, BlockIQ2_S, BlockIQ3_XXS,
                                 BlockIQ3_S, BlockTQ1_0, BlockTQ2_0>;
 
@@ -66,7 +67,7 @@ inline constexpr int matvec_threads = 256;
 /// Rows that a wave takes; `few_rows` is the format's number for one or two tokens.
 constexpr int matvec_wave_rows(int tokens, int few_rows) { return tokens <= 2 ? few_rows : 2; }
 inline constexpr int most_matvec_tokens = 8;
-/// Work-groups that a multiprocessor should hold at least: what the registers are shared out for.
+/// Work-groups that a multiprocessor should hold at least; the register limit follows from it.
 constexpr int matvec_groups(int tokens) { return tokens <= 2 ? 2 : 1; }
 
 /// x as 16-bit rows for the matrix tiles. Grid: tokens.
@@ -87,7 +88,7 @@ struct FinishRowsArgs {
   const float* scales;  ///< [tokens] of ConvertRowsArgs
   const float* bias;    ///< [n] or null
   std::int32_t n;
-  std::int32_t divide;  ///< out / scale in place of out * scale: what a product is to be added to
+  std::int32_t divide;  ///< out / scale in place of out * scale, before a product is added
 };
 inline constexpr int finish_threads = 256;
 

@@ -17,14 +17,14 @@ struct ConvertedRows {
 
 std::size_t converted_bytes(std::int64_t tokens, std::int64_t k);
 
-/// Where they lie in the workspace of `call`.
+/// The place of the converted rows in the workspace of `call`.
 ConvertedRows place_converted(const Matmul::Args& call);
 
 /// Elements from one converted row to the next.
 std::int64_t converted_stride(std::int64_t k);
 
-/// Converts all rows to binary16, divided by a power of two where they hold larger numbers, or to bfloat16, where all
-/// scales are 1.
+/// Converts all rows to binary16, dividing rows with large numbers by a power of two, or to bfloat16, where all scales are
+/// 1.
 void convert_rows(const Matmul::Args& call, bool bfloat, const ConvertedRows& converted, Stream& stream);
 
 }  // namespace rocmforge

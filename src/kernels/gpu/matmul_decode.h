@@ -8,10 +8,9 @@
 //   load(row, unit, k)                the bytes of a unit, untouched, so that loads can run ahead of their use
 //   affine(raw, part)                 element = scale * value + offset; without `has_offset` the offset is 0
 //   values(raw, part, w, out)         values of elements 4 w to 4 w + 3 of the strip
-// Where fields lie and how codes share bytes follows from the block structs; the scales are taken out of the words that were
-// loaded, which is why their bits are named here once more.
-// A row starts at an address that is a multiple of the format's block alignment; k is only needed by plain types, whose rows
-// may have any length: elements from k on are 0.
+// The block structs give the places of fields and how codes share bytes. Scales are taken out of the loaded words, so the
+// bits of scales are repeated here. A row starts at an address that is a multiple of the format's block alignment. Only
+// plain types need k, because their rows may have any length: elements from k on are 0.
 
 #include <cstddef>
 
@@ -118,8 +117,8 @@ struct WeightStrips<BlockBF16> : PlainStrips<bfloat16> {};
 
 // ---- blocks ----
 
-/// The strips of a block in pairs that share bytes of `quants`. As many strips lie side by side as the span of the plane
-/// (tensor/quant/block.h) says, and as many again in the next bits of the same bytes.
+/// The strips of a block in pairs that share bytes of `quants`. The number of neighbouring strips follows from the span of
+/// the plane (tensor/quant/block.h); as many again lie in the next bits of the same bytes.
 template <class Block>
 struct PairedStrips {
   static constexpr int parts = 2;
@@ -285,7 +284,7 @@ struct WeightStrips<BlockMXFP4> : PairedStrips<BlockMXFP4> {
   }
 };
 
-/// Formats that share kernels. Their elements become signed bytes as they are loaded: what is kept of a unit is that of
+/// Formats that share kernels. Their elements become signed bytes when they are loaded: the registers of a unit are those of
 /// Q8_0.
 template <>
 struct WeightStrips<BlockCoded> : SingleStrips {
@@ -307,7 +306,7 @@ struct WeightStrips<BlockCoded> : SingleStrips {
     }
     raw.scale = integer_scale(block, first);
   }
-  /// The format is asked for once for all rows, so that their loads go out together.
+  /// The format is tested once for all rows, so that their loads are issued together.
   template <int rows>
   __device__ __forceinline__ static void load_as(DType dtype, const std::uint8_t* const (&from)[rows], int unit,
                                                  Raw (&raw)[rows]) {

@@ -129,9 +129,8 @@ struct WeightStrips<BlockQ3_K> : PairedStrips<BlockQ3_K> {
   }
 };
 
-/// The strips of a unit lie 64 elements apart: unit = 8 * block + 4 * half + 2 * a + j, strip = 16 * block + 8 * half + 4 *
-/// part
-/// + 2 * a + j.
+/// The strips of a unit lie 64 elements apart:
+/// unit = 8 * block + 4 * half + 2 * a + j, strip = 16 * block + 8 * half + 4 * part + 2 * a + j.
 template <>
 struct WeightStrips<BlockQ6_K> : PairedStrips<BlockQ6_K> {
   static constexpr bool has_offset = true;

@@ -12,10 +12,10 @@ namespace rocmforge {
 /// and sum in float; more through matrix tiles of 16-bit elements with sums in float (F32 weights: float throughout).
 std::unique_ptr<MatmulKernel> make_gpu_matmul(DeviceKind kind);
 
-/// "gpu_blas": F16 and BF16 weights by the vendor's matrix library (cuBLASLt, hipBLASLt) where it can be opened when the
-/// program runs, and multiplies right on `device` (which must be there whenever the kernel is asked; null: where nothing
-/// will run, being opened suffices). Up to 8 tokens, and what the library refuses later, as "gpu" does. `libraries` are the
-/// files to try in place of the vendor's names.
+/// "gpu_blas": F16 and BF16 weights by the vendor's matrix library (cuBLASLt, hipBLASLt), where the library can be opened at
+/// run time and its trial products on `device` are right. The device must be open whenever the kernel is asked; with null,
+/// for programs that run no product, opening the library suffices. Up to 8 tokens, and products that the library refuses
+/// later, are computed as by "gpu". `libraries` are the files to try in place of the vendor's names.
 std::unique_ptr<MatmulKernel> make_gpu_blas_matmul(DeviceKind kind, Device* device = nullptr,
                                                    std::vector<std::string> libraries = {});
 

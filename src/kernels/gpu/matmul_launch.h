@@ -11,8 +11,8 @@
 
 namespace rocmforge {
 
-/// Sets the parts of a launch to the outputs of one format, whose rows (or tiles, where weights are repacked) are
-/// `weight_stride` bytes apart, and returns its tiles.
+/// Sets the parts of a launch to the outputs of one format and returns their number of tiles. `weight_stride`: bytes from a
+/// row to the next, or, where weights are repacked, from a tile to the next.
 template <class Args>
 std::int64_t set_parts(const Matmul::Args& call, DType dtype, std::int64_t weight_stride, std::int64_t tile_rows,
                        Args& args) {

@@ -25,8 +25,8 @@ __device__ inline MatmulPart part_of_tile(const Args& args, int tile) {
   return part;
 }
 
-/// Where piece `piece` (of four floats) of a strip lies in shared memory, in such pieces: lanes that read the same piece of
-/// their strips, for the strips that the formats give to 8 neighbouring lanes, lie in different banks.
+/// The place of piece `piece` (of four floats) of a strip in shared memory, in pieces: lanes that read the same piece of
+/// different strips, for the strips that the formats give to 8 neighbouring lanes, use different banks.
 __device__ inline int piece_place(int strip_index, int piece) {
   const int key = ((strip_index >> 2 ^ strip_index >> 3) & 1) | ((strip_index >> 1 ^ strip_index >> 3) & 1) << 1;
   return 4 * strip_index + (piece ^ key);

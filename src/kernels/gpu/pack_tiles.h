@@ -8,8 +8,8 @@
 #include "kernels/gpu/weight_format.h"
 #include "tensor/quant/formats.h"
 
-// Weights as a family of kernels wants them: tiles of rows, each a sequence of records along k. What the records hold is the
-// family's (its weight_layout.h).
+// Weights in the layout of a family of kernels: tiles of rows, each a sequence of records along k. The family's
+// weight_layout.h defines the content of the records.
 
 namespace rocmforge::gpu {
 
@@ -18,8 +18,8 @@ struct PackedTile {
   std::int64_t rows;
   std::int64_t record_elems;  ///< columns
   std::int64_t record_bytes;
-  std::int64_t bytes;            ///< of a tile, and so the distance of two
-  std::int64_t bytes_after = 0;  ///< behind the last tile
+  std::int64_t bytes;            ///< of a tile
+  std::int64_t bytes_after = 0;  ///< of padding after the last tile
 };
 
 /// Rows [n, k] as the file stores them.

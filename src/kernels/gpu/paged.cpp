@@ -10,7 +10,7 @@ namespace {
 
 using PagedKernel = Kernel<gpu::AttentionArgs>;
 
-/// By head_dim up to 64, 128, 256, 512 and by 1, 4, 8 query heads at once, of the widest by 4 alone.
+/// Kernels for head_dim up to 64, 128, 256 and 512, and for 1, 4 and 8 query heads at once (at 512 for 4 alone).
 struct PagedKernels {
   PagedKernel by_shape[4][3];
 };

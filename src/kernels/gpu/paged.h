@@ -1,10 +1,9 @@
 #pragma once
 
 // Decode attention with split KV. One work-group takes one query row, up to `group` query heads of one KV head (which share
-// every key that is read) and one piece of the row's keys. A group of `key_lanes` lanes reads one key, one or two times
-// eight dimensions a lane; each lane group runs a softmax of its own over every 2nd, 4th, ... key, so that keys need no
-// exchange between lanes but the sum of a dot product. The last work-group of a row to arrive adds up the row's pieces in
-// their order.
+// every key that is read) and one piece of the row's keys. A group of `key_lanes` lanes reads one key, once or twice eight
+// dimensions in each lane. Each lane group has a softmax of its own over every 2nd, 4th, ... key, so that lanes exchange
+// nothing but the sums of dot products. The last work-group of a row to arrive adds up the row's pieces in their order.
 
 #include "kernels/gpu/arrival.h"
 #include "kernels/gpu/attention.h"
@@ -76,7 +75,7 @@ struct PagedPlace {
   std::int64_t item;
 };
 
-/// The place, or `splits` 0 when there is nothing to do.
+/// The place of this work-group; `splits` is 0 when it has nothing to do.
 template <int group>
 __device__ inline PagedPlace paged_place(const AttentionArgs& args) {
   PagedPlace place{};
@@ -167,7 +166,7 @@ struct PagedLane {
   /// The query head whose softmax the lane keeps.
   __device__ static int own_head() { return lane_index() % Shape::key_lanes / (Shape::key_lanes / Shape::group); }
 
-  /// Where the lane's element j lies, from its first dimension on.
+  /// The dimension of the lane's element j, counted from the lane's first.
   __device__ static constexpr int dim_of(int j) { return j / 8 * Shape::apart + j % 8; }
 
   __device__ void begin(const AttentionArgs& args, const PagedPlace& place, int dim) {
@@ -185,7 +184,7 @@ struct PagedLane {
     sum = 0.0f;
   }
 
-  /// Folds `steps` keys, the first at `key`, the next `apart` further on; those at or after the end do not count.
+  /// Folds `steps` keys, the first at `key`, the next `apart` further on; keys at or after the end are masked.
   template <class T>
   __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart,
                        const Eight<T> (&keys)[Shape::steps][Shape::eights],

@@ -5,7 +5,7 @@
 
 namespace rocmforge::gpu {
 
-/// What a kernel that turns heads and appends K and V reads of the call.
+/// The arguments of kernels that turn heads and append K and V.
 [[nodiscard]] RopeAppendArgs rope_append_args(const RopeAppend::Spec& spec, const RopeAppend::Args& args);
 
 }  // namespace rocmforge::gpu

@@ -7,7 +7,7 @@
 
 namespace rocmforge::gpu {
 
-/// As an integer in the same order, above 0; equal for both zeros. A NaN comes last.
+/// `value` as an integer above 0 with the same order; equal for both zeros. A NaN comes last.
 __device__ inline std::uint32_t ordered(float value) {
   const auto bits = __builtin_bit_cast(std::uint32_t, value + 0.0f);
   const std::uint32_t key = (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -22,7 +22,7 @@ struct RouteShared {
   float chosen[most_experts_used];
 };
 
-/// The index of the largest key, the lowest of equal ones; those of 0 are taken. At least one is not.
+/// The index of the largest key, the lowest of equal ones; keys of 0 are taken. At least one key is not 0.
 __device__ inline int largest_key(const std::uint32_t* keys, int count) {
   std::uint32_t own = 0;
   int at = 0;
@@ -44,7 +44,7 @@ __device__ inline int take_largest(std::uint32_t* keys, int count) {
   return best;
 }
 
-/// Logits to scores, of which the softmax over all is a whole row's.
+/// Logits to scores; the softmax over all experts needs the whole row.
 __device__ inline void read_scores(const RouteChoice& choice, const float* logits, RouteShared& shared) {
   float largest = -infinity;
   for (int e = lane_index(); e < choice.experts; e += wave_size) {

@@ -5,7 +5,7 @@
 
 namespace rocmforge {
 
-/// What the kernels that choose experts are told, of the Args of RouteTokens or RouteRows.
+/// The choice of experts for a kernel, from the Args of RouteTokens or RouteRows.
 template <class Args>
 gpu::RouteChoice route_choice(const RouteTokens::Spec& spec, const Args& args) {
   return {.bias = spec.bias ? args.bias : nullptr,
@@ -25,7 +25,7 @@ gpu::RouteChoice route_choice(const RouteTokens::Spec& spec, const Args& args) {
           .unused = 0};
 }
 
-/// What those of RouteRows are told.
+/// The arguments of the kernels of RouteRows.
 inline gpu::RouteRowsArgs route_rows_args(const RouteRows::Spec& spec, const RouteRows::Args& args) {
   return {.choice = route_choice(spec.route, args),
           .x = args.x,
@@ -40,7 +40,7 @@ inline gpu::RouteRowsArgs route_rows_args(const RouteRows::Spec& spec, const Rou
           .unused = 0};
 }
 
-/// Whether those kernels have room for so many experts.
+/// Whether the kernels that choose experts have room for so many.
 [[nodiscard]] Support check_route_room(const RouteTokens::Spec& spec);
 
 }  // namespace rocmforge

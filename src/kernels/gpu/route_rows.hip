@@ -1,6 +1,6 @@
 // The norm, the router's product and the choice of experts in one launch, for few tokens: see ops/experts.h, RouteRows. The
-// work-groups of a token share out its logits; the last of them to arrive chooses. Weights are on their way before x is
-// there, and the products do not wait for the row's norm, which multiplies their sums.
+// work-groups of a token divide its logits; the last of them to arrive chooses. Weights are loaded before x is ready, and
+// the products do not wait for the row's norm, which multiplies their sums.
 
 #include <cstddef>
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int route_waves = route_group_threads / wave_size;
 constexpr int route_shares = route_waves / route_group_rows;  // waves that share a row of the router
-constexpr int route_stride = route_shares * wave_size;        // quads from one of a lane to its next
-constexpr int route_together = 4;                             // quads of a lane on their way
+constexpr int route_stride = route_shares * wave_size;        // quads from one quad of a lane to its next
+constexpr int route_together = 4;                             // quads of a lane loaded together
 static_assert(route_shares >= 1);
 
 struct RouteQuads {
@@ -43,7 +43,7 @@ __device__ const float4* router_row(const RouteRowsArgs& args, int row) {
   return reinterpret_cast<const float4*>(rows);
 }
 
-/// What the waves of a work-group tell each other. Keys are read by four.
+/// Shared memory of the waves of a work-group. Keys are read by four.
 struct alignas(16) RouteGroup {
   RouteShared choice;
   std::int32_t candidates[most_experts];
@@ -54,7 +54,7 @@ struct alignas(16) RouteGroup {
 };
 static_assert(offsetof(RouteShared, keys) % 16 == 0 && offsetof(RouteShared, groups) % 16 == 0);
 
-/// Of a value of each thread, in every thread.
+/// Combines one value of each thread; the result is in every thread.
 template <class Operation>
 __device__ float combine(float value, float (&of_waves)[route_waves]) {
   value = wave_reduce<Operation>(value);
@@ -77,7 +77,7 @@ template <class Work>
 __device__ void for_own_experts(int experts, const Work& work) {
 #pragma unroll
   for (int i = 0; i < most_of_thread; ++i) {
-    if (i * route_group_threads < experts) {  // of some thread
+    if (i * route_group_threads < experts) {  // for some thread
       work(i, thread_index() + i * route_group_threads);
     }
   }
@@ -102,7 +102,7 @@ __device__ int rank_of(const std::uint32_t* keys, int count, int at) {
   return rank;
 }
 
-/// The scores of all experts, of some threads behind them too, and their keys.
+/// Writes the scores and keys of all experts, and of the numbers after them up to a whole round of threads.
 __device__ void write_scores(const RouteChoice& choice, const float* logits, RouteGroup& shared) {
   float scores[most_of_thread];
   float largest = -infinity;

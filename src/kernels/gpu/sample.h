@@ -108,9 +108,9 @@ struct Cut {
   Mass total;         ///< of the list
 };
 
-/// Elements i of [0, count): `key(i, &out)` says whether i takes part and gives its key of `key_bits` bits, `mass(i)` is
-/// what it adds; `target(total)` is in [1, total]. One pass over the list for each byte of the key; masses are asked for
-/// only of what shares the bytes found so far.
+/// Elements i of [0, count): `key(i, &out)` says whether i takes part and gives its key of `key_bits` bits, `mass(i)` is its
+/// mass; `target(total)` is in [1, total]. One pass over the list for each byte of the key; mass() is called only for
+/// elements that share the bytes found so far.
 template <class KeyOf, class MassOf, class Target>
 __device__ inline Cut cut_list(int count, int key_bits, SampleShared& shared, KeyOf key, MassOf mass, Target target) {
   const int top_shift = key_bits - 8;

@@ -70,8 +70,8 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_greedy_threads) sample_greedy(SampleAr
 }
 
 /// All tokens that may be among the top_k most likely, in the order of ids. The top_k-th best of the chunks' best tokens is
-/// no better than the top_k-th best token, so that only chunks whose best reaches it need be read. The whole row when
-/// they are too many.
+/// no better than the top_k-th best token, so that only chunks whose best reaches it need be read. If these chunks hold too
+/// many tokens, the list is the whole row.
 __device__ inline TokenList gather_best(const SampleArgs& args, int r, int top_k, SampleShared& shared) {
   constexpr int waves = sample_draw_threads / wave_size;
   constexpr int wave_chunks = SampleScratch::chunks / waves;

@@ -6,7 +6,7 @@
 
 namespace rocmforge {
 
-/// Of all kernels in sample.hip.
+/// The arguments of all kernels in sample.hip.
 struct SampleArgs {
   float* logits = nullptr;                        ///< [num_rows, vocab]
   const SampleRow* rows = nullptr;                ///< [num_rows]

@@ -26,7 +26,7 @@ struct LikelyEnd {
   }
 };
 
-/// What is left of a row.
+/// The tokens that the filters have left of a row.
 struct Filter {
   LikelyEnd likely;
   bool typical = false;
@@ -74,8 +74,8 @@ struct Aim {
   bool by_distance = false;   ///< closest to the entropy first, in place of the likeliest
   bool one_distance = false;  ///< only among tokens at the filter's last distance
   double top = 0.0;           ///< logit of the most likely token
-  Mass need = 0;              ///< so much, or all there is
-  float share = 0.0f;         ///< that share of all, where need is 0
+  Mass need = 0;              ///< the mass to keep, or all if there is less
+  float share = 0.0f;         ///< the share of all to keep, where need is 0
 
   __device__ Mass mass(std::uint32_t key, const SampleShared& shared) const {
     return counts ? 1 : mass_at(logit_of(key) - top, shared);

@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-/// For states of up to `size` elements a row.
+/// Kernels for states of up to `size` elements a row.
 struct SizedSsmScan {
   std::int64_t size;
   std::int64_t group_rows;
@@ -46,7 +46,7 @@ class GpuSsmScan final : public GpuKernel<OpKernel<SsmScan>> {
     if (find_ssm_scan(spec.state_size) == nullptr || spec.state_size % 4 != 0) {
       return Support::no(fmt::format("a state of {}, multiples of 4 up to 256 are taken", spec.state_size));
     }
-    constexpr std::int64_t most_rows = 1 << 20;  // of all heads: that many work-groups start at once at most
+    constexpr std::int64_t most_rows = 1 << 20;  // of all heads: the limit of work-groups of a launch
     return spec.inner() <= most_rows ? Support::yes()
                                      : Support::no(fmt::format("{} heads of {}", spec.heads, spec.head_dim));
   }

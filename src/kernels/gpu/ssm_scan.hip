@@ -16,7 +16,8 @@ namespace {
 constexpr int lanes = ssm_scan_lanes;
 constexpr int tile = ssm_scan_tile;
 
-/// What a thread fetches of the next rows: its share of B and C, and of the row with its lane's number the rest.
+/// The values that a thread loads of the next rows: its share of B and C, and the other inputs of the row with its lane's
+/// number.
 template <int size>
 struct ScanRows {
   float shared[tile * 2 * size / ssm_scan_threads];
@@ -40,7 +41,7 @@ struct Scan {
   float state[rows][elems];  ///< element 4 j + i is (4 lanes) j + 4 lane + i of the row
 
   __device__ int row(int r) const { return first_row + r * (ssm_scan_threads / lanes); }
-  /// A row beyond the head's is computed as its last one, and not stored.
+  /// Rows after the head's last are computed as the last row, and not stored.
   __device__ int known_row(int r) const { return min(row(r), args.head_dim - 1); }
   __device__ static int first_elem(int lane, int j) { return (j * lanes + lane) * 4; }
   __device__ float* slot(std::int32_t index, int row, int elem) const {
@@ -48,7 +49,7 @@ struct Scan {
     return reinterpret_cast<float*>(args.states + index * args.slot_stride) + at;
   }
 
-  /// Elements beyond the row's are some of its own: they meet zeros of B and C, and are not stored.
+  /// Elements after the end of the row are read within the row: they are multiplied by zeros of B and C, and not stored.
   __device__ void load_state(std::int32_t index) {
     if (index < 0) {
       return;
@@ -82,7 +83,7 @@ struct Scan {
     }
   }
 
-  /// Rows of the step from `base` on; in place of those beyond the last one, which nobody looks at, the last.
+  /// Loads the rows of the step from `base` on. Rows after the last one are read as the last; their results are not used.
   __device__ ScanRows<size> fetch(int base) const {
     ScanRows<size> next;
     const std::int64_t inner = std::int64_t{args.heads} * args.head_dim;
@@ -110,7 +111,7 @@ struct Scan {
     return next;
   }
 
-  /// One row of the step: B and C in shared memory. Gives the products with C.
+  /// Computes one row of the step, with B and C in shared memory. Returns the products with C in `sums`.
   __device__ void advance(const float* b, float decay, const float (&inputs)[rows], float (&sums)[rows]) {
     const float* c = b + size;
 #pragma unroll
@@ -137,7 +138,7 @@ struct Scan {
     }
   }
 
-  /// The rows of a tile, staged at `shared`; what `own` holds is of the row with the lane's number.
+  /// Computes the rows of a tile, staged at `shared`; `own` holds the inputs of the row with the lane's number.
   __device__ void run_tile(const float* shared, int base, const ScanRows<size>& own) {
     const float raw = own.dt + args.dt_bias[head];
     const float step = raw > 20.0f ? raw : log1pf(expf(raw));
@@ -204,7 +205,7 @@ __device__ void scan_run(const SsmScanArgs& args, int run, int sequence, float* 
   scan.load_state(slots.read);  // what an earlier step wrote
   wait_for_predecessor();
 #pragma unroll 1
-  for (int part = slots.keep >= 0 ? 0 : 1; part < 2; ++part) {  // the rows before the state that is kept, and the others
+  for (int part = slots.keep >= 0 ? 0 : 1; part < 2; ++part) {  // the rows up to the state that is kept, then the others
     const int base = scan.count;
     scan.count = part == 0 ? slots.keep_rows : count;
     scan_rows(scan, base, shared);

@@ -1,8 +1,8 @@
 #pragma once
 
 // The tile products of tile.h on AMD's cards without matrix cores: Vega 20, RDNA1, RDNA2. Each lane holds a whole column of
-// B and the sums of that column's rows that are its part's; the part's rows of A come from the lanes of its 16, one after
-// the other. Half precision goes by dot products of pairs where the card has them, in float as everywhere.
+// B and the sums of those rows of the column that belong to the lane's part; the part's rows of A come one after the other
+// from its 16 lanes. Half precision uses dot products of pairs where the card has them. Sums are always floats.
 
 #include <cstdint>
 #include <utility>
@@ -49,8 +49,8 @@ struct MatrixTileBase {
   template <class A>
   __device__ __forceinline__ static void multiply(C& c, const A& a, const A& b) {
     auto words = __builtin_bit_cast(Words, a);
-    // The compiler would keep the rows that every lane has seen, 64 registers of them, for the next product with the same A,
-    // and until sums are needed.
+    // Otherwise the compiler would keep the rows that every lane has read, in 64 registers, for the next product with the
+    // same A until sums are needed.
     asm volatile("" : "+v"(words));
     add_rows(c, words, __builtin_bit_cast(Words, b), std::make_integer_sequence<int, c_elems>());
     asm volatile("" : "+v"(c));

@@ -1,7 +1,7 @@
 #pragma once
 
-// What becomes of the heads of a token before attention: RMSNorm, rotation, the quants of a row of the cache. A wave takes a
-// head; each of its lanes takes units of two elements.
+// RMSNorm, rotation and quantisation of a token's heads before attention. A wave takes a head; each of its lanes takes units
+// of two elements.
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/gpu/rope_args.h"
@@ -9,7 +9,7 @@
 
 namespace rocmforge::gpu {
 
-/// A head of Q, K or V and what becomes of it.
+/// A head of Q, K or V, and the steps that apply to it.
 struct Head {
   const float* from;
   const float* norm;  ///< weights, null for none
@@ -105,11 +105,11 @@ __device__ inline void finish_unit(const TurnRules& rules, const Head& head, int
   }
   if (u < head.pairs) {
     const Turn turn = turns[u];
-    // Which product is rounded is said here, so that it is the same one in every kernel.
+    // Fused multiply-adds are written out, so that every kernel rounds the same product.
     values = {__builtin_fmaf(values.first, turn.cosine, -(values.second * turn.sine)),
               __builtin_fmaf(values.first, turn.sine, values.second * turn.cosine)};
   }
-  if (head.normed && rules.norm_after_turn != 0) {  // a turn leaves the sum of squares
+  if (head.normed && rules.norm_after_turn != 0) {  // a turn does not change the sum of squares
     normalise();
   }
   write(unit.first, values.first);

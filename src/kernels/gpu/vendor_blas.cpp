@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// So many products may be refused before the library is left alone: each is a line of the log and a search for nothing.
+/// The number of refused products after which the library is no longer used: each one costs a line of the log and a search.
 constexpr int most_refusals = 8;
 
 constexpr std::int64_t trial_rows = 32;

@@ -9,12 +9,12 @@
 
 namespace rocmforge {
 
-/// The vendor's matrix library on one device, for as long as the device is open. It is opened and tried with small products
-/// once; where that fails it serves no product, and `problem` says why. A later product that it refuses is logged
-/// and left to the caller; after a few of them the library is left alone.
+/// The vendor's matrix library on one device, for as long as the device is open. It is opened once and tried with small
+/// products; if that fails, it computes no product and `problem` says why. A later product that the library refuses is
+/// logged and left to the caller; after several refusals the library is no longer used.
 class VendorBlas {
  public:
-  /// The one of this device. `libraries` are the files to try where it is asked for first.
+  /// The instance of this device. `libraries`: the files to try when the device's instance is first asked for.
   static VendorBlas& of(Device& device, std::span<const std::string> libraries);
 
   VendorBlas(Device& device, std::span<const std::string> libraries);
@@ -22,9 +22,9 @@ class VendorBlas {
   /// Why the library multiplies nothing, empty while it does.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// How the library multiplies this, or null when it can't. Valid until the next call.
+  /// The library's choice for this product, or null when it cannot compute the product. Valid until the next call.
   const BlasProducts::DescriptorSet* prepare(const BlasProduct& product);
-  /// Puts the product on the stream. False when the library refuses it: nothing was put there then.
+  /// Puts the product on the stream. False when the library refuses it: nothing has then been put on the stream.
   bool multiply(const BlasProducts::DescriptorSet& descriptors, const BlasProduct& product, void* workspace,
                 StreamHandle stream);
 

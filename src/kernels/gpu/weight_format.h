@@ -12,7 +12,7 @@ namespace rocmforge::gpu {
 
 enum class WeightFormat : std::int32_t { q4_0, q5_0, q8_0, mxfp4, q4_k, q5_k, q6_k };
 
-/// In the names of kernels.
+/// The name of a format in the names of kernels.
 constexpr std::string_view weight_format_name(WeightFormat format) {
   constexpr std::string_view names[] = {"q4_0", "q5_0", "q8_0", "mxfp4", "q4_k", "q5_k", "q6_k"};
   return names[static_cast<int>(format)];
@@ -24,7 +24,7 @@ constexpr bool has_weight_layout(DType type) {
          type == DType::q5_k || type == DType::q6_k;
 }
 
-/// Of a type that has_weight_layout.
+/// The format of a `type` that has_weight_layout.
 constexpr WeightFormat weight_format(DType type) {
   return type == DType::q4_0    ? WeightFormat::q4_0
          : type == DType::q5_0  ? WeightFormat::q5_0

@@ -55,7 +55,7 @@ std::int32_t most_pieces(const DecodeSplit& split, std::int64_t kv_len) {
 }
 
 /// The paged cache as [blocks, 2 kv_heads, block_tokens, head_dim]; a box is the part of one head's block that a tile takes.
-/// Quants come in pairs.
+/// Quants are elements of 16 bits in pairs.
 TensorBoxes paged_boxes(const KvLayout& layout, const KvCacheView& cache) {
   const std::uint64_t row_bytes = static_cast<std::uint64_t>(layout.head_dim) * (layout.dtype == DType::q8_0 ? 1 : 2);
   return {.address = cache.data,
@@ -117,7 +117,7 @@ class HopperAttentionDecode final : public AttentionBackend {
             .v_order = KvOrder::token_major};
   }
 
-  /// Only heads whose pieces lie in several work-groups leave parts in memory, at most one a work-group.
+  /// Only heads whose pieces lie in several work-groups leave parts in memory; a work-group has at most one such head.
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
     const DecodeShape variant = variant_of(spec);
     const DecodeSplit split = split_of(spec);

@@ -1,10 +1,10 @@
 // Attention of one query row a sequence, for Hopper. One work-group stays on each multiprocessor. The work is a list of
-// (sequence, KV head, piece of the keys) whose lengths the kernel reads itself; work-groups take neighbouring entries, as
-// many as make equal numbers of key tiles. One warp copies tiles of K and V with the bulk copy engine into a ring that
-// entries share; groups of four warps take tiles in turns, a warp multiplies 16 keys with all query heads of the KV head.
-// Pieces of one head are added up in their order: inside the work-group where it has them all, else by the last work-group
-// to arrive. Q8_0 is copied as it is stored; quants become 16-bit numbers between shared memory and the matrix units. Scales
-// of K multiply sums of 32 dimensions, scales of V the weights.
+// (sequence, KV head, piece of the keys); the kernel itself reads the lengths. Work-groups take neighbouring entries with
+// equal numbers of key tiles. One warp copies tiles of K and V with the bulk copy engine into a ring that entries share;
+// groups of four warps take tiles in turns, and a warp multiplies 16 keys with all query heads of the KV head. Pieces of one
+// head are added up in their order: inside the work-group where it has them all, else by the last work-group to arrive. Q8_0
+// is copied as it is stored; quants become 16-bit numbers between shared memory and the matrix units. Scales of K multiply
+// sums of 32 dimensions, scales of V the weights.
 
 #include "kernels/hopper/attention_decode_copy.h"
 #include "kernels/hopper/tile.h"
@@ -32,11 +32,11 @@ __device__ inline std::uint32_t load_q(const AttentionDecodeArgs& args, std::int
   return from[0] | std::uint32_t{from[1]} << 16;
 }
 
-/// To an absolute error of 2^-22 or so, which is what a soft-cap needs.
+/// The absolute error is about 2^-22, which suffices for a soft-cap.
 __device__ inline float hyperbolic_tangent(float x) { return 1.0f - __fdividef(2.0f, 1.0f + exp2_fast(2.0f * log2_e * x)); }
 
-/// 2^exponent for an integer that is not positive; 0 below 2^-126. Exact: maxima are integers, so that sums rounded relative
-/// to one maximum are, rescaled, those rounded relative to another, and it doesn't matter where parts are added up.
+/// 2^exponent for an integer that is not positive; 0 below 2^-126. Exact: maxima are integers, so rescaling sums from one
+/// maximum to another does not round, and the place where parts are added up does not matter.
 __device__ inline float power_of_two(float exponent) {
   const int biased = max(__float2int_rn(exponent), -127) + 127;
   return __int_as_float(biased << 23);
@@ -45,7 +45,7 @@ __device__ inline float4 scaled(const float4& sums, float factor) {
   return float4{sums.x * factor, sums.y * factor, sums.z * factor, sums.w * factor};
 }
 
-/// Adds `count` parts in their order; `part(i)` gives the i-th. They come after those already in `to`.
+/// Adds `count` parts in their order to `to`, after the parts already there; `part(i)` gives the i-th.
 template <int count, class Parts>
 __device__ inline void add_parts(Part& to, const Parts& part) {
   Part parts[count];
@@ -77,7 +77,7 @@ struct Consumer {
   static constexpr int out_tiles = C::padded / 8;
   static constexpr int quant_groups = C::padded / 32;  ///< that have a scale each
   static constexpr int scaled_at_once = quant_groups == 4 ? 4 : 2;
-  /// The greatest weight is up to 2^this, so that its products with scales of V, which are a 127th of values, stay in range.
+  /// The greatest weight is at most 2^this. Scales of V are a 127th of values: the products of both then stay in range.
   static constexpr float greatest_weight = C::quants ? 7.0f : 0.0f;
 
   const AttentionDecodeArgs& args;
@@ -246,7 +246,7 @@ struct Consumer {
       scores[i / 4][i % 4] = sums[0][i / 4][i % 4] + sums[1][i / 4][i % 4];
     }
   }
-  /// To units of log2.
+  /// Converts scores to units of log2.
   __device__ void scale_scores(float (&scores)[2][4]) const {
     if (args.soft_cap > 0.0f) {
 #pragma unroll
@@ -333,8 +333,8 @@ struct Consumer {
 
   // --- quants
 
-  /// Scales of the slot's keys that a lane's scores belong to, in pairs of neighbouring keys: 2 (lane % 4) + 0, 1 of the
-  /// warp's, and of those 8 further on; of scaled_at_once groups from `group` on.
+  /// Scales of the slot's keys of a lane's scores, in pairs of neighbouring keys: keys 2 (lane % 4) + 0, 1 of the warp, and
+  /// the keys 8 further on; of scaled_at_once groups from `group` on.
   __device__ void load_scales(std::uint32_t (&pairs)[2][scaled_at_once], int group) const {
     const int row_bytes = args.head_dim / 16;
     const std::uint32_t scales = shared_address(shared.scales + ring.slot * C::scale_bytes) + group * 2;
@@ -373,7 +373,7 @@ struct Consumer {
     }
     free_slot();
   }
-  /// 32 dimensions: group `g` of those from `group` on.
+  /// Multiplies 32 dimensions: group `g` of those from `group` on.
   __device__ void add_group_of_k(float (&scores)[2][4], std::uint32_t first,
                                  const std::uint32_t (&scales)[2][scaled_at_once], int g, int group) {
     std::uint32_t quants[4];
@@ -403,7 +403,7 @@ struct Consumer {
     }
   }
 
-  /// Of 16 dimensions the even ones go to one tile of `out`, the odd ones to the next: see share_sums.
+  /// Even dimensions of 16 go to one tile of `out`, odd ones to the next: see share_sums.
   __device__ void multiply_v_quants(const std::uint32_t (&weights)[4], bool partial, int begin, int end) {
     const std::uint32_t first = take_slot() + chunk_at(warp() * keys_per_warp + lane() % 16, lane() / 16);
 #pragma unroll
@@ -438,7 +438,7 @@ struct Consumer {
     }
     free_slot();
   }
-  /// Zeros for keys of the warp before `begin` and from `end` on.
+  /// Sets the scales of the warp's keys before `begin` and from `end` on to zero.
   __device__ void hide_scales(std::uint32_t (&scales)[2][scaled_at_once], int begin, int end) const {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -494,7 +494,7 @@ struct Consumer {
     named_barrier<1, C::consumer_threads>();  // shared.sums may be written again
   }
 
-  /// Warps in the order of their tiles and keys, wherever in the ring the piece began.
+  /// Stores the warps' sums in the order of their tiles and keys, wherever in the ring the piece began.
   __device__ void share_sums(int first) {
     const int place = ((group() - first + C::groups) % C::groups) * warps_of_tile + warp();
 #pragma unroll
@@ -562,7 +562,7 @@ struct Consumer {
     return total;
   }
 
-  /// True in the work-group that stores the last pieces of a head; it sees what the others stored. Sets the counter back to
+  /// True in the last work-group to store its pieces of a head; it sees the pieces of the others. Sets the counter back to
   /// zero.
   __device__ bool arrives_last(const DecodeWalk& walk) {
     const int first = max(0, (walk.begin - walk.head_start + walk.keys.piece - 1) / walk.keys.piece);

@@ -21,17 +21,17 @@ struct DecodeShape {
 
   [[nodiscard]] constexpr std::int32_t consumers() const { return groups * warps_of_tile; }
   [[nodiscard]] constexpr std::int32_t consumer_threads() const { return consumers() * 32; }
-  /// One more warp copies; where registers are reallocated three others come with it.
+  /// One warp more, which copies; with register reallocation it comes with three others.
   [[nodiscard]] constexpr std::int32_t threads() const { return consumer_threads() + (groups > 1 ? 128 : 32); }
-  /// Of 128 bytes; so many hold a row of K or V.
+  /// Columns of 128 bytes of a row of K or V.
   [[nodiscard]] constexpr std::int32_t columns() const { return quants ? (padded + 127) / 128 : padded / 64; }
   /// Bytes of a tile of K or V, without scales.
   [[nodiscard]] constexpr std::int32_t slot_bytes() const { return columns() * 128 * decode_tile_keys; }
   /// Scales of a tile, 16 bits for 32 quants.
   [[nodiscard]] constexpr std::int32_t scale_bytes() const { return quants ? padded / 16 * decode_tile_keys : 0; }
-  /// Of a head's sums, padded so that rows fall on different banks.
+  /// Floats of a head's sums, padded so that rows fall on different banks.
   [[nodiscard]] constexpr std::int32_t row_floats() const { return padded + 8; }
-  /// Groups of four sums that a thread joins.
+  /// Groups of four sums that a thread adds up.
   [[nodiscard]] constexpr std::int32_t quads_of_thread() const {
     return (heads * padded / 4 + consumer_threads() - 1) / consumer_threads();
   }
@@ -39,15 +39,15 @@ struct DecodeShape {
   [[nodiscard]] constexpr std::int32_t other_bytes() const {
     return 16 * padded * 2 + consumers() * heads * (row_floats() + 2) * 4 + quads_of_thread() * consumer_threads() * 24;
   }
-  /// A multiple of what all groups take at once, so that a group always reads the same slots: it could not tell the fillings
-  /// of a slot apart if it missed some.
+  /// A multiple of the slots that all groups take at once, so that a group always reads the same slots: a group that missed
+  /// some fillings of a slot could not tell them apart.
   [[nodiscard]] constexpr std::int32_t slots() const {
     constexpr std::int32_t shared_bytes_at_most = 227 * 1024;
     const std::int32_t slots = (shared_bytes_at_most - 2048 - other_bytes()) / (slot_bytes() + scale_bytes());
     const std::int32_t step = groups > 1 ? 2 * groups : 1;
     return (slots < most_slots ? slots : most_slots) / step * step;
   }
-  /// With barriers, a flag and room to align.
+  /// The above with barriers, a flag and room for alignment.
   [[nodiscard]] constexpr std::int32_t shared_bytes() const {
     return slots() * (slot_bytes() + scale_bytes() + 16) + other_bytes() + 32 + 1024;
   }

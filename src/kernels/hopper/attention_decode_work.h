@@ -45,7 +45,7 @@ struct DecodeWalk {
   const AttentionDecodeArgs& args;
   int begin = 0;  ///< of the list's tiles
   int end = 0;
-  int share = 1;  ///< tiles of each work-group; whole ones, so that heads of one length are not cut where they need not be
+  int share = 1;  ///< tiles of each work-group; whole tiles, so that heads of one length are cut only where needed
   int sequence = 0;
   int kv_head = 0;
   int head_tile = 0;  ///< of the KV head's query heads
@@ -80,7 +80,7 @@ struct DecodeWalk {
   [[nodiscard]] __device__ bool whole() const {
     return head_start >= begin && head_start + (keys.pieces - 1) * keys.piece < end;
   }
-  /// The work-group that has the head's first piece: no two heads that are shared have the same.
+  /// The work-group that has the head's first piece; different shared heads have different owners.
   [[nodiscard]] __device__ int owner() const { return head_start / share; }
 
   __device__ void advance() {

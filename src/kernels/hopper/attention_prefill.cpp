@@ -19,7 +19,7 @@ namespace {
 using hopper::AttentionPrefillArgs;
 
 constexpr std::int32_t rows_per_consumer = 64;
-/// K and V of heads computed at the same time: half of the L2 cache, the rest is for what comes and goes.
+/// Size of the K and V of heads computed at the same time: half of the L2 cache; the rest is for streamed data.
 constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
 
 /// The kernel's variant for a head_dim: elements of a row in shared memory, keys of a tile, warpgroups of 64 query rows,
@@ -43,7 +43,7 @@ std::uint32_t shared_bytes(const Variant& variant) {
   return static_cast<std::uint32_t>(tiles + works_bytes + (4 + 2 * variant.q_stages + 4 * stages) * 8 + 1024);
 }
 
-/// Whether a row starts and goes on at multiples of 16 bytes.
+/// Whether all rows start at multiples of 16 bytes.
 bool is_aligned(const void* address, std::size_t stride_bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % 16 == 0 && stride_bytes % 16 == 0;
 }
@@ -78,20 +78,20 @@ TensorBoxes dense_boxes(const Attention::Spec& spec, const Attention::Args& args
           .box = {64, 1, static_cast<std::uint32_t>(keys), 1}};
 }
 
-/// Pages of Q8_0 are dequantised before: so much at once, or one sequence.
+/// Pages of Q8_0 are dequantised first, in parts of this many bytes, or one sequence.
 constexpr std::int64_t unpacked_bytes_at_once = std::int64_t{256} << 20;
 
-/// K and V of a sequence of up to `kv_len` keys as 16-bit numbers.
+/// Bytes of K and V of a sequence of up to `kv_len` keys as 16-bit numbers.
 std::int64_t unpacked_bytes(const Attention::Spec& spec, std::int64_t kv_len) {
   return 2 * 2 * std::max<std::int64_t>(kv_len, 1) * spec.kv_heads * spec.head_dim;
 }
 
-/// What products are computed in.
+/// The type of the products' operands.
 DType product_type(const Attention::Spec& spec) {
   return spec.kv_dtype != DType::q8_0 ? spec.kv_dtype : spec.io_dtype == DType::bf16 ? DType::bf16 : DType::f16;
 }
 
-/// As Attention::Rows for the kernels.
+/// Attention::Rows as a number for the kernels.
 std::int32_t rows_code(Attention::Rows rows) {
   return rows == Attention::Rows::all ? 0 : rows == Attention::Rows::single ? 1 : 2;
 }
@@ -192,7 +192,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
  private:
   static constexpr std::int64_t most_sequences_at_once = 32768;
 
-  /// Keys and values of the part's sequences from pages to dense tensors.
+  /// Dequantises the keys and values of the part's sequences from pages to dense tensors.
   static void unpack(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& part, std::int32_t first,
                      ExecutionContext& context) {
     const RaggedBatch& batch = part.batch;

@@ -1,7 +1,7 @@
 // Fused attention for Hopper. A work-group stays on its multiprocessor and takes tiles of query rows one after another. Its
 // first warpgroup loads: one thread copies tiles of K and V with the bulk copy engine, the other warps convert the next tile
 // of q. Two or three consumer warpgroups of 64 query rows each take turns with wgmma: while one computes weights from
-// scores, the products of another run.
+// scores, another one's products run.
 
 #include "base/math.h"
 #include "kernels/hopper/attention_args.h"
@@ -37,8 +37,8 @@ struct Config {
   static constexpr int q_bytes = columns * q_column_bytes;  ///< of one consumer
 };
 
-/// A condition that is the same for all lanes, in a form that tells the compiler so: it serialises wgmma in paths that it
-/// takes for divergent.
+/// A condition that is the same for all lanes, marked as uniform: in paths that the compiler takes for divergent, it
+/// serialises wgmma.
 __device__ inline bool holds(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }
 
 /// The stage of a ring that its `index`-th entry uses, and the parity of the phase that fills it.
@@ -51,7 +51,7 @@ __device__ inline std::uint32_t parity_of(int index) {
   return static_cast<std::uint32_t>(index / count) & 1;
 }
 
-/// One tile of query rows of one head. The last one of a work-group ends before it begins.
+/// One tile of query rows of one head. The last one of a work-group is empty: it ends before it begins.
 struct Work {
   int sequence;
   int head;
@@ -94,7 +94,7 @@ struct Shared {
   std::uint64_t v_free[stages];
 };
 
-/// At an address the compiler knows. A work-group's dynamic shared memory begins at a multiple of 1,024 bytes.
+/// At an address that is known at compile time: a work-group's dynamic shared memory begins at a multiple of 1,024 bytes.
 template <class C>
 __device__ inline Shared<C>& shared_memory() {
   extern __shared__ __align__(1024) char memory[];
@@ -366,7 +366,7 @@ struct Consumer {
   const AttentionPrefillArgs& args;
   int works = 0;  ///< tiles of q before this one
   int tile;       ///< of keys
-  int tiles = 0;  ///< tiles of K before the current one; V is one behind once the first scores are there
+  int tiles = 0;  ///< tiles of K before the current one; V is one tile behind after the first scores
   float out[out_count];
   float scores[score_count];
   std::uint32_t weights[C::keys / 16][4];
@@ -376,7 +376,7 @@ struct Consumer {
   /// scores = q k^T of the tile in the current K stage; issued, not awaited.
   __device__ void multiply_k() {
     std::uint64_t q = operand(shared().q[stage_of<C::q_stages>(works)][consumer()]);
-    forget(q);  // else its 16 advances are kept, in memory where registers are short
+    forget(q);  // else the compiler keeps its 16 advanced copies, in memory where registers are short
     std::uint64_t k = operand(shared().k[stage_of<stages>(tiles)]);
     forget(k);
 #pragma unroll
@@ -397,7 +397,7 @@ struct Consumer {
     }
   }
   __device__ void wait_k() { barrier_wait(&shared().k_full[stage_of<stages>(tiles)], parity_of<stages>(tiles)); }
-  /// For the values of tile `before` of `of`.
+  /// Waits for the values of tile `before` of `of`.
   __device__ void wait_v(const Work& of, int before) {
     const int stage = stage_of<stages>(tiles - 1);
     barrier_wait(&shared().v_full[stage], parity_of<stages>(tiles - 1));
@@ -469,7 +469,7 @@ struct Consumer {
     }
   }
 
-  /// Scores to weights relative to the new maximum; `rescale` is what earlier sums must be multiplied with.
+  /// Turns scores into weights relative to the new maximum; `rescale` is the factor of earlier sums.
   __device__ void soften(float scale, float (&rescale)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -507,7 +507,7 @@ struct Consumer {
       }
     }
   }
-  /// Zeros for a new tile of q. Multiplying by zero would keep NaN and infinity.
+  /// Rescales the sums; zeros them for a new tile of q, because multiplying by zero would keep NaN and infinity.
   __device__ void rescale_out(const float (&rescale)[2], bool fresh) {
     if (__any_sync(0xffffffffu, fresh || rescale[0] != 1.0f || rescale[1] != 1.0f) == 0) {
       return;
@@ -669,7 +669,7 @@ struct Consumer {
       factors[half] = sum > 0.0f ? 1.0f / sum : 0.0f;
     }
   }
-  /// The sums of the finished tile of q.
+  /// Stores the sums of the finished tile of q.
   __device__ void store(const float (&factors)[2]) const {
     const int first = done().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4;
     const bool wide = args.io != IoType::f32 && reinterpret_cast<std::uintptr_t>(args.out) % 16 == 0;
@@ -694,8 +694,8 @@ struct Consumer {
       }
     }
   }
-  /// Of a row, 16-bit columns 8 i to 8 i + 31: four lanes, each with two columns of every 8, exchange them for 8 side by
-  /// side.
+  /// Stores 16-bit columns 8 i to 8 i + 31 of a row: four lanes, each with two columns of every 8, exchange them so that
+  /// each has 8 neighbouring columns.
   __device__ void store_chunks(int half, int i, float factor, bool exists, std::int64_t at) const {
     const int lane = thread() % 4;
     std::uint32_t words[4];
@@ -715,7 +715,7 @@ struct Consumer {
           uint4{words[0], words[1], words[2], words[3]};
     }
   }
-  /// Lanes `distance` apart: the lower one's second for the upper one's first.
+  /// Exchange between lanes `distance` apart: the lower lane's second for the upper lane's first.
   static __device__ void exchange(std::uint32_t& first, std::uint32_t& second, int distance, int lane) {
     const bool upper = (lane & distance) != 0;
     const std::uint32_t received = __shfl_xor_sync(0xffffffffu, upper ? first : second, distance);

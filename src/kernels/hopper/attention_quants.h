@@ -16,8 +16,8 @@ __device__ inline void copy_bytes(void* to, const void* from, int bytes, std::ui
       : "memory");
 }
 
-/// Four quants as binary16: a byte that was moved by 128 reads 1024 + 128 + quant as the mantissa of 1024, and what is
-/// subtracted is exact. Pairs are neighbours, or the first with the third and the second with the fourth.
+/// Four quants as binary16. quant + 128 in the low byte of 0x6400 reads 1024 + 128 + quant; the subtraction of 1152 is
+/// exact. Pairs are neighbours, or the first with the third and the second with the fourth.
 template <bool neighbours>
 __device__ inline void numbers_of_quants(std::uint32_t (&pairs)[2], std::uint32_t quants) {
   constexpr std::uint32_t of_1024 = 0x64006400;
@@ -27,8 +27,8 @@ __device__ inline void numbers_of_quants(std::uint32_t (&pairs)[2], std::uint32_
   pairs[1] = subtract_pair(__byte_perm(moved, of_1024, neighbours ? 0x5352 : 0x5351), of_1152);
 }
 
-/// Where an even dimension of q stands among 16, so that a lane's four neighbouring quants of K, of dimensions 4 c to
-/// 4 c + 3, are its share of an operand (`multiply`): 2 c + 0, 1 and 8 further on.
+/// The place of an even dimension of q among 16: a lane's four neighbouring quants of K, of dimensions 4 c to 4 c + 3, are
+/// then its part of an operand (`multiply`): 2 c + 0, 1 and 8 further on.
 __device__ inline int quant_place(int dim) { return dim / 16 * 16 + dim % 4 * 4 + dim % 16 / 4 * 2; }
 
 __device__ inline float2 floats_of_pair(std::uint32_t pair) {

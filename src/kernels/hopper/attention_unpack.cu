@@ -16,7 +16,7 @@ __device__ inline std::uint32_t dequantised(int quants, float scale) {
                  static_cast<float>(static_cast<std::int8_t>(quants >> (16 * pair + 8))) * scale);
 }
 
-/// The first key that some row sees, at the start of a tile.
+/// The first key that some row sees, rounded down to the start of a tile.
 __device__ inline int first_key(const AttentionUnpackArgs& args, int q_len, int kv_len) {
   return args.window > 0 ? max(0, kv_len - q_len - args.window + 1) / args.tile_keys * args.tile_keys : 0;
 }

@@ -21,11 +21,11 @@ struct AttentionUnpackArgs {
   const std::int32_t* block_tables;   ///< [num_sequences, max_blocks]
   std::int32_t max_blocks;
   std::int32_t block_shift;  ///< log2(block_tokens)
-  std::int32_t capacity;     ///< keys of a sequence that there is room for
+  std::int32_t capacity;     ///< keys of a sequence that k and v have room for
   std::int32_t kv_heads;
   std::int32_t head_dim;   ///< a multiple of 32
   std::int32_t window;     ///< 0 for none
-  std::int32_t tile_keys;  ///< the reader's: it reads whole tiles
+  std::int32_t tile_keys;  ///< of the kernel that reads the tensors: it reads whole tiles
   std::int32_t rows;       ///< as in AttentionPrefillArgs
 };
 

@@ -4,7 +4,7 @@
 
 namespace rocmforge {
 
-/// Kernels for NVIDIA's compute capability 9.0 (H100, H200).
+/// Registers kernels for NVIDIA's compute capability 9.0 (H100, H200).
 /// `device`: see register_all_kernels.
 void register_hopper_kernels(KernelRegistry& registry, Device* device = nullptr);
 

@@ -31,12 +31,12 @@ constexpr Kernel<hopper::ExpertFewConvertArgs> few_codes_kernel{"experts_few", "
                                                                 LaunchOrder::by_kernel_in_turn};
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 
-/// Up to so many tokens a token's result has the same bits in any company.
+/// With up to this many tokens a token's result has the same bits whatever the other tokens are.
 constexpr std::int64_t most_equal_tokens = 8;
 
 int unit_bytes_of(const WeightLayout& layout) { return hopper::expert_unit_columns / layout.elems * layout.record_bytes; }
 
-/// Rows of activations that are codes in shared memory together beside a ring of two slots, of any format; at least one.
+/// Rows of activations whose codes fit into shared memory together with a ring of two slots, for any format; at least one.
 std::int64_t most_rows_at_once(std::int64_t k) {
   const int most_step_bytes = unit_bytes_of(hopper::weight_layout(WeightFormat::q8_0));
   const auto bytes = [&](int rows) {
@@ -45,18 +45,18 @@ std::int64_t most_rows_at_once(std::int64_t k) {
   return std::max(hopper::fitting(gpu::most_experts_used, hopper::shared_bytes_of_group, bytes), 1);
 }
 
-/// Whether every slot goes by itself: its weights are read once for each slot, but nothing has to be sorted. Faster while
-/// few slots share an expert.
+/// Whether every slot is computed singly: its weights are read once for each slot, but nothing has to be sorted. Faster
+/// while few slots share an expert.
 bool takes_vectors(std::int64_t tokens, std::int64_t used, std::int64_t k) {
   return tokens <= 4 || (tokens <= most_equal_tokens && (k > hopper::most_few_columns || used > most_rows_at_once(k)));
 }
 
-/// Calls with so many slots or fewer have few slots of each expert.
+/// The most slots of a call that counts as having few slots of each expert.
 std::int64_t most_few_slots(std::int64_t used, std::int64_t experts) {
   return std::max(most_equal_tokens * used, 8 * experts - 1);
 }
 
-/// Slots of a tile: the larger tiles dequantise less, the smaller ones leave less of themselves empty.
+/// Slots of a tile: larger tiles dequantise less, smaller ones have less padding.
 int tile_tokens(std::int64_t tokens, std::int64_t used, std::int64_t experts, std::int64_t k) {
   const std::int64_t slots = tokens * used;
   if (slots <= most_few_slots(used, experts) && k <= hopper::most_few_columns) {
@@ -75,13 +75,13 @@ SortedSlots sorted_slots(const ExpertMatmul::Args& args) {
   return {args.tokens * args.used, args.experts, tile_tokens(args.tokens, args.used, args.experts, args.k), args.order};
 }
 
-/// Gate and up of few slots leave their outputs as codes behind the order of the slots, for down.
+/// Gate and up of few slots store their outputs as codes after the order of the slots, for down.
 bool leaves_codes(std::int64_t columns) { return columns % 32 == 0 && columns <= hopper::most_few_columns; }
 std::uint8_t* codes_behind(const SortedSlots& sorted, void* order) {
   return static_cast<std::uint8_t*>(order) + sorted.bytes;
 }
 
-/// What a call with many tokens keeps in its workspace.
+/// The workspace of a call with many tokens.
 struct ExpertWorkspace : SortedSlots {
   std::uint8_t* boxes = nullptr;  ///< of all tiles, or rows of codes
   float* scales = nullptr;        ///< of their slots
@@ -139,7 +139,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     return ExpertWorkspace(sorted, spec.n, spec.k, nullptr).workspace_bytes;
   }
   [[nodiscard]] std::size_t order_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
-    // For up to that many tokens, of which fewer may have smaller tiles.
+    // Enough for `tokens` tokens or fewer, although fewer may have smaller tiles.
     const std::int64_t slots = tokens * spec.used;
     const std::int64_t few = std::min(slots, most_few_slots(spec.used, spec.experts));
     const std::size_t codes = leaves_codes(spec.n) ? static_cast<std::size_t>(few * few_row_bytes(spec.n)) : 0;
@@ -175,8 +175,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const auto used = static_cast<std::int32_t>(args.used);
     const auto slots_at_once =
         gated ? used : static_cast<std::int32_t>(std::min<std::int64_t>(used, most_rows_at_once(args.k)));
-    // Of gate and up a token has more tiles than there are multiprocessors: two work-groups on each share them out more
-    // evenly.
+    // For gate and up a token has more tiles than there are multiprocessors: two work-groups on each balance better.
     const hopper::LaunchFit fit = hopper::fit_launch(gated ? 2 : 1, [&](int slots) {
       return hopper::expert_vector_shared(gated ? 1 : slots_at_once, static_cast<int>(args.k), slots, unit_bytes_of(layout))
           .bytes;
@@ -204,7 +203,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .activation = args.activation,
         .chosen_before = stream.all_but_last_ended() ? 1 : 0,
         .unused = 0};
-    // The tokens share out the multiprocessors.
+    // The multiprocessors are divided among the tokens.
     const std::int64_t tiles = std::int64_t{launch.row_tiles} * (gated ? used : 1);
     const std::int64_t groups =
         std::min(tiles, std::max<std::int64_t>(fit.groups * stream.device().info().compute_units / args.tokens, 1));
@@ -245,7 +244,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     }
   }
 
-  /// Whether the call before has left the order of the slots and their tiles where this one looks for them.
+  /// Whether the previous call has left the order of the slots and their tiles where this call expects them.
   static bool is_sorted(const ExpertMatmul::Args& args, const ExpertWorkspace& space) {
     return args.before.k > 0 && !takes_vectors(args.tokens, args.used, args.before.k) &&
            tile_tokens(args.tokens, args.used, args.experts, args.before.k) == space.tile_tokens;
@@ -304,7 +303,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                              .unused = 0});
   }
 
-  /// `sorted`: by an earlier call, so that the last launch has not written the order. `x`: rows of codes.
+  /// `sorted`: an earlier call has sorted, so that the order was not written by the previous launch. `x`: rows of codes.
   static void multiply_few(const ExpertMatmul::Args& args, const ExpertWorkspace& space, bool sorted, const std::uint8_t* x,
                            Stream& stream) {
     const bool gated = args.weights.size() == 2;
@@ -381,7 +380,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     product.x_boxes = static_cast<std::int32_t>(round_up(args.k, record_columns) / hopper::tiles_box_columns);
     product.tokens = static_cast<std::int32_t>(slots);
     product.row_tiles = row_tiles;
-    product.gate = gated ? hopper::TilesGate::silu : hopper::TilesGate::none;  // that there is one: `activation` says which
+    product.gate = gated ? hopper::TilesGate::silu : hopper::TilesGate::none;  // there is a gate: `activation` says which
     launch.work = space.tiles;
     launch.work_count = space.tile_count;
     launch.order = space.order;

@@ -1,6 +1,7 @@
 #pragma once
 
-// Activations of experts with up to eight tokens: rows of codes, as matvec_quantise.h makes and matvec_packed.h reads them.
+// Activations of experts with up to eight tokens: rows of codes, written as in matvec_quantise.h and read by
+// matvec_packed.h.
 
 #include "kernels/hopper/experts_args.h"
 #include "kernels/hopper/matvec_packed.h"
@@ -23,8 +24,8 @@ __device__ inline void load_eight(const float* row, int at, int k, bool aligned,
   }
 }
 
-/// Eight activations from column 8 `chunk` of row `row` of an image; four neighbouring lanes have a block. `for_mxfp4`:
-/// codes lie in the order of its nibbles.
+/// Quantises eight activations from column 8 `chunk` of row `row` of an image; four neighbouring lanes have a block.
+/// `for_mxfp4`: codes are in the order of its nibbles.
 template <bool for_mxfp4>
 __device__ inline void quantise_chunk(const float (&values)[8], int chunk, int row, const MatvecShared& layout,
                                       std::uint8_t* image) {
@@ -48,7 +49,7 @@ struct Unit {
 
   /// Groups of 128 columns of unit `unit` of a row with `all` records.
   __device__ static int groups(int unit, int all) { return records == 2 ? min(all - unit * 2, 2) : 2; }
-  /// Bytes of it that there are.
+  /// The bytes of the unit that exist.
   __device__ static std::uint32_t bytes_of(int unit, int all) {
     return static_cast<std::uint32_t>(min(all - unit * records, records) * layout.record_bytes);
   }

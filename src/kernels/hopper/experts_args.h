@@ -51,7 +51,7 @@ constexpr ExpertVectorShared expert_vector_shared(int rows, int k, int slots, in
   return shared;
 }
 
-/// k at most: a row's codes leave room for the ring.
+/// The largest k for which a row's codes leave room for the ring.
 inline constexpr int most_expert_columns = 65536;
 
 /// Many tokens, sorted by expert: matmul_tiles.h with tiles of slots of one expert. parts[0] and parts[1] are gate and up,
@@ -67,9 +67,9 @@ struct ExpertTilesArgs {
   std::int32_t unused;
 };
 
-/// Few slots of each expert, sorted by expert: tiles of up to 8, of which the tensor core's eight columns hold one each. A
-/// work-group takes a tile and 8 tiles of 16 rows at a time: of gate and up the same 64 rows, or 128 of down. See
-/// experts_few.h. Grid: work-groups, which share out the tiles of slots and the groups of rows.
+/// Few slots of each expert, sorted by expert: tiles of up to 8 slots, one for each of the eight columns of a tensor core
+/// instruction. A work-group takes a tile and 8 tiles of 16 rows at a time: the same 64 rows of gate and up, or 128 rows of
+/// down. See experts_few.h. Grid: work-groups, among which the tiles of slots and the groups of rows are divided.
 struct ExpertFewArgs {
   const std::uint8_t* weights[2];
   std::int64_t expert_bytes[2];
@@ -86,7 +86,7 @@ struct ExpertFewArgs {
   std::int32_t padded_columns;  ///< of a row of activations
   std::int32_t slots_of_row;    ///< neighbouring slots that share a row of x
   std::int32_t tile_bytes;
-  std::int32_t ring;  ///< units of a warp that are on their way at a time
+  std::int32_t ring;  ///< units of a warp that are in flight at a time
   Activation activation;
   std::int32_t chosen_before;  ///< work may be read before the predecessor has ended
   std::int32_t unused;
@@ -94,9 +94,9 @@ struct ExpertFewArgs {
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
 inline constexpr int most_few_ring = 6;
-inline constexpr int most_few_columns = 8192;  ///< k: a tile's activations stay in shared memory
-/// A row of activations as codes: what matvec_shared() has of a token, without room between rows: codes, then the blocks'
-/// scales and sums.
+inline constexpr int most_few_columns = 8192;  ///< the largest k: a tile's activations stay in shared memory
+/// A row of activations as codes: the data of a token in matvec_shared(), without padding between rows: codes, then the
+/// scales and sums of the blocks.
 constexpr int few_padded_columns(int columns) {
   return (columns + expert_unit_columns - 1) / expert_unit_columns * expert_unit_columns;
 }
@@ -124,8 +124,8 @@ constexpr ExpertFewShared expert_few_shared(int tile_bytes, int ring, int unit_b
   return shared;
 }
 
-/// Rows of activations for ExpertFewArgs, and before that, where `sorts`, the order of the slots. Grid: rows, one more where
-/// it sorts.
+/// Rows of activations for ExpertFewArgs; where `sorts`, also the order of the slots. Grid: rows, and one more work-group
+/// where it sorts.
 struct ExpertFewConvertArgs {
   gpu::SortSlotsArgs sort;
   const float* x;
@@ -140,7 +140,7 @@ struct ExpertFewConvertArgs {
 };
 inline constexpr int few_convert_threads = 256;
 
-/// Slots' activations in boxes. Grid: room for the tiles, times their tokens.
+/// Slots' activations in boxes. Grid: the most tiles, times the tokens of a tile.
 struct ExpertConvertArgs {
   TilesConvertArgs rows;  ///< x as the call has it
   const gpu::ExpertTile* work;

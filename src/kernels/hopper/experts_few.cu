@@ -7,7 +7,7 @@
 using rocmforge::hopper::ExpertFewArgs;
 using rocmforge::hopper::ExpertFewConvertArgs;
 
-/// Rows as codes; the first work-group sorts the slots where that is wanted.
+/// Converts rows to codes; the first work-group sorts the slots if `sorts` is set.
 extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_threads)
     expert_few_codes(const __grid_constant__ ExpertFewConvertArgs args) {
   using namespace rocmforge;

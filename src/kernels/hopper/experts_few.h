@@ -2,10 +2,10 @@
 
 // Products of few slots of each expert, sorted by expert: a weight is read once for up to 8 slots. A warp has 16 rows and
 // all of k: units come by bulk copies into a ring of its own. A work-group walks over its share of the tiles of slots and
-// groups of rows, so that weights of the next ones are on their way while one is finished.
+// groups of rows, so that weights of the next ones are in flight while one is finished.
 //
-// Activations are codes. A row's sums are those of experts_vectors.h, bit for bit, and a tile with few slots takes the
-// instructions that so many tokens take there.
+// Activations are codes. A row's sums are those of experts_vectors.h, bit for bit, and a tile with few slots uses the same
+// instructions as that many tokens in experts_vectors.h.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
@@ -62,15 +62,14 @@ struct UnitOrder {
   __device__ bool ends_sum() const { return unit + matvec_warps >= units; }
 };
 
-/// What a work-group does: items [begin, end), of which each is a tile of slots and a group of rows. Those of a tile are
-/// neighbours, so that its activations are copied once. Work-groups have equal shares of the work, which is more where a
-/// tile has more slots.
+/// The items [begin, end) of a work-group; an item is a tile of slots and a group of rows. Items of a tile are consecutive,
+/// so that its activations are copied once. Work-groups have equal shares of the work; a tile with more slots is more work.
 struct FewItems {
   int row_groups;
   int begin;
   int end;
 
-  /// By all lanes of a warp.
+  /// Called by all lanes of a warp.
   __device__ FewItems(const ExpertFewArgs& args, int rows, int lane) : row_groups((args.n + rows - 1) / rows) {
     const int2 all = __ldcg(reinterpret_cast<const int2*>(args.work_count));
     const std::int64_t work = std::int64_t{all.y} * row_groups;
@@ -95,7 +94,7 @@ struct FewItems {
   /// The first item that begins when `work` has been done, or later.
   [[nodiscard]] __device__ int first_item(const ExpertFewArgs& args, int tile, std::int64_t work) const {
     if (tile < 0) {
-      return 0;  // there are none
+      return 0;  // there are no tiles
     }
     const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
     const auto inside = static_cast<int>(work - std::int64_t{found.w} * row_groups);
@@ -104,7 +103,7 @@ struct FewItems {
   }
 };
 
-/// A warp's 16 rows of each item. Its units pass through a ring of its own, which knows no bounds between items.
+/// A warp's 16 rows of each item. Its units pass through a ring of its own, continuously over all items.
 template <WeightFormat format, int rows, int row_tiles>
 class FewWarp {
  public:
@@ -131,8 +130,8 @@ class FewWarp {
     }
   }
 
-  /// All units of the next item that has rows, times the tile's activations at `x`; partial sums are added up in their
-  /// order.
+  /// Multiplies all units of the next item that has rows with the tile's activations at `x`; partial sums are added up in
+  /// their order.
   template <class Sums>
   __device__ void run(const std::uint8_t* x, float (&whole)[Sums::count]) {
     Sums sums(args_, x, lane_);
@@ -207,11 +206,11 @@ class FewWarp {
   UnitOrder order_;
   int fetched_ = 0;
 
-  int place_ = 0;  ///< in the ring, of what is multiplied next
+  int place_ = 0;  ///< in the ring, of the unit that is multiplied next
   std::uint32_t parity_ = 0;
 };
 
-/// A tile's rows of codes into its image in shared memory; by one warp.
+/// Copies a tile's rows of codes into its image in shared memory; called by one warp.
 __device__ inline void copy_rows(const ExpertFewArgs& args, const gpu::ExpertTile& work, const MatvecShared& image,
                                  std::uint8_t* to, std::uint64_t* barrier, int lane) {
   const int codes = few_row_code_bytes(args.padded_columns);
@@ -228,7 +227,7 @@ __device__ inline void copy_rows(const ExpertFewArgs& args, const gpu::ExpertTil
   }
 }
 
-/// An output as down reads it; a warp has the 32 of a block, as quantise() has them in four lanes.
+/// Stores an output as a code, as down reads it; a warp has the 32 outputs of a block, which quantise() has in four lanes.
 template <bool for_mxfp4>
 __device__ inline void store_code(const ExpertFewArgs& args, std::int64_t slot, int column, float value) {
   const int columns = few_padded_columns(args.n);
@@ -246,7 +245,7 @@ __device__ inline void store_code(const ExpertFewArgs& args, std::int64_t slot, 
   }
 }
 
-/// Zeros for the blocks of a tile's rows that fill up the last unit; by all threads.
+/// Zeros the blocks that pad a tile's rows to whole units; called by all threads.
 __device__ inline void clear_codes_behind(const ExpertFewArgs& args, const gpu::ExpertTile& work, int thread) {
   const int columns = few_padded_columns(args.n);
   const int blocks = (columns - args.n) / 32;
@@ -285,7 +284,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   if (args.chosen_before == 0) {
     gpu::wait_for_predecessor();
   }
-  gpu::release_successor();  // gate and up, which begin in turn: down then finds the order of the slots
+  gpu::release_successor();  // for gate and up, launched in turn: down then finds the order of the slots
   const FewItems items(args, rows, lane);
   FewWarp<format, rows, row_tiles> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers,
                                        warp, lane);

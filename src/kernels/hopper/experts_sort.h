@@ -1,7 +1,7 @@
 #pragma once
 
-// The order of slots for experts_few.h, by one work-group: it lies in the launch that makes codes of the activations. The
-// kernel of gpu/experts.hip does the same in a launch of its own, for larger tiles.
+// The order of slots for experts_few.h, by one work-group of the launch that quantises the activations. The kernel of
+// gpu/experts.hip does the same in a launch of its own, for larger tiles.
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/hopper/experts_args.h"
@@ -15,7 +15,7 @@ struct SortShared {
   int3 of_warps[sort_warps];             ///< slots, tiles and their work
 };
 
-/// Slots, tiles and work of experts one after another.
+/// Numbers of slots and tiles and the work of consecutive experts.
 struct SortCounts {
   int slots = 0;
   int tiles = 0;

@@ -1,9 +1,9 @@
 #pragma once
 
 // Products of few tokens with the matrices of their experts: expert_gate_up_FORMAT, expert_down_FORMAT. A work-group has one
-// token and walks over tiles of 16 rows in the frame of matvec_roles.h, as the dense products do: weights of tile after tile
-// are on their way, whichever expert they belong to. Gate and up of a slot and 16 rows are two items that follow each other;
-// down has an item for each slot of 16 rows, whose weighted sum the warp that writes keeps.
+// token and walks over tiles of 16 rows in the frame of matvec_roles.h, as the dense products do: the weights of the next
+// tiles are in flight, even of other experts. Gate and up of a slot and 16 rows are two consecutive items; down has an item
+// for each slot of 16 rows, and the warp that writes keeps the weighted sum.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/hopper/experts_activations.h"
@@ -12,11 +12,11 @@
 
 namespace rocmforge::hopper {
 
-/// Makes codes of rows of x that are neighbours in memory; by the warps that multiply.
+/// Quantises neighbouring rows of x to codes; called by the warps that multiply.
 template <WeightFormat format>
 __device__ inline void quantise_rows(const ExpertVectorArgs& args, const float* x, int rows,
                                      const ExpertVectorShared& shared, std::uint8_t* image) {
-  constexpr int batch = 2;  // on their way at once
+  constexpr int batch = 2;  // loaded together
   const int chunks = matvec_steps(args.k) * (matvec_step / 8);
   for (int first = static_cast<int>(threadIdx.x); first < rows * chunks; first += batch * matvec_threads) {
     float values[batch][8] = {};
@@ -55,8 +55,7 @@ class ExpertVectors {
     return own * (gated ? 2 : args.slots_used);
   }
 
-  /// Which matrix, slot and rows an item is of. Of gate and up the last slots, which are those of shared experts, come
-  /// first.
+  /// The matrix, slot and rows of an item. For gate and up the last slots, which are those of shared experts, come first.
   struct Place {
     int matrix;
     int slot;  ///< of the token
@@ -78,7 +77,7 @@ class ExpertVectors {
 
   __device__ static bool is_shared(const Args& args, int slot) { return slot >= args.used - args.shared; }
 
-  /// Gate and up let their successor start when what chose the experts has ended, so that down may read the choice at once.
+  /// Gate and up let their successor start when the choice of experts has ended, so that down may read the choice at once.
   __device__ static void begin(const Args& args) {
     if constexpr (!gated) {
       gpu::release_successor();
@@ -130,7 +129,7 @@ class ExpertVectors {
 
    private:
     __device__ void read_choice(int slots) {
-      for (int slot = lane_; slot < slots; slot += 32) {  // the first cache may still have the ids of another step
+      for (int slot = lane_; slot < slots; slot += 32) {  // the first-level cache may still hold the ids of an earlier step
         experts_[slot] = __ldcg(args_.ids + static_cast<int>(blockIdx.z) * args_.used + slot);
       }
       __syncwarp();
@@ -177,7 +176,7 @@ class ExpertVectors {
       const Place place(args_, item);
       const int row = place.tile * weight_tile_rows + lane_ % weight_tile_rows;
       const bool there = row < args_.n;
-      // What a product is finished with is loaded while the sums are waited for.
+      // The operands for finishing a product are loaded while the sums are waited for.
       const gpu::ExpertFinish& finish = args_.finish[place.matrix];
       const int expert = experts_[place.slot];
       const float scale = finish.scale != nullptr ? finish.scale[expert] : 1.0f;
@@ -212,7 +211,7 @@ class ExpertVectors {
     }
 
    private:
-    /// Adds an item's part of the sum over the slots; all lanes keep it. Whoever `writes` does so after the last slot.
+    /// Adds an item's part of the sum over the slots, which all lanes keep. A lane that `writes` stores after the last slot.
     __device__ void add(int item, float product, float share, float before, bool writes, float* out) {
       const int slot = item % args_.slots_used;
       total_ = fmaf(share, product, slot == 0 ? 0.0f : total_);

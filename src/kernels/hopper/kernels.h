@@ -12,7 +12,8 @@ std::unique_ptr<AttentionBackend> make_hopper_latent_decode();      ///< "hopper
 
 /// "hopper": quantised weights, repacked at load (weight_layout.h).
 std::unique_ptr<MatmulKernel> make_hopper_matmul();
-/// "hopper_dense": F16 and BF16 weights as the file stores them; more than a few tokens by cuBLASLt (make_gpu_blas_matmul).
+/// "hopper_dense": F16 and BF16 weights as the file stores them; more than a few tokens by cuBLASLt (make_gpu_blas_matmul,
+/// which also describes `device`).
 std::unique_ptr<MatmulKernel> make_hopper_dense_matmul(Device* device = nullptr);
 
 /// "hopper": the norm before experts, the router's product and the choice in one launch.

@@ -15,7 +15,7 @@ namespace {
 
 using hopper::LatentDecodeArgs;
 
-/// Parts of the pieces of one sequence.
+/// Floats of the parts of one sequence's pieces.
 std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t pieces) {
   return std::int64_t{pieces} * spec.q_heads * (spec.value_dim + 2);
 }

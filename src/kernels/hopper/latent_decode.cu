@@ -1,10 +1,10 @@
 // Attention of one query row a sequence over a latent plane, for Hopper: latent_decode_TYPE_DIMS, then latent_merge_VALUES.
-// All heads of a sequence share the plane: a work-group takes 24 (32) heads and one piece of the sequence's keys. Keys, and
-// then values, are the rows of the matrix units and heads their columns, in eights. Keys are copied in bulk, 32 at a time,
-// into a ring of five such stages, and multiplied 64 at a time: each of sixteen warps multiplies 16 keys with all heads
-// along a quarter of the dimensions, whose part of q it keeps in registers; half a warp adds up the quarters of a head and
-// makes weights of them; then each warp multiplies a sixteenth of the values with all weights. A key's row is read from
-// memory once, and from shared memory once as a key and once as a value. The pieces' parts are added up by a second launch.
+// All heads of a sequence share the plane: a work-group takes 24 (32) heads and one piece of the sequence's keys. In the
+// matrix products keys, and then values, are the rows and heads the columns, in eights. Keys are copied in bulk, 32 at a
+// time, into a ring of five such stages, and multiplied 64 at a time: each of sixteen warps multiplies 16 keys with all
+// heads along a quarter of the dimensions, whose part of q it keeps in registers; half a warp adds up the quarters of a head
+// and computes their weights; then each warp multiplies a sixteenth of the values with all weights. A key's row is read from
+// memory once, and from shared memory once as a key and once as a value. A second launch adds up the parts of the pieces.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/latent_decode_args.h"
@@ -29,7 +29,7 @@ struct LatentShape {
 };
 constexpr int decode_threads = latent_decode_warps * 32;
 constexpr int stages_of_tile = latent_tile_keys / latent_stage_keys;
-constexpr int ahead = 3;  ///< steps of a score whose keys are read, or about to be multiplied, at a time
+constexpr int ahead = 3;  ///< steps of a score whose keys are loaded ahead at a time
 constexpr int fills =
     (latent_stages + stages_of_tile - 1) / stages_of_tile;  ///< tiles that fill the ring, the last one in part
 constexpr int rows_of_warp = latent_tile_keys / latent_decode_warps;
@@ -42,12 +42,12 @@ struct LatentPiece {
   int row;
   int keys;  ///< of the sequence; the last one is of this step
   int begin;
-  int end;  ///< begin: nothing to do
+  int end;  ///< equal to `begin`: nothing to do
 
   __device__ explicit LatentPiece(const LatentDecodeArgs& args) {
     sequence = args.first_sequence + static_cast<int>(blockIdx.z);
     row = args.query_offsets[sequence];
-    const int kv_length = args.kv_lengths[sequence];  // on its way beside the offsets
+    const int kv_length = args.kv_lengths[sequence];  // loaded together with the offsets
     const bool computed = args.query_offsets[sequence + 1] - row == 1;
     keys = computed ? kv_length : 0;
     const int length = latent_piece_keys(keys);
@@ -105,15 +105,15 @@ struct LatentDecode {
   [[nodiscard]] __device__ int key_from(int first) const {
     return piece.begin + first * latent_stage_keys + warp * rows_of_warp + lane;
   }
-  /// The block of this lane's key of the tile: from an array of the step, which may be read at any time.
+  /// The block of this lane's key of the tile: read from an array of the step, which may be read at any time.
   [[nodiscard]] __device__ std::int32_t look_up(int first) const {
     const int key = key_from(first);
     return lane < rows_of_warp && key < piece.end
                ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)]
                : 0;
   }
-  /// Begins to copy the stages of a tile that are below `limit`. The step's own row, which the kernels before this one
-  /// write, may be left for later: `with_newest`.
+  /// Begins to copy the stages of a tile that are below `limit`. `with_newest`: include the step's own row, which the
+  /// kernels before this one write.
   __device__ void fetch(int first, std::int32_t of_lane, int limit, bool with_newest) {
     const int stage = stage_from(first);
     if (stage >= min(limit, stages())) {
@@ -135,9 +135,9 @@ struct LatentDecode {
                barrier_of(stage));
   }
 
-  // The ring is filled in the order of need, since memory serves first what was asked for first: the first tile, but for the
-  // step's own row, is older than the kernels before this one; then q; then the rest. A short piece has two tiles at most,
-  // and no other work-group follows on its multiprocessor: both may come before q.
+  // The ring is filled in the order of need, because memory serves requests in their order: first the first tile except for
+  // the step's own row, as its other rows are older than the kernels before this one; then q; then the rest. A short piece
+  // has two tiles at most, and no other work-group follows on its multiprocessor: both tiles may come before q.
 
   [[nodiscard]] __device__ bool is_short() const { return stages() <= 2 * stages_of_tile && gridDim.z == 1; }
   __device__ void fetch_old() {
@@ -168,7 +168,7 @@ struct LatentDecode {
     }
     blocks[0] = look_up(latent_stages);
   }
-  /// The tile that takes the place of one that has been multiplied.
+  /// Fetches the tile that replaces one that has been multiplied.
   __device__ void fetch_next(int first) {
     fetch(first, blocks[0], stages(), true);
     blocks[0] = look_up(first + stages_of_tile);
@@ -179,7 +179,7 @@ struct LatentDecode {
   static constexpr int q_quads = C::dims / 4;
   static constexpr int quads_of_thread = (C::heads * q_quads + decode_threads - 1) / decode_threads;
 
-  /// This thread's quads of q, zeros behind the last head; all reads are on their way at once.
+  /// This thread's quads of q, zeros after the last head; all loads are issued together.
   template <class Load>
   __device__ void load_quads(float4 (&quads)[quads_of_thread], const Load& load) const {
 #pragma unroll
@@ -189,7 +189,7 @@ struct LatentDecode {
     }
   }
 
-  /// q through shared memory into registers, the rest of the ring meanwhile; nothing has been added up.
+  /// Loads q through shared memory into registers while the rest of the ring is filled, and zeros the sums.
   __device__ void begin() {
     const float* from = args.q + std::int64_t{piece.row} * args.q_stride + std::int64_t{first_head} * C::dims;
     float4 quad[quads_of_thread];
@@ -219,7 +219,7 @@ struct LatentDecode {
         load_matrices(q[step][n], own + static_cast<std::uint32_t>(n * 8 * C::shared.row_bytes + step * 32));
       }
     }
-    __syncthreads();  // parts of scores come to lie where q was
+    __syncthreads();  // parts of scores overwrite q
 #pragma unroll
     for (int m = 0; m < C::value_tiles; ++m) {
 #pragma unroll
@@ -234,8 +234,8 @@ struct LatentDecode {
 
   // --- a tile
 
-  /// Until all keys of the tile have arrived; zeros behind the last one, since a weight of zero times what was there before
-  /// may be no number.
+  /// Waits until all keys of the tile have arrived, and zeros those after the last key: a weight of zero times old memory
+  /// could be NaN.
   __device__ void wait_for(int tile) {
     for (int stage = tile * stages_of_tile; stage < min((tile + 1) * stages_of_tile, stages()); ++stage) {
       barrier_wait(barrier_of(stage), static_cast<std::uint32_t>(stage) / latent_stages % 2);
@@ -322,7 +322,7 @@ struct LatentDecode {
     }
   }
 
-  /// Rescales what was added before and adds all weights times this warp's values.
+  /// Rescales the earlier sums and adds all weights times this warp's values.
   __device__ void add_values(int tile) {
     const auto* keep = reinterpret_cast<const float*>(memory + C::shared.keep) + lane % 4 * 2;
 #pragma unroll
@@ -371,7 +371,7 @@ struct LatentDecode {
       weigh(tile);
       __syncthreads();
       add_values(tile);
-      // The next tile's scores lie where those were that all warps have read, and its weights follow a barrier.
+      // The next tile's scores overwrite scores that all warps have read; its weights follow a barrier.
       if (const int next = tile * stages_of_tile + latent_stages; next < stages()) {
         __syncthreads();
         fetch_next(next);
@@ -383,7 +383,7 @@ struct LatentDecode {
     }
   }
 
-  // --- what is left of the piece
+  // --- the end of the piece
 
   __device__ void store() {
     const std::int64_t part = (std::int64_t{blockIdx.z} * args.pieces + blockIdx.x) * args.q_heads + first_head;
@@ -441,7 +441,7 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
   work.store();
 }
 
-/// What the pieces' parts are multiplied with, and the sum of all weights; by one warp.
+/// The factors of the pieces' parts, and the sum of all weights; by one warp.
 __device__ inline void find_factors(const LatentDecodeArgs& args, std::int64_t first, int pieces, float* factors,
                                     float* total) {
   constexpr int each = most_pieces_of_a_sequence / 32;

@@ -38,8 +38,8 @@ inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
 
-/// Keys of a piece, a multiple of a tile, by their number alone. A single sequence should occupy many multiprocessors, but
-/// the parts of its pieces are as long as some 40 keys and must be added up.
+/// Keys of a piece, a multiple of a tile; depends on the number of keys alone. A single sequence should occupy many
+/// multiprocessors, but the parts of its pieces are as long as some 40 keys and must be added up.
 constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
   if (keys <= 1024) {
     return latent_tile_keys;
@@ -63,8 +63,8 @@ constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   return most;
 }
 
-/// Shared memory: the ring of keys; q, and once that is in registers the parts of a tile's scores; weights of a tile; what
-/// sums are rescaled with; the barriers. Rows are so much longer than their elements that neighbours lie in different banks.
+/// Shared memory: the ring of keys; q, and once that is in registers the parts of a tile's scores; weights of a tile; the
+/// factors of earlier sums; the barriers. Rows are padded so that neighbours lie in different banks.
 struct LatentDecodeShared {
   int row_bytes;  ///< of q and of keys
   int stage_bytes;

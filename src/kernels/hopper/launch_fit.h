@@ -5,10 +5,10 @@ namespace rocmforge::hopper {
 // How much shared memory a work-group takes: as many slots of its ring as fit.
 
 inline constexpr int shared_bytes_of_group = 227 * 1024;
-/// Two work-groups share a multiprocessor where they fit; each keeps 1 KB to itself.
+/// Two work-groups share a multiprocessor where they fit; each reserves 1 KB more.
 inline constexpr int shared_bytes_of_pair = 113 * 1024;
-/// Of a work-group that has a multiprocessor to itself: more than half, since two of a launch on one multiprocessor leave
-/// another one idle, and no more than it needs, so that smaller kernels start beside it.
+/// For a work-group that has a multiprocessor to itself: more than half, because two of a launch on one multiprocessor would
+/// leave another one idle, and no more than needed, so that smaller kernels can start beside it.
 inline constexpr int shared_bytes_of_vectors = 150 * 1024;
 
 /// The most units or slots of a ring, up to `most`, with which a work-group takes at most `room` bytes; 0: none fits.

@@ -78,7 +78,7 @@ __device__ inline uint4 chunk_of(const Columns& columns, float factor, int at) {
   return {words[0], words[1], words[2], words[3]};
 }
 
-/// Where it lies in the boxes of a tile of tokens, in bytes.
+/// The place of that chunk in the boxes of a tile of tokens, in bytes.
 __device__ inline std::int64_t chunk_place(std::int64_t box_of_tile, int tile_tokens, int row, int at) {
   const int chunk = at % tiles_box_columns / 32 * 4 + at / 8 % 4;
   return ((box_of_tile + at / tiles_box_columns) * tile_tokens + row) * 128 + (chunk ^ row % 8) * 16;

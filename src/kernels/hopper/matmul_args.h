@@ -21,7 +21,7 @@ enum class GateSource : std::int32_t {
   out,         ///< parts[0].out = activation(parts[0].out) * product of part 0
 };
 
-/// The norm behind an earlier product, as MatmulPostNorm says.
+/// The norm after an earlier product, see MatmulPostNorm.
 struct MatvecPostNorm {
   const float* y;  ///< [tokens, k], rows y_stride apart; null: there is none
   std::int64_t y_stride;
@@ -75,12 +75,12 @@ struct MatvecArgs {
   GateSource gate_source;
 };
 
-/// Whether matvec_packed reads quantised activations: with few tokens every work-group does that on its own, while its
-/// first weights are on their way.
+/// Whether matvec_packed reads quantised activations: with few tokens every work-group quantises them itself while its first
+/// weights are in flight.
 constexpr bool takes_image(int tokens) { return tokens > 2; }
 
 /// Whether matvec_half reads the sums of post-norms that matvec_sums has written: each of its work-groups reads its input
-/// twice, and the inputs of more tokens don't stay in the first cache.
+/// twice, and the inputs of more tokens don't stay in the first-level cache.
 constexpr bool takes_sums(int tokens) { return tokens > 2; }
 
 /// Columns of a step: what a warp multiplies at a time.
@@ -136,7 +136,7 @@ inline constexpr int matvec_half_step = 128;
 inline constexpr int matvec_half_row_bytes = matvec_slot_steps * matvec_half_step * 2 + 64;
 inline constexpr int matvec_half_slot_bytes = weight_tile_rows * matvec_half_row_bytes;
 
-/// There is no image: the activations are elements of 16 bits, and at `info` is what each token's are to be multiplied by.
+/// There is no image: the activations are elements of 16 bits, and at `info` are the factors of the tokens.
 constexpr MatvecShared matvec_half_shared(int tokens, int k, int slots) {
   MatvecShared shared{};
   shared.token_bytes = (k + matvec_half_step - 1) / matvec_half_step * matvec_half_step * 2 + 64;

@@ -1,8 +1,8 @@
-// Products of quantised weights with 9 to 32 tokens and rows of up to 8 segments, where all that a multiprocessor has to
-// read fits into its shared memory at once: matmul_cluster_TOKENS. A work-group takes a tile of 128 rows (with a gate 64 of
-// each weight) and a segment of k: its weights are copied before the predecessor has ended, its activations are normalised
-// and converted by itself. The segments of a tile are a cluster, whose work-groups add up their sums through each other's
-// shared memory: nothing of a product goes through device memory but its outputs. One launch takes weights of any formats.
+// Products of quantised weights with 9 to 32 tokens and rows of up to 8 segments, where all data that a multiprocessor reads
+// fit into its shared memory at once: matmul_cluster_TOKENS. A work-group takes a tile of 128 rows (with a gate 64 of each
+// weight) and a segment of k. It copies its weights before the predecessor has ended, and normalises and converts its
+// activations itself. The segments of a tile are a cluster, whose work-groups add up their sums through each other's shared
+// memory: only outputs go through device memory. One launch takes weights of any formats.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/matmul_activations.h"
@@ -55,8 +55,8 @@ __device__ inline void copy_weights(const MatmulClusterArgs& args, char* weights
   }
 }
 
-/// Brings a segment of the activations to shared memory, with its scales and sums of squares by token. A warp has every 8th
-/// token, some of which are read at a time.
+/// Loads a segment of the activations to shared memory, with its scales and sums of squares by token. A warp has every 8th
+/// token and reads some of them together.
 template <int tokens>
 __device__ inline void convert_segment(const MatmulClusterArgs& args, char* boxes, float* scales, float* sums, int warp,
                                        int lane) {
@@ -183,7 +183,7 @@ __device__ __forceinline__ void multiply_segment(std::uint32_t weights, const ch
 __device__ inline float plus(float a, float b) { return a + b; }
 __device__ inline float4 plus(const float4& a, const float4& b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 
-/// The sum of what lies at `place` in the work-groups of a cluster, in the order of their segments.
+/// The sum of the values at `place` in the work-groups of a cluster, in the order of their segments.
 template <class T>
 __device__ inline T gather(const T* place, int ranks) {
   T parts[most_cluster_ranks];

@@ -49,10 +49,10 @@ struct ClusterShared {
   int scales;   ///< of the segment's activations, by token: a power of two each
   int squares;  ///< sums of squares of the segment, by token
   int barrier;
-  int bytes;  ///< with what an alignment may take
+  int bytes;  ///< with room for alignment
 };
 
-/// Sums wait in place of the activations, [token][row]. The padding keeps stores free of bank conflicts.
+/// Sums are stored over the activations, [token][row]. The padding keeps stores free of bank conflicts.
 inline constexpr int cluster_row_stride = cluster_tile_rows + 4;
 
 constexpr ClusterShared cluster_shared(int tile_tokens, int segment_columns, int weight_bytes) {

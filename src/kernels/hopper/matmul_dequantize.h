@@ -102,7 +102,7 @@ struct LaneWeights {
     }
   }
 
-  /// 2^(exponent - 127) as binary16, as near as its range comes.
+  /// 2^(exponent - 127) as binary16, clamped to its range.
   __device__ static std::uint32_t power_of_two(std::uint32_t exponent) {
     const int e = static_cast<int>(exponent) - 112;
     return e > 30 ? 30u << 10 : e > 0 ? static_cast<std::uint32_t>(e) << 10 : e > -10 ? 0x200u >> -e : 0u;
@@ -175,7 +175,7 @@ struct LaneWeights {
     }
   }
   __device__ static std::uint32_t less_offset(std::uint32_t numbers) { return subtract_pair(numbers, thousand_and(offset)); }
-  /// Bits from `first` of each byte on moved to bit 4 of the halves; those of odd bytes for pair 1.
+  /// Moves the bits of each byte from bit `first` on to bit 4 of the halves; for pair 1 those of odd bytes.
   template <int first>
   __device__ static std::uint32_t shift(std::uint32_t word, int pair) {
     const int right = first - 4 + 8 * pair;

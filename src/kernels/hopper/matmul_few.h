@@ -2,9 +2,10 @@
 
 // Products of quantised weights with few tokens (9 to about 128), bound by the reading of weights. k is cut into segments of
 // 1,024 columns, whatever the rest of the call: a segment's activations stay in shared memory while tiles of 64 rows pass. A
-// work-group takes a span of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of them, from
-// a ring of its own that one producer warp fills. Where there are several segments, sums go to memory, and the last segment
-// of a tile to arrive adds them up in order. A warp of its own counts arrivals while consumers multiply the next tile.
+// work-group takes a span of (tile of tokens, segment, tile of rows); each consumer warpgroup takes every n-th of these
+// tiles, from a ring of its own that one producer warp fills. Where there are several segments, sums go to memory, and the
+// last segment of a tile to arrive adds them up in order. A separate warp counts arrivals while consumers multiply the next
+// tile.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/hopper/matmul_dequantize.h"
@@ -43,7 +44,7 @@ struct FewShared {
 };
 inline constexpr std::int32_t no_tile = -1;
 
-/// What a work-group does of one tile of tokens and segment: tiles of rows [begin, end), of which a consumer takes every
+/// A work-group's part of one tile of tokens and segment: tiles of rows [begin, end), of which a consumer takes every
 /// `consumers`-th from `first` on.
 struct FewSpan {
   int token_tile;
@@ -143,8 +144,8 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
   });
 }
 
-/// Counts a segment of a tile, after a barrier behind the stores of its sums. True for the last one: the sums of all
-/// segments can then be read.
+/// Counts a segment of a tile; called after a barrier that follows the stores of its sums. True for the last segment: the
+/// sums of all segments can then be read.
 __device__ inline bool count_segment(const MatmulTilesArgs& args, std::int32_t tile) {
   __threadfence();
   const bool whole = atomicAdd(args.arrivals + tile, 1u) + 1 == static_cast<std::uint32_t>(args.segments);
@@ -155,7 +156,7 @@ __device__ inline bool count_segment(const MatmulTilesArgs& args, std::int32_t t
   return whole;
 }
 
-/// A warp, one lane for each consumer: counts the segments of tiles that are in memory, and says whose was the last.
+/// By one warp, a lane for each consumer: counts the segments of tiles that are in memory, and tells which was the last.
 template <class C>
 __device__ void count_segments(const MatmulTilesArgs& args, FewShared<C>& shared) {
   const int consumer = static_cast<int>(threadIdx.x) % 32;
@@ -187,7 +188,7 @@ struct FewConsumer {
   float sums[C::subtiles][C::sums];
   LaneWeights<C::format> weights[C::subtiles];
   std::uint32_t operands[2][C::subtiles][2][2][4];  ///< [box % 2][subtile][block of the box][step]
-  std::int32_t pending = no_tile;                   ///< a tile whose sums are stored, those of other segments perhaps not
+  std::int32_t pending = no_tile;                   ///< a tile whose sums are stored; those of other segments may be missing
   std::uint32_t tells = 0;
   bool fresh = true;  ///< the span is new: its activations may not have arrived yet
 
@@ -278,8 +279,8 @@ struct FewConsumer {
     }
   }
 
-  /// Asks the counting warp to count `next`, whose sums are stored, or says that none is left. Returns the tile before it if
-  /// that is complete.
+  /// Asks the counting warp to count `next`, whose sums are stored (no_tile: none is left). Returns the previous tile if it
+  /// is complete.
   [[nodiscard]] __device__ std::int32_t pass_on(std::int32_t next) {
     std::int32_t whole = no_tile;
     if (pending != no_tile) {

@@ -20,10 +20,10 @@ namespace {
 
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 constexpr std::size_t alignment = 256;
-/// Sums of segments on their way through memory. They should stay in the L2 cache; larger products take several launches.
+/// Bytes of the sums of segments in memory. They should stay in the L2 cache; larger products take several launches.
 constexpr std::int64_t partials_bytes = std::int64_t{32} << 20;
 
-/// Counters of the tiles of a launch, which come with at least two segments of 16 tokens.
+/// Counters of the tiles of a launch: a counted tile has at least two segments of 16 tokens.
 constexpr std::int64_t most_arrivals = partials_bytes / static_cast<std::int64_t>(2 * 64 * 16 * sizeof(float));
 
 /// The call's kernel and its tiles of tokens.
@@ -32,7 +32,7 @@ struct Choice {
   int tile_tokens;
 };
 
-/// A call's activations in the workspace, and what comes after them.
+/// A call's activations in the workspace, and the buffers after them.
 struct Workspace {
   float* scales;
   std::uint8_t* boxes;
@@ -55,7 +55,7 @@ Workspace place(const Matmul::Args& call) {
           reinterpret_cast<std::uint32_t*>(partials + partials_bytes)};
 }
 
-/// By the number of tokens and an output's own rows, so that what else a group holds changes no sum.
+/// Depends on the number of tokens and an output's own rows, so that other members of a group change no sum.
 bool takes_few(const Matmul::Args& call, const MatmulOutput& output) {
   const std::int64_t rows = output.n * (call.gated ? 2 : 1);
   return call.tokens <= (rows < many_rows ? most_few_tokens : most_few_tokens_of_many_rows);
@@ -110,7 +110,7 @@ void convert(const Matmul::Args& call, const Workspace& workspace, const Choice&
   (is_short ? short_rows : long_rows).launch(stream, shape, args);
 }
 
-/// Rows of an output that a launch takes, and what becomes of their products.
+/// The rows of an output that a launch takes, and the use of their products.
 struct Slice {
   const MatmulOutput* output;
   std::int64_t first_row;
@@ -240,7 +240,7 @@ void run_alike(const Matmul::Args& call, Stream& stream) {
     return;
   }
   std::vector<MatmulOutput> outputs(call.outputs.begin(), call.outputs.end());
-  if (call.gated) {  // of different formats: the gate's product waits in the output for up's
+  if (call.gated) {  // different formats: the gate's product is stored in the output until up's is ready
     outputs[1].out = outputs[0].out;
     outputs[1].stride = outputs[0].stride;
   }

@@ -12,12 +12,12 @@ namespace rocmforge::hopper {
 /// The activation of a gated call.
 TilesGate gate_of(const Matmul::Args& call);
 
-/// Workspace of run_matmul_many, for that many tokens or fewer.
+/// Bytes of workspace of run_matmul_many, for that many tokens or fewer.
 std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k);
 
 /// Products of a call whose weights all have the layout of weight_layout.h, with more tokens than the matrix-vector kernels
-/// take, and with whatever neighbours the call has. A product is summed in segments of k, in an order that depends on k and
-/// on which kernel the number of tokens leads to.
+/// take, and with any neighbours. A product is summed in segments of k, in an order that depends on k and on the kernel,
+/// which the number of tokens selects.
 void run_matmul_many(const Matmul::Args& call, Stream& stream);
 
 }  // namespace rocmforge::hopper

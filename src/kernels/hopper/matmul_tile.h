@@ -1,7 +1,8 @@
 #pragma once
 
-// What quantised products with many tokens need of Hopper beyond tile.h: plain bulk copies, loads from shared memory by
-// address, pairs of binary16, and wgmma with A from registers. Semantics and layouts: NVIDIA PTX ISA manual.
+// Instructions of Hopper for quantised products with many tokens, in addition to tile.h: plain bulk copies, loads from
+// shared memory by address, pairs of binary16, and wgmma with A from registers. Semantics and layouts: NVIDIA PTX ISA
+// manual.
 
 #include "kernels/hopper/tile.h"
 

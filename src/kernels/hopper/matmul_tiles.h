@@ -3,7 +3,7 @@
 // Products of quantised weights with many tokens. A work-group stays on its multiprocessor and takes tiles of rows x tokens
 // one after another. One warp copies records of packed weights and boxes of activations by bulk copies, each through a ring
 // of its own. Consumer warpgroups hold the sums of their rows; they dequantise weights in registers, as wgmma's operand A,
-// while the products of the block before run.
+// while the products of the previous block run.
 
 #include <type_traits>
 
@@ -71,7 +71,7 @@ __device__ inline TokensInOrder tokens_of(const MatmulTilesArgs&, const TileWork
 // The same of experts: all tiles of rows with one tile of slots, then with the next one.
 struct ExpertTileWork : TileWork {
   int expert;
-  int first;  ///< of the order
+  int first;  ///< in the order of slots
   int count;
 };
 __device__ inline ExpertTileWork find_tile(const ExpertTilesArgs& args, int index) {
@@ -95,8 +95,8 @@ __device__ inline SlotsOfExpert tokens_of(const ExpertTilesArgs& args, const Exp
   return slots;
 }
 
-/// Where a consumer's 64 rows begin: in which part, at which row. With a gate the second consumer has the same rows as the
-/// first, of up.
+/// The part and the first row of a consumer's 64 rows. With a gate the second consumer has the same rows of up as the first
+/// has of the gate.
 struct ConsumerRows {
   int part;
   int first_row;
@@ -119,7 +119,7 @@ __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shar
   const std::int64_t boxes_bytes = std::int64_t{args.x_boxes} * C::shape.box_bytes();
   bool waited = C::slots;
   if constexpr (C::slots) {
-    gpu::wait_for_predecessor();  // it says which experts' weights are needed
+    gpu::wait_for_predecessor();  // the predecessor chooses the experts whose weights are needed
   }
   const int total = count_tiles(call);
   for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {

@@ -34,7 +34,7 @@ inline constexpr int tiles_box_columns = 64;
 struct MatmulTilesArgs {
   MatmulTilesPart parts[most_tiles_parts];
   const std::uint8_t* x;  ///< boxes of activations
-  const float* x_scales;  ///< [tokens], what products of a row are multiplied with
+  const float* x_scales;  ///< [tokens], factors of the products
   std::int32_t num_parts;
   std::int32_t records;  ///< of a row of weights
   std::int32_t x_boxes;  ///< of a tile of tokens: as many as the records need, or more
@@ -63,8 +63,8 @@ struct TilesShape {
   [[nodiscard]] constexpr int box_bytes() const { return tokens * tiles_box_columns * 2; }
 };
 
-/// Sums of 64 rows on their way out: so many tokens at a time, [token][row]. The padding keeps both directions free of bank
-/// conflicts.
+/// Sums of 64 rows are staged for the stores, so many tokens at a time, [token][row]. The padding keeps both directions free
+/// of bank conflicts.
 inline constexpr int stage_tokens = 16;
 inline constexpr int stage_row_stride = 68;
 
@@ -88,7 +88,7 @@ constexpr TilesRings tiles_rings(const TilesShape& shape, WeightFormat format) {
     const int used = boxes * (shape.box_bytes() + 16) + slots * (rings.slot_bytes + 16) + stage_bytes + scales;
     return 1024 + (used + 256 + 1023) / 1024 * 1024;
   };
-  // Two records of weights and as many activations at least; then both grow alike in time.
+  // Two records of weights and as many activations at least; then both grow, with equally many columns.
   rings.boxes = 4;
   rings.slots = 2;
   for (;;) {
@@ -108,8 +108,8 @@ constexpr TilesRings tiles_rings(const TilesShape& shape, WeightFormat format) {
   return rings;
 }
 
-/// What a work-group of matmul_few.h computes for up to that many tokens (16, 32 or 64): as many consumers as there is
-/// room for: two records of each in shared memory, their sums in registers.
+/// The tile of a work-group of matmul_few.h for up to that many tokens (16, 32 or 64), with as many consumers as fit: two
+/// records of each in shared memory, their sums in registers.
 constexpr TilesShape few_shape(int tokens, bool gated) { return {gated ? 2 : 1, tokens, gated ? 2 : 3}; }
 /// Most tokens of a gated tile: records of 64 rows of gate and up, beside the activations.
 constexpr int most_gated_few_tokens(WeightFormat format) { return format == WeightFormat::q6_k ? 32 : 64; }
@@ -133,7 +133,7 @@ constexpr FewRings few_rings(const TilesShape& shape, WeightFormat format) {
   return rings;
 }
 
-/// The activations' way into boxes. Grid: tokens, rounded up to whole tiles.
+/// Converts activations into boxes. Grid: tokens, rounded up to whole tiles.
 struct TilesConvertArgs {
   const float* x;  ///< [tokens, k], rows x_stride apart
   std::int64_t x_stride;

@@ -1,4 +1,4 @@
-// Activations as the tiles read them: normalised where asked for, of binary16, in swizzled boxes, in the order that
+// Activations as the tiles read them: normalised if there is a norm, as binary16, in swizzled boxes, in the order that
 // dequantised weights have along k.
 
 #include "kernels/gpu/launch_order.h"
@@ -32,8 +32,8 @@ __device__ inline void store_columns(const TilesConvertArgs& args, int token, in
   }
 }
 
-/// Writes row `token` of the boxes from `row`, or zeros from null. A work-group reads `threads` x 8 columns at a time. `kept`
-/// such steps stay in registers between the passes over a row; what is longer is read again.
+/// Writes row `token` of the boxes from `row`, or zeros from null. A work-group reads `threads` x 8 columns at a time.
+/// `kept` such steps stay in registers between the passes over a row; columns beyond are read again.
 template <int threads, int kept>
 __device__ inline void convert_row(const TilesConvertArgs& args, int token, const float* row) {
   constexpr int step = threads * 8;
@@ -102,7 +102,7 @@ __device__ inline void convert(const TilesConvertArgs& args) {
   convert_row<threads, kept>(args, token, token < args.tokens ? args.x + token * args.x_stride : nullptr);
 }
 
-/// Of a tile of slots the rows of their tokens, or their own.
+/// Converts, for a tile of slots, the rows of the slots' tokens, or the slots' own rows.
 template <int threads, int kept>
 __device__ inline void convert_slots(const ExpertConvertArgs& args) {
   gpu::begin_dependent();

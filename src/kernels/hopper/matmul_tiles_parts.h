@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernels of matmul_tiles.h and matmul_few.h share: places in rings, and the writing of outputs.
+// Shared by the kernels of matmul_tiles.h and matmul_few.h: places in rings, and the writing of outputs.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/hopper/matmul_tile.h"
@@ -8,7 +8,7 @@
 
 namespace rocmforge::hopper {
 
-// Registers of a thread once the warpgroups have shared out what the launch gave them: 168 or 128 for each thread.
+// Registers of a thread after the warpgroups have redistributed the registers of the launch: 168 or 128 for each thread.
 constexpr int tiles_consumer_registers(int consumers) { return consumers == 2 ? 232 : 152; }
 constexpr int tiles_producer_registers(int consumers) { return consumers == 2 ? 40 : 56; }
 
@@ -32,7 +32,7 @@ __device__ inline float activate_tile(TilesGate gate, float x) {
   return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
 }
 
-/// The output in place of `before` (0 where the sum is not accumulated).
+/// The new output, where `before` is the old one (0 where the sum is not accumulated).
 __device__ inline float joined(const MatmulTilesPart& part, float before, float y) {
   return part.store == TilesStore::gate ? activate_tile(part.activation, before) * y : before + y;
 }
@@ -114,7 +114,7 @@ struct alignas(128) TilesStage {
   float values[stage_tokens][stage_row_stride];
 };
 
-/// Where the sums of two consumers go: 128 rows of a part, or 64 of a gated pair, times the tokens.
+/// The output of two consumers: 128 rows of a part, or 64 of a gated pair, times the tokens.
 struct TilesOutput {
   const MatmulTilesArgs& args;
   const MatmulTilesPart& part;
@@ -153,7 +153,7 @@ __device__ inline float4 load_stage(std::uint32_t address) {
   return {__uint_as_float(words[0]), __uint_as_float(words[1]), __uint_as_float(words[2]), __uint_as_float(words[3])};
 }
 
-/// What of a tile's output differs where its tokens are slots of one expert. This one: they are not, and follow each other.
+/// The tokens of a tile's output: tokens in order, or, in SlotsOfExpert, slots of one expert.
 struct TokensInOrder {
   static constexpr bool are_slots = false;
 };
@@ -201,7 +201,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
       return rows > 0 && output.first_token + local < output.args.tokens;
     }
   };
-  // Of this thread's token `first` tokens further on.
+  // The output of this thread's token, `first` tokens further on.
   const auto out_of = [&](int first) {
     if constexpr (Tokens::are_slots) {
       return part.out + std::int64_t{tokens.slots[first + thread / 16]} * part.stride + row;

@@ -38,7 +38,7 @@ std::size_t size_index(std::int64_t tokens) {
   return index;
 }
 
-/// Fills `args` with the call's outputs of that kind and what becomes of them.
+/// Fills `args` with the call's outputs of that kind and the use of their products.
 void set_parts(MatvecKind kind, const Matmul::Args& call, MatvecArgs& args) {
   std::int64_t tiles = 0;
   for (const MatmulOutput& output : call.outputs) {
@@ -88,7 +88,7 @@ LaunchShape shape_of(std::int64_t columns, std::int64_t rows, int threads) {
   return shape;
 }
 
-/// Tokens [first, first + count) of the call that `args` holds the parts of.
+/// Launches tokens [first, first + count) of the call, whose parts `args` holds.
 void launch(MatvecKind kind, const Matmul::Args& call, MatvecArgs args, std::int64_t first, std::int64_t count,
             const LaunchFit& fit, Stream& stream) {
   for (MatvecPart& part : args.parts) {

@@ -1,7 +1,6 @@
 #pragma once
 
-// What the kernels for few tokens share: which work-group and warp takes which tiles and steps, and how partial sums become
-// outputs.
+// Shared by the kernels for few tokens: the tiles and steps of work-groups and warps, and the outputs from partial sums.
 
 #include "kernels/hopper/matmul_args.h"
 #include "kernels/hopper/matvec_tile.h"
@@ -118,7 +117,7 @@ __device__ inline void finish(const MatvecArgs& args, const float* sums, int fir
   }
 }
 
-/// Where the tile after this one begins for a warp: its first step, and its partial sum.
+/// The first step, and the partial sum, of a warp in the next tile.
 __device__ inline int next_first(int first, int steps) {
   return (first + matvec_warps - steps % matvec_warps) % matvec_warps;
 }

@@ -2,8 +2,8 @@
 // Memory bound; docs/kernels/hopper_matvec.md.
 //
 // As matvec_packed.cu, with steps of 128 columns and copies of 2 KB of each row. A lane takes, of each 32 columns, eight of
-// two rows, which are the operand A of two tensor core instructions when k is taken in another order, the same for the
-// activations. Those are rounded to 16 bits, for F16 multiplied by a power of two that scales a token's largest to 2^14.
+// two rows. These are the operand A of two tensor core instructions if k is taken in another order, which the activations
+// have too. Activations are rounded to 16 bits, for F16 multiplied by a power of two that scales a token's largest to 2^14.
 
 #include "kernels/hopper/matvec_post_norm.h"
 #include "kernels/hopper/matvec_roles.h"
@@ -11,7 +11,7 @@
 namespace rocmforge::hopper {
 namespace {
 
-/// What post_norm_factor gives for each token; 0 where there is no post-norm.
+/// The post_norm_factor of each token; 0 where there is no post-norm.
 template <int tokens>
 __device__ inline void post_norm_factors(const MatvecInput& input, float* scratch, float (&factors)[tokens]) {
 #pragma unroll
@@ -58,7 +58,7 @@ __device__ inline void survey(const MatvecInput& input, const float (&post)[toke
 #pragma unroll
   for (int t = 0; t < tokens; ++t) {
     float squares = 0.0f;
-    std::uint32_t most = 0;  // bits of a magnitude, so that what is not a number is the largest of all
+    std::uint32_t most = 0;  // bits of a magnitude, so that NaN is the largest of all
     if (t < input.tokens) {
       for (int at = static_cast<int>(threadIdx.x); at < input.k / 8; at += matvec_threads) {
         float values[8];
@@ -106,7 +106,7 @@ __device__ inline void survey(const MatvecInput& input, const float (&post)[toke
   }
 }
 
-/// The power of two that scales `largest` into [2^14, 2^15); 1 for zero and for what has no such power.
+/// The power of two that scales `largest` into [2^14, 2^15); 1 for zero and for values without such a power.
 __device__ inline float scale_up(float largest) {
   const std::uint32_t exponent = __float_as_uint(largest) >> 23;
   return exponent < 15 || exponent >= 255 ? 1.0f : __uint_as_float((254 + 14 - exponent) << 23);
@@ -126,7 +126,7 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
     return matvec_half_shared(tokens, args.input.k, args.slots);
   }
 
-  /// A row of the tile for each of 16 lanes.
+  /// Fetches one row of the tile in each of 16 lanes.
   __device__ static void fetch(const MatvecArgs& args, int item, int step, int count, std::uint32_t slot, int position,
                                std::uint32_t barrier, int lane, std::uint64_t policy) {
     if (lane >= weight_tile_rows) {
@@ -207,7 +207,7 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
       uint4 weights[chunks][2];
 #pragma unroll
       for (int j = 0; j < chunks; ++j) {
-        // What lies behind the end of a row is nothing that was ever written.
+        // Memory after the end of a row was never written.
         const bool there = step * matvec_half_step + 32 * j + 8 * c < args_.input.k;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {

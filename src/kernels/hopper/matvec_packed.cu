@@ -1,11 +1,11 @@
-// Products of quantised weights with up to 8 tokens: matvec_packed_TOKENS. Memory bound; docs/kernels/hopper_matvec.md has
-// the schedule and what it is good for.
+// Products of quantised weights with up to 8 tokens: matvec_packed_TOKENS. Memory bound; docs/kernels/hopper_matvec.md
+// describes the schedule and its speed.
 //
-// A work-group walks over tiles of 16 rows. One warp fetches weights into a ring of slots by bulk copies, beginning before
-// anything else: a slot holds a step (256 columns) for each of the 8 warps that multiply. Meanwhile those quantise the
-// activations, 16 bits with a scale for every 32, into shared memory; for more than 2 tokens a kernel of its own has done so
-// and its result is copied. A step is multiplied by the integer tensor cores, scaled in float and added to the warp's sums.
-// One more warp adds up the sums of two tiles at a time and writes the outputs.
+// A work-group walks over tiles of 16 rows. One warp fetches weights into a ring of slots by bulk copies, which start before
+// all other work: a slot holds a step (256 columns) for each of the 8 warps that multiply. Meanwhile those warps quantise
+// the activations, 16 bits with a scale for every 32, into shared memory; for more than 2 tokens a separate kernel quantises
+// them and its result is copied. A step is multiplied by the integer tensor cores, scaled in float and added to the warp's
+// sums. One more warp adds up the sums of two tiles at a time and writes the outputs.
 //
 // The order of an output's sums depends on k alone: step s belongs to the s % 8-th partial sum of its tile, whichever warp
 // computes that one.
@@ -135,7 +135,7 @@ ROCMFORGE_MATVEC_PACKED(2, 2)
 ROCMFORGE_MATVEC_PACKED(4, 2)
 ROCMFORGE_MATVEC_PACKED(8, 1)
 
-/// The activations of more than 2 tokens.
+/// Quantises the activations of more than 2 tokens.
 extern "C" __global__ void __launch_bounds__(rocmforge::hopper::matvec_threads)
     matvec_quantise(const rocmforge::hopper::QuantiseArgs args) {
   using namespace rocmforge::hopper;

@@ -35,7 +35,7 @@ struct Activations {
   int token_info_bytes;
 };
 
-/// A block's scale, and the sum of its elements as they were rounded.
+/// A block's scale, and the sum of its elements after rounding.
 struct BlockInfo {
   float scale;
   float sum;
@@ -70,7 +70,7 @@ struct RawStep {
   uint4 codes[2][wide ? 2 : 1][2];  ///< [group][pair of blocks][row]
   std::uint32_t high[2][two_high ? 2 : 1][2];
 
-  /// `groups`: how many the record in `slot` has; the codes of a missing one have no meaning.
+  /// `groups`: the number of groups in the record in `slot`; codes of a missing group have no meaning.
   __device__ inline void load(const std::uint8_t* slot, int groups, int lane) {
     constexpr int group_bytes = layout.elems == 256 ? 1024 : layout.record_bytes;
 #pragma unroll
@@ -117,7 +117,7 @@ struct RawStep {
       return scales_[a][h];
     }
   }
-  /// The super-block's, of row `h`.
+  /// The super-block's scales of row `h`.
   __device__ inline std::uint32_t super(int h) const {
     if constexpr (keeps_slot) {
       return read_super(h);
@@ -126,8 +126,8 @@ struct RawStep {
     }
   }
 
-  /// The operand A of block `s` of 8: codes as they are (Q4_K, Q5_K), or signed bytes of which operand_scale() times is the
-  /// value: the top bit of code - offset is that of the code inverted. MXFP4 has mxfp4_operands.
+  /// The operand A of block `s` of 8: codes as they are (Q4_K, Q5_K), or signed bytes that, times operand_scale(), are the
+  /// values: the top bit of code - offset is the inverted top bit of the code. MXFP4 has mxfp4_operands.
   __device__ inline void operand(int s, std::uint32_t (&a)[4]) const {
     const int q = s >> 2;
     const int of_group = s & 3;
@@ -164,9 +164,9 @@ struct RawStep {
     }
   }
 
-  /// The operands A of block `s` of MXFP4, whose sum is the doubled values less 1. Bytes are in the order of the nibbles.
-  /// A look-up whose selector has bit 3 gives a byte's sign in every bit: zero from a table of positive bytes, -1 from one
-  /// of negative bytes. Codes of negative values have bit 3, and those of the others have it in the inverted codes.
+  /// The operands A of block `s` of MXFP4, whose sum is the doubled values less 1. Bytes are in the order of the nibbles. A
+  /// look-up whose selector has bit 3 gives a byte's sign in every bit: zero from a table of positive bytes, -1 from one of
+  /// negative bytes. Codes of negative values have bit 3 set; for other values the inverted codes have it set.
   __device__ inline void mxfp4_operands(int s, std::uint32_t (&positive)[4], std::uint32_t (&negative)[4]) const {
     const int of_group = s & 3;
 #pragma unroll
@@ -234,7 +234,7 @@ struct RawStep {
 
 /// Whether the operand A holds signed bytes.
 constexpr bool has_signed_operand(WeightFormat format) { return !is_k_format(format); }
-/// What sums of products with the operand A are to be multiplied by; MXFP4's values are doubled.
+/// The factor for sums of products with the operand A; MXFP4's values are doubled.
 constexpr float operand_scale(WeightFormat format) {
   return format == WeightFormat::q4_0    ? 1.0f / 16
          : format == WeightFormat::q5_0  ? 1.0f / 8
@@ -250,7 +250,7 @@ __device__ inline float power_of_two(std::uint32_t exponents) {
   return __uint_as_float(exponents << (23 - 8 * byte) & 0x7f800000u);
 }
 
-/// sum += what two blocks of a row and a token add: `dots` are the products of their codes.
+/// sum += the sum over two blocks of a row and a token; `dots` are the products of their codes.
 template <WeightFormat format>
 __device__ inline float add_pair(float sum, int dot0, int dot1, const BlockInfo& x0, const BlockInfo& x1,
                                  std::uint32_t scales, std::uint32_t super) {
@@ -279,8 +279,8 @@ __device__ inline BlockInfo load_info(const Activations& x, int token, int block
   return {pair.x, pair.y};
 }
 
-/// The operand B of 32 columns: 8 codes of a token's block, their upper (part 0) or lower bits. `ordered`: they lie as the
-/// format has them, not one after another.
+/// The operand B of 32 columns: 8 codes of a token's block, their upper (part 0) or lower bits. `ordered`: they are in the
+/// format's order, not one after another.
 template <WeightFormat format, bool ordered>
 __device__ inline uint2 load_codes(const Activations& x, int token, int step, int block, int part, int c) {
   uint2 codes =
@@ -352,8 +352,8 @@ __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activa
   }
 }
 
-/// The same for Q6_K, whose scales belong to 16 columns. What stands for pairs here are classes 2 j + u: the u-th 16 columns
-/// of blocks j, 2 + j, 4 + j and 6 + j.
+/// The same for Q6_K, whose scales belong to 16 columns. In place of pairs there are classes 2 j + u: the u-th 16 columns of
+/// blocks j, 2 + j, 4 + j and 6 + j.
 template <bool ordered, int tokens>
 __device__ inline void add_step(const RawStep<WeightFormat::q6_k, tokens>& raw, const Activations& x, int step, int lane,
                                 float (&sums)[2 * tokens]) {

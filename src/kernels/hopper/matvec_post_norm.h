@@ -1,8 +1,8 @@
 #pragma once
 
-// What is multiplied where a post-norm stands before a product: sums of the residual stream x and the norm of y, as
-// MatvecPostNorm says. By the matvec_threads threads that multiply or quantise; a chunk is 8 elements of a row, and chunk i
-// is of thread i % matvec_threads in every kernel, so that sums of squares have the same bits.
+// The input of a product after a post-norm: sums of the residual stream x and the norm of y, see MatvecPostNorm. Computed by
+// the matvec_threads threads that multiply or quantise. A chunk is 8 elements of a row, and chunk i belongs to thread i %
+// matvec_threads in every kernel, so that sums of squares have the same bits.
 
 #include "kernels/hopper/matvec_common.h"
 
@@ -10,7 +10,7 @@ namespace rocmforge::hopper {
 
 /// The sum of squares of the warp's chunks of a token's y, in all its lanes.
 __device__ inline float post_norm_squares(const MatvecInput& input, int t) {
-  constexpr int batch = 2;  // on their way at once
+  constexpr int batch = 2;  // loaded together
   const float* row = input.post_norm.y + t * input.post_norm.y_stride;
   float squares = 0.0f;
   for (int first = static_cast<int>(threadIdx.x); 8 * first < input.k; first += batch * matvec_threads) {
@@ -36,7 +36,7 @@ __device__ inline float post_norm_squares(const MatvecInput& input, int t) {
   return squares;
 }
 
-/// What y is multiplied by beside its weights, from the sums of all warps.
+/// The factor of y besides its weights, from the sums of all warps.
 __device__ inline float post_norm_factor(const MatvecInput& input, const float* squares) {
   float sum = 0.0f;
 #pragma unroll
@@ -46,7 +46,7 @@ __device__ inline float post_norm_factor(const MatvecInput& input, const float* 
   return input.post_norm.factor * rsqrtf(sum / static_cast<float>(input.k) + input.post_norm.epsilon);
 }
 
-/// The sums of 8 elements, in the place of x.
+/// Replaces 8 elements of x by their sums with the norm of y.
 __device__ inline void add_post_norm(const MatvecPostNorm& post, float factor, const float (&y)[8],
                                      const float (&weights)[8], float (&x)[8]) {
 #pragma unroll

@@ -1,7 +1,7 @@
 #pragma once
 
-// Activations as codes of 16 bits, each 32 with a scale and their sum: the image of matvec_shared(). A norm's factor is left
-// to the products: codes do not depend on it.
+// Activations as codes of 16 bits, 32 of them with a scale and their sum: the image of matvec_shared(). The products apply a
+// norm's factor: codes do not depend on it.
 
 #include "kernels/hopper/matvec_post_norm.h"
 
@@ -25,7 +25,7 @@ struct BlockCodes {
   __device__ static std::uint32_t lower(int code) { return static_cast<std::uint32_t>(code) & 255u; }
 };
 
-/// The bits of a value's magnitude, so that what is not a number is the largest of all.
+/// The bits of a value's magnitude, so that NaN is the largest of all.
 __device__ inline std::uint32_t magnitude_bits(float value) { return __float_as_uint(value) & 0x7fffffffu; }
 
 /// 8 elements of a block to codes of 16 bits; the 4 lanes of a block find its scale together. `for_mxfp4`: the codes lie in
@@ -61,7 +61,7 @@ __device__ inline void quantise(const float (&values)[8], int lane, std::uint8_t
   }
 }
 
-/// Where quantise_row puts a token.
+/// The place of a token's image that quantise_row writes.
 struct TokenImage {
   std::uint8_t* codes;
   std::uint8_t* info;
@@ -72,7 +72,7 @@ __device__ inline TokenImage token_image(std::uint8_t* image, const MatvecShared
           reinterpret_cast<float*>(image + shared.squares) + t * matvec_warps};
 }
 
-inline constexpr int quantise_batch = 2;  ///< chunks of a thread on their way at once
+inline constexpr int quantise_batch = 2;  ///< chunks of a thread loaded together
 
 /// The norms' weights for a thread's chunks `first` and first + matvec_threads; without a norm they have no meaning.
 struct NormWeights {
@@ -111,8 +111,8 @@ struct RowChunks {
 
 /// One pass over a token's row by matvec_threads threads: quantises chunks, multiplied by the norm's weights, and sums up
 /// the squares of all of x. Chunks from k / 8 on, and tokens that are missing, are zeros. A post-norm needs a pass over y
-/// before: `scratch` [matvec_warps] of shared memory is for that, and `writes(at)` says which of the sums are written.
-/// `weights` are those of the thread's first chunks, where `loaded` says so: they take registers while y is read.
+/// before, for which `scratch` is [matvec_warps] of shared memory; `writes(at)` says which of the sums are written.
+/// `loaded`: `weights` are those of the thread's first chunks; they take registers while y is read.
 template <bool loaded, class Writes>
 __device__ inline void quantise_row(const MatvecInput& input, int t, const RowChunks& chunks, NormWeights weights,
                                     float* scratch, const Writes& writes, const TokenImage& to) {
@@ -138,7 +138,7 @@ __device__ inline void quantise_row(const MatvecInput& input, int t, const RowCh
   int first = chunks.begin + thread;
   load(row, first, values);
   float factor = 0.0f;
-  if (sums) {  // while x is on its way
+  if (sums) {  // while x is loaded
     const float squares = post_norm_squares(input, t);
     if (lane == 0) {
       scratch[thread / 32] = squares;
@@ -153,7 +153,7 @@ __device__ inline void quantise_row(const MatvecInput& input, int t, const RowCh
         weights.load_post(input, first);
       }
       float y[quantise_batch][8];
-      load(input.post_norm.y + t * input.post_norm.y_stride, first, y);  // from the first cache, as a rule
+      load(input.post_norm.y + t * input.post_norm.y_stride, first, y);  // usually from the first-level cache
 #pragma unroll
       for (int b = 0; b < quantise_batch; ++b) {
         if (const int at = first + b * matvec_threads; 8 * at < input.k) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The frame of the kernels for few tokens: which warps fetch, multiply and write. `Kind` says what the tiles of a work-group
-// are (its items, one after another) and how weights are stored:
+// The frame of the kernels for few tokens: the warps that fetch, multiply and write. `Kind` defines the tiles of a
+// work-group (its items, one after another) and how weights are stored:
 //
 //   Args, Shared                              the launch's arguments, where things lie in shared memory
 //   has_image, sums                           constants; whether the activations come as an image, sums of a tile
@@ -223,7 +223,7 @@ __device__ inline void run_matvec(const typename Kind::Args& args) {
   multiply_tiles(kind, args, barriers, partial, items, warp, lane);
 }
 
-/// What kinds of the dense products share: items are tiles of the launch's parts, of which Kind::fetch starts the copies.
+/// Shared by the kinds of dense products: items are tiles of the launch's parts, and Kind::fetch starts their copies.
 template <class Kind>
 struct DenseItems {
   using Args = MatvecArgs;

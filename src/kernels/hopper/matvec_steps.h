@@ -7,7 +7,7 @@
 
 namespace rocmforge::hopper {
 
-/// What is the same for all tiles of a work-group.
+/// The values that are the same for all tiles of a work-group.
 struct StepWalk {
   const std::uint8_t* ring;
   int slots;
@@ -17,8 +17,8 @@ struct StepWalk {
   int lane;
 };
 
-/// Adds steps first, first + 8 .. of a tile times rows of codes to `sums`. `slot` is the ring's next.
-/// `ordered`: as load_codes has it.
+/// Adds steps first, first + 8 .. of a tile times rows of codes to `sums`. `slot` is the next slot of the ring. `ordered`:
+/// see load_codes.
 template <bool ordered, WeightFormat format, int tokens>
 __device__ inline void add_steps(const StepWalk& walk, int step_bytes, const Activations& x, const Barriers& barriers,
                                  Turn& slot, int first, float (&sums)[2 * tokens]) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What products with few tokens need of Hopper beyond tile.h: integer tensor core instructions of one warp, plain bulk
-// copies. Semantics: NVIDIA PTX ISA manual, chapters on mma.sync and cp.async.bulk.
+// Instructions of Hopper for products with few tokens, in addition to tile.h: integer tensor core instructions of one warp,
+// plain bulk copies. Semantics: NVIDIA PTX ISA manual, chapters on mma.sync and cp.async.bulk.
 
 #include "kernels/hopper/tile.h"
 
@@ -28,7 +28,7 @@ __device__ inline uint2 in_order_of_nibbles(uint2 bytes) {
   return {__byte_perm(bytes.x, bytes.y, 0x5140), __byte_perm(bytes.x, bytes.y, 0x7362)};
 }
 
-/// What is read once should not push out of the L2 cache what is read again.
+/// A cache policy: data that are read once should not evict data that are read again from the L2 cache.
 __device__ inline std::uint64_t read_once_policy() {
   std::uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));

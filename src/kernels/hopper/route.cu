@@ -1,6 +1,6 @@
 // The norm, the router's product and the choice of experts in one launch: route_rows, and route_rows_4 for many tokens. A
-// cluster of work-groups has a token or four: each normalises their rows and multiplies its part of the experts, whose rows it
-// has read before the kernel that writes x ended; then each chooses for one token.
+// cluster of work-groups has one token or four. Each work-group normalises their rows and multiplies its part of the
+// experts, whose rows it has read before the kernel that writes x ended; then each chooses for one token.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/gpu/route.h"
@@ -29,7 +29,7 @@ struct RouteWork {
   }
 };
 
-/// Quads of a row that a lane holds before x is there.
+/// Quads of a row that a lane loads before x is ready.
 constexpr int quads_ahead = 16;
 
 struct RouteRows {
@@ -49,7 +49,7 @@ struct RouteRows {
   [[nodiscard]] __device__ int first_quad(int unit) const { return unit % work.shares * 32 + lane; }
   [[nodiscard]] __device__ int stride() const { return work.shares * 32; }
 
-  /// What is not held comes as near as the second cache.
+  /// Prefetches the quads that are not held into the L2 cache.
   __device__ void prefetch() const {
     const auto bytes = static_cast<std::uint32_t>(args.hidden) * 4;
     for (int unit = warp + route_rows_warps; lane == 0 && unit < work.count * work.shares; unit += route_rows_warps) {
@@ -90,7 +90,7 @@ struct RouteRows {
         }
       }
     }
-    constexpr int together = tokens == 1 ? 8 : 4;  // loads on their way at a time
+    constexpr int together = tokens == 1 ? 8 : 4;  // loads in flight at a time
     for (; quad < work.quads; quad += together * stride()) {
       float4 more[together];
 #pragma unroll
@@ -121,7 +121,7 @@ struct RouteMemory {
   gpu::RouteShared choice;
 };
 
-/// Normalises `count` rows to `x`, without the factor that is returned for each, and to args.normed.
+/// Normalises `count` rows to `x`, without the norm's factor, and to args.normed with it. Returns the factor of each row.
 template <int tokens>
 __device__ void normalise(const RouteRows& rows, const float4& first_norm, std::int64_t token, int count, int rank,
                           float4* x, RouteMemory<tokens>& memory, float (&factors)[tokens]) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Hopper's matrix and copy engines: wgmma, the bulk tensor copy, mbarriers, register reallocation. The only file of the
-// folder with inline assembly. Semantics and layouts: NVIDIA PTX ISA manual, chapters on wgmma, cp.async.bulk.tensor,
+// Hopper's matrix and copy engines: wgmma, the bulk tensor copy, mbarriers, register reallocation. Further instructions are
+// in matmul_tile.h and matvec_tile.h. Semantics and layouts: NVIDIA PTX ISA manual, chapters on wgmma, cp.async.bulk.tensor,
 // mbarrier.
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// 16 bytes to an address in shared memory, a multiple of 16.
+/// Stores 16 bytes at an address in shared memory that is a multiple of 16.
 __device__ inline void store_shared(std::uint32_t address, const std::uint32_t (&words)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
                "r"(words[3])
@@ -65,10 +65,10 @@ __device__ inline float4 load_cluster(const float4* pointer, std::uint32_t rank)
       : "memory");
   return value;
 }
-/// The two halves of a barrier of all threads of the cluster; what they wrote to each other's shared memory before the first
-/// is there after the second. A work-group's shared memory may be written by others once it has arrived at one.
+/// The two halves of a barrier of all threads of the cluster: writes to each other's shared memory before arriving are
+/// visible after waiting. Once a work-group has arrived, others may write its shared memory.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-/// For those who have only read: what they read and have used since is not overwritten, and no memory is waited for.
+/// For work-groups that have only read: their reads are complete before others overwrite, and no write is waited for.
 __device__ inline void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
@@ -155,7 +155,7 @@ __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* b
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
       : "memory");
 }
-/// What is read under this policy leaves the L2 cache before anything else.
+/// A cache policy: data that are read under it leave the L2 cache first.
 __device__ inline std::uint64_t evict_first_policy() {
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -223,7 +223,7 @@ __device__ inline void load_matrices(std::uint32_t (&words)[4], std::uint32_t ad
                  : "memory");
   }
 }
-/// Two of them, whose rows lanes 0 to 15 name.
+/// Loads two matrices, whose rows lanes 0 to 15 name.
 __device__ inline void load_matrices(std::uint32_t (&words)[2], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(words[0]), "=r"(words[1])
@@ -280,8 +280,8 @@ __device__ inline void keep(float (&c)[count]) {
   }
 }
 
-/// What `value` is computed from comes before the next wait: the assembler moves a wait up over arithmetic, but not over a
-/// store to shared memory, which this one never is (`value` is not negative).
+/// Forces the computation of `value` before the next wait: the assembler moves a wait up over arithmetic, but not over a
+/// store to shared memory. The store here never runs (`value` is not negative).
 __device__ inline void stay_before(float value, void* shared) {
   asm volatile(
       "{\n"
@@ -313,7 +313,7 @@ struct WgmmaTypes<bfloat16> {
   static constexpr char text[] = "bf16.bf16";
 };
 
-/// Whether A's or B's elements lie across k; of A in shared memory too, which is stored along k.
+/// Whether A and B are stored across k (transposed). A in shared memory is stored along k.
 template <bool a_in_registers>
 struct WgmmaOrder {
   static constexpr char text[] = "0, 0";
@@ -323,7 +323,7 @@ struct WgmmaOrder<true> {
   static constexpr char text[] = "1";
 };
 
-/// Around what an instruction lacks.
+/// Encloses the parts that an instruction lacks.
 template <bool lacks>
 struct Comment {
   static constexpr char begin[] = "";

@@ -6,22 +6,20 @@
 
 // How Hopper's products store a quantised weight [n, k]. Host and device code include this.
 //
-// Tiles of 16 rows, one after another; the last one is filled up with rows of zeros. A tile is a sequence of records along
-// k, each with everything of 16 rows x `elems` columns; the last one is filled up with zeros. Tiles and records follow each
-// other without gaps and records are multiples of 16 bytes long, so any run of records of a tile is one bulk copy.
+// Tiles of 16 rows, one after another; the last one is padded with rows of zeros. A tile is a sequence of records along k,
+// each with all data of 16 rows x `elems` columns; the last one is padded with zeros. Tiles and records follow each other
+// without gaps and record sizes are multiples of 16 bytes, so that any run of records of a tile is one bulk copy.
 //
 // Elements are stored where a lane of the tensor core instructions reads them: lane 4 g + c (g < 8, c < 4) owns rows g and g
 // + 8 and, of each 32 columns s, columns 32 s + 8 c + 0..7. "Chunk [row][c]" below means: for each of 16 rows, for each c.
 // Groups are 128 columns, blocks 32: block s of group q starts at column 128 q + 32 s of the record.
 //
 //   codes   4-bit formats: for each group 1,024 bytes, chunk [row][c] of 16 bytes. Its 32-bit word s (little-endian) holds
-//   the
-//           8 elements of block s: element j < 4 in the low nibble of byte j, element 4 + j in its high nibble.
+//           the 8 elements of block s: element j < 4 in the low nibble of byte j, element 4 + j in its high nibble.
 //           Q8_0: for each pair p of blocks 1,024 bytes, chunk [row][c] of 16 bytes: 8 elements of block 2 p, 8 of 2 p + 1.
 //   high    one more bit (Q5_0, Q5_K): for each group 256 bytes, chunk [row][c] of one word: the bit of element 4 e + j of
-//   block
-//           s is bit 8 j + 2 s + e. Two more bits (Q6_K): for each group 512 bytes, chunk [row][c] of two words: the bits of
-//           element 4 e + j of block s are bits 8 j + 4 (s % 2) + 2 e of word s / 2.
+//           block s is bit 8 j + 2 s + e. Two more bits (Q6_K): for each group 512 bytes, chunk [row][c] of two words: the
+//           bits of element 4 e + j of block s are bits 8 j + 4 (s % 2) + 2 e of word s / 2.
 //   scales  Q4_0, Q5_0, Q8_0: [row][block] binary16. MXFP4: [row][block] exponents as the file has them.
 //           Q4_K, Q5_K: [row][4] words; the bytes of word j are the scales of blocks 2 j, 2 j + 1, then their minima.
 //           Q6_K: [row][4] words; the bytes of word s are the scales of columns 32 s + 0..15 and + 16..31, then those of
@@ -78,7 +76,7 @@ constexpr WeightLayout weight_layout(WeightFormat format) {
   return {};
 }
 
-/// What a code is larger by than what it stands for; of Q8_0 as an unsigned byte.
+/// The offset that codes have, code = value + offset; for Q8_0 as an unsigned byte.
 constexpr int weight_code_offset(WeightFormat format) {
   switch (format) {
     case WeightFormat::q4_0:

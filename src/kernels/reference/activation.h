@@ -10,7 +10,7 @@ namespace rocmforge {
 
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-/// Any but clamped_swiglu. In double, as the reference computes everything.
+/// Any activation but clamped_swiglu. In double, as the reference computes everything.
 inline double activate(Activation activation, double x) {
   if (activation == Activation::silu) {
     return x / (1.0 + std::exp(-x));
@@ -26,7 +26,7 @@ inline double activate(Activation activation, double x) {
   return 0.5 * x * (1.0 + std::tanh(inner));
 }
 
-/// Of a gate and what it multiplies.
+/// The activation of `gate`, times `up`.
 inline double activate(Activation activation, double gate, double up) {
   if (activation != Activation::clamped_swiglu) {
     return activate(activation, gate) * up;

@@ -11,15 +11,15 @@
 namespace rocmforge {
 namespace {
 
-/// A row of scores that a sequence has.
+/// One row of the scores of one sequence.
 struct ScoreRow {
   std::int64_t index;  ///< among the rows of the scores
   std::int64_t sequence;
   std::int32_t head;
-  std::int32_t row;  ///< of those that the scores hold of the sequence
+  std::int32_t row;  ///< among the sequence's rows of scores
   SequenceExtent extent;
 
-  /// Of the row, among the query rows of all sequences.
+  /// The row's index among the query rows of all sequences.
   [[nodiscard]] std::int64_t token() const { return extent.first_token + row; }
 };
 

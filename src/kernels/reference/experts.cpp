@@ -38,7 +38,7 @@ std::size_t largest_of(const std::vector<double>& values, const std::vector<bool
   return best;
 }
 
-/// Which experts are out because their group is.
+/// True for experts whose group is not among the chosen groups.
 std::vector<bool> outside_groups(const RouteTokens::Spec& spec, const std::vector<double>& scores) {
   std::vector<bool> out(scores.size(), spec.groups > 1);
   if (spec.groups == 1) {
@@ -192,7 +192,7 @@ class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
   }
 
  private:
-  /// Of row `row` with every slot's input, with the scale and the bias of its expert.
+  /// Products of row `row` with the input of every slot, with the scale and the bias of its expert.
   static std::vector<double> products(const ExpertMatmul::Args& args, const ExpertWeight& weight,
                                       const std::vector<std::vector<std::int64_t>>& slots, std::int64_t row) {
     std::vector<double> sums(static_cast<std::size_t>(args.tokens * args.used));

@@ -38,7 +38,7 @@ std::unique_ptr<HeadMatmulKernel> make_reference_head_matmul();
 std::unique_ptr<OpKernel<LatentExpand>> make_reference_latent_expand();
 std::unique_ptr<OpKernel<CopyHeads>> make_reference_copy_heads();
 
-/// What all of them answer.
+/// The name, device and priority of all reference kernels.
 template <class Interface>
 class ReferenceKernel : public Interface {
  public:
@@ -47,7 +47,7 @@ class ReferenceKernel : public Interface {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::reference; }
 };
 
-/// One that takes whatever the operation allows.
+/// A reference kernel that supports every spec that check_spec() accepts.
 template <class Op>
 class AnyReference : public ReferenceKernel<OpKernel<Op>> {
  public:

@@ -41,7 +41,7 @@ struct PositionTurns {
   }
 };
 
-/// One head's [q_dim].
+/// Applies the position's temperature to one head's query [q_dim].
 void scale_query(const LatentAppend::Spec& spec, std::int32_t position, float* q) {
   if (spec.temperature_scale != 0.0f) {
     const double factor = 1.0 + double{spec.temperature_scale} * std::log(1.0 + position / spec.temperature_length);

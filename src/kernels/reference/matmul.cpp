@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// What the norm multiplies each row of x by, [tokens]; empty without one.
+/// The factor of the norm for each row of x, [tokens]; empty without a norm.
 std::vector<double> row_scales(const Matmul::Args& args) {
   std::vector<double> scales;
   for (std::int64_t t = 0; args.norm_weight != nullptr && t < args.tokens; ++t) {

@@ -10,8 +10,9 @@
 
 namespace rocmforge {
 
-/// Calls step(t, state) for each row t of sequence `s`. `state` is the sequence's, the `elems` floats from float `first` of
-/// a slot on: read from the slot before the rows (zeros without one), written to the slots that keep it.
+/// Calls step(t, state) for each row t of sequence `s`. `state` holds `elems` floats of the sequence's state, from float
+/// `first` of a slot on. It is read from the slot of the state before the rows (zeros without one) and written to the slots
+/// that keep it.
 ///
 /// The state is f32 between rows as it is in the slots, so that a row has the same bits however its sequence is cut into
 /// steps.

@@ -30,7 +30,7 @@ constexpr auto more_likely = [](const auto& a, const auto& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 };
 
-/// The largest of `logits` as they are; -inf when there is only NaN. Independent lanes, which a compiler makes vectors of.
+/// The largest of `logits`, before clean(); -inf when all are NaN. Independent lanes, so that the compiler vectorises them.
 float largest_of(std::span<const float> logits) {
   std::array<float, 16> lanes;
   lanes.fill(forbidden);
@@ -139,12 +139,12 @@ std::int32_t RowSampler::draw_from_all() const {
       }
     }
   }
-  return last;  // rounding used the sum up
+  return last;  // the running sum ended below its target by rounding
 }
 
 // All tokens that may be drawn, or the top_k most likely of them, in the order of their ids where nothing was cut. The
-// buffer is cut back to top_k whenever it is full, which raises the bar for the rest: linear time, and for a peaked
-// distribution hardly more than reading the logits.
+// buffer is cut back to top_k whenever it is full, and `bar` rises to the least logit that is left in it. The time is
+// linear, and for a peaked distribution hardly more than reading the logits.
 void RowSampler::collect() {
   candidates_.clear();
   const std::size_t top_k = row_.top_k > 0 ? static_cast<std::size_t>(row_.top_k) : logits_.size();
@@ -240,7 +240,7 @@ void RowSampler::keep_min() {
   }
 }
 
-// Through a bit for each token: linear however many are left.
+// Sorts by id through a bit for each token, in time linear in the vocabulary.
 void RowSampler::order_by_id() {
   kept_.assign((logits_.size() + 63) / 64, 0);
   for (const Candidate& candidate : candidates_) {
@@ -275,7 +275,7 @@ std::int32_t RowSampler::draw_from_candidates() {
       }
     }
   }
-  return last;  // rounding used the sum up
+  return last;  // as in draw_from_all
 }
 
 class ReferenceSample final : public ReferenceKernel<OpKernel<SampleTokens>> {

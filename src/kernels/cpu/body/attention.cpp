@@ -22,7 +22,7 @@ struct Product {
   int64_t out_stride;
   int32_t depth;  ///< of the sum
   bool add;       ///< continues the sums that `out` holds
-  const T* next;  ///< of the same shape as b: what will be read soon; b itself when nothing
+  const T* next;  ///< of the same shape as b: to be prefetched; b itself for nothing
 };
 
 template <int rows, int vectors, class T>
@@ -41,7 +41,7 @@ inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
     }
   }
   for (int32_t k = 0; k < p.depth; ++k) {
-    // A block of one head is a page of memory or less, too short for the processor to see the stream by itself.
+    // A block of one head is a page of memory or less, too short for the hardware prefetcher to detect the stream.
     for (int line = 0; sizeof(T) < 4 && line < lines; ++line) {
       __builtin_prefetch(reinterpret_cast<const char*>(next + k * p.b_stride) + 64 * line);
     }

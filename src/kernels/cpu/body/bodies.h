@@ -33,7 +33,7 @@ struct RopeToken {
   int64_t head_elems;    ///< elements from one KV head to the next
   int64_t k_dim_stride;  ///< elements from one dimension to the next
   int64_t v_dim_stride;
-  // q8_0 only: the token's first scale of KV head 0, and f16s from one to the next.
+  // For q8_0 only: the token's first scale (f16) of KV head 0, and the number of f16s from one scale of a head to the next.
   void* k_scale;
   void* v_scale;
   int64_t k_scale_stride;

@@ -40,7 +40,7 @@ struct QuantisedBlock {
   return {largest / 127.0f, {sum_of(rounded[0]), sum_of(rounded[1])}};
 }
 
-/// What the scales and the sums of the halves come to, for a whole panel: arrays as long as vectors.
+/// Writes the scales and sums of a whole panel, block by block. The arrays are as long as vectors.
 inline void store_sums_of_panel(const float (&scales)[packed::panel_blocks],
                                 const std::int32_t (&half_sums)[2 * packed::panel_blocks], std::int64_t row,
                                 const QuantisedActivations& result) {

@@ -55,7 +55,7 @@ constexpr Kind unpacked_kind(const PackedFormat& format) {
   return {has_half_scales(format), has_integer_scales(format), false, false, shift, chain_bits(shift + 1)};
 }
 
-/// Halves whose integers don't join.
+/// Whether the integers of a block's halves are scaled separately.
 constexpr bool keeps_halves(Kind kind) { return kind.halves && !kind.scales_integers; }
 
 /// One token's activations in one panel.
@@ -114,7 +114,7 @@ inline Floats add_products_of_block(Floats sum, const Ints (&integers)[2], const
   }
 }
 
-/// Adds what the minima of block `b` come to.
+/// Adds the minima of block `b`, or of its halves, times the sums of the activations.
 template <Kind kind>
 inline Floats add_minima_of_block(Floats sum, const Floats (&addend)[2], const PanelActivations& x, int t, int b) {
   if constexpr (kind.addends && kind.halves) {

@@ -7,7 +7,7 @@
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
-/// How far ahead packed weights are asked for: a panel or two, past what the hardware fetches by itself across a page.
+/// How far ahead packed weights are prefetched: a panel or two, farther than the hardware prefetches across a page.
 constexpr int prefetch_bytes = 4096;
 
 /// The integers of one block of 16 rows: of the whole block, or of its halves.

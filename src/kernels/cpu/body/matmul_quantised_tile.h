@@ -210,7 +210,7 @@ template <Kind kind, int groups, int tokens>
 void multiply_tile(const UnpackedPanel* panels, const PanelActivations& x, int blocks, float* sums) {
   static_assert(!kind.scales_integers || !sums_stay_in_registers);
   Floats sum[tokens][groups];
-  [[maybe_unused]] alignas(64) float products[tokens * tile_groups * packed::group_rows];  // of the panel
+  [[maybe_unused]] alignas(64) float products[tokens * tile_groups * packed::group_rows];  // sums of the panel alone
   float* to = sums;
   if constexpr (kind.scales_integers) {
     to = products;

@@ -1,6 +1,6 @@
 #pragma once
 
-// GCC's own AVX-512 header trips over its undefined vectors.
+// GCC warns of the undefined vectors in its own AVX-512 header.
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

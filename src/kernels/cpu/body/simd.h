@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the deliberately undefined operands of its own AVX-512 functions for mistakes.
+// GCC 12 warns of the deliberately undefined operands of its own AVX-512 functions.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
