@@ -1,4 +1,4 @@
-// Any bytes must give a text or an Error, within the budget of steps and memory, and leak nothing.
+// Any bytes must give a text or an Error, within the budget of steps and memory, and leave nothing behind.
 #include <cstdint>
 #include <string_view>
 
