@@ -92,7 +92,7 @@ std::vector<std::int32_t> kv_lengths(std::span<const SequenceShape> shapes) {
 
 double attention_tolerance(const Attention::Spec& spec, DeviceKind device) {
   const double io = tolerance(spec.io_dtype);
-  // The values are exact in q8_0, and kernels round them to f16 or less.
+  // K and V are the values that q8_0 stores exactly. No kernel rounds them more coarsely than f16.
   const DType kv = spec.kv_dtype == DType::q8_0 ? DType::f16 : spec.kv_dtype;
   return device == DeviceKind::cpu ? io : std::max(io, tolerance(kv));
 }
