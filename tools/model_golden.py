@@ -333,8 +333,7 @@ for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
-# Architectures with a post_attention_norm tensor. In Seed-OSS the tensor has this name although the norm does not follow
-# attention.
+# Architectures with a tensor post_attention_norm, which in Seed-OSS is not the norm after attention.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
                   "qwen35moe", "gemma4")
 
