@@ -26,8 +26,7 @@ using Expression = std::optional<std::string>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
 constexpr std::size_t deepest_rule = 200;
-// Other keys that share more characters than this with a property's name are never written, because each character needs a
-// rule.
+// Other keys that share this many characters with a property's name are not written, because each character needs a rule.
 constexpr std::size_t longest_told_apart = 64;
 constexpr std::size_t most_schema_rules = 15'000;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
