@@ -1,21 +1,22 @@
 # Flags every target of the project shares.
 add_library(rocmforge_options INTERFACE)
-# Warnings take a fifteenth of a program's compile time. Preset `release` leaves them to the others.
+# Warnings take a fifteenth of a program's compile time. Preset `release` turns them off; the other presets have them.
 option(ROCMFORGE_WARNINGS "Warn of what compilers find doubtful" ON)
 if(ROCMFORGE_WARNINGS)
   target_compile_options(rocmforge_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
                                                      -Wnon-virtual-dtor -Woverloaded-virtual)
 endif()
-# Results must not depend on which body a compiler fuses: fused multiply-adds are written where they are meant.
+# The compiler must not fuse multiplications and additions, because results would depend on its choice. Fused multiply-adds
+# are written explicitly.
 target_compile_options(rocmforge_options INTERFACE -ffp-contract=off)
-# GCC looks for unused memory each time that its heap has grown by a third, from 128 MiB on, which takes up to a tenth of a large
-# compilation. From 512 MiB on it hardly has to.
+# GCC's garbage collector runs each time its heap has grown by a third, from 128 MiB on. That takes up to a tenth of a large
+# compilation. From 512 MiB on it hardly runs.
 target_compile_options(rocmforge_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
-# The C++ library of GCC 12 calls a deprecated function of its own in std::stable_sort, of which newer Clang warns wherever that is used.
+# std::stable_sort of GCC 12's C++ library calls a deprecated function of that library. Newer Clang warns of each use.
 target_compile_options(rocmforge_options INTERFACE
                        $<$<AND:$<CXX_COMPILER_ID:Clang>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,17>>:-Wno-error=deprecated-declarations>)
-# In a unity build a class of a .cpp may hold members of its unnamed namespace: GCC warns, for it takes the file for a header.
-# And its locals may have the names of another .cpp's functions.
+# In a unity build GCC treats a .cpp as a header and warns of classes with members of types from an unnamed namespace. It
+# also warns of locals with the names of another .cpp's functions.
 if(CMAKE_UNITY_BUILD)
   target_compile_options(rocmforge_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
@@ -25,8 +26,8 @@ if(ROCMFORGE_SANITIZE)
   target_link_options(rocmforge_options INTERFACE -fsanitize=${ROCMFORGE_SANITIZE})
 endif()
 
-# rocmforge_optimise_little(TARGET): for code that waits and words, which an optimiser hardly makes faster. It takes half of such
-# code's compile time, and more with sanitizers.
+# rocmforge_optimise_little(TARGET): for code that mostly waits or handles text, which the optimiser hardly makes faster.
+# Optimisation takes half of such code's compile time, and more with sanitizers.
 function(rocmforge_optimise_little target)
   if(ROCMFORGE_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)

@@ -9,15 +9,16 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)  # of the archive of GPU kernels
-# For documents, tests and that archive; who cannot do without asks again, as required. The distribution's interpreter first: that is
-# the one python3-numpy serves.
+# For documents, tests and that archive. Code that needs Python looks for it again with REQUIRED. The distribution's
+# interpreter comes first, because python3-numpy is installed for it.
 find_program(ROCMFORGE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(ROCMFORGE_PYTHON python3)
 if(ROCMFORGE_DOWNLOADS)
   pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.66)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # checksums
 endif()
-# fmt checks format strings as a program compiles, which takes a twentieth of its compile time. Preset `release` leaves that to the others.
+# fmt checks format strings at compile time, which takes a twentieth of the compile time. Preset `release` turns this off;
+# the other presets have it.
 option(ROCMFORGE_CHECK_FORMATS "Check format strings as they are compiled" ON)
 if(NOT ROCMFORGE_CHECK_FORMATS)
   add_compile_definitions(FMT_CONSTEVAL=)

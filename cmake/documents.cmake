@@ -1,4 +1,4 @@
-# The manual page and the completions of bash, zsh and fish, made from what the program says of itself.
+# The manual page and the completions of bash, zsh and fish, made from the output of `help --json`.
 if(ROCMFORGE_PYTHON)
   set(pages ${CMAKE_BINARY_DIR}/documents)
   file(MAKE_DIRECTORY ${pages})
@@ -10,7 +10,7 @@ if(ROCMFORGE_PYTHON)
     DEPENDS rocmforge ${PROJECT_SOURCE_DIR}/tools/make_man_page.py ${PROJECT_SOURCE_DIR}/tools/make_completions.py
     COMMENT "Writing the manual page and the completions" VERBATIM)
   add_custom_target(rocmforge_documents ALL DEPENDS ${pages}/rocmforge.1)
-  # Debian keeps its own folder of zsh's functions for packages.
+  # Debian has a folder of its own for zsh functions of packages.
   if(CMAKE_INSTALL_PREFIX STREQUAL "/usr" AND EXISTS /etc/debian_version)
     set(zsh_folder zsh/vendor-completions)
   else()

@@ -1,8 +1,10 @@
-# What `cmake --install` installs, in five components: the program with its demo model and service; the attention library; the
-# library for whole models; what programs are built with them; and the archive of GPU kernels, where they are not embedded.
+# What `cmake --install` installs, in five components: the program with its demo model and service; the attention library;
+# the library for whole models; the headers and other files for building with the libraries; and the archive of GPU kernels,
+# if it is not embedded.
 include(CMakePackageConfigHelpers)
 
-# The program and the library look for models beside their own folders: there they lie when they are installed, and here before.
+# The program and the library look for models in ../share, beside their own folder. These links serve programs of the build
+# folder.
 foreach(share IN ITEMS ${CMAKE_BINARY_DIR}/apps/share ${CMAKE_BINARY_DIR}/share)
   file(MAKE_DIRECTORY ${share})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${share}/rocmforge SYMBOLIC)
@@ -15,7 +17,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DEST
 # systemd looks below /usr/lib and /usr/local/lib, whatever the architecture's folder is called.
 configure_file(${PROJECT_SOURCE_DIR}/packaging/rocmforge.service.in ${CMAKE_BINARY_DIR}/rocmforge.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/rocmforge.service DESTINATION lib/systemd/system COMPONENT program)
-# For the prefix /usr that is /etc itself, as the service expects it.
+# For the prefix /usr the configuration folder is /etc, as the service expects.
 set(configuration_folder ${CMAKE_INSTALL_SYSCONFDIR})
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   set(configuration_folder ${CMAKE_INSTALL_FULL_SYSCONFDIR})
@@ -43,7 +45,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/rocmforgeConfigVersion.cmak
 install(FILES ${CMAKE_BINARY_DIR}/rocmforgeConfig.cmake ${CMAKE_BINARY_DIR}/rocmforgeConfigVersion.cmake
         DESTINATION ${package_folder} COMPONENT development)
 
-# Relative to its own place, so that the installed folder can be moved.
+# The prefix is relative to the folder of the .pc file, so that the installed folder can be moved.
 file(RELATIVE_PATH prefix_from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 function(rocmforge_pkgconfig pkgconfig_name pkgconfig_library pkgconfig_description)
   configure_file(${PROJECT_SOURCE_DIR}/packaging/library.pc.in ${CMAKE_BINARY_DIR}/${pkgconfig_name}.pc @ONLY)

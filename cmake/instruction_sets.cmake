@@ -1,7 +1,7 @@
 set(ROCMFORGE_INSTRUCTION_SETS "" CACHE STRING "Instruction sets of CPU kernels beside the generic one; empty for all of the processor \
 family, `native` for those that this machine's processor has")
 
-# The flag of /proc/cpuinfo that stands for each set.
+# The flag of /proc/cpuinfo that shows each set.
 set(cpuinfo_avx2 avx2)
 set(cpuinfo_avxvnni avx_vnni)
 set(cpuinfo_avx512 avx512_bf16)
@@ -49,12 +49,13 @@ function(rocmforge_cpu_bodies target)
   if(ROCMFORGE_SANITIZE)
     set(optimisation -O1)  # in half of the compile time; the tests' small products take no longer
   endif()
-  # A trap in place of a call that describes what was undefined: the products then compile in 60 % of the time, and run faster.
+  # A trap in place of a call that prints the undefined behaviour: the products then compile in 60 % of the time, and run
+  # faster.
   if(ROCMFORGE_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(checks -fsanitize-trap=undefined)
   endif()
-  # Its vectors are arrays. GCC must keep the loops over their elements, which it then turns into vector instructions; written out
-  # they are twice the code, and slower.
+  # The generic body's vectors are arrays. GCC must keep the loops over their elements, which it then vectorises. Fully
+  # unrolled they are twice the code, and slower.
   set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
   foreach(set IN LISTS sets)
     rocmforge_wants_instruction_set(${set} wanted)

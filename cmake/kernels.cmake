@@ -1,12 +1,14 @@
-# The GPU code objects that lie in ROCMFORGE_KERNELS_DIR/ARCHITECTURE (tools/build_kernels.py makes them) as one archive
-# (tools/kernel_archive.py): embedded in programs, or installed beside them. None there, none in the program.
+# Packs the GPU code objects in ROCMFORGE_KERNELS_DIR/ARCHITECTURE (made by tools/build_kernels.py) into one archive
+# (tools/kernel_archive.py), which is embedded in programs or installed beside them. Without code objects the program has no
+# archive.
 #
 # rocmforge_kernels(TARGET) adds to TARGET the embedded archive, in place of embedded_kernels_none.cpp, and the stamp of the sources.
 # The global property ROCMFORGE_KERNEL_ARCHIVE is the archive that is to be installed; empty for none.
 set(ROCMFORGE_KERNELS_DIR ${PROJECT_SOURCE_DIR}/build/kernels CACHE STRING "Folder of GPU code objects to embed; empty for none")
 option(ROCMFORGE_EMBED_KERNELS "GPU code objects in the program, rather than in share/rocmforge/kernels.archive" ON)
 
-# What an archive and a program must agree on. tools/kernel_archive.py computes the same.
+# The stamp of the kernel sources, which must be the same in an archive and a program. tools/kernel_archive.py computes the
+# same.
 function(rocmforge_kernel_stamp target)
   set(kernels ${PROJECT_SOURCE_DIR}/src/kernels)
   file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${kernels} ${kernels}/amd/*.h ${kernels}/amd/*.hip ${kernels}/gpu/*.h ${kernels}/gpu/*.hip
@@ -34,7 +36,7 @@ function(rocmforge_kernels target)
     return()
   endif()
   find_program(ROCMFORGE_PYTHON python3 REQUIRED)
-  # Compressed less where it takes part in every build: a quarter more bytes, in a tenth of the time.
+  # A lower level of compression where the archive is made in every build: a quarter more bytes, in a tenth of the time.
   set(level 9)
   if(ROCMFORGE_EMBED_KERNELS)
     set(level 1)

@@ -1,4 +1,4 @@
-# Puts the files of src/server/page into a library as bytes, so that the program is all there is to install.
+# Embeds the files of src/server/page into a library as bytes, so that only the program must be installed.
 function(rocmforge_embed_page target)
   set(folder ${PROJECT_SOURCE_DIR}/src/server/page)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg)

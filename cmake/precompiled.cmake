@@ -1,13 +1,13 @@
-# Headers that most files include, parsed once for all targets of the same flags. That each file includes what it uses
-# of them, tools/check_includes.py checks. Without them: -DROCMFORGE_PRECOMPILE_LIBRARIES=OFF.
+# Headers that most files include, parsed once for all targets of the same flags. tools/check_includes.py checks that each
+# file includes the ones it uses. -DROCMFORGE_PRECOMPILE_LIBRARIES=OFF turns precompilation off.
 option(ROCMFORGE_PRECOMPILE_LIBRARIES "Precompile the headers that the libraries share" ON)
 set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <mutex>
                              <optional> <span> <string> <string_view> <thread> <typeindex> <unordered_map> <utility> <vector>
                              <fmt/format.h>)
 
 # rocmforge_precompile(OWNER [HEADERS header...] [REUSED_BY target...]): the common headers and `header`s for OWNER and for targets
-# that have its flags. They may differ in what they define, but not in the level of the optimiser: GCC takes the header then,
-# and may crash on it.
+# that have its flags. They may have other macros, but must have the same optimisation level: with another level GCC uses the
+# header and may crash.
 function(rocmforge_precompile owner)
   cmake_parse_arguments(PRECOMPILE "" "" "HEADERS;REUSED_BY" ${ARGN})
   target_precompile_headers(${owner} PRIVATE ${ROCMFORGE_COMMON_HEADERS} ${PRECOMPILE_HEADERS})
@@ -16,15 +16,15 @@ function(rocmforge_precompile owner)
   endforeach()
 endfunction()
 
-# The same for libraries of src/.
+# As rocmforge_precompile, for libraries of src/.
 function(rocmforge_precompile_library)
   if(ROCMFORGE_PRECOMPILE_LIBRARIES)
     rocmforge_precompile(${ARGN})
   endif()
 endfunction()
 
-# rocmforge_precompile_text(TARGET...): the headers of what reads and writes JSON, for targets optimised by rocmforge_optimise_little.
-# The first target that asks for them owns them.
+# rocmforge_precompile_text(TARGET...): the headers for reading and writing JSON, for targets optimised by
+# rocmforge_optimise_little. The first target that calls it owns the precompiled header.
 function(rocmforge_precompile_text)
   foreach(target IN LISTS ARGN)
     get_property(owner GLOBAL PROPERTY ROCMFORGE_TEXT_HEADERS)

@@ -26,7 +26,7 @@ inline std::vector<float> next_logits(Engine& engine, std::span<const std::int32
     plan.clear();
     plan.add_sequence(piece, first, blocks, first + std::ssize(piece) == std::ssize(tokens));
     for (std::int32_t group = 1; group < engine.memory().num_groups(); ++group) {
-      std::vector<std::int32_t> round = blocks;  // in a group with a window they come round
+      std::vector<std::int32_t> round = blocks;  // in a group with a window blocks are reused in turn
       for (std::int32_t& block : round) {
         block %= engine.memory().pages(group).num_blocks();
       }
@@ -39,8 +39,8 @@ inline std::vector<float> next_logits(Engine& engine, std::span<const std::int32
   return {logits.begin(), logits.end()};
 }
 
-/// Whether the greedy answers to `prompt` are equal up to a place where `reference`, the engine that gave `expected`, holds
-/// both tokens for equally likely: there each goes its own way.
+/// Whether the greedy answers to `prompt` are equal up to a position where `reference`, the engine that gave `expected`, has
+/// almost equal logits for both tokens. After it they may differ.
 inline ::testing::AssertionResult equal_but_for_ties(Engine& reference, const std::vector<std::int32_t>& prompt,
                                                      const std::vector<std::int32_t>& expected,
                                                      const std::vector<std::int32_t>& actual, std::int32_t batch_tokens,

@@ -2,7 +2,7 @@
 
 namespace rocmforge::test {
 
-/// Whether the tests are built with the address sanitizer, which guards memory itself and makes them several times slower.
+/// Whether the tests are built with the address sanitizer, which has guards of its own and makes tests several times slower.
 inline constexpr bool address_sanitizer =
 #if defined(__SANITIZE_ADDRESS__)
     true;

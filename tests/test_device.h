@@ -16,12 +16,12 @@ namespace rocmforge::test {
 /// The device that ROCMFORGE_TEST_DEVICE names: "cpu" (the default), "auto", "cuda", "hip:1", or "emulated:gfx1100". GPU
 /// kernels come from the folder ROCMFORGE_KERNEL_DIR, else from the program. Opened once a program.
 struct TestDevice {
-  std::unique_ptr<Device> device;  ///< null when it isn't there
-  std::string problem;             ///< why it isn't
+  std::unique_ptr<Device> device;  ///< null when the device is missing
+  std::string problem;             ///< why it is missing
   std::string wanted;
   bool emulated = false;
 
-  /// A GPU that is fast: everything runs there, the largest shapes included.
+  /// Whether this is a real GPU, which is fast enough for all tests, the largest shapes included.
   [[nodiscard]] bool real_gpu() const { return device != nullptr && device->is_gpu() && !emulated; }
 };
 
@@ -35,7 +35,7 @@ inline KernelLibrary test_kernel_library() {
   return folder.empty() ? KernelLibrary::embedded() : KernelLibrary::from_folder(folder);
 }
 
-/// Never throws: what is missing is said in `problem`.
+/// Never throws: `problem` has the reason for a missing device.
 inline TestDevice open_test_device() {
   constexpr std::string_view emulated = "emulated:";
   TestDevice result;

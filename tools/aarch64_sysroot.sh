@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tools/aarch64_sysroot.sh FOLDER
 # Unpacks the libraries that the project needs for 64-bit Arm into FOLDER (Debian; cmake/aarch64.cmake builds against it).
-# They are resolved and fetched with a package database of their own, so the machine's packages stay as they are.
+# Uses a package database of its own, so the machine's packages are not changed.
 set -euo pipefail
 sysroot=$(realpath -m "$1")
 packages=(libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libpcre2-dev libedit-dev liblzma-dev libcurl4-openssl-dev libssl-dev libgtest-dev libgmock-dev)

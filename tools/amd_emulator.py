@@ -41,8 +41,8 @@ FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6
 COUNTS_STORES, COUNTS_SHARED = 1, 2
 ANY_NUMBER = 255
 MAX_INSTRUCTIONS = 200_000_000  # of one wave
-# Instructions without effect on results where memory has no caches and every instruction ends before the next starts: by
-# name, and by encoding (mask, value, bytes) those that the decoder doesn't know.
+# Instructions without effect on results in an emulator whose memory has no caches and where every instruction ends before
+# the next starts. They are listed by name, or by encoding (mask, value, bytes) if the decoder doesn't know them.
 WITHOUT_EFFECT = {"S_NOP", "S_CLAUSE", "S_DELAY_ALU", "S_SLEEP", "S_SETPRIO", "S_SENDMSG", "S_SET_INST_PREFETCH_DISTANCE",
                   "S_INST_PREFETCH", "S_CODE_END", "S_ICACHE_INV", "S_DCACHE_INV", "S_GL1_INV", "S_WAITCNT_VMCNT",
                   "S_WAITCNT_EXPCNT", "S_WAITCNT_DEPCTR", "S_WAIT_ALU", "S_WAIT_EVENT", "S_WAIT_LOADCNT", "S_WAIT_SAMPLECNT",

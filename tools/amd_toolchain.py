@@ -16,7 +16,7 @@ import subprocess
 
 DISTRIBUTION_COMPILERS = ("clang++-19", "clang++-20", "clang++-21")
 DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs"
-# In a folder of ROCm: /opt/rocm/llvm is a folder in ROCm 5, lib/llvm since ROCm 6, with a link from the older place.
+# Paths in a folder of ROCm: llvm in ROCm 5, lib/llvm since ROCm 6, with a link from the older path.
 COMPILERS = ("lib/llvm/bin/clang++", "llvm/bin/clang++")
 BITCODE = ("amdgcn/bitcode", "lib/amdgcn/bitcode", "lib/*-linux-gnu/amdgcn/bitcode", "lib/llvm/lib/clang/*/lib/amdgcn/bitcode",
            "llvm/lib/clang/*/lib/amdgcn/bitcode", "lib/llvm/amdgcn/bitcode", "llvm/amdgcn/bitcode")

@@ -28,19 +28,20 @@ from code_object import CodeObject
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/kernels"
 DEFAULT = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90a"]
-# AMD architectures and the number that the device libraries know each by.
+# AMD architectures and the number of each in the device libraries.
 AMD = {"gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100, "gfx1011": 10101, "gfx1012": 10102, "gfx1030": 10300,
        "gfx1031": 10301, "gfx1032": 10302, "gfx1033": 10303, "gfx1034": 10304, "gfx1035": 10305, "gfx1036": 10306, "gfx1100": 11000,
        "gfx1101": 11001, "gfx1102": 11002, "gfx1103": 11003, "gfx1150": 11500, "gfx1151": 11501, "gfx1152": 11502, "gfx1153": 11503,
        "gfx1200": 12000, "gfx1201": 12001}
-# Objects for every card of a generation, for those that have none of their own. They are of code object version 6.
+# Generic objects of a generation, for cards without objects of their own. They are of code object version 6.
 GENERIC = {"gfx9-4-generic": 9402, "gfx10-1-generic": 10100, "gfx10-3-generic": 10300, "gfx11-generic": 11003,
            "gfx12-generic": 12000}
 # The cards that each serves: LLVM's AMDGPU usage guide, "Generic processors".
 SERVED = {"gfx9-4-generic": r"gfx9(42|50)", "gfx10-1-generic": r"gfx101\d", "gfx10-3-generic": r"gfx103\d", "gfx11-generic": r"gfx11\d\d",
           "gfx12-generic": r"gfx12\d\d"}
 ALL = "all"
-# For tests, on an emulator that lacks the instructions of older cards: kernels as for cards without matrix cores, for another one.
+# For tests on an emulator that lacks the instructions of older cards: the kernels for cards without matrix cores, compiled
+# for another card.
 WITHOUT_MATRIX_CORES = {"gfx10-as-gfx1100": "gfx1100"}
 ISA_VERSIONS = AMD | GENERIC
 # Folder of src/kernels: the architectures its sources are for. Extensions: .hip for both vendors, .cu for NVIDIA.
@@ -61,7 +62,7 @@ def processor_of(architecture):
 
 
 def amd_flags(architecture, toolchain, libraries):
-    # The width of a wave is the build's to say: compilers have no macro for it any more.
+    # The build sets the wave size, because compilers no longer have a macro for it.
     flags = [f"--offload-arch={processor_of(architecture)}", *toolchain.flags(libraries),
              f"-DROCMFORGE_WAVE_SIZE={64 if architecture.startswith('gfx9') else 32}"]
     if architecture in GENERIC:
@@ -158,7 +159,8 @@ class Task:
             self.object.unlink(missing_ok=True)
             return
         self.warnings = "\n".join(line for line in done.stderr.splitlines() if "warning" in line)
-        # The object's time is that of the start: what changes meanwhile is compiled again.
+        # The object's time is set to the start of its compilation, so that a source that changes meanwhile is compiled
+        # again.
         os.utime(unfinished, ns=(time.time_ns(), time.time_ns() - int(self.seconds * 1e9)))
         unfinished.rename(self.object)
         self.state.write_text(json.dumps({"command": self.command, "usage": done.stderr}))

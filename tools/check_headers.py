@@ -72,7 +72,7 @@ def precompile(command, folder):
 
 
 def compile_alone(header, command):
-    # Twice, which shows a missing `#pragma once`.
+    # Included twice, which detects a missing `#pragma once`.
     result = subprocess.run([*command, "-x", "c++", "-"], input=f'#include "{header}"\n#include "{header}"\n', text=True,
                             capture_output=True, cwd=ROOT)
     if result.returncode == 0:

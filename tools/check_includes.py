@@ -43,7 +43,7 @@ NAMES = {  # what stands behind std:: or, in a tuple, the whole expression
     "fmt/format.h": (r"\bfmt::(?:format|format_to|to_string|memory_buffer|join|print|runtime)\b",),
     "nlohmann/json.hpp": (r"\bordered_json\s*[({]|\bordered_json::(?:parse|array|object)\b",),
 }
-# Headers that hold another's names by the language's own rules, or as the way to use a library.
+# Headers that provide another header's names, by the rules of the language or of a library.
 HOLD = {"string_view": {"string"}, "string": {"filesystem"}, "utility": {"map", "unordered_map"},
         "fmt/format.h": {"fmt/core.h"}, "cstdint": {"stdint.h"}}
 PATTERNS = {header: re.compile(names[0] if isinstance(names, tuple) else STD + names) for header, names in NAMES.items()}

@@ -7,7 +7,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 OUTSIDE = ("library", "apps/options", "apps/hub")
-# Folders whose headers they include without a path, and those of apps/ by their names.
+# Folders whose headers these files include without a path; folders of apps/ by their names.
 OWN = {"library": [ROOT / folder for folder in ("library", "library/include", "apps/options")],
        "options": [ROOT / "apps/options", ROOT / "apps"], "hub": [ROOT / "apps"]}
 PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state"}

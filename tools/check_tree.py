@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".h", ".cpp", ".hip", ".cu", ".py", ".js", ".css", ".html"}
 LONGEST, LONGEST_KERNEL = 600, 800
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# Freeing the library's values takes memory from where that header says.
+# The destructor of the JSON library's values needs memory, which src/chat/json.h provides.
 JSON, JSON_HEADER = "#include <nlohmann/json.hpp>", pathlib.Path("src/chat/json.h")
 # The process belongs to the application: a library neither ends it, nor prints, nor reads its environment.
 PROCESS = re.compile(r"\b(std::)?(printf|fprintf|puts|exit|abort|getenv)\s*\(|std::c(out|err)\b")

@@ -6,7 +6,7 @@ NAMES = {
     "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_qkvz": "ssm_in",
     "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out"}
 
-# Files of Qwen3-Next from before the gates of the output had a tensor of their own.
+# Older files of Qwen3-Next, in which the gates of the output have no tensor of their own.
 JOINED = ("qwen3next-joined",)
 
 

@@ -35,7 +35,7 @@ NAMES = {
     "model.embed_tokens_per_layer": "per_layer_token_embd", "model.per_layer_model_projection": "per_layer_model_proj",
     "model.per_layer_projection_norm": "per_layer_proj_norm"}
 
-# Those that are no weights of a linear layer or a norm.
+# Tensors that are not weights of a linear layer or a norm.
 OTHERS = {
     "layer_scalar": "layer_output_scale.weight", "router.scale": "ffn_gate_inp.scale",
     "router.per_expert_scale": "ffn_down_exps.scale", "experts.gate_up_proj": "ffn_gate_up_exps.weight",

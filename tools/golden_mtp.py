@@ -26,7 +26,7 @@ def models(experts, latent, rope):
             **experts, "num_hidden_layers": 3, "head_dim": 16, "n_routed_experts": 6, "n_shared_experts": 1,
             "first_k_dense_replace": 1, "routed_scaling_factor": 1.3, "attention_bias": True, "rms_norm_eps": 1e-5,
             "rope_parameters": rope(1000.0, partial_rotary_factor=0.5)}),
-        # By the interval of its layers the block would be a delta net.
+        # By full_attention_interval the MTP block would be a delta net.
         "mtp/qwen35moe": ("qwen35moe", "Qwen3_5Moe", {
             **experts, "num_hidden_layers": 3, "head_dim": 16, "rms_norm_eps": 1e-6, "full_attention_interval": 2,
             "layer_types": ["linear_attention", "full_attention", "full_attention"], "linear_num_key_heads": 2,

@@ -59,7 +59,8 @@ def padded(data):
 
 
 def compressed(raw, level):
-    # Instructions are words of four bytes. No dictionary is longer than what it is for: a reader takes memory for it.
+    # Instructions are words of four bytes. A dictionary is not larger than its data, because a reader allocates memory for
+    # it.
     dictionary = min(max(4096, 1 << (len(raw) - 1).bit_length()), 64 << 20)
     preset = level | (lzma.PRESET_EXTREME if level == 9 else 0)
     chosen = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": dictionary, "lc": 2, "lp": 2, "pb": 2}

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Of every system that a wheel may be installed on (PEP 600).
+# Libraries of every system that a wheel may be installed on (PEP 600).
 OF_THE_SYSTEM = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl|gcc_s|stdc\+\+))\.so")
 BACKEND = "import sys, setuptools.build_meta as b; print(b.build_wheel(sys.argv[1]))"
 

@@ -70,7 +70,7 @@ MODELS = {
     "qwen3": ("qwen3", "Qwen3", {
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 32, "rms_norm_eps": 1e-6,
         "rope_parameters": rope(1000000.0)}),
-    # Small where layers are many: their windows and rotations repeat every four or six.
+    # Small sizes with many layers, because windows and rotations repeat every four or six layers.
     "olmo2": ("olmo2", "Olmo2", {
         **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_parameters": rope(500.0)}),
     "olmo3": ("olmo2", "Olmo3", {
@@ -213,7 +213,7 @@ MODELS = {
     "glm4-moe-lite": ("deepseek2", "Glm4MoeLite", {
         **LATENT, "q_lora_rank": 40, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
         "rope_parameters": rope(1000.0)}),
-    # Ling's own code is no part of transformers; GLM-4.5 with norms of its heads and without biases is the same graph.
+    # transformers does not contain Ling's own code. GLM-4.5 with head norms and without biases is the same graph.
     "bailingmoe2": ("bailingmoe2", "Glm4Moe", {
         **EXPERTS, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 4, "topk_group": 2,
         "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5, "use_qk_norm": True,
@@ -236,10 +236,10 @@ MODELS.update(golden_delta_net.models(EXPERTS, rope))
 MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 MODELS.update(golden_mtp.models(EXPERTS, LATENT, rope))
 
-# Models that see: their text part, whose parameters stand under model.language_model.
+# Models with vision: their text part, whose parameters are under model.language_model.
 SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
-# Files of DeepSeek from before K and V of a head had tensors of their own.
+# Older files of DeepSeek, in which K and V of a head have no tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
 LATENT_ARCHITECTURES = ("deepseek2", "mistral4")
 
@@ -290,7 +290,7 @@ LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
     "moe_layer_interval": "interleave_moe_layer_step", "num_dense_layers": "leading_dense_block_count"}
 
-# Architectures whose rows of Q and K the converter permutes, and those whose norms it stores with the formula's 1 added.
+# Architectures whose rows of Q and K the converter permutes, and architectures whose norms it stores with the formula's + 1.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3")
 NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe", "nemotron")
 
@@ -333,7 +333,7 @@ for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
 CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
-# post_attention_layernorm stands behind attention here; in Seed-OSS its tensor has that name although it does not.
+# Architectures with a tensor post_attention_norm, which in Seed-OSS is not the norm after attention.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
                   "qwen35moe", "gemma4")
 
@@ -475,7 +475,7 @@ def metadata(architecture, name, config):
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, config.max_position_embeddings),
         ("embedding_length", U32, config.hidden_size),
-        # Qwen3.5's has none where all layers have experts.
+        # Files of Qwen3.5 have no feed_forward_length if all layers have experts.
         *([("feed_forward_length", COUNTS if isinstance(widths, list) else U32, widths)] if architecture != "qwen35moe" else []),
         ("attention.head_count", U32, heads),
         ("attention.head_count_kv", U32, 1) if latent and name not in JOINED_LATENT else kv_heads(config),
@@ -521,7 +521,7 @@ def metadata(architecture, name, config):
     if "llama_4_scaling_beta" in parameters:
         own.append(("attention.temperature_scale", F32, parameters["llama_4_scaling_beta"]))
     if kind == "yarn" and "attention_factor" in parameters:
-        # Of the whole, which includes the share that the file's factor stands for.
+        # attention_factor is the whole magnitude, which includes the magnitude that follows from rope.scaling.factor.
         share = 1.0 + 0.1 * math.log(parameters["factor"])
         own.append(("rope.scaling.yarn_attn_factor", F32, parameters["attention_factor"] / share))
     if kind == "longrope":

@@ -9,7 +9,7 @@ GRANITE_HYBRID = {
     "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 12, "mamba_chunk_size": 16, "rms_norm_eps": 1e-5,
     "embedding_multiplier": 6.0, "attention_multiplier": 0.6, "residual_multiplier": 0.7, "logits_scaling": 3.0,
     "shared_intermediate_size": 40, "rope_parameters": {"rope_theta": 1000.0, "rope_type": "default"}}
-# Steps are not cut off from below, of which a file says nothing.
+# Time steps have no lower bound, because a file has no key for one.
 NEMOTRON_H = {
     **EXPERTS, "head_dim": 16, "intermediate_size": 40, "mamba_num_heads": 4, "mamba_head_dim": 16, "ssm_state_size": 12,
     "n_groups": 2, "chunk_size": 16, "time_step_min": 1e-9}
@@ -22,7 +22,7 @@ MODELS = {
     "granitehybrid-dense": ("granitehybrid", "GraniteMoeHybrid", {
         **GRANITE_HYBRID, "num_local_experts": 0, "position_embedding_type": "rope", "mamba_n_groups": 2,
         "mamba_d_conv": 3, "mamba_proj_bias": True, "mamba_conv_bias": False}),
-    # A layer is one part; the last one a feed-forward part, then Mamba-2.
+    # A layer is one part. The last layer is a feed-forward part here, and Mamba-2 in the next model.
     "nemotron_h": ("nemotron_h", "NemotronH", {
         **NEMOTRON_H, "layers_block_type": ["linear_attention", "mlp", "full_attention", "linear_attention", "mlp"]}),
     "nemotron_h_moe": ("nemotron_h_moe", "NemotronH", {

@@ -7,8 +7,8 @@ import numpy
 
 U32, F32, BOOL, STRING, COUNTS, BOOLS = 4, 6, 7, 8, 9, 10
 
-# A model's seed follows from its name, so that a new one changes no other. These are older: they have 1000 and the place
-# that they had in the list when they were made.
+# A model's seed follows from its name, so that a new model does not change the seeds of others. These older models have the
+# seed 1000 plus their index in the list at the time.
 SEEDS = dict(zip("""
 llama-gqa4 llama-mqa llama-tied llama3 llama-linear llama-yarn mistral-window qwen2 qwen3 olmo2 olmo3 phi3 phi3-long
 smollm3 granite glm4 exaone4 exaone4-full seed-oss ernie4_5 gemma gemma2 gemma3 command-r cohere2 starcoder2

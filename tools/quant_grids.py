@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from gguf import quants
 
-# File: its tables as (class of the package, name here, bits of a code in an entry, what a code stands for).
+# File: its tables as (class of the package, name here, bits of a code in an entry, the value of a code).
 FILES = {
     "grid_iq1.h": [("IQ1_S", "iq1_grid", 2, "code - 1")],
     "grid_iq2.h": [(name, f"{name.lower()}_grid", 2, "8, 25, 43") for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S")],

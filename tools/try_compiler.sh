@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tries the project with another compiler: tools/try_compiler.sh COMPILER[+libc++] [CTEST ARGUMENT...]
 #
-# Builds program and tests with COMPILER (clang++-16, clang++-19+libc++, g++-13) in a folder of its own below build/, as preset
-# `tested` does, warnings as errors, has the demo model answer, and runs the tests that CTEST ARGUMENTs choose (`-L '^tensor$'`), or
-# all but the slow ones and those of the tree itself. The compiler must be installed; for libc++ also libc++-N-dev and libc++abi-N-dev.
+# Builds program and tests with COMPILER (clang++-16, clang++-19+libc++, g++-13) in a folder of its own below build/, as
+# preset `tested` does, with warnings as errors. Then the demo model answers, and the tests run that CTEST ARGUMENTs choose
+# (`-L '^tensor$'`; default: all but the slow ones and those of the source tree). The compiler must be installed; for libc++
+# also libc++-N-dev and libc++abi-N-dev.
 #
 # environment: CMAKE (default: cmake; another version's, whose ctest is taken too), FORGE_JOBS (default: all processors)
 set -euo pipefail

@@ -7,7 +7,7 @@
 #   wheel     builds a Python wheel (or takes the one that WHEEL names), and uses it in a bare copy with Python alone
 #   none      no more
 #   any other `./forge test PART` (without PART: cpu)
-# Needs root. Mounts end with the script, however it ends.
+# Needs root. The mounts are removed when the script ends, also after an error.
 #
 # environment: WHEEL (a wheel made elsewhere; for part wheel alone nothing is built), MIRROR (default: Debian's or Ubuntu's own), CHECKOUT (what to clone, default: this repository), KEEP=1 (go on
 # in the system that the last run left, with all it had installed and built)
@@ -24,7 +24,7 @@ shift
 [ "$(id -u)" -eq 0 ] || die "only root may change its root folder: sudo tools/try_distribution.sh $suite"
 command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
 
-# Mounts of a namespace of its own end with its last process.
+# Mounts in a separate namespace are removed with its last process.
 if [ "${TRY_DISTRIBUTION_INSIDE:-}" != "$$" ]; then
   exec unshare --mount --pid --fork --kill-child --propagation private \
     bash -c 'TRY_DISTRIBUTION_INSIDE=$$ exec "$@"' try_distribution "$PWD/tools/try_distribution.sh" "$suite" "$@"
@@ -32,7 +32,7 @@ fi
 
 components=main script=()
 case $suite in
-  # The script for any of Ubuntu, by its oldest name: an older debootstrap does not know the newer ones.
+  # One script serves all Ubuntu suites. Its oldest name is used, because an older debootstrap lacks the newer names.
   jammy | noble) default_mirror=http://archive.ubuntu.com/ubuntu components=main,universe script=(gutsy) ;;
   *) default_mirror=http://deb.debian.org/debian ;;
 esac
@@ -51,7 +51,7 @@ install_system() {
   mv "$folder/bare.new" "$folder/bare"
 }
 
-# prepare NAME: a copy of the bare system with what its programs expect to be mounted.
+# prepare NAME: a copy of the bare system with the mounts that its programs expect.
 prepare() {
   local root=$folder/$1
   if [ "${KEEP:-}" != 1 ] || [ ! -d "$root" ]; then
@@ -96,7 +96,7 @@ try_build() {
     libcurl4-openssl-dev libssl-dev
 }
 
-# Built where compilers are, used where none is.
+# Builds in the system with compilers; tries the packages in one without.
 try_package() {
   local files
   inside build /root/rocmforge ./forge package
@@ -109,7 +109,7 @@ try_package() {
   inside installed /root bash try_package.sh
 }
 
-# Built where compilers are, or elsewhere; used where Python is all there is.
+# Builds in the system with compilers, or takes WHEEL; tries the wheel in a system with only Python.
 try_wheel() {
   local wheel=${WHEEL:-}
   if [ -z "$wheel" ]; then

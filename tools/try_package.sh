@@ -16,7 +16,7 @@ if [ -e "${kernels[0]}" ]; then
   rocmforge devices --json | grep -q '"code_objects_problem": ""' || die "the program does not take the installed kernels"
 fi
 
-# As somebody who owns nothing here.
+# As a user without any files or rights of its own.
 answer=$(cd / && setpriv --reuid=nobody --clear-groups rocmforge run --greedy -p "What is 127 + 458?")
 [[ $answer == *585* ]] || die "the installed program answered '$answer'"
 echo "the installed program answered $answer"

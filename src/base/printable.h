@@ -6,9 +6,9 @@
 
 namespace rocmforge {
 
-/// A text from outside in a form that is safe in one line of a terminal or a log. Control characters, line ends, marks that
+/// Untrusted text in a form that is safe in one line of a terminal or a log. Control characters, line ends, marks that
 /// change the direction of writing and bytes that are not UTF-8 become escapes. After `most` bytes the rest is left out, and
-/// the end says how many bytes are missing.
+/// the result ends with the number of missing bytes.
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
 
 /// The limit for messages: a text from a file may be of any length.

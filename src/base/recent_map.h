@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// A map of bounded size. Before an entry is added to a full map, the caller drops the least recently used one, and so can
-/// first do what the entry's end needs. The addresses of values do not change.
+/// A map of bounded size. Before an entry is added to a full map, the caller drops the least recently used one. The caller
+/// can clean up that entry first. The addresses of values do not change.
 template <class Key, class Value>
 class RecentMap {
  public:

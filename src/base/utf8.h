@@ -11,7 +11,7 @@ struct Utf8Unit {
   enum class Kind {
     character,   ///< one whole character of `length` bytes
     invalid,     ///< `length` bytes that are not the beginning of a character: the longest sequence that one U+FFFD replaces
-    incomplete,  ///< the string ends inside a character; `length` of its bytes are there
+    incomplete,  ///< the string ends inside a character, after `length` of its bytes
   };
   Kind kind = Kind::character;
   std::size_t length = 1;

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first 64 KiB of a file in /sys or /proc, empty when it can't be read. No such file has more that is used here.
+/// The first 64 KiB of a file in /sys or /proc, empty when it can't be read. Nothing beyond that is used.
 std::string text_of(const fs::path& path) {
   constexpr std::size_t most_bytes = 65536;
   std::ifstream file(path, std::ios::binary);

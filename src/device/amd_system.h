@@ -15,8 +15,8 @@ namespace rocmforge {
 /// The architectures ("gfx1100") in the topology that the kernel driver provides for compute programs.
 std::vector<std::string> amd_architectures(const std::filesystem::path& root = "/");
 
-/// "amdgpu 6.12.12" for a driver that was installed with ROCm, "amdgpu of Linux 6.8.0" for the one of the kernel. Empty when
-/// none is loaded.
+/// "amdgpu 6.12.12" for a driver that was installed with ROCm, "amdgpu of Linux 6.8.0" for the driver of the kernel itself.
+/// Empty when none is loaded.
 std::string amd_kernel_driver(const std::filesystem::path& root = "/");
 
 /// The reason why the HIP runtime may see no GPU: a missing driver, a missing permission, or the list of GPUs that the

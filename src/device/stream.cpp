@@ -100,7 +100,7 @@ Graph Stream::end_capture() {
 void Stream::abandon_capture() noexcept {
   try {
     end_capture();
-  } catch (...) {  // the error that ended the recording is passed on; a second one of the runtime adds nothing
+  } catch (...) {  // the error that ended the recording is passed on; this later error of the runtime is ignored
   }
 }
 

@@ -10,7 +10,7 @@ namespace rocmforge {
 
 namespace {
 
-/// Whether an answer to `prompt` begins a text: its tokens show nothing (such as BOS alone).
+/// Whether the tokens of `prompt` have no text (such as BOS alone), so that an answer to it begins a text.
 bool shows_nothing(const std::vector<std::int32_t>& prompt, const Tokenizer& tokenizer) {
   return std::ranges::all_of(prompt, [&](std::int32_t token) { return tokenizer.token_bytes(token).empty(); });
 }

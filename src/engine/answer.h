@@ -26,7 +26,8 @@ class Answer {
 
   Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
 
-  /// Works on the mask of the next draw for about `units`. True when it is ready, or when the constraint can't go on.
+  /// Works on the mask of the next draw for about `units` of work. True when the mask is ready, or when the constraint has
+  /// failed.
   bool prepare_mask(std::uint64_t units, std::int32_t vocab);
   /// The result of prepare_mask() without more work.
   [[nodiscard]] bool mask_is_settled() const { return constraint_ == nullptr || mask_is_ready_ || !failure_.empty(); }
@@ -36,11 +37,11 @@ class Answer {
   /// The parameters of the next draw for SampleTokens; see Sampler::next. Appends its adjustments and its mask, which must
   /// be ready, to the step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
-  /// The last draw gave no token: the next one repeats it, with the same random number.
+  /// Call when the result of the last draw was lost: the next draw repeats it, with the same random number.
   void draw_again() { draws_again_ = has_drawn_; }
   /// Call before a step with this sequence is computed.
   void started();
-  /// Call when the step gave a token, or computed the whole prompt of a request without tokens.
+  /// Call when the step has drawn a token, or has computed the whole prompt of a request that draws none.
   void computed();
   /// The text that `token` completes: whole characters, without text that may be the start of a stop string.
   std::string add(std::int32_t token);
@@ -53,13 +54,13 @@ class Answer {
   std::vector<TokenLogprobs> prompt_logprobs();
   [[nodiscard]] std::vector<float> embedding() const;
 
-  /// A stop string was found, or the constraint allows nothing more.
+  /// Whether a stop string was found, or the constraint is finished.
   [[nodiscard]] bool stopped() const;
   /// The stop string that was found; "" without one.
   [[nodiscard]] const std::string& stop_string() const { return stop_.seen(); }
-  /// Why the constraint can't go on; "" if it can.
+  /// Why the constraint has failed; "" if it has not.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// Whether the reason is missing memory.
+  /// Whether the constraint has failed for lack of memory.
   [[nodiscard]] bool lacks_memory() const { return failure_ == no_memory; }
 
   static constexpr const char* no_memory = "no memory left";  ///< short, so that it needs no allocation

@@ -95,7 +95,7 @@ void Engine::State::end(RequestId id, FinishReason reason) {
     output.finish = reason;
     try {
       output.text = found->second.finish();
-    } catch (const std::bad_alloc&) {  // what was held back
+    } catch (const std::bad_alloc&) {  // the text that was held back is lost
     }
     scheduler.cancel(id, reason);
     retire();
@@ -105,7 +105,7 @@ void Engine::State::end(RequestId id, FinishReason reason) {
 void Engine::State::expire() {
   const auto now = std::chrono::steady_clock::now();
   while (!deadlines.empty() && deadlines.begin()->first < now) {
-    end(deadlines.begin()->second, FinishReason::timeout);  // takes it out of `deadlines` too
+    end(deadlines.begin()->second, FinishReason::timeout);  // also removes it from `deadlines`
   }
 }
 

@@ -17,7 +17,7 @@
 
 namespace rocmforge {
 
-/// The largest default context: a long-context model would reserve gigabytes of cache for a short chat.
+/// The largest default context. Without this limit a long-context model would reserve gigabytes of cache for a short chat.
 constexpr std::int32_t default_context_limit = 8192;
 
 struct EngineOptions {
@@ -25,8 +25,8 @@ struct EngineOptions {
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
   std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step with decodes; 0: what the decodes leave
-  /// The most time that prompts may add to a step in which other sequences decode, by the speed of the last prompts; 0: no
-  /// limit. Affects only the size of prompt chunks, never a result.
+  /// The most time that prompts may add to a step in which other sequences decode, estimated from the speed of the last
+  /// prompts; 0: no limit. Affects only the size of prompt chunks, never a result.
   double max_prefill_seconds = 0.0;
   std::int32_t max_waiting = -1;  ///< requests beyond max_sequences; -1: any number
   std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context
@@ -81,19 +81,20 @@ struct SequenceStatus {
 
 std::string_view name(SequenceStatus::State state);
 
-/// The current state of an engine. All are counters: reading them does not depend on the size of the cache or the queue.
+/// The current state of an engine. All values are counters: the time to read them does not depend on the size of the cache
+/// or the queue.
 struct EngineStatus {
   std::int32_t waiting = 0;  ///< requests without pages
   std::int32_t running = 0;
-  std::int32_t unread_stats = 0;  ///< finished requests whose statistics were not taken yet
-  std::int32_t kv_blocks = 0;     ///< of the cache in all, without those of windows
+  std::int32_t unread_stats = 0;  ///< finished requests whose statistics take_stats() has not removed
+  std::int32_t kv_blocks = 0;     ///< all blocks of the cache, without those of groups with a window
   std::int32_t free_blocks = 0;
   std::int32_t prefix_blocks = 0;     ///< blocks in the prefix cache
   std::int32_t evictable_blocks = 0;  ///< of these, the ones that can be freed
-  std::int32_t window_blocks = 0;     ///< of groups of pages with a window in all; 0: the model has none
+  std::int32_t window_blocks = 0;     ///< all blocks of groups with a window; 0: the model has none
   std::int32_t free_window_blocks = 0;
   std::int32_t evictable_window_blocks = 0;  ///< in the prefix cache, can be freed
-  std::int32_t state_slots = 0;              ///< of recurrent state in all; 0: the model has none
+  std::int32_t state_slots = 0;              ///< all slots of recurrent state; 0: the model has none
   std::int32_t free_slots = 0;
   std::int32_t kept_states = 0;       ///< states in the prefix cache
   std::int32_t evictable_states = 0;  ///< of these, the ones that can be freed
@@ -103,7 +104,7 @@ struct EngineStatus {
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
   std::int64_t prefix_queries = 0;  ///< prompt tokens looked up in the prefix cache
-  std::int64_t prefix_hits = 0;     ///< of those, found
+  std::int64_t prefix_hits = 0;     ///< prompt tokens found there
 };
 
 struct EngineParts;
@@ -116,9 +117,9 @@ class Engine {
   /// Accepts a request; later steps return its output. A request that can never run is returned by the next step with
   /// FinishReason::error, the reason as text and its kind in StepOutput::error.
   RequestId submit(Request request);
-  /// `count` answers to one prompt, which is computed once: then each has its own copy of the last, partly filled page
-  /// and shares the others. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt come
-  /// with the first answer only. Either all answers are accepted or none: then it throws std::bad_alloc.
+  /// `count` answers to one prompt, which is computed once. Then each answer has its own copy of the last, partly filled
+  /// block and shares the others. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt
+  /// come with the first answer only. Either all answers are accepted or none: then it throws std::bad_alloc.
   std::vector<RequestId> submit(Request request, int count);
   /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ignores ids that have finished.
   /// Never fails for want of memory.
@@ -130,7 +131,8 @@ class Engine {
   /// Does not throw for a bad request or missing memory: the answer concerned ends with FinishReason::error.
   std::vector<StepOutput>& step();
 
-  /// Removes and returns the statistics of a finished request. Kept are those of the last step and of 1,024 more.
+  /// Removes and returns the statistics of a finished request. The statistics of the last step's requests and of 1,024 more
+  /// are kept.
   RequestStats take_stats(RequestId id);
   [[nodiscard]] EngineStatus status() const;
   /// The requests that have not finished: running ones first, each in the order in which they run.
@@ -159,8 +161,8 @@ class Engine {
 /// Positions that a sequence may hold under these options.
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config);
 
-/// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error; if memory does not suffice,
-/// with the numbers. A file without a tokenizer loads too: then there are ids and no texts.
+/// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error; if memory does not suffice, the
+/// message has the numbers. A file without a tokenizer can be loaded: requests and outputs then have token ids and no text.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options = {});
 /// The same on an open device; `options.device` is not read.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device);

@@ -27,18 +27,18 @@ struct Engine::State {
 
   /// Groups of pages with a window, each with an allocator of its own.
   std::vector<WindowGroup> make_windows();
-  /// The slots of recurrent state, null for a model without.
+  /// The allocator of slots of recurrent state, null for a model without.
   BlockAllocator* known_slots();
   PrefixCache& emplace_prefix_cache();
-  /// Why `count` sequences of the request can't run; none if they can.
+  /// Why `count` sequences of the request can't run; RequestError::none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
   /// Log probabilities of the step's drawn tokens, where requested.
   void find_logprobs(std::span<const ChunkResult> results);
-  /// Takes the result of a sequence's chunk and decides whether the sequence goes on; nothing for a part of a prompt.
+  /// Takes the result of a sequence's chunk and decides whether the sequence goes on; no output for a part of a prompt.
   std::optional<StepOutput> advance(std::size_t index, const ChunkResult& result);
   void take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
-  /// Never fails for want of memory, like everything that ends answers.
+  /// Ends a request. Never fails for lack of memory, like all functions that end answers.
   void end(RequestId id, FinishReason reason);
   /// Drops old statistics that were not taken, except of requests that the next step reports: any number may end at once.
   void forget_stats();
@@ -49,29 +49,29 @@ struct Engine::State {
   /// Computes the next step and returns one result for each chunk of `step`, which is empty when there is nothing to
   /// compute. Ends sequences for which there is no memory.
   std::span<const ChunkResult> compute();
-  /// Sets `step` to the step to wait for; starts one if none is running.
+  /// Sets `step` to the running step; starts a step first if none is running.
   void take_step();
   void choose_step();
   /// Starts the step after the running one, if that is possible and there is memory for it.
   void start_ahead();
-  /// Removes the chunks whose mask is not ready in this step's time: they are in the next one again.
+  /// Removes the chunks whose mask is not ready within this step's limit of work. The next step has them again.
   void leave_out_late();
   /// How a chunk's next token is drawn, for ModelRunner.
   [[nodiscard]] ModelRunner::NextDraw next_draw();
-  /// There was no memory for the step: it has not run.
+  /// Call when a step has failed for lack of memory: it has not run.
   void recover();
-  /// The draws in `drawn` from `first` on gave no tokens.
+  /// The results of the draws in `drawn` from `first` on are lost: they are repeated.
   void draw_again(std::size_t first);
   std::optional<StepOutput> advance_alone(std::size_t index, const ChunkResult& result);
   StepOutput without_memory(RequestId id);
-  /// Reserves room for so many more answers in the outputs of steps, so that their ends allocate nothing.
+  /// Reserves room for `count` more answers in the outputs of steps, so that ending them allocates nothing.
   void make_room_for(std::size_t count);
   void refuse(const Request& request, std::span<const RequestId> ids, const RequestRefusal& refusal);
-  /// Adds an accepted request, an answer for each id.
+  /// Adds an accepted request, with one answer for each id.
   void take(const Request& request, std::span<const RequestId> ids);
   /// Removes answers of a request that could not be added as a whole.
   void withdraw(std::span<const RequestId> ids, const Request& request);
-  /// Computes from a step's time how many prompt tokens a later one may have.
+  /// Sets the limit of prompt tokens in later steps from the time of a step.
   void take_time(double seconds);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
@@ -89,14 +89,15 @@ struct Engine::State {
   std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
   std::map<RequestId, RequestStats> stats;             ///< ordered, so that the oldest are dropped first
   std::map<RequestId, RequestStats> unfinished_stats;  ///< of unfinished requests; moved to stats
-  std::vector<StepOutput> ready;                       ///< delivered by the next step
-  std::vector<StepOutput> given;                       ///< by the last one
+  std::vector<StepOutput> ready;                       ///< outputs that the next step() returns
+  std::vector<StepOutput> given;                       ///< outputs that the last step() returned
   std::vector<ScheduledChunk> step;
-  std::vector<RequestId> drawn;  ///< requests whose draws belong to steps that were not read yet
+  std::vector<RequestId> drawn;  ///< requests whose draws have not been read
   StepRecovery recovery;
   std::vector<TokenLogprobs> logprobs;  ///< of each chunk of the step
-  std::vector<std::size_t> scored;      ///< chunks that have some
-  /// The step that was started ahead; its draws were not read yet. A chunk whose sequence has ended meanwhile has none.
+  std::vector<std::size_t> scored;      ///< chunks that have log probabilities
+  /// The step that was started ahead, whose draws have not been read. The sequence of a chunk is null if it has ended
+  /// meanwhile.
   std::vector<ScheduledChunk> ahead;
   RequestId last_id = 0;
   std::int64_t steps = 0;

@@ -14,10 +14,10 @@
 namespace rocmforge {
 namespace {
 
-/// The time of a step with fewer of prompts says nothing about prompts; a step never takes fewer for its time's sake.
+/// Steps with fewer prompt tokens are not used to estimate the time of prompts, and the limit of time never allows fewer.
 constexpr std::int32_t least_timed_tokens = 16;
 
-/// However a step ends, nothing works on answers any more.
+/// Pauses the mask thread at the end of a step, also after an exception, so that only the engine's thread uses answers.
 class PausedAtEnd {
  public:
   explicit PausedAtEnd(MaskWork& masks) : masks_(masks) {}
@@ -31,7 +31,7 @@ class PausedAtEnd {
 
 }  // namespace
 
-// A row takes as long as its vocabulary, and all others of the step wait: so all rows on all threads, each by itself.
+// The work for a row grows with the vocabulary, and the step waits for all rows. So the rows are spread over all threads.
 void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
   scored.clear();
   for (std::size_t i = 0; i < step.size(); ++i) {
@@ -55,7 +55,7 @@ void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
         }
       }
     });
-  } catch (const std::bad_alloc&) {  // all whose row has not been looked at end
+  } catch (const std::bad_alloc&) {  // all sequences whose row was not computed end
   }
 }
 
@@ -98,7 +98,7 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
     throw std::bad_alloc();
   }
   if (!answer.failure().empty()) {
-    output.error = RequestError::invalid;  // what it may say was the request's choice
+    output.error = RequestError::invalid;  // the constraint came with the request
     return fail(answer.failure());
   }
   if (result.token < 0) {
@@ -139,7 +139,7 @@ FinishReason Engine::State::finish_after(const Sequence& sequence, bool stopped)
   if (sequence.generated() == sequence.request.max_tokens) {
     return FinishReason::length;
   }
-  // The newest token is in the cache only when something follows it: so a full context still gives one token.
+  // The newest token enters the cache only when another one follows, so a full context still allows one more token.
   if (sequence.length() > scheduler.limits().context_length && sequence.request.context_policy == ContextPolicy::stop) {
     return FinishReason::context;
   }
@@ -158,7 +158,7 @@ std::span<const ChunkResult> Engine::State::compute() {
       drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(ahead.size()));
       return results;
     } catch (const std::bad_alloc&) {
-      if (!ahead.empty()) {  // reading what a step before it has drawn takes none
+      if (!ahead.empty()) {  // reading the tokens of the earlier step allocates nothing
         throw;
       }
       recover();
@@ -168,14 +168,14 @@ std::span<const ChunkResult> Engine::State::compute() {
 
 void Engine::State::recover() {
   masks.pause();
-  parts.model->wait();  // part of the step may be under way
+  parts.model->wait();  // part of the step may be running
   draw_again(0);
   const std::optional<RequestId> blamed = recovery.failed(step);
   if (!blamed) {
     return;
   }
   RequestId id = *blamed;
-  if (id == 0) {  // it can't be told who asked for too much: the last one makes way
+  if (id == 0) {  // the sequence at fault is not known: the last one ends
     if (!scheduler.has_work()) {
       throw std::bad_alloc();
     }
@@ -250,7 +250,7 @@ void Engine::State::start_ahead() {
     if (!ahead.empty()) {
       runner.start_ahead(ahead, next_draw());
     }
-  } catch (const std::bad_alloc&) {  // then it starts when the step under way has been read, as it would with more to know
+  } catch (const std::bad_alloc&) {  // the step is started later, when the running one has been read
     parts.model->wait();
     ahead.clear();
     draw_again(drawn_before);
@@ -273,7 +273,7 @@ void Engine::State::leave_out_late() {
     return chunk.wants_logits && !active.at(chunk.sequence->id).mask_is_settled();
   });
   if (!step.empty()) {
-    masks.resume();  // beside what the device computes
+    masks.resume();  // while the device computes
   }
 }
 

@@ -16,7 +16,7 @@ namespace rocmforge {
 namespace {
 
 EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
-  // Weights and cache must fit before anything is read: a machine that swaps serves nobody.
+  // Weights and cache must fit in memory before anything is read, because a machine that swaps is too slow to be useful.
   if (!planned.memory.fits()) {
     throw Error(describe_shortage(planned.memory));
   }

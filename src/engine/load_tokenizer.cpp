@@ -19,7 +19,7 @@ std::vector<TokenType> read_types(const GgufFile& file, std::size_t count) {
   }
   std::vector<TokenType> types;
   for (const std::int64_t number : *numbers) {
-    // 0 is "undefined" in the format; like a number from the future it leaves an ordinary token.
+    // 0 is "undefined" in the format. Such a token and one of an unknown type are ordinary tokens.
     types.push_back(number >= 1 && number <= 6 ? static_cast<TokenType>(number) : TokenType::normal);
   }
   return types;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr float impossible = -std::numeric_limits<float>::infinity();
 
-/// The value of a logit in a draw: NaN is -inf, +inf the largest number.
+/// The value of a logit in a draw: NaN becomes -inf, +inf the largest finite number.
 float clean(float logit) { return logit == logit ? std::min(logit, std::numeric_limits<float>::max()) : impossible; }
 
 /// The `count` largest logits with their ids, sorted. `count` is small: each new one is inserted in its place.

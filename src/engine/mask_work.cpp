@@ -50,7 +50,7 @@ void MaskWork::resume() {
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { run(); });
-    } catch (const std::exception&) {  // no thread can be started: the units of the steps compute the masks
+    } catch (const std::exception&) {  // no thread can be started: masks are computed only within the steps' units
       return;
     }
   }

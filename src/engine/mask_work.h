@@ -16,7 +16,7 @@ class Answer;
 /// A constraint that exceeds its own limit for one mask ends its request, and no other.
 class MaskWork {
  public:
-  /// Of some ten nanoseconds each: about two milliseconds.
+  /// Units of about ten nanoseconds: about two milliseconds.
   static constexpr std::uint64_t step_units = 200'000;
 
   MaskWork() = default;
@@ -28,8 +28,8 @@ class MaskWork {
   /// answers of earlier steps are forgotten.
   void prepare(std::span<Answer* const> answers, std::int32_t vocab);
 
-  /// Lets the thread work on the late answers until pause(), which waits for its current piece of work. Between the two no
-  /// other thread may use the answers.
+  /// Lets the thread work on the late answers until pause(), which waits for its current piece of work. Between resume() and
+  /// pause() no other thread may use the answers.
   void resume();
   void pause();
 
@@ -38,7 +38,7 @@ class MaskWork {
 
   std::vector<Answer*> late_;
   std::int32_t vocab_ = 0;
-  std::size_t turn_ = 0;  ///< the answer served first; it changes, so that none is always last
+  std::size_t turn_ = 0;  ///< the answer that is served first; changes with each step, so that no answer is always last
   std::mutex mutex_;      ///< guards the members below
   std::condition_variable changed_;
   bool wanted_ = false, busy_ = false, stopping_ = false;

@@ -43,7 +43,8 @@ void ModelRunner::forward() {
 void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw) {
   BatchPlan& batch = next();
   const std::int32_t block_tokens = memory_->block_tokens();
-  // A long prompt holds blocks for all its tokens from the start; the table needs only those in use by now.
+  // A long prompt holds blocks for all its tokens from the start. The table needs only those of positions computed so far
+  // and in this step.
   const auto blocks_in_use = static_cast<std::size_t>((chunk.first + chunk.count + block_tokens - 1) / block_tokens);
   const std::int32_t row_of_position_0 = batch.num_tokens() - chunk.first;
   batch.add_sequence(tokens, chunk.first, chunk.sequence->pages.blocks().first(blocks_in_use), false);
@@ -59,7 +60,7 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
   for (std::int32_t position = scored.first; position < scored.end; ++position) {
     batch.raw_rows.push_back(batch.num_logit_rows());
     batch.logit_rows.push_back(row_of_position_0 + position);
-    batch.sample_rows.emplace_back();  // a draw that nobody reads
+    batch.sample_rows.emplace_back();  // the result of this draw is not read
   }
   const PositionRange pooled = chunk.pooled();
   for (std::int32_t position = pooled.first; position < pooled.end; ++position) {
@@ -98,7 +99,7 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
   std::size_t row = 0;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const ScheduledChunk& chunk = chunks[i];
-    if (chunk.sequence == nullptr) {  // has ended meanwhile
+    if (chunk.sequence == nullptr) {  // the sequence has ended meanwhile
       ++row;
       continue;
     }

@@ -30,10 +30,10 @@ class ModelRunner {
   /// How the next token of a chunk's sequence is drawn; first appends its adjustments and its mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
 
-  /// Makes the copies, then starts a step for the chunks, if there are any.
+  /// Copies the blocks of `copies`, then starts a step for the chunks, if there are any.
   void start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies, const NextDraw& next_draw);
-  /// Starts the step after the last started one, each of whose chunks drew one token and wanted nothing else: chunk i
-  /// computes the token that chunk i drew. Like start(), one that throws has started nothing.
+  /// Starts the step after the last started one, whose chunks must each draw one token and want no other result. Chunk i
+  /// computes the token that chunk i of that step draws. If start() or start_ahead() throws, no step was started.
   void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
 
   /// Waits for the last started step, or with `before_last` for the one before it, which computed `chunks`. Returns one

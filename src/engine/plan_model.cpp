@@ -51,7 +51,8 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
   return open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), isa_limit(options.isa));
 }
 
-/// Slots of recurrent state for computed prefixes, beside those of the sequences: as many as these, and at least so many.
+/// The least number of slots of recurrent state for computed prefixes. There are as many as the sequences have, if that is
+/// more.
 constexpr std::int32_t least_kept_states = 16;
 
 void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
@@ -142,8 +143,8 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
                                   std::min(options.max_sequences, options.max_batch_tokens), options.max_batch_tokens);
   };
   plan();
-  // Some kernels of GPUs are fast as their layouts are larger than the file's. A model that runs slower is better than one
-  // that does not load.
+  // Some GPU kernels are fast because their layouts are larger than the file's. If these do not fit, smaller layouts are
+  // used.
   if (planned.device->info().is_gpu() && !planned.memory.fits() && !model_options.small_weights) {
     model_options.small_weights = true;
     plan();

@@ -34,13 +34,13 @@ struct MemoryNeeds {
     return weight_bytes + workspace_bytes + window_bytes + state_slots * slot_bytes;
   }
   [[nodiscard]] bool fits() const { return !available_bytes || total_bytes() <= *available_bytes; }
-  /// Positions for which there is memory beside the rest; -1 when that is not known. A model without attention needs none:
-  /// then all of them fit or none.
+  /// Positions for which there is memory after fixed_bytes(); -1 when that is not known. A model without attention needs no
+  /// memory for positions: either all positions fit or none.
   [[nodiscard]] std::int64_t fitting_tokens() const;
 };
 
-/// Of a model planned for `device`, from a file of so many bytes, with a cache of so many positions, for steps of
-/// so many sequences and tokens.
+/// The memory of a model planned for `device`, from a file of `file_bytes`, with a cache of `kv_tokens` positions, for steps
+/// of up to `max_sequences` sequences and `max_batch_tokens` tokens.
 MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
                          std::int32_t max_sequences, std::int32_t max_batch_tokens);
 
@@ -58,8 +58,8 @@ struct PlannedModel {
   MemoryNeeds memory;
 };
 
-/// Returns what `body` returns. Adds the file's name to an Error that does not begin with it: errors inside the file name it
-/// already, errors of the machine do not.
+/// Returns what `body` returns. Adds the file's name to an Error that does not begin with it: errors in the file already
+/// name it, errors of the machine do not.
 template <class Body>
 auto naming_file(const std::string& path, Body&& body) {
   try {

@@ -57,8 +57,9 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
     adjustments.push_back(adjustment);
   }
   row.num_adjustments = static_cast<std::int32_t>(adjustments.size()) - row.first_adjustment;
-  if (params_.temperature > 0.0f) {  // last: if memory ran out before, no random number was used
-    // 53 random bits make a number in [0, 1): the standard leaves its own distributions to the implementation.
+  if (params_.temperature > 0.0f) {  // at the end, so that running out of memory before uses no random number
+    // 53 random bits make a number in [0, 1): the results of the standard library's distributions differ between
+    // implementations.
     row.uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
   }
   return row;

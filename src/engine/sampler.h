@@ -40,7 +40,7 @@ class Sampler {
   std::uint64_t seed_;
   std::mt19937_64 random_;
   std::vector<std::int32_t> window_;  ///< tokens in the window of the penalties, ascending
-  std::unique_ptr<HostKernel> host_;  ///< once sample() was called
+  std::unique_ptr<HostKernel> host_;  ///< set by the first call of sample()
 };
 
 }  // namespace rocmforge

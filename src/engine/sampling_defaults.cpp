@@ -14,7 +14,7 @@ namespace {
 
 const std::string prefix = "general.sampling.";
 
-/// Recommendations for methods that this engine does not have; the value 0 means that they are off.
+/// Warns of recommendations for methods that this engine does not have. The value 0 means off.
 void warn_of_others(const GgufFile& file) {
   std::string keys;
   const auto add = [&](const std::string& key) { keys += (keys.empty() ? "" : ", ") + prefix + key; };
@@ -42,7 +42,7 @@ SamplingParams sampling_defaults(const GgufFile& file) {
     }
     const double value = file.number(key);
     const bool whole = !number.is_whole() || value == std::floor(value);
-    if (!(value >= number.least && value <= number.most) || !whole) {  // NaN is no such number
+    if (!(value >= number.least && value <= number.most) || !whole) {  // written so that NaN is refused
       throw Error(fmt::format("{} is {}, must be {}{} to {}", key, value, number.is_whole() ? "a whole number, " : "",
                               number.least, number.most));
     }

@@ -85,7 +85,7 @@ class BoundedThoughts final : public TokenConstraint {
   [[nodiscard]] const ThoughtBudget& budget() const { return shared_->budget; }
   [[nodiscard]] std::string bytes(std::int32_t token) const { return shared_->tokenizer->token_bytes(token, true); }
 
-  /// Of the tokens that `inner` allows (without it, all), the forced one.
+  /// Keeps only the forced token, if `inner` allows it.
   void narrow(std::span<std::uint32_t> mask) const {
     const auto size = static_cast<std::size_t>(shared_->tokenizer->size());
     check(mask.size() * 32 >= size, "a mask has a bit for every token");

@@ -18,8 +18,8 @@ struct ThoughtBudget {
   std::vector<std::int32_t> closing{};  ///< the forced tokens at the limit: a text with `end`
 };
 
-/// Ends reasoning at its limit: then only `closing` may follow. Otherwise it behaves as `inner`, which
-/// may be null: no other constraint. A token of `closing` that `inner` forbids is not forced.
+/// A constraint that ends reasoning at its limit: then only the tokens of `closing` may follow. Otherwise it allows what
+/// `inner` allows; null: everything. A token of `closing` that `inner` forbids is not forced.
 std::unique_ptr<TokenConstraint> make_thought_budget(std::shared_ptr<const Tokenizer> tokenizer, ThoughtBudget budget,
                                                      const TokenConstraint* inner);
 

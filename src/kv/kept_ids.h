@@ -48,7 +48,7 @@ class KeptIds final : private BlockWatcher {
   std::vector<BlockId> kept_of_;  ///< of each block
   std::vector<Kept> of_id_;
   std::list<BlockId> idle_;  ///< the least recently used first
-  std::list<BlockId> read_;  ///< those with other owners; so that a change of owners allocates nothing
+  std::list<BlockId> read_;  ///< ids with other owners: nodes move between the lists without allocation
   std::int32_t num_kept_ = 0;
 };
 

@@ -50,7 +50,7 @@ inline std::int32_t block_tokens_of(const KvGroups& groups) {
   return most > 0 ? most : KvLayout{}.block_tokens;
 }
 
-/// Whether both have the same groups, whatever the size of their blocks.
+/// Whether `a` and `b` have the same groups and planes. Block sizes are not compared.
 inline bool same_planes(const KvGroups& a, const KvGroups& b) {
   const auto same_plane = [](const KvLayout& left, KvLayout right) {
     right.block_tokens = left.block_tokens;

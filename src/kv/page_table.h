@@ -37,7 +37,7 @@ class PageTable {
   void adopt(std::span<const BlockId> blocks, std::size_t given_up = 0);
   /// Releases the blocks that hold only positions below `first`.
   void give_up_before(std::int32_t first);
-  /// The number of held blocks with positions >= first that have other owners: to write there takes as many free blocks.
+  /// The number of held blocks with positions >= first that have other owners. Writing to them needs that many free blocks.
   [[nodiscard]] std::int32_t shared_blocks(std::int32_t first) const;
   /// Replaces these blocks by free ones. Appends the copy for a block that also holds positions below `first`; copies must
   /// be made in order. False (and nothing changed) when the allocator has too few free blocks.

@@ -41,8 +41,8 @@ std::uint64_t PrefixCache::hash_block(std::uint64_t parent, std::span<const std:
   return hash != 0 ? hash : 1;
 }
 
-// There is one entry for each key, and an entry outlives its children. So the same parent means the same tokens before, and
-// comparing this block's tokens makes the whole match exact.
+// There is one entry for each key, and an entry outlives its children. So entries with the same parent follow the same
+// tokens, and comparing this block's tokens makes the whole match exact.
 PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens) {
   const auto found = entries_.find(key);
   if (found == entries_.end() || found->second.parent != parent || !std::ranges::equal(found->second.tokens, tokens)) {
@@ -251,7 +251,7 @@ void PrefixCache::unlink(Entry& entry) {
 }
 
 void PrefixCache::evict(std::int32_t count) {
-  // The blocks behind an inner block have owners, or they would have been freed before: they stay allocated.
+  // The blocks after an inner block have owners, or they would have been freed first: they stay allocated.
   while (!allocator_->can_allocate(count) && num_evictable() > 0) {
     forget(**(idle_ends_.empty() ? idle_inner_ : idle_ends_).begin());
   }

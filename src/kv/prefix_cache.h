@@ -27,8 +27,8 @@ class PrefixCache final : private BlockWatcher {
   using BlockHash = std::uint64_t (*)(std::uint64_t parent, std::span<const std::int32_t> tokens);
   static std::uint64_t hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens);
 
-  /// With `slots`, for models with recurrent state, a prefix can be used only up to a block behind which a state was kept;
-  /// with `windows`, only up to a block before which each of these groups still has what the next position sees.
+  /// With `slots`, for models with recurrent state, a prefix ends at a block after which a state was kept. With `windows`,
+  /// it ends where each of these groups still has the blocks that the next position sees.
   PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block,
               BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
   ~PrefixCache();
@@ -36,8 +36,8 @@ class PrefixCache final : private BlockWatcher {
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
-  /// still be computed to have logits. With slots a state was kept behind the last of them; with windows the last ones have
-  /// their window's blocks. The caller must retain all of that before the next call.
+  /// still be computed to have logits. With slots a state was kept after the last of them; with windows the last ones have
+  /// their window's blocks. The caller must retain these blocks and this state before the next call.
   std::vector<BlockId> match(std::span<const std::int32_t> tokens);
 
   /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
@@ -48,19 +48,20 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t serial = 0;  ///< of its entry
   };
   /// Inserts the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). If memory
-  /// runs out, only the first of them. `window_blocks` are those of the same positions in each group with a window, -1
-  /// for given-up blocks.
+  /// runs out, only the first of them are inserted. `window_blocks` are those of the same positions in each group with a
+  /// window, -1 for given-up blocks.
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
               std::span<const std::span<const BlockId>> window_blocks = {});
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
-  /// Keeps the state behind the last block of `progress`, in a slot that the caller holds, unless one is kept there already.
+  /// Keeps the state after the last block of `progress`, in a slot that the caller holds, unless that block has a state
+  /// already.
   void keep_state(const Progress& progress, SlotId slot);
-  /// The state kept behind a block, -1 for none.
+  /// The slot of the state after a block, -1 for none.
   [[nodiscard]] SlotId state_behind(BlockId block) const { return states_ ? states_->of(block) : -1; }
   /// The block for the same positions in a group with a window, -1 for none.
   [[nodiscard]] BlockId window_block(std::size_t window, BlockId block) const { return windows_[window].blocks.of(block); }
-  /// Frees the least recently used idle blocks of that group until `count` are free or none is left.
+  /// Frees the least recently used idle blocks of group `window` until `count` are free or none is left.
   void evict_window(std::size_t window, std::int32_t count) { windows_[window].blocks.evict(count); }
   /// The number of blocks that `evict_window` could free.
   [[nodiscard]] std::int32_t num_evictable(std::size_t window) const { return windows_[window].blocks.num_idle(); }
@@ -70,8 +71,9 @@ class PrefixCache final : private BlockWatcher {
   [[nodiscard]] std::int32_t num_evictable_states() const { return states_ ? states_->num_idle() : 0; }
   [[nodiscard]] std::int32_t num_states() const { return states_ ? states_->num_kept() : 0; }
 
-  /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left: the ends of
-  /// chains first, then blocks before one that a sequence holds, which leaves the cache with them.
+  /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left. The ends of chains are
+  /// freed first. Then come blocks that precede a block that a sequence holds; the later blocks leave the cache too, but
+  /// stay allocated.
   void evict(std::int32_t count);
 
   [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
@@ -95,10 +97,10 @@ class PrefixCache final : private BlockWatcher {
     std::vector<std::int32_t> tokens;
     BlockId block = -1;
     std::uint64_t serial = 0;
-    std::uint64_t last_use = 0;  ///< of an idle one; each has its own
+    std::uint64_t last_use = 0;  ///< of an idle entry; unique
     bool idle = false;
     ByAge::node_type place{};  ///< its node, moved into a set when the entry becomes idle: that allocates nothing
-    // The blocks before and behind it.
+    // The entries of the block before it and of the blocks after it.
     Entry* parent = nullptr;
     Entry* first_child = nullptr;
     Entry* previous_sibling = nullptr;
@@ -124,7 +126,7 @@ class PrefixCache final : private BlockWatcher {
     std::int32_t tokens;
     KeptIds blocks;
   };
-  /// How many of these blocks are a prefix that a sequence can continue.
+  /// How many of these blocks are a prefix after which a sequence can continue.
   [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks) const;
   void touch_kept(std::span<const BlockId> blocks);
   void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);

@@ -33,7 +33,7 @@ class SequenceMemory {
   /// Blocks of each group.
   [[nodiscard]] const std::vector<std::int32_t>& num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::int32_t block_tokens() const { return block_tokens_; }
-  /// Of all groups.
+  /// Bytes of the pages of all groups.
   [[nodiscard]] std::size_t page_bytes() const;
   [[nodiscard]] StateView states() const;
   [[nodiscard]] std::size_t state_bytes() const { return states_.size_bytes(); }

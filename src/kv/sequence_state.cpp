@@ -29,7 +29,7 @@ SequenceState::Step SequenceState::next(std::int32_t kept_tokens) {
   check(has_own(), "a sequence that runs has its slots");
   Step step{.from = newest_ >= 0 ? newest_ : start_, .to = newest_ == own_[0] ? own_[1] : own_[0]};
   if (kept_tokens > 0) {
-    release_kept();  // others may read it: it is not overwritten
+    release_kept();  // other sequences may read this slot, so it is not overwritten
     kept_ = slots_->allocate();
     step.kept = kept_;
     step.kept_tokens = kept_tokens;

@@ -6,9 +6,9 @@
 
 namespace rocmforge {
 
-/// The slots of one sequence's recurrent state, for models that have one: two of its own, of which a step reads one and
-/// writes the other. So a step that fails has changed nothing, and can be computed again. The first step of a sequence may
-/// read a kept state, which other sequences may read too. Holds a reference to each; not copyable.
+/// The slots of one sequence's recurrent state, for models with such a state: two of its own, of which a step reads one and
+/// writes the other. So a step that fails does not change the state, and can be computed again. The first step of a sequence
+/// may read a kept state, which other sequences may read too. Holds a reference to each; not copyable.
 class SequenceState {
  public:
   /// What a step does with the state of one sequence.
@@ -32,9 +32,9 @@ class SequenceState {
   void reserve();
   /// The next step reads `slot`, which is retained until that step has been computed; -1: the sequence starts.
   void start_from(SlotId slot);
-  /// The next step; `kept_tokens` > 0: the state behind so many positions is kept in a new slot, which must be free.
+  /// The next step. With `kept_tokens` > 0 the state after so many positions is kept in a new slot; a slot must be free.
   [[nodiscard]] Step next(std::int32_t kept_tokens);
-  /// The step after one that is still computed.
+  /// The step after `computing`, which has not ended yet.
   [[nodiscard]] Step after(const Step& computing) const;
   /// Call when the step has been computed.
   void advance(const Step& computed);

@@ -12,12 +12,12 @@ namespace rocmforge {
 struct Architecture {
   std::string_view name;  ///< as general.architecture has it
 
-  /// Sets what the architecture fixes and checks its requirements; the common keys have been read.
+  /// Sets the numbers that the architecture fixes and checks its requirements. Called after the common keys have been read.
   void (*configure)(ModelConfig& config, MetadataReader& metadata);
 
   NormKind norm = NormKind::rms;
-  bool mixes_otherwise = false;  ///< layers without KV heads are no error: they have another mixer
-  bool latent = false;           ///< its attention is latent: see LatentConfig
+  bool mixes_otherwise = false;  ///< layers may have no KV heads: they have another mixer
+  bool latent = false;           ///< attention is latent: see LatentConfig
   bool single_parts = false;     ///< blocks may be without attention heads or without a feed-forward part: widths of 0
 };
 

@@ -9,7 +9,7 @@
 namespace rocmforge {
 
 /// Multi-head attention with shared KV heads: Wo attention(rope(Wq x), rope(Wk x), Wv x), with biases, norms of Q and K,
-/// rotation and window as LayerConfig::attention says. Q, K and V are three tensors of the file or one.
+/// rotation and window as LayerConfig::attention says. Q, K and V are three tensors of the file, or one tensor.
 class AttentionMixer final : public Mixer {
  public:
   /// `shared`: the place of the K and V of AttentionConfig::keys_of.
@@ -24,9 +24,9 @@ class AttentionMixer final : public Mixer {
   void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises all heads of Q together, and all of K.
   void normalise_vectors(const Step& step) const;
-  /// Rotates Q and K and appends K and V to the cache, if they are the layer's own.
+  /// Rotates Q and K, and appends K and V to the cache if they are the layer's own.
   [[nodiscard]] Attention::Append append_of(const Step& step) const;
-  /// Whether attention's call includes it.
+  /// Whether attention's call includes append_of() in this step.
   [[nodiscard]] bool attention_appends(const Step& step) const;
   void append_keys(const Step& step) const;
   void attend(const Step& step) const;

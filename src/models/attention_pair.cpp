@@ -18,7 +18,7 @@ bool agree(const AttentionBackend& prefill, const Attention::Spec& spec, const K
 
 int rank(const AttentionBackend& kernel) { return static_cast<int>(kernel.priority()); }
 
-/// A forced kernel may support only one phase: then the other phase's kernel is chosen freely.
+/// A forced kernel may support only one phase. The other phase's kernel is then chosen as without a forced one.
 std::pair<Candidates<Attention>, Candidates<Attention>> find_candidates(const KernelRegistry& registry,
                                                                         const Attention::Spec& prefill,
                                                                         const Attention::Spec& decode,
@@ -36,8 +36,8 @@ std::pair<Candidates<Attention>, Candidates<Attention>> find_candidates(const Ke
   return {std::move(first), std::move(second)};
 }
 
-/// The chosen kernel of a phase, and why not the others. `agrees` says for each whether it could work with the other
-/// phase's.
+/// The chosen kernel of a phase, and the reasons against the others. `agrees` says whether a kernel can work with the other
+/// phase's kernel.
 template <class Agrees>
 Choice<Attention> choice_of(Candidates<Attention> found, const AttentionBackend& chosen, const AttentionBackend& other,
                             Agrees&& agrees) {

@@ -13,10 +13,10 @@ struct AttentionPair {
   KvLayout layout;  ///< with the decode kernel's block size, since prefill works with any
 };
 
-/// The best two kernels that agree on the layout of the cache, for `spec` and the same spec with decode set. A better kernel
-/// that agrees with none is among the refusals, with that reason. A forced kernel is taken for the phases that it supports.
-/// Throws Error, with the reasons, when the forced one supports neither, when no kernel supports a phase, and when no two
-/// agree.
+/// The best two kernels that agree on the layout of the cache, for `spec` and the same spec with decode set. A kernel of
+/// higher priority that agrees with no kernel of the other phase is listed in the refusals with that reason. A forced kernel
+/// is taken for the phases that it supports. Throws Error, with the reasons, when the forced one supports neither, when no
+/// kernel supports a phase, and when no two agree.
 AttentionPair choose_attention(const KernelRegistry& registry, const Attention::Spec& spec, const DeviceInfo& device,
                                std::string_view forced);
 

@@ -5,8 +5,8 @@
 namespace rocmforge {
 namespace {
 
-/// Ling and Ring 2.0: Q, K and V are one tensor, each head of Q and K is normalised and turns in part. Dense layers come
-/// first; then experts are chosen in groups by sigmoids with a bias, beside one that every token takes.
+/// Ling and Ring 2.0: Q, K and V are one tensor, each head of Q and K is normalised and a part of it is rotated. The first
+/// layers are dense. In the others experts are chosen in groups by sigmoids with a bias, and there is a shared expert.
 void configure_bailingmoe2(ModelConfig& config, MetadataReader& metadata) {
   separate_mtp_blocks(config, metadata);
   for (LayerConfig& layer : config.blocks) {

@@ -100,7 +100,8 @@ void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int
   const BlockGraph& graph = config.layer(index).graph;
   FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
   if (graph.parallel) {
-    // Computed again from the stream without the mixer's output: between the halves rows may have been dropped.
+    // Computed again from the residual stream without the mixer's output, because rows may have been dropped between the
+    // halves.
     parallel_norm_ = plan.norm(*block_norm(config, index, graph.ffn_norm), config.hidden);
     parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
     input = {std::nullopt, &Buffers::normed};

@@ -25,15 +25,16 @@ class Mixer {
 
   /// From Buffers::hidden, with its norm, to the sequence's memory and to Buffers::gathered [tokens, width].
   [[nodiscard]] const Operations& mix() const { return mix_; }
-  /// From there to the residual stream, row by row.
+  /// From Buffers::gathered to the residual stream, row by row.
   [[nodiscard]] const Operations& project() const { return project_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
-  /// The first product of mix(), where that reads Buffers::hidden, and the sum behind project(), where that is one; or null.
+  /// The first product of mix() if it reads Buffers::hidden, and the ResidualSum at the end of project() if there is one;
+  /// else null.
   [[nodiscard]] virtual FusedLinear* first_product() { return nullptr; }
   [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
   /// Whether it has K and V in pages.
   [[nodiscard]] virtual bool has_pages() const = 0;
-  /// Their place.
+  /// The place of its K and V.
   [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
 
  protected:
@@ -52,7 +53,7 @@ class FeedForward {
   FeedForward& operator=(const FeedForward&) = delete;
 
   [[nodiscard]] const Operations& operations() const { return operations_; }
-  /// As a mixer's.
+  /// As for a mixer.
   [[nodiscard]] virtual FusedLinear* first_product() { return nullptr; }
   [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
 
@@ -65,7 +66,7 @@ class Block {
  public:
   /// `config` must outlive the block; `earlier` are the blocks before it.
   Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
-  /// Lets the block's first product take in the sum at the end of `before`, behind which it always runs.
+  /// Fuses the sum at the end of `before` into the block's first product. The block always runs right after `before`.
   void join(ExecutionPlan& plan, Block& before);
 
   /// The mixer's first half; nothing without a mixer.
@@ -75,14 +76,14 @@ class Block {
   [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
   /// Whether later steps read its results: K and V of its own, or a state.
   [[nodiscard]] bool keeps() const { return keeps_; }
-  /// Of one that has pages.
+  /// Only for a block that has pages.
   [[nodiscard]] const KvPlace& kv_place() const { return mixer_->kv_place(); }
-  /// The rest, row by row: updates Buffers::hidden, uses Buffers::gathered.
+  /// The operations after mix(), row by row: they update Buffers::hidden and use Buffers::gathered.
   [[nodiscard]] const Operations& finish() const { return finish_; }
 
  private:
   void add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index);
-  /// Joins the sums within the block to the products behind them.
+  /// Joins the sums within the block to the products after them.
   void join_sums(ExecutionPlan& plan);
 
   std::unique_ptr<Mixer> mixer_;  ///< null in a block without one

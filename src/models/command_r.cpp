@@ -6,7 +6,7 @@
 namespace rocmforge {
 namespace {
 
-/// The common part of both generations: one LayerNorm before the two parts of a block, which run side by side, and a factor
+/// The common part of both generations: one LayerNorm before the two parts of a block, which run in parallel, and a factor
 /// of the logits.
 void configure_cohere(ModelConfig& config, MetadataReader& metadata) {
   config.logit_scale = static_cast<float>(metadata.number("logit_scale"));
@@ -24,7 +24,7 @@ void configure_cohere(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// Command R7B and A: three of four layers have a window, and heads turn in these alone.
+/// Command R7B and A: three of four layers have a window, and heads are rotated only in these.
 void configure_cohere2(ModelConfig& config, MetadataReader& metadata) {
   configure_cohere(config, metadata);
   window_but_every(config, metadata, 4);

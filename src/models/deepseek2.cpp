@@ -5,8 +5,8 @@
 namespace rocmforge {
 namespace {
 
-/// Files of GLM-4.7-Flash from before the key existed: recognised by the number of blocks, with or without the MTP
-/// block, and the vocabulary.
+/// Older files of GLM-4.7-Flash lack the key. They are recognised by the number of blocks, with or without the MTP block,
+/// and the vocabulary.
 bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadata) {
   constexpr std::int64_t glm_vocabulary = 154880;
   const GgufTensor* table = metadata.file().find_tensor("token_embd.weight");
@@ -14,8 +14,8 @@ bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadat
          table->tensor.shape.rows() == glm_vocabulary;
 }
 
-/// DeepSeek V2 to V3.1, and models with the same graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; dense layers
-/// come first, then layers with experts and shared experts. V2 chooses experts by a softmax, and groups by their best
+/// DeepSeek V2 to V3.1, and models with the same graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; the first
+/// layers are dense, the others have experts and shared experts. V2 chooses experts by a softmax, and groups by their best
 /// expert; later models by sigmoids with a bias, and groups by their two best.
 void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
   const RouteScore score = chooses_by_sigmoid(config, metadata) ? RouteScore::sigmoid : RouteScore::softmax;

@@ -5,9 +5,9 @@
 
 namespace rocmforge {
 
-// A row of Buffers::projected is [queries, keys, values | gates of the output | beta | alpha]. What the convolution makes of
-// the first goes to Buffers::gathered, what the heads make of that takes the place of the first, and the gated outputs go to
-// Buffers::gathered.
+// A row of Buffers::projected is [queries, keys, values | gates of the output | beta | alpha]. The convolution of [queries,
+// keys, values] goes to Buffers::gathered. The outputs of the delta rule overwrite [queries, keys, values], and the gated
+// outputs go to Buffers::gathered.
 
 DeltaNetMixer::DeltaNetMixer(ExecutionPlan& plan, const ModelConfig& config, int index)
     : config_(config.layer(index).delta_net) {
@@ -23,7 +23,7 @@ DeltaNetMixer::DeltaNetMixer(ExecutionPlan& plan, const ModelConfig& config, int
   output_.append(project_);
 }
 
-/// Files hold what belongs to a key head side by side (ssm_in, ssm_ba), or each kind in a tensor of its own.
+/// Files store the rows of one key head side by side (ssm_in, ssm_ba), or each kind of rows in a tensor of its own.
 void DeltaNetMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const std::int64_t heads = config_.value_heads;

@@ -16,10 +16,10 @@ struct FeedForwardInput {
 };
 
 /// Wdown (activation(Wgate x) * Wup x), or Wdown activation(Wup x) without a gate. Gate and up are two tensors of the file,
-/// or one with the gate's rows first.
+/// or one tensor with the gate's rows first.
 class DenseFeedForward final : public FeedForward {
  public:
-  /// A width, and the suffix of the tensors' names.
+  /// The width, and the suffix of the tensors' names.
   struct Part {
     std::int32_t width = 0;
     std::string_view suffix{};

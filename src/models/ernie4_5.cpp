@@ -4,14 +4,15 @@
 namespace rocmforge {
 namespace {
 
-/// ERNIE 4.5 with experts: Llama's block; a bias takes part in the choice of experts, beside which every token takes some.
+/// ERNIE 4.5 with experts: Llama's block; experts are chosen with a bias, and there are shared experts.
 void configure_ernie4_5_moe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.normalise = true});
 }
 
 }  // namespace
 
-/// ERNIE 4.5 (dense): Llama's block with what is the default: neighbours of a head turn, biases where the file has some.
+/// ERNIE 4.5 (dense): Llama's block with the defaults: neighbouring elements of a head are rotated, biases where the file
+/// has them.
 Architecture ernie4_5_architecture() {
   return {"ernie4_5", [](ModelConfig&, MetadataReader&) {}};
 }

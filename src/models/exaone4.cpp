@@ -6,8 +6,8 @@
 namespace rocmforge {
 namespace {
 
-/// EXAONE 4: norms stand behind the parts and not before them, every head of Q and K is normalised. In models with a window
-/// every fourth layer has none, and heads do not turn there.
+/// EXAONE 4: norms come after the parts and not before them, and every head of Q and K is normalised. In models with a
+/// window every fourth layer has no window and no rotation.
 void configure_exaone4(ModelConfig& config, MetadataReader& metadata) {
   window_but_every(config, metadata, 4);
   const bool has_windows =

@@ -166,7 +166,7 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
     fused.fusions.norm_tokens = 0;
   }
   if (gate && gate->activation == Activation::gelu) {
-    fused.fusions.gate_tokens = 0;  // products fuse only the other two activations
+    fused.fusions.gate_tokens = 0;  // products fuse only silu and gelu_tanh
   }
   if (gate && fused.fusions.gate_tokens > 0) {
     planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);
@@ -240,7 +240,7 @@ std::optional<Router::Rows> ExecutionPlan::router_rows(const Router& router, con
     return part.weight->spec.weight == DType::f32 && part.weight->kernel->packed_bytes(part.weight->spec) == 0;
   });
   if (!router.norm || !plain || (choice.shared_gates && parts[1].bias != nullptr)) {
-    return std::nullopt;  // without a norm, or with a weight in a layout of its own
+    return std::nullopt;  // needs a norm, and weights in F32 that are not repacked
   }
   const RmsNorm::Spec& norm = std::get<Resolved<RmsNorm>>(router.norm->operation).spec;
   const RouteRows::Spec spec{.route = choice, .hidden = norm.dim, .eps = norm.eps};
@@ -280,7 +280,7 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
            .activation_bytes = activation_bytes}};
 }
 
-/// A weight without its scale would give wrong results.
+/// Refuses a file with a scale for this layer: without the scale the results would be wrong.
 void ExecutionPlan::refuse_scale(std::string_view layer) const {
   throw Error(fmt::format("{}: tensor {} scales {}, which only matrix products with NVFP4 weights do",
                           file_->path().string(), quote(std::string(layer) + std::string(scale_suffix)),
@@ -322,7 +322,7 @@ void ExecutionPlan::check_scales(const GgufTensor& scales) const {
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
   const std::string name = layer.name + ".weight";
   const GgufTensor* given = file_->find_tensor(name);
-  const bool one_row = layer.n == 1 && given != nullptr && given->tensor.shape.rank() == 1;  // files have both forms
+  const bool one_row = layer.n == 1 && given != nullptr && given->tensor.shape.rank() == 1;  // files use either shape
   const std::int64_t columns = layer.columns.of > 0 ? layer.columns.of : k;
   const GgufTensor& found = tensor(name, one_row ? Shape{columns} : Shape{layer.n, columns});
   if (const std::int32_t together = info(found.tensor.dtype).block_elems;

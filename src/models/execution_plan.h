@@ -25,7 +25,7 @@
 
 namespace rocmforge {
 
-/// A table of which single rows are read, in the file's format.
+/// A table in the file's format, from which single rows are read.
 struct WeightTable {
   Resolved<EmbeddingRows> operation;
   const GgufTensor* tensor = nullptr;
@@ -57,7 +57,7 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
-  /// The same for an operation that is not part of a decode step.
+  /// As resolve(), for an operation that is not part of a decode step.
   template <class Op>
   Resolved<Op> resolve_for_prompts(const typename Op::Spec& spec) {
     auto [resolved, planned] = choose<Op>(spec);
@@ -65,7 +65,7 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
-  /// The same for one whose spec does not tell how many floats it reads and writes for each token.
+  /// As resolve(), for an operation that reads and writes `floats` floats for each token, which its spec does not contain.
   template <class Op>
   Resolved<Op> resolve_for_width(const typename Op::Spec& spec, std::int64_t floats) {
     auto [resolved, planned] = choose<Op>(spec);
@@ -74,32 +74,34 @@ class ExecutionPlan {
     return resolved;
   }
   WeightTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
-  /// Both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its window; a window that is
-  /// longer than the context is ignored. With `shared` it reads the plane of another layer, which has the same spec.
+  /// Chooses kernels for both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its
+  /// window. A window that is longer than the context is ignored. With `shared` the layer reads the plane of another layer
+  /// with the same spec.
   StepAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {});
-  /// The operation before `attention`, which includes it in steps of single rows if its kernel can.
+  /// The RopeAppend before `attention`. In steps of single rows it is part of the attention call if the kernel supports
+  /// that.
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
-  /// With a gate, the outputs together are the gate's and then as many that it multiplies.
+  /// With a gate, the first half of the outputs is the gate and the second half is what it multiplies.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
-  /// Lets `next`, the product that runs right behind the sum and reads it, take it in where its kernels do. Both stay where
-  /// they are.
+  /// Fuses `sum` into `next`, the product that runs right after it and reads it, where the kernels of `next` can. Neither
+  /// object may be moved afterwards.
   void join(ResidualSum& sum, FusedLinear& next);
-  /// What chooses experts for rows [hidden].
+  /// The router that chooses experts for rows [hidden].
   Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
   /// Whether the shared expert can be one of the stacked experts: same format, no bias or scale
   /// vectors.
   [[nodiscard]] bool can_stack_shared(const ExpertTensorName& name) const;
-  /// The matrices of all experts in the places `names`, gate and up or down, with one kernel; each of `wanted` in a format
-  /// of its own.
+  /// The matrices of all experts for `names` ({gate, up}, {up} or {down}), with one kernel. Each may have a format of its
+  /// own.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
                                            const ExpertMatmul::Spec& wanted);
-  /// The matrices of all heads; `spec` has no format, which is the tensor's. Transposed ones are F32.
+  /// The matrices of all heads. The format in `spec` is ignored: it is the tensor's, or F32 for transposed matrices.
   const HeadMatrix* heads(const HeadTensorName& name, HeadMatmul::Spec spec);
-  /// The decompressed form of latent attention for prompts, beside `absorbed`, the layer's last attention. None if
-  /// the device has no kernels for it or another kernel is forced.
+  /// The decompressed form of latent attention for prompts. `absorbed` is the layer's attention in the absorbed form,
+  /// planned last. None if the device has no kernels for it or another kernel is forced.
   std::optional<LatentPrefill> latent_prefill(const HeadMatrix& keys, const HeadMatrix& values,
                                               const StepAttention& absorbed);
   /// A norm of rows [dim] that is not fused into a product.
@@ -107,13 +109,13 @@ class ExecutionPlan {
 
   /// A vector of weights [dim] that an operation reads beside its input; counted as read in every step.
   const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
-  /// The same for a small tensor of any shape.
+  /// As vector(), for a small tensor of any shape.
   const WeightVector* floats(std::string_view name, const Shape& shape);
   /// The value of an F32 tensor of one element. Throws Error naming a tensor whose value is not finite.
   float number(std::string_view name);
   /// Reserves `size_bytes` in each slot of state; returns the offset, for StateView::at.
   std::int64_t state(std::size_t size_bytes);
-  /// Computed numbers in the device's memory. Their owner must outlive the plan; equal ones share one copy.
+  /// Computed numbers in the device's memory. The owner of `values` must outlive the plan. Equal arrays share one copy.
   const WeightVector* constants(std::span<const float> values);
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
@@ -122,24 +124,24 @@ class ExecutionPlan {
   void refuse_tensor(const std::string& name) const;
   /// Everything planned from here on is not part of decode steps: only its memory counts.
   void leave_decode_steps() { decode_bytes_ = bytes_per_token_; }
-  /// Prevents the warning for a tensor that the file may have and the model does not read.
+  /// Prevents the warning about a tensor that the file may have and the model does not read.
   void pass_over(std::string name) { used_.insert(std::move(name)); }
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
   /// Rows of a matrix of the file, 0 if it has none with this name.
   [[nodiscard]] std::int64_t rows_of(std::string_view name) const;
 
-  /// Uploads and repacks; then warns of unused tensors. Layers find the addresses in their weights.
+  /// Uploads and repacks all weights and sets their addresses; then warns of unused tensors.
   void load_weights(Device& device, ThreadPool& pool);
 
   [[nodiscard]] const std::vector<PlannedOperation>& operations() const { return operations_; }
   [[nodiscard]] const DeviceInfo& device() const { return device_; }
   [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
-  /// Of the last layer that planned attention.
+  /// The layout and place of the last layer that planned attention.
   [[nodiscard]] const KvLayout& kv_layout() const { return kv_layout_; }
   [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
   /// The pages of all layers, in blocks of one size.
   [[nodiscard]] KvGroups kv_groups() const;
-  /// Copies of weights: those repacked for the CPU, all of them on a GPU.
+  /// Bytes of copies of weights: on the CPU the repacked ones, on a GPU all.
   [[nodiscard]] std::size_t packed_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }                  ///< the most any kernel needs
   [[nodiscard]] std::size_t slot_order_bytes() const { return slot_order_bytes_; }            ///< likewise, of experts
@@ -173,7 +175,7 @@ class ExecutionPlan {
              .activation_bytes = decode_bytes(spec),
              .kv_bytes_per_position = kv_bytes}};
   }
-  /// As `resolve`; in steps of up to `tokens` it is part of another operation's call.
+  /// As resolve(); in steps of up to `tokens` tokens the operation is part of the call of `part_of`.
   template <class Op>
   Resolved<Op> resolve_part(const typename Op::Spec& spec, std::string_view part_of, std::int64_t tokens) {
     auto [resolved, planned] = choose<Op>(spec);
@@ -185,7 +187,7 @@ class ExecutionPlan {
     line(std::move(planned));
     return resolved;
   }
-  /// The kernel of a router in one call, if this device has one for these weights.
+  /// The kernel that does the router's operations in one call, if this device has one for these weights.
   std::optional<Router::Rows> router_rows(const Router& router, const RouteTokens::Spec& choice);
   /// Linear layers and their line of the plan.
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
@@ -214,7 +216,7 @@ class ExecutionPlan {
   ModelOptions options_;
   AttentionLimits limits_;
   std::optional<WeightStore> store_;  ///< once weights are loaded
-  // Addresses of the elements stay.
+  // Deques, because the addresses of elements must not change.
   std::deque<MatmulWeight> matrices_;
   std::deque<ExpertMatrix> expert_matrices_;
   std::deque<HeadMatrix> head_matrices_;
@@ -232,7 +234,7 @@ class ExecutionPlan {
   std::size_t route_state_bytes_ = 0;
   std::int64_t joined_tokens_ = 0;
   std::size_t bytes_per_token_ = 0;
-  std::optional<std::size_t> decode_bytes_;  ///< those of decode steps, once they are planned
+  std::optional<std::size_t> decode_bytes_;  ///< bytes of a decode step, set once all its operations are planned
   std::size_t state_bytes_ = 0;
 };
 

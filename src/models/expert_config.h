@@ -11,7 +11,7 @@ struct ExpertDefaults {
   bool normalise = false;
   bool shared_gate = false;   ///< the shared expert has a gate of its own
   bool needs_bias = false;    ///< the router and the experts have biases
-  bool may_be_dense = false;  ///< a file without experts is one of the architecture too
+  bool may_be_dense = false;  ///< the architecture's files may have no experts
 };
 
 /// Reads the keys of experts into the layers that have them: all but the leading dense ones, or one of every few. Throws

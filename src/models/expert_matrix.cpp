@@ -79,7 +79,7 @@ ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const Exp
     matrix.tensor_rows = 2 * wanted.n;
     matrix.first_row = name.second_half ? wanted.n : 0;
   } else if (name.single.empty() || !has_tensor(name.single + ".0.weight")) {
-    // A single expert may be a matrix like any other.
+    // A single expert may be a two-dimensional tensor.
     const std::string stacked = name.stacked + ".weight";
     const bool plain = wanted.experts == 1 && rows_of(stacked) > 0;
     matrix.tensors = {&tensor(stacked, plain ? Shape{wanted.n, wanted.k} : Shape{wanted.experts, wanted.n, wanted.k})};
@@ -102,7 +102,7 @@ ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const Exp
   return matrix;
 }
 
-/// The biases and scales that stand beside the weights' tensor. Those of another form of it are refused.
+/// The biases and scales of the weights' tensor. Those that belong to another form of the tensor are refused.
 void ExecutionPlan::find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix) {
   const bool one_by_one = matrix.tensors.size() > 1;
   for (const char* suffix : {".bias", ".scale"}) {

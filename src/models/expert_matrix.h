@@ -12,11 +12,11 @@ namespace rocmforge {
 
 /// One place of the feed-forward part (gate, up or down) in all experts, and the kernel chosen for it.
 struct ExpertMatrix {
-  /// Its tensors: one with the experts one after another, or one for each.
+  /// One tensor with the experts one after another, or one tensor for each expert.
   std::vector<const GgufTensor*> tensors;
   const GgufTensor* shared = nullptr;  ///< the last expert, where it has a tensor of its own
-  std::int64_t first_row = 0;          ///< of an expert's rows in the stacked tensor: up may follow gate
-  std::int64_t tensor_rows = 0;        ///< that the stacked tensor has for each expert
+  std::int64_t first_row = 0;          ///< of an expert's rows in the stacked tensor, where up may follow gate
+  std::int64_t tensor_rows = 0;        ///< rows of each expert in the stacked tensor
   ExpertMatmul::Spec spec;
   const ExpertMatmulKernel* kernel = nullptr;
   const WeightVector* bias = nullptr;   ///< [experts, tensor_rows] or null
@@ -28,7 +28,7 @@ struct ExpertMatrix {
   [[nodiscard]] bool in_place() const { return stacked() && shared == nullptr && kernel->packed_bytes(spec) == 0; }
   /// Bytes from one expert to the next, in the kernel's layout.
   [[nodiscard]] std::int64_t expert_bytes() const;
-  /// Bytes that a slot reads.
+  /// Bytes of weights that a slot reads.
   [[nodiscard]] std::size_t slot_bytes() const;
   /// Bytes of a copy of all experts.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
@@ -37,11 +37,11 @@ struct ExpertMatrix {
   [[nodiscard]] ExpertWeight weight() const;
 };
 
-/// The names of a place in files: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor each, or the first or second
-/// half of the rows of "blk.0.ffn_gate_up_exps".
+/// The tensor names of gate, up or down: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor per expert, or the
+/// first or second half of the rows of "blk.0.ffn_gate_up_exps".
 struct ExpertTensorName {
   std::string stacked;
-  std::string single{};  ///< of which expert 3 is "single.3"; "" where there is no such form
+  std::string single{};  ///< the prefix for one tensor per expert: expert 3 is "single.3"; "" for none
   std::string joined{};  ///< likewise
   bool second_half = false;
   bool needs_bias = false;

@@ -3,8 +3,8 @@
 namespace rocmforge {
 namespace {
 
-/// On a GPU a shared expert as wide as the others becomes one of them, used by every token: there a call costs more than
-/// its work. Returns its tensors' name if their formats allow that.
+/// On a GPU a shared expert as wide as the others becomes one of the stacked experts, used by every token, because a call of
+/// its own costs more than its work. If the formats of its tensors allow that, adds their names to `names` and returns true.
 bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
   if (!plan.device().is_gpu() || !own.may_stack_shared()) {
     return false;

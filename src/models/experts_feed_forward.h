@@ -9,9 +9,9 @@
 
 namespace rocmforge {
 
-/// Routed experts and a shared expert. The shared expert is one more of the stacked experts, or a part of
-/// its own: a dense one, or with a gate a single expert, whose weight is the gate's sigmoid.
-/// Routed experts may work on latents, the router and the shared expert do not:
+/// Routed experts and a shared expert. The shared expert is one more of the stacked experts, or a part of its own: a dense
+/// part, or with a gate a single expert whose weight is the gate's sigmoid. Routed experts may work on latents; the router
+/// and the shared expert work on x:
 ///   h += residual_scale * ffn_latent_up (sum of weight_e * expert_e(ffn_latent_down x)) + shared(x),  x = ffn_norm(h)
 class ExpertsFeedForward final : public FeedForward {
  public:

@@ -4,8 +4,8 @@
 namespace rocmforge {
 namespace {
 
-/// Falcon 7B, 40B and 11B: the two parts run side by side behind one LayerNorm, in 40B attention has another of its own. Q,
-/// K and V are one tensor, of one KV head or of a few; a feed-forward part of GELU without a gate.
+/// Falcon 7B, 40B and 11B: the two parts of a block run in parallel after one LayerNorm; in 40B attention has a LayerNorm of
+/// its own. Q, K and V are one tensor, with one KV head or a few. The feed-forward part is GELU without a gate.
 void configure_falcon(ModelConfig& config, MetadataReader& metadata) {
   config.norm_needs_bias = true;
   for (int index = 0; index < config.layers; ++index) {

@@ -9,7 +9,7 @@ namespace {
 void configure_gemma2(ModelConfig& config, MetadataReader& metadata) {
   configure_gemma_common(config, metadata);
   add_gemma_post_norms(config);
-  // What files made before these keys existed were trained with.
+  // Defaults for older files without these keys.
   const bool has_window = metadata.contains("attention.sliding_window");
   const double score_cap = metadata.number("attn_logit_softcapping", 50.0);
   config.logit_soft_cap = static_cast<float>(metadata.number("final_logit_softcapping", 30.0));

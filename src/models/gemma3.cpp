@@ -8,8 +8,7 @@
 namespace rocmforge {
 namespace {
 
-/// Gemma 3: every head of Q and K is normalised; five of six layers have a window, and heads turn faster and unstretched in
-/// these.
+/// Gemma 3: every head of Q and K is normalised. Five of six layers have a window; their rotation is faster and not scaled.
 void configure_gemma3(ModelConfig& config, MetadataReader& metadata) {
   configure_gemma_common(config, metadata);
   add_gemma_post_norms(config);

@@ -14,7 +14,7 @@
 namespace rocmforge {
 namespace {
 
-/// Layers with a window have heads of another length and another rotation.
+/// Layers with a window have another head length and another rotation.
 void read_windowed_heads(ModelConfig& config, MetadataReader& metadata) {
   metadata.require("attention.sliding_window_pattern");
   const std::int32_t full = config.layer(0).attention.head_dim;
@@ -71,7 +71,7 @@ void share_keys(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// The layer's properties that the names of its tensors show.
+/// Properties of each layer that follow from the presence of tensors.
 void read_tensors(ModelConfig& config, const GgufFile& file) {
   for (int index = 0; index < config.layers; ++index) {
     LayerConfig& layer = config.blocks[static_cast<std::size_t>(index)];
@@ -86,8 +86,8 @@ void read_tensors(ModelConfig& config, const GgufFile& file) {
   }
 }
 
-/// Gemma 4: windows and full layers with heads of their own, heads of Q, K and V normalised, scores not scaled; in some
-/// models experts beside each dense part, in others layers that share K and V and have embeddings of their own.
+/// Gemma 4: layers with and without a window have different head lengths; heads of Q, K and V are normalised; scores are not
+/// scaled. Some models have experts beside each dense part. In others layers share K and V and have embeddings of their own.
 void configure_gemma4(ModelConfig& config, MetadataReader& metadata) {
   configure_gemma_common(config, metadata);
   add_gemma_post_norms(config);

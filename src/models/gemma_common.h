@@ -7,11 +7,11 @@
 
 namespace rocmforge {
 
-/// The common parts of Gemma 1 to 3: the embedding times sqrt(hidden), a gate of GELU, rotation of halves of a head. In
+/// The common parts of Gemma 1 to 3: the embedding times sqrt(hidden), a GELU gate, rotation of pairs (p, p + n_rot / 2). In
 /// their files the weights of norms already include the formula's + 1.
 void configure_gemma_common(ModelConfig& config, MetadataReader& metadata);
 
-/// Gemma 2 and 3: norms before and behind each part.
+/// Gemma 2 and 3: norms before and after each part.
 void add_gemma_post_norms(ModelConfig& config);
 
 /// The largest models scale scores by the embedding length per head in place of the head's own length.

@@ -3,8 +3,8 @@
 namespace rocmforge {
 namespace {
 
-/// GLM-4-0414 and Z1: norms before and behind each part, gate and up in one tensor, and neighbours of the first half of a
-/// head turn.
+/// GLM-4-0414 and Z1: norms before and after each part, gate and up in one tensor, and neighbouring elements of the first
+/// half of a head are rotated.
 void configure_glm4(ModelConfig& config, MetadataReader& metadata) {
   if (metadata.contains("rope.dimension_sections")) {
     throw metadata.error("rope.dimension_sections", "asks for positions in several dimensions, which is not supported");

@@ -5,9 +5,9 @@
 namespace rocmforge {
 namespace {
 
-/// GLM-4.5 to 4.7: the norm before the feed-forward part has the name that elsewhere stands for one behind attention, half
-/// of each head turns, heads of Q and K are normalised where the file has the weights (the large models). Dense layers come
-/// first; then experts are chosen by sigmoids with a bias, beside one that every token takes.
+/// GLM-4.5 to 4.7: the norm before the feed-forward part has the tensor name of a post-attention norm, half of each head is
+/// rotated, and heads of Q and K are normalised where the file has the weights (the large models). The first layers are
+/// dense. In the others experts are chosen by sigmoids with a bias, and there is a shared expert.
 void configure_glm4moe(ModelConfig& config, MetadataReader& metadata) {
   if (metadata.contains("rope.dimension_sections")) {
     throw metadata.error("rope.dimension_sections", "asks for positions in several dimensions, which is not supported");

@@ -3,8 +3,8 @@
 namespace rocmforge {
 namespace {
 
-/// GPT-2: learned positions instead of a rotation, LayerNorm and biases everywhere, Q, K and V one tensor, a feed-forward
-/// part of GELU without a gate.
+/// GPT-2: learned positions instead of a rotation, LayerNorm and biases everywhere, Q, K and V in one tensor, a GELU
+/// feed-forward part without a gate.
 void configure_gpt2(ModelConfig& config, MetadataReader& /*metadata*/) {
   config.learned_positions = true;
   config.norm_needs_bias = true;

@@ -7,7 +7,7 @@
 namespace rocmforge {
 namespace {
 
-/// Granite 3: Llama's block with factors for embedding, scores, residuals and logits, of which the last divides.
+/// Granite 3: Llama's block with factors for embedding, scores, residuals and logits. Logits are divided by theirs.
 void configure_granite(ModelConfig& config, MetadataReader& metadata) {
   const double divisor = metadata.number("logit_scale", 1.0);
   if (divisor <= 0.0) {
@@ -16,7 +16,7 @@ void configure_granite(ModelConfig& config, MetadataReader& metadata) {
   config.logit_scale = static_cast<float>(1.0 / divisor);
   if (!metadata.flag("rope.scaling.finetuned", true)) {
     for (LayerConfig& layer : config.blocks) {
-      layer.attention.rope.kind = RopeKind::none;  // what converters say by this key
+      layer.attention.rope.kind = RopeKind::none;  // converters write this key for models without a rotation
     }
   }
 }
@@ -26,7 +26,7 @@ void configure_granitemoe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.normalise = true});
 }
 
-/// Granite 4.0-H: most layers are Mamba-2, those with KV heads attend; experts, or a dense part.
+/// Granite 4.0-H: most layers are Mamba-2, those with KV heads are attention. The feed-forward part is experts or dense.
 void configure_granitehybrid(ModelConfig& config, MetadataReader& metadata) {
   configure_granite(config, metadata);
   read_experts(config, metadata, {.normalise = true, .may_be_dense = true});

@@ -39,8 +39,8 @@ struct HeadMatrix {
   void transpose(std::int64_t head, float* to) const;
 };
 
-/// Its tensor in the file: [heads, n, k], or rows within each head's of a tensor [heads * all_rows,
-/// columns] that holds several.
+/// The tensor of a matrix in the file: [heads, n, k], or some of each head's rows in a tensor [heads * all_rows, columns]
+/// that holds several matrices.
 struct HeadTensorName {
   std::string own;     ///< without ".weight"
   std::string joined;  ///< without ".weight"

@@ -4,7 +4,7 @@
 namespace rocmforge {
 namespace {
 
-/// Hunyuan V1: every head of Q and K is normalised after it has turned. Converters scale the rotation's base.
+/// Hunyuan V1: every head of Q and K is normalised after its rotation. Converters scale the rotation's base.
 void configure_hunyuan_dense(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;
@@ -13,7 +13,7 @@ void configure_hunyuan_dense(ModelConfig& config, MetadataReader& /*metadata*/) 
   }
 }
 
-/// The same with experts, beside a part that every token takes.
+/// The same with experts and a shared expert.
 void configure_hunyuan_moe(ModelConfig& config, MetadataReader& metadata) {
   configure_hunyuan_dense(config, metadata);
   read_experts(config, metadata, {.normalise = true});

@@ -13,7 +13,7 @@
 namespace rocmforge {
 namespace {
 
-/// Longer rows than this don't exist; the bound keeps a damaged file from asking for gigabytes.
+/// No model has longer rows. The bound keeps a damaged file from causing allocations of gigabytes.
 constexpr std::int32_t longest_row = 65536;
 
 std::int32_t read_length(MetadataReader& metadata, std::string_view key) {

@@ -4,9 +4,9 @@
 
 namespace rocmforge {
 
-// The two buffers take turns, each step reading one and writing the other: with a latent of the queries gathered [q latent |
-// c | r], projected queries; without one projected [queries | c | r]. Then gathered absorbed queries, projected sums of
-// latents, gathered outputs of the heads. The decompressed form goes from projected queries to gathered outputs at once.
+// Operations alternate between two buffers. With a latent of the queries: gathered = [q latent | c | r], projected =
+// queries. Without: projected = [queries | c | r]. Then gathered = absorbed queries, projected = sums of latents, gathered =
+// outputs of the heads. The decompressed form goes directly from the projected queries to the gathered outputs.
 
 LatentMixer::LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index)
     : config_(config.layer(index).attention) {
@@ -69,7 +69,7 @@ void LatentMixer::add_operations() {
     queries_->append_strided(mix_, &Buffers::gathered, input_.linear.width(), &Buffers::projected);
   }
   mix_.push_back({std::string(LatentAppend::name), [this](const Step& step) { append(step); }});
-  // In the last layer of a step that wants only its latents, the rest is skipped.
+  // In the last layer of a step that wants only K and V, all operations after the append are skipped.
   const auto add = [this](std::string_view kind, void (LatentMixer::*run)(const Step&) const) {
     mix_.push_back({std::string(kind), [this, run](const Step& step) {
                       if (step.results) {

@@ -162,7 +162,7 @@ std::optional<LatentPrefill> ExecutionPlan::latent_prefill(const HeadMatrix& key
                                                            const StepAttention& absorbed) {
   if (!device_.is_gpu() || !options_.attention.empty() || keys.kernel->packed_bytes(keys.spec) > 0 ||
       values.kernel->packed_bytes(values.spec) > 0) {
-    return std::nullopt;  // a forced kernel is used for prompts too; packed matrices have no rows
+    return std::nullopt;  // a forced kernel is also used for prompts; repacked matrices can't be read by rows
   }
   const DType type = kv_layout_.dtype == DType::bf16 ? DType::bf16 : DType::f16;
   const LatentExpand::Spec spec{.plain_dim = static_cast<std::int32_t>(keys.spec.k),

@@ -11,8 +11,8 @@
 namespace rocmforge {
 
 /// Latent attention in its decompressed form, for the sequences of a step that have several rows: K and V of the heads are
-/// computed from the latent rows of all positions, and rows of [p | s] attend to them. If they need too much
-/// memory, the heads are computed in several passes.
+/// computed from the latent rows of all positions, and queries [p | s] attend to them. If K and V need too much memory, the
+/// heads are computed in several passes.
 class LatentPrefill {
  public:
   /// One pass: heads, sequences of so many keys, rows of the step.
@@ -29,10 +29,10 @@ class LatentPrefill {
   Resolved<CopyHeads> copy_kept;
   const HeadMatrix* keys = nullptr;
   const HeadMatrix* values = nullptr;
-  std::size_t general_bytes = 0;  ///< of the scratch memory, for other kernels meanwhile
+  std::size_t general_bytes = 0;  ///< of the scratch memory, for other kernels that run during the pass
   std::size_t pass_bytes = 0;     ///< after general_bytes
 
-  /// Bytes of scratch memory of a pass; for several heads at most that for each by itself.
+  /// Bytes of scratch memory of a pass; for several heads at most the sum for single heads.
   [[nodiscard]] std::size_t bytes_of(const Pass& pass) const;
 
   /// From queries [tokens, heads * head_dim], rows `q_stride` apart, to `out` [tokens, heads * value_dim]. In a step that

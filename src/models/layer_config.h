@@ -12,7 +12,7 @@
 
 namespace rocmforge {
 
-/// What of Q and K is normalised.
+/// Which vectors of Q and K are normalised.
 enum class QkNorm {
   none,
   heads,    ///< each head by itself, with one weight [head_dim] for the heads of Q and one for those of K (qwen3)
@@ -24,7 +24,7 @@ enum class NormKind { rms, layer };
 
 /// The rotation of heads of Q and K by their position.
 struct RopeConfig {
-  RopeKind kind = RopeKind::adjacent;                    ///< none: no rotation, whatever the other members are
+  RopeKind kind = RopeKind::adjacent;                    ///< none: no rotation, the other members are ignored
   std::int32_t n_rot = 0;                                ///< the first elements of a head are rotated; even
   std::shared_ptr<const RopeFrequencies> frequencies{};  ///< one object for all layers with the same rotation
 };
@@ -40,8 +40,8 @@ struct LatentConfig {
 
 struct AttentionConfig {
   std::int32_t q_heads = 0;
-  std::int32_t kv_heads = 0;       ///< 1 when latent
-  std::int32_t head_dim = 0;       ///< when latent of the row: rank + n_rot
+  std::int32_t kv_heads = 0;       ///< 1 with latent attention
+  std::int32_t head_dim = 0;       ///< with latent attention the row's: rank + n_rot
   std::int32_t window = 0;         ///< positions that a query sees, its own included; 0: all before it
   float scale = 0.0f;              ///< of the scores; 0: 1 / sqrt(head_dim)
   float soft_cap = 0.0f;           ///< of the scores; 0: none
@@ -61,10 +61,10 @@ struct AttentionConfig {
 
   [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
-  /// Where the keys begin in a row of [queries | gates, if any | keys | values].
+  /// The offset of the keys in a row of [queries | gates, if any | keys | values].
   [[nodiscard]] std::int64_t keys_at() const { return (output_gate ? 2 : 1) * q_dim(); }
   [[nodiscard]] bool has_keys() const { return keys_of < 0; }
-  /// Of K and V in that row.
+  /// Elements of K and V in that row.
   [[nodiscard]] std::int64_t own_kv_dim() const { return has_keys() ? (values_are_keys ? 1 : 2) * kv_dim() : 0; }
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const {
@@ -87,7 +87,7 @@ struct SsmConfig {
   std::int32_t taps = 0;    ///< of the convolution before the scan
 
   [[nodiscard]] std::int64_t inner() const { return std::int64_t{heads} * head_dim; }
-  /// Of the convolution: x, B and C.
+  /// Channels of the convolution: x, B and C.
   [[nodiscard]] std::int64_t channels() const { return inner() + 2 * std::int64_t{groups} * state_size; }
   /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
   [[nodiscard]] std::int64_t projected_width() const { return inner() + channels() + heads; }
@@ -115,7 +115,7 @@ struct ExpertConfig {
   std::int32_t used = 0;   ///< by each token
   std::int32_t width = 0;  ///< of one
   RouteScore score = RouteScore::softmax;
-  bool normalise = false;  ///< weights of the chosen are divided by their sum
+  bool normalise = false;  ///< weights of the chosen experts are divided by their sum
   float scale = 1.0f;      ///< of the weights
   std::int32_t groups = 1;
   std::int32_t groups_used = 1;
@@ -128,9 +128,9 @@ struct ExpertConfig {
 
   /// Whether the shared expert may be one of the stacked experts: same width, same input.
   [[nodiscard]] bool may_stack_shared() const { return shared_width == width && latent_size == 0; }
-  /// The most experts of a token.
+  /// The largest number of experts of a token, the shared one included.
   [[nodiscard]] std::int32_t taken() const { return used + (may_stack_shared() ? 1 : 0); }
-  /// Elements of a row between up and down of the chosen experts.
+  /// Elements per token between up and down of its experts.
   [[nodiscard]] std::int64_t inner() const { return std::int64_t{taken()} * width; }
 };
 
@@ -160,13 +160,13 @@ struct FeedForwardConfig {
 /// The parts of a block.
 enum class BlockParts { both, mixer, feed_forward };
 
-/// The graph of a block as data: its parts and norms, the norms by the names of their tensors, "" for
-/// none. With m the mixer and f the feed-forward part:
+/// The graph of a block: its parts, and its norms by the names of their tensors, "" for none. With m the mixer and f the
+/// feed-forward part:
 ///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
 ///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
 /// h *= output_scale, at the end of the block
 /// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
-/// has one of the lines.
+/// has only one of these formulas.
 struct BlockGraph {
   BlockParts parts = BlockParts::both;
   std::string_view mixer_norm = "attn_norm";

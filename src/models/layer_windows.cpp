@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view window_key = "attention.sliding_window";
 constexpr std::string_view pattern_key = "attention.sliding_window_pattern";
 
-/// Every `period`-th layer, the last of each group, sees everything.
+/// Every `period`-th layer, the last of each group, has no window.
 void clear_every(ModelConfig& config, std::int64_t period) {
   for (std::int64_t index = period - 1; index < config.layers; index += period) {
     config.blocks[static_cast<std::size_t>(index)].attention.window = 0;

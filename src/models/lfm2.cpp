@@ -6,10 +6,10 @@
 namespace rocmforge {
 namespace {
 
-/// LFM2: most layers convolve over a few positions; those with KV heads attend, with norms of Q and K.
+/// LFM2: most layers are convolutions over a few positions; those with KV heads are attention with norms of Q and K.
 void configure_lfm2(ModelConfig& config, MetadataReader& metadata) {
   const std::int32_t taps = metadata.count("shortconv.l_cache");
-  constexpr std::int32_t most_taps = 1024;  // the bound keeps a damaged file from asking for gigabytes
+  constexpr std::int32_t most_taps = 1024;  // the bound keeps a damaged file from causing large allocations
   if (taps < 2 || taps > most_taps) {
     throw metadata.error("shortconv.l_cache", fmt::format("is {}, it must be in [2, {}]", taps, most_taps));
   }
@@ -21,7 +21,7 @@ void configure_lfm2(ModelConfig& config, MetadataReader& metadata) {
       layer.short_conv_taps = taps;
     }
   }
-  if (metadata.file().find_tensor("token_embd_norm.weight") != nullptr) {  // converters gave the last norm this name
+  if (metadata.file().find_tensor("token_embd_norm.weight") != nullptr) {  // converters give the final norm this name
     config.output_norm = "token_embd_norm";
   }
 }

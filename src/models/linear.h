@@ -13,15 +13,15 @@
 
 namespace rocmforge {
 
-/// Rows of a matrix in groups of the same parts, one after another: of heads that each have a query and a gate {heads, {dim,
-/// dim}}. The outputs are the first part of all groups, then the second of all.
+/// Rows of a matrix that lie in groups of the same parts, one group after another. Example: heads that each have a query and
+/// a gate are {heads, {dim, dim}}. The loaded rows are the first part of all groups, then the second part of all.
 struct RowGroups {
   std::int64_t groups = 0;  ///< 0: rows stay in the order of the file
   std::vector<std::int64_t> parts{};
 };
 
-/// Neighbouring columns of a matrix: of [d, 2 d], which multiplies two inputs one behind the other, those of the second {d,
-/// 2 d}.
+/// Neighbouring columns of a matrix. Example: in a matrix [d, 2 d] that multiplies two concatenated inputs, the columns of
+/// the second input are {d, 2 d}.
 struct ColumnRange {
   std::int64_t first = 0;
   std::int64_t of = 0;  ///< columns of the file's matrix; 0: the layer has all of them
@@ -39,14 +39,14 @@ struct MatmulWeight {
 
   /// Whether the loaded rows differ from the file's.
   [[nodiscard]] bool rearranged() const { return groups.groups > 0 || columns.of > 0; }
-  /// Of its rows in the file's format.
+  /// Bytes of its rows in the file's format.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k); }
 };
 
 /// A vector that operations read beside their input: a tensor of the file or computed numbers.
 struct WeightVector {
   const GgufTensor* tensor = nullptr;  ///< null for computed numbers
-  std::span<const float> values;       ///< those; their owner outlives the plan
+  std::span<const float> values;       ///< the computed numbers; their owner must outlive the plan
   const float* data = nullptr;         ///< in the device's memory once weights are loaded
 
   [[nodiscard]] std::size_t count() const {
@@ -77,15 +77,15 @@ class Linear {
 
   /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense. With a gate `out` is [tokens, width / 2].
   void run(const Step& step, const float* x, float* out, const LinearFusion& fusion = {}, bool accumulate = false) const;
-  /// The same where rows of `x` are `x_stride` elements apart.
+  /// As run(), where rows of `x` are `x_stride` elements apart.
   void run_strided(const Step& step, const float* x, std::int64_t x_stride, float* out, const LinearFusion& fusion = {},
                    bool accumulate = false) const;
 
-  /// Adds the sum of `out` and its product with `x`, both buffers of a step, to the operations of a layer.
+  /// Adds an operation: out += the product with `x`, both buffers of a step.
   void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;
   [[nodiscard]] const std::string& kind() const { return kind_; }
 
-  /// What the kernels of all calls take in. A post-norm, whose sum is written, is for one call.
+  /// The fusions that the kernels of all calls support. A post-norm writes its sum, so it needs a single call.
   [[nodiscard]] MatmulFusions fusions() const;
 
   /// The layers, grouped by call; in the order of the group if all have one kernel.

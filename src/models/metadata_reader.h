@@ -30,9 +30,9 @@ class MetadataReader {
   std::int32_t count(std::string_view key);
   std::int32_t count(std::string_view key, std::int32_t fallback);
   /// One count for each of `layers` layers: from an array of as many, or all of a single value.
-  /// `least` may be 0: then none is possible too.
+  /// `least` is the smallest valid count.
   std::vector<std::int32_t> counts(std::string_view key, std::int32_t layers, std::int32_t least = 1);
-  /// A finite number; `count`'s rule for arrays does not apply.
+  /// A finite number. Arrays are not accepted.
   double number(std::string_view key);
   double number(std::string_view key, double fallback);
   bool flag(std::string_view key, bool fallback);

@@ -4,7 +4,8 @@
 namespace rocmforge {
 namespace {
 
-/// MiniMax-M2: whole vectors of Q and K are normalised, a part of each head turns; experts chosen by sigmoids with a bias.
+/// MiniMax-M2: whole vectors of Q and K are normalised, a part of each head is rotated; experts are chosen by sigmoids with
+/// a bias.
 void configure_minimax_m2(ModelConfig& config, MetadataReader& metadata) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

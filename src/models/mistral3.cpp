@@ -10,8 +10,7 @@
 namespace rocmforge {
 namespace {
 
-/// Without what the file's multiplier stands for: with a multiplier m YaRN's magnitude 1 + 0.1 ln f is divided by
-/// 1 + 0.1 m ln f.
+/// Applies the file's multiplier m: YaRN's magnitude 1 + 0.1 ln f is divided by 1 + 0.1 m ln f.
 std::shared_ptr<const RopeFrequencies> with_multiplier(const RopeFrequencies& frequencies, MetadataReader& metadata) {
   RopeFrequencies own = frequencies;
   const double multiplier = metadata.number("rope.scaling.yarn_log_multiplier", 0.0);
@@ -26,8 +25,8 @@ std::shared_ptr<const RopeFrequencies> with_multiplier(const RopeFrequencies& fr
   return std::make_shared<const RopeFrequencies>(std::move(own));
 }
 
-/// Ministral 3, Devstral 2 and Mistral Large 3: llama's layer, whose queries grow with their position beyond the context
-/// that was trained first. Experts as in Mixtral.
+/// Ministral 3, Devstral 2 and Mistral Large 3: llama's layer; queries are scaled up with their position beyond the original
+/// training context. Experts as in Mixtral.
 void configure_mistral3(ModelConfig& config, MetadataReader& metadata) {
   const auto frequencies = with_multiplier(*config.layer(0).attention.rope.frequencies, metadata);
   const double temperature = metadata.number("attention.temperature_scale", 0.0);

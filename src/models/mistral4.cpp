@@ -4,8 +4,8 @@
 namespace rocmforge {
 namespace {
 
-/// Mistral Small 4: latent attention whose queries may grow with their position; experts chosen by a softmax beside one that
-/// every token takes.
+/// Mistral Small 4: latent attention whose queries may be scaled up with their position; experts are chosen by a softmax,
+/// and there is a shared expert.
 void configure_mistral4(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.normalise = true, .may_be_dense = true});
 }

@@ -17,14 +17,14 @@ namespace rocmforge {
 
 struct ModelOptions {
   DType kv_dtype = DType::f16;          ///< f32, f16, bf16 or q8_0
-  std::int32_t max_batch_tokens = 512;  ///< workspace is laid out for this many
+  std::int32_t max_batch_tokens = 512;  ///< the workspace has room for this many
   std::int32_t max_logit_rows = 64;     ///< rows of logits in one step (perplexity asks for max_batch_tokens)
   std::int32_t max_sequences = 64;      ///< in one step
   std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
   bool load_mtp = false;                ///< also load the blocks of multi-token prediction: see Model::forward_mtp
   bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, if they support it
-  /// GPU: bytes of K and V that latent attention computes for prompts at once; more is done in passes.
+  /// GPU: the most bytes of K and V that latent attention computes for prompts at once; larger ones are computed in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
   bool small_weights =
       false;           ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
@@ -69,7 +69,7 @@ class Model {
   /// will be loaded with. Throws Error naming the tensor or key that does not fit.
   static std::unique_ptr<Model> plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                      int num_threads, const ModelOptions& options = {});
-  /// Both at once; `device` and `pool` must outlive the model.
+  /// Plans and loads; `device` and `pool` must outlive the model.
   static std::unique_ptr<Model> load(const GgufFile& file, const KernelRegistry& registry, Device& device, ThreadPool& pool,
                                      const ModelOptions& options = {});
   virtual ~Model() = default;
@@ -83,7 +83,8 @@ class Model {
   /// Bytes of a sequence's recurrent state, one slot of SequenceMemory; 0 without recurrent layers.
   [[nodiscard]] virtual std::size_t state_bytes() const { return 0; }
   [[nodiscard]] virtual const std::vector<PlannedOperation>& plan() const = 0;
-  /// Bytes of copies of weights (CPU: repacked ones; GPU: all), of the workspace, and of weights one decode step reads.
+  /// Bytes of copies of weights (CPU: repacked ones; GPU: all), of the workspace, and of the weights that one decode step
+  /// reads.
   [[nodiscard]] virtual std::size_t packed_bytes() const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
@@ -102,7 +103,8 @@ class Model {
   virtual void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory);
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;
-  /// The same of the step before the last one, which may still run. Both are kept until another step is started.
+  /// The tokens drawn in the step before the last one; the last one may still run. Both results are kept until another step
+  /// is started.
   [[nodiscard]] virtual std::span<const std::int32_t> previous_sampled() = 0;
   /// Whether `forward` returns before its step is done.
   [[nodiscard]] virtual bool runs_ahead() const = 0;

@@ -20,7 +20,7 @@
 namespace rocmforge {
 namespace {
 
-/// Experts that the architecture does not read: without them the results would be wrong.
+/// Refuses a file with experts that the architecture does not read: without them the results would be wrong.
 void refuse_experts(MetadataReader& metadata) {
   if (metadata.asked("expert_count")) {
     return;
@@ -33,7 +33,7 @@ void refuse_experts(MetadataReader& metadata) {
   }
 }
 
-/// Factors that the architecture does not read: a value that would change the result is refused.
+/// Refuses factors that the architecture does not read, if their value would change the result.
 void refuse_factors(MetadataReader& metadata) {
   for (const char* key : {"logit_scale", "rope.scaling.yarn_log_multiplier", "attention.temperature_scale"}) {
     if (metadata.asked(key)) {
@@ -47,7 +47,7 @@ void refuse_factors(MetadataReader& metadata) {
   }
 }
 
-/// 0 for none, or a positive number.
+/// A positive number, or 0 when the key is absent.
 float read_factor(MetadataReader& metadata, std::string_view key) {
   const double value = metadata.number(key, 0.0);
   if (value < 0.0) {
@@ -56,7 +56,7 @@ float read_factor(MetadataReader& metadata, std::string_view key) {
   return static_cast<float>(value);
 }
 
-/// The same, with a factor of 1 for none.
+/// A positive number, or 1 when the key is absent.
 float read_multiplier(MetadataReader& metadata, std::string_view key) {
   const float value = read_factor(metadata, key);
   return value == 0.0f ? 1.0f : value;
@@ -66,7 +66,7 @@ void read_sizes(ModelConfig& config, MetadataReader& metadata) {
   config.layers = metadata.count("block_count");
   config.context_length = metadata.count("context_length");
   config.hidden = metadata.count("embedding_length");
-  // Every layer has tensors; the bound keeps a damaged file from asking for gigabytes.
+  // Every layer has tensors. The bound keeps a damaged file from causing allocations of gigabytes.
   if (const std::size_t tensors = metadata.file().tensors().size(); static_cast<std::size_t>(config.layers) > tensors) {
     throw metadata.error("block_count", fmt::format("is {}, but the file has {} tensors", config.layers, tensors));
   }
@@ -84,7 +84,7 @@ std::int32_t read_head_dim(MetadataReader& metadata, std::int32_t hidden, std::i
                          fmt::format("is {}, which does not divide embedding_length {}", q_heads, hidden));
   }
   const std::int32_t head_dim = metadata.count("attention.key_length", hidden / q_heads);
-  // Longer heads than this don't exist; the bound keeps a damaged file from asking for gigabytes.
+  // No model has longer heads. The bound keeps a damaged file from causing allocations of gigabytes.
   constexpr std::int32_t longest_head = 65536;
   if (head_dim > longest_head) {
     throw metadata.error("attention.key_length", fmt::format("is {}, at most {} is possible", head_dim, longest_head));
@@ -128,7 +128,7 @@ std::vector<std::int32_t> read_kv_heads(const std::vector<std::int32_t>& q_heads
 }
 
 void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t context, const Architecture& architecture) {
-  // If all layers have experts, files may omit a width that no layer has.
+  // If all layers have experts, files may omit the width of dense layers.
   const bool experts_alone = !metadata.contains("feed_forward_length") && metadata.contains("expert_feed_forward_length");
   const std::string_view width_key = experts_alone ? "expert_feed_forward_length" : "feed_forward_length";
   const std::int32_t least = architecture.single_parts ? 0 : 1;
@@ -154,7 +154,7 @@ void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t con
   read_windows(config, metadata);
 }
 
-/// The tokenizer decides the size: a head with more rows could draw tokens without a text.
+/// The tokenizer gives the size. With more rows in the head, tokens without a text could be drawn.
 std::int32_t vocabulary_size(MetadataReader& metadata) {
   const GgufFile& file = metadata.file();
   const std::int64_t rows = file.tensor("token_embd.weight").tensor.shape.rows();

@@ -26,8 +26,8 @@ struct ModelConfig {
   bool learned_positions = false;           ///< a row of tensor position_embd is added for each position
   std::int32_t per_layer_width = 0;  ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
   float logit_scale = 1.0f;          ///< multiplies the logits
-  float logit_soft_cap = 0.0f;       ///< logits then become c * tanh(logit / c); 0 for none
-  std::int32_t mtp_blocks = 0;       ///< further blocks in the file, which predict further tokens: MtpBlock
+  float logit_soft_cap = 0.0f;       ///< after logit_scale, logits become c * tanh(logit / c); 0 for none
+  std::int32_t mtp_blocks = 0;       ///< blocks of multi-token prediction at the end of the file: MtpBlock
   std::vector<LayerConfig> blocks;   ///< [layers + mtp_blocks]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }

@@ -7,11 +7,11 @@
 
 namespace rocmforge {
 
-/// Separates the last blocks, which predict further tokens, from the layers of the model: ModelConfig::mtp_blocks. Throws
+/// Separates the last blocks, for multi-token prediction, from the layers of the model: sets ModelConfig::mtp_blocks. Throws
 /// Error naming the key if no layer would be left.
 void separate_mtp_blocks(ModelConfig& config, MetadataReader& metadata);
 
-/// Whether the tensor with this name is of such a block.
+/// Whether the tensor with this name belongs to a block of multi-token prediction.
 bool is_of_mtp(std::string_view tensor, const ModelConfig& config);
 
 }  // namespace rocmforge

@@ -3,8 +3,8 @@
 namespace rocmforge {
 namespace {
 
-/// Nemotron and Minitron: LayerNorm, whose stored weights have the formula's 1 added, heads of which a part turns, and a
-/// feed-forward part of the squared ReLU without a gate.
+/// Nemotron and Minitron: LayerNorm, whose stored weights include the formula's + 1, rotation of a part of each head, and a
+/// squared-ReLU feed-forward part without a gate.
 void configure_nemotron(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

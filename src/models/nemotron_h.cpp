@@ -7,8 +7,8 @@
 namespace rocmforge {
 namespace {
 
-/// Nemotron-H: a layer is one part, behind one norm: attention that does not turn where there are KV heads, a feed-forward
-/// part without a gate where that has a width, Mamba-2 elsewhere.
+/// Nemotron-H: a layer is one part after one norm. Layers with KV heads are attention without rotation, layers with a
+/// feed-forward width are feed-forward parts without a gate, and the others are Mamba-2.
 void configure_nemotron_h(ModelConfig& config, MetadataReader& metadata) {
   const SsmConfig ssm = read_ssm(metadata);
   for (int index = 0; index < config.layers; ++index) {
@@ -35,7 +35,8 @@ void configure_nemotron_h(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// Its feed-forward parts are experts, none of them with a gate; in the large models those that are chosen work on latents.
+/// Nemotron-H with experts, none of them with a gate, as feed-forward parts. In the large models routed experts work on
+/// latents.
 void configure_nemotron_h_moe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
   configure_nemotron_h(config, metadata);

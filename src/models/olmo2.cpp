@@ -5,8 +5,8 @@
 namespace rocmforge {
 namespace {
 
-/// OLMo 2 and 3: norms stand behind the parts and not before them, Q and K are normalised as whole vectors. In OLMo 3 three
-/// of four layers have a window, and heads turn unstretched in these.
+/// OLMo 2 and 3: norms come after the parts and not before them, and Q and K are normalised as whole vectors. In OLMo 3
+/// three of four layers have a window; their rotation is not scaled.
 void configure_olmo2(ModelConfig& config, MetadataReader& metadata) {
   window_but_every(config, metadata, 4);
   const RopeConfig rope = config.layer(0).attention.rope;

@@ -4,7 +4,7 @@
 namespace rocmforge {
 namespace {
 
-/// OLMoE: whole vectors of Q and K are normalised; experts, whose weights stay as they are, in every layer.
+/// OLMoE: whole vectors of Q and K are normalised; experts, whose weights are not normalised, in every layer.
 void configure_olmoe(ModelConfig& config, MetadataReader& metadata) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

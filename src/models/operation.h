@@ -15,12 +15,12 @@ namespace rocmforge {
 /// and `gathered`.
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
-  float* sums = nullptr;            ///< [tokens, hidden]: the same behind a sum of ResidualSum, in steps that join it
+  float* sums = nullptr;            ///< [tokens, hidden]: the residual stream after a joined ResidualSum
   float* normed = nullptr;          ///< [tokens, hidden]
   float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
   float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts taken, ffn]
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
-  std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: which
+  std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: ids
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
   void* route_state = nullptr;      ///< of RouteRows
   void* slot_order = nullptr;       ///< of the experts' kernel, kept from one of its calls to the next
@@ -41,7 +41,7 @@ struct Step {
   KvCacheView cache;  ///< this layer's, if it has pages
   StateView states;   ///< of all layers without pages, each with its offset in a slot
   Buffers buffers;
-  const StepArrays* arrays = nullptr;  ///< where single rows are picked and tokens are drawn
+  const StepArrays* arrays = nullptr;  ///< the step's arrays
   ExecutionContext* context = nullptr;
 };
 

@@ -25,10 +25,10 @@ std::size_t decode_bytes(const GatedDeltaNet::Spec& spec);
 std::size_t decode_bytes(const OutputGate::Spec& spec);
 std::size_t decode_bytes(const LatentAppend::Spec& spec);
 std::size_t decode_bytes(const HeadMatmul::Spec& spec);
-// No step of decoding sequences runs these.
+// Decode steps do not run these.
 inline std::size_t decode_bytes(const LatentExpand::Spec&) { return 0; }
 inline std::size_t decode_bytes(const CopyHeads::Spec&) { return 0; }
-// Nothing is known from these alone.
+// Their specs do not give the number of elements: 0.
 std::size_t decode_bytes(const ResidualAdd::Spec& spec);
 std::size_t decode_bytes(const Scale::Spec& spec);
 

@@ -11,8 +11,8 @@
 
 namespace rocmforge {
 
-/// The end of a model: the wanted rows, the final norm, the head, and the scale and soft-cap of its logits.
-/// Not moved once it has returned operations.
+/// The end of a model: the gathering of wanted rows, the final norm, the head, and the scale and soft-cap of its logits. Not
+/// moved once it has returned operations.
 class OutputHead {
  public:
   struct Names {
@@ -27,11 +27,11 @@ class OutputHead {
 
   /// Wanted rows of the residual stream, from Buffers::normed to Buffers::hidden.
   [[nodiscard]] const Operations& pick_hidden() const { return pick_hidden_; }
-  /// Those of the last mixer's output, from Buffers::projected to Buffers::gathered.
+  /// The wanted rows of the last mixer's output, from Buffers::projected to Buffers::gathered.
   [[nodiscard]] const Operations& pick_mixed() const { return pick_mixed_; }
-  /// Rows whose hidden states are wanted through the final norm, to Buffers::projected.
+  /// The final norm of the rows whose hidden states are wanted, to Buffers::projected.
   [[nodiscard]] const Operations& hidden_states() const { return hidden_states_; }
-  /// Rows through the final norm and the head, to Buffers::logits.
+  /// The final norm and the head, to Buffers::logits.
   [[nodiscard]] const Operations& logits() const { return logits_; }
   /// The head with the final norm.
   [[nodiscard]] const FusedLinear& layers() const { return layers_; }

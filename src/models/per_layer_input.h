@@ -9,7 +9,7 @@ namespace rocmforge {
 
 /// An embedding of each token with P elements for every layer (Gemma 4 E), to Buffers::per_layer:
 ///   (per_layer_proj_norm(per_layer_model_proj h / sqrt(hidden)) + sqrt(P) * per_layer_token_embd[token]) / sqrt(2)
-/// h the scaled embedding, the norm of each layer's elements by themselves.
+/// h is the scaled embedding. The norm is applied to each layer's P elements separately.
 class PerLayerEmbedding {
  public:
   PerLayerEmbedding(ExecutionPlan& plan, const ModelConfig& config);
@@ -25,7 +25,8 @@ class PerLayerEmbedding {
   WeightTable* table_;
 };
 
-/// The use of it at the end of a layer: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale.
+/// Adds the per-layer embedding at the end of a layer: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale,
+/// where own are the layer's P elements.
 class PerLayerInput {
  public:
   PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index);

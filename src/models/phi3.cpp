@@ -3,8 +3,8 @@
 namespace rocmforge {
 namespace {
 
-/// Phi-3, Phi-3.5 and Phi-4: Q, K and V are one tensor, so are gate and up. Models for long contexts bring factors for
-/// long and for short ones; the smallest Phi-4 turns a part of each head.
+/// Phi-3, Phi-3.5 and Phi-4: Q, K and V are one tensor, and so are gate and up. Models for long contexts have frequency
+/// factors for long and for short contexts. The smallest Phi-4 rotates a part of each head.
 void configure_phi3(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

@@ -12,7 +12,7 @@ void configure_qwen2(ModelConfig& config, MetadataReader& /*metadata*/) {
   }
 }
 
-/// The same with experts, whose weights stay as they are, and one expert that every token takes through a gate.
+/// The same with experts, whose weights are not normalised, and a shared expert with a gate.
 void configure_qwen2moe(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen2(config, metadata);
   read_experts(config, metadata, {.shared_gate = true});

@@ -4,7 +4,7 @@
 namespace rocmforge {
 namespace {
 
-/// Qwen3: every head of Q and K is normalised before it turns; the head size is independent of the hidden size.
+/// Qwen3: every head of Q and K is normalised before its rotation; the head size is independent of the hidden size.
 void configure_qwen3(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;
@@ -18,15 +18,15 @@ void configure_qwen3moe(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.normalise = true});
 }
 
-/// dots.llm1: Qwen3's attention; experts chosen by sigmoids with a bias, beside some that every token takes, behind dense
-/// layers.
+/// dots.llm1: Qwen3's attention; the first layers are dense; in the others experts are chosen by sigmoids with a bias, and
+/// there are shared experts.
 void configure_dots1(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen3(config, metadata);
   read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
 }
 
-/// The text part of Qwen3-VL: a token of a text has the same position in all dimensions, and images alone add features to
-/// the first layers.
+/// The text part of Qwen3-VL: a token of a text has the same position in all dimensions, and only images add features to the
+/// first layers.
 void configure_qwen3vl(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen3(config, metadata);
   metadata.contains("rope.dimension_sections");

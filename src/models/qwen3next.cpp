@@ -12,7 +12,7 @@
 namespace rocmforge {
 namespace {
 
-/// A count that tensors of the file bear out; the bound keeps products of a damaged file's counts small.
+/// A count that tensors of the file confirm. The bound keeps products of a damaged file's counts small.
 std::int32_t bounded_count(MetadataReader& metadata, std::string_view key) {
   constexpr std::int32_t most = 65536;
   const std::int32_t count = metadata.count(key);
@@ -45,7 +45,8 @@ DeltaNetConfig read_delta_net(MetadataReader& metadata) {
   return config;
 }
 
-/// Which layers are gated delta nets: an array says it, or every `full_attention_interval`-th attends. MTP blocks do.
+/// Which layers are gated delta nets, from an array; without it every `full_attention_interval`-th layer is attention. MTP
+/// blocks are attention.
 std::vector<bool> read_recurrent_layers(const ModelConfig& config, MetadataReader& metadata) {
   constexpr std::string_view key = "attention.recurrent_layers";
   const std::int32_t interval = metadata.count("full_attention_interval", 4);
@@ -67,7 +68,7 @@ std::vector<bool> read_recurrent_layers(const ModelConfig& config, MetadataReade
 }
 
 /// Qwen3-Next: gated delta nets, and every few layers attention whose heads have a gate. The norm before the feed-forward
-/// part has the name that elsewhere stands for one behind attention.
+/// part has the tensor name of a post-attention norm.
 void configure_hybrid(ModelConfig& config, MetadataReader& metadata, bool tiled) {
   separate_mtp_blocks(config, metadata);
   DeltaNetConfig delta_net = read_delta_net(metadata);
@@ -95,7 +96,7 @@ void configure_qwen3next(ModelConfig& config, MetadataReader& metadata) {
   read_experts(config, metadata, {.normalise = true, .shared_gate = true});
 }
 
-/// Qwen3.5: converters put its value heads in another order. A token of a text has the same position in all dimensions.
+/// Qwen3.5: converters store its value heads in another order. A token of a text has the same position in all dimensions.
 void configure_qwen35(ModelConfig& config, MetadataReader& metadata) {
   configure_hybrid(config, metadata, true);
   metadata.contains("rope.dimension_sections");

@@ -11,7 +11,7 @@
 namespace rocmforge {
 
 /// Adds a part's output to the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale.
-/// Without norm and scales the product itself adds. Not moved once it has returned operations.
+/// Without norm and scales the product itself accumulates into hidden. Not moved once it has returned operations.
 class ResidualOutput {
  public:
   struct Names {
@@ -28,7 +28,7 @@ class ResidualOutput {
   /// From Buffers::gathered [tokens, k] to Buffers::hidden; Buffers::projected may be written on the way. The sum may be
   /// joined to a later call (ResidualSum).
   void append(Operations& operations) const;
-  /// Its sum behind an RMSNorm, null where it joins the stream in another way.
+  /// The sum with an RMSNorm; null where the output is added in another way.
   [[nodiscard]] ResidualSum* sum() { return sum_ ? &*sum_ : nullptr; }
 
  private:

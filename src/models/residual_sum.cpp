@@ -34,7 +34,7 @@ void ResidualSum::append(Operations& operations) const {
 
 void ExecutionPlan::join(ResidualSum& sum, FusedLinear& next) {
   std::int64_t tokens = next.fusions.post_norm_tokens;
-  if (next.norm) {  // an operation of its own would write where y is
+  if (next.norm) {  // a separate norm would overwrite y
     tokens = std::min(tokens, next.fusions.norm_tokens);
   }
   if (sum.first != nullptr) {

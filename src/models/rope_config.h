@@ -8,13 +8,13 @@
 
 namespace rocmforge {
 
-/// The rotation of a model's heads by its common keys: base, scaling (none, linear, YaRN) and the file's frequency factors
-/// (`rope_freqs`, or `rope_factors_long` and `rope_factors_short`, chosen by `context`, the most positions of a sequence).
-/// `whole_pairs` is RopeScaling's, for which there is no key.
+/// Reads the rotation of a model's heads from the common keys: base, scaling (none, linear, YaRN) and the file's frequency
+/// factors (`rope_freqs`, or `rope_factors_long` and `rope_factors_short`, chosen by `context`, the most positions of a
+/// sequence). `whole_pairs` is RopeScaling's, for which there is no key.
 RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,
                      bool whole_pairs = true);
 
-/// Of `n_rot` elements with this base, not stretched.
+/// Frequencies of `n_rot` elements with this base, without scaling.
 std::shared_ptr<const RopeFrequencies> plain_frequencies(std::int32_t n_rot, double base);
 
 /// rope.freq_base, above 1; 10000 when absent.

@@ -9,7 +9,7 @@
 namespace rocmforge {
 namespace {
 
-/// The pair (as a real number) that turns `turns` times within the original context.
+/// The pair (as a real number) that makes `turns` full rotations within the original context.
 double pair_of(double turns, std::int32_t n_rot, double base, double original_context) {
   return n_rot * std::log(original_context / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(base));
 }
@@ -35,7 +35,7 @@ RopeFrequencies rope_frequencies(std::int32_t n_rot, double base, const RopeScal
     const double factor = factors.empty() ? 1.0 : static_cast<double>(factors[p]);
     const double plain = std::pow(base, -2.0 * static_cast<double>(p) / n_rot) / factor;
     const double stretched = scaling.kind == RopeScaling::Kind::none ? plain : plain / scaling.factor;
-    double keep = 0.0;  // share of the plain frequency
+    double keep = 0.0;  // weight of the unscaled frequency
     if (yarn) {
       const double ramp = std::clamp((static_cast<double>(p) - low) / std::max(0.001, high - low), 0.0, 1.0);
       keep = (1.0 - ramp) * scaling.extrapolation;

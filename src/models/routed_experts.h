@@ -9,9 +9,9 @@
 
 namespace rocmforge {
 
-/// A router and its experts: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the
-/// e of a token, x = Buffers::normed, the output of the router's norm if it has one; without gates activation(up_e x).
-/// Experts may read and write rows of another size than the router's. Not moved once it has returned operations.
+/// A router and its experts: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the experts e of a
+/// token, or without gates of weight_e * down_e activation(up_e x). x = Buffers::normed, the output of the router's norm if
+/// it has one. Experts may read and write rows of another size than the router's. Not moved once it has returned operations.
 class RoutedExperts {
  public:
   struct Config {
@@ -34,8 +34,8 @@ class RoutedExperts {
 
   /// `x`: what the router's norm reads.
   void append(Operations& operations, float* Buffers::*x) const;
-  /// The same in steps, for a part with other operations between, which leave `slots` as they are: the choice, gate and up
-  /// from `x` to `slots`, and down from there, which adds to `out`.
+  /// The same as separate parts, for callers with other operations between them, which must not write `slots`: the choice;
+  /// gate and up from `x` to `slots`; and down from `slots`, which adds to `out`.
   void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
   void append_up(Operations& operations, float* Buffers::*x = &Buffers::normed,
                  float* Buffers::*slots = &Buffers::gathered) const;

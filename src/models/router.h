@@ -9,21 +9,21 @@ namespace rocmforge {
 
 /// The tensors of a router, without ".weight".
 struct RouterNames {
-  std::optional<NormName> norm{};  ///< of its input, when it is the router's
+  std::optional<NormName> norm{};  ///< of the router's input, if the router applies it
   std::string weight;
   bool needs_bias = false;     ///< the product's
   std::string choice_bias{};   ///< with its suffix, "" for none
   std::string shared_gates{};  ///< of shared experts in their order, "" for none
 };
 
-/// The choice of each token's experts: the norm of its input, if it is the router's own, the router's product and the
-/// choice. One call where a kernel does all three with so many tokens, otherwise operations of their own.
+/// Chooses each token's experts: the norm of the input, if the router applies it, the router's product and the choice. A
+/// single call where a kernel does all three for this number of tokens, otherwise separate operations.
 struct Router {
   std::optional<Norm> norm;
   Linear linear;
   const WeightVector* choice_bias = nullptr;
   Resolved<RouteTokens> choice;
-  /// For so many tokens as the kernel takes.
+  /// The single call, for up to most_tokens() tokens.
   struct Rows {
     Resolved<RouteRows> operation;
     Linear::Part router;
@@ -35,7 +35,7 @@ struct Router {
   /// norm Buffers::normed has its output.
   void append(Operations& operations, float* Buffers::* x) const;
 
-  /// Of a step that is one call at most.
+  /// The most tokens of a step that uses the single call; 0 without one.
   [[nodiscard]] std::int64_t tokens_in_one() const { return rows ? rows->operation.kernel->most_tokens() : 0; }
 
  private:

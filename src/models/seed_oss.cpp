@@ -3,7 +3,7 @@
 namespace rocmforge {
 namespace {
 
-/// Seed-OSS: Q, K and V have a bias, and the norm before the feed-forward part has another name.
+/// Seed-OSS: Q, K and V have a bias, and the norm before the feed-forward part has another tensor name.
 void configure_seed_oss(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

@@ -5,7 +5,7 @@
 namespace rocmforge {
 namespace {
 
-/// SmolLM3: Llama's block, but in every fourth layer heads do not turn. Converters permute the rows of Q and K.
+/// SmolLM3: Llama's block, but every fourth layer has no rotation. Converters permute the rows of Q and K.
 void configure_smollm3(ModelConfig& config, MetadataReader& /*metadata*/) {
   constexpr int period = 4;
   for (int index = period - 1; index < config.layers; index += period) {

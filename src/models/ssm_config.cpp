@@ -7,7 +7,7 @@
 namespace rocmforge {
 namespace {
 
-/// The bounds keep a damaged file from asking for gigabytes.
+/// The bounds keep a damaged file from causing allocations of gigabytes.
 std::int32_t count_up_to(MetadataReader& metadata, std::string_view key, std::int32_t least, std::int32_t most) {
   const std::int32_t value = metadata.count(key);
   if (value < least || value > most) {

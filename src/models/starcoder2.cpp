@@ -3,7 +3,7 @@
 namespace rocmforge {
 namespace {
 
-/// StarCoder2: LayerNorm and biases everywhere, a feed-forward part of GELU without a gate.
+/// StarCoder2: LayerNorm and biases everywhere, a GELU feed-forward part without a gate.
 void configure_starcoder2(ModelConfig& config, MetadataReader& /*metadata*/) {
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope.kind = RopeKind::half;

@@ -92,7 +92,7 @@ void Transformer::plan_positions(const GgufFile& file) {
 Transformer::~Transformer() {
   try {
     wait();
-  } catch (const Error&) {  // the device is gone
+  } catch (const Error&) {  // the device has failed
   }
 }
 
@@ -184,7 +184,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
   projected = std::max<std::int64_t>(projected, config_.per_layer_width);
   gathered = std::max<std::int64_t>(gathered, config_.per_layer_width);
   std::int64_t experts_used = 0;
-  if (!mtp_.empty()) {  // MTP blocks gather embeddings there
+  if (!mtp_.empty()) {  // MTP blocks write embeddings to Buffers::gathered
     gathered = std::max<std::int64_t>(gathered, config_.hidden);
   }
   for (const LayerConfig& layer : std::span(config_.blocks).first(blocks_.size() + mtp_.size())) {
@@ -195,7 +195,7 @@ Transformer::WorkspaceLayout Transformer::lay_out_workspace() const {
     gathered = std::max(gathered, (ffn.projected_width() + 1) / 2);
     experts_used = std::max<std::int64_t>(experts_used, ffn.experts.taken());
   }
-  projected = std::max(projected, (gathered + 1) / 2);  // each has room for half of the other, see wanted_rows
+  projected = std::max(projected, (gathered + 1) / 2);  // each buffer has room for half of the other's rows, see wanted_rows
   layout.projected = take_floats(tokens * projected);
   layout.gathered = take_floats(tokens * gathered);
   layout.per_layer = take_floats(tokens * config_.layers * config_.per_layer_width);
@@ -318,7 +318,7 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, SequenceMe
       find_pages(block.kv_place(), arrays, memory, step);
     }
     run(block.mix(), step);
-    // If layers have elements of their own for each token, all rows are computed: those elements are not picked.
+    // With per-layer embeddings all rows are computed, because those embeddings are not gathered by row.
     if (last && !per_layer_ && arrays.num_hidden_rows == 0 && 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens) {
       step = wanted_rows(step, *pass.output, block.mixed_width() > 0, run);
     }
@@ -353,7 +353,7 @@ Step Transformer::wanted_rows(const Step& step, const OutputHead& output, bool m
   if (wanted.tokens > 0) {
     run(output.pick_hidden(), wanted);
   }
-  if (mixed) {  // at most half of the rows: each buffer then has room for what the other held
+  if (mixed) {  // at most half of the rows, so each buffer has room for the other's content
     std::swap(wanted.buffers.gathered, wanted.buffers.projected);
     if (wanted.tokens > 0) {
       run(output.pick_mixed(), wanted);

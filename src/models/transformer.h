@@ -63,7 +63,7 @@ class Transformer final : public Model {
   struct Pass {
     const Operations* begin = nullptr;  ///< to Buffers::hidden
     std::span<const std::unique_ptr<Block>> blocks{};
-    std::size_t kept_blocks = 0;  ///< of a step that wants only the results that later steps read
+    std::size_t kept_blocks = 0;  ///< blocks to compute in a step that wants only K, V and states
     const OutputHead* output = nullptr;
     bool recorded = false;  ///< decode steps are replayed as graphs
   };
@@ -71,7 +71,7 @@ class Transformer final : public Model {
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory);
   void run_on_gpu(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory);
   using RunOperations = std::function<void(const Operations&, const Step&)>;
-  /// Passes a step's operations to `run` in their order, in groups with their arguments.
+  /// Passes a step's operations to `run` in their order, in groups with the Step that they run on.
   void compute(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
   /// Sets the K and V of the next block in `step`.
   static void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step);
@@ -80,7 +80,7 @@ class Transformer final : public Model {
   /// Plans the MTP blocks, if requested; throws Error if the file has none.
   void plan_mtp(const GgufFile& file);
   void add_operations();
-  /// The rows of `step` whose logits are wanted as a step of their own; with `mixed` the mixer's output too.
+  /// Gathers the rows of `step` whose logits are wanted into a Step of their own; with `mixed` also the mixer's output.
   [[nodiscard]] static Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run);
   void keep_raw_logits(std::span<const std::int32_t> rows);
   /// Copies `count` floats of the workspace to host memory: waits.
@@ -116,7 +116,7 @@ class Transformer final : public Model {
   // GPU only.
   std::optional<StepInputs> inputs_;
   std::optional<StepGraphs> graphs_;
-  /// Memory that the graphs use: pages of each group, and states.
+  /// Addresses of the memory that the graphs use: pages of each group, and states.
   struct GraphsMemory {
     std::vector<const void*> pages;
     std::vector<std::int32_t> num_blocks;

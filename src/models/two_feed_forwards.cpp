@@ -66,7 +66,7 @@ void TwoFeedForwards::plan_experts(ExecutionPlan& plan, const ModelConfig& confi
   experts_post_norm_ = plan.norm(*block_norm(config, index, "post_ffw_norm_2"), hidden_);
 }
 
-// Rows do not meet: where one holds what times 0 is not 0, it is lost already.
+// NaN and infinity times 0 give NaN. Such a row is invalid already, and rows do not affect each other.
 void TwoFeedForwards::clear(const Step& step) const {
   scale_.run({.x = step.buffers.normed, .count = step.tokens * hidden_, .factor = 0.0f}, step);
 }

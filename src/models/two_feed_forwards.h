@@ -7,7 +7,7 @@
 
 namespace rocmforge {
 
-/// A dense part and routed experts side by side, each with norms of its own (Gemma 4):
+/// A dense part and routed experts in parallel, each with norms of its own (Gemma 4):
 ///   d = post_ffw_norm_1(dense(ffn_norm(h)));  e = post_ffw_norm_2(experts(pre_ffw_norm_2(h)))
 ///   h = (h + residual_scale * ffn_post_norm(d + e)) * output_scale
 /// The router reads norm(h) * ffn_gate_inp.scale / sqrt(hidden).
@@ -18,7 +18,7 @@ class TwoFeedForwards final : public FeedForward {
  private:
   void plan_dense(ExecutionPlan& plan, const ModelConfig& config, int index);
   void plan_experts(ExecutionPlan& plan, const ModelConfig& config, int index);
-  /// The experts' sum is written to Buffers::normed, which their input no longer needs: it begins as zeros.
+  /// Zeroes Buffers::normed, where down adds up the experts' sum. The experts' input in it is no longer needed.
   void clear(const Step& step) const;
 
   std::int64_t hidden_;

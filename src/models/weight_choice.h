@@ -13,15 +13,15 @@
 
 namespace rocmforge {
 
-/// Whether the kernel keeps weights in at most 9/8 of the bytes that the file has for them.
+/// Whether the kernel's layout takes at most 9/8 of the bytes of the weights in the file.
 template <class Kernel, class Spec>
 bool keeps_size(const Kernel& kernel, const Spec& spec) {
   const std::size_t stored = row_bytes(spec.weight, spec.k) * static_cast<std::size_t>(spec.n);
   return kernel.packed_bytes(spec) <= stored + stored / 8;
 }
 
-/// The best kernel for the weights [n, k] of `spec`, as KernelRegistry::choose finds it. With `small_weights` one that
-/// keeps_size() is preferred to those before it, whose refusal says so.
+/// The best kernel for the weights [n, k] of `spec`, as KernelRegistry::choose finds it. With `small_weights` a kernel with
+/// keeps_size() is preferred to better kernels without; their refusals say so.
 template <class Op>
 Choice<Op> choose_for_weights(const KernelRegistry& registry, const typename Op::Spec& spec, const DeviceInfo& device,
                               std::string_view forced, bool small_weights) {

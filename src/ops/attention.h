@@ -13,9 +13,9 @@ namespace rocmforge {
 class AttentionBackend;
 
 /// Attention of a ragged batch over the paged KV cache: out = softmax(scale * q k^T + mask) v per head, query head h reading
-/// KV head h / (q_heads / kv_heads). With a value_dim V is the first value_dim elements of K (multi-head latent attention in
-/// its absorbed form, DeepSeek-V2 2024, is that with one KV head: [latent | turned elements]). The query at position q sees
-/// keys at positions q - window < k <= q; without `causal` all keys of its sequence.
+/// KV head h / (q_heads / kv_heads). With a value_dim, V is the first value_dim elements of K. Multi-head latent attention
+/// in its absorbed form (DeepSeek-V2 2024) uses this with one KV head: [latent | rotated elements]. The query at position q
+/// sees keys at positions q - window < k <= q; without `causal` all keys of its sequence.
 struct Attention {
   static constexpr std::string_view name = "attention";
   using KernelInterface = AttentionBackend;
@@ -75,8 +75,8 @@ struct AttentionLimits {
 
 std::string to_string(const Attention::Spec& spec);
 
-/// A token's output is the same bits whatever else is in the batch and however its sequence was cut into steps.
-/// A fully masked row gives zeros.
+/// A token's output has the same bits whatever else is in the batch and however its sequence was split into steps. A fully
+/// masked row gives zeros.
 class AttentionBackend {
  public:
   virtual ~AttentionBackend() = default;

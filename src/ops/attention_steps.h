@@ -77,7 +77,7 @@ struct CausalMask {
   };
 };
 
-/// Softmax of each row in place, the maximum subtracted; a row of -inf alone becomes zeros.
+/// Softmax of each row in place, with the row's maximum subtracted first. A row with only -inf becomes zeros.
 struct RowSoftmax {
   static constexpr std::string_view name = "row_softmax";
   struct Spec {};

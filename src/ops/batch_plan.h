@@ -10,7 +10,8 @@
 
 namespace rocmforge {
 
-/// One step, flat: tokens of several sequences one after another. Vectors keep their capacity from step to step.
+/// One step as a flat batch: the tokens of several sequences one after another. Vectors keep their capacity from step to
+/// step.
 struct BatchPlan {
   std::vector<std::int32_t> tokens;         ///< [num_tokens]: ids, or EmbeddingRows::drawn_token(r): see Model::forward
   std::vector<std::int32_t> positions;      ///< [num_tokens]
@@ -24,7 +25,7 @@ struct BatchPlan {
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
   std::vector<std::int32_t> hidden_rows;  ///< rows (indices into tokens) whose hidden states are wanted, ascending
 
-  // What is drawn from the logits on the device: one row per logit row, or none at all.
+  // The draws on the device: one sample row for each logit row, or none at all.
   std::vector<SampleTokens::Row> sample_rows;
   std::vector<SampleTokens::Adjustment> adjustments;  ///< of all rows
   std::vector<std::uint32_t> masks;                   ///< [num_masks, mask_words]
@@ -37,9 +38,9 @@ struct BatchPlan {
   void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
                     std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
 
-  /// The blocks of the sequence added last in a further group of pages (1 and higher), as many as in group 0. -1 stands for
-  /// the first ones that were given up; the tables get the first held block there, so that a kernel that reads and then
-  /// masks it reads finite numbers.
+  /// The blocks of the sequence added last in a further group of pages (1 and higher), as many as in group 0. Blocks that
+  /// were given up, at the start, are -1. The tables get the first held block in their place, so that a kernel that reads
+  /// them before masking reads finite numbers.
   void add_blocks(std::int32_t group, std::span<const std::int32_t> blocks);
 
   /// Appends a mask of `words` zero words; the number must be the same for every mask of a step. Valid until the next call.

@@ -25,7 +25,7 @@ struct ResidualAdd {
   };
 };
 
-/// out[i] = the value of element i, bit for bit what tensor/quant/dequantize gives.
+/// out[i] = the value of element i, with the same bits as dequantize_row (tensor/quant/dequantize.h).
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   struct Spec {

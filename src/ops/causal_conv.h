@@ -12,8 +12,8 @@ namespace rocmforge {
 
 /// A causal convolution over the positions of each channel:
 ///   out[t] = f(bias + sum over j of weight[:, j] * u[t - (taps - 1) + j])
-/// f is the identity or SiLU, and u a row of x. With gates a row of x is [b | c | x], u = b * x, and c multiplies what f
-/// gives. Positions before the step come from the state, which holds the last taps - 1 rows of u, the oldest first; before
+/// f is the identity or SiLU, and u is x. With gates a row of x is [b | c | x], u = b * x, and the output of f is multiplied
+/// by c. Positions before the step come from the state, which holds the last taps - 1 rows of u, the oldest first; before
 /// the sequence they are zeros.
 struct CausalConv {
   static constexpr std::string_view name = "causal_conv";

@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// out[t] = scale * table[ids[t]], dequantised, or added to what is there.
+/// out[t] = scale * table[ids[t]], dequantised; with Args::add out[t] += that.
 struct EmbeddingRows {
   static constexpr std::string_view name = "embedding";
 
@@ -25,12 +25,12 @@ struct EmbeddingRows {
     const void* table = nullptr;  ///< [vocab, hidden] in Spec::table's format
     float scale = 1.0f;
     float* out = nullptr;  ///< [tokens, hidden]
-    /// What SampleTokens wrote, -1 included: that gives a row of NaN. Null: no id is negative.
+    /// The output of SampleTokens. A -1 in it gives a row of NaN. Null: no id is negative.
     const std::int32_t* drawn = nullptr;
     bool add = false;
   };
 
-  /// The id that stands for row `row` of Args::drawn, and that row; each is the other's inverse.
+  /// The id that means row `row` of Args::drawn. The function is its own inverse.
   static constexpr std::int32_t drawn_token(std::int32_t row) { return -1 - row; }
 };
 

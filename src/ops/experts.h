@@ -15,17 +15,17 @@ namespace rocmforge {
 enum class RouteScore {
   softmax,         ///< over all experts
   sigmoid,         ///< of each logit by itself
-  chosen_softmax,  ///< the logits choose, and the weights are the softmax over those chosen
+  chosen_softmax,  ///< scores are the logits; weights are the softmax over the chosen logits
 };
 
-/// Chooses the experts of each token and says how much each counts:
+/// Chooses the experts of each token and their weights:
 ///   p = score(logits);  s = p + bias
 ///   of `groups` equal runs of neighbouring experts those `groups_used` with the largest sum of their `group_best` largest s
 ///   remain
 ///   ids = the `used` experts with the largest s, best first; of equal ones the lower index, also among groups
 ///   weights = p[ids], divided by their sum when `normalise`, times `scale`
-/// The bias counts for the choice alone. A NaN is chosen last; ids are valid whatever the logits are.
-/// Shared experts are those of every token: their ids `experts`, `experts` + 1 and so on follow the chosen ones, with
+/// The bias affects only the choice. A NaN is chosen last; ids are valid whatever the logits are. Every token also uses the
+/// shared experts: their ids `experts`, `experts` + 1 and so on follow the chosen ones, with
 ///   weights = shared_scale, or with gates sigmoid(the shared expert's logit) * shared_scale
 struct RouteTokens {
   static constexpr std::string_view name = "route_tokens";
@@ -39,7 +39,7 @@ struct RouteTokens {
     float scale = 1.0f;
     std::int32_t groups = 1;
     std::int32_t groups_used = 1;
-    std::int32_t group_best = 2;  ///< 1 or 2; of groups of one expert that expert counts
+    std::int32_t group_best = 2;  ///< 1 or 2; in a group of one expert, that expert's s alone
     std::int32_t shared = 0;
     bool shared_gates = false;  ///< a row of logits ends with one for each shared expert
     float shared_scale = 1.0f;

@@ -13,9 +13,9 @@ namespace rocmforge {
 
 // The operations of multi-head latent attention (DeepSeek-V2, 2024) beside Attention with a value_dim.
 
-/// Appends each token's latent row to the pages and rotates its queries. A token's kv is [c | r]: c, value_dim elements,
-/// is replaced by its RMSNorm, r is rotated, and both together are the row. The last n_rot elements of each query head are
-/// rotated in place; then all of it is multiplied like RopeAppend's Q.
+/// Appends each token's latent row to the pages and rotates its queries. A token's kv is [c | r]. The appended row is the
+/// RMSNorm of c (value_dim elements), then r, rotated. The last n_rot elements of each query head are rotated in place; then
+/// the whole head is multiplied like RopeAppend's Q.
 struct LatentAppend {
   static constexpr std::string_view name = "latent_append";
 
@@ -68,7 +68,7 @@ struct HeadMatmul {
     std::int64_t head_bytes = 0;   ///< from one head's matrix to the next
     float* out = nullptr;          ///< [tokens, heads * (n + tail)], dense, not x
     void* workspace = nullptr;     ///< at least workspace_bytes, 64-byte aligned
-    /// Set: only tokens of sequences with one row are wanted; what is written for others is undefined.
+    /// When set, only the results of sequences with one row are wanted; those of others are undefined.
     const RaggedBatch* single_rows = nullptr;
   };
 };
@@ -104,7 +104,7 @@ struct LatentExpand {
   static constexpr std::string_view name = "latent_expand";
 
   struct Spec {
-    std::int32_t plain_dim = 0;  ///< elements of K before those that turn
+    std::int32_t plain_dim = 0;  ///< elements of K before the rotated ones
     std::int32_t value_dim = 0;  ///< of V, at most head_dim()
     DType key_weight = DType::f32;
     DType value_weight = DType::f32;
@@ -128,7 +128,7 @@ struct LatentExpand {
     std::int32_t heads = 0;
     KvCacheView cache;
     RaggedBatch batch;
-    void* k = nullptr;  ///< [num_sequences, heads, max_kv_len, head_dim]; behind a sequence's end nothing is written
+    void* k = nullptr;  ///< [num_sequences, heads, max_kv_len, head_dim]; nothing is written after a sequence's end
     void* v = nullptr;
     void* workspace = nullptr;  ///< at least workspace_bytes, 256-byte aligned
   };

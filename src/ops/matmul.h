@@ -33,10 +33,10 @@ struct MatmulFusions {
   std::int64_t post_norm_tokens = 0;  ///< Args::post_norm, with norm_weight or without it
 };
 
-/// The norm behind an earlier product and its sum with the residual stream, which is x: what is multiplied is
+/// The norm after an earlier product y, and its sum with the residual stream x. The product's input is
 ///   sum[t] = (x[t] + factor * y[t] / sqrt(mean(y[t]^2) + eps) * weight) * scale     (RmsNorm with a residual)
-/// and the sum goes to `out`. Work-groups read x and y at different times: `out` is neither of them, nor is an output of the
-/// call.
+/// and the sum is also written to `out`. Work-groups read x and y at different times, so neither `out` nor an output of the
+/// call may be x or y.
 struct MatmulPostNorm {
   const float* y = nullptr;  ///< [tokens, k], rows `y_stride` apart
   std::int64_t y_stride = 0;
@@ -70,13 +70,13 @@ struct Matmul {
 
     // Operations that a kernel may fuse, see MatmulKernel::fusions.
 
-    /// When set, x counts as that sum, before norm_weight applies to it.
+    /// When set, the input is the sum that MatmulPostNorm describes in place of x, before norm_weight is applied.
     const MatmulPostNorm* post_norm = nullptr;
-    /// [k] or null. When set, each row of x counts as x / sqrt(mean(x^2) + norm_eps) * norm_weight (RmsNorm).
+    /// [k] or null. When set, each row of x is replaced by x / sqrt(mean(x^2) + norm_eps) * norm_weight (RmsNorm).
     const float* norm_weight = nullptr;
     float norm_eps = 0.0f;
-    /// The outputs are {gate, up}, equal in n: outputs[0].out[t, i] = activation(gate[t, i]) * up[t, i], biases included, is
-    /// all that is written (GatedActivation). outputs[1].out may be null; neither accumulates.
+    /// The outputs are {gate, up}, equal in n. Only outputs[0].out[t, i] = activation(gate[t, i]) * up[t, i], biases
+    /// included, is written (GatedActivation). outputs[1].out may be null; neither accumulates.
     bool gated = false;
     Activation activation = Activation::silu;
   };

@@ -8,7 +8,8 @@
 
 namespace rocmforge {
 
-/// A mixer's output through a gate: out[t, h, i] = n(x[t, h])[i] * f(gate[t, h, i]), n an RMSNorm of each head or nothing.
+/// Gates a mixer's output: out[t, h, i] = n(x[t, h])[i] * f(gate[t, h, i]), where n is an RMSNorm of each head or the
+/// identity.
 struct OutputGate {
   static constexpr std::string_view name = "output_gate";
 

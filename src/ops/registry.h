@@ -60,7 +60,7 @@ class OpKernel {
   virtual void run(const typename Op::Spec& spec, const typename Op::Args& args, ExecutionContext& context) const = 0;
 };
 
-/// Why a kernel was not chosen: its own refusal, or the kernel that was preferred.
+/// Why a kernel was not chosen: its own reason, or the kernel that was preferred.
 struct Refusal {
   std::string kernel;
   std::string reason;
@@ -91,7 +91,7 @@ struct Choice {
   std::vector<Refusal> refusals;
 };
 
-/// Whether a kernel's name is the wanted one, or one of its variants: "cpu" matches "cpu_avx2" too.
+/// Whether a kernel has the wanted name or is a variant of it: "cpu" also matches "cpu_avx2".
 inline bool is_named(std::string_view kernel, std::string_view wanted) {
   return kernel == wanted || (kernel.starts_with(wanted) && kernel.substr(wanted.size()).starts_with('_'));
 }

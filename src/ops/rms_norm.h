@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight   (Zhang and Sennrich 2019, no mean removed)
-/// With a residual: out[r] = (residual[r] + factor * that) * scale.
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight (Zhang and Sennrich 2019; the mean is not subtracted) With a residual:
+/// out[r] = (residual[r] + factor * norm(x[r])) * scale.
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
 

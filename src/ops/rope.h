@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-/// Which elements of a head turn together.
+/// Which elements of a head are rotated as a pair.
 enum class RopeKind {
   none,
   adjacent,  ///< (2p, 2p + 1): `llama` files
@@ -17,7 +17,7 @@ enum class RopeKind {
 
 /// Per token: optional RMSNorm over each head of Q and K, before or after it the rotation of Q (in place) and K, an optional
 /// RMSNorm without weights over each head of V, and the append of K and V to the sequence's pages. Pair p at position `pos`
-/// turns by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`.
+/// is rotated by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`.
 struct RopeAppend {
   static constexpr std::string_view name = "rope_append";
 
@@ -26,13 +26,13 @@ struct RopeAppend {
     std::int32_t q_heads = 0;
     std::int32_t head_dim = 0;
     std::int32_t n_rot = 0;        ///< rotated elements of a head, even; the rest pass through
-    bool head_norm = false;        ///< Q and K are normalised per head, first (qwen3)
-    bool norm_after_turn = false;  ///< or last (hunyuan-dense)
+    bool head_norm = false;        ///< Q and K are normalised per head, before the rotation (qwen3)
+    bool norm_after_turn = false;  ///< head_norm applies after the rotation (hunyuan-dense)
     bool value_norm = false;       ///< heads of V are normalised, without weights (gemma4)
-    bool append = true;            ///< false: Q alone turns, K and V in the pages are another layer's
+    bool append = true;            ///< false: only Q is rotated; the pages hold K and V of another layer
     float norm_eps = 1e-6f;
     float magnitude = 1.0f;  ///< YaRN's mscale
-    /// Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)), last; 0: it is not.
+    /// At the end Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)); 0: it is not.
     float temperature_scale = 0.0f;
     std::int32_t temperature_length = 0;  ///< positions
     KvLayout layout;

@@ -11,7 +11,7 @@ struct SampleRow {
   double uniform = 0.0;      ///< in [0, 1): the random number of this draw
   float temperature = 0.0f;  ///< 0 or less: the most likely token
   float top_p = 1.0f;        ///< keep the most likely tokens that together reach this mass
-  float min_p = 0.0f;        ///< keep tokens at least this share of the most likely one's probability
+  float min_p = 0.0f;        ///< keep tokens with at least this fraction of the largest probability
   float typical_p = 1.0f;    ///< keep the tokens closest to the entropy that together reach this mass
   float repeat_penalty = 1.0f;
   float frequency_penalty = 0.0f;

@@ -4,7 +4,7 @@
 
 namespace rocmforge {
 
-/// Which sequences of a batch a call computes: all, those of one query row, those of several.
+/// Which sequences of a batch a call computes: all, those with one query row, or those with several.
 enum class SequenceRows : std::int32_t { all, single, several };
 
 constexpr bool computes(SequenceRows rows, std::int64_t q_len) {
@@ -32,7 +32,7 @@ struct ScoreShape {
   const std::int32_t* query_offsets = nullptr;  ///< [batch + 1], where each sequence's query rows start
   const std::int32_t* kv_lengths = nullptr;     ///< [batch], none above kv_len
   std::int32_t first_row = 0;
-  SequenceRows computed = SequenceRows::all;  ///< the others count as without rows
+  SequenceRows computed = SequenceRows::all;  ///< other sequences are treated as having no rows
 
   [[nodiscard]] constexpr std::int64_t rows() const { return std::int64_t{batch} * heads * q_len; }
   [[nodiscard]] constexpr std::int64_t count() const { return rows() * kv_len; }

@@ -10,7 +10,7 @@
 
 namespace rocmforge {
 
-/// The scan of Mamba-2 (Dao and Gu 2024). Of each head h, whose group is g = h / (heads / groups), row after row:
+/// The scan of Mamba-2 (Dao and Gu 2024). For each head h of group g = h / (heads / groups), row after row:
 ///   step = softplus(dt[h] + dt_bias[h])
 ///   S    = exp(step * a[h]) * S + step * x[h] (outer product) B[g]
 ///   out  = (S C[g] + d[h] * x[h]) * silu(z[h])

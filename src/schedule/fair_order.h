@@ -8,9 +8,9 @@
 namespace rocmforge {
 
 /// Orders the sequences of one priority: clients take turns, and each client's sequences keep their order of arrival. A
-/// client's next sequence gets the turn after its last one, but no turn that has already begun. So a client that comes late
-/// does not catch up, and does not wait for everything that another sent before. (Start-time fair queueing, Goyal, Vin and
-/// Cheng 1996.)
+/// client's next sequence gets the turn after its last one, but no turn that has already begun. So a client that starts
+/// later gets no earlier turns, and does not wait for everything that another client sent before. (Start-time fair queueing,
+/// Goyal, Vin and Cheng 1996.)
 ///
 /// No sequence waits for ever: each client has one sequence in a turn, and no sequence joins a turn before the one that has
 /// begun.
@@ -25,7 +25,7 @@ class FairOrder {
     return own.last_turn;
   }
 
-  /// A sequence starts. All sequences of this turn and of those before have begun, or begin with it.
+  /// A sequence starts. All sequences of this turn and of earlier turns have started, or start with it.
   void started(std::int32_t priority, std::int64_t turn) {
     Lane& lane = lanes_[priority];
     lane.turn = std::max(lane.turn, turn);

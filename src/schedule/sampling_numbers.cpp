@@ -36,7 +36,7 @@ double SamplingNumber::get(const SamplingParams& params) const {
 void SamplingNumber::set(SamplingParams& params, double value) const {
   if (const auto* real = std::get_if<float SamplingParams::*>(&member)) {
     const bool is_share = *real == &SamplingParams::top_p || *real == &SamplingParams::typical_p;
-    // The smallest positive share leaves the most likely token alone.
+    // With the smallest positive number only the most likely token remains.
     params.*(*real) =
         std::max(static_cast<float>(value), is_share ? std::numeric_limits<float>::min() : static_cast<float>(least));
   } else {

@@ -16,7 +16,7 @@ namespace rocmforge {
 struct SamplingNumber {
   std::string_view name;  ///< in requests and answers
   std::string_view flag;
-  std::string_view gguf_key;  ///< behind "general.sampling."; "" where files have none
+  std::string_view gguf_key;  ///< after "general.sampling."; "" where GGUF has no key for it
   double least;
   double most;
   std::variant<float SamplingParams::*, std::int32_t SamplingParams::*> member;
@@ -33,7 +33,7 @@ std::span<const SamplingNumber> sampling_numbers();
 
 constexpr std::size_t num_sampling_numbers = 9;
 
-/// The numbers that were set, in their order; the others keep their values.
+/// The numbers that were set, in the order of sampling_numbers; the others keep their values.
 struct SamplingChoices {
   std::array<std::optional<double>, num_sampling_numbers> values{};
 

@@ -17,7 +17,7 @@ namespace rocmforge {
 
 namespace {
 
-/// The number of prompts that may run although prompts before them need more than a step: so short ones are not delayed.
+/// The number of prompts that may run while earlier prompts need more than one step, so that short prompts are not delayed.
 constexpr std::int32_t max_started_prompts = 4;
 
 /// The order in which sequences run.
@@ -57,8 +57,9 @@ class MakingWay {
     }
   }
 
-  /// The last one if its priority is worse; otherwise, for a client with no running sequence, the last of the same priority
-  /// whose client has several. Null if there is none.
+  /// The sequence to preempt for `sequence`; null if there is none. It is the last running one if its priority is worse.
+  /// Otherwise, if the client of `sequence` has no running sequence, it is the last one of the same priority whose client
+  /// has several.
   [[nodiscard]] const Sequence* to(const Sequence& sequence) const {
     if (!running_.empty() && running_.back()->request.priority > sequence.request.priority) {
       return running_.back().get();
@@ -104,7 +105,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, P
   limits_.context_length = static_cast<std::int32_t>(std::min<std::int64_t>(limits.context_length, cache_tokens));
   // So every running sequence can decode in every step, and one more still has a token and a row of logits.
   limits_.max_sequences = std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows});
-  if (slots != nullptr) {  // a sequence that starts from a kept prefix holds that state too
+  if (slots != nullptr) {  // a sequence that starts from a kept prefix also holds the slot of that prefix's state
     check(slots->num_blocks() > SequenceState::own_slots, "a sequence has slots of its own and one that it starts from");
     limits_.max_sequences = std::min(limits_.max_sequences, (slots->num_blocks() - 1) / SequenceState::own_slots);
   }
@@ -360,8 +361,8 @@ bool Scheduler::admit() {
   const MakingWay making_way(running_);
   // The search for a prefix takes longer for longer prompts: skip it where it can't change anything.
   if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && making_way.to(*sequence) == nullptr) {
-    // A client with no running sequence may come later in the list, because it has had much before. The search ends after
-    // as many entries as may run.
+    // A client with no running sequence may come later in the list, because it has had many turns. The search ends after
+    // max_sequences entries.
     const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
     const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
     const auto found = std::find_if(waiting_.begin(), end, [&](const auto& other) {
@@ -386,11 +387,11 @@ bool Scheduler::admit() {
                   .known_blocks = prefix_cache_ != nullptr ? prefix_cache_->num_inserted() : 0};
       return false;
     }
-    if (maker->request.priority == sequence->request.priority) {  // moves to the end of the list, and leaves it
+    if (maker->request.priority == sequence->request.priority) {  // moved to the end of the list and preempted
       const auto found = place_of(running_, *maker);
       std::rotate(found, found + 1, running_.end());
       Sequence& last =
-          *running_.back();  // and behind waiting ones: otherwise it would keep other clients from doing the same
+          *running_.back();  // its new turn is after waiting ones; its old one would keep other clients from preempting too
       order_.leave(last.request.priority, last.request.client);
       last.turn = order_.enter(last.request.priority, last.request.client);
     }
@@ -398,7 +399,7 @@ bool Scheduler::admit() {
   }
   check(reserve(*sequence), "an admitted sequence gets its blocks");
   if (!std::exchange(sequence->admitted, true)) {
-    // An answer that waits for its leader's prompt may come before it: then its turn has not begun.
+    // A sequence that waits for its leader's prompt may be earlier in the list. Then the turn of `sequence` has not begun.
     const std::int32_t priority = sequence->request.priority;
     const auto first =
         std::ranges::find_if(waiting_, [&](const auto& other) { return other->request.priority == priority; });
@@ -488,7 +489,7 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::int32_t token) {
   sequence.seen_tokens = std::max(sequence.seen_tokens, sequence.cached_tokens);
   if (chunk.count > 1) {
     remember(sequence,
-             sequence.cached_tokens);  // so that prompts with the same start find the blocks while this sequence runs
+             sequence.cached_tokens);  // so that prompts with the same prefix find the blocks while this sequence runs
   }
   give_up_behind_windows(sequence);
   if (token >= 0) {

@@ -41,8 +41,8 @@ struct SchedulerLimits {
 /// can always take those of later ones, and no sequence may need more blocks than the whole cache has.
 ///
 /// With recurrent state a sequence runs only with state slots of its own beside its blocks, and a computed prefix can be
-/// used only where its state was kept: behind the last whole block of each prompt chunk. Kept states are freed for
-/// sequences.
+/// used only where its state was kept: after the last whole block of each prompt chunk. Kept states are freed when sequences
+/// need slots.
 ///
 /// Groups of pages with a window hold what the next token sees and what a step computes: blocks behind the window are freed
 /// when a step has been computed. A sequence runs only with the blocks of its window, or of all its tokens if these
@@ -56,10 +56,11 @@ class Scheduler {
   Scheduler(const SchedulerLimits& limits, BlockAllocator& allocator, PrefixCache* prefix_cache, std::int32_t block_tokens,
             BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
 
-  /// Why `count` sequences of this request can't be accepted now; none if they can.
+  /// Why `count` sequences of this request can't be accepted now; RequestError::none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, std::int32_t count = 1) const;
-  /// Accepts the request, or says why not. With a `leader`, an earlier sequence of the same prompt, it starts when that one
-  /// has computed the prompt and then shares its blocks; each writes its later tokens to blocks of its own.
+  /// Accepts the request, or returns the reason for its refusal. With a `leader`, an earlier sequence of the same prompt, it
+  /// starts when that one has computed the prompt and then shares its blocks; each writes its later tokens to blocks of its
+  /// own.
   RequestRefusal submit(RequestId id, Request request, RequestId leader = 0);
   /// Finishes the sequence and frees its pages at once. Needs no memory, like finish().
   /// Unknown ids are ignored (it may just have finished).
@@ -74,11 +75,11 @@ class Scheduler {
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   /// The next step. Never empty while there is work; valid until the next call.
   [[nodiscard]] std::span<const ScheduledChunk> next_batch();
-  /// The step after one that is still computed: the same sequences, each one position further, with the tokens that the
-  /// running step draws. Equal to what next_batch would return if all of them go on; empty when another sequence may come
-  /// first or a draw needs the token before it. Reserves the blocks. Commit the chunks of `computing` first.
+  /// The step after `computing`, which still runs: the same sequences, each one position further, with the tokens that the
+  /// running step draws. Equal to what next_batch would return if all of them continue. Empty when another sequence may run
+  /// first or a draw depends on the token before it. Reserves the blocks. Commit the chunks of `computing` first.
   [[nodiscard]] std::vector<ScheduledChunk> next_ahead(std::span<const ScheduledChunk> computing);
-  /// The copies to make, in this order, before the step of next_batch is computed: all since copies_made().
+  /// The copies to make, in this order, before the step of next_batch is computed: all that were added since copies_made().
   [[nodiscard]] std::span<const BlockCopy> block_copies() const { return copies_; }
   void copies_made() { copies_.clear(); }
   /// Call after the step: positions of the chunk are cached; `token` (>= 0) is appended if the chunk wanted logits.
@@ -153,13 +154,13 @@ class Scheduler {
   [[nodiscard]] bool has_room_for(const Sequence& sequence) const;
   /// Blocks that are free or can be freed.
   [[nodiscard]] std::int32_t blocks_available() const;
-  /// Whether the sequence would find no more room than when it last tried.
+  /// Whether `sequence` failed to find room before and nothing has changed since.
   [[nodiscard]] bool still_no_room(const Sequence& sequence) const;
   void schedule_decodes();
   void schedule_prompts();
   /// Puts at most `count` tokens into the batch, as many as the limit of logit rows allows; returns how many.
   std::int32_t schedule(Sequence& sequence, std::int32_t count);
-  /// The number of blocks of the first `count` positions.
+  /// Inserts the blocks of the first `count` positions into the prefix cache.
   void remember(Sequence& sequence, std::int32_t count);
 
   SchedulerLimits limits_;

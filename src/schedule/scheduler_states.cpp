@@ -33,7 +33,7 @@ bool Scheduler::reserve_state(Sequence& sequence) {
 
 void Scheduler::forget_computed(Sequence& sequence) {
   if (slots_ != nullptr || !windows_.empty()) {
-    sequence.remembered = {};  // kept states or window blocks of what is computed again may be gone
+    sequence.remembered = {};  // the kept states or window blocks of these positions may have been freed
   }
   sequence.clear_pages();
   sequence.state.clear();
@@ -41,8 +41,8 @@ void Scheduler::forget_computed(Sequence& sequence) {
   sequence.cached_tokens = 0;
 }
 
-// Behind the last whole block of a prompt chunk; of the last chunk at least one token less, so that a sequence with the same
-// prompt still has a token to compute.
+// After the last whole block of a prompt chunk. In the last chunk at least one token remains after it, so that a sequence
+// with the same prompt still has a token to compute.
 std::int32_t Scheduler::positions_to_keep(const Sequence& sequence, const ScheduledChunk& chunk) {
   const std::int32_t end = std::min(chunk.first + chunk.count, sequence.length() - 1);
   const std::int32_t positions = end / block_tokens_ * block_tokens_;

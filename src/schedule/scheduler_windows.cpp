@@ -49,7 +49,7 @@ bool Scheduler::free_for_windows(Sequence& sequence) {
     WindowPages& window = sequence.windows[i];
     if (!free_window_blocks(i, window_blocks_wanted(window, sequence))) {
       window.pages.give_up_before(
-          first_seen(window.window, sequence.cached_tokens));  // other sequences might have started from these
+          first_seen(window.window, sequence.cached_tokens));  // kept only so that other sequences could start from these
       if (!free_window_blocks(i, window_blocks_wanted(window, sequence))) {
         return false;
       }
@@ -86,7 +86,7 @@ std::int32_t Scheduler::extend_windows(Sequence& sequence, std::int32_t count) {
   return count;
 }
 
-// Answers to the prompt that was just computed start one position before its end.
+// Followers of a prompt that was just computed start one position before its end.
 void Scheduler::give_up_behind_windows(Sequence& sequence) {
   const bool awaited = sequence.has_followers && sequence.cached_tokens == sequence.prompt_tokens;
   for (WindowPages& window : sequence.windows) {

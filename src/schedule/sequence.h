@@ -61,11 +61,11 @@ struct Sequence {
   [[nodiscard]] std::int32_t generated() const { return length() + dropped_tokens - prompt_tokens; }
   /// Releases all blocks.
   void clear_pages();
-  /// Tokens that must be computed before the next one can be sampled; at least 1 while it runs.
+  /// Tokens that must be computed before the next one can be sampled; at least 1 while the sequence runs.
   [[nodiscard]] std::int32_t pending() const { return length() - cached_tokens; }
   /// Whether any tokens are drawn.
   [[nodiscard]] bool draws() const { return !request.embedding && request.max_tokens != 0; }
-  /// Whether every row of the prompt has a wanted result, so that none may come from the prefix cache.
+  /// Whether the request wants a result for every row of the prompt, so that no row may come from the prefix cache.
   [[nodiscard]] bool wants_prompt_rows() const;
 };
 

@@ -75,9 +75,9 @@ class GgufFile {
   [[nodiscard]] bool boolean(std::string_view key, bool fallback) const;
   [[nodiscard]] const std::string& string(std::string_view key) const;
   [[nodiscard]] std::string string(std::string_view key, std::string_view fallback) const;
-  /// Null when absent. Throws Error when the value is not an array of strings.
+  /// Null when the key is absent. Throws Error when the value is not an array of strings.
   [[nodiscard]] const std::vector<std::string>* strings(std::string_view key) const;
-  /// Integers of any width; an empty optional when absent. A scalar becomes one element.
+  /// Integers of any width; an empty optional when the key is absent. A scalar becomes one element.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
 

@@ -44,7 +44,7 @@ class WeightStore {
   /// Frees memory that only loading needs.
   void finish();
 
-  /// The bytes of all copies.
+  /// The bytes of all copies that the store owns.
   [[nodiscard]] std::size_t owned_bytes() const { return owned_bytes_; }
 
   /// The memory that a copy of `size_bytes` takes.

@@ -1,6 +1,6 @@
-// The demo model must still know its skills: a kernel, format or engine that spoils answers is caught here.
-// ROCMFORGE_FULL=1 asks all questions; ROCMFORGE_ACCEPTANCE_MODEL=FILE asks another file (another format of the model);
-// ROCMFORGE_TEST_DEVICE=cuda asks on that device.
+// Checks the demo model's skills, to catch a kernel, format or engine that makes answers worse. ROCMFORGE_FULL=1 asks all
+// questions; ROCMFORGE_ACCEPTANCE_MODEL=FILE asks another file (another format of the model); ROCMFORGE_TEST_DEVICE=cuda
+// asks on that device.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -146,7 +146,8 @@ TEST(Acceptance, DemoModelKnowsItsSkills) {
   }
 }
 
-/// All formats whose products are exact enough to compare: others round activations, each kernel in its own way.
+/// Whether all formats of the file have products exact enough to compare. For other formats each kernel rounds activations
+/// in its own way.
 bool is_exact(const GgufFile& file) {
   return std::ranges::all_of(file.tensors(), [](const GgufTensor& tensor) {
     const DType type = tensor.tensor.dtype;

@@ -1,4 +1,5 @@
-// Kernels for the tests of tools/amd_cost: each with one made worse on purpose. Compiled without headers and libraries.
+// Kernels for the tests of tools/amd_cost: each with a variant that is slower on purpose. Compiled without headers and
+// libraries.
 #define KERNEL extern "C" __attribute__((global, amdgpu_flat_work_group_size(64, 256)))
 using uint = unsigned;
 static __attribute__((device)) uint lane() { return __builtin_amdgcn_workitem_id_x(); }
@@ -50,7 +51,8 @@ static __attribute__((device)) void multiply_adds(float* out, int count) {
 KERNEL void chain(float* out, int count) { multiply_adds<1>(out, count); }
 KERNEL void chains(float* out, int count) { multiply_adds<8>(out, count); }
 
-// A stream of reads; the second keeps so much shared memory that a unit holds one group of one wave for each SIMD.
+// A stream of reads; the second uses so much shared memory that a compute unit holds one work-group, with one wave for each
+// SIMD.
 template <int lds>
 static __attribute__((device)) void stream(const float* in, float* out, int count) {
   __attribute__((shared)) static float storage[lds];
@@ -65,7 +67,8 @@ static __attribute__((device)) void stream(const float* in, float* out, int coun
 KERNEL void many_waves(const float* in, float* out, int count) { stream<256>(in, out, count); }
 KERNEL void one_wave(const float* in, float* out, int count) { stream<16000>(in, out, count); }
 
-// The first wave of a group has more to do than the others before all of them read, each group of a column its own.
+// The first wave of a group has more work than the others before all waves read; each group of a column reads data of its
+// own.
 KERNEL void parting(const float* in, float* out, int count) {
   if (__builtin_amdgcn_readfirstlane(lane() / 64) == 0) {
     for (int i = 0; i < count; ++i) {
@@ -95,7 +98,7 @@ KERNEL void scattered(const float* in, float* out, int count) {
   out[lane()] = sum;
 }
 
-// A loop in strides of the grid: its steps follow from the size of a work-group, which comes as 16 bits.
+// A loop in strides of the grid: its steps depend on the size of a work-group, which is read as 16 bits.
 KERNEL void strided(float* out, int count, int groups) {
   const uint threads = __builtin_amdgcn_workgroup_size_x();
   const uint stride = groups * threads;

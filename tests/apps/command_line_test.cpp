@@ -34,7 +34,7 @@ std::vector<std::string> listed_commands() {
   return commands;
 }
 
-/// All of them with commas, as the messages name them.
+/// The commands, separated by commas, as messages list them.
 std::string joined(const std::vector<std::string>& commands) {
   std::string text;
   for (const std::string& command : commands) {
@@ -104,7 +104,7 @@ TEST_P(WrongCommandLine, IsOneLineAndExitCodeTwo) {
   EXPECT_EQ(result.err, "rocmforge: " + GetParam().message + "\n");
 }
 
-// None of these needs a model: what is wrong is known before one is looked for or prepared.
+// None of these needs a model: the error is found before a model is looked for or prepared.
 INSTANTIATE_TEST_SUITE_P(
     Lines, WrongCommandLine,
     testing::Values(
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class WrongEngineFlag : public testing::TestWithParam<WrongLine> {};
 
-// The flags of every command that loads a model, on a command that needs nothing else.
+// The flags of every command that loads a model, tested with a command that has no other required arguments.
 TEST_P(WrongEngineFlag, IsOneLineAndExitCodeTwo) {
   std::vector<std::string> arguments = GetParam().arguments;
   arguments.insert(arguments.begin(), "inspect");
@@ -260,7 +260,7 @@ TEST(CommandLine, HelpForProgramsNamesWhatHelpNames) {
   EXPECT_EQ(bench.at("commands").size(), 3);
 }
 
-// One flag means the same wherever it stands, but for the few that say otherwise.
+// A flag has the same meaning in every command, with a few exceptions.
 TEST(CommandLine, AFlagHasTheSameLimitsInEveryCommand) {
   const json program = json::parse(run_program({"help", "--json"}).out);
   std::map<std::string, json> known;

@@ -27,7 +27,7 @@ namespace {
     pointers.push_back(const_cast<char*>(argument.c_str()));
   }
   pointers.push_back(nullptr);
-  setenv("ROCMFORGE_DEVICE", "cpu", 1);  // what the tests say holds for the CPU; `environment` may name another
+  setenv("ROCMFORGE_DEVICE", "cpu", 1);  // the tests expect the CPU; `environment` may name another device
   for (const std::string& line : environment) {
     putenv(const_cast<char*>(line.c_str()));
   }
@@ -69,7 +69,7 @@ void exchange(int input_pipe, const std::string& input, int out_pipe, int err_pi
   }
 }
 
-/// `err` without the lines by which the program says what takes it long: they depend on the machine.
+/// `err` without the program's notices about long operations, which depend on the machine.
 std::string without_notices(const std::string& err) {
   std::istringstream lines(err);
   std::string kept;
@@ -86,7 +86,7 @@ std::string without_notices(const std::string& err) {
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input,
                           const std::vector<std::string>& environment) {
-  std::signal(SIGPIPE, SIG_IGN);  // a program that does not read its input is not the test's end
+  std::signal(SIGPIPE, SIG_IGN);  // a program that does not read its input must not end the test
   int in[2];
   int out[2];
   int err[2];

@@ -7,18 +7,18 @@
 
 namespace rocmforge {
 
-/// What a run of the program left behind.
+/// The results of a run of the program.
 struct ProgramResult {
   int exit_code = -1;  ///< 128 + number for a signal
   std::string out;
-  std::string err;  ///< without notices of what takes long, which a slow machine alone sees
+  std::string err;  ///< without notices about long operations, which appear only on slow machines
 };
 
 /// Runs the built program to its end. `input` is its standard input; `environment` adds NAME=VALUE lines.
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& input = "",
                           const std::vector<std::string>& environment = {});
 
-/// The program in a terminal of its own, for what only happens there: line editing and Ctrl-C.
+/// The program in a pseudo-terminal, for features that need one: line editing and Ctrl-C.
 class TerminalProgram {
  public:
   explicit TerminalProgram(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {});
@@ -29,8 +29,8 @@ class TerminalProgram {
   void type(const std::string& keys) const;
   /// Reads until `text` has appeared after what earlier calls waited for. False after `seconds`, or when the program ended.
   bool wait_for(const std::string& text, double seconds = 180.0);
-  /// Waits until the line editor has taken a line and the answer to it begins with `text`; notices of what takes long may
-  /// come first.
+  /// Waits until the line editor has accepted a line and the answer to it begins with `text`. Notices about long operations
+  /// may come first.
   bool wait_for_answer(const std::string& text, double seconds = 180.0);
   /// Waits for the end and returns the exit code; -1 when it does not come.
   int wait_for_end(double seconds = 180.0);
@@ -50,7 +50,7 @@ std::filesystem::path demo_model();
 bool has_demo_model();
 
 class TemporaryFolder;
-/// A copy of the demo model whose file says these numbers as well.
+/// A copy of the demo model with these keys and numbers added.
 std::string copy_of_demo_model(const TemporaryFolder& folder, const std::vector<std::pair<std::string, float>>& numbers);
 
 /// A folder that is removed at the end.

@@ -351,7 +351,7 @@ TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
   }
 }
 
-/// At most 24 lines of 100 columns.
+/// Checks that `text` has at most 24 lines of 100 columns.
 void expect_one_screen(const std::string& text) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24) << text;
   std::istringstream lines(text);

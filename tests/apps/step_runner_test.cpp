@@ -29,7 +29,7 @@ std::vector<float> logits_after(Engine& engine, std::int32_t count, std::int32_t
   return {logits.begin(), logits.end()};
 }
 
-/// Each step of a sequence goes on from what the last one left, recurrent state included.
+/// Each step of a sequence continues from the state of the last one, recurrent state included.
 TEST(StepRunner, StepsOfAnyLengthGiveTheSameLogits) {
   for (const char* name : {"qwen3", "lfm2", "lfm2-conv", "nemotron_h"}) {
     EngineOptions options;

@@ -18,7 +18,7 @@ class WordWrapTest : public testing::Test {
   }
   void TearDown() override { std::setlocale(LC_CTYPE, "C"); }
 
-  /// What stands on a terminal of `width` columns once `text` was written in pieces of `size` bytes.
+  /// The content of a terminal of `width` columns after `text` was written in pieces of `size` bytes.
   static std::string screen(const std::string& text, std::size_t width, std::size_t size = 1) {
     WordWrap wrap([width] { return width; });
     std::string shown;

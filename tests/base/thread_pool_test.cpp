@@ -77,7 +77,7 @@ TEST(ThreadPool, latecomers_take_no_part_and_harm_nothing) {
   ThreadPool pool(8);
   std::int64_t total = 0;
   for (int round = 0; round < 20000; ++round) {
-    std::int64_t sums[2] = {0, 0};  // plain: two pieces write it, the caller reads it
+    std::int64_t sums[2] = {0, 0};  // plain, not atomic: two pieces write it, the caller reads it
     pool.parallel_for(2, 1, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; ++i) {
         sums[i] = round + i;

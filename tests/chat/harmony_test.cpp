@@ -54,12 +54,12 @@ TEST(Harmony, KnowsWhetherACallIsWhole) {
     EXPECT_FALSE(whole.is_inside_call());
     EXPECT_EQ(whole.finish(is_cut), std::vector<AnswerDelta>());
   }
-  // Half a mark, and half a header, are no text for the reader.
+  // An incomplete mark or header is not part of the text.
   EXPECT_EQ(parse_answer("<|channel|>final<|message|>a <|en", harmony(), true), (ParsedAnswer{"", "a ", {}}));
   EXPECT_EQ(parse_answer("<|channel|>comm", harmony(), true), (ParsedAnswer{"", "", {}}));
 }
 
-/// Each mark is looked at once: a text of nothing else takes no longer than another.
+/// Each mark is examined once: a text of only marks takes no longer than another text.
 TEST(Harmony, AHeaderThatNeverEndsIsText) {
   const std::string long_header = "<|channel|>" + std::string(2000, 'x');
   EXPECT_EQ(parse_answer(long_header, harmony()), (ParsedAnswer{"", long_header, {}}));

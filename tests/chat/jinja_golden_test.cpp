@@ -1,4 +1,4 @@
-// What Python's jinja2 made of the same templates; tools/chat_template_golden.py writes the files.
+// Compares with the output of Python's jinja2 for the same templates; tools/chat_template_golden.py writes the files.
 
 #include <gtest/gtest.h>
 

@@ -113,7 +113,7 @@ TEST(JinjaLimits, CyclesAreHarmless) {
             "no error, 0 bytes");
 }
 
-/// Objects that hold one another are taken apart one by one: a chain of any length needs no stack.
+/// Nested objects are freed one by one, so that a chain of any length needs no stack.
 TEST(JinjaScale, LongChainsOfObjectsNeedNoStack) {
   const auto chain = [](const std::string& link, int length) {
     return fmt::format("{{% set n = namespace(x=1) %}}{{% for a in range({}) %}}{}{{% endfor %}}end", length, link);
@@ -138,7 +138,7 @@ TEST(JinjaLimits, ObjectsThatHoldThemselvesAreFreed) {
   EXPECT_EQ(render("{% set n = namespace() %}{% set n.c = cycler(n, n) %}{% set n.j = joiner(n.c.next) %}x"), "x");
 }
 
-/// No single operation does more than the budget knows of.
+/// No single operation does more work than it takes from the budget.
 TEST(JinjaLimits, OneOperationDoesNotOutrunTheBudget) {
   const std::string endless = "the template does not come to an end (more than 4000000 steps)";
   const std::string long_text = "{% set t = 'a' * 1000000 %}{% set p = 'a' * 500000 ~ 'b' %}";
@@ -188,7 +188,7 @@ TEST(JinjaLimits, MemoryIsBounded) {
   EXPECT_EQ(
       refusal("{% set a %}{{ 'x' * 4000000 }}{% set b %}{{ 'x' * 4000000 }}{{ 'x' * 4000000 }}{% endset %}{% endset %}"),
       more);
-  // What is dropped no longer counts.
+  // Freed memory no longer counts.
   EXPECT_EQ(refusal("{% for x in range(20) %}{% set t = 'a' * 1000000 %}{% endfor %}x"), "x");
 }
 
@@ -217,7 +217,7 @@ TEST(JinjaLimits, BreakAndContinueNeedALoop) {
   }
 }
 
-/// Whatever is cut out of a template, reading the rest ends in an error or not, but it ends.
+/// Whatever is cut out of a template, parsing the rest ends, with or without an error.
 TEST(JinjaLimits, CutTemplates) {
   const std::string source =
       "{%- set ns = namespace(a=[1, {'b': 2.5}]) -%}{% macro f(x, y='z') %}{{ x ~ y | upper }}{% endmacro %}"

@@ -101,7 +101,7 @@ const std::vector<Case> harmony_cases = {
     {"<|channel|>commentary to=python code<|message|>print(1)", {"", "", {{"", "python", "print(1)"}}}},
     {"<|channel|>commentary<|message|>First.<|end|><|start|>assistant<|channel|>final<|message|>Then.",
      {"", "First.\n\nThen.", {}}},
-    // Without what belongs there.
+    // Incomplete messages.
     {"Hello <|end|>", {"", "Hello ", {}}},
     {" \n{\"a\": 1}", {"", " \n{\"a\": 1}", {}}},
     {"<|message|>Hello", {"", "Hello", {}}},
@@ -377,7 +377,7 @@ TEST(ToolCalls, CutAtEveryByte) {
   }
 }
 
-/// Two calls as that style writes them, behind a text where it can have one.
+/// Two calls as `style` writes them, after a text if the style allows one.
 std::string two_calls(Style style) {
   const std::string first = R"({"name": "add", "arguments": {"a": 1}})";
   const std::string second = R"({"name": "look_up", "arguments": {"b": "c"}})";

@@ -117,7 +117,7 @@ inline std::string one_call(ToolCallStyle style, const nlohmann::ordered_json& c
                                             : tagged(call, "<function=", ">", "<parameter=", "</function>");
 }
 
-/// The same for the styles that the table alone describes.
+/// The same for the styles that only the table describes.
 inline std::string written_by_table(ToolCallStyle style, const std::vector<std::string>& calls) {
   const ToolCallFormat& format = tool_call_format(style);
   std::string text = std::string(format.opening) + std::string(format.before);

@@ -17,8 +17,8 @@ struct Place {
 };
 
 /// The arrays of one call, in the memory of the place where it runs. Each has memory of its own, between guard bytes that
-/// make a NaN of what is read there; run() looks whether they and the inputs are as they were.
-/// ROCMFORGE_TEST_GUARDS=0 leaves the guards out, so that a memory checker sees the ends of the arrays.
+/// read as NaN. run() checks that the guards and the inputs are unchanged. ROCMFORGE_TEST_GUARDS=0 leaves the guards out, so
+/// that a memory checker sees the ends of the arrays.
 class Arena {
  public:
   explicit Arena(Place& place) : place_(&place) {}

@@ -1,4 +1,5 @@
-// A kernel that is called wrongly says which argument is wrong; it never reads through a bad pointer or block table.
+// A kernel that is called with a wrong argument throws an error that names it. It never reads through a bad pointer or block
+// table.
 
 #include <functional>
 
@@ -28,7 +29,7 @@ void for_all_kernels(const typename Op::Spec& spec, const Test& test) {
 
 class AttentionArguments : public testing::Test {
  protected:
-  /// A right call changed by `change`, which may put arrays into the arena.
+  /// A valid call, changed by `change`, which may put arrays into the arena.
   void expect(const std::string& words,
               const std::function<void(Attention::Args& args, KvLayout& layout, Arena& arena)>& change) {
     for_all_kernels<Attention>(spec_, [&](const AttentionBackend& kernel, Arena& arena, ExecutionContext& context) {
@@ -106,7 +107,7 @@ TEST_F(AttentionArguments, WhatArraysHoldIsCheckedOnTheHost) {
 TEST(AttentionChecks, TinyOptionsNeedTheirArrays) {
   Attention::Spec spec{.q_heads = 2, .kv_heads = 2, .head_dim = 64, .mask = true};
   const KvLayout layout{.kv_heads = 2, .head_dim = 64};
-  // Addresses that nobody may read: a GPU's.
+  // An address that the host may not read, as on a GPU.
   const auto* ids = reinterpret_cast<const std::int32_t*>(0x1000);
   auto* floats = reinterpret_cast<float*>(0x1000);
   Attention::Args args{.q = floats, .q_stride = 128, .cache = {floats, 4}, .out = floats};

@@ -2,8 +2,8 @@
 
 #include "conformance/attention_cases.h"
 
-// RopeAppend as part of a decode call (AttentionBackend::takes): the reference's two calls, and the bits of two calls of the
-// device's own kernels.
+// RopeAppend as part of a decode call (AttentionBackend::takes), compared with two calls of the reference, and bit for bit
+// with two calls of the device's own kernels.
 
 namespace rocmforge::test {
 namespace {
@@ -196,7 +196,7 @@ std::string case_name(const testing::TestParamInfo<AppendCase>& test) { return t
 INSTANTIATE_TEST_SUITE_P(Tiny, AttentionAppend, testing::ValuesIn(tiny_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionAppend, testing::ValuesIn(cases()), case_name);
 
-/// Backends that take no append say so rather than leave it out.
+/// Backends that support no append refuse it and do not ignore it.
 TEST(AttentionAppendArguments, TinyAKernelThatTakesNoneRefusesIt) {
   const AppendCase c{"", heads(4, 2, 64), turned(RopeKind::half, 64), {{33, 1}}};
   const AppendProblem problem(c);

@@ -1,5 +1,5 @@
-// A token's attention is the same bits however its sequence was cut into steps, whatever else is in the batch, wherever its
-// blocks lie and on any number of threads.
+// A token's attention has the same bits however its sequence was split into steps, whatever else is in the batch, at any
+// block ids and on any number of threads.
 
 #include "conformance/attention_problem.h"
 
@@ -106,7 +106,7 @@ TEST_P(AttentionInvariance, AmongOtherSequences) {
   });
 }
 
-/// Decode kernels share out a batch's keys evenly: where a sequence is cut must not follow from the others.
+/// Decode kernels distribute a batch's keys evenly. The points where a sequence is split must not depend on other sequences.
 TEST_P(AttentionInvariance, DecodeAmongOtherSequences) {
   Attention::Spec spec = problem_.spec;
   spec.decode = true;
@@ -141,7 +141,8 @@ TEST_P(AttentionInvariance, AnyBlocks) {
   });
 }
 
-/// A latent plane's kernels may join the parts of a long sequence in another way, and launch otherwise if a batch has one.
+/// Kernels for a latent plane may combine the parts of a long sequence in another way, and may use other launches if a batch
+/// has such a sequence.
 TEST(AttentionInvarianceOfLatents, DecodeAmongLongerSequences) {
   const Attention::Spec spec{
       .q_heads = 3, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .decode = true, .value_dim = 512};

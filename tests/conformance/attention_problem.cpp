@@ -68,7 +68,7 @@ BatchPlan dense_batch(std::span<const SequenceShape> shapes) {
   return plan;
 }
 
-/// Row `i` of `rows` that lie evenly between a sequence's first and last.
+/// Row `i` of `rows` rows at even distances from a sequence's first to its last row.
 std::int32_t chosen_row(const SequenceShape& shape, std::int32_t i, std::int32_t rows) {
   return static_cast<std::int32_t>(std::int64_t{shape.q_len - 1} * i / std::max(1, rows - 1));
 }
@@ -92,7 +92,7 @@ std::vector<std::int32_t> kv_lengths(std::span<const SequenceShape> shapes) {
 
 double attention_tolerance(const Attention::Spec& spec, DeviceKind device) {
   const double io = tolerance(spec.io_dtype);
-  // q8_0 is what the values are, computed with as floats: no kernel rounds it further than f16.
+  // K and V are the values that q8_0 stores exactly. No kernel rounds them more coarsely than f16.
   const DType kv = spec.kv_dtype == DType::q8_0 ? DType::f16 : spec.kv_dtype;
   return device == DeviceKind::cpu ? io : std::max(io, tolerance(kv));
 }

@@ -8,12 +8,12 @@
 
 namespace rocmforge::test {
 
-/// How a problem is put to a kernel.
+/// The form in which a kernel gets a problem.
 struct AttentionCall {
   std::int32_t block_tokens = 0;  ///< 0: the kernel's default
   std::uint64_t block_seed = 1;
   bool dense = false;        ///< K and V as plain tensors
-  bool heads_first = false;  ///< those as [sequences, kv_heads, kv_len, head_dim]
+  bool heads_first = false;  ///< dense K and V as [sequences, kv_heads, kv_len, head_dim]
   std::int32_t padding = 0;  ///< sequences of KV length 0 at the end; none for the CPU
   std::int64_t q_extra = 0;  ///< elements between two rows of q
   Attention::Rows rows = Attention::Rows::all;
@@ -32,7 +32,7 @@ class AttentionProblem {
   [[nodiscard]] std::vector<float> run_reference_of_rows(std::int32_t rows) const;
   [[nodiscard]] std::vector<float> pick(std::span<const float> all, std::int32_t rows) const;
 
-  /// Of a row of q, and of a row of the output.
+  /// Elements of a row of q, and of a row of the output.
   [[nodiscard]] std::int64_t width() const { return std::int64_t{spec.q_heads} * spec.head_dim; }
   [[nodiscard]] std::int64_t out_width() const { return std::int64_t{spec.q_heads} * spec.out_dim(); }
   [[nodiscard]] std::int64_t tokens() const { return std::int64_t(q.size()) / width(); }
@@ -53,7 +53,7 @@ std::vector<float> run_attention(const AttentionBackend& kernel, const Attention
 
 std::vector<std::int32_t> kv_lengths(std::span<const SequenceShape> shapes);
 
-/// What a kernel's result may differ from the reference's. The CPU computes in float whatever K and V are stored as.
+/// The largest relative error of a kernel's result. The CPU computes in float whatever K and V are stored as.
 double attention_tolerance(const Attention::Spec& spec, DeviceKind device);
 
 }  // namespace rocmforge::test

@@ -1,6 +1,6 @@
 // The steps of attention. Expected values come from the formulas, written out here: the operations are as simple as their
 // definitions, and so the reference is tested along with the kernels of the device. Every case covers a batch of equal
-// sequences and ragged ones; what a sequence lacks is poisoned and must stay so.
+// sequences and ragged ones; rows and keys that a sequence lacks are poisoned and must stay so.
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 namespace rocmforge::test {
 namespace {
 
-/// The CPU's own backends leave some of the contract to the reference, which has tests of its own.
+/// For some specs the CPU has only the reference, which has tests of its own.
 #define SKIP_WHERE_ONLY_THE_REFERENCE_SERVES(spec, dense)                             \
   if (!harness().is_gpu() && ((dense) || !harness().serves<Attention>(spec))) {       \
     GTEST_SKIP() << "on the CPU only the reference serves this: " << to_string(spec); \
@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionConformance, testing::ValuesIn(attenti
 
 class AttentionOfLongSequences : public testing::TestWithParam<AttentionCase> {};
 
-/// The reference needs seconds for a row of every head, so that it computes rows here and there.
+/// The reference needs seconds for a row of all heads, so it computes only some rows.
 TEST_P(AttentionOfLongSequences, EqualsTheReference) {
   const AttentionCase& c = GetParam();
   const AttentionProblem problem(c.spec, c.shapes, 7);
@@ -98,7 +98,7 @@ TEST(AttentionConformance, ScoresInTheThousandsStayFiniteAndRight) {
   }
 }
 
-/// Scales of quants have a range of their own, and products with them must not leave that of 16 bits.
+/// Quants have scales of any size. Products with them must not overflow or underflow in 16 bits.
 void expect_size_of_values_right(Attention::Spec spec, std::vector<SequenceShape> shapes, float size) {
   AttentionProblem problem(spec, std::move(shapes), 31);
   for (std::vector<float>& values : problem.kv.v) {
@@ -131,8 +131,8 @@ TEST(AttentionConformance, TinyAnInfinitelyLargeSinkLeavesNothing) {
   });
 }
 
-/// A sink that weighs as much as all keys together: counted twice, or once too little, it would halve the result. A sink far
-/// below all scores is none.
+/// A sink that weighs as much as all keys together, so that an error in its count changes the result by a large factor. A
+/// sink far below all scores has no effect.
 void expect_heavy_sinks_right(Attention::Spec spec, std::vector<SequenceShape> shapes) {
   spec.sinks = true;
   const auto longest = std::ranges::max(shapes, {}, &SequenceShape::kv_len).kv_len;

@@ -1,5 +1,5 @@
 // Expected values come from the definition, over whole sequences in double: the reference is tested along with the kernels
-// of the device, and what a step takes from the one before it along with what it computes.
+// of the device, and the state between steps along with the outputs.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace rocmforge::test {
 namespace {
 
-/// Rows of a sequence that are there, and those that a step computes then.
+/// The number of rows before a step, and of the rows that the step computes.
 struct Part {
   std::int32_t before = 0;
   std::int32_t rows = 0;
@@ -84,7 +84,8 @@ struct Problem {
 /// Floats of a row of x that are not the convolution's.
 constexpr std::int64_t others = 7;
 
-/// Slots of the sequences lie apart, each read one before those that are written. What has no gates has a bias.
+/// The slots of the sequences are not adjacent; the slot that is read comes before those that are written. Without gates
+/// there is a bias.
 Problem make_problem(const CausalConv::Spec& spec, const std::vector<Part>& parts, std::int32_t padding) {
   Problem problem;
   problem.spec = spec;
@@ -192,7 +193,7 @@ TEST(CausalConvConformance, ManyTokens) {
   expect_parts(1000, 4, std::vector<Part>(70, Part{11, 1}), 3);
 }
 
-/// On the CPU a row has the same bits however its sequence was cut into steps.
+/// On the CPU a row has the same bits however its sequence was split into steps.
 TEST(CausalConvConformance, TinyStepsGiveTheBitsOfTheWhole) {
   const CausalConv::Spec spec{.channels = 48, .taps = 4, .silu = true};
   Random random(7);

@@ -1,5 +1,5 @@
 // Expected values come from the definition, over whole sequences in double: the reference is tested along with the kernels
-// of the device, and what a step takes from the one before it along with what it computes.
+// of the device, and the state between steps along with the outputs.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 using Spec = GatedDeltaNet::Spec;
 
-/// Rows of a sequence that are there, and those that a step computes then.
+/// The number of rows before a step, and of the rows that the step computes.
 struct Part {
   std::int32_t before = 0;
   std::int32_t rows = 0;
@@ -26,7 +26,7 @@ struct Weights {
   std::vector<float> step_bias;
 };
 
-/// What is added to random numbers of the gates.
+/// Offsets that are added to the random numbers of the gates.
 struct Gates {
   float beta = 0.0f;
   float alpha = 0.0f;
@@ -150,7 +150,7 @@ Problem make_problem(const Spec& spec, const std::vector<Part>& parts, std::int3
 constexpr std::int64_t elems_before = 8;
 constexpr std::int64_t elems_behind = 4;
 
-/// The slots before the step, or as they must be behind it.
+/// The slots before the step, or as they must be after it.
 std::vector<float> slots_of(const Problem& problem, bool behind) {
   const std::int64_t stride = elems_before + problem.spec.state_elems() + elems_behind;
   std::vector<float> memory(at(problem.num_slots * stride), 7.5f);
@@ -174,7 +174,7 @@ std::vector<float> slots_of(const Problem& problem, bool behind) {
   return memory;
 }
 
-/// The states behind the step, and nothing beside them.
+/// The states after the step; other memory must be unchanged.
 void expect_slots(const Problem& problem, std::span<const float> behind) {
   const std::int64_t stride = elems_before + problem.spec.state_elems() + elems_behind;
   const std::vector<float> wanted = slots_of(problem, true);
@@ -270,7 +270,7 @@ TEST(DeltaNetConformance, TinyPaddingWritesNothing) { expect_parts(heads(2, 4, 1
 
 TEST(DeltaNetConformance, HeadsOfRealModels) { expect_parts(heads(2, 4, 128, 128), {{0, 150, 128}, {77, 30}, {12, 1}}); }
 
-/// The CPU serves them, GPUs say why they do not.
+/// The CPU supports them; GPUs give the reason why they do not.
 TEST(DeltaNetConformance, TinyKeysThatAreNoMultipleOfFour) {
   const Spec spec = heads(2, 2, 9, 3);
   if (!harness().is_gpu()) {
@@ -285,7 +285,7 @@ TEST(DeltaNetConformance, TinyKeysThatAreNoMultipleOfFour) {
   }
 }
 
-// GPUs scan in chunks of 64 rows what has 32 or more in a step.
+// GPUs compute sequences with 32 or more rows in a step in chunks of 64 rows.
 
 TEST(DeltaNetConformance, TinyChunksOfEveryLength) {
   expect_parts(heads(1, 2, 20, 9), {{0, 31}, {0, 32}, {5, 33}, {0, 63}, {3, 64}, {0, 65}});

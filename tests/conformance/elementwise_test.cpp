@@ -240,7 +240,7 @@ TEST(GatedActivationConformance, TinyEqualsTheReference) {
   }
 }
 
-/// What is multiplied may stand in rows of another length than the gate's.
+/// The rows of up may have another stride than those of the gate.
 TEST(GatedActivationConformance, TinyRowsOfGateAndUpMayDiffer) {
   constexpr std::int64_t tokens = 5;
   for (const std::int64_t width : {12, 32}) {
@@ -323,7 +323,7 @@ TEST_P(EmbeddingConformanceTiny, EqualsTheReference) {
   });
 }
 
-/// Tokens that a step before has drawn and the host does not know yet.
+/// Tokens that an earlier step has drawn and the host does not know yet.
 TEST(EmbeddingConformance, TinyRowsAreAddedToWhatIsThere) {
   for (const DType dtype : {DType::f32, DType::q8_0}) {
     const EmbeddingRows::Spec spec{dtype, 30, 96};

@@ -30,12 +30,12 @@ struct Problem {
   std::int64_t k = 0;
   std::int64_t tokens = 0;
   bool gated = false;      ///< not down
-  bool alone = false;      ///< of those that are gated: up without its gate
+  bool alone = false;      ///< up without a gate
   std::int64_t only = -1;  ///< the first expert of every token; -1: whichever
   Activation activation = Activation::silu;
   bool finished = false;   ///< products have biases and scales
   float factor = 1.0f;     ///< of the scales
-  std::int64_t first = 0;  ///< of the tokens, in what all calls of this kind share
+  std::int64_t first = 0;  ///< the first token of this call within the values that all calls share
   bool again = false;      ///< the second of two calls that share the order of their slots
 
   [[nodiscard]] ExpertMatmul::Spec spec() const { return {format, experts, n, k, used, alone}; }
@@ -80,7 +80,7 @@ struct Problem {
     Random random(15 + i);
     return random_rows(format, experts * n, k, random);
   }
-  /// Of weight `i`; those of an expert lie further apart than they are long.
+  /// Elements between the biases of two experts in weight `i`: more than an expert has.
   [[nodiscard]] std::int64_t bias_stride() const { return n + 3; }
   [[nodiscard]] std::vector<float> biases(std::size_t i) const {
     Random random(25 + i);
@@ -168,7 +168,7 @@ std::vector<float> expected_of(const Problem& problem) {
   return out;
 }
 
-/// The weights of a call, packed as the kernel wants them.
+/// The weights of a call, packed for the kernel.
 std::vector<ExpertWeight> weights_in(Arena& arena, const ExpertMatmulKernel& kernel, const Problem& problem) {
   const ExpertMatmul::Spec spec = problem.spec();
   std::vector<ExpertWeight> weights;
@@ -237,7 +237,7 @@ void expect_products(Problem problem) {
     const std::vector<float> expected = expected_of(problem);
     const std::string_view what = alone ? " up alone, " : gated ? " gate and up, " : " down, ";
     const auto expect = [&](const ExpertMatmulKernel& kernel) {
-      // Few outputs may be worse than the average that tolerance() is for, and an activation's product has two errors.
+      // The error of few outputs may exceed the average that tolerance() is for, and an activation's product has two errors.
       EXPECT_LE(relative_error(run_experts(kernel, problem), expected), (gated ? 4 : 2) * tolerance(problem.format))
           << kernel.name() << what << problem.tokens << " tokens, only " << problem.only;
     };
@@ -248,7 +248,7 @@ void expect_products(Problem problem) {
   }
 }
 
-/// Slots need not be sorted anew when the call before has done it.
+/// A call may reuse the order of slots from the call before it, and must give the same bits.
 void expect_same_bits_again(Problem problem) {
   harness().for_each_kernel<ExpertMatmul>(problem.spec(), [&](const ExpertMatmulKernel& kernel) {
     problem.again = false;
@@ -265,7 +265,7 @@ TEST(ExpertMatmulOrder, ThatOfTheCallBeforeServes) {
     }
   }
 }
-/// Sorting so many takes longer than the product's launch, which must not read the order before it is there.
+/// Sorting so many slots takes longer than the product's launch, which must not read the order before it is complete.
 TEST(ExpertMatmulOrder, ProductsWaitForIt) {
   for (const bool gated : {true, false}) {
     expect_same_bits_again(
@@ -273,7 +273,7 @@ TEST(ExpertMatmulOrder, ProductsWaitForIt) {
   }
 }
 
-/// Down may take what gate and up left beside their outputs.
+/// Down may use data that the call of gate and up has stored in its workspace.
 TEST(ExpertMatmulOrder, DownAfterGateAndUpIsDownAlone) {
   const std::array<std::pair<DType, DType>, 5> formats = {{{DType::q4_k, DType::q6_k},
                                                            {DType::mxfp4, DType::mxfp4},
@@ -331,7 +331,7 @@ TEST_P(ExpertMatmulTiny, ManyTokens) {
   expect_products({.format = GetParam(), .experts = 5, .used = 2, .n = 40, .k = 256, .tokens = 11});
 }
 
-/// gpt-oss: biases, and gate and up cut off. Of the products some pass the limits and some do not.
+/// gpt-oss: biases, and limits of gate and up. Some products exceed the limits and some do not.
 TEST_P(ExpertMatmulTiny, BiasesScalesAndLimits) {
   for (const std::int64_t tokens : {2, 11}) {
     Problem problem{.format = GetParam(),
@@ -426,7 +426,7 @@ TEST(ExpertMatmulConformance, LongRowsOfManySlots) {
   }
 }
 
-/// What drafts are checked with: their tokens, up to 8 at once, must be those that come one by one.
+/// For checking drafts: up to 8 tokens at once must have the same bits as the tokens one by one.
 TEST(ExpertMatmulInvariance, TinyUpToEightTokensGiveTheSameBitsAsOne) {
   for (const DType format : {DType::f32, DType::q8_0, DType::mxfp4, DType::q4_k, DType::q6_k}) {
     for (const bool gated : {true, false}) {

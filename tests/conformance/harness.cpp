@@ -5,7 +5,8 @@
 namespace rocmforge::test {
 namespace {
 
-/// Three threads show mistakes of cutting work up; beside a GPU the processor only computes references, as fast as it can.
+/// Three threads, to find errors in the distribution of work. With a GPU under test the processor only computes references,
+/// with all threads.
 int pool_threads(const TestDevice& device) {
   return device.real_gpu() ? std::max(3, static_cast<int>(std::thread::hardware_concurrency())) : 3;
 }
@@ -19,7 +20,7 @@ Harness::Harness()
       host{&cpu_, {.pool = &pool}},
       target(host) {
   register_all_kernels(registry, test_device_.device.get());
-  device.fast_bfloat_pairs = true;  // slow ones are to be right as well
+  device.fast_bfloat_pairs = true;  // so that these kernels are also tested where they are slow
   if (test_device_.device != nullptr && test_device_.device->is_gpu()) {
     target = {test_device_.device.get(), {.stream = &test_device_.device->stream()}};
   }

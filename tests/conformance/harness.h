@@ -79,7 +79,7 @@ class Harness {
         << "no kernel but the reference serves " << Op::name << " " << to_string(spec);
   }
 
-  /// The same for an operation that the CPU may leave to its reference, which `test` is called with there.
+  /// The same for an operation that may have only the reference on the CPU; `test` is then called with the reference.
   template <class Op, class Test>
   void for_each_kernel_or_reference(const typename Op::Spec& spec, const Test& test) {
     EXPECT_GT(run_kernels<Op>(spec, test, true), 0) << "no kernel serves " << Op::name << " " << to_string(spec);
@@ -104,7 +104,7 @@ class Harness {
 
 /// One per program: the device is opened, threads and registry are made once.
 Harness& harness();
-/// Before main() ends, while the GPU's runtime is still there.
+/// Call before main() ends, while the GPU's runtime still exists.
 void close_harness();
 
 /// Largest relative error of results whose inputs or storage have this type.
@@ -121,7 +121,7 @@ inline double tolerance(DType type) {
   }
 }
 
-/// Leaves a test of what only the CPU's kernels promise.
+/// Skips a test of a property that only the CPU's kernels have.
 #define ROCMFORGE_CPU_ONLY(reason)                   \
   if (::rocmforge::test::harness().is_gpu()) {       \
     GTEST_SKIP() << "for the CPU alone: " << reason; \

@@ -35,7 +35,7 @@ struct ExpandCase {
   }
 };
 
-/// Rows [rows, columns] of a format, and what they mean.
+/// Rows [rows, columns] of a format, and their values.
 struct Matrix {
   std::vector<std::byte> bytes;
   std::vector<float> values;
@@ -51,7 +51,8 @@ struct Matrix {
   }
 };
 
-/// The rows of K and V of all heads and positions, [sequence, head, position, head_dim] without what lies behind the end.
+/// The rows of K and V of all heads and positions, [sequence, head, position, head_dim], without positions after the end of
+/// a sequence.
 struct Expanded {
   std::vector<float> k;
   std::vector<float> v;
@@ -83,7 +84,7 @@ Expanded expected_of(const ExpandCase& c, const PagedCache& cache, const Matrix&
   return expected;
 }
 
-/// Of [sequences, heads, capacity, head_dim] the rows that count. The others must still be what they were.
+/// The rows of [sequences, heads, capacity, head_dim] within the sequences. The others must be unchanged.
 std::vector<float> rows_of(const ExpandCase& c, DType type, const std::vector<std::byte>& all, std::int64_t capacity) {
   const std::vector<float> values = to_floats(type, all);
   const std::int64_t width = c.plain_dim + c.n_rot;

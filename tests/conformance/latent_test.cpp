@@ -39,7 +39,7 @@ struct AppendCase {
   }
 };
 
-/// Elements p and the one that turns with it.
+/// Element p and the element that is rotated with it.
 std::pair<std::int32_t, std::int32_t> pair_at(const AppendCase& c, std::int32_t p) {
   return c.kind == RopeKind::adjacent ? std::pair{2 * p, 2 * p + 1} : std::pair{p, p + c.n_rot / 2};
 }
@@ -133,7 +133,7 @@ void expect_append(const AppendCase& c, const OpKernel<LatentAppend>& kernel) {
   }
   const auto computed = static_cast<std::size_t>(tokens * q_stride);
   EXPECT_LE(relative_error(std::span(q_after).first(computed), std::span(expected_q).first(computed)), 1e-6);
-  // Where a value lies between two that can be stored, a kernel in float may take the other one.
+  // A kernel in float may round a value to another neighbour in the stored type.
   EXPECT_LE(relative_error(rows, expected_rows), c.dtype == DType::f32 ? 1e-6 : tolerance(c.dtype));
   EXPECT_EQ(cache.written_elements(), tokens * (c.rank + c.n_rot)) << "wrote other positions too";
 }
@@ -239,7 +239,7 @@ std::vector<float> run_heads(const HeadMatmulKernel& kernel, const HeadProblem& 
   return arena.read(out, problem.outputs());
 }
 
-/// Few outputs may be worse than the average that tolerance() is for. On GPUs no activation has less than 16 bits.
+/// The error of few outputs may exceed the average that tolerance() is for. On GPUs no activation has less than 16 bits.
 double heads_tolerance(DType weight, bool gpu) {
   const bool sixteen_bits = gpu && weight != DType::f32 && weight != DType::bf16;
   return sixteen_bits ? 1e-3 : 2 * tolerance(weight);
@@ -273,7 +273,7 @@ TEST_P(HeadMatmulOf, TinyEqualsTheDefinition) {
   expect_heads({{.weight = GetParam(), .heads = 2, .n = 24, .k = 512, .tail = 16}, 5});
 }
 
-/// Beyond the few tokens of a step alone: a tile of tokens and of rows that is not full, its second part, a second tile.
+/// More tokens than few_tokens(): a partial tile of tokens and of rows, its second part, and a second tile.
 TEST_P(HeadMatmulOf, TinyManyTokensEqualTheDefinition) {
   expect_heads({{.weight = GetParam(), .heads = 2, .n = 72, .k = 512, .tail = 16}, 9});
   expect_heads({{.weight = GetParam(), .heads = 1, .n = 33, .k = 256, .tail = 0}, 33});
@@ -287,7 +287,7 @@ TEST_P(HeadMatmulOf, ManyTokens) {
 INSTANTIATE_TEST_SUITE_P(Formats, HeadMatmulOf, testing::ValuesIn(computing_types()),
                          [](const auto& test) { return std::string(name(test.param)); });
 
-/// As the models have them: keys of 128 and 192 elements, which blocks of 256 do not divide.
+/// Sizes of real models: keys of 128 and 192 elements, which are no multiples of 256.
 TEST(HeadMatmul, TinyOfShortRows) {
   for (const DType type : {DType::f32, DType::f16, DType::q8_0}) {
     expect_heads({{.weight = type, .heads = 2, .n = 48, .k = 128, .tail = 64}, 3});
@@ -296,7 +296,7 @@ TEST(HeadMatmul, TinyOfShortRows) {
   expect_heads({{.weight = DType::f32, .heads = 4, .n = 32, .k = 10, .tail = 6}, 3});
 }
 
-/// Numbers of tokens around those of a tile, sides that nothing divides, rows of x at odd places.
+/// Numbers of tokens around the size of a tile, sides that are no multiples of tile sizes, rows of x at odd addresses.
 TEST(HeadMatmul, TinyOfManyTokensAndOddSides) {
   for (const std::int64_t tokens : {9, 16, 17, 32, 33, 64}) {
     expect_heads({{.weight = DType::q8_0, .heads = 2, .n = 80, .k = 192, .tail = 64}, tokens});
@@ -307,7 +307,7 @@ TEST(HeadMatmul, TinyOfManyTokensAndOddSides) {
   expect_heads({{.weight = DType::f32, .heads = 2, .n = 35, .k = 77, .tail = 3}, 19});
 }
 
-/// Numbers that binary16 does not hold leave the other tokens' bits as they are.
+/// A token with values outside of binary16's range does not change the bits of other tokens.
 TEST(HeadMatmul, TinyOfLargeActivations) {
   HeadProblem problem{{.weight = DType::q8_0, .heads = 2, .n = 40, .k = 224, .tail = 8}, 20};
   const std::int64_t width = problem.spec.heads * (problem.spec.n + problem.spec.tail);
@@ -354,7 +354,7 @@ TEST(HeadMatmul, TinyATokenHasTheSameBitsInEveryCall) {
 }
 
 /// Sequences of these lengths, of which those with one token are wanted. Tokens before `untouched` are in groups and tiles
-/// that nobody wants.
+/// without wanted tokens.
 void expect_single_rows(DType weight, const std::vector<std::int32_t>& lengths, std::int64_t untouched) {
   HeadProblem problem{{.weight = weight, .heads = 3, .n = 40, .k = 128, .tail = 8}};
   std::vector<std::int32_t> sequence_of;
@@ -409,7 +409,7 @@ TEST(HeadMatmul, TinyOfSingleRowsAlone) {
   expect_single_rows(DType::f32, {13, 1, 2}, 12);
 }
 
-/// What `call` complains about.
+/// The error message of `call`.
 template <class Call>
 std::string complaint(Call&& call) {
   try {

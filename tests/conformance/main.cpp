@@ -1,5 +1,5 @@
-// The program's one fixture: the device is opened once, tests run one after another on it, and what they allocate is free
-// again at the end.
+// The program's fixture: the device is opened once, tests run on it one after another, and their memory must be free again
+// at the end.
 
 #include <cstdio>
 
@@ -8,7 +8,7 @@
 namespace rocmforge::test {
 namespace {
 
-/// What ctest is told to take for "skipped".
+/// The exit code that ctest takes as "skipped".
 constexpr int skipped = 77;
 
 class DeviceEnvironment : public testing::Environment {

@@ -1,5 +1,5 @@
-// Products that take the norm before them or the activation after them into the same call, compared with the chain of the
-// separate operations in double: norm, product with the dequantised weight, activation.
+// Products that fuse the norm before them or the activation after them, compared with the separate operations in double:
+// norm, product with the dequantised weight, activation.
 
 #include <algorithm>
 #include <array>
@@ -76,7 +76,7 @@ std::vector<double> inputs_of(const Fused& call) {
   return out;
 }
 
-/// What the call must give: its written outputs one after another, each dense.
+/// The expected result of the call: its written outputs one after another, each dense.
 std::vector<float> expected_of(const Fused& call) {
   const std::vector<double> x = inputs_of(call);
   std::vector<float> all;
@@ -146,7 +146,7 @@ std::vector<float> run_fused(const MatmulKernel& kernel, const Fused& call) {
   return all;
 }
 
-/// An activation bends what an error of the gate does to the product, and up has an error of its own.
+/// The allowed error. The activation changes the effect of the gate's error, and up has an error of its own.
 double allowed(const Fused& call) {
   double largest = 0.0;
   for (const DType format : call.formats) {
@@ -174,7 +174,7 @@ int for_each_fusing_kernel(std::span<const DType> formats, const Test& test) {
   return count;
 }
 
-/// Runs `call` with every number of tokens up to the kernel's limit that is worth a look.
+/// Runs `call` with a choice of numbers of tokens up to the kernel's limit.
 void expect_fused(const MatmulKernel& kernel, const MatmulFusions& fusions, Fused call) {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   limit = call.norm ? std::min(limit, fusions.norm_tokens) : limit;
@@ -264,7 +264,7 @@ TEST(MatmulFusions, TinyGroupsOfSeveralFormats) {
   }
 }
 
-/// Wide layers, whose weights a kernel may take some at a time.
+/// Wide layers, whose weights a kernel may process in several parts.
 TEST(MatmulFusions, HugeGatesOfManyRows) {
   for (const DType format : {DType::q4_k, DType::q6_k, DType::q8_0}) {
     const std::array formats{format, format};
@@ -280,7 +280,8 @@ TEST(MatmulFusions, HugeGatesOfManyRows) {
   }
 }
 
-/// The norm brings rows of any size to the same: neither tiny nor huge ones may lose digits or overflow on the way.
+/// The norm scales rows of any magnitude to the same size. Neither tiny nor huge rows may lose precision or overflow before
+/// that.
 TEST(MatmulFusions, TinyNormsOfSmallAndLargeRows) {
   const std::array formats{DType::q8_0};
   const int kernels = for_each_fusing_kernel(formats, [&](const MatmulKernel& kernel, const MatmulFusions& fusions) {
@@ -295,7 +296,7 @@ TEST(MatmulFusions, TinyNormsOfSmallAndLargeRows) {
   }
 }
 
-/// Beyond what a kernel declares there is a refusal, never a product without its norm.
+/// A fusion that a kernel does not declare is refused: there is never a product without its norm.
 TEST(MatmulFusions, TinyUndeclaredOnesAreRefused) {
   const Matmul::Spec spec{DType::q8_0, 8, 64};
   for (const auto& kernel : harness().registry.all<Matmul>()) {

@@ -1,5 +1,5 @@
-// Products that take in the norm behind an earlier product and its sum with the residual stream (MatmulPostNorm), compared
-// with the chain of the separate operations in double: the sums they write, and their outputs.
+// Products that fuse the norm after an earlier product and its sum with the residual stream (MatmulPostNorm), compared with
+// the separate operations in double: the sums that they write, and their outputs.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@ namespace rocmforge::test {
 namespace {
 
 constexpr float norm_eps = 1e-5f;
-constexpr double allowed_of_sums = 2e-6;  // they are float, whatever format multiplies them
+constexpr double allowed_of_sums = 2e-6;  // sums are float for every weight format
 
 struct Call {
   std::vector<DType> formats;  ///< of the outputs
@@ -157,7 +157,7 @@ Result run_call(const MatmulKernel& kernel, const Call& call) {
   return result;
 }
 
-/// Calls test(kernel) for every kernel of the device that takes a post-norm and serves the format with rows of k.
+/// Calls test(kernel) for every kernel of the device that fuses a post-norm and supports the format with rows of k.
 template <class Test>
 void for_each_kernel(DType format, std::int64_t k, const Test& test) {
   int count = 0;
@@ -204,7 +204,7 @@ TEST_P(MatmulFusionsPostNormTiny, EqualsTheChainOfOperations) {
   });
 }
 
-/// A factor of the norm, a scale of the sum and an epsilon that all show.
+/// A factor of the norm, a scale of the sum and an epsilon that all change the result.
 TEST_P(MatmulFusionsPostNormTiny, TakesTheNumbersOfTheSum) {
   const DType format = GetParam();
   for_each_kernel(format, 512, [&](const MatmulKernel& kernel) {

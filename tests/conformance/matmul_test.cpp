@@ -5,7 +5,7 @@
 namespace rocmforge::test {
 namespace {
 
-/// A weight as a kernel wants it, in host memory: packed at load, or the file's rows.
+/// A weight in the kernel's layout, in host memory: packed, or the file's rows.
 std::vector<std::byte> weight_for(const MatmulKernel& kernel, const Matmul::Spec& spec, std::span<const std::byte> rows) {
   PoisonedBytes packed(kernel.packed_bytes(spec));
   if (packed.bytes().empty()) {
@@ -30,7 +30,7 @@ struct Problem {
   std::vector<Output> outputs;
   float amplitude = 1.0f;  ///< of the activations
   std::int64_t x_extra = 0;
-  std::int64_t first_rows_of = 0;  ///< the weights are the first rows of matrices of that many, when that is more
+  std::int64_t first_rows_of = 0;  ///< if larger than n: the weights are the first n rows of matrices of this many rows
 
   [[nodiscard]] std::vector<float> x() const {
     Random random(static_cast<std::uint64_t>(tokens * 131 + k));
@@ -99,7 +99,7 @@ std::vector<std::vector<float>> run_matmul(const MatmulKernel& kernel, const Pro
   return results;
 }
 
-/// All problems as one: a few outputs alone are too small a sample of the error of 8-bit activations.
+/// All problems together, because few outputs are too small a sample of the error of 8-bit activations.
 void expect_reference(const Matmul::Spec& spec, std::span<const Problem> problems) {
   const auto run_all = [&](const MatmulKernel& kernel) {
     std::vector<float> all;
@@ -135,7 +135,8 @@ TEST_P(MatmulConformanceTiny, EqualsTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulConformanceTiny, testing::ValuesIn(computing_types()), format_name);
 
-/// NVFP4's tensors have a scale of their own: it multiplies the sum, and neither the bias nor what is added to.
+/// NVFP4's tensors have a scale of their own: it multiplies the sum, but neither the bias nor the previous value of the
+/// output.
 TEST(MatmulConformance, TinyScaleOfTheWholeWeight) {
   const Matmul::Spec spec{DType::nvfp4, 33, 512};
   std::vector<Problem> problems;
@@ -208,7 +209,7 @@ TEST_P(MatmulConformance, ATokensResultDoesNotDependOnTheBatch) {
   });
 }
 
-/// Rows longer than what is held of them at a time, and more of them than are summed up at a time; an odd number of tiles.
+/// Rows longer than a kernel holds at a time, more rows than it sums at a time, and an odd number of tiles.
 TEST(MatmulConformance, TinyFewTokensOfLongRows) {
   const Matmul::Spec spec{DType::q4_k, 72 * std::clamp(harness().device.compute_units, 1, 8) + 5, 4352};
   harness().for_each_kernel<Matmul>(spec, [&](const MatmulKernel& kernel) {
@@ -226,7 +227,7 @@ TEST(MatmulConformance, TinyFewTokensOfLongRows) {
   });
 }
 
-/// A launch may be cut differently for a matrix of many rows: the order of sums is not.
+/// A launch may be split differently for a matrix of many rows, but the order of sums is the same.
 TEST_P(MatmulConformanceTiny, ARowsResultDoesNotDependOnTheNumberOfRows) {
   const std::int64_t many = harness().device.compute_units > 8 ? 20'000 : 300;
   const Matmul::Spec small{GetParam(), 20, 256};

@@ -43,7 +43,7 @@ class PagedCache {
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_.bytes(); }
   /// Makes sequence i the former sequence of[i]; one may become several.
   void choose_sequences(std::span<const std::size_t> of);
-  /// Replaces the content, as a kernel elsewhere left it.
+  /// Replaces the content with the result of a kernel that ran in other memory.
   void assign(std::span<const std::byte> bytes);
   [[nodiscard]] std::span<const std::int32_t> blocks(std::size_t s) const { return blocks_[s]; }
   [[nodiscard]] const KvLayout& layout() const { return layout_; }

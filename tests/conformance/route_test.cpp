@@ -144,7 +144,7 @@ TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
   }
 }
 
-/// Once more for each token alone: the same bits. From expert `period` on the router's rows come again.
+/// Also checks that each token alone gives the same bits. The router's rows repeat with `period` experts.
 void expect_rows(const RouteRows::Spec& spec, std::int64_t tokens, bool router_bias,
                  std::int64_t period = std::numeric_limits<std::int64_t>::max()) {
   Random random(at(tokens * 31 + spec.route.experts + spec.hidden));
@@ -257,7 +257,7 @@ TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
               2, false);
 }
 
-/// Of logits that are no numbers.
+/// For logits that are NaN or infinite.
 TEST(RouteRows, TinyIdsAreDistinctAndValidWhateverXIs) {
   const RouteRows::Spec spec{.route = {.experts = 70, .used = 33, .shared = 1}, .hidden = 16};
   for (const auto& kernel : harness().registry.candidates<RouteRows>(spec, harness().device).able) {

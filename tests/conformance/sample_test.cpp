@@ -280,7 +280,7 @@ TEST(SampleConformance, EveryFilterAndTemperature) {
   for (const std::int64_t vocab : {1, 2, 31, 64, 1000, 1024, 1025, 4097, 32000}) {
     for (const float spread : {0.01f, 1.0f, 4.0f}) {
       SCOPED_TRACE("vocabulary " + std::to_string(vocab) + ", spread " + std::to_string(spread));
-      // The hot one makes all survivors about equally likely: it sees the edges of the filters.
+      // The high temperature makes all remaining tokens about equally likely, so that it tests the edges of the filters.
       expect_as_defined(
           random_problem(vocab, filters().size(), {0.3f, 1.0f, 1e6f}, static_cast<std::uint64_t>(vocab), spread));
     }
@@ -292,7 +292,7 @@ TEST(SampleConformance, AVocabularyOf151936) {
   expect_as_defined(random_problem(151936, 4, {1.0f}, 6, 0.05f));  // nearly even: top-p keeps 100,000 tokens
 }
 
-/// As many as sums of probabilities have room for; Gemma 3 has 262,208.
+/// The largest size for which sums of probabilities have room; Gemma 3 has 262,208 tokens.
 TEST(SampleConformance, AVocabularyOf524286) {
   expect_as_defined(random_problem(524'286, 3, {0.7f}, 7, 2.5f));
   expect_as_defined(random_problem(524'286, 4, {1e6f}, 8, 0.05f));
@@ -329,7 +329,7 @@ TEST(SampleConformance, TopKOfAnySize) {
   expect_as_defined(problem);
 }
 
-/// Few different logits: every cut goes through equal ones.
+/// Few different logits, so that the limit of every filter is among equal logits.
 Problem problem_of_ties(std::int64_t vocab, std::int64_t kinds) {
   Problem problem;
   Random random(10);
@@ -482,7 +482,7 @@ TEST(SampleConformance, MasksOfLargeVocabularies) {
   expect_as_defined(masked_problem(151'669, 3));
 }
 
-/// Rows with penalties of each sort and biases, which forbid, lift and lower.
+/// Rows with all kinds of penalties, and with biases that forbid, raise and lower logits.
 Problem adjusted_problem(std::int64_t vocab, std::size_t adjustments) {
   Problem problem;
   Random random(14);

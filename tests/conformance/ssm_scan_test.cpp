@@ -1,5 +1,5 @@
 // Expected values come from the definition, over whole sequences in double: the reference is tested along with the kernels
-// of the device, and what a step takes from the one before it along with what it computes.
+// of the device, and the state between steps along with the outputs.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace rocmforge::test {
 namespace {
 
-/// Rows of a sequence that are there, and those that a step computes then.
+/// The number of rows before a step, and of the rows that the step computes.
 struct Part {
   std::int32_t before = 0;
   std::int32_t rows = 0;
@@ -34,7 +34,7 @@ struct Sequence {
 
 std::int64_t gates_width(const SsmScan::Spec& spec) { return spec.inner() + spec.heads; }
 
-/// One row of all heads; gives its output.
+/// Computes one row of all heads and returns its output.
 std::vector<float> advance(const SsmScan::Spec& spec, const Weights& weights, const float* x, const float* gates,
                            std::vector<double>& state) {
   std::vector<float> out;
@@ -58,7 +58,7 @@ std::vector<float> advance(const SsmScan::Spec& spec, const Weights& weights, co
   return out;
 }
 
-/// As floats, which is what a step begins with: nothing is lost between two steps but what the kernels lose too.
+/// Rounds the state to float, as kernels do between two steps.
 std::vector<float> rounded(std::vector<double>& state) {
   std::vector<float> floats(state.begin(), state.end());
   std::ranges::copy(floats, state.begin());
@@ -110,7 +110,7 @@ struct Problem {
   std::int32_t num_slots = 0;
 };
 
-/// Slots of the sequences lie apart, each read one before those that are written.
+/// The slots of the sequences are not adjacent; the slot that is read comes before those that are written.
 Problem make_problem(const SsmScan::Spec& spec, const std::vector<Part>& parts, std::int32_t padding, float dt) {
   Problem problem;
   problem.spec = spec;
@@ -140,7 +140,7 @@ Problem make_problem(const SsmScan::Spec& spec, const std::vector<Part>& parts, 
 /// Slots have more bytes than this operation's state, which begins behind the first of them.
 constexpr std::int64_t elems_before = 8;
 
-/// The part of a slot that is this operation's, and the rest of the memory, which nobody touches.
+/// Checks this operation's part of each slot, and that the rest of the memory is unchanged.
 void expect_slots(const Problem& problem, std::span<const float> memory, std::span<const float> before,
                   std::int64_t stride) {
   std::vector<bool> written(static_cast<std::size_t>(problem.num_slots), false);
@@ -238,7 +238,7 @@ TEST(SsmScanConformance, ManyRowsAndHeads) {
   expect_parts({8, 64, 64, 1}, std::vector<Part>(70, Part{3, 1}), 3);
 }
 
-// GPUs scan in chunks of 64 rows what has 32 or more in a step.
+// GPUs compute sequences with 32 or more rows in a step in chunks of 64 rows.
 
 TEST(SsmScanConformance, TinyChunksOfEveryLength) {
   expect_parts({2, 9, 20, 1}, {{0, 31}, {0, 32}, {5, 33}, {0, 63}, {3, 64}, {0, 65}});
@@ -265,7 +265,7 @@ TEST(SsmScanConformance, StepsLongerThanWhatIsComputedAtOnce) {
   expect_parts({2, 8, 16, 1}, {{3, 40}, {5, 4300, 4200}, {0, 50, 7}});
 }
 
-/// A step far from zero is itself: e^dt would overflow.
+/// For large dt, softplus(dt) is dt; e^dt would overflow.
 TEST(SsmScanConformance, TinyLongSteps) {
   const SsmScan::Spec spec{1, 4, 4, 1};
   harness().for_each_kernel_or_reference<SsmScan>(spec, [&](const OpKernel<SsmScan>& kernel) {
@@ -296,7 +296,7 @@ TEST(SsmScanConformance, TinyLongSteps) {
   });
 }
 
-/// A row has the same bits however its sequence was cut into steps.
+/// A row has the same bits however its sequence was split into steps.
 TEST(SsmScanConformance, TinyStepsGiveTheBitsOfTheWhole) {
   const SsmScan::Spec spec{2, 8, 32, 1};
   constexpr std::int32_t rows = 20;

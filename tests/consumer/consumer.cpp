@@ -1,4 +1,5 @@
-// One row of attention over two keys, whose result is known: both keys score alike, so that the values' mean comes out.
+// One row of attention over two keys with a known result: both keys have the same score, so the result is the mean of the
+// values.
 
 #include <rocmforge/attention.h>
 

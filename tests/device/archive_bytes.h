@@ -11,11 +11,11 @@
 
 namespace rocmforge::test {
 
-/// An archive of code objects (device/kernel_archive.h), right or wrong in what a test sets.
+/// An archive of code objects (device/kernel_archive.h), whose fields a test may set to wrong values.
 struct ArchiveBytes {
   struct Section {
     std::map<std::string, std::string> objects;
-    std::optional<std::uint64_t> stored_offset, stored_bytes, stream_bytes;  ///< what the index says in place of the truth
+    std::optional<std::uint64_t> stored_offset, stored_bytes, stream_bytes;  ///< wrong values for the index
     std::uint64_t offset = 0;                                                ///< of the objects in the stream
     std::optional<std::string> stored;                                       ///< in place of the packed objects
   };

@@ -49,7 +49,7 @@ TEST_F(CeilingCacheTest, ADamagedLineCountsAsNotMeasured) {
 }
 
 TEST_F(CeilingCacheTest, SaysWhichFileCannotBeWritten) {
-  std::filesystem::create_directories(file_);  // a folder stands where the file should be
+  std::filesystem::create_directories(file_);  // a folder in place of the file
   try {
     CeilingCache(file_).store("Card", {1, 2, 3});
     FAIL() << "nothing was said";

@@ -32,7 +32,7 @@ ROCMFORGE_KERNEL wave(WaveArgs args) {
   }
 }
 
-// Work-groups that take long beside those that don't: a successor that does not wait reads what is not there yet.
+// Some work-groups take longer than others: a successor that does not wait reads values that are not written yet.
 ROCMFORGE_KERNEL relay(RelayArgs args) {
   begin_dependent();
   const int index = static_cast<int>(blockIdx.x) * static_cast<int>(blockDim.x) + thread_index();
@@ -47,7 +47,7 @@ ROCMFORGE_KERNEL relay(RelayArgs args) {
   }
 }
 
-// Each work-group leaves its number for the last one, which finds it only behind a fence.
+// Each work-group stores its number for the last one, which sees it only after a fence.
 template <bool fenced>
 __device__ void leave_to_the_last(const TallyArgs& args) {
   if (threadIdx.x != 0) {

@@ -17,7 +17,7 @@ TEST(CpuDeviceInfo, never_exceeds_the_limit) {
   EXPECT_EQ(cpu_device_info(CpuIsa::generic).cpu_isa, CpuIsa::generic);
   EXPECT_LE(cpu_device_info(CpuIsa::avx2).cpu_isa, CpuIsa::avx2);
   EXPECT_FALSE(cpu_device_info(CpuIsa::avx2).avx_vnni);
-  // What is between two sets that the processor has falls back to the weaker one.
+  // A limit between two supported instruction sets selects the weaker one.
   const DeviceInfo limited = cpu_device_info(CpuIsa::avxvnni);
   EXPECT_EQ(limited.cpu_isa, limited.avx_vnni ? CpuIsa::avxvnni : cpu_device_info(CpuIsa::avx2).cpu_isa);
 #if defined(__x86_64__)

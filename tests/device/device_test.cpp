@@ -125,7 +125,7 @@ TEST_F(FakeDevice, unloads_what_was_loaded_when_one_object_is_refused) {
   EXPECT_TRUE(log_->nothing_left());
 }
 
-/// Runtimes that are older than generic targets know no file of theirs.
+/// Runtimes older than generic targets do not accept their code objects.
 TEST_F(FakeDevice, says_how_to_compile_when_generic_objects_are_refused) {
   folder_.write("gfx10-3-generic/a.hsaco",
                 "\x7f"

@@ -18,11 +18,11 @@
 
 namespace rocmforge {
 
-/// A GPU made of host memory. Copies and fills happen at once; launches are written down. Everything it hands out is
-/// counted, so that a test sees what was not given back.
+/// A fake GPU with host memory. Copies and fills are done at once; launches are recorded. All objects are counted, so that a
+/// test can detect leaks.
 class FakeDriver final : public Driver {
  public:
-  /// What outlives the driver, which a Device owns.
+  /// The records, which outlive the driver (a Device owns the driver).
   struct Log {
     std::vector<std::string> calls;
     std::vector<std::vector<std::byte>> arguments;     ///< of the launches

@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-/// Waits until no other program's tests hold the GPU. A program that the holder starts (a death test's) goes with it.
+/// Waits until no other program's tests hold the GPU. A program that the holder starts (for a death test) shares its lock.
 class GpuLock {
  public:
   GpuLock() {

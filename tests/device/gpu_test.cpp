@@ -1,4 +1,4 @@
-// What a real GPU and its runtime do, through the kernels of device_check.hip.
+// Tests of a real GPU and its runtime, with the kernels of device_check.hip.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -345,7 +345,8 @@ TEST_F(GpuDevice, refuses_a_code_object_that_is_none) {
   EXPECT_THAT(error_of([&] { device().driver().load_module(bytes, "gfx0/broken"); }), StartsWith("gfx0/broken: "));
 }
 
-// A fault ends the use of the device for the process, so another process has it. (The HIP runtime ends the process itself.)
+// After a fault the process can't use the device any more, so another process causes it. (The HIP runtime ends the process
+// itself.)
 TEST_F(GpuDevice, a_fault_names_the_last_kernel) {
   if (device().info().kind != DeviceKind::cuda) {
     GTEST_SKIP() << "a fault ends the process";

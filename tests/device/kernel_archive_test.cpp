@@ -42,7 +42,7 @@ class Archive : public testing::Test {
     folder_.write("k.archive", text);
     return KernelLibrary::from_folder(path());
   }
-  /// Of reading the index, and then of asking for gfx1100; without the path that begins it.
+  /// The error of reading the index, or else of decoding gfx1100, without the path at its start.
   [[nodiscard]] std::string refusal(std::string_view text) const {
     const std::string error = error_of([&] { (void)written(text).objects("gfx1100"); });
     EXPECT_THAT(error, StartsWith(path().string() + ": "));
@@ -128,7 +128,7 @@ TEST_F(Archive, that_is_none_is_refused) {
             "not an archive of GPU kernels (it does not begin with RFKERNL1)");
 }
 
-/// Wherever it is cut, the error is one line that names the file; nothing is read behind its end.
+/// Wherever the archive is cut, the error is one line that names the file, and nothing is read after its end.
 TEST_F(Archive, cut_short_is_refused) {
   const std::string whole = bytes_.text();
   for (std::size_t size_bytes = 8; size_bytes < whole.size(); ++size_bytes) {
@@ -242,8 +242,7 @@ TEST_F(Archive, whose_section_is_damaged_is_refused) {
   EXPECT_EQ(refusal(), "gfx1100: damaged: its stream does not decode");
 }
 
-/// A dictionary is memory, however little it is used for: preset 9 has one of 64 MiB, which is allowed, and twice that is
-/// not.
+/// A decoder allocates its whole dictionary. The 64 MiB of preset 9 are allowed, and twice that is not.
 TEST_F(Archive, whose_section_needs_much_memory_is_refused) {
   const std::string raw = elf(64, 'e') + elf(128, 'm');
   section().stored = ArchiveBytes::packed(raw, 9);
@@ -270,7 +269,7 @@ TEST_F(Archive, whose_objects_are_no_code_objects_is_refused) {
   EXPECT_EQ(refusal(), "gfx1100: notes: not a code object (it does not begin as an ELF file)");
 }
 
-/// Whatever byte is another, reading ends: with an error of one line, or with objects of the sizes that the index has.
+/// With any byte changed, reading ends with an error of one line, or with objects of the sizes in the index.
 TEST_F(Archive, with_any_byte_changed_is_read_or_refused) {
   const std::string whole = bytes_.text();
   for (std::size_t at = 0; at < whole.size(); ++at) {

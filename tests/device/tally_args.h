@@ -4,7 +4,7 @@
 
 namespace rocmforge::gpu {
 
-/// Of the kernels `tally` and `tally_without_fence`, which tell whether a missing fence shows.
+/// The arguments of the kernels `tally` and `tally_without_fence`, which test whether a missing fence is detected.
 struct TallyArgs {
   float* parts;         // [work-groups]
   std::uint32_t* done;  // one zero

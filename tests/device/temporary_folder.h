@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-/// An empty folder that goes when the object does.
+/// An empty folder that is removed when the object is destroyed.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

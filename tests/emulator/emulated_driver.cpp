@@ -27,8 +27,8 @@ using Clock = std::chrono::steady_clock;
 using Request = EmulatorWorker::Request;
 
 constexpr std::int64_t shared_bytes_of_a_group = 65536;
-/// Few, so that kernels which divide their work among them make few work-groups; ROCMFORGE_EMULATED_UNITS says how many
-/// others.
+/// Few compute units, so that kernels that distribute work over them have few work-groups. ROCMFORGE_EMULATED_UNITS sets
+/// another number.
 int compute_units() {
   constexpr int few = 2;
   const char* const units = std::getenv("ROCMFORGE_EMULATED_UNITS");

@@ -6,8 +6,8 @@
 
 namespace rocmforge {
 
-/// Device memory as a file that this process and the emulator's worker map at one address. An allocation ends, but for its
-/// alignment of 256 bytes, where a page ends, and a page that is nobody's follows.
+/// Device memory as a file that this process and the emulator's worker map at one address. Except for its alignment of 256
+/// bytes, an allocation ends at the end of a page, and an unused page follows.
 class EmulatedMemory {
  public:
   static constexpr std::size_t page_bytes = 4096;

@@ -100,7 +100,7 @@ EmulatorWorker::EmulatorWorker(std::string architecture, int memory_file, std::u
 EmulatorWorker::~EmulatorWorker() {
   close(socket_);
   if (process_ > 0) {
-    waitpid(process_, nullptr, 0);  // it ends when nobody can ask it any more
+    waitpid(process_, nullptr, 0);  // it ends when its pipe is closed
   }
 }
 

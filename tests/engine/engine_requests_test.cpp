@@ -1,4 +1,4 @@
-// What a request may ask for besides tokens: several answers, log probabilities, constraints, embeddings, deadlines.
+// Options of requests: several answers, log probabilities, constraints, embeddings, deadlines.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -214,7 +214,7 @@ TEST(EngineRequests, EveryTokenOfThePromptIsScoredInChunksAndBesideOthers) {
     options.model.max_logit_rows = 7;
     const FakeEngine fake = make_fake_engine(options);
     fake.engine->submit(sampled(random_prompt(20, 1), 1, 30));
-    fake.engine->submit(make_request(prompt, 1));  // its blocks are known when the scores are asked for
+    fake.engine->submit(make_request(prompt, 1));  // its blocks are in the prefix cache when scores are requested
     Request request = make_request(prompt, 0);
     request.prompt_logprobs = 2;
     const RequestId scored = fake.engine->submit(request);
@@ -317,7 +317,7 @@ TEST(EngineRequests, AConstraintHoldsForEachAnswerAndForNobodyElse) {
   request.sampling.temperature = 1e6f;
   request.sampling.top_p = 1.0f;
   request.sampling.min_p = 0.0f;
-  request.ignore_eos = true;  // an end token that the constraint allows ends all the same
+  request.ignore_eos = true;  // an end token under a constraint still ends the answer
   const std::vector<RequestId> ids = fake.engine->submit(request, 8);
   Request greedy = request;
   greedy.sampling.temperature = 0.0f;

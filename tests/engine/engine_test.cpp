@@ -330,7 +330,7 @@ TEST(Engine, ShiftNeverWritesIntoPagesThatOthersUse) {
   const FakeEngine fake = make_fake_engine({.context_length = 40, .max_sequences = 4, .kv_tokens = 120});
   std::vector<Request> requests;
   for (unsigned i = 0; i < 6; ++i) {
-    Request request = make_request(random_prompt(24, 1), 60);  // all start alike and share pages
+    Request request = make_request(random_prompt(24, 1), 60);  // all have the same prefix and share pages
     request.context_policy = i % 2 == 0 ? ContextPolicy::shift : ContextPolicy::stop;
     request.keep = static_cast<std::int32_t>(i) * 3;
     request.sampling.seed = i;

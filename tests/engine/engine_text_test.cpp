@@ -26,7 +26,7 @@ Request ignoring_end(Request request) {
   return request;
 }
 
-/// Lets the model say `script` token by token, and the end token after it.
+/// The answer of a model that gives `script` token by token, then the end token.
 Answer answer(Request request, const Tokens& script, bool with_tokenizer = true) {
   const FakeEngine fake = make_fake_engine({.kv_tokens = 256}, with_tokenizer);
   const std::size_t start = request.prompt.size();

@@ -24,7 +24,7 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ value >> 33;
 }
 
-/// What is stored of a position.
+/// The data stored for a position.
 struct Stored {
   float* token = nullptr;
   float* position = nullptr;
@@ -42,7 +42,7 @@ Stored stored(const BatchPlan& batch, const SequenceMemory& memory, const KvPlac
   return {from + layout.k_offset(0) + offset, from + layout.v_offset(0) + offset};
 }
 
-/// What stands for a token in that place.
+/// The value stored for a token in that place.
 float mark(std::int32_t token, const KvPlace& place) {
   return static_cast<float>(token + 1000 * place.plane + 100'000 * place.group);
 }
@@ -89,7 +89,7 @@ std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
   for (std::size_t i = 0; i < logits.size(); ++i) {
     logits[i] = static_cast<float>(mix(hash + i) >> 40) * 0x1p-24f * 8.0f;
   }
-  logits[0] = logits[bos_token] = logits[end_token] = -1e9f;  // only scripts end by themselves
+  logits[0] = logits[bos_token] = logits[end_token] = -1e9f;  // only scripts give the end token
   return logits;
 }
 

@@ -13,20 +13,20 @@
 namespace rocmforge {
 
 /// A model whose logits are a function of all tokens it can see through the KV cache: each step writes its tokens and their
-/// positions into the cache and reads the whole sequence back by the block table. A page that is missing, stale or somebody
-/// else's changes what follows.
+/// positions into the cache and reads the whole sequence back by the block table. A page that is missing, stale or of
+/// another sequence changes the next tokens.
 class FakeModel : public Model {
  public:
   using Tokens = std::vector<std::int32_t>;
-  /// When set, the one token that can follow these (or -1 for logits that are not numbers).
+  /// When set, the only token that can follow `visible` (or -1 for NaN logits).
   using Script = std::function<std::int32_t(const Tokens& visible)>;
 
   static constexpr std::int32_t layers = 2;
   static constexpr std::int32_t block_tokens = 4;
   static constexpr std::int32_t hidden_size = 3;
 
-  /// A recurrent one also carries all tokens in its state, and finds the same there as in its pages; without pages, there
-  /// alone. One with windows has as many layers again, which see no more than `window` positions.
+  /// A recurrent model also has all tokens in its state and checks that state and pages agree; state_alone has no pages. A
+  /// model with windows has twice as many layers, half of which see at most `window` positions.
   enum class Kind { attention, recurrent, state_alone, windows };
   static constexpr std::int32_t window = 6;
 
@@ -45,7 +45,7 @@ class FakeModel : public Model {
   [[nodiscard]] std::size_t state_bytes() const override;
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_; }
   [[nodiscard]] std::size_t packed_bytes() const override { return packed_bytes_; }
-  /// As if its kernels had copies of so many bytes.
+  /// Sets packed_bytes().
   void pack(std::size_t bytes) { packed_bytes_ = bytes; }
   [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
@@ -54,13 +54,13 @@ class FakeModel : public Model {
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
   [[nodiscard]] bool runs_ahead() const override { return runs_ahead_; }
-  /// What each token of a step takes.
+  /// Sets the time that each token of a step takes.
   void take_time(std::chrono::microseconds each) { token_time_ = each; }
   void forget_largest_step() { largest_step_ = 0; }
-  /// As if it were a GPU's model.
+  /// Sets runs_ahead(), as for a model on a GPU.
   void run_ahead(bool ahead) { runs_ahead_ = ahead; }
-  /// Its steps from number `first` on, counted from now, find no memory, `count` of them; each when it has been computed but
-  /// for its draws.
+  /// Makes `count` steps run out of memory, from step `first` on, counted from now. Each fails after its computation and
+  /// before its draws.
   void lack_memory(std::int32_t first, std::int32_t count = 1) { lacking_ = {steps_ + first, steps_ + first + count}; }
   [[nodiscard]] std::span<const float> logits() override { return logits_; }
   [[nodiscard]] std::span<const float> raw_logits() override { return raw_logits_; }
@@ -71,7 +71,7 @@ class FakeModel : public Model {
  private:
   /// Appends the step's tokens to the pages.
   void append(const BatchPlan& batch, const Tokens& ids, const SequenceMemory& memory) const;
-  /// Carries the states on and gives all tokens of each sequence.
+  /// Advances the states and returns all tokens of each sequence.
   std::vector<Tokens> carry_on(const BatchPlan& batch, const Tokens& ids, const StateView& states) const;
   [[nodiscard]] Tokens visible_to(const BatchPlan& batch, std::int32_t row, const SequenceMemory& memory) const;
   void draw(const BatchPlan& batch);
@@ -114,7 +114,7 @@ struct FakeEngine {
 /// `options.kv_tokens` must be set; the model's context is 256.
 FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true,
                             FakeModel::Kind kind = FakeModel::Kind::attention);
-/// The same with another tokenizer, null for none; the model has as many tokens as that.
+/// The same with another tokenizer, null for none. The model has the vocabulary size of the tokenizer.
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind);
 
 }  // namespace rocmforge

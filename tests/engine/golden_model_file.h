@@ -28,7 +28,7 @@ inline std::vector<std::string> golden_model_names() {
   return names;
 }
 
-/// A golden model as a file without tokenizer, which is said by a key that the golden files lack.
+/// A golden model as a file without a tokenizer, with the key for that, which the golden files lack.
 inline std::string golden_model_file(const std::string& model) {
   std::ifstream in(ROCMFORGE_TEST_DATA "/golden/models/" + model + ".gguf", std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};

@@ -1,4 +1,4 @@
-// What constrained sequences may take of the others' time: work is counted, never timed.
+// The limit of work that constrained sequences may cause in others' steps. Work is counted, never timed.
 #include "engine/mask_work.h"
 
 #include <fmt/format.h>
@@ -118,7 +118,7 @@ TEST(MaskWork, AStepTakesItsUnitsAndCheapSequencesDoNotWait) {
   for (const RequestId id : cheap) {
     EXPECT_LE(results.at(id).last_step, 12 + 2);
   }
-  // The same tokens as alone, whenever they come.
+  // The tokens are the same as for the request alone; their times may differ.
   const auto alone_meter = std::make_shared<Meter>();
   const FakeEngine alone = make_fake_engine(roomy());
   const RequestId id = alone.engine->submit(laborious(1, alone_meter));
@@ -158,7 +158,7 @@ TEST(MaskWork, ACancelledSequenceIsWorkedOnNoMore) {
 
 TEST(MaskWork, AnAmbiguousGrammarFailsAlone) {
   const auto trie = std::make_shared<const TokenTrie>(*byte_tokenizer());
-  // Each of 300 places may begin any number of others: what can follow is most of the grammar.
+  // Each of 300 positions may lead to any number of others, so a state contains most of the grammar.
   std::string ambiguous = "root ::= x{300}\nx ::= ";
   for (int i = 0; i < 300; ++i) {
     ambiguous += fmt::format("{}([a-z] y{} | [a-z])", i == 0 ? "" : " | ", i);

@@ -78,8 +78,8 @@ class OnTestDevice : public testing::Test {
     return load_model(path_, options);
   }
 
-  /// On the CPU a request's tokens are the same whatever runs beside it. A GPU has kernels of its own for few tokens: there
-  /// the most likely token is the same but where two are equally likely.
+  /// On the CPU a request's tokens are the same whatever else is in the batch. A GPU has separate kernels for few tokens, so
+  /// there the most likely token may differ where two are almost equally likely.
   static void expect_same(Engine& reference, const Request& request, const Tokens& expected, const Tokens& actual) {
     if (!reference.device_info().is_gpu()) {
       EXPECT_EQ(actual, expected);
@@ -164,7 +164,7 @@ TEST_P(RealModel, GivesTheGreedyTokensOfTheCpu) {
   }
 }
 
-/// Every third token, the end never.
+/// Allows every third token, and never the end token.
 class EveryThird final : public TokenConstraint {
  public:
   explicit EveryThird(std::int32_t vocab) : vocab_(vocab) {}
@@ -239,8 +239,8 @@ TEST_P(RealModel, AnswersMasksScoresAndHiddenStatesAreThoseOfTheCpu) {
   EXPECT_LE(std::sqrt(difference / norm), 0.01);
 }
 
-/// Counted by the driver: a step copies in what the plan says and copies out what was drawn, and waits once for that. The
-/// first call starts two steps, each of the others the one after that which it waits for, the last none.
+/// Counted by the driver: a step copies in the plan's arrays, copies out the drawn ids and waits once for them. The first
+/// call starts two steps. Each later call starts the step after the one that it waits for, and the last call starts none.
 TEST_P(RealModel, EveryStepIsAllOnTheDevice) {
   EngineOptions options = small();
   options.prefix_cache = false;

@@ -1,6 +1,6 @@
-// Models that remember sequences otherwise than in one group of pages: in states, or in pages that are given up behind a
-// window. Whatever happens to a sequence, its answer is that of a model which sees all its tokens: the fake model stops with
-// an error where a state is not that of a sequence's positions, or a window's page holds something else.
+// Models with recurrent state, or with pages that are given up before a window. Whatever happens to a sequence, its answer
+// is that of a model that sees all its tokens. The fake model throws an error if a state does not belong to the sequence's
+// positions, or if a window's page has other content.
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ Outcomes run(Engine& engine) {
   return outcomes;
 }
 
-/// By a model of attention alone, with nothing beside it.
+/// The outcome with an attention model and no other requests.
 Outcome alone(const Request& request, EngineOptions options) {
   options.prefix_cache = false;
   const FakeEngine fake = make_fake_engine(options);
@@ -74,7 +74,7 @@ Request seeded(Tokens prompt, std::int32_t max_tokens, std::uint64_t seed) {
   return request;
 }
 
-/// With steps started ahead or one by one.
+/// With steps that are started ahead, or one by one.
 class RecurrentEngine : public testing::TestWithParam<std::tuple<Kind, bool>> {
  protected:
   [[nodiscard]] FakeEngine make(const EngineOptions& options) const {
@@ -96,7 +96,7 @@ TEST_P(RecurrentEngine, AKnownPrefixIsReusedWhereItsStateWasKept) {
     EXPECT_EQ(fake.engine->take_stats(id).cached_tokens, hits);
     EXPECT_LE(fake.model->computed_tokens() - before, 50 - hits + 20);
   }
-  Request next = request;  // the conversation goes on
+  Request next = request;  // the next turn of the conversation
   next.prompt.insert(next.prompt.end(), expected.tokens.begin(), expected.tokens.end());
   next.prompt.push_back(9);
   const RequestId id = fake.engine->submit(next);
@@ -119,7 +119,7 @@ TEST_P(RecurrentEngine, AnswersToOnePromptShareItsState) {
   }
 }
 
-/// A step that fails when the states of its sequences have been written is computed again from what they were.
+/// A step that fails after it has written states is computed again from the previous states.
 TEST_P(RecurrentEngine, AStepThatFailsAdvancesNothing) {
   const EngineOptions options{.max_batch_tokens = 16, .max_sequences = 4, .kv_tokens = 256};
   const auto word = [](const Tokens& visible) {

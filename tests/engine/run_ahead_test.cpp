@@ -4,7 +4,7 @@
 
 #include "engine/fake_model.h"
 
-// On a GPU the host starts a step before it knows what the last one drew. Nothing of that may show in what comes out.
+// On a GPU the host starts a step before it knows the tokens that the last one drew. This must not change any output.
 namespace rocmforge {
 namespace {
 
@@ -117,7 +117,7 @@ TEST(RunAhead, AStepUnderWayOutlivesItsRequest) {
   take(fake.engine->step(), outcomes);
   take(fake.engine->step(), outcomes);
   fake.engine->cancel(first);
-  const RequestId third = fake.engine->submit(seeded(byte_ids("fghi"), 9, 6));  // takes the pages that came free
+  const RequestId third = fake.engine->submit(seeded(byte_ids("fghi"), 9, 6));  // uses the freed pages
   while (fake.engine->has_work()) {
     take(fake.engine->step(), outcomes);
   }
@@ -129,7 +129,7 @@ TEST(RunAhead, AStepUnderWayOutlivesItsRequest) {
   EXPECT_EQ(outcomes[third], expected.at(3));
 }
 
-/// Pages run out: then steps are planned again with all that is known.
+/// When pages run out, no step is started ahead.
 TEST(RunAhead, GivesTheSameAnswersWhenPagesAreShort) {
   std::vector<Request> requests;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -1,4 +1,4 @@
-// A request's greedy tokens are the same whatever else happens, and what else it may ask for agrees with its tokens.
+// A request's greedy tokens are the same whatever else runs, and its other results agree with its tokens.
 
 #include <gtest/gtest.h>
 
@@ -193,7 +193,7 @@ TEST_P(SameTokens, ScoresOfAPromptAreThoseOfTheTokensAsTheyWereDrawn) {
   scored.prompt.insert(scored.prompt.end(), drawn.tokens.begin(), drawn.tokens.end());
   scored.max_tokens = 0;
   scored.prompt_logprobs = 3;
-  engine->submit(numbered(7, vocab, 40));  // something beside it
+  engine->submit(numbered(7, vocab, 40));  // another request in the batch
   const Result result = run_one(*engine, scored);
   ASSERT_EQ(result.prompt_logprobs.size(), scored.prompt.size() - 1);
   for (std::size_t i = 0; i < drawn.logprobs.size(); ++i) {

@@ -46,7 +46,7 @@ std::int32_t sample_once(const SamplingParams& params, const Logits& logits, con
   return Sampler(params).sample(logits, history);
 }
 
-/// The tokens that can be drawn: at a huge temperature all that the filters keep are about equally likely.
+/// The tokens that can be drawn. At a huge temperature all tokens that the filters keep are about equally likely.
 Ids drawn_set(SamplingParams params, const Logits& logits, const std::vector<std::int32_t>& history = {}) {
   params.temperature = 1e6f;
   Sampler sampler(params);
@@ -57,7 +57,7 @@ Ids drawn_set(SamplingParams params, const Logits& logits, const std::vector<std
   return ids;
 }
 
-// The filters as their definitions read, on a list of (probability, id), most likely first.
+// The filters by their definitions, on a list of (probability, id), most likely first.
 using Distribution = std::vector<std::pair<double, std::int32_t>>;
 
 Distribution distribution_of(const Logits& logits) {

@@ -1,4 +1,4 @@
-// What becomes of requests when there is no memory for a step.
+// The results of requests when a step runs out of memory.
 #include "engine/step_recovery.h"
 
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST_F(NoMemoryForAStep, AtAllEndsWhatThereIsAndNothingThatComesLater) {
   EXPECT_EQ(run(*fake_.engine).at(later).text, "xxxx");
 }
 
-/// What sampled answers are, whose draws depend on the random numbers that went before, when steps lack memory.
+/// Sampled answers when steps run out of memory. Draws depend on the random numbers used before.
 std::map<RequestId, std::string> sampled_answers(bool ahead, std::int32_t first, std::int32_t count, std::int32_t& steps) {
   FakeEngine fake = make_fake_engine({.max_sequences = 4, .kv_tokens = 256});
   fake.model->run_ahead(ahead);

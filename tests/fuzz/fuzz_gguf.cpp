@@ -11,7 +11,7 @@ namespace {
 
 using namespace rocmforge;
 
-// A sum that depends on every byte, so that no read can be left out.
+// A sum that depends on every byte, so that no read is optimised away.
 struct ReadElements {
   std::uint64_t operator()(const std::vector<std::string>& list) const {
     std::uint64_t sum = 0;

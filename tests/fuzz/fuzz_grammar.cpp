@@ -1,5 +1,5 @@
 // Any bytes must give a grammar or an Error, within a budget of work and on a small stack; with a grammar, a text can always
-// go on until it ends or the limits are named.
+// continue until it ends or a limit is exceeded.
 #include <pthread.h>
 
 #include <algorithm>
@@ -68,10 +68,10 @@ void write_text(TokenConstraint& constraint, const TokenTrie& trie, std::span<co
   }
 }
 
-/// So many times, by a byte: 1 to 100,000.
+/// A number of repetitions from a byte: 1 to 100,000.
 std::size_t times(std::uint8_t byte) { return std::min<std::size_t>(std::size_t{1} << (byte % 18), 100'000); }
 
-/// Each pair of bytes is a piece of GBNF and how often it stands in a row.
+/// Each pair of bytes is a piece of GBNF and its number of repetitions.
 std::string gbnf_at_scale(std::span<const std::uint8_t> bytes) {
   constexpr std::array<std::string_view, 26> pieces = {
       "root ::= ", "\na ::= ", "\nb ::= ", "\n",  "a ", "b ", "\"x\" ", "\"\" ", "[a-z]",  "[^\"]", ". ", "( ",     ") ",
@@ -89,8 +89,8 @@ std::string gbnf_at_scale(std::span<const std::uint8_t> bytes) {
 
 using Json = nlohmann::ordered_json;
 
-/// A member at the end, without a look at those before it. The first ones never move: the library would copy them, level by
-/// level.
+/// Appends a member without comparing it with earlier ones. The first members are never moved, because the library would
+/// copy them, level by level.
 constexpr std::size_t most_unmoved = 8;
 void append(Json& object, std::string name, Json&& value) {
   std::vector<Json::object_t::value_type>& members = object.get_ref<Json::object_t&>();
@@ -154,7 +154,7 @@ Json list_of(std::size_t count, const Json& part) {
   return list;
 }
 
-/// Each three bytes say how a schema goes on: what is added or what it is put into, how often, and in which form.
+/// Each three bytes extend the schema: what is added or what it is nested in, how often, and in which form.
 Json schema_at_scale(std::span<const std::uint8_t> bytes) {
   Json schema = Json::object();
   std::size_t left = 200'000;
@@ -217,7 +217,7 @@ struct Input {
 
 void run(const Input& input) {
   static const std::shared_ptr<const TokenTrie> trie = make_trie();
-  // The first byte says what the rest is; behind a zero byte come the choices among the allowed tokens.
+  // The first byte is the kind of the rest. After a zero byte come the choices among the allowed tokens.
   const std::span all(input.data + 1, input.size - 1);
   const auto end = static_cast<std::size_t>(std::find(all.begin(), all.end(), std::uint8_t{0}) - all.begin());
   const std::span part = all.first(end);
@@ -254,7 +254,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0 || size > 4096) {
     return 0;
   }
-  // What called itself for each level of a text would overrun this stack. Sanitizers make frames several times larger.
+  // Recursion for each level of a text would overflow this stack. Sanitizers make frames several times larger.
   Input input{data, size};
   pthread_attr_t attributes;
   pthread_t thread{};

@@ -1,5 +1,5 @@
-// Any bytes must give requests and answers: the parser and the checks behind it, then every route that reads a body, up to
-// the engine, which takes nothing.
+// Any bytes must give requests and answers: the parser and its checks, then every route that reads a body, up to the engine,
+// which accepts no request.
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -19,7 +19,7 @@ namespace {
 using namespace rocmforge;
 namespace http = boost::beast::http;
 
-/// Checks that what comes back is one answer.
+/// Checks that the reply is one answer.
 class CheckingReply final : public HttpReply {
  public:
   void send(HttpResponse response) override {

@@ -1,4 +1,5 @@
-// Any bytes must give a JSON object or a refusal with a reason; what is read can be written and is the same when read again.
+// Any bytes must give a JSON object or a refusal with a reason; an object that was read can be written, and is the same when
+// read again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

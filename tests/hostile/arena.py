@@ -19,12 +19,13 @@ import wire
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
 from demo_server import DemoServer, ServerEnded  # noqa: E402
 
-# So much more address space than when it is idle no server gets: without it one that fails would take the machine with it.
+# The most address space that a server may use beyond its idle size. Without this limit a failing server could exhaust the
+# machine's memory.
 SPARE_MIB = 8192
 NAMES = {"stream": "innocent's stream", "question": "innocent's questions", "health": "/health"}
 
 
-# What a connection reads into, of as many as there may be: beside what requests may hold.
+# The read buffers of the largest number of connections, in addition to the memory of requests.
 CONNECTIONS_KIB = (1024 + 64) * 64
 
 
@@ -128,7 +129,7 @@ class Arena:
             self.alone = self.innocents.tell("alone")
             self.warm_up()
             self.idle_kib = self.status("VmRSS") + self.untouched_cache_kib()
-            # As the server says it in its log when it starts.
+            # The budget from the server's log at its start.
             self.budget_kib = int(re.search(r"requests and answers may hold (\d+) MiB together", self.log.read_text()).group(1)) * 1024
             most = (self.status("VmSize") + (spare_mib or SPARE_MIB) * 1024) * 1024
             resource.prlimit(self.pid, resource.RLIMIT_AS, (most, most))

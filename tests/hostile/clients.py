@@ -129,7 +129,7 @@ def abandoned_work(arena, bodies):
 
 
 def heavy_bodies(number):
-    # Each needs its own work: nothing that was made for another helps it.
+    # Each request needs work of its own: no cached result of another one can be used.
     return [wire.post(COMPLETIONS, {"prompt": "a", "max_tokens": 64, "json_schema": {
         "type": "object", "required": [f"p{i}_{j}" for j in range(90_000)], "additionalProperties": True}}) for i in range(number)]
 

@@ -76,7 +76,8 @@ def grammar(text):
     return completion(grammar=text)
 
 
-# The request that has just so much of what the limit is about. At its edge a request may well be refused, but for another reason.
+# For each limit, the request that has exactly n of what it counts. At the limit a request may be refused, but for another
+# reason.
 COUNTED = {
     "head bytes": head_of,
     "body bytes": body_of,

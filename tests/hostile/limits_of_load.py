@@ -162,7 +162,7 @@ def drain_time(arena, limit):
             yield "the answer was cut before its time"
 
 
-# `{% set %}` of what a request asks for.
+# A template whose number of steps depends on the request.
 STEPS = "{% for a in range((size | default(0)) // 1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}{{ messages[0].content }}"
 TEXT = "{% set a = 'a' * (size | default(0)) %}{{ a | length }}{{ messages[0].content }}"
 TEXTS = ("{% set all = namespace(texts=[]) %}{% for a in range((size | default(0)) // 1000000) %}"

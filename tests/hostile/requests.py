@@ -102,7 +102,7 @@ JSON_TEXTS = [
     requests("a field's name of a million bytes", COMPLETIONS, lambda: field("x" * MILLION, b"0"), FREE),
 ]
 
-# What other APIs ask is put in the terms of chat completions.
+# Requests of other APIs, which are converted to chat completions.
 OTHER_APIS = [
     requests("400,000 empty objects as input", RESPONSES, lambda: b'{"input": %s}' % array(b"{}", 400_000), BUSY_TOO, "input"),
     requests("400,000 thoughts", RESPONSES, lambda: b'{"input": %s}' % array(b'{"type":"reasoning"}', 400_000), BUSY_TOO, "."),

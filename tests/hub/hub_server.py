@@ -25,7 +25,7 @@ def entry(path, content, **more):
     return {"type": "file", "oid": "0" * 40, "size": len(content), "path": path, "lfs": pointer, **more}
 
 
-# Faults. Each gets the handler, and says whether it has answered.
+# Faults. Each gets the handler, and returns whether it has answered.
 
 def status(code, **headers):
     def fault(handler):

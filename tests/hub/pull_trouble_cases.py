@@ -118,7 +118,7 @@ class Refusals(PullTest):
         self.assertEqual(self.pull().read_bytes(), CONTENT)
 
     def test_a_pause_that_is_too_long(self):
-        # Newer versions of libcurl take no more than six hours from the header.
+        # Newer versions of libcurl accept at most six hours from the header.
         self.hub.faults["api"] = [hub_server.status(429, Retry_After="7200")]
         self.assertIn("too many requests: it asks to wait for 7200 s", self.refused())
 

@@ -22,7 +22,7 @@ DeviceInfo card(std::string architecture) {
   return device;
 }
 
-/// What tools/build_kernels.py knows.
+/// The tables of tools/build_kernels.py.
 struct BuildScript {
   std::string text;
   BuildScript() {
@@ -62,7 +62,7 @@ struct BuildScript {
   }
 };
 
-/// The host would ask a device for code objects that it lacks.
+/// Otherwise the host would request code objects that do not exist.
 TEST(AmdArchitectures, are_those_that_the_build_compiles_for) {
   const BuildScript script;
   ASSERT_GE(script.cards().size(), 25);
@@ -74,7 +74,7 @@ TEST(AmdArchitectures, are_those_that_the_build_compiles_for) {
             "gfx908 is none of gfx11, gfx12, gfx90a, gfx942 and gfx950");
 }
 
-/// A generic target serves in place of a card's own: it must have the same kernels.
+/// A generic target is used in place of a card's own, so it must have the same kernels.
 TEST(AmdArchitectures, have_the_same_kernels_as_their_generic_targets) {
   const BuildScript script;
   int served = 0;

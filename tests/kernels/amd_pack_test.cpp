@@ -40,7 +40,7 @@ int code_of(const WeightLayout& layout, const std::uint8_t* record, int piece, i
                    << low_bits;
 }
 
-/// What the code makes.
+/// The value of the code.
 float element_of(WeightFormat format, const std::uint8_t* record, int piece, int e) {
   const WeightLayout layout = weight_layout(format);
   const std::uint8_t* scales = record + layout.scale_offset + layout.scale_bytes * piece;
@@ -127,7 +127,7 @@ TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
     pack_tiles(type, rows.data(), n, k, 1, weight_tiles(n), bytes.data());
     std::vector<float> expected(static_cast<std::size_t>(weight_records(k) * record_elems));
     for (std::int64_t row = 0; row < weight_tiles(n) * weight_tile_rows; ++row) {
-      std::fill(expected.begin(), expected.end(), 0.0f);  // what fills up tiles and records multiplies to zero
+      std::fill(expected.begin(), expected.end(), 0.0f);  // the padding of tiles and records multiplies to zero
       if (row < n) {
         dequantize_row(type, rows.data() + static_cast<std::size_t>(row) * row_bytes(type, k), expected.data(), k);
       }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// How the stand-in for cuBLASLt behaves, and what it has counted. It multiplies in host memory.
+/// The behaviour of the fake cuBLASLt, and its counts. It multiplies in host memory.
 struct FakeBlas {
   bool refuses_handles = false;
   bool fails = false;             ///< every product

@@ -12,7 +12,7 @@
 #include "kernels/gpu/matmul_kernels.h"
 #include "kernels/register_all.h"
 
-// When the vendor's matrix library is used, and what is said where it is not.
+// When the vendor's matrix library is used, and the reasons when it is not.
 
 namespace rocmforge {
 namespace {
@@ -69,7 +69,7 @@ TEST(GpuBlas, TheVendorsLibraryServesOrSaysWhyNot) {
   KernelRegistry registry;
   register_all_kernels(registry);
   const Choice<Matmul> choice = registry.choose<Matmul>(f16, h200);
-  // "hopper_dense" leaves many tokens to the library, so it is there with the library alone.
+  // "hopper_dense" uses the library for many tokens, so it exists only with the library.
   if (choice.kernel->name() != "hopper_dense") {
     ASSERT_EQ(choice.kernel->name(), "gpu");
     ASSERT_EQ(choice.refusals.size(), 3u);
@@ -91,7 +91,7 @@ TEST(GpuBlas, FewTokensNeedNoMoreThanThePortableKernelAndKeepItsPromise) {
   EXPECT_GE(kernel->workspace_bytes(9, 4096), portable->workspace_bytes(9, 4096) + (32u << 20));
 }
 
-/// A GPU of host memory with a library that multiplies there. Kernels do nothing.
+/// A fake GPU with host memory, and a library that multiplies there. Kernels do nothing.
 class FakeBlasTest : public testing::Test {
  protected:
   FakeBlasTest() {

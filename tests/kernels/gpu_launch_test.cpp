@@ -8,7 +8,7 @@
 #include "device/temporary_folder.h"
 #include "kernels/register_all.h"
 
-// What the host side of the GPU kernels does without a GPU: launch shapes, refusals, and no look at device memory.
+// The host side of the GPU kernels, tested without a GPU: launch shapes, refusals, and no access to device memory.
 
 namespace rocmforge {
 namespace {

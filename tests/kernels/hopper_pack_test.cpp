@@ -112,7 +112,7 @@ TEST_P(HopperPack, EveryElementLiesWhereTheLayoutSays) {
         ASSERT_FLOAT_EQ(packed.value(row, column), expected[static_cast<std::size_t>(column)]) << row << ", " << column;
       }
     }
-    // What fills up tiles and records multiplies to zero.
+    // The padding of tiles and records multiplies to zero.
     const std::int64_t padded = weight_records(layout, k) * layout.elems;
     for (std::int64_t row = 0; row < weight_tiles(n) * 16; ++row) {
       for (std::int64_t column = row < n ? k : 0; column < padded; ++column) {

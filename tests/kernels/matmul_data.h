@@ -75,7 +75,7 @@ inline std::vector<float> dequantised(DType type, const std::vector<std::byte>& 
   return values;
 }
 
-/// What the kernels are specified to make of a row of activations: 8 bits, one scale for 32 columns.
+/// A row of activations after the rounding that is specified for kernels: 8 bits, one scale for 32 columns.
 inline std::vector<float> rounded_to_8_bits(const std::vector<float>& x) {
   std::vector<float> result(x.size());
   for (std::size_t block = 0; block < x.size(); block += 32) {
@@ -90,7 +90,7 @@ inline std::vector<float> rounded_to_8_bits(const std::vector<float>& x) {
   return result;
 }
 
-/// What a kernel makes of a row of activations before it multiplies a weight of that type.
+/// A row of activations after the kernel's rounding for a weight of this type.
 inline std::vector<float> as_read_by(const MatmulKernel& kernel, DType type, const std::vector<float>& x) {
   if (is_quantised(type)) {
     return rounded_to_8_bits(x);

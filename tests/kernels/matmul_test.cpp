@@ -69,7 +69,8 @@ TEST_P(MatmulFormat, AgreesWithTheDequantisedProduct) {
     const auto expected = expected_product(x, values, tokens, n, k);
     for (const auto& kernel : kernels) {
       SCOPED_TRACE(testing::Message() << kernel->name() << " k " << k << " n " << n << " tokens " << tokens);
-      // Against activations rounded likewise only the order of f32 additions may differ; against x the contract holds.
+      // With activations rounded in the same way only the order of f32 additions may differ; with x the general tolerance
+      // applies.
       const auto read = as_read_by(*kernel, type, x);
       const auto rounded = expected_product(read, values, tokens, n, k);
       const auto out = multiply(*kernel, type, weight, x, tokens, n, k, context);

@@ -1,4 +1,4 @@
-// The scalar attention that all others are compared with, against formulas small enough to write down again.
+// The scalar attention that all others are compared with, checked against simple closed formulas.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr float masked = -std::numeric_limits<float>::infinity();
 
-/// One dense sequence of one head and two dimensions; row i asks for (1, i), key j is (j, 1) and has the value (j, j * j).
+/// One dense sequence of one head and two dimensions; query i is (1, i), key j is (j, 1), and value j is (j, j * j).
 class ReferenceAttention : public testing::Test {
  protected:
   ReferenceAttention() { register_all_kernels(registry_); }
@@ -104,7 +104,7 @@ TEST_F(ReferenceAttention, CausalRowsBeforeTheFirstKeyAreZeros) {
   for (std::int32_t i = 0; i < 3; ++i) {
     expect_row(out, i, {0.0f, 0.0f});
   }
-  expect_row(out, 3, {0.0f, 0.0f});  // sees key 0 alone, whose value is (0, 0)
+  expect_row(out, 3, {0.0f, 0.0f});  // sees only key 0, whose value is (0, 0)
   expect_row(out, 4, expected(0, 2, [](int j) { return 0.5 * (j + 4); }));
 }
 

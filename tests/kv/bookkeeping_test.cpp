@@ -15,7 +15,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-/// A collision for every other block: matches must not rest on hashes.
+/// Collides for every other block: matches must not depend on hashes alone.
 std::uint64_t poor_hash(std::uint64_t parent, std::span<const std::int32_t> tokens) {
   std::uint64_t sum = parent % 7;
   for (const std::int32_t token : tokens) {
@@ -24,8 +24,8 @@ std::uint64_t poor_hash(std::uint64_t parent, std::span<const std::int32_t> toke
   return 1 + sum % 50;
 }
 
-/// Sequences that share blocks by forks and prefixes, in any order of operations. Each slot of the cache remembers the hash
-/// of all tokens up to its own: so a table that leads to somebody else's block is seen.
+/// Sequences that share blocks by forks and prefixes, in any order of operations. Each slot of the cache stores the hash of
+/// all tokens up to its own, so that a block of another sequence in a table is detected.
 class Bookkeeping {
  public:
   Bookkeeping(std::int32_t num_blocks, PrefixCache::BlockHash hash, unsigned seed)
@@ -83,7 +83,7 @@ class Bookkeeping {
     } else if (choice < 17) {
       finish(true);
     } else if (choice < 18) {
-      finish(false);  // cancelled: nothing is remembered
+      finish(false);  // cancelled: nothing is inserted into the prefix cache
     } else if (choice < 19) {
       shift(any());
     } else {
@@ -91,7 +91,7 @@ class Bookkeeping {
     }
   }
 
-  /// A prompt of one of three families, of which each is the start of the longer ones.
+  /// A prompt of one of three groups, in which each prompt is a prefix of the longer ones.
   void start() {
     Sequence sequence{PageTable(allocator_, block_tokens), Tokens(1 + below(longest - 8)), 0};
     const auto first = static_cast<std::int32_t>(below(3));

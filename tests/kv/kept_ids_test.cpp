@@ -7,7 +7,7 @@
 namespace rocmforge {
 namespace {
 
-/// Keeps a state behind `block` and lets go of its slot.
+/// Keeps a state after `block` and releases its slot.
 SlotId keep(BlockAllocator& slots, KeptIds& states, BlockId block) {
   const SlotId slot = slots.allocate();
   states.put(block, slot);
@@ -44,7 +44,7 @@ TEST(KeptIds, OneThatIsReadStays) {
   EXPECT_EQ(states.of(0), read);
   EXPECT_EQ(states.of(1), -1);
   states.touch(0);  // not idle: nothing to order
-  states.drop(0);   // its block is gone; the reader goes on
+  states.drop(0);   // its block is dropped; the reader still holds the slot
   EXPECT_EQ(states.of(0), -1);
   EXPECT_EQ(slots.num_free(), 1);
   slots.release(read);

@@ -20,7 +20,7 @@ Tokens counting(std::int32_t first, std::int32_t count) {
   return tokens;
 }
 
-/// Computes `tokens` into fresh blocks, remembers them and lets go; returns the blocks.
+/// Computes `tokens` into new blocks, inserts and releases them; returns the blocks.
 std::vector<BlockId> fill(BlockAllocator& allocator, PrefixCache& cache, const Tokens& tokens) {
   PageTable table(allocator, 4);
   EXPECT_TRUE(table.reserve(static_cast<std::int32_t>(tokens.size())));
@@ -141,7 +141,7 @@ TEST(PrefixCache, BlockBeforeAHeldOneIsGivenLastAndWhatFollowsIsForgotten) {
   PrefixCache cache(allocator, 4);
   fill(allocator, cache, counting(0, 4));
   fill(allocator, cache, counting(50, 4));
-  // A second sequence computed the same start into blocks of its own: only its second block enters the cache.
+  // A second sequence has computed the same prefix in blocks of its own: only its second block enters the cache.
   PageTable table(allocator, 4);
   ASSERT_TRUE(table.reserve(8));
   cache.insert(counting(0, 8), table.blocks());
@@ -167,8 +167,8 @@ TEST(PrefixCache, GivesItsBlocksBackAtTheEnd) {
   EXPECT_EQ(allocator.num_free(), 4);
 }
 
-// A model of the cache's storage: what each block was last written with. A match that returns a block with other content, or
-// an eviction of a block in use, shows here.
+// A model of the cache's storage: what each block was last written with. Detects a match with a block of other content, and
+// an eviction of a block in use.
 TEST(PrefixCache, RandomUseNeverReturnsABlockWithOtherContent) {
   constexpr std::int32_t num_blocks = 48;
   constexpr std::int32_t block_tokens = 4;

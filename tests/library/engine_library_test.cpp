@@ -52,7 +52,7 @@ struct Pieces {
   [[nodiscard]] std::string joined() const { return std::accumulate(all.begin(), all.end(), std::string()); }
 };
 
-/// What rocmforge_generate gives; null, with the error in `error`, where it fails.
+/// The result of rocmforge_generate; null on failure, with the error in `error`.
 Json generate(rocmforge_model* model, const char* prompt, Options options, Pieces* pieces = nullptr) {
   char* result = nullptr;
   const rocmforge_status status =

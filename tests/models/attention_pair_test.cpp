@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Serves what it is told to, and wants K in an order of its own.
+/// Supports what the test says, with an order of K of its own.
 class NamedBackend final : public AttentionBackend {
  public:
   NamedBackend(std::string kernel_name, KernelPriority priority, bool prefill, bool decode, KvOrder order)

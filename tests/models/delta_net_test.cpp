@@ -39,7 +39,7 @@ std::string refusal_of_shape(const std::string& name, const std::string& tensor,
   return refusal(name, [&](ModelFile& model) { model.weight(tensor).shape = shape; });
 }
 
-/// What a file must have in place of a tensor that joins others.
+/// The tensor that a file must have in place of one that joins others.
 std::string named_for(std::string tensor) {
   for (const auto& [joined, own] : {std::pair{"ssm_in.", "attn_qkv."}, {"ssm_ba.", "ssm_beta."}}) {
     if (const std::size_t found = tensor.find(joined); found != std::string::npos) {
@@ -53,7 +53,7 @@ TEST(DeltaNet, EveryMissingTensorIsNamed) {
   for (const std::string& name : names()) {
     for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
       if (weight.name == "output.weight") {
-        continue;  // files do without
+        continue;  // optional tensors
       }
       EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.remove_weight(weight.name); }),
                 "tiny.gguf: tensor '" + named_for(weight.name) + "' is missing")

@@ -1,5 +1,4 @@
-// Files with experts: the forms in which they keep them, the keys that say how they are chosen, and what is wrong with
-// damaged ones.
+// Files with experts: the forms of their tensors, the keys of their choice, and the errors for damaged files.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +40,7 @@ std::string refusal_of_key(const std::string& name, const std::string& key, Gguf
   return refusal(name, [&](ModelFile& model) { model.set(key, std::move(value)); });
 }
 
-/// A stacked tensor as one for each expert.
+/// Splits a stacked tensor into one tensor for each expert.
 void part(ModelFile& model, const std::string& block, const std::string& name) {
   const ModelFile::Weight stacked = model.weight(block + name + "_exps.weight");
   model.remove_weight(stacked.name);
@@ -158,7 +157,7 @@ TEST(Experts, ImpossibleNumbersAreRefusedByKey) {
             "tiny.gguf: key 'ernie4_5-moe.expert_shared_count' is 2000000000, with 24 of each");
 }
 
-/// Without Q, K and V as one tensor each is looked for by itself.
+/// Without a joined tensor, Q, K and V are looked for separately.
 std::string looked_for(const std::string& tensor) {
   const std::size_t joined = tensor.find("attn_qkv.weight");
   return joined == std::string::npos ? tensor : tensor.substr(0, joined) + "attn_q.weight";
@@ -168,7 +167,7 @@ TEST(Experts, EveryMissingOrShortTensorIsNamed) {
   for (const char* name : {"qwen2moe", "dots1", "gpt-oss", "bailingmoe2"}) {
     for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
       if (weight.name == "output.weight" || weight.name.ends_with("exp_probs_b.bias")) {
-        continue;  // files do without
+        continue;  // optional tensors
       }
       EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.remove_weight(weight.name); }),
                 "tiny.gguf: tensor '" + looked_for(weight.name) + "' is missing");
@@ -200,7 +199,7 @@ TEST(Experts, OneByOneTheyAreAllThereAndOfOneFormat) {
             "tiny.gguf: tensor 'blk.1.ffn_up.3.weight' is Q8_0, that of expert 0 is F32");
 }
 
-/// Rows as the file keeps those of all experts.
+/// Adds rows as the file stores those of all experts.
 void add_rows(ModelFile& model, const std::string& name, std::int64_t experts, const std::vector<float>& values) {
   model.add_vector(name, values);
   model.weights.back().shape = {experts, std::ssize(values) / experts};
@@ -220,7 +219,7 @@ TEST(Experts, ABiasIsUsedWhereItIs) {
             "tiny.gguf: tensor 'blk.0.ffn_up_exps.bias' is [24], expected [8, 24]");
 }
 
-/// Of gate and up in one tensor the biases are too.
+/// If gate and up are one tensor, so are their biases.
 TEST(Experts, BiasesAndJoinedRowsGiveTheSameLogits) {
   const ModelFile stacked = ModelFile::golden("gpt-oss");
   ModelFile joined = stacked;
@@ -316,7 +315,7 @@ TEST(Experts, NvFp4HasAScaleForEachExpert) {
             "tiny.gguf: tensor 'blk.1.ffn_down_exps.scale' is inf, the scale of a weight must be a finite number");
 }
 
-/// Formats may differ between the places; each product is that of the dequantised weight.
+/// Formats of gate, up and down may differ; each product is that of the dequantised weight.
 TEST(Experts, OfOtherFormatsGiveTheDequantisedModel) {
   ModelFile mixed = ModelFile::golden("mixtral");
   for (const char* block : {"blk.0.", "blk.1."}) {

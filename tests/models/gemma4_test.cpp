@@ -1,4 +1,4 @@
-// Gemma 4: layers that share K and V, the keys and tensors that say how layers differ, and what is wrong with damaged files.
+// Gemma 4: layers that share K and V, the keys and tensors for differences between layers, and the errors for damaged files.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Gemma4, LayersThatShareKeysOwnNoPlane) {
   EXPECT_EQ(groups[1].planes[0].head_dim, 16);
 }
 
-/// What no later step reads is not computed where nothing is wanted; then later steps give the same.
+/// A step without wanted results does not compute what no later step reads. Later steps give the same logits.
 TEST(Gemma4, AStepWithoutResultsEndsWithTheLastLayerThatKeepsKeys) {
   const Golden golden = read_golden("gemma4-e");
   const OpenModel open(ModelFile::golden("gemma4-e"));
@@ -92,7 +92,7 @@ TEST(Gemma4, TensorsThatMayBeAbsent) {
     }
   };
   EXPECT_DOUBLE_EQ(error_after("gemma4", without_scales), error_after("gemma4", with_ones));
-  // A full layer's own V: here that of K, which gives the same.
+  // A V tensor for a layer without a window, equal to K's, which gives the same logits.
   const auto with_values = [](ModelFile& model) {
     ModelFile::Weight values = model.weight("blk.1.attn_k.weight");
     values.name = "blk.1.attn_v.weight";
@@ -103,7 +103,7 @@ TEST(Gemma4, TensorsThatMayBeAbsent) {
               HasSubstr("blk.0.attn_v.weight"));
 }
 
-/// Files may keep K and V of layers that read those of others.
+/// Files may have K and V tensors for layers that read K and V of other layers.
 TEST(Gemma4, KeysOfASharingLayerAreNotRead) {
   const auto with_keys = [](ModelFile& model) {
     for (const char* part : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {

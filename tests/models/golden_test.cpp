@@ -22,7 +22,7 @@ std::string case_name(const ::testing::TestParamInfo<std::tuple<std::string, std
   return text;
 }
 
-/// The most likely token of every row is the expected one, but where the two lie within 1e-3.
+/// The most likely token of every row is the expected one, unless their logits differ by less than 1e-3.
 void expect_same_best_tokens(const std::vector<float>& logits, const std::vector<float>& expected, std::int32_t vocab) {
   for (std::ptrdiff_t first = 0; first < std::ssize(expected); first += vocab) {
     const auto row = expected.begin() + first;
@@ -80,7 +80,7 @@ TEST_P(ModelTest, ChunksOfAnySizeGiveTheSameBits) {
   }
 }
 
-/// Rows that nobody wants are not computed to the end; those that are wanted are the same.
+/// Unwanted rows are not computed to the end. The wanted rows have the same bits.
 TEST_P(ModelTest, AnyRowsOfAStepGiveTheSameBits) {
   const std::vector<float> whole = runner_->whole(golden_.tokens);
   const auto count = static_cast<std::int32_t>(golden_.tokens.size());
@@ -122,7 +122,7 @@ TEST_P(ModelTest, AStepTakesTheTokensThatTheOneBeforeDrew) {
 TEST_P(ModelTest, AReusedPrefixGivesTheSameBits) {
   const std::int32_t shared = 2 * Runner::block_tokens;
   runner_->step({{golden_.tokens, 0, {5, 11, 2}}});
-  // Another sequence with the same first two blocks: only what follows is computed, into a block of its own.
+  // Another sequence with the same first two blocks: only the following tokens are computed, in a block of their own.
   std::vector<std::int32_t> other = golden_.tokens;
   std::reverse(other.begin() + shared, other.end());
   const std::vector<float> rest = runner_->step({{{other.begin() + shared, other.end()}, shared, {5, 11, 20}}});
@@ -130,7 +130,7 @@ TEST_P(ModelTest, AReusedPrefixGivesTheSameBits) {
   expect_same_logits(rest, {whole.begin() + std::ptrdiff_t{shared} * golden_.vocab, whole.end()}, set_);
 }
 
-/// A sequence that lost its blocks to another one is computed again in others, what it had drawn included, and goes on.
+/// A sequence that lost its blocks to another one is computed again in other blocks, drawn tokens included, and continues.
 TEST_P(ModelTest, APreemptedSequenceGivesTheSameBits) {
   const std::vector<float> whole = runner_->whole(golden_.tokens);
   const std::int32_t lost_at = 29;

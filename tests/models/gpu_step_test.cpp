@@ -10,7 +10,7 @@
 #include "models/model_file.h"
 #include "models/runner.h"
 
-// Every step runs on the device alone: what a step may ask of the driver is counted. Without a GPU the driver is one of host
+// Every step runs on the device alone: its calls of the driver are counted. Without a GPU the driver is a fake with host
 // memory, whose kernels do nothing.
 namespace rocmforge::testing {
 namespace {
@@ -47,7 +47,7 @@ class GpuStep : public ::testing::Test {
     return load(options);
   }
 
-  /// What `work` asked of the driver.
+  /// The driver's operations during `work`.
   template <class Work>
   DriverCounters count(Work&& work) {
     const DriverCounters before = device_->driver().counters();
@@ -74,7 +74,7 @@ class GpuStep : public ::testing::Test {
            rounded((sequences + 1) * 4) + rounded(sequences * 4) + rounded(sequences * blocks * 4) + rounded(rows * 4);
   }
 
-  /// All but launches: one copy in, one out, one wait, nothing else.
+  /// Checks all counters except launches: one copy in, one out, one wait, nothing else.
   static void expect_all_on_device(const DriverCounters& step, std::int64_t bytes_in, std::int64_t rows) {
     EXPECT_EQ(step.copies_to_device, 1);
     EXPECT_EQ(step.bytes_to_device, bytes_in);
@@ -247,7 +247,7 @@ TEST_F(GpuStep, EveryModelRunsEveryKindOfStepWithEveryAttentionKernel) {
 TEST_F(GpuStep, KindsOfOperationsAreTimedApart) {
   ModelOptions options;
   options.max_sequences = 8;
-  options.graphs = false;  // whose steps are padded
+  options.graphs = false;  // steps with graphs are padded
   const auto runner = load(options);
   BatchPlan plan;
   plan.clear();
@@ -300,7 +300,7 @@ TEST_F(GpuStep, GraphsDrawTheTokensOfPlainSteps) {
   EXPECT_EQ(generate(true), generate(false));
 }
 
-/// The next step starts before the host knows what the last one drew: the same tokens, the host one step behind.
+/// The next step starts before the host knows the tokens that the last one drew. The tokens are the same as in single steps.
 TEST_F(GpuStep, AStepTakesTheTokensThatTheOneBeforeDrew) {
   const auto generate = [&](bool ahead) {
     const auto runner = load();
@@ -335,8 +335,8 @@ TEST_F(GpuStep, AStepTakesTheTokensThatTheOneBeforeDrew) {
   }
 }
 
-/// Kernels that start before their predecessors have ended must not see anything half done: many repetitions, because a
-/// race shows rarely.
+/// Kernels that start before their predecessors have ended must not read incomplete data. Many repetitions, because a race
+/// is rare.
 TEST_F(GpuStep, OverlappingKernelsGiveTheSameBits) {
   if (fake_ != nullptr) {
     GTEST_SKIP() << "kernels do nothing on a driver of host memory";

@@ -1,4 +1,4 @@
-// Which pages a model asks for.
+// The groups of pages that models request.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Prompts through the decompressed form of latent attention, which GPUs with a cache of 16 or 8 bits take: K and V of the
+// Prompts through the decompressed form of latent attention, which GPUs use with a cache of 16 or 8 bits: K and V of the
 // heads are computed from the latents, alone or beside sequences of single rows, at once or in passes.
 
 #include <gtest/gtest.h>
@@ -66,7 +66,8 @@ double close_rows(const std::vector<float>& out, const std::vector<float>& expec
   return static_cast<double>(close) / static_cast<double>(count);
 }
 
-/// A token whose experts are nearly as good as others may take those: then its row is another, and a few behind it.
+/// If the scores of experts are nearly equal, rounding may change a token's choice. Then its row and a few rows after it
+/// differ.
 TEST_P(LatentPrompt, IsCloseToTheAbsorbedFormOnACoarseCache) {
   for (const DType type : {DType::bf16, DType::q8_0}) {
     Runner runner(model_.file, "gpu", options_of(type));
@@ -93,7 +94,7 @@ TEST_P(LatentPrompt, WithSinglesBesideItAndInChunks) {
   };
   static_cast<void>(runner.step({piece(0, 9, first)}));
   static_cast<void>(runner.step({piece(9, count - 13, first)}));
-  // One goes on by a token, two chunks of several, of one sequence each; then both go on by one.
+  // One sequence decodes a token while the other computes a chunk; then both decode a token.
   const std::vector<float> mixed = runner.step({piece(0, 7, second), piece(count - 4, 1, first)});
   EXPECT_LE(relative_error(rows(mixed, vocab, 0, 7), rows(golden_.logits, vocab, 0, 7)), allowed(DType::f16));
   EXPECT_LE(relative_error(rows(mixed, vocab, 7, 1), rows(golden_.logits, vocab, count - 4, 1)), allowed(DType::f16));

@@ -1,5 +1,5 @@
-// Files with latent attention: the two forms in which they keep K and V of a head, the keys that say how long heads are and
-// how scores are scaled, and what is wrong with damaged ones.
+// Files with latent attention: the two forms of a head's K and V tensors, the keys for head lengths and the scale of scores,
+// and the errors for damaged files.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ std::string refusal_of_key(const std::string& name, const std::string& key, Gguf
   return refusal(name, [&](ModelFile& model) { model.set(key, std::move(value)); });
 }
 
-/// K's matrices [heads, rank, plain] and V's [heads, value, rank] as the rows of one tensor: of each head those of K, turned
-/// back, then those of V.
+/// K's matrices [heads, rank, plain] and V's [heads, value, rank] as the rows of one tensor: for each head those of K,
+/// transposed back, then those of V.
 void join_heads(ModelFile& model, const std::string& block) {
   ModelFile::Weight k = model.weight(block + "attn_k_b.weight");
   ModelFile::Weight v = model.weight(block + "attn_v_b.weight");
@@ -68,7 +68,7 @@ void join_heads(ModelFile& model, const std::string& block) {
   model.weights.push_back(std::move(joined));
 }
 
-/// The keys of files from before heads had tensors of their own.
+/// The keys of older files, in which heads have no tensors of their own.
 void describe_by_heads(ModelFile& model) {
   model.remove("deepseek2.attention.key_length_mla");
   model.remove("deepseek2.attention.value_length_mla");
@@ -181,7 +181,7 @@ TEST(Latent, EveryMissingTensorIsNamed) {
   for (const char* name : {"deepseek-v3", "deepseek-v2-lite"}) {
     for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
       if (weight.name == "output.weight" || weight.name.ends_with(".bias")) {
-        continue;  // files do without
+        continue;  // optional tensors
       }
       EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.remove_weight(weight.name); }),
                 "tiny.gguf: tensor '" + weight.name + "' is missing");

@@ -79,7 +79,7 @@ TEST(ModelPlan, ListsEveryOperationOnce) {
     Runner runner(file, set);
     std::vector<std::string> operations;
     for (const PlannedOperation& line : runner.model().plan()) {
-      // What belongs to the calls of several others has a line for each.
+      // An operation that is part of several other calls has a line for each.
       if (line.part_of.empty() || std::ranges::find(operations, line.operation) == operations.end()) {
         operations.push_back(line.operation);
       }
@@ -123,7 +123,7 @@ TEST(ModelPlan, CountsTheBytesOfAStep) {
   EXPECT_EQ(plan[2].weight_bytes, std::size_t{(64 + 2 * 16) * 64 * 4});
   ASSERT_EQ(plan[plan.size() - 2].operation, "output");
   EXPECT_EQ(plan[plan.size() - 2].weight_bytes, std::size_t{112} * 64 * 4);
-  // The reference takes the norm into the product, with any number of tokens.
+  // The reference fuses the norm into the product, with any number of tokens.
   EXPECT_EQ(plan[1].operation, "rms_norm");
   EXPECT_EQ(plan[1].times, 2);
   EXPECT_EQ(plan[1].part_of, "attn_qkv");
@@ -151,7 +151,8 @@ int norms_of(const Model& model, std::string_view part_of) {
   return times;
 }
 
-/// The norms before products and those behind parts, where kernels take both; the last layer's end joins nothing.
+/// The norms before products and those after parts, where kernels fuse both. The sum at the end of the last layer is not
+/// joined.
 TEST(ModelPlan, NormsBehindPartsBelongToTheNextProduct) {
   const GgufFile gemma{golden_path("gemma3")};
   Runner runner(gemma, "reference");
@@ -165,7 +166,7 @@ TEST(ModelPlan, NormsBehindPartsBelongToTheNextProduct) {
   EXPECT_EQ(norms_of(plain.model(), "ffn_gate_up"), plain.model().config().layers);
   EXPECT_EQ(norms_of(plain.model(), "attn_qkv"), plain.model().config().layers - 1);
 
-  const GgufFile elements{golden_path("gemma4-e")};  // whose layers end with a third part
+  const GgufFile elements{golden_path("gemma4-e")};  // its layers end with a third part
   Runner third(elements, "reference");
   EXPECT_EQ(norms_of(third.model(), "ffn_gate_up"), 2 * third.model().config().layers);
   EXPECT_EQ(norms_of(third.model(), "inp_gate"), third.model().config().layers);

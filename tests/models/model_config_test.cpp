@@ -23,7 +23,7 @@ using ::testing::Not;
 
 ModelConfig config_of(const ModelFile& model) { return ModelConfig::from_gguf(OpenModel(model).file); }
 
-/// What from_gguf says about the golden model `name` after `change`.
+/// The error of from_gguf for the golden model `name` after `change`.
 template <class Change>
 std::string refusal(const std::string& name, Change&& change) {
   ModelFile model = ModelFile::golden(name);
@@ -445,8 +445,8 @@ TEST(RopeFrequencies, YarnStretchesSlowPairsOnly) {
   const RopeScaling yarn{.kind = RopeScaling::Kind::yarn, .factor = 8.0, .original_context = 4096.0};
   const RopeFrequencies scaled = rope_frequencies(128, 10000.0, yarn, {});
   const RopeFrequencies plain = rope_frequencies(128, 10000.0, {}, {});
-  // Pair 0 turns 652 times in 4096 positions, pair 63 less than once; between them the share falls in a straight line from
-  // pair 20 = floor(64 ln(4096 / 64 pi) / ln 10000) to pair 46 = ceil(64 ln(4096 / 2 pi) / ln 10000).
+  // Pair 0 makes 652 rotations in 4096 positions, pair 63 less than one. Between them the weight falls linearly from pair 20
+  // = floor(64 ln(4096 / 64 pi) / ln 10000) to pair 46 = ceil(64 ln(4096 / 2 pi) / ln 10000).
   EXPECT_EQ(scaled.inverse_frequency[0], plain.inverse_frequency[0]);
   EXPECT_EQ(scaled.inverse_frequency[20], plain.inverse_frequency[20]);
   EXPECT_FLOAT_EQ(scaled.inverse_frequency[33], plain.inverse_frequency[33] * (0.5f + 0.5f / 8.0f));

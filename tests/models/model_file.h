@@ -24,7 +24,7 @@ std::string golden_path(const std::string& name);
 
 const std::vector<std::string>& golden_names();
 
-/// A model file taken apart, so that a test may change a key or a tensor before it is opened.
+/// The content of a model file, so that a test may change a key or a tensor before it is opened.
 struct ModelFile {
   struct Weight {
     std::string name;

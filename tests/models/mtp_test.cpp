@@ -30,7 +30,8 @@ ModelOptions with_mtp() {
   return options;
 }
 
-/// Positions [first, first + count) of the sequence and the tokens behind them; behind the last one stands the first.
+/// Positions [first, first + count) of the sequence and the tokens after them. The token after the last position is the
+/// first token.
 Runner::Predicted part(const Tokens& tokens, std::int32_t first, std::int32_t count, Tokens blocks) {
   Tokens behind = tokens;
   std::rotate(behind.begin(), behind.begin() + 1, behind.end());
@@ -292,7 +293,7 @@ TEST(Mtp, WhatDoesNotFitIsRefusedByName) {
       refusal_with_mtp("mtp/glm4moe",
                        [](ModelFile& model) { model.add_vector("blk.2.nextn.eh_proj.bias", std::vector<float>(32, 0.5f)); }),
       "tiny.gguf: tensor 'blk.2.nextn.eh_proj.bias' changes the computation and is not supported");
-  // Without being asked for, a block is not looked at.
+  // Without load_mtp the block's tensors are not checked.
   EXPECT_EQ(refusal("mtp/glm4moe", [&](ModelFile& model) { model.remove_weight(projection); }), "no error");
 }
 

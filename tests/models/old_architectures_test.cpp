@@ -1,5 +1,5 @@
-// Architectures from before llama: learned positions (gpt2), two parts side by side behind one or two norms (falcon), and
-// biases without which their files are damaged.
+// Architectures older than llama: learned positions (gpt2), two parallel parts after one or two norms (falcon), and required
+// biases.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::string refusal_of_context(const std::string& name, std::int32_t positions) 
   return text.substr(text.find(": ") == std::string::npos ? 0 : text.find(": ") + 2);
 }
 
-/// Without Q, K and V as one tensor each is looked for by itself.
+/// Without a joined tensor, Q, K and V are looked for separately.
 std::string looked_for(const std::string& tensor) {
   const std::size_t joined = tensor.find("attn_qkv.weight");
   return joined == std::string::npos ? tensor : tensor.substr(0, joined) + "attn_q.weight";
@@ -29,7 +29,7 @@ TEST(OldArchitectures, EveryMissingTensorIsNamed) {
   for (const char* name : {"gpt2", "falcon", "falcon-groups"}) {
     for (const ModelFile::Weight& weight : ModelFile::golden(name).weights) {
       if (weight.name == "output.weight") {
-        continue;  // files do without
+        continue;  // optional tensors
       }
       EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.remove_weight(weight.name); }),
                 "tiny.gguf: tensor '" + looked_for(weight.name) + "' is missing");

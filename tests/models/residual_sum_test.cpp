@@ -9,12 +9,12 @@
 #include "models/runner.h"
 #include "tensor/dtype.h"
 
-// Models with norms behind their parts, in formats whose kernels take these into the next product on some devices: steps of
-// any number of tokens follow the reference, whichever buffer the residual stream is in.
+// Models with norms after their parts, in formats whose kernels fuse these norms into the next product on some devices.
+// Steps of any number of tokens must agree with the reference, whichever buffer the residual stream is in.
 namespace rocmforge::testing {
 namespace {
 
-/// Its matrices in `type`, as far as their rows are whole blocks of it.
+/// The golden model `name` with its matrices in `type`, if their rows are whole blocks.
 ModelFile in_format(const std::string& name, DType type) {
   ModelFile model = ModelFile::golden(name);
   std::vector<std::string> names;
@@ -42,7 +42,7 @@ std::vector<float> in_chunks(Runner& runner, const std::vector<std::int32_t>& to
   return logits;
 }
 
-/// Kernels may round activations to 16 bits, with quants to 8. A sum that is lost or taken twice changes far more.
+/// Kernels may round activations to 16 bits, with quants to 8. A missing or doubled sum changes the logits far more.
 double allowed(const std::string& set, DType type) { return set == "reference" ? 1e-5 : type == DType::f16 ? 2e-2 : 0.1; }
 
 class ResidualSums : public ::testing::TestWithParam<std::string> {};
@@ -61,7 +61,7 @@ TEST_P(ResidualSums, StepsOfAnyNumberOfTokensFollowTheReference) {
         EXPECT_LE(relative_error(in_chunks(runner, golden.tokens, chunk), expected), allowed(set, type))
             << set << ", " << name(type) << ", chunks of " << chunk;
       }
-      // Of the last layer only the wanted rows go on.
+      // After the last layer's attention only the wanted rows are computed.
       const auto last = static_cast<std::int32_t>(golden.tokens.size()) - 1;
       const std::vector<float> row(expected.end() - golden.vocab, expected.end());
       EXPECT_LE(relative_error(runner.rows(golden.tokens, {last}), row), allowed(set, type)) << set;

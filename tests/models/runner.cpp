@@ -201,7 +201,7 @@ void Runner::add_state(BatchPlan& plan, const Piece& piece) {
   const auto take = [&](std::int32_t& slot, std::int32_t positions) {
     for (KnownState& known : states_) {
       if (known.first_block == piece.blocks.front() && known.positions == positions) {
-        known.first_block = -1;  // the new one counts
+        known.first_block = -1;  // replaced by the new state
       }
     }
     slot = free_slot(plan);

@@ -18,7 +18,7 @@ test::TestDevice& gpu_under_test();
 /// What models are run with. On the CPU "reference", and "cpu-ISA" for each instruction set this machine has; "gpu" when
 /// ROCMFORGE_TEST_DEVICE names one.
 const std::vector<std::string>& kernel_sets();
-/// Those, and on a GPU "gpu-ATTENTION" for each attention kernel forced, of which some may not serve a model.
+/// kernel_sets(), and on a GPU "gpu-ATTENTION" for each forced attention kernel. Not every model supports each of these.
 const std::vector<std::string>& forced_kernel_sets();
 [[nodiscard]] bool is_gpu(const std::string& kernel_set);
 /// Why the set can't run here, or "".
@@ -30,8 +30,8 @@ std::string missing(const std::string& kernel_set, const GgufFile& file);
 /// has many tokens.
 double logit_tolerance(const std::string& kernel_set);
 
-/// On the CPU a token's logits are the same bits however its sequence was cut into steps and whatever else is in the batch.
-/// A GPU has kernels of its own for steps of few tokens: there they are close.
+/// On the CPU a token's logits have the same bits however its sequence was split into steps and whatever else is in the
+/// batch. A GPU has separate kernels for steps of few tokens, so there the logits are only close.
 void expect_same_logits(const std::vector<float>& actual, const std::vector<float>& expected, const std::string& kernel_set,
                         const std::string& what = "");
 
@@ -52,7 +52,7 @@ class Runner {
   /// Options other than the KV type, which is f32, and the batch size are the defaults. `file` must outlive the runner.
   Runner(const GgufFile& file, const std::string& kernel_set, int num_threads = 2);
   Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 2);
-  /// On that device, with all kernels.
+  /// On `device`, with all kernels.
   Runner(const GgufFile& file, Device& device, const ModelOptions& options);
 
   /// One step; logits of every row, [tokens, vocab].
@@ -71,7 +71,7 @@ class Runner {
     Piece piece;
     std::vector<std::int32_t> behind;
   };
-  /// A step whose hidden states the first MTP block goes on from: its logits of every row, [tokens, vocab].
+  /// A step, then the first MTP block on its hidden states: the block's logits of every row, [tokens, vocab].
   std::vector<float> predict(const std::vector<Predicted>& parts);
 
   [[nodiscard]] Model& model() { return *model_; }
@@ -79,11 +79,11 @@ class Runner {
   [[nodiscard]] Device& device() { return *device_; }
 
  private:
-  /// Gives a piece that was just added to the plan its slots: it reads the state that its positions need, and leaves those
-  /// behind its end and behind its last whole block.
+  /// Gives a piece that was just added to the plan its slots: it reads the state that its positions need, and writes the
+  /// states after its end and after its last whole block.
   void add_state(BatchPlan& plan, const Piece& piece);
   std::int32_t free_slot(const BatchPlan& plan);
-  /// Gives it its blocks in groups with a window, the same as in the one without; those behind the window are given up.
+  /// Gives the piece its blocks in groups with a window, the same ids as in group 0. Blocks before the window are given up.
   void add_windows(BatchPlan& plan, const Piece& piece);
   void load(const GgufFile& file, const ModelOptions& options);
 
@@ -94,7 +94,8 @@ class Runner {
   std::unique_ptr<Model> model_;
   std::unique_ptr<SequenceMemory> memory_;
 
-  /// Recurrent state that steps have left: of the sequence whose first block this is, behind so many positions.
+  /// A recurrent state that a step has written: the first block of its sequence, and the number of positions before the
+  /// state.
   struct KnownState {
     std::int32_t first_block = -1;
     std::int32_t positions = 0;
@@ -109,7 +110,7 @@ ModelOptions f32_options();
 /// ||out - reference|| / ||reference||
 double relative_error(const std::vector<float>& out, const std::vector<float>& reference);
 
-/// What loading the golden model `name` says after `change`, or "no error".
+/// The error of loading the golden model `name` after `change`, or "no error".
 template <class Change>
 std::string refusal(const std::string& name, Change&& change) {
   ModelFile model = ModelFile::golden(name);

@@ -8,7 +8,7 @@
 #include "models/model_file.h"
 #include "models/runner.h"
 
-// The golden logits are worth something only if every mistake moves them. These tests make the mistakes one by one.
+// Golden logits are useful only if every error in the model changes them. These tests make such errors one by one.
 namespace rocmforge::testing {
 namespace {
 
@@ -157,7 +157,7 @@ TEST(Sensitivity, OneTensorOrSeveralGiveTheSameLogits) {
     if (const std::string problem = missing(set); !problem.empty()) {
       GTEST_SKIP() << problem;
     }
-    // A gate's activation may belong to the product of two tensors, which then rounds once less.
+    // With two tensors the activation may be fused into the product, which then rounds once less.
     EXPECT_LE(relative_error(Runner(open_joined.file, set).whole(golden.tokens),
                              Runner(open_parted.file, set).whole(golden.tokens)),
               is_gpu(set) ? logit_tolerance(set) : 1e-6)

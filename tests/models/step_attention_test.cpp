@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Writes down what it is asked.
+/// Records its calls.
 class RecordingBackend final : public AttentionBackend {
  public:
   RecordingBackend(std::string kernel_name, std::vector<std::string>& calls)

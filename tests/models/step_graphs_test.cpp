@@ -19,7 +19,7 @@ class StepGraphsTest : public testing::Test {
     device_ = std::make_unique<Device>(std::make_unique<FakeDriver>(log_), KernelLibrary::from_folder(folder_.path()));
   }
 
-  /// Twice: the second time it is recorded.
+  /// Runs a step twice: it is recorded at the second run.
   static void run(StepGraphs& graphs, std::int32_t max_blocks) {
     for (int repetition = 0; repetition < 2; ++repetition) {
       graphs.run({.sequences = 1, .max_blocks = max_blocks}, [] {});

@@ -47,7 +47,7 @@ std::vector<float> values_of(const ModelFile::Weight& weight) {
   return values;
 }
 
-/// What makes the weights of a deviation that layers of real models have.
+/// The factor that gives weights the standard deviation of real models' layers.
 float wanted_factor(const ModelFile::Weight& weight) {
   double squares = 0.0;
   for (const float value : values_of(weight)) {
@@ -70,7 +70,7 @@ void multiply_scales(ModelFile::Weight& weight, float factor) {
   });
 }
 
-/// Random blocks of a matrix's format. Returns what their scales were multiplied by.
+/// Fills a matrix with random blocks of its format. Returns the factor by which their scales were multiplied.
 float fill(ModelFile::Weight& weight, Random& random) {
   weight.data = random_rows(weight.dtype, weight.shape.rows(), weight.shape.cols(), random);
   const float factor = wanted_factor(weight);
@@ -189,7 +189,7 @@ ModelFile random_experts() {
   return model;
 }
 
-/// An AMD card that has kernels of its own for these formats takes no others.
+/// Checks that an AMD card with kernels of its own for these formats uses no other kernels.
 void expect_own_kernels(const Model& model, const DeviceInfo& device) {
   if (device.kind != DeviceKind::hip || !amd::check_architecture(device).ok) {
     return;
@@ -258,7 +258,7 @@ TEST(WeightFormats, ScalesThatCantBeAppliedAreRefused) {
   scale_of(wrong_type).dtype = DType::f16;
   scale_of(wrong_type).data.resize(2);
   EXPECT_THAT(refusal(wrong_type), ::testing::HasSubstr("is F16, the scale of a weight must be F32"));
-  ModelFile of_two = random_model({DType::q6_k});  // an embedding that is the head as well, where a scale would do
+  ModelFile of_two = random_model({DType::q6_k});  // an embedding that is also the head, which may have a scale
   of_two.remove_weight("output.weight");
   of_two.weight("token_embd.weight").dtype = DType::nvfp4;
   of_two.weight("token_embd.weight").data.resize(row_bytes(DType::nvfp4, vocab * hidden));

@@ -123,7 +123,7 @@ TEST(WeightStore, FileAndCopiesNeverAddUp) {
     }
     const std::int64_t one_tensor = rows * cols * 4 / sysconf(_SC_PAGESIZE);
     EXPECT_LE(most, 2 * one_tensor);
-    for (int i = 0; i < tensors; ++i) {  // what was let go can still be read
+    for (int i = 0; i < tensors; ++i) {  // released pages can still be read
       EXPECT_EQ(static_cast<int>(*file.tensor("weight." + std::to_string(i)).tensor.as<std::byte>()), i + 1);
     }
   }

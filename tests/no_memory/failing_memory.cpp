@@ -44,15 +44,15 @@ void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
-/// For the leak sanitizer. A constructor of the JSON library that finds no memory for a part of its value leaves the parts
-/// that it has; only programs whose memory fails on purpose see that.
+/// For the leak sanitizer. A constructor of the JSON library that runs out of memory leaks the parts it has made. This
+/// happens only where memory fails on purpose.
 extern "C" const char* __lsan_default_suppressions();  // NOLINT: the sanitizer's name
 extern "C" const char* __lsan_default_suppressions() { return "leak:nlohmann::json_abi"; }
 
 namespace rocmforge {
 
 void FailingMemory::fail(std::int64_t first, std::int64_t count) {
-  first_failing = never;  // not between the two that follow
+  first_failing = never;  // so that nothing fails between the next two stores
   number = 0;
   first_good = first + count;
   first_failing = first;

@@ -4,14 +4,14 @@
 
 namespace rocmforge {
 
-/// The memory of this program, of which some allocations can be made to fail: those of all threads but the spared ones.
+/// Makes allocations of this program fail, in all threads but the spared ones.
 class FailingMemory {
  public:
-  /// Counts from 1 anew, and lets `count` allocations from number `first` on fail.
+  /// Restarts the count at 1, and makes `count` allocations fail from number `first` on.
   static void fail(std::int64_t first, std::int64_t count = 1);
-  /// Nothing fails any more. How many allocations there were.
+  /// Ends the failures and returns the number of allocations since fail().
   static std::int64_t stop();
-  /// The calling thread's are neither counted nor fail.
+  /// Allocations of the calling thread are not counted and do not fail.
   static void spare_this_thread();
 };
 

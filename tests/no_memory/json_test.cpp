@@ -32,7 +32,7 @@ TEST(JsonReserve, IsEnoughForAQuarterOfAMillionValues) {
 }
 
 TEST(JsonReserve, ValuesAreFreedWhereThereIsNoMemory) {
-  for (int round = 0; round < 500; ++round) {  // which the reserve would not hold together
+  for (int round = 0; round < 500; ++round) {  // together more than the reserve holds
     Json value = {{"id", "a text that is longer than the room inside a string"}, {"list", Json::array()}};
     for (int i = 0; i < 500; ++i) {
       value["list"].push_back({{"number", i}, {"inner", {1, 2, 3}}});

@@ -1,4 +1,4 @@
-// Each allocation of a request's life fails once, from the connection to the end: only that request may notice.
+// Each allocation during a request, from the connection to the end, fails once. Only that request may fail.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,10 +23,10 @@ std::string completion(bool streams) {
   return request_text("POST", "/v1/completions", body.dump(), {"Connection: close"});
 }
 
-/// From one allocation that fails to the next: those that follow each other mostly fail alike.
+/// The distance between the failing allocations of two runs: neighbouring allocations mostly have the same effect.
 constexpr std::int64_t distance = test::address_sanitizer ? 11 : 3;
 
-/// What the answer says, "" for one that failed.
+/// The text of the answer, "" for a failed one.
 std::string text_of(const HttpAnswer& answer, bool streams) {
   if (answer.status != 200 || !answer.complete) {
     return "";
@@ -47,7 +47,7 @@ class RequestLife : public testing::Test {
  protected:
   RequestLife() : server_({}, say(answer_text)) {
     FailingMemory::spare_this_thread();
-    for (const bool streams : {false, true}) {  // what is made once has been made
+    for (const bool streams : {false, true}) {  // objects that are made once exist by now
       Connection connection(server_.port());
       connection.send(completion(streams));
       EXPECT_EQ(text_of(connection.read_answer(), streams), answer_text);
@@ -55,7 +55,7 @@ class RequestLife : public testing::Test {
   }
   ~RequestLife() override { FailingMemory::stop(); }
 
-  /// Two requests at the same time, of which at most one may fail. How many allocations they took.
+  /// Sends two requests at the same time, of which at most one may fail. Returns their number of allocations.
   std::int64_t ask_two(std::int64_t failing, bool streams) {
     FailingMemory::fail(failing);
     int failed = 0;
@@ -79,7 +79,7 @@ class RequestLife : public testing::Test {
 
   void expect_that_nothing_is_left() {
     EXPECT_TRUE(server_.becomes_idle());
-    // The request of a client that has left may begin only now: it too ends, and its blocks come back.
+    // The request of a client that has left may start only now. It must end too, and free its blocks.
     for (int i = 0; i < 500 && server_.metric("kv_cache_usage_perc") > 0.0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

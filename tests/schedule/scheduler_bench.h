@@ -29,8 +29,8 @@ struct BenchWindow {
   std::int32_t num_blocks = 0;
 };
 
-/// A scheduler and a stand-in for everything above it: the next token is a function of all tokens before it, and max_tokens,
-/// a full context and shifts are handled as an engine would.
+/// A scheduler with a fake engine: the next token is a function of all earlier tokens, and max_tokens, a full context and
+/// shifts are handled as in the engine.
 struct Bench {
   Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false,
         std::int32_t num_slots = 0, const std::vector<BenchWindow>& windows = {})
@@ -133,8 +133,8 @@ struct Bench {
     return storage[group][static_cast<std::size_t>(std::max(block, 0) * block_tokens + position % block_tokens)];
   }
 
-  /// A state is the content of the last position that it has seen, and how many those are. Every sequence starts from its
-  /// own, and nobody writes what another one reads.
+  /// A state is the content of the last position that it includes, and the number of positions. Checks that every sequence
+  /// starts from its own state, and that no slot is written that another sequence reads.
   void compute_state(const ScheduledChunk& chunk) {
     const auto content_behind = [&](std::int32_t positions) {
       std::uint32_t content = 1;
@@ -215,7 +215,7 @@ struct Bench {
   };
   std::int32_t block_tokens;
   std::vector<std::vector<std::uint32_t>> storage;  ///< of each group: what each slot of the cache was last written with
-  std::int32_t most_window_blocks = 0;              ///< that sequences held of one group in a step
+  std::int32_t most_window_blocks = 0;              ///< the most blocks that sequences held of one group in a step
   int copied_blocks = 0;
   std::int32_t scored_in_step = 0;
   std::map<RequestId, Tokens> scored;  ///< positions

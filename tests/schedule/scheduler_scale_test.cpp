@@ -6,8 +6,8 @@
 
 #include "schedule/scheduler_bench.h"
 
-// What a step's bookkeeping costs beside a large cache and a long queue. Work is counted, since a test's time depends on the
-// machine; the time is printed.
+// The work of a step's bookkeeping with a large cache and a long queue. Work is counted, because a test's time depends on
+// the machine. The time is printed.
 
 namespace rocmforge {
 namespace {
@@ -22,8 +22,8 @@ struct Measured {
   std::int64_t blocks_taken = 0;  ///< by the steps
 };
 
-/// Decode steps of 64 sequences on a cache without a free block: half of it is remembered and idle, half is remembered and
-/// held, the held half used longest ago. As many requests wait as half a cache of 16,384 blocks has blocks.
+/// Decode steps of 64 sequences on a cache without a free block. All blocks are in the prefix cache: half are idle, half are
+/// held, and the held half was used longest ago. As many requests wait as half a cache of 16,384 blocks has blocks.
 class FullCache {
  public:
   explicit FullCache(std::int32_t num_blocks)
@@ -61,7 +61,7 @@ class FullCache {
     for (const ScheduledChunk& chunk : bench_.scheduler->next_batch()) {
       bench_.scheduler->commit(chunk, chunk.wants_logits ? 7 : -1);
     }
-    // What a server shows of each step.
+    // The numbers that a server reports after each step.
     shown_ += bench_.allocator.num_free() + bench_.cache->num_blocks() + bench_.cache->num_evictable() +
               bench_.scheduler->num_waiting();
   }
@@ -111,7 +111,7 @@ TEST(SchedulerScale, AStepLooksAtWhatItTakesHoweverLargeTheCache) {
   }
 }
 
-/// What the queue holds is not looked at either: a request that ends is found by its place.
+/// The queue is not searched either: a request that ends is found directly.
 TEST(SchedulerScale, WaitingRequestsCanBeTakenBackInAnyOrder) {
   Bench bench({.max_batch_tokens = 64, .max_sequences = 2, .context_length = 64}, 64);
   constexpr RequestId count = 2000;

@@ -33,8 +33,9 @@ struct Simulation {
   std::vector<BenchWindow> windows{};
 };
 
-/// Everything at once, on a cache that is far too small: every position reads what its own sequence wrote (see
-/// visit_storage), no block is lost, every request comes out exactly once, and the order is kept.
+/// Random mixed operations on a cache that is far too small. Checks that every position reads the content that its own
+/// sequence wrote (see visit_storage), that no block is lost, that every request finishes exactly once, and that the order
+/// is kept.
 class SchedulerSimulation {
  public:
   explicit SchedulerSimulation(const Simulation& simulation)
@@ -120,7 +121,7 @@ class SchedulerSimulation {
     check_order(waiting_before, running_before);
   }
 
-  /// Nobody starts before one that waits, could start, and comes first in the order.
+  /// Checks that no sequence starts before a waiting one that could start and comes first in the order.
   void check_order(const std::set<RequestId>& waiting_before, const std::set<RequestId>& running_before) {
     const auto running = bench_.scheduler->running();
     for (const auto& started : running) {

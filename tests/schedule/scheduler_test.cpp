@@ -188,7 +188,7 @@ TEST(Scheduler, PrefixOfAFinishedAndOfARunningSequenceIsReused) {
   EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(2, 2)));
   bench.run();
   EXPECT_EQ(bench.finished.at(2).prefix_hits, 12);
-  // The next turn of a talk: the answer's blocks are known too.
+  // The next turn of a conversation: the answer's blocks are in the prefix cache too.
   Tokens next = bench.finished.at(1).tokens;
   ASSERT_EQ(next.size(), 32u);
   next.push_back(5);
@@ -247,7 +247,7 @@ TEST(Scheduler, LowerPrioritiesRunFirstAndEqualOnesInOrderOfArrival) {
   EXPECT_THAT(order, ElementsAre(3, 2, 4, 1));
 }
 
-/// The ids of what runs, one at a time, in their order.
+/// The ids of the sequences in the order in which they run, one at a time.
 std::vector<RequestId> order_of_running(Bench& bench) {
   std::vector<RequestId> order;
   while (bench.scheduler->has_work()) {
@@ -307,7 +307,7 @@ TEST(Scheduler, AClientThatAsksAgainAndAgainDoesNotWaitForTheLongAnswersOfOthers
   for (RequestId id = 1; id <= 64; ++id) {
     bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 2), 300, 0, 0, 300 + id % 4);
   }
-  for (RequestId id = 101; id <= 140; ++id) {  // the next one is always there before the last one ends
+  for (RequestId id = 101; id <= 140; ++id) {  // the next request arrives before the last one ends
     bench.submit(id, counting(500, 2), 3, 0, 0, 200);
     for (int i = 0; i < 6; ++i) {
       bench.step();
@@ -440,7 +440,7 @@ TEST(Scheduler, AnswersWhoseLeaderIsGoneComputeThePromptThemselves) {
     const Tokens prompt = counting(0, 16);
     bench.submit(1, prompt, 3);
     bench.submit(2, prompt, 3, 0, 1);
-    bench.submit(3, prompt, 3, 0, 1);  // no place for it before the first one ends
+    bench.submit(3, prompt, 3, 0, 1);  // no room for it before the first one ends
     bench.submit(4, prompt, 3);
     bench.submit(5, prompt, 3, 0, 4);
     bench.step();
@@ -490,7 +490,7 @@ TEST(Scheduler, EveryPromptTokenIsScoredOnceWhateverHappens) {
   for (const std::int32_t rows : {2, 5, 1000}) {
     Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 60, .max_logit_rows = rows}, 16, 4, true);
     bench.submit(1, counting(0, 30), 20);
-    bench.run();  // the prefix cache knows the prompt: it has to be computed all the same
+    bench.run();  // the prompt is in the prefix cache, but must still be computed
     Request request;
     request.prompt = counting(0, 30);
     request.prompt_logprobs = 0;
@@ -500,7 +500,7 @@ TEST(Scheduler, EveryPromptTokenIsScoredOnceWhateverHappens) {
     ASSERT_EQ(bench.scheduler->submit(3, request).message, "");
     while (bench.scheduler->has_work()) {
       if (bench.scored[3].size() > 12 && bench.scheduler->num_preemptions() == 0) {
-        bench.submit(4, counting(500, 50), 8, -1);  // drives out one that is under way
+        bench.submit(4, counting(500, 50), 8, -1);  // preempts a running one
         bench.submit(5, counting(600, 8), 8, -1);
       }
       std::int32_t scored = 0;

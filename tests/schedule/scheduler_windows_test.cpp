@@ -87,7 +87,7 @@ TEST(SchedulerWindows, AHitThatLacksBlocksOfItsWindowIsShortened) {
   bench.submit(1, counting(0, 41), 1);
   bench.run();
   EXPECT_EQ(bench.cache->num_evictable(0), 10);
-  bench.submit(2, counting(0, 21), 1);  // its window's blocks are the last to go now
+  bench.submit(2, counting(0, 21), 1);  // now its window's blocks are the most recently used
   bench.run();
   EXPECT_EQ(bench.finished.at(2).prefix_hits, 20);
   bench.cache->evict_window(0, bench.groups[0].allocator->num_blocks() - 2);

@@ -131,7 +131,7 @@ TEST_F(ApiTest, SeedAndTemperature) {
     answers.insert(text({{"seed", seed}}));
   }
   EXPECT_GT(answers.size(), 1u);
-  // Each of these leaves the most likely token alone.
+  // With each of these only the most likely token remains.
   for (const Json& filter : {Json{{"top_k", 1}}, Json{{"top_p", 0}}, Json{{"min_p", 1}}, Json{{"temperature", 0}}}) {
     EXPECT_EQ(text(filter), text({{"temperature", 0}})) << filter.dump();
   }
@@ -175,7 +175,7 @@ TEST_F(ApiTest, LogitBias) {
 }
 
 TEST(Api, Penalties) {
-  const FakeServer server;  // the next token depends on all before it, so that one other token changes the rest
+  const FakeServer server;  // the next token depends on all earlier tokens, so one different token changes the rest
   const auto text = [&](const Json& more) {
     Json request = {{"prompt", "abc"}, {"max_tokens", 100}, {"temperature", 0}};
     request.update(more);

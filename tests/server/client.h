@@ -13,19 +13,19 @@ namespace rocmforge {
 
 using Json = nlohmann::ordered_json;
 
-/// An answer as it came over the wire.
+/// An HTTP answer as received.
 struct HttpAnswer {
-  int status = 0;                              ///< 0: none came
+  int status = 0;                              ///< 0: no answer was received
   std::map<std::string, std::string> headers;  ///< names in lower case
   std::string body;                            ///< chunks put together
-  bool complete = false;                       ///< all of it came
+  bool complete = false;                       ///< the whole answer was received
   [[nodiscard]] Json json() const { return Json::parse(body); }
   /// The data of its events, less "[DONE]".
   [[nodiscard]] std::vector<Json> events() const;
   [[nodiscard]] bool done() const { return body.ends_with("data: [DONE]\n\n"); }
 };
 
-/// A connection that sends bytes as they are given, right or wrong.
+/// A connection that sends any bytes, valid or not.
 class Connection {
  public:
   /// `from`: an address of this machine's own, such as "127.0.0.2", which makes another client.
@@ -34,18 +34,18 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// False when the other side does not take it.
+  /// False when the other side does not accept the bytes.
   bool send(std::string_view bytes) const;
   void finish_sending() const;
   void close();
-  /// Reads until `text` has come, or the end, or too long has passed; whether it has come.
+  /// Reads until `text` is received, the connection ends, or `time` has passed. Returns whether `text` was received.
   bool read_until(std::string_view text, std::chrono::milliseconds time = std::chrono::seconds(10));
   /// The next answer; `head_only` for one to HEAD.
   HttpAnswer read_answer(bool head_only = false, std::chrono::milliseconds time = std::chrono::seconds(20));
   /// Whether the other side closes, with nothing more to read.
   bool closes(std::chrono::milliseconds time = std::chrono::seconds(10));
   [[nodiscard]] const std::string& received() const { return received_; }
-  /// A small window, so that what is not read fills up soon. Before anything is received.
+  /// Sets a small receive window, so that unread data soon fills it. Call before anything is received.
   void receive_slowly() const;
 
  private:
@@ -53,7 +53,7 @@ class Connection {
 
   int socket_ = -1;
   bool ended_ = false;
-  std::string received_;  ///< and not yet taken by read_answer
+  std::string received_;  ///< bytes that read_answer has not used yet
 };
 
 std::string request_text(std::string_view method, std::string_view path, std::string_view body = {},

@@ -40,7 +40,7 @@ class Server:
         for line in self.process.stderr:
             if "info serving" in line:
                 break
-        # Nobody reads the log any more: it must not fill the pipe.
+        # The log is not read from here on; without a reader it would fill the pipe.
         self.drain = subprocess.Popen(["cat"], stdin=self.process.stderr, stdout=subprocess.DEVNULL)
 
     def stop(self):

@@ -1,4 +1,4 @@
-// docs/server.md says what the server does: every route, field and metric in it exists, and nothing that exists is left out.
+// docs/server.md is complete and correct: every route, field and metric in it exists, and all that exist are in it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::string section(const std::string& name) {
   return text.substr(begin, end - begin);
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 std::vector<std::string> quoted(const std::string& text) {
   std::vector<std::string> found;
   const std::regex quotes("`([^`]+)`");
@@ -73,14 +73,14 @@ std::set<std::string> documented_routes() {
 TEST(Documentation, NamesEveryRoute) {
   std::set<std::string> routes;
   for (const Route& route : server_routes(ServerOptions{})) {
-    if (!route.path.starts_with("/page/")) {  // what the page loads
+    if (!route.path.starts_with("/page/")) {  // files that the page loads
       routes.insert(std::string(route.method) + " " + route.path);
     }
   }
   EXPECT_EQ(documented_routes(), routes);
 }
 
-/// Whether one of the routes that compute knows the field.
+/// Whether one of the routes that compute reads the field.
 bool is_known(const FakeServer& server, const std::string& name) {
   const std::vector<std::pair<std::string, Json>> requests = {
       {"/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}}}},

@@ -1,4 +1,4 @@
-// Fields that clients of other servers send along, and what they find out about them.
+// Fields that clients of other servers send, and the server's answers to them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ TEST(UnservedFields, WithNeutralValuesAreAccepted) {
   }
 }
 
-// As the clients of OpenAI's API, vLLM and llama-server write the requests of somebody who sets nothing.
+// Requests with default settings, as the clients of OpenAI's API, vLLM and llama-server write them.
 constexpr const char* usual_requests[] = {
     R"({"audio": null, "frequency_penalty": 0, "function_call": "auto", "functions": [], "logit_bias": {}, "logprobs": false,
         "max_tokens": null, "modalities": ["text"], "n": 1, "parallel_tool_calls": true, "presence_penalty": 0, "seed": null,
@@ -213,7 +213,7 @@ TEST_F(AnswerPlace, IsChosenByTheFields) {
   EXPECT_EQ(prompt({{"continue_final_message", true}}, question), "continue_final_message");
 }
 
-// The script goes on with what it says behind the last '>'.
+// The script continues its text after the last '>'.
 TEST(Echo, PutsTheContinuedMessageBeforeTheAnswer) {
   const FakeServer server(options_with_template(), say("begin"));
   const Json begun = {{"role", "assistant"}, {"content", ">be"}, {"tool_calls", nullptr}};

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Answers with what was asked; "/hold" keeps the reply for the test.
+/// Answers with the request's content; "/hold" keeps the reply for the test.
 class HttpTest : public testing::Test {
  protected:
   void start(HttpLimits limits = {}, std::shared_ptr<RequestMemory> memory = nullptr) {
@@ -66,7 +66,7 @@ class HttpTest : public testing::Test {
     return server_->connections() == 0;
   }
 
-  /// Lets the server's thread go on.
+  /// Lets the server's thread continue.
   void unblock() {
     const std::lock_guard lock(mutex_);
     blocked_ = false;
@@ -82,7 +82,7 @@ class HttpTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
-/// What comes is taken together: a client waits for a few requests of others, not for some with each connection before it.
+/// Events are processed in batches: a client waits for a few requests of others, not for some with each earlier connection.
 TEST_F(HttpTest, AVitalRequestBehindManyConnectionsWaitsForFewRequestsOfOthers) {
   constexpr int busy_clients = 8;
   constexpr int idle_clients = 300;

@@ -1,4 +1,4 @@
-// What fills a gap in a text: /infill and the suffix of /v1/completions.
+// Fill in the middle: /infill and the suffix of /v1/completions.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -144,7 +144,7 @@ TEST(Infill, PutsOtherFilesBeforeTheGap) {
   ASSERT_EQ(post(without_files.port(), "/infill", request).status, 200);
   const Tokens mark = tokenizer_with_gaps(false)->encode("\n\n--- snippet ---\n\n", {.add_special = false});
   EXPECT_EQ(without_files.prompt(), joined({mark, byte_ids("A"), mark, byte_ids("B"), gap}));
-  // Of more than the context holds, the end.
+  // Of a text longer than the context, only the end is used.
   Json much = request;
   much["input_extra"] = {{{"text", std::string(1000, 'A') + "B"}}};
   ASSERT_EQ(post(without_files.port(), "/infill", much).status, 200);

@@ -1,4 +1,4 @@
-// Many clients at once, some of which leave: what the thread sanitizer watches.
+// Many clients at once, some of which disconnect. Mainly for the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -80,7 +80,7 @@ TEST(Load, ShuttingDownUnderLoadEndsEverything) {
     });
   }
   sent.wait();
-  std::this_thread::sleep_for(milliseconds(50));  // some answers are under way, some requests wait
+  std::this_thread::sleep_for(milliseconds(50));  // some answers are running, some requests wait
   server.reset();
   threads.clear();
   EXPECT_EQ(ended, clients);

@@ -23,8 +23,8 @@ from demo_server import DemoServer
 STREAMS = 256
 LONG_PROMPT = 1500
 QUESTIONS = [f"What is {a} + {b}?" for a, b in ((127, 458), (12, 7), (300, 41), (99, 99))]
-# Between the middles of the second and the last third lies a third of the requests: what each of them leaves behind would have to
-# be less than 10 KiB to stay unseen with 2,400 of them. Without a leak the two differ by less than 1 MiB.
+# Between the middles of the second and the last third lies a third of the requests: with 2,400 requests in all, a leak of 10
+# KiB or more per request is detected. Without a leak the two differ by less than 1 MiB.
 MOST_GROWTH_KIB = 8 * 1024
 SILENCE_SECONDS = 120  # without a single request that ends: it stands still
 
@@ -186,7 +186,7 @@ def main():
     requests = int(sys.argv[3]) if len(sys.argv) > 3 else 2400
     problems = []
     with tempfile.TemporaryDirectory() as folder:
-        # So few blocks that each has been used long before the second third begins.
+        # So few blocks that all have been used long before the second third begins.
         with served(problems, program, model, "--parallel", str(STREAMS), "--kv-tokens", "32768") as server:
             problems += check_streams(server, program, requests, folder)
         with served(problems, program, model, "--parallel", "8", "--max-waiting", "16") as server:

@@ -8,7 +8,7 @@
 #include "server/client.h"
 #include "server/running_server.h"
 
-// What the tests of APIs share that are served in the terms of chat completions.
+// Shared by the tests of APIs whose requests are converted to chat completions.
 
 namespace rocmforge {
 

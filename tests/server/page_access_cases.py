@@ -3,7 +3,7 @@ import contextlib
 
 from page_testing import Keys, PageTest, conversation, end, piece, webdriver
 
-# Texts that are seen and differ less than 4.5 : 1 from what is behind them, by WCAG's formula, and edges of fields with less than 3 : 1.
+# Visible texts with a contrast below 4.5 : 1 by WCAG's formula, and edges of fields with a contrast below 3 : 1.
 CONTRAST = """
 const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
 const light = (colour) => colour.slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))

@@ -6,7 +6,7 @@ from page_testing import Keys, PageTest, conversation, webdriver
 
 HOSTILE = '<script>document.title = "broken"</script> <img src="x" onerror="document.title = 1"> [press](javascript:alert(1))'
 
-# Each again and again is a text that could be searched to its end from each of its places.
+# Each unit, repeated, is a text that a naive parser would search to its end from each position.
 UNITS = ["*", "**a ", "[", "[a](", "http://a.b ", "`", "` ``", "**a** ", "_a ", "*a* ", "~~a ", "> ", "- a\n", "- ", "|a", "\\*", "<http",
          "```\n", "a\n\n", "![a](b) ", "  - a\n", "1. ", "$", "$a ", " $a$", "$$a ", "$$\n", "\\(", "\\(a\\) ", "\\[", "\\[\n", "\\begin{align}\n"]
 
@@ -70,8 +70,8 @@ class Look(PageTest):
                 / Math.max(quickest(unit.repeat(2000 / unit.length), 5), 0.5)));
             });""", UNITS)
         for unit, growth in zip(UNITS, found):
-            # Nodes beyond the caches, and other programs, make 64 times the text dearer than 64 times; quadratic work takes
-            # 4,096 times as long and more.
+            # Nodes that do not fit the caches, and other programs, make a text of 64 times the size take more than 64 times
+            # as long. Quadratic work takes at least 4,096 times as long.
             self.assertLess(growth, 2000, f"{unit!r}")
 
     def test_a_text_of_very_many_parts_is_drawn(self):
@@ -127,7 +127,7 @@ class Look(PageTest):
             self.assertGreaterEqual(len(marks), 2)
             self.assertEqual(marks[0], "0")
             self.assertEqual(len(self.all(root + " .axis")), 5, "two axes and three marks of time")
-            # The last mark stands at the top, and nothing is drawn above it.
+            # The last mark is at the top, and nothing is drawn above it.
             highest = self.script("""
                 const plot = document.querySelector(arguments[0]);
                 const top = Math.min(...[...plot.querySelectorAll('.grid')].map((line) => line.getBoundingClientRect().top));

@@ -1,7 +1,7 @@
 """Mathematics on the chat page: what models write of TeX becomes MathML, and whatever else they write stays text."""
 from page_testing import PageTest, conversation
 
-# TeX, and the elements and texts that it becomes, written down as S(elements).
+# TeX, and its elements and texts in the form of S(elements).
 FORMULAS = {
     r"x = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}":
         "mrow(mi:x mo:= mfrac(mrow(mo:− mi:b mo:± msqrt(mrow(msup(mi:b mn:2) mo:− mn:4 mi:a mi:c))) mrow(mn:2 mi:a)))",
@@ -30,10 +30,10 @@ FORMULAS = {
     r"\nosuch{x}": r"mrow(mtext:\nosuch mi:x)",
     r"\constructor": r"mtext:\constructor",
 }
-# What makes no sense.
+# Invalid TeX.
 UNREADABLE = ["{", "}", "a_", "a^b^c", r"\frac{1}", r"\frac^2", r"\left( x", r"\right)", r"\left", r"\begin{matrix} 1", r"\end{matrix}",
               r"\begin{nosuch} x \end{nosuch}", r"\text{a", r"\sqrt[3", r"\limits", "{" * 100 + "}" * 100, r"\sqrt" * 100 + "x", "x " * 5001]
-# In a text: what is a formula, and what is not.
+# Texts with and without formulas.
 TEXTS = {
     "Here $x$ and $y+1$.": ["x", "y+1"],
     r"Here \(x\) is \[y\].": ["x", "y"],
@@ -52,7 +52,7 @@ TEXTS = {
     "$$\nx\n\ny\n$$": [],
     "an open $$x and \\[ y": [],
 }
-# Each again and again, as a formula.
+# Each unit is repeated as a formula.
 UNITS = ["{", "a_{", "^", r"\frac", r"\sqrt[", r"\left(", r"\left(x\right)", r"\begin{matrix}", "&", r"\\", "'", "1", r"\text{", r"\text{a}", r"\big(", "%",
          "%\n", r"\foo ", "x ", r"\mathbf", r"\hat", r"\sum_a^b"]
 SHAPE = """

@@ -6,7 +6,7 @@ from page_testing import PageTest, conversation
 
 SIZES = {"wide": (1280, 640), "narrow": (390, 844)}
 QUESTIONS = ("What is 127 + 458?", "Fill in JSON with the keys name, age, city: Maria is 34 years old and lives in Lisbon.", "Tell me a short story about a fox.")
-# Not the demo model's: what a larger one may write.
+# Not answers of the demo model: texts that a larger model may write.
 WRITTEN = conversation("How do I solve a quadratic equation?", r"""With $ax^2 + bx + c = 0$ and $a \neq 0$ the roots are
 
 $$x_{1,2} = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}$$

@@ -27,8 +27,8 @@ if BROWSER is None or BROWSER_DRIVER is None:
 SECONDS = 60  # anything may take
 FAR_ADDRESS = "192.0.2.7"  # reaches this machine, and a browser takes it for another one
 
-# Answers of the chat route that a test writes itself. Each request takes the next of `answers`: a list of events, in which null
-# stands for a wait until release() is called.
+# Answers of the chat route that a test writes itself. Each request takes the next of `answers`: a list of events, in which
+# null means a wait until release() is called.
 SCRIPTED_ANSWERS = """
 const answers = arguments[0];
 const real = window.fetch;
@@ -113,7 +113,7 @@ class PageTest(unittest.TestCase):
         self.wait(lambda: self.one("#model").text not in ("", "…"))
 
     def wait(self, condition):
-        # Messages are drawn anew while they are looked at.
+        # Messages may be drawn again during the search.
         missing = [NoSuchElementException, StaleElementReferenceException]
         return WebDriverWait(self.browser, SECONDS, 0.02, missing).until(lambda _: condition())
 

@@ -1,4 +1,4 @@
-// How well documents answer a query, by the model's own template for that.
+// Scores of documents for a query, with the model's own template for reranking.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TestServerOptions reranking_options() {
   return options;
 }
 
-/// The probability of "yes" beside "no" where the fake model goes on from the prompt for a document.
+/// The probability of "yes" against "no" as the fake model's continuation of the prompt for a document.
 double expected_score(const std::string& query, const std::string& document) {
   const auto tokenizer = reranking_tokenizer();
   const std::string head = "<s>Q:", middle = " D:", tail = "</s>";
@@ -74,7 +74,7 @@ TEST(Rerank, GivesAsManyAsAreAskedFor) {
   }
   request["top_n"] = 100;
   EXPECT_EQ(post(server.port(), "/v1/rerank", request).json()["results"].size(), documents.size());
-  // As text-embeddings-inference has it.
+  // The format of text-embeddings-inference.
   const Json list = post(server.port(), "/rerank", {{"query", "which?"}, {"texts", documents}}).json();
   ASSERT_TRUE(list.is_array());
   EXPECT_EQ(list[0], (Json{{"index", all[0]["index"]}, {"score", all[0]["relevance_score"]}}));

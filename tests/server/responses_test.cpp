@@ -1,4 +1,5 @@
-// OpenAI's Responses API: what a request becomes for the template, what answers and their streams look like, what is kept.
+// OpenAI's Responses API: the conversion of requests for the template, the format of answers and streams, and stored
+// responses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ double FakeServer::metric(const std::string& name) const {
 }
 
 bool FakeServer::becomes_idle() const {
-  for (int i = 0; i < 6000; ++i) {  // a minute at least: machines are busy, and nothing that is stuck becomes idle
+  for (int i = 0; i < 6000; ++i) {  // at least a minute, because the machine may be busy
     if (metric("num_requests_running") == 0.0 && metric("num_requests_waiting") == 0.0) {
       return true;
     }

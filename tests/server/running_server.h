@@ -23,7 +23,7 @@ struct TestServerOptions {
   std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
 };
 
-/// A server of the fake model, whose tokens are bytes and whose answers a script may tell.
+/// A server with the fake model, whose tokens are bytes and whose answers a script may give.
 class FakeServer {
  public:
   explicit FakeServer(TestServerOptions options = {}, FakeModel::Script script = {});
@@ -31,9 +31,9 @@ class FakeServer {
   [[nodiscard]] std::uint16_t port() const { return server_->port(); }
   [[nodiscard]] Server& server() { return *server_; }
   [[nodiscard]] std::string log() const;
-  /// What /metrics says for this name and these labels, as in `request_success_total{finished_reason="stop"`.
+  /// The value in /metrics for this name and these labels, as in `request_success_total{finished_reason="stop"`.
   [[nodiscard]] double metric(const std::string& name) const;
-  /// Waits until nothing is under way; false when that takes too long.
+  /// Waits until no request is running; false when that takes too long.
   [[nodiscard]] bool becomes_idle() const;
 
  private:
@@ -41,11 +41,11 @@ class FakeServer {
   std::unique_ptr<Server> server_;
 };
 
-/// A script that says `text`, byte by byte, after a prompt that ends with `mark`, then ends. `text` holds no `mark`.
-/// `pause` is waited before each token.
+/// A script that gives `text`, byte by byte, after a prompt that ends with `mark`, then the end token. `text` holds no
+/// `mark`. `pause` is waited before each token.
 FakeModel::Script say(std::string text, std::chrono::milliseconds pause = {}, char mark = '>');
 
-/// A server of the demo model; one for all tests that ask nothing special of it.
+/// A server with the demo model, shared by all tests without special options.
 class DemoServer {
  public:
   explicit DemoServer(ServerOptions options = TestServerOptions().server);

@@ -1,4 +1,4 @@
-// The parts that keep one client from what is others': shares, workers, JSON in pieces.
+// The parts that limit each client to its share: shares, workers, JSON in pieces.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -108,7 +108,7 @@ constexpr std::int64_t mib = std::int64_t{1} << 20;
 TEST(RequestMemory, LargeRequestsOfAnyNumberOfClientsLeaveRoomForSmallOnes) {
   const auto memory = std::make_shared<RequestMemory>(512 * mib, 50);
   std::vector<std::unique_ptr<MemoryClaim>> large;
-  for (int i = 0; i < 64; ++i) {  // each takes as much as it gets, in steps as a document that is read
+  for (int i = 0; i < 64; ++i) {  // each takes as much memory as it gets, in steps, like a document that is read
     large.push_back(std::make_unique<MemoryClaim>(memory, "attacker " + std::to_string(i % 16)));
     for (int step = 0; step < 8192 && large.back()->grow(64 << 10); ++step) {
     }
@@ -188,7 +188,7 @@ TEST(WorkBudget, AnAttemptIsPostponedAndBeginsAgain) {
   EXPECT_FALSE(budget.is_postponed());
 }
 
-/// Tasks that wait until they are let go or interrupted.
+/// Tasks that wait until they are released or interrupted.
 class WorkersTest : public testing::Test {
  protected:
   ReadingTask waiting(const std::string& client, bool is_long) {
@@ -259,7 +259,7 @@ TEST_F(WorkersTest, TasksAreInterruptedAtTheirTimeAndAtTheEnd) {
     Workers workers;
     ReadingTask late = waiting("a", false);
     late.deadline = std::chrono::steady_clock::now() + milliseconds(20);
-    late.interrupt = [&](Interruption reason) {  // once more at the end, where it has not woken by then
+    late.interrupt = [&](Interruption reason) {  // called again at the end if the task has not woken by then
       if (!is_timed.exchange(true)) {
         timed.set_value(reason);
       }
@@ -371,7 +371,7 @@ TEST(Tokenizer, SpendsWorkForEachPartOfATextAndCanBeStopped) {
   }
 }
 
-/// Fails at its first output, or tells of its last one.
+/// Fails at its first output, or reports its last one.
 class Listener : public OutputListener {
  public:
   explicit Listener(bool fails) : fails_(fails) {}

@@ -1,4 +1,4 @@
-// vLLM's names for what an answer is to keep to: structured_outputs and the fields that begin with guided_.
+// vLLM's names for constraints of an answer: structured_outputs and the fields that begin with guided_.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class StructuredOutputs : public testing::Test {
     }
   }
 
-  /// The answer to a question that the model answers with 585 where it is free.
+  /// The answer to a question that the model answers with 585 without a constraint.
   static std::string chat(Json more) {
     more.update({{"messages", Json::array({user("What is 127 + 458?")})}, {"temperature", 0}, {"max_tokens", 200}});
     const HttpAnswer answer = post(server->port(), "/v1/chat/completions", more);

@@ -1,4 +1,4 @@
-// How much an answer may think, by every API's field for it, and what turns its reasoning off.
+// The limit of an answer's reasoning, by each API's field for it, and the fields that turn reasoning off.
 #include "server/api/thoughts.h"
 
 #include <gtest/gtest.h>

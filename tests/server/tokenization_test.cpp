@@ -1,4 +1,4 @@
-// Texts to ids and back in llama-server's form and in vLLM's, and what is told of the tokenizer.
+// Texts to ids and back in the formats of llama-server and vLLM, and information about the tokenizer.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -35,7 +35,7 @@ Json ask(const FakeServer& server, const Json& more) {
   return answer.json()["choices"][0];
 }
 
-/// What a stream says, put together as a choice.
+/// The content of a stream, combined to a choice.
 Json ask_streamed(const FakeServer& server, Json more) {
   more["stream"] = true;
   Json message = {{"content", nullptr}};
@@ -59,7 +59,7 @@ Json ask_streamed(const FakeServer& server, Json more) {
   return {{"message", message}, {"finish_reason", reason}};
 }
 
-/// The harmony format's, by which its templates are known.
+/// Marks of the harmony format, by which its templates are detected.
 constexpr const char* channels = "<|channel|>commentary<|channel|>analysis<|message|>";
 
 const Json add_by_name = {{"type", "function"}, {"function", {{"name", "add"}}}};
@@ -73,7 +73,7 @@ void expect_one_call(const Json& choice) {
   EXPECT_TRUE(Json::parse(calls[0]["function"]["arguments"].get<std::string>()).contains("a"));
 }
 
-// The model has no end of its own: only the grammar ends the answer.
+// The model never gives an end token: only the grammar ends the answer.
 TEST(NamedTool, IsCalledOnce) {
   for (const char* mark :
        {"<tool_call>", "[TOOL_CALLS]", "[TOOL_CALLS][ARGS]", "<|tool_call|>", "<|python_tag|>", channels}) {

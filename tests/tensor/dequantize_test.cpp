@@ -156,8 +156,8 @@ TEST(NvFp4, ScaleIsUnsignedWithDenormalsAndOneCodeForNone) {
   EXPECT_EQ(nvfp4_half_scale(0x7f), 0.0f);
 }
 
-// What a file holds in place of real weights: every index of a table stays inside it (a sanitizer would tell), and what
-// leaves a block of all ones is a NaN at most where its scale is one.
+// Blocks of any bytes: every table index is inside the table (a sanitizer would report others), and a block of all ones
+// gives NaN only where its scale is NaN.
 TEST_P(Dequantize, AnyBytesAreABlock) {
   const DTypeInfo& format = info(GetParam());
   std::vector<float> out(static_cast<std::size_t>(format.block_elems));
@@ -173,7 +173,7 @@ TEST_P(Dequantize, AnyBytesAreABlock) {
   }
 }
 
-// The integers times the unit are the elements: what the packers and the GPU's readers take in place of dequantize.
+// The integers times the unit are the elements: the packers and the GPU's readers use these in place of dequantize.
 TEST_P(Dequantize, IntegersAreSmall) {
   Formats::visit(GetParam(), [&]<class Block>(Block*) {
     if constexpr (IntegerBlock<Block>) {

@@ -30,7 +30,7 @@ bool is_utf8(std::string_view text) {
 std::string random_bytes(std::mt19937& random, std::size_t count) {
   std::string bytes;
   for (std::size_t i = 0; i < count; ++i) {
-    // Leads and continuations more often than chance would have them, so that characters break off everywhere.
+    // Lead and continuation bytes are more frequent than by chance, so that characters are incomplete in many ways.
     const std::uint32_t kind = static_cast<std::uint32_t>(random() % 3);
     bytes.push_back(static_cast<char>(kind == 0   ? random() % 256
                                       : kind == 1 ? 0x80 + random() % 0x40
@@ -138,7 +138,7 @@ TEST(Decode, ControlTokensShowOnlyOnRequest) {
   EXPECT_EQ(tokenizer->token_bytes(50257, true), "");
 }
 
-/// The text that random bytes stand for.
+/// The text of random bytes.
 std::string replaced(const std::string& bytes) {
   std::string held;
   return std::string(replace_invalid_utf8(bytes, held));

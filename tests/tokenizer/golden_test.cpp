@@ -58,8 +58,8 @@ std::string escaped(const std::string& text) {
   return shown;
 }
 
-/// Random strings against the hashes of what Hugging Face gives: ids, then the lengths of the pieces where a pre-tokenizer
-/// is given. Each must also decode to itself where the vocabulary has all bytes.
+/// Random strings against the hashes of Hugging Face's results: ids, then, with a pre-tokenizer, the lengths of the pieces.
+/// Each string must also decode to itself if the vocabulary has all bytes.
 void expect_random(const Tokenizer& tokenizer, const std::string& file, const PreTokenizer* pre = nullptr,
                    bool has_all_bytes = true) {
   const std::string hashes = read_golden(file + ".hashes");
@@ -123,7 +123,8 @@ std::shared_ptr<const Tokenizer> load_marked() {
 TEST(Golden, RandomStringsOfGemma4) { expect_random(*load_marked(), "gemma4"); }
 
 /// A vocabulary without some bytes: letters, white space, and such that begin and continue characters; a SentencePiece one
-/// without these letters and all bytes. What holds them can't be made any more. As LACKING in tools/tokenizer_golden.py.
+/// without these letters and all bytes. Tokens that contain them can't be formed by merges. As LACKING in
+/// tools/tokenizer_golden.py.
 std::shared_ptr<const Tokenizer> load_lacking(const std::string& name) {
   Vocabulary vocabulary = load_golden(name)->vocabulary();
   // How a byte-level vocabulary writes the bytes 'q', 'X', '7', tab, C3, E2, 9F and A9.
@@ -180,7 +181,8 @@ INSTANTIATE_TEST_SUITE_P(Names, PreTokenizers,
                          });
 
 TEST(Golden, KindsOfPreTokenizersDiffer) {
-  // Mixing kinds up changes token counts alone, which nobody sees: each file must tell its kind from the others.
+  // A wrong kind changes only token counts, which is easy to overlook. So each file must distinguish its kind from the
+  // others.
   const std::vector<std::string> kinds = {"gpt-2",       "llama-bpe", "qwen2",   "qwen35",       "gpt-4o",
                                           "tekken",      "kimi-k2",   "default", "deepseek-llm", "deepseek-coder",
                                           "deepseek-v3", "starcoder", "falcon"};

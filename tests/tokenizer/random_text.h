@@ -11,8 +11,8 @@
 namespace rocmforge::test {
 
 /// Strings of every kind of text, the same as those of tools/tokenizer_golden.py: string number i is a function of i alone.
-/// Numbers come from splitmix64 started at i * 0xD1B54A32D192ED03 + 0x526F434D (another step than its own, lest the strings
-/// overlap); below(n) is (next() >> 33) % n.
+/// Numbers come from splitmix64 started at i * 0xD1B54A32D192ED03 + 0x526F434D (not splitmix64's own increment, because the
+/// strings would overlap); below(n) is (next() >> 33) % n.
 class RandomText {
  public:
   explicit RandomText(std::uint64_t index) : state_(index * 0xD1B54A32D192ED03u + 0x526F434Du) {}
@@ -196,7 +196,7 @@ class RandomText {
   std::string text_;
 };
 
-/// FNV-1a of 32 bits over the ids as little-endian 32-bit numbers: what a golden file keeps of a string's ids.
+/// FNV-1a of 32 bits over the ids as little-endian 32-bit numbers: a golden file stores this hash of a string's ids.
 inline std::uint32_t hash_ids(std::span<const std::int32_t> ids) {
   std::uint32_t hash = 2166136261u;
   for (const std::int32_t id : ids) {

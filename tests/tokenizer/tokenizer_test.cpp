@@ -84,7 +84,7 @@ TEST(Bpe, ByteWithoutTokenIsLeftOut) {
   Vocabulary vocabulary = small_bpe();
   EXPECT_THAT(Tokenizer::create(vocabulary)->encode("azc", plain), ElementsAre(0, 2));
   EXPECT_THAT(Tokenizer::create(vocabulary)->encode("z", plain), ElementsAre());
-  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("bzc", plain), ElementsAre(5));  // its neighbours meet
+  EXPECT_THAT(Tokenizer::create(vocabulary)->encode("bzc", plain), ElementsAre(5));  // its neighbours become adjacent
   for (const TokenType type : {TokenType::control, TokenType::unknown, TokenType::normal}) {
     vocabulary.unknown = vocabulary.eos;
     vocabulary.types[static_cast<std::size_t>(vocabulary.eos)] = type;
@@ -92,7 +92,7 @@ TEST(Bpe, ByteWithoutTokenIsLeftOut) {
   }
 }
 
-/// What Python's bytes.decode("utf-8", errors="replace") gives.
+/// The results of Python's bytes.decode("utf-8", errors="replace").
 TEST(Encode, WhatIsNoUtf8BecomesTheReplacementCharacter) {
   const std::string mark = "\uFFFD";
   const std::pair<const char*, int> cases[] = {{"\x80", 1},         {"\xFF\xFE", 2},          {"\xC0\x80", 2},
@@ -227,7 +227,7 @@ TEST(Special, EndTokensThatAFileMarksAsOrdinaryAreControl) {
   vocabulary.types[9] = TokenType::normal;
   vocabulary.eos = -1;
   const auto tokenizer = Tokenizer::create(vocabulary);
-  EXPECT_THAT(tokenizer->encode("a<|im_end|>", plain), ElementsAre(0, 3));  // "d" is all that has a token
+  EXPECT_THAT(tokenizer->encode("a<|im_end|>", plain), ElementsAre(0, 3));  // only "d" has a token
   EXPECT_THAT(tokenizer->encode("a<|im_end|>", parsed), ElementsAre(0, 9));
   EXPECT_EQ(tokenizer->decode(Ids{0, 9}), "a");
   EXPECT_TRUE(tokenizer->is_end_of_generation(9));
@@ -305,7 +305,7 @@ TEST(GapMarks, AreKnownByTheirTextsAllOrNone) {
   EXPECT_EQ(tokenizer->vocabulary().fim_rep, -1);
   EXPECT_TRUE(tokenizer->is_end_of_generation(14));
   EXPECT_THAT(tokenizer->encode("<|fim_prefix|>", plain), testing::Not(testing::Contains(11)));
-  // What the file says stands.
+  // An id in the file is not replaced.
   vocabulary.fim_mid = 14;
   EXPECT_EQ(Tokenizer::create(vocabulary)->vocabulary().fim_mid, 14);
   vocabulary.fim_mid = -1;
@@ -397,7 +397,7 @@ TEST(MarkedBpe, CharactersMergeByRankAndSpacesAreMarked) {
   const std::int32_t mark = 258, a = 259, b = 260, ab = 261, mark_a = 262;
   const auto encode = [&](const char* text) { return tokenizer->encode(text, {.add_special = false}); };
   EXPECT_THAT(encode("ab"), ElementsAre(ab));
-  EXPECT_THAT(encode(" ab"), ElementsAre(mark_a, b));  // the first merge is the more wanted
+  EXPECT_THAT(encode(" ab"), ElementsAre(mark_a, b));  // the first merge has priority
   EXPECT_THAT(encode("a  ba"), ElementsAre(a, mark, mark, b, a));
   EXPECT_EQ(tokenizer->decode(encode(" ab  a")), " ab  a");
   EXPECT_THAT(tokenizer->encode("a", {}), ElementsAre(1, a));

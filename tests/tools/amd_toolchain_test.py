@@ -15,7 +15,7 @@ from amd_toolchain import Problem, distribution_toolchain, find_toolchains, rocm
 from code_object import CodeObject  # noqa: E402
 
 PACKAGES = distribution_toolchain()
-# What lies where: compiler, headers, device libraries; and links within the folder.
+# The paths of compiler, headers and device libraries; and links within the folder.
 LAYOUTS = {
     "5.7.1": ("llvm/bin/clang++", "hip/include/hip", "amdgcn/bitcode", {}),
     "6.0.2": ("llvm/bin/clang++", "include/hip", "amdgcn/bitcode", {}),

@@ -48,7 +48,7 @@ class Bytes {
   std::vector<std::byte> bytes_;
 };
 
-/// A GGUF file from its parts. Every field may lie; by default none does.
+/// A GGUF file from its parts. Any field may be set to a wrong value; by default all are correct.
 struct GgufBuilder {
   std::string magic = "GGUF";
   std::uint32_t version = 3;

@@ -1,5 +1,5 @@
-// Malformed files: each must end in one Error whose line says what is wrong and where. Every case prints a row of a Markdown
-// table (case | message).
+// Malformed files: each must give one Error of one line that says what is wrong and where. Every case prints a row of a
+// Markdown table (case | message).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -41,7 +41,8 @@ def trace_groups(kernel, launch):
     traces = [Wave(kernel, launch, (0, 0, 0), wave).run() for wave in waves]
     probes = {}
     for axis, size in enumerate(launch.grid):
-        # In larger groups the first wave shows how the others move. Along x neighbours count, along y and z runs of groups may share (query heads of a KV head).
+        # In larger groups only the first wave is traced, because the accesses of the others move over the grid in the same
+        # way. Along x neighbours count, along y and z runs of groups may share (query heads of a KV head).
         for far in [1] if axis == 0 else [1 << i for i in range(size.bit_length())]:
             if far < size:
                 group = tuple(far * int(i == axis) for i in range(3))

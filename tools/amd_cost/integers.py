@@ -82,7 +82,7 @@ def s24(x):
     return (signed(np.asarray(x, U32) << U32(8)) >> I32(8)).astype(I64)
 
 
-# Of 32-bit operands, in their order in the assembly.
+# Operations on 32-bit operands, in the order of the assembly.
 WORDS = {
     "mov_b32": lambda a: a + U32(0), "not_b32": lambda a: ~a, "bfrev_b32": None,
     "add_u32": lambda a, b: a + b, "sub_u32": lambda a, b: a - b, "subrev_u32": lambda a, b: b - a,
@@ -119,7 +119,7 @@ WORDS = {
     "lshrrev_b16": lambda a, b: low16(b) >> (a & U32(15)), "and_b16": lambda a, b: low16(a & b), "or_b16": lambda a, b: low16(a | b),
     "mad_u16": lambda a, b, c: low16(low16(a) * low16(b) + c), "min_u16": lambda a, b: np.minimum(low16(a), low16(b)),
     "max_u16": lambda a, b: np.maximum(low16(a), low16(b)),
-    # Scalar alone.
+    # Scalar instructions only.
     "lshl_b32": lambda a, b: a << (b & U32(31)), "lshr_b32": lambda a, b: a >> (b & U32(31)),
     "ashr_i32": lambda a, b: (signed(a) >> (b & U32(31)).astype(I32)).view(U32), "mul_i32": lambda a, b: a * b,
     "and_not1_b32": lambda a, b: a & ~b, "or_not1_b32": lambda a, b: a | ~b, "nand_b32": lambda a, b: ~(a & b), "nor_b32": lambda a, b: ~(a | b),
@@ -132,7 +132,7 @@ WORDS = {
     "ff1_i32_b32": lambda a: count_leading(a & (~a + U32(1))) ^ U32(31), "ctz_i32_b32": lambda a: count_leading(a & (~a + U32(1))) ^ U32(31),
     "flbit_i32_b32": count_leading,
 }
-# Of 64-bit operands; counts of shifts are 32 bits, widened.
+# Operations on 64-bit operands; shift counts are 32 bits, widened.
 PAIRS = {
     "mov_b64": lambda a: a + U64(0), "not_b64": lambda a: ~a, "add_u64": lambda a, b: a + b, "sub_u64": lambda a, b: a - b, "mul_u64": lambda a, b: a * b,
     "and_b64": lambda a, b: a & b, "or_b64": lambda a, b: a | b, "xor_b64": lambda a, b: a ^ b, "and_not1_b64": lambda a, b: a & ~b,
@@ -143,7 +143,7 @@ PAIRS = {
     "nand_b64": lambda a, b: ~(a & b),
 }
 COMPARE = {"eq": np.equal, "ne": np.not_equal, "lg": np.not_equal, "lt": np.less, "gt": np.greater, "le": np.less_equal, "ge": np.greater_equal}
-# Names of one thing in several instruction sets.
+# Other names of the same operation in some instruction sets.
 SAME = {"andn2": "and_not1", "orn2": "or_not1"}
 
 

@@ -116,5 +116,5 @@ MEASURED = (
     ("Llama 2 7B Q4_0", "strix-halo", (50.6, 50.8), (1533, 1545), 512),
     ("Qwen3 8B Q4_K_M", "mi300x", (161, 161), (5839, 5839), 512),
 )
-# The one figure that a constant of the model is taken from (the time of a launch), so that it is no check.
+# The figure from which a constant of the cost model is taken (the time of a launch). It is not used as a check.
 FITTED = ("Qwen3 0.6B Q4_K_M", "rx9070xt", 292.2)

@@ -83,7 +83,8 @@ class Own:
             grid = (1, model.kv_heads * tiles, pieces)
         else:
             grid = (-(-rows // (32 if model.head_dim > 256 else 64)), model.heads, 1)
-        # A prompt's only branch on what it computes skips the rescaling of its sums, which the first tiles of keys need and hardly one behind them.
+        # The only branch of prompt attention on computed values skips the rescaling of its sums. The first tiles of keys
+        # need the rescaling, and later tiles hardly ever.
         threads = 4 * kernel.timing.wave if decode else kernel.metadata[".max_flat_workgroup_size"]
         return predict(kernel, Launch(kernel, grid, (threads, 1, 1), [arguments], 0, pointers, not decode), self.chip)
 
@@ -91,7 +92,7 @@ class Own:
         total, launches = 0.0, 4
         for name, rows, columns, count, what in [*model.products(), model.output()]:
             total += count * self.matvec(name, rows, columns).microseconds
-        # Q, K and V share a launch, and gate and up; those of another format add one.
+        # Q, K and V share a launch, and so do gate and up. Weights of another format add a launch.
         launches += model.layers * (4 + SMALL_DECODE) + (model.layers // 2 if model.mixed else 0)
         total += model.layers * self.attention(model, 1, keys, True).microseconds
         return total + launches * launch_us

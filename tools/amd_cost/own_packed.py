@@ -12,7 +12,7 @@ from .own import TILE, TYPES, along_columns, tiles_of
 RECORD = {"q4_0": 1152, "q5_0": 1408, "q8_0": 2176, "mxfp4": 1152, "q4_k": 1184, "q5_k": 1440, "q6_k": 1696, "q4_1": 1280, "q5_1": 1536, "iq4_nl": 1152,
           "iq4_xs": 1104, "q2_k": 672, "q3_k": 912, "iq3": 1104, "iq1_iq2": 848, "nvfp4": 1152, "f16": 4096, "bf16": 4096}
 FORMAT = {name: i for i, name in enumerate(RECORD)}
-# Of types of the file that are packed into a format with another name.
+# Types of the file that are packed into a format with another name.
 PACKED = {"tq1_0": "q2_k", "tq2_0": "q2_k", "iq3_xxs": "iq3", "iq3_s": "iq3", "iq2_xxs": "iq1_iq2", "iq2_xs": "iq1_iq2",
           "iq2_s": "iq1_iq2", "iq1_s": "iq1_iq2", "iq1_m": "iq1_iq2"}
 DENSE = ("f16", "bf16")
@@ -131,7 +131,7 @@ class OwnPacked:
         name, rows, columns, *_ = model.output()
         found.append(("output", 1, self.matvec(((name, rows),), columns, True).microseconds))
         found.append(("attention, with rotation and append", n, self.attention(model, keys).microseconds))
-        # What a step has beside its layers takes no longer than its launches do.
+        # The operations outside of the layers take no longer than their launches.
         return [*found, ("others", 3, 0.0)]
 
     def decode_us(self, model, launch_us, keys=128):

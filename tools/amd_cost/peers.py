@@ -61,7 +61,8 @@ def prefill_us(peer, model, tokens, launch_us):
     for name, rows, columns, count, _ in model.products():
         total += count * peer.matmul(name, rows, columns, tokens)
     total += peer.matvec(*model.output()[:3]).microseconds
-    # Beside the products a layer reads and writes its rows some times, and its attention takes a product's operations at a third of the matrix peak.
+    # Besides its products, a layer reads and writes its rows several times, and its attention runs a product's operations at
+    # a third of the matrix peak.
     wide = 4 * tokens * (9 * model.hidden + 5 * model.heads * model.head_dim + 4 * model.ffn)
     total += model.layers * stream_us(chip, wide)
     total += model.layers * 2 * tokens * tokens * model.heads * model.head_dim / (chip.matrix_f16 / 3) / 1e6

@@ -27,7 +27,7 @@ SHIM = {
                       "#define GGML_CUDA_FUSION 1\n#define GGML_CUDA_MIN_BATCH_OFFLOAD 32\n"
                       "static __device__ inline __half __hmax(__half a, __half b) { return a > b ? a : b; }\n",
 }
-# What the source does not know an architecture by: RDNA4's dot products are RDNA3's, CDNA3's those of CDNA1.
+# Macros for architectures that the source does not know: RDNA4 has the dot products of RDNA3, CDNA3 those of CDNA1.
 DEFINES = {"gfx1201": ["-DRDNA3"], "gfx1200": ["-DRDNA3"], "gfx942": ["-D__gfx908__"]}
 
 

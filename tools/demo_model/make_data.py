@@ -11,7 +11,7 @@ from skills import SKILLS, letters, question
 from smalltalk import conversation, small_talk, story_request
 from stories import plain_document
 
-# How the tokens of the mix are shared out (relative shares, by token).
+# The relative share of each kind of text in the tokens of the mix.
 MIX = {"plain": 14, "stories": 5, "talk": 3, "passkey": 14, "addition": 10, "subtraction": 12, "compare": 6, "sort": 18,
        "reverse": 14, "spell": 7, "letters": 7, "json": 8, "memory": 9, "conversation": 18}
 

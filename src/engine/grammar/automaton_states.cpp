@@ -51,11 +51,11 @@ AutomatonStates::AutomatonStates(const AutomatonStates& other, Empty /*tag*/)
   add_fixed();
 }
 
-/// The first states of every table.
+/// Adds the states and stacks that every table begins with.
 void AutomatonStates::add_fixed() {
   const State none = intern_state({}, false);
   check(none == dead, "the dead state comes first");
-  // The bottom holds itself below the end of the text: a stack that merges like any other.
+  // The bottom stack returns to the end of the text with itself below, so that it merges like any other stack.
   stacks_.push_back({{item_of(ByteAutomaton::end_of_text, bottom)}, 0});
   stack_numbers_.emplace(stacks_[bottom].returns, bottom);
 }
@@ -104,7 +104,7 @@ AutomatonStates::State AutomatonStates::expand(Items reached) {
   return intern_state(std::move(items), accepts);
 }
 
-/// Adds the places after every rule that may be complete, and removes those where nothing else is possible.
+/// Adds the places after every rule that may be complete, and removes from `reached` the places without edges and calls.
 void AutomatonStates::pop(Items& reached, bool& accepts) {
   std::sort(reached.begin(), reached.end());
   reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
@@ -131,14 +131,14 @@ void AutomatonStates::pop(Items& reached, bool& accepts) {
   });
 }
 
-/// Adds the beginnings of the rules that are called in `reached`; each rule is called once, for all its callers together.
+/// Adds the entries of the rules that are called in `reached`. Each rule is called once, for all its callers together.
 void AutomatonStates::call(const Items& reached, Items& items) {
-  std::map<std::int32_t, Items> callers;  // returns by rule; a rule calls only later ones, so each is complete in its turn
+  std::map<std::int32_t, Items> callers;  // returns by rule; rules call only later ones: the first list is complete
   const auto add_calls = [&](Item item) {
     for (const ByteAutomaton::Call& called : automaton_->calls(position_of(item))) {
       Items& returns = callers[called.rule];
       if (called.target == ByteAutomaton::end_of_rule) {
-        // Nothing is left to do there: what comes after the caller comes after the called rule, and no stack grows.
+        // A tail call: the called rule returns to where the caller returns, and no stack grows.
         const Items& outer = stacks_[static_cast<std::size_t>(stack_of(item))].returns;
         returns.insert(returns.end(), outer.begin(), outer.end());
         spend(outer.size());
@@ -161,7 +161,7 @@ void AutomatonStates::call(const Items& reached, Items& items) {
     }
   }
   merge_equal_positions(items);
-  // Positions that only call were processed here.
+  // Removes positions that only have calls, which were added above.
   std::erase_if(items, [&](Item item) { return automaton_->edges(position_of(item)).empty(); });
 }
 
@@ -199,7 +199,7 @@ AutomatonStates::Stack AutomatonStates::intern_stack(Items returns) {
   return number;
 }
 
-/// What comes after either.
+/// A stack with the returns of both.
 AutomatonStates::Stack AutomatonStates::merge(Stack a, Stack b) {
   if (a == b) {
     return a;
@@ -241,7 +241,7 @@ void AutomatonStates::drop_unused(std::span<State* const> used) {
   constexpr Stack unknown = -1;
   std::vector<Stack> new_stacks(stacks_.size(), unknown);
   new_stacks[bottom] = bottom;
-  // Stacks were numbered after the ones they hold.
+  // A stack has a higher number than the stacks in it.
   std::vector<bool> needed(stacks_.size(), false);
   const auto need = [&](State state) {
     for (const Item item : states_[static_cast<std::size_t>(state)].items) {

@@ -12,16 +12,16 @@
 namespace rocmforge {
 
 /// The states of a grammar's automaton, made and numbered when a text first reaches them. A state is a set of positions,
-/// each with a stack of what comes after its rule; stacks are shared as a graph of nodes. Two ways to one position are one
-/// entry with both continuations, so that a state is never larger than the automaton, however ambiguous the grammar. Not
-/// thread-safe.
+/// each with a stack of the positions to return to after its rule. Stacks are shared as a graph of nodes. If a position is
+/// reached in two ways, it is one entry with both stacks merged. So a state is never larger than the automaton, however
+/// ambiguous the grammar. Not thread-safe.
 class AutomatonStates {
  public:
   /// Throws Error for a grammar whose first state is too ambiguous.
   explicit AutomatonStates(std::shared_ptr<const ByteAutomaton> automaton);
 
   using State = std::int32_t;
-  static constexpr State dead = 0;  ///< no text of the grammar has this beginning
+  static constexpr State dead = 0;  ///< no text of the grammar begins with these bytes
 
   [[nodiscard]] State start() const { return start_; }
 
@@ -41,14 +41,14 @@ class AutomatonStates {
 
   /// Sets the units of work (about ten nanoseconds each) that may be used from now on before an Error is thrown.
   void allow_work(std::uint64_t units);
-  /// Uses units; throws that Error.
+  /// Uses `units` of work; throws Error when they exceed the limit.
   void spend(std::uint64_t units);
   /// Units used since the table was made.
   [[nodiscard]] std::uint64_t work() const { return work_; }
 
   /// Whether so much memory is used that unused states should be dropped.
   [[nodiscard]] bool is_full() const { return memory_bytes() >= most_memory_bytes; }
-  /// After drop_unused(): whether so much is still used that the next drop would follow soon.
+  /// After drop_unused(): whether so much memory is still used that the next drop would follow soon.
   [[nodiscard]] bool is_crowded() const { return memory_bytes() >= most_memory_bytes / 4 * 3; }
   /// Drops every state that is neither in `used` nor the start, and renumbers the rest, in place in `used`.
   void drop_unused(std::span<State* const> used);

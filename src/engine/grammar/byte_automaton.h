@@ -50,11 +50,10 @@ class ByteAutomaton {
   }
   /// Whether the rule may end here.
   [[nodiscard]] bool accepts(std::int32_t position) const { return at(position).accepts; }
-  /// At least so many plain characters, whichever they are, may follow: only those within this rule
-  /// are counted.
+  /// A number of plain characters, whichever they are, that may follow. Only characters within this rule are counted.
   [[nodiscard]] std::uint8_t plain_steps(std::int32_t position) const { return at(position).plain_steps; }
 
-  /// Bytes of one class are on the same edges everywhere.
+  /// The class of a byte. Bytes of one class are on the same edges everywhere.
   [[nodiscard]] std::uint8_t class_of(std::uint8_t byte) const { return classes_[byte]; }
   [[nodiscard]] std::size_t num_classes() const { return std::size_t{classes_.back()} + 1; }
 

@@ -18,8 +18,8 @@ namespace {
 using Kind = GrammarExpression::Kind;
 
 constexpr std::size_t most_nodes = 250'000, most_pieces = 2'000'000;
-// A repeated piece of more expressions becomes a rule of its own, so that each repetition costs one position; a rule of at
-// most so many that calls none is put in the place of its name, which saves the calls.
+// A repeated piece of more than largest_repeated expressions becomes a rule, so that each repetition costs one position. A
+// rule of at most largest_inlined expressions that calls no rule is inlined.
 constexpr std::size_t largest_repeated = 8, largest_inlined = 12;
 
 bool holds_plain_characters(std::span<const CodeRange> ranges) {
@@ -31,8 +31,8 @@ bool holds_plain_characters(std::span<const CodeRange> ranges) {
       });
 }
 
-/// Writes the graph from left to right: `from_` is the node that has been reached, and a stack holds what is left to do, so
-/// that nothing calls itself however deep the grammar nests.
+/// Writes the graph from left to right: `from_` is the node that has been reached, and a stack holds the remaining tasks, so
+/// that nothing recurses however deep the grammar nests.
 class ByteGraphBuilder {
  public:
   ByteGraphBuilder(const Grammar& grammar, WorkBudget& budget)
@@ -76,7 +76,7 @@ class ByteGraphBuilder {
     std::int32_t end = -1;
   };
 
-  /// How large each expression is, and whether it can stand in the place of a name.
+  /// Computes the size of each expression, and whether it can be inlined.
   void measure() {
     constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() / 2;
     const std::size_t count = grammar_.expressions.size();
@@ -204,7 +204,7 @@ class ByteGraphBuilder {
   }
 
   /// What one copy of a repetition consists of: a choice of tasks. Large pieces become rules of their own. Small
-  /// alternatives stay as they are: a class of characters beside longer escapes is what most repetitions hold.
+  /// alternatives are not made rules, because most repetitions hold a class of characters beside longer escapes.
   const std::vector<Task>& pieces_of(std::int32_t repeat) {
     const auto [found, is_new] = copies_.try_emplace(repeat);
     std::vector<Task>& pieces = found->second;
@@ -275,7 +275,7 @@ class ByteGraphBuilder {
     tasks_.push_back({Task::Kind::copy, task.number});
   }
 
-  /// Literals share their beginnings, so that a choice of thousands has few ways on at each place.
+  /// Literals share their prefixes, so that a choice of thousands of literals has few edges at each node.
   void compile_choice(std::span<const std::int32_t> parts) {
     const std::int32_t start = from_, to = add_node();
     std::map<std::pair<std::int32_t, char>, std::int32_t> literals;  // the node after a byte at a node
@@ -367,7 +367,7 @@ class ByteGraphBuilder {
   ByteGraph graph_;
   std::map<CodeKey, std::int32_t> character_rules_;
   std::map<std::int32_t, std::vector<Task>> copies_;  // by repetition
-  std::vector<Task> tasks_;                           // what comes next is last
+  std::vector<Task> tasks_;                           // the next task is last
   std::int32_t from_ = -1;
   std::int32_t name_ = -1;  // of the rule that is being compiled
   std::size_t pieces_ = 0;

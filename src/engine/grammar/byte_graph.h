@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-/// A grammar's rules as graphs over bytes, with empty edges (Thompson's construction): what a ByteAutomaton is made of.
+/// A grammar's rules as graphs over bytes, with empty edges (Thompson's construction), from which a ByteAutomaton is made.
 struct ByteGraph {
   struct Node {
     std::vector<std::int32_t> empty;

@@ -52,12 +52,12 @@ class MagnitudeRange {
   /// Whether a number may end after `place` digits of its fraction.
   [[nodiscard]] bool may_end(std::size_t place, bool at_lower, bool at_upper) const {
     const bool equals_lower = at_lower && place >= lower_.value.fraction.size();
-    const bool below_lower = at_lower && !equals_lower;  // what is left of the bound's digits ends in no zero
+    const bool below_lower = at_lower && !equals_lower;  // the rest of the bound's digits does not end in zero
     const bool equals_upper = at_upper && place >= upper_->value.fraction.size();
     return !below_lower && !(equals_lower && lower_.exclusive) && !(equals_upper && upper_->exclusive);
   }
 
-  /// The ways on by one digit of the bounds' `lower` and `upper` digits, each followed by `rest`.
+  /// The alternatives for one digit, where the bounds have `lower` and `upper`, each followed by `rest`.
   template <class Rest>
   void add_digits(char lower, char upper, bool at_lower, bool at_upper, const Rest& rest, std::vector<std::string>& parts) {
     for (char first = at_lower ? lower : '0'; first <= (at_upper ? upper : '9');) {

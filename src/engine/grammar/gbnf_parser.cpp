@@ -18,7 +18,7 @@ constexpr std::size_t deepest_group = 200;
 constexpr int most_nested_repetitions = 4;
 constexpr std::uint32_t most_repetitions = 100'000;
 
-/// As much of a name as a message shows.
+/// The part of a name that a message shows.
 std::string shown(std::string_view name) { return std::string(name.substr(0, 60)) + (name.size() > 60 ? "..." : ""); }
 
 bool is_name_character(char c) {
@@ -219,7 +219,7 @@ class GbnfParser {
     }
   }
 
-  /// Those of the last item.
+  /// The repetition operators after the last item.
   void parse_repetitions() {
     skip_space(groups_.size() > 1);
     for (int repetitions = 0; peek() == '*' || peek() == '+' || peek() == '?' || peek() == '{'; ++repetitions) {
@@ -440,7 +440,7 @@ class GbnfParser {
     grammar_.root = root->second;
   }
 
-  /// Rules that `root` does not need may be anything.
+  /// Rules that `root` does not need are not checked.
   void check_finite() const {
     const std::vector<bool> finite = expressions_that_derive(grammar_, Derivation::finite, budget_);
     std::vector<bool> seen(grammar_.rules.size(), false);
@@ -474,7 +474,7 @@ class GbnfParser {
   std::map<std::string_view, std::int32_t> numbers_;  ///< by name; not a hash table: names could be made to collide
   std::vector<Use> uses_;                             ///< by rule
   std::vector<Group> groups_;
-  std::vector<std::int32_t> items_;  ///< expressions that are part of nothing yet
+  std::vector<std::int32_t> items_;  ///< expressions that are not part of another one yet
 };
 
 }  // namespace

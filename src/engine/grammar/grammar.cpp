@@ -53,7 +53,8 @@ std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation der
   constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
   const std::size_t count = grammar.expressions.size();
   budget.spend(4 * count);
-  // How many of its parts an expression still needs, and who waits for it: what it is part of, or those that name its rule.
+  // The number of parts that each expression still needs, and the expressions that wait for it: the one it is part of, or
+  // references to its rule.
   std::vector<std::uint32_t> missing(count);
   std::vector<std::int32_t> owner(count, -1), rule_of_body(count, -1), next_user(count, -1);
   std::vector<std::int32_t> first_user(grammar.rules.size(), -1);

@@ -15,7 +15,7 @@ namespace rocmforge {
 /// The default work for parsing and compiling one grammar: about half a second.
 constexpr std::uint64_t grammar_compile_units = 50'000'000;
 
-/// Of a grammar's text.
+/// The limit of a grammar's text.
 constexpr std::size_t longest_grammar_bytes = std::size_t{4} << 20;
 
 /// Code points first..last, both included.
@@ -27,10 +27,10 @@ struct CodeRange {
 /// A piece of a grammar's rule. Its parts are in one of the grammar's lists, from `first` on.
 struct GrammarExpression {
   enum class Kind : std::uint8_t {
-    literal,     ///< bytes of UTF-8 in Grammar::text; maybe none
+    literal,     ///< bytes of UTF-8 in Grammar::text; may be empty
     characters,  ///< one character of Grammar::ranges, which are ascending, apart and without surrogates; never none
     reference,   ///< rule number `rule`
-    sequence,    ///< of Grammar::parts, one after another
+    sequence,    ///< all of Grammar::parts, one after another
     choice,      ///< one of Grammar::parts
     repeat,      ///< the one part, `minimum` to `maximum` times
   };
@@ -42,8 +42,8 @@ struct GrammarExpression {
   std::uint32_t minimum = 0, maximum = 0;
 };
 
-/// A context-free grammar over Unicode text. Expressions are in a flat list, so that no function recurses, however deep they
-/// nest.
+/// A context-free grammar over Unicode text. Expressions are in a flat list, so that no function needs recursion for deep
+/// nesting.
 struct Grammar {
   struct Rule {
     std::string name;
@@ -51,7 +51,7 @@ struct Grammar {
     std::int32_t line = 0;              ///< of its definition, from 1
   };
 
-  std::vector<GrammarExpression> expressions;  ///< each behind its parts and part of one other at most
+  std::vector<GrammarExpression> expressions;  ///< each after its parts, and part of at most one other
   std::vector<std::int32_t> parts;             ///< numbers of expressions
   std::vector<CodeRange> ranges;
   std::string text;
@@ -90,7 +90,7 @@ enum class Derivation : std::uint8_t {
   finite,  ///< some text can be derived; without it, a derivation never ends
 };
 
-/// For each expression, whether it can derive such a text: a rule can where its body can.
+/// For each expression, whether it can derive such a text. A reference can if the body of its rule can.
 std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation derivation, WorkBudget& budget);
 
 }  // namespace rocmforge

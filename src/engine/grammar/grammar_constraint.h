@@ -13,7 +13,7 @@ namespace rocmforge {
 
 /// Constrains a text to a grammar (docs/grammars.md). Throws Error for a bad one.
 std::unique_ptr<TokenConstraint> make_grammar_constraint(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
-/// The same with the shared caches of `matcher`: for many texts of one grammar.
+/// The same with the caches of `matcher`, which many texts of one grammar may share.
 std::unique_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher);
 
 /// Where a grammar begins inside a free text.

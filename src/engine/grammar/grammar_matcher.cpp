@@ -11,9 +11,9 @@ namespace rocmforge {
 namespace {
 
 constexpr std::size_t mask_memory_bytes = std::size_t{8} << 20, fewest_masks = 16;
-// Nodes of the trie that lead to known states are quick.
+// Work for nodes of the trie that lead to known states.
 constexpr std::uint32_t nodes_per_unit = 4;
-// Of a text that is accepted: what a token takes whose mask was just computed is next to nothing. Beyond it so much a byte.
+// Limits of work for accepting a text. A token whose mask was just computed takes almost none.
 constexpr std::uint64_t most_accept_work = 200'000, most_accept_work_per_byte = 200;
 
 }  // namespace
@@ -58,7 +58,7 @@ std::size_t GrammarMatcher::open_slot(State state) {
   return slot;
 }
 
-/// Drops what no cursor, cached mask or walk needs.
+/// Drops the states that no cursor, cached mask or walk needs.
 void GrammarMatcher::make_room() {
   std::vector<State*> used;
   const auto drop = [&] {
@@ -105,7 +105,7 @@ std::unique_ptr<GrammarMatcher::Walk> GrammarMatcher::begin_walk(State state) co
   return walk;
 }
 
-/// Adds the tokens that may follow path[0], until states_.work() reaches `end_of_work`. True when all were looked at.
+/// Adds the tokens that may follow path[0], until states_.work() reaches `end_of_work`. True when all were examined.
 bool GrammarMatcher::go_on(Walk& walk, std::uint64_t end_of_work) {
   for (; walk.part < 2; ++walk.part, walk.node = 0) {
     const TokenTrie::Part& tokens = part(walk.part);
@@ -121,7 +121,7 @@ bool GrammarMatcher::go_on(Walk& walk, std::uint64_t end_of_work) {
       if (states_.work() >= end_of_work) {
         return false;
       }
-      if (states_.work() >= next_check) {  // what takes memory takes work
+      if (states_.work() >= next_check) {  // memory grows only with work
         if (states_.is_full()) {
           make_room();
         }
@@ -164,7 +164,7 @@ const GrammarMatcher::Mask& GrammarMatcher::keep_mask(State state, Mask mask) {
   return masks_.front().second;
 }
 
-/// Null where more than `units` are needed. States may get other numbers, when places are dropped.
+/// Null if more than `units` are needed. States are renumbered if unused ones are dropped.
 const GrammarMatcher::Mask* GrammarMatcher::mask_of(Slot& slot, std::uint64_t units) {
   if (const Mask* known = find_mask(slot.state)) {
     slot.walk.reset();
@@ -176,14 +176,14 @@ const GrammarMatcher::Mask* GrammarMatcher::mask_of(Slot& slot, std::uint64_t un
   Walk& walk = *slot.walk;
   const std::uint64_t before = states_.work();
   const std::uint64_t left = most_mask_work - std::min(most_mask_work, walk.work);
-  // The last byte's work may go beyond `units`.
+  // The work for the last byte may exceed `units`.
   states_.allow_work(std::min(left, std::min(units, most_mask_work) + most_byte_work));
   const bool is_final = states_.is_final(slot.state);
   bool is_complete = false;
   try {
     is_complete = is_final || go_on(walk, before + std::min(units, most_mask_work));
   } catch (const Error&) {
-    walk.work = most_mask_work;  // it would end there again
+    walk.work = most_mask_work;  // a new attempt would fail in the same way
     throw;
   }
   walk.work += states_.work() - before;

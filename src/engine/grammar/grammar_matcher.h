@@ -17,8 +17,8 @@
 
 namespace rocmforge {
 
-/// One grammar over one vocabulary: which tokens may follow a text. For any number of texts (cursors) in any threads,
-/// which share the cached masks. Its memory is bounded: about 12 MiB of automaton states, 8 MiB of masks (at least
+/// Computes which tokens of a vocabulary may follow a text of a grammar. Serves any number of texts (cursors) in any
+/// threads, which share the cached masks. Its memory is bounded: about 12 MiB of automaton states, 8 MiB of masks (at least
 /// 16 masks), and the automaton.
 ///
 /// Work is counted in units of about ten nanoseconds. One mask may take most_mask_work of them, one byte of a text
@@ -27,8 +27,8 @@ class GrammarMatcher {
  public:
   static constexpr std::uint64_t most_mask_work = 1'000'000, most_byte_work = 200'000;
 
-  /// Throws Error for a bad grammar (docs/grammars.md), with line and column where possible, and what the budget
-  /// throws.
+  /// Throws Error for an invalid grammar (docs/grammars.md), with line and column where possible, and the exceptions of
+  /// WorkBudget.
   static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie,
                                                 WorkBudget& budget);
   /// With a budget of grammar_compile_units.
@@ -62,7 +62,7 @@ class GrammarMatcher {
   };
 
   [[nodiscard]] const std::shared_ptr<const TokenTrie>& trie() const { return trie_; }
-  /// Its current size, within about a tenth; without the vocabulary's trie.
+  /// Its current size in bytes, within about a tenth; without the vocabulary's trie.
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:

@@ -19,7 +19,7 @@ std::string escaped(char32_t code_point, std::string_view special) {
   if (code_point < 0x80 && special.find(static_cast<char>(code_point)) != std::string_view::npos) {
     text = "\\";
   }
-  // Beyond ASCII numbers are clearer than characters that may be invisible.
+  // Characters beyond ASCII are written as numbers, because they may be invisible.
   if (code_point < 0x80) {
     return text += static_cast<char>(code_point);
   }

@@ -10,7 +10,7 @@
 
 namespace rocmforge {
 
-/// Writes the grammar of a JSON schema in GBNF, rule by rule. Throws Error where it grows beyond what parse_gbnf() takes.
+/// Writes the grammar of a JSON schema in GBNF, rule by rule. Throws Error where it exceeds longest_grammar_bytes.
 class GrammarText {
  public:
   /// A name that no other rule has, made of the valid characters of `hint` and a number.
@@ -19,7 +19,7 @@ class GrammarText {
   /// A new rule's name.
   std::string add(std::string_view hint, std::string_view body);
 
-  /// The same; the same body gets the same rule.
+  /// As add(), but the same body gets the same rule.
   std::string add_once(std::string_view hint, const std::string& body);
 
   [[nodiscard]] const std::string& text() const { return text_; }

@@ -26,11 +26,12 @@ using Expression = std::optional<std::string>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
 constexpr std::size_t deepest_rule = 200;
-// Keys that share so many characters with a property's name are not written beside it: each character needs a rule.
+// Other keys that share this many characters with a property's name are not written, because each character needs a rule.
 constexpr std::size_t longest_told_apart = 64;
 constexpr std::size_t most_schema_rules = 15'000;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
-// Longer texts and lists are not written, although no schema forbids them: each repetition takes places in the grammar.
+// Longer strings and arrays are not written, even if the schema allows them, because each repetition takes positions in the
+// automaton.
 constexpr std::uint64_t longest_string = 20'000, longest_array = 5'000;
 
 constexpr const char* end_of_value = "ws \"}\"";
@@ -252,7 +253,7 @@ class SchemaGrammar {
 
   void add_constants(const SchemaFacets& facets, std::vector<std::string>& parts) {
     for (const Json& value : *facets.values) {
-      const std::optional<bool> fits = admits_beside_values(facets, value);  // it is one of them
+      const std::optional<bool> fits = admits_beside_values(facets, value);  // `value` is one of facets.values
       if (!fits) {
         fail("'enum' or 'const' beside other keywords for the same values is not supported");
       }
@@ -415,7 +416,7 @@ class SchemaGrammar {
       return std::nullopt;
     }
     if (members.empty()) {
-      // A key that comes twice makes one property, whose value parsers may choose differently.
+      // A key that occurs twice is one property, and parsers differ in which value they use.
       if (facets.min_properties > 1) {
         fail("'minProperties' above 1 is supported only for required properties");
       }
@@ -470,8 +471,8 @@ class SchemaGrammar {
     return fmt::format("\"\\\"\" {} \"\\\"\"", key_unlike(taken, 0, taken.size(), 0, GrammarText::characters(plain)));
   }
 
-  /// The rule for what may follow the first `place` characters of taken[first..end), which they share, so that none of them
-  /// occurs. Recurses at most longest_told_apart deep.
+  /// The rule for the rest of a key after the first `place` characters of taken[first..end), which they share, such that the
+  /// key is none of them. Recurses at most longest_told_apart deep.
   std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
                          const std::string& plain) {
     check_rules();
@@ -489,7 +490,7 @@ class SchemaGrammar {
       while (same < end && taken[same][place] == start) {
         ++same;
       }
-      // Only plain characters occur in the keys that are written here.
+      // The keys that are written here have only plain characters.
       starts.push_back({start, start});
       const bool is_plain = std::any_of(ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(),
                                         [&](const CodeRange& range) { return range.first <= start && start <= range.last; });
@@ -517,7 +518,7 @@ class SchemaGrammar {
   GrammarText grammar_;
   Visits visits_;
   std::deque<Open> open_;        // each a part of the one before
-  const Json* place_ = nullptr;  // the schema that errors speak of
+  const Json* place_ = nullptr;  // the schema that error messages name
 };
 
 }  // namespace
@@ -529,7 +530,7 @@ std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema) {
 
 std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema, WorkBudget& budget) {
   std::string grammar = SchemaGrammar(schema, budget).write();
-  // What a schema can ask for without end, or too much of, shows here.
+  // Infinite or too large grammars are detected here.
   with_context("json_schema", [&] { (void)ByteAutomaton(parse_gbnf(grammar, budget), budget); });
   return grammar;
 }

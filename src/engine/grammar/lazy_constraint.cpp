@@ -11,7 +11,8 @@
 namespace rocmforge {
 namespace {
 
-/// How much of the trigger's text matches the end of a free text, in bytes; or that it can no longer occur.
+/// Progress is the number of bytes of the trigger's text that match the end of a free text, or `never` if it can no longer
+/// occur.
 constexpr int never = -1;
 
 /// Shared by the constraints of one request and its forks. Immutable, except for the masks.
@@ -61,7 +62,7 @@ class LazyGrammar {
     return static_cast<int>(matched) + (text[matched] == byte ? 1 : 0);
   }
 
-  /// The grammar's start, behind the part of the trigger that belongs to it.
+  /// A cursor at the grammar's start, or after the trigger's text if that belongs to the grammar.
   [[nodiscard]] GrammarMatcher::Cursor begin(bool by_text) const {
     return by_text ? begun_ : GrammarMatcher::Cursor(matcher_);
   }

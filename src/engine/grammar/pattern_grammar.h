@@ -8,11 +8,11 @@
 
 namespace rocmforge {
 
-/// A regular expression as an expression for the inside of a JSON string, and how many characters its texts have.
+/// A regular expression as a grammar expression for the inside of a JSON string, and the number of characters of its texts.
 struct PatternGrammar {
   std::string expression;
   std::uint64_t shortest = 0, longest = 0;  ///< longest: GrammarExpression::unbounded where there is no bound
-  std::string character{};                  ///< where each text is any `shortest` to `longest` of these characters, else ""
+  std::string character{};                  ///< set if a text is any `shortest` to `longest` of these characters, else ""
 };
 
 /// The part of ECMA-262's regular expressions that docs/grammars.md lists; without '^' or '$' any text may stand before or
@@ -30,8 +30,8 @@ std::string format_pattern(std::string_view format);
 /// Any character inside a JSON string, escaped or not.
 std::string json_character(GrammarText& grammar);
 
-/// The characters of `ranges` (normalized, not empty) as they stand in a JSON string. Control characters are written only
-/// where there is nothing else, but for those with short escapes.
+/// The characters of `ranges` (normalized, not empty) as a JSON string contains them. Control characters without a short
+/// escape are written only if there are no other characters.
 std::string json_characters(const std::vector<CodeRange>& ranges);
 
 }  // namespace rocmforge

@@ -61,7 +61,7 @@ class PropertyIndex {
   std::map<std::string_view, const SchemaNodes*> nodes_;
 };
 
-/// What is copied where two schemas are joined.
+/// The number of elements that are copied when two schemas are joined.
 std::size_t size_of(const SchemaFacets& facets) {
   std::size_t size = facets.required.size() + facets.patterns.size() + facets.formats.size() +
                      (facets.values ? facets.values->size() : 0) + (facets.items ? facets.items->size() : 0) +
@@ -239,7 +239,7 @@ const Json* SchemaDocument::plain_choice(const SchemaNodes& nodes) {
   return list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_plain) ? &list : nullptr;
 }
 
-/// What the reference in `schema` names: a place in this document.
+/// The target of the reference in `schema`: a place in this document.
 const Json& SchemaDocument::target(const Json& schema) const {
   const Json& reference = schema.at("$ref");
   budget_.spend(reference.is_string() ? reference.get_ref<const std::string&>().size() / 4 : 0);
@@ -303,7 +303,7 @@ std::vector<SchemaFacets> SchemaDocument::alternatives(const SchemaNodes& nodes)
   return all;
 }
 
-/// What is resolved again wherever it is named could take for ever.
+/// Limits the work: schemas are resolved again at each reference, which could otherwise take very long.
 void SchemaDocument::spend(const Json& schema, std::size_t units) {
   budget_.spend(units);
   work_ += units;
@@ -312,7 +312,7 @@ void SchemaDocument::spend(const Json& schema, std::size_t units) {
   }
 }
 
-/// The parts come first, one after another, kept in `open_`: nothing calls itself however schemas lie in one another.
+/// Resolves the parts first, one after another, with the stack `open_`, so that nested schemas need no recursion.
 std::vector<SchemaFacets> SchemaDocument::resolve(const Json& schema) {
   const std::size_t outermost = open_.size();
   std::vector<SchemaFacets> last;
@@ -373,7 +373,7 @@ void SchemaDocument::open(const Json& schema) {
   open_.push_back(std::move(one));
 }
 
-/// Takes in the ways to satisfy the next part.
+/// Joins the alternatives of the next part to those of `open`.
 void SchemaDocument::join_part(Open& open, const std::vector<SchemaFacets>& part) {
   const Json& schema = *open.schema;
   const Joint joint = open.parts[open.joined++].first;
@@ -389,7 +389,7 @@ void SchemaDocument::join_part(Open& open, const std::vector<SchemaFacets>& part
   if (open.joined < open.parts.size() && open.parts[open.joined].first == joint) {
     return;
   }
-  // What is itself compared with something need not be told apart inside: it is where its own rule is written.
+  // Alternatives inside a schema that is being compared need no check: they are checked where their own rule is written.
   if (joint == Joint::one && !is_comparing_) {
     is_comparing_ = true;
     check_apart(schema, open.options);
@@ -403,7 +403,7 @@ void SchemaDocument::join_part(Open& open, const std::vector<SchemaFacets>& part
   open.num_options = 0;
 }
 
-/// That no value is of two options.
+/// Checks that no value satisfies two options.
 void SchemaDocument::check_apart(const Json& schema, std::vector<std::vector<SchemaFacets>>& options) {
   for (std::size_t i = 0; i < options.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
@@ -467,8 +467,9 @@ bool SchemaDocument::merge(const SchemaFacets& a, const SchemaFacets& b, SchemaF
   return both.types != 0 && (!both.values || !both.values->empty());
 }
 
-/// Whether no value that is written for one satisfies the other; where that is decided by a property that only one of them
-/// requires, both do afterwards, which leaves out values but makes no wrong ones. Deeper down nothing is changed.
+/// Whether no value that is written for one satisfies the other. If a property decides this that only one of them requires,
+/// both require it afterwards. This leaves out valid values, but adds no invalid ones. Nothing is changed at `depth` above
+/// 0.
 bool SchemaDocument::make_disjoint(SchemaFacets& a, SchemaFacets& b, int depth) {
   const int common = (a.written_types() & b.types) | (b.written_types() & a.types);
   if (common == 0 || values_are_apart(a, b) || values_are_apart(b, a)) {

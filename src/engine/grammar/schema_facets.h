@@ -16,10 +16,10 @@
 
 namespace rocmforge {
 
-/// Schemas that one value must satisfy, all of them: nodes of a document, ascending and each once. None: any value.
+/// Schemas that a value must all satisfy: nodes of a document, ascending and each once. None: any value.
 using SchemaNodes = std::vector<const nlohmann::ordered_json*>;
 
-/// JSON's types as bits of a set. A number may be whole, so `schema_number` never stands without `schema_integer`.
+/// JSON's types as bits of a set. A number may be an integer, so `schema_number` is never set without `schema_integer`.
 enum SchemaType : std::uint8_t {
   schema_null = 1,
   schema_boolean = 2,
@@ -48,7 +48,7 @@ struct SchemaFacets {
 
   std::uint64_t min_items = 0, max_items = unbounded;
   std::vector<SchemaNodes> prefix_items{};
-  std::optional<SchemaNodes> items{};  ///< of those behind the first; none: not given
+  std::optional<SchemaNodes> items{};  ///< of elements after the first; none: not given
 
   std::vector<std::pair<std::string, SchemaNodes>> properties{};
   std::vector<std::string> required{};
@@ -65,7 +65,7 @@ struct SchemaFacets {
 class SchemaDocument {
  public:
   /// `root` and `budget` must outlive the document. Throws Error if it is not a schema or nests too deeply; every call
-  /// throws what the budget throws.
+  /// throws the exceptions of WorkBudget.
   SchemaDocument(const nlohmann::ordered_json& root, WorkBudget& budget);
 
   /// The alternatives that satisfy all of `nodes`: a value must satisfy one of them. None if no value can.

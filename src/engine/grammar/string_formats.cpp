@@ -7,7 +7,7 @@
 namespace rocmforge {
 namespace {
 
-/// Eight groups, or fewer with "::" in place of some.
+/// Eight groups, or fewer with "::" in place of the missing ones.
 std::string ipv6_pattern() {
   std::string pattern = "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}";
   for (int before = 0; before <= 6; ++before) {
@@ -22,8 +22,8 @@ std::string ipv6_pattern() {
 }  // namespace
 
 // RFC 3339 (dates, times), ISO 8601 as RFC 3339 quotes it (durations), RFC 4122 (UUID), RFC 5321 and 1123 (mail, host
-// names), RFC 3986 (URI), RFC 6901 (pointers), RFC 4648 (base64): each a part that every reader accepts, days per month
-// included.
+// names), RFC 3986 (URI), RFC 6901 (pointers), RFC 4648 (base64): each pattern is a subset that every reader accepts; the
+// days per month are checked too.
 std::string format_pattern(std::string_view format) {
   const std::string date =
       "([12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8]))"

@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-// Longer tokens occur only in broken vocabularies, and a walk's path has a place for each byte.
+// Longer tokens occur only in broken vocabularies, and a walk keeps a state for each byte.
 constexpr std::size_t longest_token_bytes = 1024;
 
 bool is_plain(std::string_view bytes) {
@@ -42,7 +42,7 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : end_ids_(tokenizer.end_of_gen
   offsets_.push_back(0);
   for (std::int32_t token = 0; token < tokenizer.size(); ++token) {
     const TokenType type = tokenizer.vocabulary().types[static_cast<std::size_t>(token)];
-    // Control tokens that mark an answer's parts have bytes: grammars of calls name them.
+    // Control tokens that mark an answer's parts have bytes, because grammars of tool calls contain them.
     const bool is_text = type == TokenType::normal || type == TokenType::byte || type == TokenType::user_defined ||
                          type == TokenType::control;
     const std::string text = is_text && !is_end(token) ? tokenizer.token_bytes(token) : "";

@@ -15,12 +15,12 @@ namespace rocmforge {
 /// model.
 class TokenTrie {
  public:
-  /// Throws Error for a vocabulary without a token that ends generation: a constrained text could never stop.
+  /// Throws Error for a vocabulary without a token that ends generation, because a constrained text could never end.
   explicit TokenTrie(const Tokenizer& tokenizer);
 
   /// Nodes in the order of a depth-first walk.
   struct Node {
-    std::uint32_t end = 0;          ///< the first node behind this one's children and their children
+    std::uint32_t end = 0;          ///< the first node after this one's descendants
     std::uint32_t first_token = 0;  ///< in `tokens`; the next node's ends them
     std::uint16_t depth = 0;        ///< bytes before this one's
     std::uint8_t byte = 0;

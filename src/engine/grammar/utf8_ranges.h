@@ -12,8 +12,8 @@ struct ByteRange {
   auto operator<=>(const ByteRange&) const = default;
 };
 
-/// The UTF-8 forms of the characters in `ranges` (normalized): each sequence of byte ranges stands for every choice of one
-/// byte from each. No character is in two sequences.
+/// The UTF-8 forms of the characters in `ranges` (normalized): a sequence of byte ranges matches every choice of one byte
+/// from each range. No character is in two sequences.
 std::vector<std::vector<ByteRange>> utf8_sequences(const std::vector<CodeRange>& ranges);
 
 }  // namespace rocmforge

@@ -12,14 +12,14 @@ class StepAttention {
   StepAttention() = default;
   StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode);
 
-  /// Whether `run` in this step may begin with an append (Attention::Args::append).
+  /// Whether `run` in this step may include the append (Attention::Args::append).
   [[nodiscard]] bool takes(const RopeAppend::Spec& append, const Step& step) const;
   /// The same for every step of sequences with one row each.
   [[nodiscard]] bool takes(const RopeAppend::Spec& append) const;
 
-  /// `args` without its cache, batch, rows and memory, which are `step`'s.
+  /// Takes the cache, batch, rows and memory from `step`, the rest from `args`.
   void run(Attention::Args args, const Step& step) const;
-  /// Only the step's sequences with a single row.
+  /// As run(), only for the step's sequences with a single row.
   void run_single(const Attention::Args& args, const Step& step) const;
 
   [[nodiscard]] float scale() const { return phases_[0].spec.scale; }

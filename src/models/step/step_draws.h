@@ -28,7 +28,7 @@ class StepDraws {
     PinnedBuffer tokens;
     std::optional<Event> copied;  ///< GPU
     std::int32_t rows = 0;
-    bool pending = false;  ///< the copy was not waited for yet
+    bool pending = false;  ///< the host has not waited for the copy
   };
   static std::span<const std::int32_t> tokens(DrawnStep& step);
 

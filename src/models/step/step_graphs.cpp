@@ -6,7 +6,7 @@
 namespace rocmforge {
 namespace {
 
-/// Shorter ones gain nothing from graphs of their own.
+/// Shorter KV lengths share one graph: separate ones gain nothing.
 constexpr std::int32_t least_kv_len = 1024;
 
 std::int32_t to_power_of_two(std::int32_t value) {
@@ -18,7 +18,7 @@ std::int32_t to_power_of_two(std::int32_t value) {
 StepGraphs::~StepGraphs() {
   try {
     clear();
-  } catch (const Error&) {  // the device is gone: nothing runs any more
+  } catch (const Error&) {  // the device has failed: no graph runs any more
   }
 }
 

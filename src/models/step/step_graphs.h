@@ -15,7 +15,7 @@ namespace rocmforge {
 /// destroyed after a wait for the stream.
 class StepGraphs {
  public:
-  /// Shapes whose graphs are kept. One of a model of 32 layers holds some 300 launches.
+  /// The most graphs that are kept. A graph of a model of 32 layers has about 300 launches.
   static constexpr std::size_t most_shapes = 128;
 
   /// `stream` runs the graphs, and outlives them.
@@ -53,7 +53,7 @@ class StepGraphs {
     stream_->launch(*graph);
   }
 
-  /// Drops all graphs, because addresses have changed.
+  /// Drops all graphs; call when addresses have changed.
   void clear();
 
  private:
@@ -67,7 +67,7 @@ class StepGraphs {
   void make_room();
 
   Stream* stream_;
-  RecentMap<Key, Graph> graphs_{most_shapes};  ///< a shape that was seen once has an empty graph
+  RecentMap<Key, Graph> graphs_{most_shapes};  ///< the graph is empty for a shape that ran only once
 };
 
 }  // namespace rocmforge

@@ -7,7 +7,7 @@ namespace rocmforge {
 namespace {
 
 constexpr std::size_t array_alignment = 16;
-/// A row with penalties has one for each different token among the last 64 or so.
+/// A row with penalties has one adjustment for each different token in its window, 64 tokens by default.
 constexpr std::size_t usual_adjustments = 256;
 
 template <class T>
@@ -53,7 +53,7 @@ void put(std::byte* to, const std::vector<T>& from, std::int64_t count, const st
   std::fill(std::copy(from.begin(), from.end(), out), out + count, padding);
 }
 
-/// The values of `from`, then one more for each up to `count`.
+/// The values of `from`, then up to `count` values, each larger by 1 than the one before.
 void put_counting(std::byte* to, const std::vector<std::int32_t>& from, std::int64_t count, std::int32_t first) {
   auto* out = reinterpret_cast<std::int32_t*>(to);
   std::int32_t* end = std::copy(from.begin(), from.end(), out);
@@ -131,7 +131,7 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
 StepInputs::StepInputs(Device& device, const Limits& limits) : device_(&device) { make_room(device_bytes(limits)); }
 
 void StepInputs::make_room(std::size_t size_bytes) {
-  memory_ = {};  // free the old arrays first: there may not be room for both
+  memory_ = {};  // free the old arrays first: there may not be enough memory for old and new arrays
   memory_ = device_->allocate(size_bytes, "the arrays of a step");
   for (Staging& staging : staging_) {
     staging.memory = device_->allocate_pinned(size_bytes);

@@ -13,9 +13,9 @@ namespace rocmforge {
 /// How tokens are drawn in a step.
 enum class Draw { none, greedy, any };
 
-/// A sequence with several rows, in the host's view.
+/// A sequence with several rows, for the host.
 struct PromptSequence {
-  std::int32_t sequence = 0;  ///< of the batch
+  std::int32_t sequence = 0;  ///< index in the batch
   std::int32_t first_token = 0;
   std::int32_t q_len = 0;
   std::int32_t kv_len = 0;
@@ -91,7 +91,7 @@ class StepInputs {
   void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;
   void make_room(std::size_t size_bytes);
 
-  /// Host memory that a copy may still read: there are two, so that the next step can be written meanwhile.
+  /// Host memory that a copy may still read. There are two, so that the next step's arrays can be written meanwhile.
   struct Staging {
     PinnedBuffer memory;
     std::optional<Event> copied;  ///< set once it has been used

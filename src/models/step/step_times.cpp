@@ -29,7 +29,7 @@ double seconds_on_host(const Work& work) {
   return median(seconds);
 }
 
-/// Replayed from a graph, as decode steps are: launching one by one would measure the host.
+/// Replays the work from a graph, as decode steps do. Single launches would measure the host.
 template <class Work>
 double seconds_on_gpu(Device& device, const Work& work) {
   Stream& stream = device.stream();

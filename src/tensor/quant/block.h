@@ -4,7 +4,7 @@
 
 #include "base/half.h"
 
-/// The first word of a table of numbers at namespace scope: nvcc lets device code read only variables that are declared so.
+/// The specifier of a table at namespace scope: nvcc lets device code read only variables that are declared with it.
 #if defined(__NVCC__)
 #define ROCMFORGE_TABLE __device__
 #else
@@ -13,7 +13,8 @@
 
 namespace rocmforge {
 
-// The one description of a quantised format. A block struct has the fields of the file in their order, and these members:
+// The description of a quantised format, from which all code for the format is made. A block struct has the fields of the
+// file in their order, and these members:
 //   dtype, elems   its type, and the number of elements in a block
 //   group          the number of elements that share a scale; element e belongs to group e / group
 //   Low, High      the places of the bits of the codes: the low bits are in `quants`, further ones in `high_bits`

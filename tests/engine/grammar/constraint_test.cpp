@@ -152,7 +152,7 @@ TEST(GrammarConstraint, WalksOverRealVocabulariesStayInTheGrammar) {
 TEST(GrammarConstraint, AMaskInPiecesIsTheSameAndItsWorkIsCounted) {
   const auto trie = std::make_shared<const TokenTrie>(*test::load_golden("gpt-2"));
   const auto whole = make_grammar_constraint(json_grammar, trie);
-  const auto pieces = make_grammar_constraint(json_grammar, trie);  // a matcher of its own: nothing is known before
+  const auto pieces = make_grammar_constraint(json_grammar, trie);  // a matcher of its own, with empty caches
   std::vector<std::uint32_t> expected(trie->mask_words()), mask(trie->mask_words());
   std::mt19937 random(3);
   for (int step = 0; step < 12; ++step) {
@@ -176,7 +176,7 @@ TEST(GrammarConstraint, AMaskInPiecesIsTheSameAndItsWorkIsCounted) {
   EXPECT_EQ(pieces->work(), whole->work());
 }
 
-// Limits of work must lie far above what a grammar needs that is no attack.
+// Limits of work must be far above the work for ordinary grammars.
 TEST(GrammarConstraint, OrdinaryMasksTakeASmallPartOfTheirLimit) {
   std::uint64_t most = 0;
   for (const char* name : {"gpt-2", "llama-spm", "deepseek-coder"}) {
@@ -272,7 +272,8 @@ TEST(GrammarConstraint, NeedsAVocabularyThatCanEndAndGoOn) {
 }
 
 TEST(GrammarConstraint, EndlessTextsTakeBoundedMemory) {
-  // Every place of this text is new: the table must drop old ones again and again, and nothing may change by it.
+  // Every byte of this text leads to a new state. The table must drop old states again and again, without an effect on
+  // results.
   const auto trie = small_trie({"ab", "ba", "aab"});
   const auto matcher = GrammarMatcher::create("root ::= (x{9000} \"!\")*\nx ::= [ab] | \"c\" [\u00e0-\uffff] \"c\"", trie);
   std::mt19937 random(1);
@@ -299,7 +300,7 @@ TEST(GrammarConstraint, HostileGrammarsEndWithAReason) {
       // deep nesting
       "root ::= \"a\" root \"b\" | \"\"",
       "root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"a\" root root \"d\" | \"\"",
-      // many readings at once
+      // very ambiguous
       "root ::= (\"a\"{0,300} \"a\"{0,300} \"b\"?){0,300}",
       "root ::= x x x x x x x x\nx ::= (\"a\" | \"aa\" | \"aaa\" x \"b\" | \"a\" x \"c\")*",
   };
@@ -342,8 +343,9 @@ TEST(GrammarConstraint, ServesSeveralThreads) {
   }
 }
 
-// A mask must not look at each token: measured, it takes 0.002 ms in the middle and 0.1 ms for the slowest of a hundred. The
-// measure is one addition for each byte of the vocabulary, taken in turn, by processor time: so it holds on a busy machine.
+// A mask must not examine each token: measured, the median is 0.002 ms and the slowest of a hundred takes 0.1 ms. The limit
+// is the processor time of one addition for each byte of the vocabulary, measured in turn, so the test also works on a busy
+// machine.
 TEST(GrammarConstraintScale, MasksCostLessThanAWalkOverTheVocabulary) {
   const auto tokenizer = test::load_golden("gpt-2");
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
@@ -378,7 +380,7 @@ TEST(GrammarConstraintScale, MasksCostLessThanAWalkOverTheVocabulary) {
   EXPECT_LT(masks_seconds, walks_seconds);
 }
 
-/// The harmony format's marks are control tokens, and the only way in which its models write them.
+/// The marks of the harmony format are control tokens; its models do not write them as text.
 TEST(LazyGrammar, MarksThatAreControlTokensTriggerItAndArePartOfIt) {
   Vocabulary vocabulary = small_tokenizer({"final", "analysis"})->vocabulary();
   for (const char* text : {"<|channel|>", "<|message|>", "<|other|>"}) {

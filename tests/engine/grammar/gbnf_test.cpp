@@ -170,7 +170,7 @@ TEST(Gbnf, RefusesGrammarsThatWouldTakeTooMuch) {
   }
 }
 
-/// What a grammar derives, by trying: the ends of all texts of `expression` that begin at `start`.
+/// Computes by backtracking the ends of all texts of `expression` that begin at `start`.
 class Recognizer {
  public:
   Recognizer(const Grammar& grammar, std::string text) : grammar_(grammar), text_(std::move(text)) {}
@@ -258,7 +258,7 @@ class Recognizer {
   std::map<std::pair<const GrammarExpression*, std::size_t>, Ends> known_;
 };
 
-/// A piece of a rule that may name rules of higher numbers, or, behind a byte of its own, any.
+/// A piece of a rule that may refer to rules of higher numbers, or, after a byte, to any rule.
 std::string random_piece(std::mt19937& random, int rule, int rules, int depth) {
   const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
   const auto inner = [&] { return random_piece(random, rule, rules, depth + 1); };
@@ -304,7 +304,7 @@ TEST(Gbnf, AgreesWithARecognizerThatTriesEverything) {
     try {
       matcher = GrammarMatcher::create(text, trie);
       grammar = parse_gbnf(text);
-    } catch (const Error&) {  // a rule may name itself behind an empty text
+    } catch (const Error&) {  // the grammar may be left-recursive through an empty text
       ++refused;
       continue;
     }

@@ -18,7 +18,7 @@
 
 namespace rocmforge::test {
 
-/// A vocabulary of every byte, of `pieces` (a space is written as it is) and of what no constrained text may hold.
+/// A vocabulary of every byte, of `pieces` (with plain spaces) and of tokens that no constrained text may contain.
 inline std::shared_ptr<const Tokenizer> small_tokenizer(const std::vector<std::string>& pieces = {}) {
   Vocabulary vocabulary;
   vocabulary.model = TokenizerModel::spm;
@@ -88,7 +88,7 @@ class Walker {
     }
   }
 
-  /// `longest` tokens at random among those allowed and then what ends a JSON text, until the end.
+  /// Draws up to `longest` random tokens among the allowed ones, then tokens that close the JSON text, until the end.
   Walk walk(TokenConstraint& constraint, std::mt19937& random, std::size_t longest) {
     Walk walk;
     for (std::size_t step = 0; step < longest + 500; ++step) {
@@ -136,15 +136,14 @@ class Walker {
     return -1;
   }
 
-  /// What brings a JSON text to its end soonest: the end itself, else what closes something, else a short value; -1 for
-  /// none.
+  /// The token that closes a JSON text soonest: the end token, else a closing character, else a short value; -1 for none.
   [[nodiscard]] std::int32_t closing_token(std::size_t step) const {
     for (const std::int32_t token : trie_->end_ids()) {
       if (is_allowed(token)) {
         return token;
       }
     }
-    if (find('~') >= 0) {  // inside a string, which may have to hold something
+    if (find('~') >= 0) {  // inside a string, which may have a minimum length
       constexpr std::string_view needed = "xxend@a";
       return find('"') >= 0 ? find('"') : find(needed[step % needed.size()]);
     }

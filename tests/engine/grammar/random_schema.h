@@ -9,7 +9,7 @@
 
 namespace rocmforge::test {
 
-/// Schemas of every kind that can be satisfied; a function of the seed alone.
+/// Random schemas of every kind that can be satisfied; they depend only on the seed.
 class RandomSchema {
  public:
   using Json = nlohmann::ordered_json;
@@ -131,7 +131,7 @@ class RandomSchema {
       if (properties.contains(name)) {
         continue;
       }
-      // What an optional property holds may lead back to where it stands.
+      // An optional property may refer to a schema that contains it.
       const bool recursive = definition_count_ > 0 && one_in(5);
       properties[name] = recursive ? reference() : any(depth + 1);
       if (!recursive && one_in(2)) {

@@ -1,5 +1,5 @@
-// Every construct of a grammar a million times. Each is compiled, or refused in one line that names a limit, for work that
-// grows as its text does; work is counted, not timed.
+// Every construct of a grammar, repeated up to a million times. Each is compiled, or refused in one line that names a limit,
+// with work that grows linearly with its text. Work is counted, not timed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 constexpr int million = 1'000'000;
 
-/// Runs `work` with a stack of 256 KiB: what calls itself for each level of a text needs more.
+/// Runs `work` with a stack of 256 KiB. Recursion for each level of a text needs more.
 void on_small_stack(const std::function<void()>& work) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
@@ -195,7 +195,7 @@ TEST(GrammarScale, ACompileStopsWhenItsResultIsNoLongerWanted) {
   }
 }
 
-/// A member at the end, without a look at those before it.
+/// Appends a member without comparing it with earlier ones.
 void append(Json& object, std::string name, Json value) {
   std::vector<Json::object_t::value_type>& members = object.get_ref<Json::object_t&>();
   members.emplace_back(std::move(name), std::move(value));

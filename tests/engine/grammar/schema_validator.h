@@ -12,7 +12,7 @@
 
 namespace rocmforge::test {
 
-/// A small validator, by the words of JSON Schema 2020-12; knows the keywords that the tests use and fails on others.
+/// A small validator for JSON Schema 2020-12. It supports the keywords that the tests use and fails on others.
 class SchemaValidator {
  public:
   using Json = nlohmann::ordered_json;

@@ -43,7 +43,7 @@ for name, row in both.items():
 @both[False].can("embeddings")
 def _():
     from langchain_openai import OpenAIEmbeddings
-    # Without the check texts go as texts, not as ids of OpenAI's own tokenizer.
+    # Without this check texts are sent as text, not as ids of OpenAI's own tokenizer.
     shared.check_vectors(OpenAIEmbeddings(**settings, check_embedding_ctx_length=False).embed_documents(["one", "two"]), 2)
 
 
