@@ -292,7 +292,7 @@ TEST(ChatTemplate, AnAnswerGoesOnAsTheTemplateWritesIt) {
   EXPECT_EQ(text_of(open.segments), "[user]Q[end][assistant][THINK]Hm");
   EXPECT_TRUE(open.reasoning_is_open);
   EXPECT_EQ(open.segments.back(), (ChatSegment{"Hm", false}));
-  // The words that mark the place may stand in the conversation.
+  // The words that mark the place may occur in the conversation.
   EXPECT_EQ(prompt_text(marks, request_of({message("user", "ANSWER_GOES_ON_HERE "), message("assistant", "A")})),
             "[user]ANSWER_GOES_ON_HERE[end][assistant]A");
 }
@@ -322,7 +322,7 @@ TEST(ChatTemplate, PartsAreJoinedByTheTemplateWhereItDoesSo) {
       "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% elif m.role == 'system' %}"
       "{{ m.content[0].text }}{% else %}{% for p in m.content %}{{ p.text }}+{% endfor %}{% endif %}{% endfor %}");
   EXPECT_TRUE(joins.abilities().parts.user && joins.abilities().parts.assistant);
-  EXPECT_FALSE(joins.abilities().parts.system);  // it shows the first alone
+  EXPECT_FALSE(joins.abilities().parts.system);  // it shows only the first message
   EXPECT_EQ(prompt_text(joins, request_of({parts_message("system", {"a", "b"}), parts_message("user", {"c", "d"})})),
             "<system>a\nb<user>c+d+");
   const ChatTemplate dumps(
@@ -353,7 +353,7 @@ TEST(ChatTemplate, OnlyWhatATemplateLacksOfToolsIsDescribed) {
   const std::string plain = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
   const std::string with_tools = "{% if tools %}TOOLS:{{ tools | tojson }}{% endif %}";
   const std::string described = R"({"tool_calls":[{"name":"look_up","arguments":{"word":"w"}}]})";
-  // Tools and results have a place, calls have none.
+  // The template shows tools and results, but no calls.
   const ChatTemplate shows(with_tools + plain);
   EXPECT_TRUE(shows.abilities().tools && shows.abilities().tool_results);
   EXPECT_FALSE(shows.abilities().tool_calls || shows.abilities().takes_tools());
@@ -362,7 +362,7 @@ TEST(ChatTemplate, OnlyWhatATemplateLacksOfToolsIsDescribed) {
   EXPECT_THAT(text, HasSubstr("<system>You can call functions. To call some of them, answer with nothing but"));
   EXPECT_THAT(text, Not(HasSubstr("You can call these functions")));
   EXPECT_THAT(text, HasSubstr("<assistant>" + described + "<tool>found"));
-  // The template tells how to write calls, and shows none.
+  // The template describes how to write calls, and shows none.
   const ChatTemplate tells("{% if tools %}Write calls as <tool_call>{...}</tool_call>.{{ tools | tojson }}{% endif %}" +
                            plain);
   EXPECT_TRUE(tells.abilities().takes_tools());
@@ -370,7 +370,7 @@ TEST(ChatTemplate, OnlyWhatATemplateLacksOfToolsIsDescribed) {
   EXPECT_THAT(told, Not(HasSubstr("<system>")));
   EXPECT_THAT(told,
               HasSubstr("<tool_call>\n{\"name\":\"look_up\",\"arguments\":{\"word\":\"w\"}}\n</tool_call><tool>found"));
-  // Only roles that it knows have a place.
+  // The template refuses unknown roles.
   const ChatTemplate refuses(
       "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}"
       "<{{ m.role }}>{{ m.content }}{% endfor %}");

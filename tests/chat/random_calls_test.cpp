@@ -1,4 +1,4 @@
-// Random tools and dialogues: what a model of each style writes is taken apart again, whole, in pieces and cut anywhere.
+// Random tools and dialogues: the answer of a model of each style is parsed whole, in pieces, and cut anywhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class RandomDialogue {
     return type == "object" ? ordered_json{{"x", odd_text()}} : schema["enum"][static_cast<std::size_t>(number(0, 1))];
   }
 
-  /// Much that could be taken for marks, but no line end at its ends, which tags may add.
+  /// Text similar to marks, without line ends at its ends, which tags may add.
   std::string odd_text() {
     static const std::vector<std::string> pieces = {
         "a",    "Paris", " ",   "\"", "\\",    "\n\n", "{",     "}",  "[",           "]",       "<",        ">", "/",
@@ -121,7 +121,7 @@ class RandomDialogue {
 /// One random answer in one style.
 struct WrittenAnswer {
   std::string text;   ///< as the model writes it
-  std::string calls;  ///< of it, what a grammar for required calls rules
+  std::string calls;  ///< the part of `text` that a grammar for required calls covers
   AnswerFormat format;
   ParsedAnswer expected;  ///< arguments as compact JSON
 };
@@ -209,11 +209,11 @@ ParsedAnswer streamed(const WrittenAnswer& answer, RandomDialogue& dialogue) {
   return joined;
 }
 
-/// What a limit leaves of it shows no part of a call as text.
+/// Checks that an answer cut at any length shows no part of a call as text.
 void expect_no_half_call(const WrittenAnswer& answer, const ParsedAnswer& whole) {
   for (std::size_t size = 0; size < answer.text.size(); ++size) {
     const ParsedAnswer cut = parse_answer(std::string_view(answer.text).substr(0, size), answer.format, true);
-    // A text may end with a part of a mark that was none in the end.
+    // The text may end with the start of a mark that turns out not to be one.
     ASSERT_TRUE(whole.content.starts_with(cut.content)) << "cut at " << size << ": " << cut.content;
     ASSERT_LE(cut.calls.size(), whole.calls.size());
     for (std::size_t i = 0; i < cut.calls.size(); ++i) {
@@ -245,7 +245,7 @@ TEST(RandomCalls, OfEveryStyleComeBack) {
   }
 }
 
-/// What the template writes for an answer with these calls, behind the prompt for it.
+/// The template's output for an answer with these calls, after the prompt for it.
 std::string shown_by(const ChatTemplate& chat_template, ChatRequest request, const ordered_json& answer) {
   const std::string prompt = text_of(chat_template.prompt(request).segments);
   request.messages.push_back(answer);

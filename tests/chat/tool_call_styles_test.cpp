@@ -29,7 +29,7 @@ TEST(ToolCallStyles, AreKnownByTheTemplate) {
   }
 }
 
-/// A template of that source, which shows tools and calls somehow.
+/// A template that contains `mark` and shows tools and calls.
 ChatTemplate template_with(const std::string& mark) {
   return ChatTemplate(
       "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role ~ (m.content or '') }}"

@@ -1,4 +1,4 @@
-// Any bytes must give a text or an Error, within the budget of steps and memory, and leave nothing behind.
+// Any bytes must give a text or an Error, within the budget of steps and memory, and leak nothing.
 #include <cstdint>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// What one client's requests may take: work, memory, places, priority.
+// The limits of one client's requests: work, memory, places, priority.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(Work, OfReadingARequestHasALimitThatTheAnswerNames) {
   EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}}).status, 200);
 }
 
-/// A server on which reading a conversation does not end by itself for a very long time.
+/// A server on which reading a conversation takes a very long time.
 TestServerOptions endless_reading() {
   TestServerOptions options;
   options.server.request_work = 1'000'000'000'000'000;
@@ -152,7 +152,7 @@ TEST(Memory, OfAnAnswerThatGrowsTooLargeEndsThatOneAlone) {
       post(server.port(), "/generate", {{"prompt", "x>"}, {"n", 60}, {"n_probs", 20}, {"n_predict", 200}});
   EXPECT_EQ(large.status, 503);
   EXPECT_TRUE(message(large).starts_with("there is no memory for this request beside the others: ")) << message(large);
-  int status = 503;  // until the answer that was given up has given its memory back
+  int status = 503;  // until the abandoned answer has freed its memory
   for (int i = 0; i < 1000 && status == 503; ++i) {
     status = post(server.port(), "/v1/completions", {{"prompt", "x>"}}).status;
     std::this_thread::sleep_for(milliseconds(5));

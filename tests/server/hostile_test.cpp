@@ -1,4 +1,4 @@
-// What a hostile or broken client may send, as bytes, each with the status and message it gets.
+// Byte sequences that a hostile or broken client may send, each with the status and message of the answer.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -17,13 +17,13 @@ struct Hostile {
   std::string message;  ///< part of it
 };
 
-/// The table of what came back, beside the one in tests/golden.
+/// The table of answers, compared with the one in tests/golden.
 class AnswerTable {
  public:
   void add(std::string_view name, const HttpAnswer& answer) {
     std::string message = answer.json()["error"].value("message", "");
     for (const std::string_view own : {"this is no HTTP request: ", "the body is not valid JSON: parse error"}) {
-      if (message.starts_with(own)) {  // what follows are the words of a library
+      if (message.starts_with(own)) {  // the rest is a library's message
         message = std::string(own.substr(0, own.find(':'))) + ": ...";
       }
     }
@@ -66,7 +66,7 @@ std::string repeated(std::string_view text, int count) {
 std::vector<Hostile> hostile_requests() {
   const std::string chunked = head("Transfer-Encoding: chunked\r\n\r\n");
   return {
-      // What is no HTTP.
+      // Input that is not HTTP.
       {"no request", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n", 400, "no HTTP request"},
       {"bare line feeds", "GET /health HTTP/1.1\nHost: x\n\n", 505, "HTTP/1.1"},
       {"bare line feed after a header", "GET /health HTTP/1.1\r\nHost: x\n\r\n", 400, "no HTTP request"},
@@ -84,7 +84,7 @@ std::vector<Hostile> hostile_requests() {
       {"no host", "GET /health HTTP/1.1\r\n\r\n", 400, "exactly one Host"},
       {"two hosts", "GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "exactly one Host"},
 
-      // Forms that two servers in a row may read differently.
+      // Forms that a proxy and a server may parse differently.
       {"two lengths", head("Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde"), 400, "Content-Length"},
       {"the same length twice", head("Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"), 400, "one Content-Length"},
       {"list of lengths", head("Content-Length: 3, 5\r\n\r\nabcde"), 400, "Content-Length"},
@@ -121,7 +121,7 @@ std::vector<Hostile> hostile_requests() {
       {"page of another origin", request_text("POST", "/v1/completions", "{}", {"Origin: http://evil.example"}), 403,
        "origin"},
 
-      // What is no JSON, or not the JSON that is wanted.
+      // Input that is not JSON, or not the expected JSON.
       {"no body", body(""), 400, "no body"},
       {"half an object", body(R"({"prompt": "a)"), 400, "not valid JSON"},
       {"an array", body("[1]"), 400, "an object is expected"},
@@ -163,7 +163,7 @@ std::vector<Hostile> hostile_requests() {
   };
 }
 
-/// What only a server shows that has a key and little patience, also with fields that it does not know.
+/// Requests to a server with a key and short timeouts, also with unknown fields.
 std::vector<Hostile> impatient_requests() {
   const std::string key = "Authorization: Bearer right\r\n";
   return {
@@ -241,7 +241,7 @@ TEST(Hostile, StrangersAndSlowOnesGetTheirStatusAndMessage) {
   table.expect_as_recorded("hostile_strangers.md");
 }
 
-// A page whose name has come to lead to this machine sends no foreign origin, but its name.
+// DNS rebinding: a page whose host name was changed to resolve to this machine sends that name, and no foreign origin.
 TEST(Hostile, NamesThatSomebodyGaveThisMachineAreRefused) {
   TestServerOptions options;
   options.server.local = true;

@@ -1,4 +1,4 @@
-// Ollama's API: what a request becomes for the template, and what answers and their streams look like.
+// Ollama's API: the conversion of requests for the template, and the format of answers and streams.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -35,7 +35,7 @@ class ByteAutomatonBuilder {
   }
 
  private:
-  /// What can follow a node, through its empty edges and the empty texts of called rules.
+  /// The edges and calls that can follow a node through its empty edges and the empty texts of called rules.
   ByteGraph::Node gather(std::int32_t start) {
     ByteGraph::Node all;
     std::vector<std::int32_t> pending{start};
@@ -149,7 +149,7 @@ class ByteAutomatonBuilder {
     }
   }
 
-  /// As much of a rule's name as a message shows.
+  /// The part of a rule's name that a message shows.
   [[nodiscard]] std::string name_of(std::int32_t rule) const {
     const std::int32_t named = graph_.rules[static_cast<std::size_t>(rule)].name;
     return named < 0 ? "a class of characters" : grammar_.rules[static_cast<std::size_t>(named)].name.substr(0, 60);
@@ -202,7 +202,7 @@ class ByteAutomatonBuilder {
     }
   }
 
-  /// Starts from "any number" everywhere; after n rounds every chain that ends within n steps has the right count.
+  /// Starts with the largest count everywhere. After n rounds every chain that ends within n steps has the right count.
   void count_plain_steps() {
     auto& positions = automaton_.positions_;
     for (auto& position : positions) {

@@ -34,7 +34,8 @@ const Ranges& blanks() {
   static const Ranges ranges = {{U'\t', U'\r'}, {U' ', U' '}};
   return ranges;
 }
-// What these classes lack for every reader: other scripts have digits, letters and blanks of their own.
+// The characters that are in these classes for no regular expression engine. Other scripts have digits, letters and blanks
+// of their own.
 const Ranges& no_digits() {
   static const Ranges ranges = normalize({{0, U'/'}, {U':', 0x7F}, {0xC0, 0x65F}});
   return ranges;
@@ -280,7 +281,7 @@ class PatternReader {
     return {character, 1, 1, character};
   }
 
-  /// A character as it stands.
+  /// One unescaped character.
   CodeRange one() {
     const std::size_t length = utf8_unit(text_, position_).length;
     const char32_t code_point = utf8_code_point(text_.substr(position_, length));
@@ -304,7 +305,7 @@ class PatternReader {
     return {value, value};
   }
 
-  /// The characters of an escape, and those of its negation if they are not all others.
+  /// The characters of an escape, and those of its negation if that is not the complement.
   std::pair<Ranges, Ranges> escape(bool in_class) {
     ++position_;
     if (at_end()) {
@@ -362,7 +363,7 @@ class PatternReader {
     ++position_;
     const bool negated = take('^');
     Ranges inside, plain;
-    std::vector<Ranges> others;  // what \d and the like lack, each once
+    std::vector<Ranges> others;  // the characters outside \d and similar classes, each once
     while (peek() != ']') {
       if (at_end()) {
         fail("a '[' is never closed");
@@ -403,7 +404,7 @@ class PatternReader {
   std::string_view text_;
   PatternTarget target_;
   std::size_t position_ = 0;
-  std::vector<Group> groups_;  // a stack of our own, so that nesting needs no recursion
+  std::vector<Group> groups_;  // an explicit stack, so that nesting needs no recursion
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Schemas as large as a request may hold them. What looked at all earlier parts for each part, or called itself for each,
-// took minutes or the stack here.
+// Schemas of the largest size that a request may have. Quadratic work would take minutes here, and recursion would overflow
+// the stack.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using test::matches;
 using test::small_trie;
 using testing::HasSubstr;
 
-/// A member at the end, without a look at those before it.
+/// Appends a member without comparing it with earlier ones.
 void append(Json& object, std::string name, Json value) {
   std::vector<Json::object_t::value_type>& members = object.get_ref<Json::object_t&>();
   members.emplace_back(std::move(name), std::move(value));

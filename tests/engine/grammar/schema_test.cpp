@@ -342,7 +342,7 @@ TEST(JsonSchemaScale, HostileSchemasAreRefusedSoon) {
                                                  {chain, "nested deeper than 200"},
                                                  {Json{{"type", "string"}, {"minLength", 999'999}}, "100000 repetitions"},
                                                  {counted, ""}}) {
-    try {  // a walk that doubles with each level would not end
+    try {  // work that doubles with each level would not end
       (void)json_schema_to_gbnf(schema);
       EXPECT_EQ(message, "");
     } catch (const Error& error) {
