@@ -53,7 +53,9 @@ bool set_comma_locale(const std::filesystem::path& folder) {
   // It warns, with an exit status, of all that the definition leaves out.
   [[maybe_unused]] const int status = std::system(command.c_str());
   ::setenv("LOCPATH", folder.c_str(), 1);
-  return std::setlocale(LC_NUMERIC, "xx_COMMA") != nullptr;
+  const bool is_set = std::setlocale(LC_NUMERIC, "xx_COMMA") != nullptr;
+  ::unsetenv("LOCPATH");
+  return is_set;
 }
 
 TEST(Decimal, KnowsNoLocale) {
@@ -65,7 +67,6 @@ TEST(Decimal, KnowsNoLocale) {
   EXPECT_EQ(read_decimal("0.7").value, 0.7);
   EXPECT_EQ(read_decimal("0,7").length, 1U);
   std::setlocale(LC_NUMERIC, "C");
-  ::unsetenv("LOCPATH");
 }
 
 }  // namespace

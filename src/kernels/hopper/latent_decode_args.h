@@ -38,13 +38,16 @@ inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
 
+inline constexpr std::int32_t most_keys_of_short_pieces = 1024;  ///< of a sequence whose pieces are one tile
+inline constexpr std::int32_t most_keys_of_double_pieces = 2 * latent_tile_keys * most_pieces_of_a_sequence;
+
 /// Keys of a piece, a multiple of a tile; depends on the number of keys alone. A single sequence should occupy many
 /// multiprocessors, but the parts of its pieces are as long as some 40 keys and must be added up.
 constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
-  if (keys <= 1024) {
+  if (keys <= most_keys_of_short_pieces) {
     return latent_tile_keys;
   }
-  if (keys <= 2 * latent_tile_keys * most_pieces_of_a_sequence) {
+  if (keys <= most_keys_of_double_pieces) {
     return 2 * latent_tile_keys;
   }
   const std::int32_t tiles = (keys + latent_tile_keys - 1) / latent_tile_keys;
@@ -57,7 +60,7 @@ constexpr std::int32_t latent_pieces(std::int32_t keys) {
 /// The most pieces of any sequence of up to `keys` keys.
 constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   std::int32_t most = latent_pieces(keys);
-  for (const std::int32_t below : {1024, 2 * latent_tile_keys * most_pieces_of_a_sequence}) {
+  for (const std::int32_t below : {most_keys_of_short_pieces, most_keys_of_double_pieces}) {
     most = keys > below && latent_pieces(below) > most ? latent_pieces(below) : most;
   }
   return most;
