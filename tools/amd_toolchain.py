@@ -2,7 +2,7 @@
 
 A toolchain is one of
   - the folder that ROCM_PATH names (HIP_PATH may name another one for the headers), and then no other;
-  - the distribution's packages (Debian: clang-19 lld-19 libamdhip64-dev rocm-device-libs);
+  - the distribution's packages (Debian: clang-19 lld-19 libamdhip64-dev, and rocm-device-libs or rocm-device-libs-17);
   - ROCm's own folder, the newest of /opt/rocm and /opt/rocm-*.
 The device libraries are bitcode, which an older compiler can't read: those of a toolchain serve its own compiler alone.
 """
@@ -15,11 +15,13 @@ import shutil
 import subprocess
 
 DISTRIBUTION_COMPILERS = ("clang++-19", "clang++-20", "clang++-21")
-DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs"
+DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs (or rocm-device-libs-17)"
 # Paths in a folder of ROCm: llvm in ROCm 5, lib/llvm since ROCm 6, with a link from the older path.
 COMPILERS = ("lib/llvm/bin/clang++", "llvm/bin/clang++")
 BITCODE = ("amdgcn/bitcode", "lib/amdgcn/bitcode", "lib/*-linux-gnu/amdgcn/bitcode", "lib/llvm/lib/clang/*/lib/amdgcn/bitcode",
            "llvm/lib/clang/*/lib/amdgcn/bitcode", "lib/llvm/amdgcn/bitcode", "llvm/amdgcn/bitcode")
+# Debian 13: /usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode. The number is the compiler's that made it.
+VERSIONED_BITCODE = "lib/llvm-*/lib/clang/*/amdgcn/bitcode"
 HEADERS = (".", "hip")  # with include/hip/hip_runtime.h; ROCm 5 has a folder hip, too
 ABI_VERSIONS = {400, 500, 600}
 
@@ -89,6 +91,10 @@ def distribution_toolchain(usr="/usr"):
     root = pathlib.Path(usr)
     clang = next(filter(None, (shutil.which(name) for name in DISTRIBUTION_COMPILERS)), None)
     bitcode = _first(root, BITCODE, "ocml.bc")
+    if clang and not bitcode:
+        readable = [folder for folder in root.glob(VERSIONED_BITCODE)
+                    if (folder / "ocml.bc").exists() and _version(folder.relative_to(root))[0] <= _version(pathlib.Path(clang).name)[0]]
+        bitcode = max(readable, key=lambda folder: _version(folder.relative_to(root)), default=None)
     if not clang or not bitcode or not (root / "include/hip/hip_runtime.h").exists():
         return None
     return Toolchain(pathlib.Path(clang).name, clang, root, root, bitcode)

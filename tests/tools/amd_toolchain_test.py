@@ -109,6 +109,14 @@ class Toolchains(unittest.TestCase):
         self.assertEqual(str(caught.exception),
                          "ROCM_PATH: /nowhere has no llvm/bin/clang++ and no include/hip/hip_runtime.h and no amdgcn/bitcode/ocml.bc")
 
+    def test_device_libraries_of_an_older_compiler(self):
+        link(self.usr / "include/hip", PACKAGES.headers / "include/hip")
+        self.assertIsNone(distribution_toolchain(self.usr))
+        for version in (15, 17, 99):  # 99: more than this compiler can read
+            link(self.usr / f"lib/llvm-{version}/lib/clang/{version}/amdgcn/bitcode", PACKAGES.bitcode)
+        found = distribution_toolchain(self.usr)
+        self.assertEqual(found.bitcode, self.usr / "lib/llvm-17/lib/clang/17/amdgcn/bitcode")
+
     def test_what_is_missing_is_named(self):
         root = make_rocm(self.opt / "rocm", "6.4.1")
         (root / "amdgcn/bitcode").unlink()
@@ -120,6 +128,6 @@ class Toolchains(unittest.TestCase):
 
 if __name__ == "__main__":
     if PACKAGES is None:
-        print("skipped: clang-19, libamdhip64-dev or rocm-device-libs is missing")
+        print("skipped: clang-19, libamdhip64-dev or the package of device libraries is missing")
         sys.exit(77)
     unittest.main()
