@@ -50,9 +50,10 @@ struct LatentPiece {
     const int kv_length = args.kv_lengths[sequence];  // loaded together with the offsets
     const bool computed = args.query_offsets[sequence + 1] - row == 1;
     keys = computed ? kv_length : 0;
-    const int length = latent_piece_keys(keys);
-    begin = min(static_cast<int>(blockIdx.x) * length, keys);
-    end = min(begin + length, keys);
+    const LatentCut cut = latent_cut(keys);
+    const int piece = static_cast<int>(blockIdx.x);
+    begin = cut.begin(piece, keys);
+    end = cut.begin(piece + 1, keys);
   }
 };
 

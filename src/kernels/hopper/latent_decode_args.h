@@ -41,22 +41,30 @@ inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
 inline constexpr std::int32_t most_keys_of_short_pieces = 1024;  ///< of a sequence whose pieces are one tile
 inline constexpr std::int32_t most_keys_of_double_pieces = 2 * latent_tile_keys * most_pieces_of_a_sequence;
 
-/// Keys of a piece, a multiple of a tile; depends on the number of keys alone. A single sequence should occupy many
-/// multiprocessors, but the parts of its pieces are as long as some 40 keys and must be added up.
-constexpr std::int32_t latent_piece_keys(std::int32_t keys) {
+/// How a sequence's keys are cut into pieces of whole tiles; depends on the number of keys alone. A single sequence should
+/// occupy many multiprocessors, but the parts of its pieces are as long as some 40 keys and must be added up.
+struct LatentCut {
+  std::int32_t pieces;
+  std::int32_t tiles;   ///< of a piece; the last one may have fewer
+  std::int32_t longer;  ///< so many of the first pieces have one tile more
+
+  /// Where piece `piece` begins; the end of all keys for `piece` = pieces or more.
+  [[nodiscard]] constexpr std::int32_t begin(std::int32_t piece, std::int32_t keys) const {
+    const std::int32_t tile = piece * tiles + (piece < longer ? piece : longer);
+    return tile < (keys + latent_tile_keys - 1) / latent_tile_keys ? tile * latent_tile_keys : keys;
+  }
+};
+constexpr LatentCut latent_cut(std::int32_t keys) {
+  const std::int32_t tiles = (keys + latent_tile_keys - 1) / latent_tile_keys;
   if (keys <= most_keys_of_short_pieces) {
-    return latent_tile_keys;
+    return {tiles, 1, 0};
   }
   if (keys <= most_keys_of_double_pieces) {
-    return 2 * latent_tile_keys;
+    return {(tiles + 1) / 2, 2, 0};
   }
-  const std::int32_t tiles = (keys + latent_tile_keys - 1) / latent_tile_keys;
-  return (tiles + most_pieces_of_a_sequence - 1) / most_pieces_of_a_sequence * latent_tile_keys;
+  return {most_pieces_of_a_sequence, tiles / most_pieces_of_a_sequence, tiles % most_pieces_of_a_sequence};
 }
-constexpr std::int32_t latent_pieces(std::int32_t keys) {
-  const std::int32_t piece = latent_piece_keys(keys);
-  return (keys + piece - 1) / piece;
-}
+constexpr std::int32_t latent_pieces(std::int32_t keys) { return latent_cut(keys).pieces; }
 /// The most pieces of any sequence of up to `keys` keys.
 constexpr std::int32_t most_latent_pieces(std::int32_t keys) {
   std::int32_t most = latent_pieces(keys);
