@@ -1,4 +1,5 @@
-// Few slots of each expert: expert_few_codes, then expert_few_gate_up_FORMAT or expert_few_down_FORMAT. See experts_few.h.
+// Few slots of each expert: expert_few_codes, then expert_few_gate_up_FORMAT, expert_few_down_FORMAT or
+// expert_few_down_in_parts_FORMAT. See experts_few.h.
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/hopper/experts_few.h"
@@ -34,14 +35,15 @@ extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_thre
   }
 }
 
-#define ROCMFORGE_EXPERT_FEW_KERNEL(name, format, gated)                                 \
-  extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_warps * 32, 2)     \
-      name##_##format(const __grid_constant__ ExpertFewArgs args) {                      \
-    rocmforge::hopper::expert_few<rocmforge::hopper::WeightFormat::format, gated>(args); \
+#define ROCMFORGE_EXPERT_FEW_KERNEL(name, format, gated, parts)                                 \
+  extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_warps * 32, 2)            \
+      name##_##format(const __grid_constant__ ExpertFewArgs args) {                             \
+    rocmforge::hopper::expert_few<rocmforge::hopper::WeightFormat::format, gated, parts>(args); \
   }
-#define ROCMFORGE_EXPERT_FEW(format)                            \
-  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_gate_up, format, true) \
-  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down, format, false)
+#define ROCMFORGE_EXPERT_FEW(format)                               \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_gate_up, format, true, 1) \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down, format, false, 1)   \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down_in_parts, format, false, rocmforge::hopper::few_down_parts)
 
 ROCMFORGE_EXPERT_FEW(q4_0)
 ROCMFORGE_EXPERT_FEW(q5_0)

@@ -1,11 +1,11 @@
 #pragma once
 
 // Products of few slots of each expert, sorted by expert: a weight is read once for up to 8 slots. A warp has 16 rows and
-// all of k: units come by bulk copies into a ring of its own. A work-group walks over its share of the tiles of slots and
-// groups of rows, so that weights of the next ones are in flight while one is finished.
+// all of k, or every second unit of it: units come by bulk copies into a ring of its own. A work-group walks over its share of
+// the tiles of slots and groups of rows, so that weights of the next ones are in flight while one is finished.
 //
-// Activations are codes. A row's sums are those of experts_vectors.h, bit for bit, and a tile with few slots uses the same
-// instructions as that many tokens in experts_vectors.h.
+// Activations are codes. Where a warp has all of k, a row's sums are those of experts_vectors.h, bit for bit, and a tile with
+// few slots uses the same instructions as that many tokens in experts_vectors.h.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
@@ -49,17 +49,22 @@ class FewSums {
   float sums_[2 * tokens] = {};
 };
 
-/// The order of a row's units: n, n + 8 .. for n = 0 to 7, each of which is a partial sum as in matvec_roles.h.
+/// The order of a warp's units of a row. Of all units: n, n + 8 .. for n = 0 to 7, each of which is a partial sum as in
+/// matvec_roles.h. Of one of `parts`: part, part + parts .., a single sum.
+template <int parts>
 struct UnitOrder {
-  int units;
-  int unit = 0;
+  static constexpr int stride = parts == 1 ? matvec_warps : parts;
+  int units;  ///< of the row
+  int unit;
 
   __device__ void advance() {
-    const int next = unit + matvec_warps;
-    unit = next < units ? next : unit % matvec_warps + 1;
+    const int next = unit + stride;
+    unit = parts > 1 || next < units ? next : unit % matvec_warps + 1;
   }
-  /// Whether the unit is the last one of its partial sum.
-  __device__ bool ends_sum() const { return unit + matvec_warps >= units; }
+  /// Whether the unit is the last one of its sum.
+  __device__ bool ends_sum() const { return unit + stride >= units; }
+  /// Whether the unit belongs to the first sum.
+  __device__ bool of_first_sum() const { return parts > 1 || unit % matvec_warps == 0; }
 };
 
 /// The items [begin, end) of a work-group; an item is a tile of slots and a group of rows. Items of a tile are consecutive,
@@ -103,8 +108,9 @@ struct FewItems {
   }
 };
 
-/// A warp's 16 rows of each item. Its units pass through a ring of its own, continuously over all items.
-template <WeightFormat format, int rows, int row_tiles>
+/// A warp's 16 rows of each item, whose units are divided among `parts` warps; of two matrices they are not. The warp's units
+/// pass through a ring of its own, continuously over all items.
+template <WeightFormat format, int rows, int parts>
 class FewWarp {
  public:
   __device__ FewWarp(const ExpertFewArgs& args, const FewItems& items, const std::uint8_t* ring, std::uint32_t barriers,
@@ -114,10 +120,11 @@ class FewWarp {
         ring_(ring),
         barriers_(barriers),
         lane_(lane),
-        matrix_(warp / row_tiles),
-        first_row_(warp % row_tiles * weight_tile_rows),
+        part_(parts == 1 ? 0 : warp / (few_warps / parts)),
+        matrix_(parts == 1 ? warp / (rows / weight_tile_rows) : 0),
+        first_row_(warp % (rows / weight_tile_rows) * weight_tile_rows),
         item_(items.begin),
-        order_{args.units} {
+        order_{args.units, part_} {
     seek();
   }
 
@@ -130,14 +137,14 @@ class FewWarp {
     }
   }
 
-  /// Multiplies all units of the next item that has rows with the tile's activations at `x`; partial sums are added up in
-  /// their order.
+  /// Multiplies this warp's units of the next item that has rows with the tile's activations at `x`; partial sums are added up
+  /// in their order.
   template <class Sums>
   __device__ void run(const std::uint8_t* x, float (&whole)[Sums::count]) {
     Sums sums(args_, x, lane_);
-    UnitOrder order{args_.units};
+    UnitOrder<parts> order{args_.units, part_};
 #pragma unroll 1
-    for (int i = 0; i < args_.units; ++i) {
+    for (int i = 0; i < own_units(); ++i) {
       wait_for(barriers_ + static_cast<std::uint32_t>(place_ * 8), parity_);
       sums.add_unit(ring_ + place_ * Unit<format>::bytes, order.unit, Unit<format>::groups(order.unit, args_.records));
       __syncwarp();
@@ -151,7 +158,7 @@ class FewWarp {
         sums.take(partial);
 #pragma unroll
         for (int j = 0; j < Sums::count; ++j) {
-          whole[j] = order.unit % matvec_warps == 0 ? partial[j] : whole[j] + partial[j];
+          whole[j] = order.of_first_sum() ? partial[j] : whole[j] + partial[j];
         }
       }
       order.advance();
@@ -160,6 +167,7 @@ class FewWarp {
 
  private:
   __device__ int row(int item) const { return items_.row_group(item) * rows + first_row_; }
+  __device__ int own_units() const { return (args_.units - part_ + parts - 1) / parts; }
 
   /// Goes on to the weights of the first item from item_ on that has rows.
   __device__ void seek() {
@@ -185,9 +193,9 @@ class FewWarp {
       arrive_at(barrier);
     }
     order_.advance();
-    if (++fetched_ == args_.units) {
+    if (++fetched_ == own_units()) {
       fetched_ = 0;
-      order_ = UnitOrder{args_.units};
+      order_ = {args_.units, part_};
       ++item_;
       seek();
     }
@@ -198,12 +206,13 @@ class FewWarp {
   const std::uint8_t* ring_;
   std::uint32_t barriers_;  ///< an address in shared memory
   int lane_;
+  int part_;  ///< of a row's units
   int matrix_;
   int first_row_;  ///< of a group's rows
 
   int item_;  ///< whose units are fetched
   const std::uint8_t* weight_ = nullptr;
-  UnitOrder order_;
+  UnitOrder<parts> order_;
   int fetched_ = 0;
 
   int place_ = 0;  ///< in the ring, of the unit that is multiplied next
@@ -257,11 +266,10 @@ __device__ inline void clear_codes_behind(const ExpertFewArgs& args, const gpu::
   }
 }
 
-template <WeightFormat format, bool gated>
+template <WeightFormat format, bool gated, int parts>
 __device__ inline void expert_few(const ExpertFewArgs& args) {
   constexpr int matrices = gated ? 2 : 1;
-  constexpr int row_tiles = few_warps / matrices;  ///< of each matrix
-  constexpr int rows = row_tiles * weight_tile_rows;
+  constexpr int rows = few_rows_at_once(matrices, parts);
   extern __shared__ __align__(128) std::uint8_t memory[];
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32;
@@ -286,8 +294,8 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   }
   gpu::release_successor();  // for gate and up, launched in turn: down then finds the order of the slots
   const FewItems items(args, rows, lane);
-  FewWarp<format, rows, row_tiles> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers,
-                                       warp, lane);
+  FewWarp<format, rows, parts> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers, warp,
+                                   lane);
   own.start();
   gpu::wait_for_predecessor();
   int held = -1;  // the tile whose activations are in shared memory
@@ -334,8 +342,13 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
         continue;
       }
       const auto product = [&](int matrix) {
-        const int from = matrix * row_tiles + local / weight_tile_rows;
-        const float sum = sums[(from * few_slots + slot) * weight_tile_rows + local % weight_tile_rows];
+        const int from = (matrix * rows + local) / weight_tile_rows;
+        const float* const of_warp = sums + (from * few_slots + slot) * weight_tile_rows + local % weight_tile_rows;
+        float sum = of_warp[0];
+#pragma unroll
+        for (int part = 1; part < parts; ++part) {
+          sum += of_warp[part * (few_warps / parts) * few_slots * weight_tile_rows];
+        }
         return finish_product(args.finish[matrix], work.expert, row, sum);
       };
       const float result = gated ? gpu::activate(args.activation, product(0), product(matrices - 1)) : product(0);

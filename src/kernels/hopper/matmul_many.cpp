@@ -58,7 +58,7 @@ Workspace place(const Matmul::Args& call) {
 /// Depends on the number of tokens and an output's own rows, so that other members of a group change no sum.
 bool takes_few(const Matmul::Args& call, const MatmulOutput& output) {
   const std::int64_t rows = output.n * (call.gated ? 2 : 1);
-  return call.tokens <= (rows < many_rows ? most_few_tokens : most_few_tokens_of_many_rows);
+  return rows < many_rows && call.tokens <= most_few_tokens;
 }
 
 Choice choose(const Matmul::Args& call, int compute_units) {
@@ -68,6 +68,9 @@ Choice choose(const Matmul::Args& call, int compute_units) {
       most = std::min(most, call.gated ? most_gated_few_tokens(weight_format(output.dtype)) : 64);
     }
     return {true, call.tokens <= 16 ? 16 : call.tokens <= 32 ? 32 : most};
+  }
+  if (call.tokens <= small_tile_tokens) {
+    return {false, small_tile_tokens};
   }
   // The larger tile reads less and dequantises less; the smaller one keeps more multiprocessors busy. Sums are the same.
   const auto rounds = [&](int tile_tokens) {

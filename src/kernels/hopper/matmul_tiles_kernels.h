@@ -25,6 +25,7 @@
   ROCMFORGE_MATMUL_KERNEL(matmul_few_##format##_##tokens##_gated, multiply_few, \
                           FewConfig<rocmforge::hopper::WeightFormat::format, tokens, true>)
 #define ROCMFORGE_MATMUL_TILES_FORMAT(format) \
+  ROCMFORGE_MATMUL_TILES(format, 32)          \
   ROCMFORGE_MATMUL_TILES(format, 128)         \
   ROCMFORGE_MATMUL_TILES(format, 256)         \
   ROCMFORGE_EXPERT_TILES(format, 32)          \

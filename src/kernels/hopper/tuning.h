@@ -4,11 +4,11 @@ namespace rocmforge::hopper {
 
 // Limits of quantised products with many tokens; the measurements are in docs/kernels/hopper_matmul.md.
 
-/// Up to this many tokens products are computed in segments of k (matmul_few.h); above, in tiles of whole outputs
-/// (matmul_tiles.h), which occupy the multiprocessors without segments when a weight has many rows.
+/// Up to this many tokens products are computed in segments of k (matmul_few.h); above, and where a weight has many rows, in
+/// tiles of whole outputs (matmul_tiles.h), which then occupy the multiprocessors without segments.
 inline constexpr int most_few_tokens = 128;
 inline constexpr int many_rows = 12288;
-inline constexpr int most_few_tokens_of_many_rows = 32;
+inline constexpr int small_tile_tokens = 32;
 inline constexpr int most_tile_tokens = 256;
 inline constexpr int tile_rows = 128;
 
