@@ -303,9 +303,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                              .unused = 0});
   }
 
-  /// Work-groups have some six pieces of work each and end after different times. Smaller pieces of down even that out, where
-  /// two warps can have equally many units of a row; those of gate and up cost more than they save. Up to 8 tokens a row's sums
-  /// stay those of one token.
+  /// Work-groups have some six pieces of work each and end after different times. Smaller pieces of down even that out,
+  /// where two warps can have equally many units of a row; those of gate and up cost more than they save. Up to 8 tokens a
+  /// row's sums stay those of one token.
   static bool in_parts(const ExpertMatmul::Args& args) {
     return args.down() && args.tokens > hopper::most_matvec_tokens && units_of(args) % hopper::few_down_parts == 0;
   }

@@ -68,8 +68,9 @@ struct ExpertTilesArgs {
 };
 
 /// Few slots of each expert, sorted by expert: tiles of up to 8 slots, one for each of the eight columns of a tensor core
-/// instruction. A work-group takes a tile and some tiles of 16 rows at a time, a warp each: the same 64 rows of gate and up, or
-/// 128 rows of down; half as many of down where two warps share the units of a row. See experts_few.h. Grid: work-groups, among which the tiles of slots and the groups of rows are divided.
+/// instruction. A work-group takes a tile and some tiles of 16 rows at a time, a warp each: the same 64 rows of gate and up,
+/// or 128 rows of down; half as many of down where two warps share the units of a row. See experts_few.h. Grid: work-groups,
+/// among which the tiles of slots and the groups of rows are divided.
 struct ExpertFewArgs {
   const std::uint8_t* weights[2];
   std::int64_t expert_bytes[2];

@@ -1,11 +1,11 @@
 #pragma once
 
 // Products of few slots of each expert, sorted by expert: a weight is read once for up to 8 slots. A warp has 16 rows and
-// all of k, or every second unit of it: units come by bulk copies into a ring of its own. A work-group walks over its share of
-// the tiles of slots and groups of rows, so that weights of the next ones are in flight while one is finished.
+// all of k, or every second unit of it: units come by bulk copies into a ring of its own. A work-group walks over its share
+// of the tiles of slots and groups of rows, so that weights of the next ones are in flight while one is finished.
 //
-// Activations are codes. Where a warp has all of k, a row's sums are those of experts_vectors.h, bit for bit, and a tile with
-// few slots uses the same instructions as that many tokens in experts_vectors.h.
+// Activations are codes. Where a warp has all of k, a row's sums are those of experts_vectors.h, bit for bit, and a tile
+// with few slots uses the same instructions as that many tokens in experts_vectors.h.
 
 #include "kernels/gpu/activation.h"
 #include "kernels/gpu/launch_order.h"
@@ -108,8 +108,8 @@ struct FewItems {
   }
 };
 
-/// A warp's 16 rows of each item, whose units are divided among `parts` warps; of two matrices they are not. The warp's units
-/// pass through a ring of its own, continuously over all items.
+/// A warp's 16 rows of each item, whose units are divided among `parts` warps; of two matrices they are not. The warp's
+/// units pass through a ring of its own, continuously over all items.
 template <WeightFormat format, int rows, int parts>
 class FewWarp {
  public:
@@ -137,8 +137,8 @@ class FewWarp {
     }
   }
 
-  /// Multiplies this warp's units of the next item that has rows with the tile's activations at `x`; partial sums are added up
-  /// in their order.
+  /// Multiplies this warp's units of the next item that has rows with the tile's activations at `x`; partial sums are added
+  /// up in their order.
   template <class Sums>
   __device__ void run(const std::uint8_t* x, float (&whole)[Sums::count]) {
     Sums sums(args_, x, lane_);
@@ -294,8 +294,8 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   }
   gpu::release_successor();  // for gate and up, launched in turn: down then finds the order of the slots
   const FewItems items(args, rows, lane);
-  FewWarp<format, rows, parts> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers, warp,
-                                   lane);
+  FewWarp<format, rows, parts> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers,
+                                   warp, lane);
   own.start();
   gpu::wait_for_predecessor();
   int held = -1;  // the tile whose activations are in shared memory

@@ -126,11 +126,16 @@ class HopperLatentDecode final : public AttentionBackend {
     Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_decode_{}_{}", type, spec.head_dim),
                              LaunchOrder::by_kernel)
         .launch(stream, decode, args);
+    // A work-group for each run of values ends soonest while all of them run at once: four fit on a multiprocessor.
+    const std::int64_t runs = std::int64_t{spec.q_heads} * spec.value_dim / hopper::latent_merge_values;
+    const bool few = args.pieces <= hopper::most_few_latent_pieces &&
+                     runs * sequences > std::int64_t{4} * stream.device().info().compute_units;
     LaunchShape merge;
-    merge.grid = {static_cast<std::uint32_t>(spec.q_heads * spec.value_dim / hopper::latent_merge_values),
+    merge.grid = {static_cast<std::uint32_t>(few ? divide_up(runs, hopper::latent_merge_threads / 32) : runs),
                   static_cast<std::uint32_t>(sequences), 1};
     merge.block[0] = hopper::latent_merge_threads;
-    Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_merge_{}", spec.value_dim), LaunchOrder::by_kernel)
+    Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_merge_{}{}", few ? "few_" : "", spec.value_dim),
+                             LaunchOrder::by_kernel)
         .launch(stream, merge, args);
   }
 };

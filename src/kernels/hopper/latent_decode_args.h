@@ -37,6 +37,7 @@ inline constexpr int latent_dim_parts = latent_decode_warps / latent_key_groups;
 inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
+inline constexpr std::int32_t most_few_latent_pieces = latent_merge_threads / 32;  ///< that one warp adds up
 
 inline constexpr std::int32_t most_keys_of_short_pieces = 1024;  ///< of a sequence whose pieces are one tile
 inline constexpr std::int32_t most_keys_of_double_pieces = 2 * latent_tile_keys * most_pieces_of_a_sequence;
